@@ -2,11 +2,11 @@
 
     Flather   the normal velocity on the open face is diagnosed from the elevation in the adjacent cell,
                   u = u_ext +- sqrt(g / H) (eta - eta_ext)       (+ on east and north, - on west and south)
-              Flather (1976). Waves at normal incidence leave; oblique ones are partly reflected. Of a wave that comes
-              in with the elevation eta_in, eta_ext and the velocity are known: u_ext = -+ sqrt(g / H) eta_in.
+              Flather (1976). Waves at normal incidence leave; oblique ones are partly reflected. A wave that comes in
+              with the elevation eta_in has eta_ext = eta_in and u_ext = -+ sqrt(g / H) eta_in.
     Clamped   the velocity on the open face is the one with which continuity gives the elevation of the adjacent cell:
                   d eta/dt = d eta_ext/dt + (eta_ext - eta) / T,    T = 4 dt
-              The elevation is that outside, to the order of the stepper, and what arrives from inside is reflected.
+              The elevation of that cell is eta_ext to the order of the stepper. Waves from inside are reflected.
     Sponge    near the side, u, v and eta relax towards rest at a rate that grows with the cube of the distance into
               the layer, d/dt = - r (eta - eta_ext); after Israeli & Orszag (1981), doi:10.1016/0021-9991(81)90082-6.
 
@@ -42,9 +42,9 @@ __all__ = ["Clamped", "Flather", "Inside", "OpenBoundary", "Sponge"]
 LEVELS: dict[str, Any] = {
     "minimum": -100.0,
     "maximum": 100.0,
-}  # [m], and of the amplitudes of tides; no sea level is beyond them
+}  # [m], limits of elevations and of tidal amplitudes, which no real sea level exceeds
 CURRENTS: dict[str, Any] = {"minimum": -50.0, "maximum": 50.0}  # [m s-1]
-RELAXATION_STEPS = 4.0  # in which Clamped takes back a difference of the elevation; a rate that every stepper bears
+RELAXATION_STEPS = 4.0  # T / dt of Clamped; every explicit stepper is stable with this rate
 
 
 @pytree
@@ -53,7 +53,7 @@ class Inside:
 
     Attributes:
         gravity: [m s-2].
-        depth: of the sea floor below the surface at rest [m], plus 1 m on land, so that it is never 0.
+        depth: H, positive down [m]; 1 m larger on land, so that it is never 0.
         eta: elevation [m].
         wet: 1 in water, 0 on land.
         eta_time: the Time of eta, which in some schemes is the beginning of the step.
@@ -101,13 +101,13 @@ class OpenBoundary(TiledPart):
         sides: which of "west", "east", "south", "north" are open; all four unless given.
 
     Attributes:
-        closes_volume: whether `outflow` asks for `inside.needed`, which reads the flow through the other faces of the
-            cells, and so one more cell along the side.
+        closes_volume: whether `outflow` calls `inside.needed`. It reads the flow through the other faces of the cells,
+            and so one more cell along the side.
         reads_along: whether it reads neighbours along the side, and so one more cell there.
-        nonlinear: whether it has no meaning in a linear model, which then refuses it.
-        memory: Variables that the side keeps from step to step, by name in `inside.memory`. They belong to the State as
-            NAME_x (west and east sides) and NAME_y, at the cells next to the sides and 0 elsewhere, begin with 0, and
-            are stepped by the time stepper with the rates that `rates` gives. Explicit steppers only.
+        nonlinear: whether it is undefined in the linear mode. A linear model then raises ConfigError.
+        memory: Variables that the side keeps from step to step; `inside.memory` holds them by name. They belong to the
+            State as NAME_x (west and east sides) and NAME_y, at the cells next to the sides and 0 elsewhere. They start
+            from 0, and the time stepper steps them with the rates of `rates`. Explicit steppers only.
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True, kw_only=True)
@@ -144,7 +144,12 @@ class OpenBoundary(TiledPart):
     ) -> tuple[Any, Any]:
         """u and v (Fields with halo), set by this condition on the open faces and in the ghost faces outside them.
 
-        `time` is the Time of the stage, `eta_time` that of eta, `memory` {name in the State: Field} of what it keeps.
+        Args:
+            u, v, eta: Fields with halo.
+            equations: the Equations.
+            time: the Time of the stage.
+            eta_time: the Time of eta.
+            memory: {name in the State: Field} of the variables that the condition keeps.
         """
         sides = equations.geometry.tile.sides
         for side in (WEST, EAST, SOUTH, NORTH):
@@ -158,7 +163,7 @@ class OpenBoundary(TiledPart):
                     v = _beyond(v, out, side, sides.open[side])
         return u, v
 
-    def remember(self, memory: Any, u: Any, v: Any, eta: Any, equations: Any, time: Any, eta_time: Any) -> Any:
+    def fill_rates(self, memory: Any, u: Any, v: Any, eta: Any, equations: Any, time: Any, eta_time: Any) -> Any:
         """`memory`, {name in the State: Field}, with the rates of its variables in the ghost cells beyond the sides."""
         sides, new = equations.geometry.tile.sides, dict(memory)
         for side in (WEST, EAST, SOUTH, NORTH):
@@ -184,7 +189,7 @@ class OpenBoundary(TiledPart):
         near = equations.gravity, equations.depth, equations.uplift, equations.geometry.wet, eta, own
         gravity, depth, uplift, wet, eta, condition = _all_inside(near, side)
         depth = (depth if uplift is None else depth - value_at(uplift, time)) + (1.0 - wet)
-        if equations.wetting is not None:  # waves over what is hardly wet have the speed of the thinnest water
+        if equations.wetting is not None:  # waves are taken to be no slower than over water of the thickness `thin`
             thin = equations.wetting.thin
             wet = wet * (depth + eta).map(lambda h: (h > thin).astype(h.dtype))
             depth = depth.map(lambda h: jnp.maximum(h, thin))
@@ -244,8 +249,8 @@ class Flather(OpenBoundary):
 class Clamped(OpenBoundary):
     """Open sides at which the elevation of the adjacent cells is given.
 
-    The volume that they need for it flows through the open face, so that continuity holds there as everywhere, also
-    for tracers. Waves from inside are reflected. Explicit time steppers only.
+    The volume that this takes flows through the open face, so that continuity holds there as everywhere, for tracers
+    too. Waves from inside are reflected. Explicit time steppers only.
 
     Args:
         sides: which of "west", "east", "south", "north" are open; all four unless given.
@@ -320,7 +325,7 @@ def _cells_around(field, side):
 
 
 def _as_h(field):
-    """A Field of lengths of faces as one of the cells next to them."""
+    """A Field of lengths of faces as a Field at h; numbers unchanged."""
     return Field(field.data, "h", field.halo) if _is_field(field) else field
 
 
@@ -398,7 +403,7 @@ class Sponge(Term):
         rate: the damping rate at the side itself [s-1]: a number, a function or an array. A layer in front of a wall
             reflects exp(-rate width / (2 c)) of a wave of speed c: a rate of 10 c / width leaves 1 % of it. In front of
             Flather 5 c / width is enough.
-        elevation: what eta relaxes towards [m]: a number, a function, an array or time records.
+        elevation: the elevation that eta relaxes to [m]: a number, a function, an array or time records.
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)

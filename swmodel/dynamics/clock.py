@@ -1,4 +1,4 @@
-"""Model time in the terms of the equations: a whole number of steps since step 0, and a fraction of a step.
+"""Model time, as terms of the equations read it: a whole number of steps since step 0, and a fraction of a step.
 
     t = (step + fraction) dt
 
@@ -74,7 +74,7 @@ class Time:
         """How many whole steps there are in `seconds`, 1 or more.
 
         Raises:
-            ValueError: if the host does not know the length of a step.
+            ValueError: if `exact_dt` is None.
         """
         return max(1, int(seconds / self._host_dt()))
 
@@ -104,17 +104,17 @@ class Time:
         found = signed.astype(dtype) * 2.0**-32 + rest.astype(dtype) * 2.0**-64
         found = found + step.astype(dtype) * left.astype(dtype)
         passed = self.steps_since(0, dtype)
-        if host:  # a dt that is not the one that the host knows
+        if host:  # the correction where dt differs from exact_dt
             off = dt - jnp.asarray(self.exact_dt, dtype)
             follows = passed * off / jnp.asarray(period, dtype)
-        else:  # 0, with the derivatives
+        else:  # its value is 0, and it carries the derivatives
             follows = passed * dt / period - jax.lax.stop_gradient(passed * dt / period)
         return found + jnp.asarray(self.fraction, dtype) * jnp.asarray(share, dtype) + follows
 
     def _known_dt(self):
         if self.dt is None:
             raise ValueError(
-                "Time: the length of a step is not known here, and a term asked for seconds; give tendencies a "
+                "Time: a term needs the time in seconds, and this Time has no dt; pass tendencies a "
                 "Time(step, dt=stepper.dt)."
             )
         return jnp.asarray(self.dt)
@@ -122,14 +122,14 @@ class Time:
     def _host_dt(self):
         if self.exact_dt is None:
             raise ValueError(
-                "Time: the host does not know the length of a step here; make the Dynamics by "
-                "model.dynamics(stepper), for a model whose terms have uses_time = True."
+                "Time: a term needs the time step in double precision, and this Time has no exact_dt; make the "
+                "Dynamics by model.dynamics(stepper), for a model whose terms have uses_time = True."
             )
         return self.exact_dt
 
 
 def as_time(step: Any) -> Time:
-    """A Time as it is; a number as that number of steps after step 0, of unknown length."""
+    """A Time unchanged; a number n as the Time n steps after step 0, without dt."""
     return step if isinstance(step, Time) else Time(0, step)
 
 

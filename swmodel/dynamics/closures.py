@@ -47,7 +47,7 @@ class EddyViscosity(Term):
 
     @abc.abstractmethod
     def squared_rate(self, flow: Any) -> AbstractField:
-        """|D|^2 [s-2] or |grad zeta|^2 [m-2 s-2], more than 0, a Field at h."""
+        """|D|^2 [s-2] or |grad zeta|^2 [m-2 s-2], positive, a Field at h."""
 
     @abc.abstractmethod
     def estimated_rate(self, site: Any) -> Any:
@@ -85,7 +85,7 @@ class BiharmonicEddyViscosity(EddyViscosity):
 
 
 class _OfStrain:
-    """|D| of Smagorinsky's viscosity."""
+    """The rate |D| [s-1] of Smagorinsky's viscosity."""
 
     power = 2
 
@@ -98,7 +98,7 @@ class _OfStrain:
 
 
 class _OfVorticity:
-    """|grad zeta| of Leith's viscosity."""
+    """The rate |grad zeta| [m-1 s-1] of Leith's viscosity."""
 
     power = 3
 

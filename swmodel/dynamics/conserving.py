@@ -2,23 +2,24 @@
 
     d(h u)/dt + div(h u (u, v)) = - g h d eta/dx + f h v + h F_u,     d eta/dt = - div(h u, h v)
 
-As the velocity of the C-grid's faces, with the volume V = mean_x(area h) and the volume fluxes Q through the sides of
-a face's own cell [m3 s-1] (Stelling and Duinmeijer 2003, doi:10.1002/fld.537):
+The scheme steps the velocity u on the C-grid's faces. Each face has a control volume V = mean_x(area h) [m3], through
+whose sides flow the volume fluxes Q [m3 s-1] (Stelling and Duinmeijer 2003, doi:10.1002/fld.537):
 
     V' u' = V u - dt sum of Q (u_side - u)  ->  u' = u - dt { [Q (u_side - u)] / V' + g (V / V') ddx(eta) } + ...
 
-Q is the mean of the limited fluxes F of continuity, so that the change of V is exactly what Q brings, and V' that after
-the step of Euler. Summed over a flat bottom, V u is conserved to rounding, step by step; the limits of the sums are the
-walls' pressure. Where V falls, V' is replaced by V: a cell that empties then needs no shorter time step. Where the flow
+A prime marks values after the Euler step. Q is the mean of the limited fluxes F of continuity, so that V' - V is
+exactly what Q brings. Summed over a flat bottom, V u changes in a step by the pressure on the walls alone, to rounding.
+Where V falls, V' is replaced by V, so that a cell that empties needs no shorter time step. Where the flow
 spreads, V / V' is replaced by 1, so that a front over a dry bed is not held back.
 
     F_u = h_u u - damping sqrt(g h_u) (eta_right - eta_left) / 2
 
-h_u is reconstructed from upstream with a limited slope: of the level eta, plus the mean depth of both cells, where the
-water covers the bed of both; of the thickness h where it does not, so that a wedge of water leaves a shore in finite
-time. eta_left and eta_right are reconstructed from both sides; where the level is smooth their difference is of third
-order in dx, and it is as large as the step at what the grid cannot carry. u_side is the velocity upstream of a side,
-with a limited slope. So the scheme is of second order where the flow is smooth, of first order at fronts.
+h_u is reconstructed from upstream with a limited slope. Where the water covers the bed of both cells, the level eta is
+reconstructed, and their mean depth is added. Elsewhere the thickness h is, so that a wedge of water leaves a shore in
+finite time. eta_left and eta_right are reconstructed from both sides of the face. Their difference is of third order in
+dx where the level is smooth, and as large as the difference between the cells at scales that the grid does not resolve.
+u_side is the velocity upstream of a side, with a limited slope. So the scheme is of second order where the flow is
+smooth, of first order at fronts.
 
 **Contractions keep the energy head.** Where the flow speeds up towards a higher bed, Q (u_side - u) / V' is replaced by
 the difference of u^2/2, and g eta + u^2/2 is then constant along a steady flow over a step.
@@ -67,14 +68,14 @@ TINY = 1e-30  # keeps quotients of volumes finite where there is no water
 
 @dataclasses.dataclass(frozen=True)
 class MomentumConserving(EnergyConserving):
-    """Conserves momentum across bores, and damps what the grid cannot carry. Stelling and Duinmeijer (2003).
+    """Conserves momentum across bores, and damps scales that the grid does not resolve. Stelling and Duinmeijer (2003).
 
-    It needs SSPRK3, and is the form that wetting and drying takes. The Coriolis force has the energy-conserving form
-    unless the model's `coriolis_form` says otherwise.
+    It needs SSPRK3, and wetting and drying needs this form. The Coriolis force has the energy-conserving form
+    unless the model has another `coriolis_form`.
 
     Args:
-        limiter: of the slopes of level, thickness and velocity.
-        damping: 1 is that of an upwind scheme at what the grid cannot carry, 0 leaves it out [1].
+        limiter: the Limiter of the slopes of level, thickness and velocity.
+        damping: 1 damps unresolved scales as an upwind scheme does; 0 leaves the damping out [1].
     """
 
     limiter: Limiter = MonotonizedCentral()
@@ -153,8 +154,8 @@ class ConservingFlow(DerivedFields):
     def mixing_faces(self) -> tuple[AbstractField, AbstractField]:
         """1 on faces between covered cells of which at most half the water leaves in a step, Fields at u and v.
 
-        On other faces what is carried has the concentration upstream, so that a cell that empties gives no more than it
-        has, and the concentration of a dry cell, which has none, is not read.
+        On other faces the flow carries the concentration of the cell upstream. So a cell that empties gives no more
+        than it has, and the undefined concentration of a dry cell is not read.
         """
         g = self.geometry
         if self.thin is None:
@@ -164,7 +165,7 @@ class ConservingFlow(DerivedFields):
         return g.wet_u * west(mixing) * east(mixing), g.wet_v * south(mixing) * north(mixing)
 
     def moving(self, axis: Axis, volume: AbstractField, position: str) -> AbstractField:
-        """The volume on faces that carries momentum [m3]: without half of what is thin, which is left by rounding."""
+        """The volume on faces that carries momentum [m3]: that of the water less half of `thin`, and never negative."""
         if self.thin is None:
             return axis.mean(volume)
         area = self.geometry.area_u if position == "u" else self.geometry.area_v
@@ -172,7 +173,7 @@ class ConservingFlow(DerivedFields):
 
     @functools.cached_property
     def volume(self) -> AbstractField:
-        """Of water in each cell [m3], a Field at h."""
+        """The volume of water in each cell [m3], a Field at h."""
         return self.geometry.area_h * self.h
 
     @functools.cached_property
@@ -197,8 +198,10 @@ class ConservingFlow(DerivedFields):
 
     @functools.cached_property
     def water_added(self) -> Any:
-        """The rate at which terms raise eta [m s-1], a Field at h; 0.0 without such terms. No more than there is is
-        taken from a cell, and nothing is given to a dry one."""
+        """The rate at which terms raise eta [m s-1], a Field at h; 0.0 without such terms.
+
+        With wetting and drying, terms take no more water from a cell than it holds, and give none to a dry cell.
+        """
         added = self.equations.with_sources(0.0, self, self.time)
         if self.thin is None or not isinstance(added, AbstractField):
             return added
@@ -265,7 +268,7 @@ class ConservingFlow(DerivedFields):
             after: the volume of water in each cell after the step [m3], a Field at h.
         """
         g, dt = self.geometry, self.time.dt
-        turning = self._turning()
+        rotation = self._coriolis()
         explicit, damping = self.equations.split_terms(self, self.time)
         new = {}
         for k, (name, axis, across, flux, cross) in enumerate(
@@ -279,7 +282,7 @@ class ConservingFlow(DerivedFields):
             carried = carried + self._carried_across(axis, across, velocity, cross, name) * per_volume
             filled = volume * per_volume  # V / V'
             filled = filled + spreading * (1.0 - filled)
-            rate = turning[k] * per_d - carried - self.gravity * axis.difference(self.eta) * per_d * filled
+            rate = rotation[k] * per_d - carried - self.gravity * axis.difference(self.eta) * per_d * filled
             rate = rate + explicit[k]
             moved = velocity + dt * rate
             if damping[k] is not None:
@@ -305,7 +308,7 @@ class ConservingFlow(DerivedFields):
         return high - low, spreading
 
     def _carried_across(self, axis, across, velocity, cross, name):
-        """The sum of Q (u_side - u) over the two sides across the component's own direction [m4 s-2]."""
+        """The sum of Q (u_side - u) over the two sides that lie across the component's own direction [m4 s-2]."""
         wet = self.geometry.wet_u if name == "u" else self.geometry.wet_v
         through = axis.mean(cross)  # at corners
         step = across.difference(velocity) * (across.low(wet) * across.high(wet))
@@ -313,8 +316,8 @@ class ConservingFlow(DerivedFields):
         from_low = upstream(through, half, step - half)
         return across.high(through * from_low) - across.low(through * (from_low - step))
 
-    def _turning(self):
-        """(dx_u du/dt, dy_v dv/dt) [m2 s-2] of the Coriolis force and of the axes' change of direction."""
+    def _coriolis(self):
+        """(dx_u du/dt, dy_v dv/dt) [m2 s-2] of the Coriolis force and of the metric term u tan(latitude) / a."""
         e, g = self.equations, self.geometry
         f = g.f
         if isinstance(g.dx["u"], AbstractField):
@@ -324,7 +327,7 @@ class ConservingFlow(DerivedFields):
         return form.vorticity_flux(self.per_h_q * f, U, V)
 
     def _given_by_wet_cells(self, axis, velocity, after):
-        """`velocity` where the cell that it leaves is wet, else 0."""
+        """`velocity` where the cell that the water comes from is wet, else 0."""
         if self.thin is None:
             return velocity
         least = self.thin * self.geometry.area_h
@@ -370,11 +373,14 @@ def _both_sides(axis, x, step, limiter):
 
 
 def _kept_head(jump, velocity, advected, per_d, sign):
-    """What changes an advected momentum to that of a kept energy head, where the flow speeds up; else 0.
+    """The correction [m s-2] that makes advection conserve the energy head, where the flow speeds up; else 0.
 
     Args:
-        jump: u_side less the velocity. sign: 1 on the side ahead along the axis, -1 behind.
+        jump: u_side less the velocity [m s-1].
+        velocity: on the face [m s-1].
         advected: Q jump / V [m s-2].
+        per_d: 1 / the distance between cell centres [m-1].
+        sign: 1 for the side ahead along the axis, -1 for that behind.
     """
     head = (velocity + 0.5 * jump) * jump * per_d
     return pointwise(lambda step, x: jnp.where(sign * step > 0, x, jnp.zeros_like(x)), jump, head - advected)

@@ -1,4 +1,4 @@
-"""Cores: how the tendencies of the shallow-water equations are computed from a tile's u, v and eta.
+"""Cores: the spatial discretisations that compute the tendencies of the shallow-water equations from u, v and eta.
 
     FiniteDifferences   energy- or enstrophy-conserving differences on the C-grid, with coasts, on every grid
     FilteredDifferences the same with a zonal filter near the poles; polar_filter.py
@@ -30,9 +30,9 @@ def check_has_tendencies(momentum: Any) -> None:
     """Raise ConfigError for a form of the momentum equation that gives no tendencies (conserving.py)."""
     if momentum.conserves_momentum:
         raise ConfigError(
-            f"{type(momentum).__name__} steps momentum in stages of SSPRK3, and has no tendency that could be taken "
-            "apart or integrated otherwise; use stepper SSPRK3 and leave transfers out, or choose another momentum "
-            "form, as EnergyConserving()."
+            f"{type(momentum).__name__} steps momentum in stages of SSPRK3, and has no tendency that could be split "
+            "into parts or integrated otherwise; use stepper SSPRK3 and leave transfers out, or choose another "
+            "momentum form, such as EnergyConserving()."
         )
 
 
@@ -45,7 +45,8 @@ class Discretisation(abc.ABC):
     """The base class of cores: a pytree whose leaves are parameters.
 
     Attributes:
-        halos: whether it computes from halos. Then halos may be wider than one stage needs, and loops may be fused.
+        halos: whether it reads neighbours from halos. Then halos may be wider than one stage needs, and loops may be
+            fused.
         waves, advection: the largest wavenumber of its differences, times the spacing, for the limits of time steps.
         dissipation: names of the parts of its tendency by which it dissipates energy itself.
         references: the literature that files of a run cite for it, or None.
@@ -85,7 +86,7 @@ class Discretisation(abc.ABC):
         return flow
 
     def resolved(self, state: State) -> State:
-        """The part of a State (placed tiles) that the core resolves: all of it, unless the core truncates a series."""
+        """The part of a State (arrays of tiles) that the core resolves: all of it, unless it truncates a series."""
         return state
 
     def finished(self, equations: Any, state: State) -> State:

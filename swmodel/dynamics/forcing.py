@@ -1,6 +1,8 @@
 """Forces at the surface.
 
-du/dt = + tau_x / (rho h_u),   dv/dt = + tau_y / (rho h_v)
+    du/dt = + tau_x / (rho h_u),   dv/dt = + tau_y / (rho h_v)
+
+tau_x lies at u and tau_y at v [N m-2]; h_u and h_v are the thickness on these faces [m], rho the water's density.
 """
 
 from typing import Any

@@ -43,11 +43,11 @@ class VorticityFlux(abc.ABC):
     conserves_momentum: ClassVar[bool] = False
 
     def flow(self, flow: Any) -> Any:
-        """The Flow that tendencies are computed from."""
+        """The DerivedFields that tendencies are computed from."""
         return flow
 
     def euler(self, equations: Any, start: State, now: State, weight: Any, dt: Any, time: Any) -> State:
-        """(1 - weight) start + weight (now + dt d now/dt), see Equations.euler."""
+        """(1 - weight) start + weight (now + dt d now/dt); the arguments are those of Equations.euler."""
         return euler_stage(equations, start, now, weight, dt, time)
 
     @abc.abstractmethod

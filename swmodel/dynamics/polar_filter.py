@@ -11,7 +11,7 @@ that the filter F is self-adjoint and positive. The linear equations dx/dt = F A
 inner product, then conserve <x, F^-1 x>: waves neither grow nor decay. Steady states stay steady, since their rate is 0
 before the filter. The mean of each row is kept (S(0) = 1), and so is mass.
 
-The filter takes a distributed Fourier transform along x and back for each evaluation (parallel/fft).
+Each evaluation takes a distributed Fourier transform along x and its inverse (parallel/fft).
 """
 
 from typing import Any, NoReturn, Self
@@ -77,7 +77,7 @@ class FilteredDifferences(Discretisation):
         weaker = {}
         for position, latitude in (("h", centres), ("u", centres), ("v", faces)):
             share = np.where(np.abs(latitude) > self.latitude, self.share(latitude), np.inf)
-            # a mode of m = 0 is left as it is, and so are rows nearer the equator
+            # the mode m = 0, and rows nearer the equator, are unchanged
             weaker[position] = jnp.minimum(jnp.asarray(share[None, :], dtype) / jnp.maximum(sine, 1e-30), 1.0) - 1.0
         return replace(self, weaker={at: x * waves.inside for at, x in weaker.items()})
 
@@ -116,7 +116,7 @@ class FilteredDifferences(Discretisation):
 
     def check_parts(self) -> NoReturn:
         raise ConfigError(
-            "FilteredDifferences filters tendencies as a whole, and their parts were asked for; use RK4, SSPRK3, AB3 "
+            "FilteredDifferences filters tendencies as a whole, and this run needs their parts; use RK4, SSPRK3, AB3 "
             "or AB2, or core=FiniteDifferences()."
         )
 

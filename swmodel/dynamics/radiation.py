@@ -1,23 +1,23 @@
-"""Open sides that keep values of their own from step to step.
+"""Open boundary conditions with prognostic variables of their own.
 
     ChapmanFlather      Flather's velocity for the elevation eta_f on the open face, half way to a cell outside. The
-                        elevation eta_o there leaves by Chapman's (1985) condition with the speed of gravity waves,
+                        elevation eta_o of that cell obeys Chapman's (1985) radiation condition,
                             d eta_o/dt = (c / dx) (eta_1 - eta_o),      c = sqrt(g H)
                             u = u_ext +- c / H (eta_f - eta_ext),       eta_f = (eta_1 + eta_o) / 2
                         eta_1 is the elevation of the cell next to the side.
-    RadiationNudging    the velocity u_b on the face leaves with the speed at which the flow inside changes, after
+    RadiationNudging    the velocity u_b on the face is advected out with the phase velocity of the flow inside, after
                         Marchesiello, McWilliams & Shchepetkin (2001), doi:10.1016/S1463-5003(00)00013-5:
                             du_b/dt = - c_n du/dn - c_s du/ds - (u_b - u_ext) / tau
                             (c_n, c_s) = - dm/dt (dm/dn, dm/ds) / ((dm/dn)^2 + (dm/ds)^2)
-                        n points out of the domain, s along the side, and m is the velocity between the next two faces
-                        inside, u_1 and u_2, as it was a little earlier.
+                        n points out of the domain, s along the side, and m is a lagged copy of the velocity on the
+                        next two faces inside, u_1 and u_2.
                         Where c_n > 0 the flow radiates, and tau is long. Elsewhere c_n = c_s = 0, and tau is short.
 
-What a side keeps, eta_o, or u_b and m on both faces, belongs to the State, and the time stepper steps it with the rest:
-restarts, halos, masks and the adjoint treat it as they treat the elevation. In place of values of earlier steps m
-follows the flow, dm_k/dt = (u_k - m_k) / (2 dt) on face k. Differences of m in time and space are then those of one
-smooth field at one moment. Rates of relaxation r are taken as r / (1 + r dt), those of an implicit step, with which
-every explicit scheme is stable.
+The variables of a side (eta_o, or u_b and m on both faces) belong to the State, and the time stepper steps them with
+the others. Restarts, halos, masks and the adjoint treat them as they treat the elevation. The lagged velocity obeys
+dm_k/dt = (u_k - m_k) / (2 dt) on face k, which replaces the stored values of earlier steps. Differences of m in time
+and space are then those of one smooth field at one moment. Rates of relaxation r are taken as r / (1 + r dt), those of
+an implicit step, with which every explicit scheme is stable.
 """
 
 from typing import Any
@@ -34,9 +34,9 @@ from .boundaries import CURRENTS, LEVELS, Inside, OpenBoundary
 __all__ = ["ChapmanFlather", "RadiationNudging"]
 
 DAY = 86400.0  # [s]
-TRAIL = 2.0  # steps in which the trail follows
+TRAIL = 2.0  # the time of relaxation of m [steps]
 TRAILS = "trailing_velocity", "second_trailing_velocity"
-LEAST = 1e-24  # [m2 s-2], added to the square of a difference of velocities
+LEAST = 1e-24  # [m2 s-2], keeps the quotient by squared differences of velocities finite
 
 
 def _implicit(rate, dt):
@@ -52,7 +52,7 @@ class ChapmanFlather(OpenBoundary):
         elevation: eta_ext outside [m]: a number, a function of (x, y), an (ny, nx) array (its edge cells are used),
             time records or a Tide.
         velocity: u_ext, towards the outside [m s-1], likewise.
-        incoming: the elevation of a wave that comes in at normal incidence [m], likewise; see Flather.
+        incoming: the elevation of a wave that comes in at normal incidence [m], likewise, as in Flather.
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
@@ -128,7 +128,10 @@ class RadiationNudging(OpenBoundary):
         }
 
     def _courant(self, inside, changes):
-        """(c_n dt / dn, 0 to 1; c_s dt / ds, -1/2 to 1/2 and 0 where nothing leaves), of the changes of m in a step."""
+        """The Courant numbers c_n dt / dn (0 to 1) and c_s dt / ds (-1/2 to 1/2), from the changes of m in a step.
+
+        The second is 0 where the flow does not radiate.
+        """
         dn, ds = inside.spacing
         trail, second = (inside.memory[name] for name in TRAILS)
         change, outwards = 0.5 * (changes[TRAILS[0]] + changes[TRAILS[1]]), trail - second

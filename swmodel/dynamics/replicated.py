@@ -1,13 +1,14 @@
 """Parameters that are the same on every rank, and their gradients.
 
 A number of Dynamics or of a stepper (gravity, a drag coefficient, dt) is the same on all ranks. Where it is combined
-with a tile's arrays, each rank finds the part of its gradient that comes from its own tile. `communicator.replicated`
-adds these parts up in the backward pass. `entered` applies it to every such leaf of a Dynamics, and `numbers_entered`
-to every leaf of a stepper. This happens when Equations are made of the Dynamics, and nowhere else.
+with a tile's arrays, each rank computes the part of its gradient that comes from its own tile. The operation
+`communicator.replicated` is the identity, and its transpose adds these parts up. `mark_replicated` applies it to every
+such leaf of a Dynamics, and `mark_numbers` to every leaf of a stepper. This happens where Equations are made of the
+Dynamics, and nowhere else.
 
-So Dynamics and steppers hold plain numbers, and Equations hold numbers to which `replicated` has been applied. If it
-were applied twice, the gradient would be too large by the number of ranks; so a number that has gone through it, or
-that was computed from one that has, is refused.
+So Dynamics and steppers hold plain numbers, and Equations hold numbers to which `replicated` has been applied. Applied
+twice, it would make the gradient too large by the number of ranks. So a number to which it has been applied already, or
+that was computed from such a number, raises ValueError.
 """
 
 from typing import Any
@@ -17,10 +18,10 @@ import jax.numpy as jnp
 
 from ..fields.pytrees import replace
 
-__all__ = ["entered", "numbers_entered"]
+__all__ = ["mark_replicated", "mark_numbers"]
 
 
-def entered(dynamics: Any) -> Any:
+def mark_replicated(dynamics: Any) -> Any:
     """Dynamics with `replicated`, the identity whose transpose sums over ranks, applied to their replicated leaves.
 
     The shape of a leaf decides, as in `communicator.place`. Leaves of fewer than two dimensions are the same on all
@@ -32,8 +33,8 @@ def entered(dynamics: Any) -> Any:
         ValueError: for a number to which `replicated` has been applied already.
     """
     communicator, tile = dynamics.communicator, dynamics.tile
-    numbers = lambda tree: numbers_entered(tree, communicator)  # noqa: E731
-    columns = lambda tree: jax.tree.map(lambda x: _column_entered(x, communicator), tree)  # noqa: E731
+    numbers = lambda tree: mark_numbers(tree, communicator)  # noqa: E731
+    columns = lambda tree: jax.tree.map(lambda x: _mark_column(x, communicator), tree)  # noqa: E731
     return replace(
         dynamics,
         gravity=numbers(dynamics.gravity),
@@ -46,25 +47,25 @@ def entered(dynamics: Any) -> Any:
     )
 
 
-def numbers_entered(tree: Any, communicator: Any) -> Any:
+def mark_numbers(tree: Any, communicator: Any) -> Any:
     """A pytree with `replicated` applied to its real leaves of fewer than two dimensions."""
-    return jax.tree.map(lambda x: _entered(x, communicator) if _is_real(x) and x.ndim < 2 else x, tree)
+    return jax.tree.map(lambda x: _mark(x, communicator) if _is_real(x) and x.ndim < 2 else x, tree)
 
 
-def _entered(x, communicator):
-    if communicator.has_entered(x):
+def _mark(x, communicator):
+    if communicator.is_marked_replicated(x):
         raise ValueError(
-            "Dynamics: one of their numbers, or of the stepper's, has gone through communicator.replicated already, or "
-            "was computed from one that has, and they do so by themselves; give the number as it is, or its gradient "
-            "would be too large by the number of ranks."
+            "Dynamics: communicator.replicated has been applied already to one of their numbers, or of the stepper's, "
+            "or to one that it was computed from, and Dynamics apply it themselves; give the plain number, because "
+            "otherwise its gradient would be too large by the number of ranks."
         )
     return communicator.replicated(x)
 
 
-def _column_entered(x, communicator):
+def _mark_column(x, communicator):
     if _is_real(x) and x.ndim == 2 and x.shape[-1] == 1:
         return communicator.replicated(x, axis="x")
-    return numbers_entered(x, communicator)
+    return mark_numbers(x, communicator)
 
 
 def _is_real(x):

@@ -32,7 +32,7 @@ from ..grids.geometry import Geometry, TileGeometry, safe_inverse
 from ..parallel.halo import EAST, NORTH, SOUTH, WEST, exchange
 from .clock import Time, as_time
 from .cores import FiniteDifferences, check_has_tendencies
-from .replicated import entered
+from .replicated import mark_replicated
 from .stages import ArrayEvaluation
 from .terms import TimeVarying, Windows, as_field, value_at
 from .transport import divergence, kinetic_energy, transports
@@ -69,15 +69,15 @@ class Dynamics:
         terms: forcing and dissipation, in the order in which they are added.
         open_boundaries: the OpenBoundary conditions.
         uplift: None, or a Window of the sea floor's cumulative uplift [m] (ny, nx).
-        reach: the halo that one evaluation of all terms needs; None where it is the tile's own. In a wider one several
-            stages are computed without a message between them.
-        step_loop: the class of StepLoop (stepping/base.py) that makes the steps where it has all of their operations;
-            else they are made on arrays.
-        water: an elliptic.Domain without its tile, for implicit schemes; None for the others.
+        reach: the halo that one evaluation of all terms needs [cells]; None where it is the tile's own. In a wider halo
+            several stages are computed without a message between them.
+        step_loop: the class of StepLoop (stepping/base.py) that executes the steps if it has all of their operations.
+            Otherwise they are executed on arrays.
+        elliptic_domain: an elliptic.Domain without its tile, for implicit schemes; None for the others.
         flat: whether the depth was uniform when the model was made.
         core: the Discretisation that computes tendencies (cores.py).
         dt: the time step [s] in double precision, where terms read the time; else None.
-        first: the number of the step from which `integrate` starts; None where a loop numbers its own steps.
+        first: the number of the step from which `integrate` starts; None where a loop is given the number of each step.
         covers: a Coverage, if the forcing is that of a whole run; None if it is that of one interval between records.
         tracers: further prognostic variables, a tuple of Transported.
         wetting: a WettingDrying, or None.
@@ -99,7 +99,7 @@ class Dynamics:
     communicator: Any = static()
     reach: int | None = static(default=None)
     step_loop: Any = static(kw_only=True)
-    water: Any = None
+    elliptic_domain: Any = None
     flat: bool = static(default=False)
     core: Any = FiniteDifferences()
     dt: float | None = static(default=None)
@@ -124,7 +124,7 @@ class Dynamics:
                 f"Dynamics.prepare: these Dynamics hold {len(self.covers.intervals)} intervals between forcing "
                 "records, and Equations are those of one; prepare dynamics.interval(number)."
             )
-        return entered(self)._prepared()
+        return mark_replicated(self)._prepared()
 
     def interval(self, number: Any) -> "Dynamics":
         """These Dynamics with the forcing of interval number `number` (which may be traced) of those they cover."""
@@ -160,12 +160,12 @@ class Dynamics:
             linear=self.linear,
             communicator=self.communicator,
             reach=reach,
-            water=self.water,
+            elliptic_domain=self.elliptic_domain,
             flat=self.flat,
             dt=self.dt,
             tracers=tuple(tracer.prepare(ghosts) for tracer in self.tracers),
             wetting=self.wetting,
-            kept=tuple({row.name: 0 for one in self.open_boundaries for row in one.state_variables()}),
+            boundary_names=tuple({row.name: 0 for one in self.open_boundaries for row in one.state_variables()}),
             edges=_edges(self.tile, self.depth.dtype) if any(x.memory for x in self.open_boundaries) else None,
         )
         return replace(equations, core=self.core.prepare(equations))
@@ -205,11 +205,11 @@ class Exchange:
 class Equations:
     """The discrete equations on one tile, with the halos of all parameters filled.
 
-    Attributes are those of Dynamics, and:
+    Attributes are those of Dynamics, with arrays as Fields at h that have halos, and:
         geometry: the Geometry, with its halos.
         reach: the halo that one evaluation of all terms uses up; the tile's own may be several times as wide.
         evaluation: the StageEvaluation, which fills halos and stores the results of stages.
-        kept: the names of the variables that open sides keep.
+        boundary_names: the names of the prognostic variables of open sides.
         edges: {"x" or "y": (low, high)}, Fields that are 1 at the cells next to the open sides of that axis, else 0.
     """
 
@@ -225,17 +225,17 @@ class Equations:
     reach: int = static()
     coriolis_form: Any = static(default=None, kw_only=True)
     evaluation: Any = static(default=ArrayEvaluation())
-    water: Any = None
+    elliptic_domain: Any = None
     flat: bool = static(default=False)
     core: Any = FiniteDifferences()
     dt: float | None = static(default=None)
     tracers: tuple = ()
     wetting: Any = static(default=None)
-    kept: tuple[str, ...] = static(default=())
+    boundary_names: tuple[str, ...] = static(default=())
     edges: Any = None
 
     def euler(self, start: State, now: State, weight: Any, dt: Any, time: Any) -> State:
-        """(1 - weight) start + weight (now + dt d now/dt), States as `now` is; see stages.euler_stage.
+        """(1 - weight) start + weight (now + dt d now/dt), a State of arrays or Fields, as `now` is (stages.py).
 
         Args:
             start: the State at the beginning of the time step.
@@ -258,12 +258,12 @@ class Equations:
         return replace(time, dt=jnp.asarray(self.dt, self.depth.dtype), exact_dt=self.dt)
 
     @property
-    def held(self) -> tuple[str, ...]:
-        """The names of the variables that are constant from one `renewed` to the next."""
+    def constant_names(self) -> tuple[str, ...]:
+        """The names of the variables that are constant between two calls of `renewed`."""
         return tuple(row.name for term in self.terms for row in term.state_variables())
 
     def renewed(self, state: State, time: Any) -> State:
-        """The State with what terms keep in it, where it is due at the step that begins at a Time."""
+        """The State with the variables of terms recomputed that are due in the step beginning at a Time."""
         time = self._timed(time)
         for number, term in enumerate(self.terms):
             if term.state_variables():
@@ -292,24 +292,29 @@ class Equations:
         filled, more, outside = self.evaluation.fill_halos(self, fields, time, more, outside)
         return self.core.flow(DerivedFields(self, filled, more, outside, time))
 
-    def opened(
+    def apply_open_boundaries(
         self, u: Any, v: Any, eta: Any, time: Time, eta_time: Time | None = None, memory: Any = None
     ) -> tuple[Any, Any]:
         """u and v (Fields with halo), set on open faces and beyond them by the open boundary conditions for eta.
 
-        `eta_time` is the Time of eta, `time` unless given; `memory` is {name: Field} of what open sides keep.
-        Conditions that close a volume budget are the last ones, since in corners they read the flow through the other
+        Conditions that close a volume budget are applied last, since in corners they read the flow through the other
         side.
+
+        Args:
+            u, v, eta: Fields with halo.
+            time: the Time of the stage.
+            eta_time: the Time of eta; `time` unless given.
+            memory: {name: Field} of the variables of open sides.
         """
         for condition in sorted(self.open_boundaries, key=lambda condition: condition.closes_volume):
             u, v = condition.fill(u, v, eta, self, time, eta_time or time, memory)
         return u, v
 
-    def remembered(self, memory: Any, u: Any, v: Any, eta: Any, time: Time, eta_time: Time) -> Any:
-        """`memory`, {name: Field} of what open sides keep, with its rates in the ghost cells beyond these sides."""
+    def boundary_rates(self, memory: Any, u: Any, v: Any, eta: Any, time: Time, eta_time: Time) -> Any:
+        """`memory`, {name: Field} of open sides' variables, with their rates in the ghost cells beyond the sides."""
         for condition in self.open_boundaries:
             if condition.memory:
-                memory = condition.remember(memory, u, v, eta, self, time, eta_time)
+                memory = condition.fill_rates(memory, u, v, eta, self, time, eta_time)
         return memory
 
     def _rate_at_sides(self, field, axis):
@@ -330,13 +335,13 @@ class Equations:
         return rate
 
     def transported(self, flow: "DerivedFields", time: Any) -> dict[str, AbstractField]:
-        """{name: d value/dt, a Field at h} of the variables that the flow transports, and of those that parts keep."""
-        kept = {name: 0.0 * flow.state[name] for name in self.held}
-        kept |= {name: self._rate_at_sides(flow.state[name], name[-1]) for name in self.kept}
+        """{name: d value/dt, a Field at h} of the variables of tracers, of terms and of open sides."""
+        kept = {name: 0.0 * flow.state[name] for name in self.constant_names}
+        kept |= {name: self._rate_at_sides(flow.state[name], name[-1]) for name in self.boundary_names}
         return {x.name: x.at(time).rate(flow, flow.state[x.name], time) for x in self.tracers} | kept
 
     def shown(self, state: State, time: Any, rigid_lid: bool = False) -> State:
-        """A State of tile arrays as files hold it: of transported variables the concentration, not the content.
+        """A State of tile arrays as files hold it, with the concentration c of transported variables in place of h c.
 
         Args:
             state: the State that is stepped.
@@ -427,10 +432,10 @@ def _edges(tile, dtype):
 
 
 def further_variables(parts: Any) -> tuple[Variable, ...]:
-    """The Variables of a State besides u, v and eta: those of tracers, and those that terms and open sides keep.
+    """The Variables of a State other than u, v and eta: those of tracers, of terms and of open sides.
 
     Args:
-        parts: what has `tracers`, `terms` and `open_boundaries`, such as a model or Dynamics.
+        parts: an object with `tracers`, `terms` and `open_boundaries`, such as a model or Dynamics.
     """
     kept = [row for part in (*parts.terms, *parts.open_boundaries) for row in part.state_variables()]
     shared = {row.name: row for row in kept}.values()  # several sides of a kind keep their values in one variable
@@ -444,15 +449,17 @@ def zeros(further: tuple[Variable, ...], shape: tuple, dtype: Any) -> State:
 
 
 class DerivedFields:
-    """The fields of one stage, and the derived fields that terms share, which are computed when they are first used.
+    """The fields of one stage, and the derived fields that terms share. Each is computed when it is first used.
 
     Attributes:
-        state: the State of Fields with halos; u, v and eta are its own.
+        equations: the Equations; `geometry` and `gravity` are theirs.
+        state: the State of Fields with halos; `u`, `v` and `eta` are its own.
+        time: the Time of the stage.
         h: thickness in the equations [m], a Field at h: H + eta, or H in the linear mode.
         more: further Fields that were exchanged in the same messages.
-        outside: the elevation in the condition on open sides.
+        outside: the elevation that open boundary conditions read [m], a Field at h.
         level: the elevation whose pressure gradient accelerates the flow [m], a Field at h; eta, unless the stepper
-            takes another one.
+            sets another one.
     """
 
     def __init__(self, equations: Equations, state: State, more: Sequence, outside: Any, time: Time):
@@ -482,12 +489,12 @@ class DerivedFields:
 
     @property
     def covered(self) -> AbstractField:
-        """1 in cells whose water mixes with what comes in, a Field at h; else 0."""
+        """1 in cells that hold water which tracers and fluxes can enter, a Field at h; else 0."""
         return self.geometry.wet
 
     @property
     def mixing_faces(self) -> tuple[AbstractField, AbstractField]:
-        """1 on faces across which concentrations have a slope and spread, Fields at u and v; else 0."""
+        """1 on faces where concentrations are reconstructed with a slope and diffuse, Fields at u and v; else 0."""
         return self.geometry.wet_u, self.geometry.wet_v
 
     @functools.cached_property

@@ -1,4 +1,8 @@
-"""The flow along coasts and walls: free slip, or none."""
+"""The lateral boundary condition for the flow along coasts and walls: free slip or no slip.
+
+At a corner (position q) on a coast, derivatives of the velocity across the coast are the one-sided difference over a
+whole cell, times `factor` [1]: 0 with free slip; 2 with no slip, since the velocity falls to 0 within half a cell.
+"""
 
 import dataclasses
 
@@ -14,6 +18,6 @@ class FreeSlip:
 
 @dataclasses.dataclass(frozen=True)
 class NoSlip:
-    """The flow along coasts and walls vanishes at them."""
+    """The velocity along coasts and walls is zero at them."""
 
     factor = 2.0

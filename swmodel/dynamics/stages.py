@@ -1,6 +1,6 @@
-"""How the equations of one stage of a time step get their halos, and when results are stored in arrays.
+"""One stage of a time step: how its fields get their halos, and when its results are stored in arrays.
 
-The physics is written once, in Fields. Their data are arrays here; in fused loops (stepping/fused.py) they are
+The physics is written once, for Fields. Here their data are arrays. In fused loops (stepping/fused.py) they are
 expressions, which must be computed before their neighbours can be read.
 """
 
@@ -18,10 +18,10 @@ __all__ = ["StageEvaluation", "ArrayEvaluation", "euler_stage"]
 
 
 def euler_stage(equations: Any, start: State, now: State, weight: Any, dt: Any, time: Any) -> State:
-    """(1 - weight) start + weight (now + dt d now/dt), a stage of a Runge-Kutta scheme made of steps of Euler.
+    """(1 - weight) start + weight (now + dt d now/dt), one stage of a Runge-Kutta scheme that consists of Euler steps.
 
-    It is computed as start + weight [(now - start) + dt d now/dt], which leaves a state of rest as it is, and adds no
-    rounding errors that grow with the size of the state.
+    It is computed as start + weight [(now - start) + dt d now/dt]. This leaves a state of rest unchanged, and its
+    rounding errors do not grow with the size of the state.
     """
     tendency = equations.tendency(now, time)
     return start.map(lambda first, x, rate: first + weight * ((x - first) + dt * rate), now, tendency)
@@ -30,10 +30,15 @@ def euler_stage(equations: Any, start: State, now: State, weight: Any, dt: Any, 
 def renewed_if_due(
     equations: Any, term: Any, state: State, time: Any, ends: tuple[Callable, Callable] | None = None
 ) -> dict[str, jax.Array]:
-    """{name: array} of what a term keeps in a State of arrays, computed anew in the steps where that is due.
+    """{name: array} of the variables that a term keeps in a State of arrays, recomputed in the steps where it is due.
 
-    `ends` are the functions that take the tile's own cells out of an array, and put them back; none are needed for
-    arrays of own cells.
+    Args:
+        equations: the Equations.
+        term: a Term with `state_variables`.
+        state: a State of arrays.
+        time: the Time at the beginning of the step.
+        ends: (crop, pad): `crop` takes the tile's own cells out of an array with halo, and `pad` puts them back. None
+            for arrays without halo.
     """
     own, back = ends or (lambda x: x, lambda x: x)
 
@@ -68,7 +73,7 @@ class StageEvaluation(abc.ABC):
 
     @abc.abstractmethod
     def renew(self, equations: Any, number: int, state: State, time: Any) -> State:
-        """The State at the beginning of a step with the `state_variables` of term number `number`, if they are due."""
+        """The State at the beginning of a step, with the `state_variables` of term `number` recomputed if it is due."""
 
     @abc.abstractmethod
     def finish_stage(self, tree: Any) -> Any:
@@ -76,7 +81,7 @@ class StageEvaluation(abc.ABC):
 
     @abc.abstractmethod
     def register_tendency(self, tendency: State) -> State:
-        """The tendency, which the equations pass to a stepper; it may be stored along with the stage made of it."""
+        """The tendency that the equations return to a stepper; it may be stored along with the stage made of it."""
 
 
 class ArrayEvaluation(StageEvaluation):
@@ -96,9 +101,9 @@ class ArrayEvaluation(StageEvaluation):
         values, own = iter(fields), outside is None
         state, more = state.map(lambda _: next(values)), [next(values) for _ in more]
         outside = next(values, state.eta)
-        eta_time, memory = time if own else time.begun, {name: state[name] for name in equations.kept}
-        u, v = equations.opened(state.u, state.v, outside, time, eta_time, memory)
-        memory = equations.remembered(memory, state.u, state.v, outside, time, eta_time)
+        eta_time, memory = time if own else time.begun, {name: state[name] for name in equations.boundary_names}
+        u, v = equations.apply_open_boundaries(state.u, state.v, outside, time, eta_time, memory)
+        memory = equations.boundary_rates(memory, state.u, state.v, outside, time, eta_time)
         return state.replace(u=u, v=v, **memory), more, outside
 
     def renew(self, equations: Any, number: int, state: State, time: Any) -> State:

@@ -41,8 +41,8 @@ class Series:
     records at a time.
 
     Times are rounded to whole steps, so that a loop of steps can end on a record. Of several records within one step
-    the last one counts, so that the sum of their differences is kept. The first record of all is kept too; records that
-    follow within its step are moved to the next step.
+    only the last is used, so that the sum of their differences is unchanged. The very first record is always used;
+    records that follow within its step are moved to the next step.
 
     `source` describes the file that the records are read from (forcing/file_records.py); None of other records.
     """
@@ -54,7 +54,7 @@ class Series:
     source: Any = None
 
     def _steps(self, dt):
-        """(the step numbers of the records that count, those records, the cycle in steps or None)."""
+        """(the step numbers of the records that are used, their numbers, the cycle in steps or None)."""
         steps = np.rint(np.asarray(self.times) / dt).astype(np.int64)
         steps[1:] = np.maximum(steps[1:], steps[0] + 1)
         records = np.flatnonzero(np.append(np.diff(steps) > 0, True))
@@ -62,7 +62,10 @@ class Series:
         return steps[records], records, cycle
 
     def bracket(self, step: int, dt: float) -> tuple:
-        """(record, following record, steps since the first, steps between them) at `step`; None where values hold."""
+        """(record, following record, steps since the first, steps between them) at `step`.
+
+        The last is None before the first record and after the last one, where the value is constant.
+        """
         steps, records, cycle = self._steps(dt)
         if cycle:
             step = steps[0] + (step - steps[0]) % cycle
@@ -87,9 +90,9 @@ class Series:
 
         Args:
             step: a number of steps after step 0.
-            dt: [s].
-            dtype: of the arrays.
-            held: {number: record} that programs have already.
+            dt: the time step [s].
+            dtype: the element type of the arrays.
+            held: {number: record}, records that are on the device already.
         """
         first, second, start, length = self.interval(step, dt)
         known = dict(held or {})
@@ -99,11 +102,11 @@ class Series:
         return Window(known[first], known[second], *map(self._whole, (start, length)))
 
     def read_ahead(self, step: int, dt: float, submit: Callable) -> None:
-        """Have the record that the interval after that of `step` adds read by a thread, if a file holds it.
+        """Start a thread that reads the record which the interval after that of `step` needs, if it is in a file.
 
         Args:
             step: a number of steps after step 0.
-            dt: [s].
+            dt: the time step [s].
             submit: an Executor's method.
         """
         if self.source is None or (following := self.next_step(step, dt)) is None:
@@ -142,14 +145,14 @@ class Series:
         return jnp.asarray(number, jnp.int32) if self.place is None else self.place(lambda rank: np.int32(number))
 
     def record(self, k: int, dtype: Any) -> Any:
-        """Record number k as an array that programs take, placed by tile."""
+        """Record number k as a JAX array, placed by tile."""
         if self.place is None:
             return jnp.asarray(self.values[k], dtype)
         return self.place(lambda rank: np.asarray(self.values[rank][k], dtype))
 
 
 class TimeVarying(abc.ABC):
-    """The value of a parameter that changes in time, as programs hold it: a pytree of numbers and tile arrays.
+    """The value of a parameter that changes in time, as compiled programs take it: a pytree of numbers and tile arrays.
 
     Attributes:
         uses_time: whether it is computed from seconds or phases, so that programs depend on the length of a step.
@@ -158,7 +161,7 @@ class TimeVarying(abc.ABC):
     uses_time: ClassVar[bool] = False
 
     def prepared(self) -> "TimeVarying":
-        """What a compiled program computes the value from, found once at its start."""
+        """This value with all that does not change in a compiled program precomputed, once at its start."""
         return self
 
     def within(self, terms: tuple, gravity: Any) -> "TimeVarying":
@@ -166,17 +169,18 @@ class TimeVarying(abc.ABC):
         return self
 
     def check_covers(self, end: float, slack: float, remedy: str) -> None:
-        """Raise ConfigError if the value is not known from 0 to `end` [s]; the last `slack` [s] may be missing.
+        """Raise ConfigError if the value is undefined at some time from 0 to `end`.
 
         Args:
-            end, slack: as above.
-            remedy: what the user can do besides giving a longer record, for the message.
+            end: of the run [s].
+            slack: the length at the end of the run that the record may leave out [s].
+            remedy: what the user can do instead of giving a longer record, for the message.
         """
         return None
 
     @abc.abstractmethod
     def map(self, function: Callable) -> Self:
-        """The same with `function` applied to each number or array of which the value is a linear function."""
+        """The same with `function` applied to each number or array on which the value depends linearly."""
 
     @abc.abstractmethod
     def at(self, time: Any) -> Any:
@@ -268,7 +272,7 @@ def to_v(x: Any) -> Any:
 
 
 def as_field(x: Any, position: str) -> Any:
-    """A tile array as a Field without halo; a number as it is; a TimeVarying with its arrays so."""
+    """A tile array as a Field without halo; a number unchanged; a TimeVarying with its arrays as Fields."""
     if isinstance(x, TimeVarying):
         return x.prepared().map(lambda array: as_field(array, position))
     return Field(x, position, (0, 0, 0, 0)) if jnp.ndim(x) == 2 else x
@@ -278,8 +282,8 @@ class TiledPart(ModelPart, abc.ABC):
     """A part of the equations whose parameters may vary in space and, by records, in time.
 
     Attributes:
-        uses_time: whether it reads seconds or phases from the Time, besides its own records. If no part does, programs
-            do not depend on the length of a step, and runs with different steps share them.
+        uses_time: whether it reads seconds or phases from the Time (reading its records does not count). If no part
+            does, programs do not depend on the length of a step, and runs with different steps share them.
     """
 
     uses_time: ClassVar[bool] = True
@@ -296,7 +300,7 @@ class TiledPart(ModelPart, abc.ABC):
         return self.uses_time or any(isinstance(x, TimeVarying) and x.uses_time for x in varying)
 
     def check_covers(self, end: float, slack: float, remedy: str = "shorten it") -> None:
-        """Raise ConfigError if a parameter is not known in a run until `end` [s]; see TimeVarying.check_covers."""
+        """Raise ConfigError if a parameter is undefined in a run until `end` [s], as TimeVarying.check_covers does."""
         for value in (getattr(self, name) for name in positions_of(self)):
             if isinstance(value, TimeVarying):
                 value.check_covers(end, slack, remedy)
@@ -341,7 +345,7 @@ class Term(TiledPart):
     A term of your own declares its parameters by `sw.parameter` and has `__call__`; docs/own_parts.md shows one.
 
     Attributes:
-        nonlinear: whether it has no meaning in a linear model, which then refuses it.
+        nonlinear: whether it is undefined in the linear mode. A linear model then raises ConfigError.
         has_pressure: whether it has an air pressure, and defines `pressure_head`.
     """
 
@@ -356,8 +360,8 @@ class Term(TiledPart):
     def damping(self, flow: Any, time: Any) -> tuple[Any, Any] | None:
         """The rates r [s-1], at u and v, of a term that is du/dt = - r u, dv/dt = - r v; None for every other term.
 
-        Where momentum is stepped in stages (conserving.py) such a term is implicit, u' = (...) / (1 + dt r), so that
-        thin water is slowed down and not turned round.
+        Where momentum is stepped in stages (conserving.py) such a term is implicit, u' = (...) / (1 + dt r). So drag
+        slows thin water down, and never reverses its direction.
         """
         return None
 
@@ -366,9 +370,9 @@ class Term(TiledPart):
         raise NotImplementedError
 
     def renewed(self, equations: Any, state: Any, time: Any) -> dict[str, Any]:
-        """{name: value} of its `state_variables`, arrays of the tile's own cells, from a step on for which it is due.
+        """{name: value} of its `state_variables`, arrays of the tile's own cells, recomputed in a step where it is due.
 
-        In between, and in the tendencies of explicit steppers, they are constant.
+        They are constant from then on until the next such step.
 
         Args:
             equations: Equations on arrays, whose communicator may sum over ranks.
@@ -396,7 +400,7 @@ class Term(TiledPart):
 
 
 class Forcing(Term):
-    """A term that drives the flow: it belongs to `forcing=`, and to [[forcing]] in experiment files."""
+    """A term that drives the flow, passed as `forcing=`, or as [[forcing]] in experiment files."""
 
     kind = "forcing"
 
@@ -461,7 +465,7 @@ def _cut_and_checked(values, domain, name, rule):
 def _check_finite(values, name):
     if isinstance(values, np.ndarray) and (bad := np.count_nonzero(~np.isfinite(values))):
         raise ValueError(
-            f"{name} is not finite in {bad:,} of {values.size:,} values; give numbers everywhere, 0 on land, say."
+            f"{name} is not finite in {bad:,} of {values.size:,} values; give numbers everywhere, such as 0 on land."
         )
 
 

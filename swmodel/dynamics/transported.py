@@ -4,8 +4,8 @@
 
 The prognostic variable is the content s of a column of water. For a concentration c [1] it is s = h c [m], with the
 thickness h = H + eta. Steppers combine rates of s linearly, so that the sum of area s is conserved where its rate is a
-divergence. The transports flow.U and flow.V are those by which the stepper's continuity equation changes eta: a rate of
--div(U c, V c) + c (water that terms add) keeps c = 1 to rounding, with every explicit stepper and with SemiImplicit.
+divergence. The transports flow.U and flow.V are those by which the stepper's continuity equation changes eta. So a rate
+of -div(U c, V c) + c (water that terms add) keeps c = 1 to rounding, with every explicit stepper and with SemiImplicit.
 For the same reason the `s` that a stepper passes belongs to the thickness flow.column. RigidLid keeps c = 1 as far as
 its solver makes the transport free of divergence.
 
@@ -30,8 +30,8 @@ class Transported(TiledPart):
 
     Attributes:
         variable: its row of the table, as it is shown: name, position "h", units and metadata; a static field.
-        initial: what it is at the start unless an initial state says otherwise, as it is shown. The model asks for it
-            before `on_tile`, which may leave it out.
+        initial: its value at the start where no initial state gives another, as it is shown. The model reads it before
+            `on_tile`, which may leave it out.
     """
 
     kind = "tracer"
@@ -73,6 +73,7 @@ class Transported(TiledPart):
 
         Args:
             site: a tile with its grid, depth and state.
-            carried, real: the longest |lambda| dt of the time stepper for waves that are carried, and for what decays.
+            carried, real: the largest stable |lambda| dt of the time stepper for advection (imaginary lambda) and for
+                decay (real lambda) [1].
         """
         return 0.0

@@ -1,8 +1,8 @@
-"""A side at which waves are made, and through which waves leave.
+"""A side at which waves are generated, and through which waves leave.
 
-Across the side the shallow-water equations carry the invariants u + 2 c inwards and u - 2 c outwards, c = sqrt(g h).
-The one that comes in is that of the wave eta_in; the one that goes out is found from the cells inside, so that with the
-velocity u_n towards the inside
+Across the side the shallow-water equations carry the Riemann invariants u + 2 c inwards and u - 2 c outwards, with
+c = sqrt(g h). The one that comes in is that of the wave eta_in. The one that goes out is computed from the cells
+inside. So the velocity towards the inside is
 
     u_n = u_in + 2 sqrt(g (H + eta_in)) - 2 sqrt(g (H + eta)),      u_in = 2 sqrt(g (H + eta_in)) - 2 sqrt(g H)
 
@@ -14,7 +14,7 @@ A gauge at the side records the level there, which is the sum of the wave that c
 
     u_n = u_next + 2 sqrt(g (H + eta_side)) - 2 sqrt(g (H + eta))
 
-keeps the invariant that goes out, and the side reflects what arrives as the side of a basin with that level does.
+keeps the invariant that goes out. The side then reflects waves from inside as one with a given level does.
 """
 
 from typing import Any
@@ -35,12 +35,12 @@ class WaveMaker(OpenBoundary):
 
     Args:
         sides: which of "west", "east", "south", "north" make waves; all four unless given.
-        elevation: eta_in of the wave that comes in, without what it meets [m]: a number, a function of (x, y), an
-            (ny, nx) array (its edge cells are used), time records, a Record, SolitaryWave, CnoidalWave or Tide.
+        elevation: eta_in of the wave that comes in, without the waves that leave [m]: a number, a function of (x, y),
+            an (ny, nx) array (its edge cells are used), time records, a Record, SolitaryWave, CnoidalWave or Tide.
         velocity: u_in of that wave, into the domain [m s-1], likewise; that of a long wave unless given.
         until: when the last of the wave has come in [s]; the side is open from then on. A Record need not go on longer.
-        total: whether `elevation` is the level at the side, with what is reflected from inside, as a gauge there
-            records it. `velocity` cannot be given then.
+        total: whether `elevation` is the level at the side, with reflected waves, as a gauge there records it.
+            `velocity` cannot be given then.
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)

@@ -9,12 +9,12 @@ never be wet are land as in every model (geometry.wet = 0).
 
 a number of the cell that the flux leaves, so that what leaves is at most what is there: h' >= 0 whatever dt is. Mass is
 conserved because the cells on both sides of a face have one flux. SSPRK3 is a convex combination of such steps, and so
-keeps h >= 0 too. In floating point s is made smaller by a few units of rounding, which is more than the rounding errors
-of the sum, and the combination is computed as start + w (new - start) with w <= 2/3, which cannot round below its ends.
+keeps h >= 0 too. In floating point s is reduced by a few units of rounding, more than the rounding errors of the sum.
+The combination is computed as start + w (new - start) with w <= 2/3, which cannot round to below its ends.
 
-**Dry cells give nothing.** A velocity out of a cell whose thickness is `thin` or less is 0. A surface at rest that ends
-at a slope, a step or an island stays at rest: over the face between the last wet cell and a dry one above it the
-pressure gradient points out of the dry cell, which has nothing to give.
+**No water leaves dry cells.** A velocity out of a cell whose thickness is `thin` or less is 0. So a surface at rest
+that ends at a slope, a step or an island stays at rest: between the last wet cell and a dry one above it, the pressure
+gradient points out of the dry cell.
 
 References: Stelling and Duinmeijer (2003), doi:10.1002/fld.537; Kurganov and Petrova (2007),
 doi:10.4310/CMS.2007.v5.n1.a6.
@@ -40,8 +40,8 @@ class WettingDrying:
     Args:
         thin: water of this thickness or less stays where it is, at most 1 [m]. It also bounds 1 / h in
             drag and advection.
-        highest: cells whose bed lies higher than this above the level 0 are never wet, which saves work [m]; None
-            where every cell may be wet.
+        highest: cells whose bed is higher than this above level 0 are land for the whole run, which saves work [m];
+            with None every cell may become wet.
     """
 
     thin: float = declared(Number(None, "m", above=0.0, maximum=1.0), default=1e-3, static=True)
@@ -77,5 +77,5 @@ def _share(volume, leaving):
 
 
 def limited_outflow(flux: AbstractField, low: AbstractField, high: AbstractField) -> AbstractField:
-    """`flux` times the share of the cell that it leaves: `low` or `high`, the shares beside the face."""
+    """`flux` times the share s of the cell that it leaves: `low` or `high`, those of the cells on both sides."""
     return flux * upstream(flux, low, high)

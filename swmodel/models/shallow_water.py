@@ -143,7 +143,7 @@ class ShallowWater:
             check(self)
         check_calendars(self._series())
         self.core = core.on_tile(self)
-        self._made, self._windows, self._water = {}, HeldWindows(self.dtype), None
+        self._made, self._windows, self._elliptic_domain = {}, HeldWindows(self.dtype), None
         self._halos: dict[Any, int] = {}  # by the structure of a stepper
 
     @property
@@ -346,8 +346,8 @@ class ShallowWater:
             communicator=self.communicator,
             step_loop=self.step_loop,
             core=self.core,
-            water=self._water,
-            flat=self._water is not None and self.sea_floor.is_flat,
+            elliptic_domain=self._elliptic_domain,
+            flat=self._elliptic_domain is not None and self.sea_floor.is_flat,
             wetting=self.wetting,
         )
 
@@ -373,8 +373,8 @@ class ShallowWater:
                 stepped with.
         """
         checks.check_stepper(self, stepper)
-        if stepper.is_implicit and self._water is None:
-            self._water = elliptic.Domain.without_tile(self.grid, self.communicator, self.sea_floor.wet)
+        if stepper.is_implicit and self._elliptic_domain is None:
+            self._elliptic_domain = elliptic.Domain.without_tile(self.grid, self.communicator, self.sea_floor.wet)
             self._made.clear()
 
     def halo(self, stepper: TimeStepper) -> int:

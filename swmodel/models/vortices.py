@@ -47,9 +47,9 @@ def _balanced(series, length, speed, noise, per_g, *masks):
     held = series.modes(noise.dtype)
     k, k0 = jnp.sqrt(jnp.where(held.squared > 0, held.squared, 1.0)), 2 * np.pi / length
     size = jnp.where(held.squared > 0, jnp.exp(-0.5 * ((k - k0) / (0.25 * k0)) ** 2) / k, 0.0)
-    (psi,) = held.of((noise, "q", True))
+    (psi,) = held.forward((noise, "q", True))
     psi = scaled(size, psi)
-    u, v, psi = held.points((-held.ddy(psi, "q"), "u", False), (held.ddx(psi, "q"), "v", False), (psi, "q", True))
+    u, v, psi = held.inverse((-held.ddy(psi, "q"), "u", False), (held.ddx(psi, "q"), "v", False), (psi, "q", True))
     u, v, psi = (x * mask for x, mask in zip((u, v, psi), masks))
     communicator, count = series.communicator, np.prod(series.shape).item()
     square = communicator.replicated(communicator.sum(jnp.sum(u * u + v * v))) / count

@@ -194,7 +194,7 @@ class Communicator(abc.ABC):
         self._entered[id(x)] = x
         return x
 
-    def has_entered(self, x: Any) -> bool:
+    def is_marked_replicated(self, x: Any) -> bool:
         """Whether x is what `replicated` returned, or was made of that in this trace with no sum over ranks since."""
         return self._entered.get(id(x)) is x or came_through(x, "replicated", SETTLING)
 

@@ -1,9 +1,9 @@
-"""A compiler for stencil loops. It works on arrays with ghost cells, and depends on nothing of the ocean.
+"""A compiler for stencil loops over arrays with ghost cells. Nothing in it is particular to the ocean.
 
 XLA turns a time step into a dozen passes over memory. Here a function of Fields is traced with `Expression`s instead of
 arrays: each describes a value at a cell in terms of loads from neighbouring cells (expressions.py).
 
-In:   Expressions, made of Fields with a halo; a Layout, the shape of the results with their ghosts (`stencil.run`).
+In:   Expressions, derived from Fields with a halo; a Layout, the shape of the results with ghosts (`stencil.run`).
 Out:  the results as arrays. The loop is a `Graph` of scalar operations (graph.py). On a CPU it becomes one vectorised
       C++ loop (schedule.py, source.py, native/), on a GPU one Pallas kernel (pallas.py). Intermediate values stay in
       registers or in a few rows in the cache: one pass reads each array once and may overwrite it with a result.

@@ -1,4 +1,4 @@
-"""The call of a compiled loop, and the plan that the runtime gets with it."""
+"""The call of a compiled loop, and its plan: the integers that the C++ runtime reads (abi.py)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,13 +18,15 @@ __all__ = ["compile_loop", "compiled_loop"]
 
 
 def compile_loop(graph: Graph, dtypes: tuple) -> str:
-    """Compile the loop of a Graph, or find it compiled, and return the name under which the runtime has it.
+    """Compile the loop of a Graph, or find it compiled, and return its name in the runtime.
 
     Args:
-        graph: a Graph. dtypes: element types, (of the arrays that it reads, of its results).
+        graph: a Graph.
+        dtypes: element types, (of the arrays that it reads, of its results).
 
     Raises:
-        CompileError: if the compiler refuses it. ConfigError: if SWMODEL_KEEP_SOURCE names no folder for its source.
+        CompileError: if the compiler fails.
+        ConfigError: if the folder of SWMODEL_KEEP_SOURCE cannot be written to.
     """
     keep_source(graph, dtypes)
     return loop_name(c_source(graph, dtypes), in_order=compares_rounded(graph))
@@ -45,12 +47,19 @@ def compiled_loop(
     """The call of the compiled loop.
 
     Args:
-        operands: what the graph reads, arrays before numbers; arrays that are overwritten alone; for each of `pushed`
-            an array of slots; the numbers of slots.
-        slots: the operands, by number, that are arrays of slots of which the loop reads one; the last operands say
-            which, in this order.
-        pushed: the sources, by number, that the loop copies into a slot before it overwrites them; the last operand
-            says which slot. The arrays of slots are the last results.
+        operands: the arrays and then the numbers that the graph reads; arrays that are overwritten without being read;
+            for each of `pushed` an array of slots; the numbers of slots.
+        graph: a Graph.
+        origins: (row, column) of the tile's cell (0, 0) in each array that is read.
+        aliases: for each result the number of the operand that it overwrites, or None.
+        dtypes: element types of the results.
+        layout: the Layout of the results.
+        margin: the number of cells around the tile that are computed, too.
+        sharers: the number of devices that share the threads of this process.
+        slots: the numbers of the operands that are arrays of slots, of which the loop reads one. The last operands are
+            the numbers of these slots, in this order.
+        pushed: the numbers of the sources that the loop copies into a slot before it overwrites them. The last operand
+            is the number of the slot, and the arrays of slots are the last results.
     """
     types = tuple(np.dtype(operand.dtype).name for operand in operands[: len(origins)])
     first = len(operands) - 1 - len(pushed)
@@ -82,7 +91,7 @@ def _plan(graph, origins, aliases, layout, margin, sharers, indices, pushed):
 
 
 def _when(operand, sources, rounds):
-    """When a row of results may overwrite an operand, which is None if there is none."""
+    """When a row of results may overwrite the row of operand number `operand` (None: of no operand)."""
     if operand is None or operand >= sources:
         return When.AT_ONCE
     if rounds.must_wait(operand):

@@ -29,7 +29,7 @@ OPERATIONS = {
     "floor": lax.floor, "cbrt": lax.cbrt, "abs": lax.abs, "sign": lax.sign, "pow": lax.pow, "square": lax.square,
     "stop_gradient": lambda x: x, "one_minus_square": lambda x: (1 - x) * (1 + x),
 }  # fmt: skip
-FINITE = {  # where arguments are, short of overflow, with all their derivatives
+FINITE = {  # operations that are finite for finite arguments, except for overflow, with all their derivatives
     "scalar", "constant", "convert_element_type", "inside", "stop_gradient", "select_n", "add", "sub", "mul",
     "neg", "abs", "sign", "floor", "max", "min", "square", "one_minus_square", "tanh", "sin", "cos",
 }  # fmt: skip
@@ -160,12 +160,15 @@ def _rule(name, dtype, parameters, dtypes, active):
 
 @dataclasses.dataclass(frozen=True)
 class Transpose:
-    """A Graph that gives cotangents, and how it is called.
+    """The transpose of a Graph: a Graph whose results are cotangents, and the meaning of its operands and results.
 
     Attributes:
-        graph: its sources are `sources` of the old one, then the cotangents of `results`. Its results are the
-            cotangents of the linear sources `of_sources`, then, cell by cell, those of the linear scalars `of_scalars`.
-        reach: how many cells further than the old loop it computes.
+        graph: the new Graph. It reads `sources` of the old one, and then the cotangents of `results`. Its results are
+            the cotangents of `of_sources`, and then, cell by cell, those of `of_scalars`.
+        sources, scalars: the numbers of the old Graph's sources and scalars that it reads, which are not linear.
+        results: the numbers of the old Graph's results whose cotangents it reads.
+        of_sources, of_scalars: the numbers of the linear sources and scalars whose cotangents it computes.
+        reach: the number of cells that it computes beyond those of the old loop.
     """
 
     graph: Graph
@@ -226,7 +229,7 @@ def _sum(builder, terms, dtype):
 
 
 def _linear(graph, sources, scalars):
-    """The nodes that depend on what is linear."""
+    """The nodes that depend on the linear sources and scalars."""
     found = set()
     for number, node in enumerate(graph.nodes):
         ends = {"load": sources, "scalar": scalars}.get(node.name)
@@ -254,7 +257,7 @@ def _boxes(graph, results):
 
 
 def _within(box, reach):
-    """Cells at which a node was needed, as parameters of an "inside" of a loop that computes `reach` cells further."""
+    """The cells at which a node was needed, as parameters of an "inside" in a loop that computes `reach` cells more."""
     west, east, south, north = box
     return west + reach, reach - east, south + reach, reach - north
 
@@ -286,7 +289,7 @@ def _is_finite(node):
 
 @dataclasses.dataclass(frozen=True)
 class _Pull:
-    """Takes cotangents from nodes to their linear arguments."""
+    """Propagates cotangents from nodes to their linear arguments."""
 
     builder: Builder
     graph: Graph

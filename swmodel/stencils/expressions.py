@@ -1,4 +1,4 @@
-"""Fields that hold no array: the value at a cell, as scalar operations on loads of neighbouring cells.
+"""Fields without arrays: the value at a cell is described by scalar operations on loads of neighbouring cells.
 
     (difference_x f)[j, i] = f[j, i + 1] - f[j, i]      from h to u and from v to q
     (difference_x f)[j, i] = f[j, i] - f[j, i - 1]      from u to h and from q to v
@@ -55,10 +55,10 @@ class Expression(AbstractField):
 
     Attributes:
         sources: the prognostic Sources that it reads.
-        plain: the Source that it simply loads, or None.
+        plain: the Source that it loads without further operations, or None.
         dtype: of its values.
         line: the Line of Python that made it.
-        pointwise: whether its value at a point follows from what Sources hold at that same point.
+        pointwise: whether its value at a point depends only on values of Sources at that same point.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Expression(AbstractField):
         self.pointwise = pointwise
 
     def become(self, source: Source) -> None:
-        """From now on load `source`, an array of this Expression's values, in place of computing them."""
+        """Load `source`, an array of this Expression's values, from now on, in place of computing them."""
         self.value, self.sources, self.plain = (lambda trace, j, i: trace.load(source, j, i)), (source,), source
         self.pointwise = True
 
@@ -107,11 +107,11 @@ class Expression(AbstractField):
 
 
 class Trace:
-    """One evaluation, under jax.make_jaxpr.
+    """One evaluation of Expressions, under jax.make_jaxpr.
 
     Attributes:
         sources: the Sources that were read, in the order of their numbers.
-        lines: the Lines of the expressions that were evaluated; named scopes refer to them by number.
+        lines: the Lines of the Expressions that were evaluated; named scopes refer to them by number.
     """
 
     def __init__(self):
@@ -120,7 +120,7 @@ class Trace:
     def at(self, expression: Any, row: int, column: int) -> Any:
         key = id(expression), row, column
         if key not in self._values:
-            self._kept.append(expression)  # while it is alive no other object has its id
+            self._kept.append(expression)  # this keeps it alive, so that no other object gets its id
             with jax.named_scope(f"{SCOPE}{self._number(expression.line)}"):
                 self._values[key] = expression.value(self, row, column)
         return self._values[key]
@@ -156,7 +156,7 @@ def lift(x: Any, dtype: Any = None, name: str = "") -> Any:
 
 
 def path_names(tree: Any) -> list[str]:
-    """Names of the leaves of a pytree of Expressions, made of their paths: "eta", "terms.0.viscosity"."""
+    """The names of the leaves of a pytree of Expressions, from their paths, such as "terms.0.viscosity"."""
     leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda x: isinstance(x, AbstractField))
     return [
         ".".join(str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key)))) for key in path)

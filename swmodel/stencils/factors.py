@@ -1,4 +1,4 @@
-"""Simpler forms of an operation: common factors are taken out, and two halves of a choice become one."""
+"""Algebraic simplification of a Graph: common factors are taken out, and two halves of a choice become one."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,12 +13,12 @@ __all__ = ["Factors"]
 class Factors:
     """Takes out factors that do not vary along a row: a x - a y becomes a (x - y), and (a x) (b y) becomes (a b) (x y).
 
-    So their products are computed once a row, or once in all, and a difference of neighbours has one product and not
-    two.
+    Products of such factors are computed once in a row, or once in a loop, and a difference of neighbours has one
+    product in place of two.
 
     Args:
         builder: a Builder.
-        dtype: of all values.
+        dtype: the type of all values.
     """
 
     def __init__(self, builder: Any, dtype: str):
@@ -39,7 +39,7 @@ class Factors:
             return None
 
     def split(self, ref: Any) -> tuple[Any, Any]:
-        """(factor that does not vary along a row, the rest): of x itself (None, x)."""
+        """(the factor of a product that does not vary along a row, the other factor); (None, ref) if there is none."""
         if isinstance(ref, Constant) or self.builder.nodes[ref.node].name != "mul":
             return None, ref
         arguments = [self.builder.shifted(a, ref.row, ref.column) for a in self.builder.nodes[ref.node].arguments]

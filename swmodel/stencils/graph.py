@@ -1,11 +1,11 @@
-"""From Expressions to a Graph: scalar operations on neighbouring cells, each written once, however often it is used.
+"""From Expressions to a Graph of scalar operations on neighbouring cells, in which each operation appears once.
 
 Traced at one cell, a time step is a long list of operations. A quantity that is needed at four corners appears four
-times, each time with its own loads, although it is one operation at four places. So a Graph has it once, as a node, and
-refers to it by `At(node, row, column)`: the value of that node so many rows and columns away.
+times, each time with its own loads, although it is one operation at four places. In a Graph it is one node. Others
+refer to it by `At(node, row, column)`, the value of that node so many rows and columns away.
 
 A Graph is hashable and holds no arrays, so that one compiled loop serves every grid, tile and rank. The names of fields
-and the lines of Python that it carries are for people, and do not count when two Graphs are compared.
+and the lines of Python are for reports, and do not count when two Graphs are compared.
 """
 
 import dataclasses
@@ -26,14 +26,14 @@ __all__ = ["At", "Builder", "Constant", "Graph", "Node", "Unsupported", "trace_g
 
 @dataclasses.dataclass(frozen=True)
 class Graph:
-    """What is computed at a cell.
+    """The operations of a loop at one cell.
 
     Attributes:
-        nodes: arguments before what is made of them.
-        outputs: what is stored, an At each.
-        columns: for each source, whether it does not vary along x.
-        scalars: how many numbers come from outside.
-        names: of the results, for people.
+        nodes: Nodes, in an order in which arguments precede the nodes that use them.
+        outputs: the results, an At each.
+        columns: for each source, whether it is uniform along x.
+        scalars: the number of numbers that the loop gets as operands.
+        names: of the results, for reports.
     """
 
     nodes: tuple
@@ -73,7 +73,7 @@ class Graph:
         return sorted(set().union(*(self.reached[n] for n in nodes)))
 
     def reads(self, kind: str = "load") -> list[int]:
-        """The numbers of the sources, or by "scalar" of the numbers from outside, that are read."""
+        """The sources that are read, by number; with "scalar" the numbers among the operands that are read."""
         return sorted({node.parameters[0] for node in self.nodes if node.name == kind})
 
     def only(self, results: Sequence[int]) -> "Graph":
@@ -113,17 +113,18 @@ COMMUTE = ("add", "mul", "max", "min", "and", "or", "xor", "eq", "ne")
 
 
 class Builder:
-    """The nodes of a Graph in the making. Operations that differ only in their place become one node.
+    """Builds the nodes of a Graph. Operations that differ only in their place become one node.
 
     Attributes:
-        line: the Line that nodes get which are added now.
+        nodes: the Nodes so far.
+        line: the Line of the nodes that are added next.
     """
 
     def __init__(self):
         self.nodes, self.line, self._known = [], None, {}
 
     def add(self, name: str, arguments: Iterable, dtype: Any, parameters: tuple = ()) -> Any:
-        """The At of an operation on At and Constants, all counted from one cell; common factors are taken out."""
+        """The At of an operation on At and Constants with offsets from one cell; common factors are taken out."""
         if np.issubdtype(np.dtype(dtype), np.floating):
             found = Factors(self, np.dtype(dtype).name).of(name, list(arguments))
             if found is not None:
@@ -161,7 +162,7 @@ class Builder:
         return At(self._number(node), ref.row, ref.column)
 
     def shifted(self, ref: Any, row: int, column: int) -> Any:
-        """The same value for a cell that lies so far before: `row` and `column` are added to the place."""
+        """A reference with `row` and `column` added to its offset; a uniform value unchanged."""
         if isinstance(ref, Constant) or self.nodes[ref.node].axes == 0:
             return ref
         return At(ref.node, ref.row + row, ref.column + (column if self.nodes[ref.node].axes == 2 else 0))
@@ -170,7 +171,7 @@ class Builder:
         return self.add("constant", (reference,), reference.dtype) if isinstance(reference, Constant) else reference
 
     def graph(self, outputs: Iterable, columns: Iterable[bool], scalars: int, names: Iterable[str] = ()) -> Graph:
-        """The Graph of what `outputs` need."""
+        """The Graph of the nodes that `outputs` depend on."""
         outputs = tuple(map(self.as_ref, outputs))
         return _trimmed(Graph(tuple(self.nodes), outputs, tuple(columns), scalars, tuple(names)))
 
@@ -218,14 +219,14 @@ class Builder:
         return [self.add(name, arguments, aval.dtype, parameters)]
 
 
-KEPT = {"integer_pow": ("y",)}  # parameters of an operation that matter here
+KEPT = {"integer_pow": ("y",)}  # the parameters of JAX's primitives that nodes keep
 INLINED = ("jit", "pjit", "closed_call", "core_call")  # not custom_jvp_call: its own rule would be lost
 SKIPPED = ("copy", "optimization_barrier", "reshard")
 RENAMED = {"add_any": "add"}
 
 
 def trace_graph(expressions: Sequence[Expression], names: Sequence[str] = ()) -> tuple[Graph, list[Source], list]:
-    """(the Graph that evaluates `expressions` at one cell, its Sources, the numbers that come from outside).
+    """(the Graph that evaluates `expressions` at one cell, its Sources, the numbers that are its operands).
 
     Args:
         names: of the results.

@@ -1,4 +1,4 @@
-"""Which line of Python an operation of a loop comes from, to show it in the loop's source and graph."""
+"""The line of Python that an operation of a loop comes from, which the loop's source and graph show."""
 
 import dataclasses
 import linecache
@@ -11,20 +11,20 @@ __all__ = ["SCOPE", "Line", "calling_line", "line_of"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 INTERNAL = tuple(f"{PACKAGE / folder}/" for folder in ("fields", "stencils"))  # where operators are defined
-LONGEST = 90  # characters of a line that are shown
-SCOPE = "line"  # SCOPE and a number is the named scope of the operations that a line makes, see Trace.at
+LONGEST = 90  # the number of characters of a line that are shown
+SCOPE = "line"  # the named scope of the operations of a line is SCOPE and a number (Trace.at)
 
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A line of Python, and what was made of it: "" for its own operations, or "tangent of ", "cotangent of "."""
+    """A line of Python, with the role of an operation: "" for its own, "tangent of " or "cotangent of "."""
 
     file: str
     number: int
     role: str = ""
 
     def derived(self, role: str) -> "Line":
-        """The Line of an operation that some derivative makes of this one's."""
+        """The Line of an operation that is derived from one of this line."""
         return self if self.role else dataclasses.replace(self, role=role)
 
     @property
@@ -43,8 +43,8 @@ class Line:
 def calling_line() -> Line:
     """The innermost line on the stack that lies outside of the folders of operators.
 
-    A function that is an operator itself has a local variable `__tracebackhide__`, as pytest and IPython know it: its
-    caller's line is taken.
+    A function that is an operator itself has a local variable `__tracebackhide__`, a convention of pytest and IPython.
+    The line of its caller is taken.
     """
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_operator(frame.f_code):

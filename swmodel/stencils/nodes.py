@@ -9,7 +9,7 @@ __all__ = ["At", "Constant", "Node", "Unsupported"]
 
 
 class Unsupported(Exception):
-    """An operation that fused loops do not have: the step runs on arrays."""
+    """Raised for an operation that fused loops do not have. The step then runs on arrays."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,21 +23,26 @@ class At:
 
 @dataclasses.dataclass(frozen=True)
 class Constant:
+    """A number that is known when the loop is compiled."""
+
     value: Any
     dtype: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """`name` of `arguments` (At or Constant), giving a `dtype`.
-
-    "load" has parameters (source,), "scalar" (its number); "inside" is its argument within a box and 0 outside, the box
-    given by how far its (west, east, south, north) sides lie within the region that the loop computes; the others have
-    those of the JAX primitive of that name that matter.
+    """One operation: `name` applied to `arguments`, with a value of type `dtype`.
 
     Attributes:
-        axes: 2 where the value varies from cell to cell, 1 from row to row alone, 0 not at all.
-        line: the Line of Python that it comes from, or None. label: the name of the field that a "load" reads.
+        name: "load", "scalar", "constant", "inside", or the name of a JAX primitive.
+        arguments: a tuple of At and Constant.
+        dtype: the type of the value.
+        parameters: (number of the source,) of a "load"; (its number,) of a "scalar". An "inside" is its argument within
+            a box and 0 outside; its parameters are the distances of the box's (west, east, south, north) sides from
+            those of the region that the loop computes. Others have parameters of the JAX primitive.
+        axes: 2 if the value varies from cell to cell, 1 if it varies from row to row alone, 0 if it is uniform.
+        line: the Line of Python that it comes from, or None.
+        label: the name of the field that a "load" reads.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""A Graph as one GPU kernel: every block of cells evaluates it on masked loads, intermediates stay in registers.
+"""A Graph as one GPU kernel: each block of cells evaluates it on masked loads, and intermediates stay in registers.
 
-Blocks run in any order, so that a result cannot lie where others still read: only what is read at its own cell is
-overwritten in place. The engine makes two steps at once, from one set of arrays into another and back.
+Blocks run in any order. So a result may overwrite only an array that is read at the result's own cell alone. The step
+loop makes two steps in a call, from one set of arrays into another and back.
 
-A thread has no other thread's registers, so that a value which is needed at several cells is computed at each, once.
+A thread cannot read another thread's registers, so that a value which several cells need is computed once at each.
 A step of AB2 takes 284 operations in place of 143, and at least 72 bytes in float32: on a GPU with 15 operations for
 each byte, arithmetic is a quarter of the memory's time. To store a value in a kernel of its own and load it again costs
 8 bytes, or 120 operations; the best choice saves 22 of AB2 and 97 of the transpose of forward-backward.
@@ -39,7 +39,7 @@ def pallas_loop(
     margin: int,
     interpret: bool = False,
 ) -> Any:
-    """The results of a fused loop (see stencil.run) as padded arrays, zero where they are not right."""
+    """The results of a fused loop as padded arrays, zero outside the margin; the arguments are those of stencil.run."""
     if layout.members is not None:
         axes = [None if x.ndim in (0, 2) else 0 for x in operands]
         one = functools.partial(

@@ -1,7 +1,7 @@
-"""Loops for people to read: their graph, what they cost, and their C++ source, which can be kept.
+"""Readable forms of a loop: its graph, its cost, and its commented C++ source.
 
-If the environment variable SWMODEL_KEEP_SOURCE names a folder, each loop that is compiled leaves its C++ source there,
-with a comment for each statement and the graph at the end, also if the compiler refuses it.
+If the environment variable SWMODEL_KEEP_SOURCE names a folder, the C++ source of each loop is written there before the
+loop is compiled, with a comment for each statement and the graph at the end.
 """
 
 import dataclasses
@@ -27,7 +27,13 @@ INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "gt": ">", "lt": "<", "
 
 @dataclasses.dataclass(frozen=True)
 class Access:
-    """An array that a loop reads, and how far around a cell: cells to the (west, east, south, north)."""
+    """An array that a loop reads.
+
+    Attributes:
+        name: of the field.
+        halo: the number of cells to the (west, east, south, north) of a cell that are read.
+        is_column: whether it is uniform along x.
+    """
 
     name: str
     halo: tuple
@@ -36,7 +42,7 @@ class Access:
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What a loop costs for each cell: arithmetic operations, and bytes if each array moves once to or from memory."""
+    """The cost of a loop for each cell: arithmetic operations, and bytes if each array moves once to or from memory."""
 
     operations: int
     bytes: int
@@ -62,7 +68,7 @@ def reads(graph: Graph) -> list[Access]:
 
 
 def cost(graph: Graph, dtypes: tuple) -> Cost:
-    """What a Graph costs for each cell; dtypes: element types, (of sources, of results)."""
+    """The Cost of a Graph; `dtypes` are element types, (of sources, of results)."""
     read = [np.dtype(t).itemsize for t, is_column in zip(dtypes[0], graph.columns) if not is_column]
     return Cost(operations(graph), sum(read) + sum(np.dtype(t).itemsize for t in dtypes[1]))
 

@@ -1,4 +1,4 @@
-"""What rounding, and values that are no numbers, can change in a Graph."""
+"""Properties of a Graph that decide which reorderings of its operations are safe: rounded comparisons, and NaN."""
 
 import functools
 
@@ -12,7 +12,7 @@ EXACT = ("load", "scalar", "constant", "convert_element_type", "stop_gradient", 
 WHOLE = ("constant", "convert_element_type", "stop_gradient", "inside", "neg", "abs", "max", "min", "select_n", "add",
          "sub", "mul")  # fmt: skip
 CARRIES_NAN = ("add", "sub", "mul", "neg", "max", "min")
-DEEPEST = 6  # operations through which NaN is followed
+DEEPEST = 6  # the number of operations through which NaN is followed
 
 
 @functools.lru_cache(maxsize=256)
@@ -44,12 +44,12 @@ def _is_whole(argument):
 
 
 def is_nan_with(graph: Graph, ref: At, other: At) -> bool:
-    """Whether `ref` is surely NaN where `other` is; False where that does not follow from sums and products."""
+    """Whether `ref` is always NaN where `other` is; False where that does not follow from sums and products."""
     return _unscaled(graph, other) in _nan_if(graph, ref, DEEPEST)
 
 
 def _unscaled(graph, ref):
-    """The value that is NaN if `ref` is: `ref` without numbers that it is multiplied with."""
+    """The value that is NaN if `ref` is: `ref` without the constants that multiply it."""
     node = graph.nodes[ref.node]
     while node.name in ("mul", "neg"):
         inner = [a for a in node.arguments if isinstance(a, At)]

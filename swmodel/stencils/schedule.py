@@ -1,4 +1,4 @@
-"""How the rows of a Graph are computed: which values are kept from row to row, and in which passes.
+"""The order in which the rows of a Graph are computed: the values that are kept from row to row, and the passes.
 
 A node that several cells need, and that costs more than a load, is computed once and kept in a few rolling rows, which
 stay in the cache. For row j of the results, each kept node is computed at row j + lead, before the nodes that need it
@@ -25,7 +25,12 @@ ROUNDS = 4
 
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """A node whose newest row is `lead` ahead of the results' row; `rows` rows are kept at a time."""
+    """A node whose values are kept.
+
+    Attributes:
+        lead: the newest row, counted from the row of results.
+        rows: the number of rows that are kept at a time.
+    """
 
     lead: int
     rows: int
@@ -33,10 +38,15 @@ class Kept:
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """Nodes computed together along a row, `left` and `right` cells further than the results, from `early` rows before
-    the first row of results on; the last pass has the results too. Where a row is computed block by block, each pass
-    is `ahead` cells further than the results, whole vectors, so that kept rows are read and written where vectors
-    begin."""
+    """Nodes that are computed together along a row; the last pass computes the results, too.
+
+    Attributes:
+        nodes: the numbers of the nodes.
+        left, right: the numbers of cells beyond those of the results that it computes.
+        early: the number of rows before the first row of results with which it begins.
+        ahead: where a row is computed block by block, the number of cells by which the pass precedes the results. It is
+            a multiple of the vector length, so that kept rows are read and written where vectors begin.
+    """
 
     nodes: tuple
     left: int
@@ -47,10 +57,12 @@ class Pass:
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """Attributes:
-    kept: {node: Kept}.
-    passes: in order; of the last one come the results.
-    reads: for each source, {(pass, row, column)} at which it is read, rows from the results' row.
+    """The schedule of a Graph.
+
+    Attributes:
+        kept: {node: Kept}.
+        passes: Passes, in order.
+        reads: for each source, {(pass, row, column)} at which it is read, with rows counted from the row of results.
     """
 
     kept: dict
@@ -115,7 +127,7 @@ def whole_vectors(cells: int) -> int:
 
 
 def _chosen(graph) -> dict:
-    """{node: Kept} of the nodes worth keeping, arguments first, by a few rounds: choices depend on each other."""
+    """{node: Kept} of the nodes worth keeping, arguments first, by iteration, since choices depend on each other."""
     kept = None
     for _ in range(ROUNDS):
         kept, before = _kept_if(graph, _estimates(graph, kept)), kept
@@ -125,7 +137,7 @@ def _chosen(graph) -> dict:
 
 
 def _kept_if(graph, estimates):
-    """{node: Kept} if it costs so much to compute each node anew."""
+    """{node: Kept}, given estimates of the operations that it takes to compute each node again."""
     needed, kept = {}, {}
 
     def need(refs, places):
@@ -152,7 +164,10 @@ def _is_worth_keeping(node, estimate, places):
 
 
 def _estimates(graph, kept):
-    """What it costs to compute each node anew if arguments in `kept` are kept (None: those that seem worth it)."""
+    """The operations that it takes to compute each node again, if arguments in `kept` are kept.
+
+    With None, those arguments are kept of which each use at another offset costs more than a load.
+    """
     offsets = {}
     for number in range(len(graph.nodes)):
         for ref in graph.arguments(number):
@@ -169,7 +184,7 @@ def _estimates(graph, kept):
 
 
 def _uses(graph, kept, refs, lead):
-    """{(node, row, column)} that is read, kept or loaded, to compute `refs` at row `lead`."""
+    """{(node, row, column)} of the kept nodes and loads that are read to compute `refs` at row `lead`."""
     found, visited, left = set(), set(), [(ref, lead, 0) for ref in refs]
     while left:
         ref, row, column = left.pop()

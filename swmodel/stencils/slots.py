@@ -35,7 +35,7 @@ class Slot:
 
 
 def evaluate(closed: Any, arguments: Sequence) -> list:
-    """The results of a closed jaxpr, some of whose arguments may be Slots; operations other than loops get copies."""
+    """The results of a closed jaxpr, some of whose arguments may be Slots. Operations other than loops read copies."""
     jaxpr, copies = closed.jaxpr, {}
     held = dict(zip(jaxpr.constvars, closed.consts)) | dict(zip(jaxpr.invars, arguments))
 
@@ -67,11 +67,14 @@ def evaluate_storing(
 ) -> tuple:
     """(the arrays of slots with arguments in slot number `index`, the results of a jaxpr).
 
-    An argument whose first reader is a fused loop is stored by that loop; any other one before its first reader.
+    If the first operation that reads an argument is a fused loop, that loop stores it. Any other argument is stored
+    before the first operation that reads it.
 
     Args:
-        jaxpr, constants: of the function. arguments: arrays.
+        jaxpr, constants: of the function.
+        arguments: arrays.
         slots: {number of an argument: its array of slots (number of slots, ...)}.
+        index: the number of the slot.
     """
     held = dict(zip(jaxpr.constvars, constants)) | dict(zip(jaxpr.invars, arguments))
     slots, waiting = dict(slots), {jaxpr.invars[k]: k for k in slots}

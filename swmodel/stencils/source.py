@@ -1,12 +1,12 @@
-"""A Graph in C++: the function that makes all passes of its Schedule along one row.
+"""A Graph in C++: the function that executes all passes of its Schedule along one row.
 
-    void row(const RowCall*)             computes row j of the results, and rows ahead of it of what is kept
+    void row(const RowCall*)             computes row j of the results, and the rows ahead of it of kept values
     int64_t kept_bytes(int64_t cells)    bytes of the rolling rows that are kept
 
 abi.py describes RowCall. Each pass is written in up to three variants: "plain", where all cells are inside all boxes;
 "boxed", which tests the boxes of `inside` nodes; and "edge", at the ends of arrays, where loads beyond them give 0.
-Values that do not vary along the row are computed before the loop over its cells. All passes are made for one block of
-columns before the next one, so that kept rows stay in the nearest cache.
+Values that do not vary along the row are computed before the loop over its cells. All passes are executed for one block
+of columns before the next one, so that kept rows stay in the nearest cache.
 
 The compiler may reorder products with factors that do not vary along the row, and contract products and sums. So the
 last bits of a cell depend on its place in the row, but not on the number of threads.
@@ -24,7 +24,7 @@ from .schedule import schedule, whole_vectors
 __all__ = ["c_source", "commented_source", "operations"]
 
 BLOCK = 2048  # columns: a smaller one interrupts the prefetching of rows, and starts passes more often
-LARGEST_POWER = 16  # that is written as products
+LARGEST_POWER = 16  # the largest integer power that is written as products
 
 TYPES = {
     "float32": "float",
@@ -103,8 +103,9 @@ def _text(graph, dtypes, comments):
 
 
 class _Buffers:
-    """The memory of kept rows. Nodes of which equally many rows are kept share the index of their newest row, so that
-    few pointers lead to all rows.
+    """The memory of kept rows.
+
+    Nodes with the same number of kept rows share the index of their newest row, which saves pointers.
 
     Attributes:
         left, right: elements of a row before and after the cells.
@@ -259,7 +260,7 @@ class _Writer:
         return sorted({(k, j) for k, j, _ in self.loads})
 
     def comment(self, about, before=""):
-        """What ends a statement: the name of a field, or the field or line of Python of a node."""
+        """The comment at the end of a statement: the name of a field, or the field or line of Python of a node."""
         if not self.comments:
             return ""
         about = (about.label or about.line) if isinstance(about, Node) else about

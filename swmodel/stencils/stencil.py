@@ -30,9 +30,14 @@ __all__ = ["Layout", "compile_loops", "fused_loop", "loops_in", "run", "types_of
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The shape of a loop's results: the tile's (rows, columns), ghosts around it in every result, the members or None.
+    """The layout of a loop's results.
 
     The tile's first column lies at a multiple of the vector length, so that rows are padded beyond their ghosts.
+
+    Attributes:
+        shape: (rows, columns) of the tile.
+        ghosts: the number of ghost cells around it in every result.
+        members: the number of ensemble members, or None.
     """
 
     shape: tuple
@@ -110,14 +115,16 @@ def run(
 
 
 def _bind(*arguments, **parameters):
-    """The primitive on what a Graph reads; arguments are those of `_call`."""
+    """Bind the primitive to the operands that a Graph reads; the arguments are those of `_call`."""
     operands, parameters = _call(*arguments, **parameters)
     return fused_loop.bind(*operands, **parameters)
 
 
 def _call(graph, arrays, scalars, over, origins, dtypes, **parameters):
-    """(operands, parameters) of a call without those `arrays` and `scalars` that the Graph does not read. Result k may
-    overwrite over[k], if that is not None."""
+    """(operands, parameters) of a call, without those `arrays` and `scalars` that the Graph does not read.
+
+    Result k may overwrite over[k], if that is not None.
+    """
     graph, kept, kept_scalars = graph.pruned
     operands = [*(arrays[k] for k in kept), *(scalars[k] for k in kept_scalars)]
     place, aliases = {id(a): k for k, a in enumerate(operands)}, []
@@ -153,7 +160,7 @@ def _depending(on, graph, aliases):
 
 
 def _margin(graph, sources):
-    """How far around the tile every load is valid."""
+    """The number of cells around the tile up to which every load is valid."""
     margin = 1 << 20
     for k, source in enumerate(sources):
         west, east, south, north = source.halo
@@ -187,7 +194,7 @@ def _run_now(*operands, **parameters):
 
 
 def _batch(operands, axes, **parameters):
-    """One call for all members. Another call computes once the results that are the same for all of them."""
+    """One call for all members; a second call computes, once, the results that are the same for all of them."""
     own = _depending([axis is not None for axis in axes], parameters["graph"], parameters["aliases"])
     if all(own):
         return _batch_all(operands, axes, **parameters)
@@ -234,7 +241,7 @@ batching.primitive_batchers[fused_loop] = _batch
 
 
 def _jvp(primals, tangents, *, graph, origins, aliases, dtypes, **parameters):
-    """Results and their tangents: by one loop, or by two in reverse mode, where the loop of tangents is transposed."""
+    """Results and their tangents, by one loop; in reverse mode by two, of which that of tangents is transposed."""
     nonzero = [type(t) is not ad.Zero for t in tangents]
     count = len(graph.columns)
     sources = tuple(k for k in range(count) if nonzero[k])
@@ -260,7 +267,7 @@ def _jvp(primals, tangents, *, graph, origins, aliases, dtypes, **parameters):
 
 
 def _transposed(cotangents, *operands, graph, origins, aliases, dtypes, layout, margin, **parameters):
-    """Cotangents of the linear operands: of an array cell by cell, of a number summed over all cells."""
+    """Cotangents of the linear operands: arrays for arrays; for a number the sum of its cotangents over all cells."""
     linear = [ad.is_undefined_primal(operand) for operand in operands]
     count = len(graph.columns)
     sources = tuple(k for k in range(count) if linear[k])
@@ -314,7 +321,7 @@ def _share(found, aval, origin, cell):
 
 
 def _known_now(trace, *tracers, **parameters):
-    """Partial evaluation: one loop computes the results that are known now, another loop the others."""
+    """Partial evaluation: one loop computes the results that depend on known operands alone, another one the rest."""
     unknown = [not tracer.is_known() for tracer in tracers]
     later = _depending(unknown, parameters["graph"], parameters["aliases"])
     if all(later) or not any(unknown):

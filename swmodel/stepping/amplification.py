@@ -1,8 +1,8 @@
-"""How much a time step amplifies: the growth factor of dx/dt = lambda x, as a formula or from the step itself.
+"""The growth factor of a time step of dx/dt = lambda x, from a formula or from the step itself.
 
-A step of a linear scheme takes (x, history) to a multiple of it by a matrix G(z), z = lambda dt; the scheme is stable
-where the spectral radius of G is at most 1. For schemes that give no formula, `of_step` finds G by running their step
-on this one equation.
+A step of a linear scheme multiplies (x, history) by a matrix G(z), with z = lambda dt. The scheme is stable where the
+spectral radius of G is at most 1. For schemes without a formula, `of_step` finds G by applying their step to this one
+equation.
 """
 
 import functools
@@ -18,13 +18,13 @@ from ..errors import ConfigError
 from ..fields.parts import replaced
 from ..fields.state import State
 
-__all__ = ["beside_waves", "first_growth", "interval_beside_waves", "largest_root", "of_step"]
+__all__ = ["first_growth", "interval_with_waves", "largest_root", "of_step", "semi_implicit_growth"]
 
-MARGIN = 1e-9  # growth a step that counts as none
-LARGEST = 4.0  # angle that is looked at
-BLOCKS = 8  # parts in which the angles up to there are looked at
-START_UP = 8  # steps after which a multistep scheme has all its history
-SLOW = 5.0  # times slower than waves the flow is at least, for implicit ones to be stable
+MARGIN = 1e-9  # growth in a step that is taken for rounding
+LARGEST = 4.0  # the largest |lambda| dt that is examined
+BLOCKS = 8  # the number of parts in which the angles up to there are examined, in order
+START_UP = 8  # the number of steps after which a multistep scheme has its whole history
+SLOW = 5.0  # the smallest ratio of the speed of waves to that of the flow with which implicit waves are stable
 
 
 def largest_root(coefficients: Any) -> np.ndarray:
@@ -66,7 +66,7 @@ class _OneEquation:
 
     def __getattr__(self, name):
         raise ConfigError(
-            f"{self._who}: its limits cannot be found from its step, which asks the equations for {name!r} and not for "
+            f"{self._who}: its limits cannot be found from its step, which uses {name!r} of the equations, and not "
             "tendency(state, time) alone; give the class a method amplification(z): the factor by which a step of "
             "dx/dt = lambda x grows, at z = lambda dt."
         )
@@ -76,7 +76,7 @@ def of_step(stepper: Any, z: Any) -> np.ndarray:
     """The spectral radius of a step of `stepper` for dx/dt = lambda x, at each z = lambda dt of a complex array.
 
     Raises:
-        ConfigError: for a step that asks the equations for more than tendencies.
+        ConfigError: for a step that uses more of the equations than `tendency`.
     """
     with jax.enable_x64(True):
         matrices = np.asarray(_matrices(stepper, jnp.asarray(z, jnp.complex128)))
@@ -89,7 +89,7 @@ def _matrices(stepper, z):
     time = Time(jnp.zeros((), jnp.int32), jnp.zeros((), complex), jnp.ones((), complex), None)
     state = State(*(jnp.ones((1, 1), complex) for _ in range(3)))
     both = state, stepper.history(state)
-    for _ in range(START_UP):  # only for the counts of what is in the history
+    for _ in range(START_UP):  # these steps fill the history, so that its counters have their final values
         both = stepper.step(_OneEquation(jnp.zeros((), complex), who), *both, time)
     leaves, structure = jax.tree.flatten(both)
     varies = [jnp.issubdtype(x.dtype, jnp.inexact) for x in leaves]
@@ -107,14 +107,20 @@ def _matrices(stepper, z):
 # -- implicit waves ----------------------------------------------------------------------------------------------------
 
 
-def beside_waves(theta: float, epsilon: float, waves: Any, turning: Any = 0.0, carried: Any = 0.0) -> Any:
-    """The largest |root| of SemiImplicit for waves of c k dt = `waves` in water that turns by f dt and is carried by
-    u k dt, angles; arrays of one shape."""
-    angles = np.broadcast_arrays(waves, turning, carried)
-    waves, turning, carried = (x.astype(complex)[..., None, None] for x in angles)
-    one, rotation = np.eye(3), np.zeros((3, 3))
-    rotation[0, 1], rotation[1, 0] = 1.0, -1.0
-    explicit = turning * rotation - 1j * carried * one
+def semi_implicit_growth(theta: float, epsilon: float, waves: Any, rotation: Any = 0.0, carried: Any = 0.0) -> Any:
+    """The largest |root| of SemiImplicit for implicit waves in a rotating, moving fluid, an array.
+
+    Args:
+        theta, epsilon: those of SemiImplicit.
+        waves: c k dt of the gravity waves [rad]; with the other two, arrays of one shape.
+        rotation: f dt [rad].
+        carried: u k dt [rad].
+    """
+    angles = np.broadcast_arrays(waves, rotation, carried)
+    waves, turn, carried = (x.astype(complex)[..., None, None] for x in angles)
+    one, coriolis = np.eye(3), np.zeros((3, 3))
+    coriolis[0, 1], coriolis[1, 0] = 1.0, -1.0
+    explicit = turn * coriolis - 1j * carried * one
     gravity = -1j * waves * (np.abs(np.subtract.outer([0, 1, 2], [0, 1, 2])) == 2)
     new = np.linalg.inv(one - theta * gravity)
     now, before = one + (1 - theta) * gravity + (1.5 + epsilon) * explicit, -(0.5 + epsilon) * explicit
@@ -124,15 +130,21 @@ def beside_waves(theta: float, epsilon: float, waves: Any, turning: Any = 0.0, c
 
 
 @functools.cache
-def interval_beside_waves(theta: float, epsilon: float, axis: str, alone: float) -> float:
-    """The stable interval of the explicit part of an implicit free surface, at most that `alone`, without waves.
+def interval_with_waves(theta: float, epsilon: float, axis: str, alone: float) -> float:
+    """The stable interval of the explicit part of SemiImplicit in the presence of implicit waves of any speed.
 
-    Flow that "carried" waves is SLOW times slower than they are: at their speed it would feed them.
+    For the axis "carried", the flow is at least SLOW times slower than the waves, since a flow at their speed would
+    amplify them.
+
+    Args:
+        theta, epsilon: those of SemiImplicit.
+        axis: "carried" (advection) or "imaginary" (rotation).
+        alone: the interval without waves, an upper bound.
     """
     angles, speeds = np.meshgrid(np.linspace(0.0, 1.0, 201)[1:], np.logspace(0, 4, 61), indexing="ij")
     if axis == "carried":
-        grows = beside_waves(theta, epsilon, SLOW * speeds * angles, carried=angles)
+        grows = semi_implicit_growth(theta, epsilon, SLOW * speeds * angles, carried=angles)
     else:
-        grows = beside_waves(theta, epsilon, 0.01 * speeds, turning=angles)
+        grows = semi_implicit_growth(theta, epsilon, 0.01 * speeds, rotation=angles)
     unstable = angles[grows.max(axis=1) > 1 + 10 * MARGIN, 0]
     return min(float(unstable[0] - angles[0, 0]), alone) if unstable.size else alone

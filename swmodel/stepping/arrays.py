@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from ..dynamics.clock import Time
-from ..dynamics.replicated import numbers_entered
+from ..dynamics.replicated import mark_numbers
 from ..fields.field import AbstractField, Field
 from ..fields.operators import pointwise
 from ..fields.state import State, each_state, fields_of
@@ -20,8 +20,8 @@ __all__ = ["one_step", "ArrayStepLoop"]
 def one_step(equations: Any, stepper: Any, state: State, history: Any, step: Any) -> tuple[State, Any]:
     """(state, history) after step number `step` of the model.
 
-    The rise of the sea floor during the step is added to the surface at its end, a splitting of first order in dt (see
-    BottomMotion).
+    The rise of the sea floor during the step is added to the surface at its end, a splitting of first order in dt
+    (sources/bottom_motion.py).
     """
     dtype = state.eta.dtype
     time = Time(jnp.asarray(step, jnp.int32), jnp.zeros((), dtype), jnp.asarray(stepper.dt, dtype), equations.dt)
@@ -45,7 +45,7 @@ class ArrayStepLoop(StepLoop):
     Args:
         dynamics: a Dynamics.
         stepper: a TimeStepper.
-        prepared: False leaves out what `steps` needs.
+        prepared: False skips the preparation that only `steps` needs.
     """
 
     name = "arrays"
@@ -58,7 +58,7 @@ class ArrayStepLoop(StepLoop):
         if not prepared:
             return
         self.equations = dynamics.prepare()
-        self.stepper = numbers_entered(stepper, dynamics.communicator).prepare(self.equations)
+        self.stepper = mark_numbers(stepper, dynamics.communicator).prepare(self.equations)
         shared = 1 if stepper.is_implicit else dynamics.tile.halo // (self.equations.reach * stepper.stages)
         self.period = shared or 1
         self.wide = dynamics.tile.halo >= 2 * self.equations.reach
@@ -88,13 +88,15 @@ class ArrayStepLoop(StepLoop):
             get_state = functools.partial(self._own, new[0])
             return each_state(self._filled_up, new), monitor(first + k, get_state, monitored)
 
-        # A loop, with Fields of one size, or XLA would compute each step again for every neighbour of the next one.
+        # If this loop were unrolled, XLA would recompute each step for every neighbour that the next step reads.
         carry, monitored = jax.lax.fori_loop(0, count, body, (self._widened(carry), monitored))
         return self._own(carry), monitored
 
     def _widened(self, carry) -> Any:
-        """All States of a carry as Fields with all the halo there is, from one exchange;
-        unchanged if one stage needs it."""
+        """All States of a carry as Fields with the whole halo filled, by one exchange.
+
+        The carry is unchanged where a single stage uses up the halo.
+        """
         if not self.wide:
             return carry
         tile = self.equations.geometry.tile
@@ -103,8 +105,7 @@ class ArrayStepLoop(StepLoop):
         return each_state(lambda s: s.map(lambda _, at: Field(next(wide), at, (tile.halo,) * 4), s.positions), carry)
 
     def _filled_up(self, state):
-        """A State of Fields with zeros for the halo that a step used up;
-        each step makes them wider, and none reads them."""
+        """A State of Fields padded with zeros to the full halo, which a step has used up. No later step reads them."""
         halo = self.equations.geometry.tile.halo
 
         def fill(field):
@@ -114,7 +115,7 @@ class ArrayStepLoop(StepLoop):
         return state.map(fill)
 
     def _own(self, tree):
-        """States as those of the tile's own cells, arrays; padding is zero, so that sums leave it out."""
+        """States as arrays of the tile's own cells; padding is zero, so that sums leave it out."""
         sides = self.equations.geometry.tile.sides
 
         def own(x):

@@ -19,12 +19,12 @@ Monitor = Callable[[Any, Callable[[], State], Any], Any]
 """`monitor(step, get_state, carry) -> carry`, called after each step.
 
 `step` is the number of that step and `get_state()` the State after it. `carry` is the monitor's own: what its last call
-returned. A monitor that needs the state in few steps calls `get_state` under lax.cond, so that it is only made there.
+returned. A monitor that needs the state in few steps calls `get_state` under lax.cond, so that only then it is made.
 """
 
 
 def no_monitor(step: Any, get_state: Callable[[], State], carry: Any) -> Any:
-    """The Monitor that leaves its carry as it is."""
+    """The Monitor that returns its carry unchanged."""
     return carry
 
 
@@ -33,10 +33,10 @@ class StepLoop(abc.ABC):
 
     Attributes:
         name: of the kind of loop, for reports.
-        equations: the Equations on arrays, for monitors and costs; set unless made with `prepared=False`.
-        stepper: the stepper.
-        period: number of steps that `steps` should make in one call: the step loop is then back in its first
-            configuration of halos and buffers.
+        equations: the Equations on arrays, for monitors and costs; not set if `prepared` is False.
+        stepper: the TimeStepper.
+        period: the number of steps after which halos and buffers are in their first configuration again. `steps`
+            should make this number of steps in one call.
     """
 
     name: ClassVar[str]
@@ -47,12 +47,18 @@ class StepLoop(abc.ABC):
 
     @abc.abstractmethod
     def __init__(self, dynamics: Any, stepper: Any, prepared: bool = True):
-        """The loop of a TimeStepper over a Dynamics; `prepared=False` leaves out what `steps` needs."""
+        """The loop of a TimeStepper over a Dynamics.
+
+        Args:
+            dynamics: a Dynamics.
+            stepper: a TimeStepper.
+            prepared: False skips the preparation that only `steps` needs, such as filling the halos of parameters.
+        """
 
     @classmethod
     @abc.abstractmethod
     def obstacle(cls, dynamics: Any, stepper: Any) -> str | None:
-        """Why steps of these cannot run in this kind of loop, in words; None where they can. Inside spmd."""
+        """A phrase that explains why these steps cannot run in this kind of loop; None where they can. Inside spmd."""
 
     @classmethod
     def has_derivatives(cls) -> bool:

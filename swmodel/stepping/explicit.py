@@ -1,4 +1,4 @@
-"""Time steppers: each makes a state one step older from the equations' tendencies.
+"""Time steppers: each advances a state by one step, from the tendencies of the equations.
 
     AB2              u + dt [(3/2 + eps) F_n - (1/2 + eps) F_{n-1}]
     AB3              u + dt [23 F_n - 16 F_{n-1} + 5 F_{n-2}] / 12
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def time_step() -> Any:
-    """The field `dt` of a scheme [s]."""
+    """The declaration of the field `dt` of a scheme [s]."""
     hint = "; largest_time_step(model, stepper) is the longest stable one"
     return parameter(None, "s", above=0.0, hint=hint, doc="length of a step")
 
@@ -51,16 +51,16 @@ class TimeStepper(ModelPart, abc.ABC):
         needs_modes: whether it needs the modes of the core.
         stages: evaluations of the tendency in a step.
         order: of accuracy.
-        history_kind: "tendencies" or "states": what the history holds.
-        states_kept: how many States a step holds besides its own: past ones, and those of stages; for predictions of
-            memory.
+        history_kind: whether the history holds "tendencies" or "states".
+        states_kept: the number of States that a step holds in addition to its own: earlier ones, and those of stages.
+            Predictions of memory use it.
         buffer_cycle: number of steps after which the buffers of state and history are back in their first roles, when
             the newest entry overwrites the oldest.
         is_implicit: whether a step solves an equation of the whole domain.
         rigid_lid: whether the surface is fixed: eta is then the pressure on it, and no part of the thickness.
         euler_stages: whether a step is a convex combination of steps of Euler, made by `equations.euler`.
         exact_waves: whether linear waves set no limit to its time step.
-        remedy: what to use where it is stable at no time step, in words.
+        remedy: the advice in the message for parameters with which no time step is stable.
     """
 
     dt: Any
@@ -79,7 +79,7 @@ class TimeStepper(ModelPart, abc.ABC):
     remedy = "another scheme"
 
     def prepare(self, equations: Any) -> Any:
-        """This scheme with all that is the same in every step, made once a program; has `step`, too."""
+        """An object with the same `step`, in which all that does not change between steps is computed once."""
         return self
 
     def history(self, state: Any) -> Any:
@@ -95,7 +95,7 @@ class TimeStepper(ModelPart, abc.ABC):
         return of_step(self, np.atleast_1d(z)).reshape(np.shape(z))
 
     def wave_amplification(self, angle: float | np.ndarray) -> np.ndarray:
-        """The same for a gravity wave of frequency angle / dt, for schemes that take its pressure and flow in turn."""
+        """The same for a gravity wave of frequency angle / dt, where a scheme steps pressure and flow alternately."""
         return self.amplification(1j * angle)
 
     def stable_interval(self, axis: str) -> float:
@@ -105,7 +105,7 @@ class TimeStepper(ModelPart, abc.ABC):
             axis: "wave" (gravity waves), "imaginary" (rotation), "carried" (advection) or "real" (damping).
 
         Raises:
-            ConfigError: for a scheme without `amplification` whose step asks for more than tendencies.
+            ConfigError: for a scheme without `amplification` whose step uses more of the equations than `tendency`.
         """
         return _interval(_ByValue(self), axis)
 
@@ -119,7 +119,7 @@ class TimeStepper(ModelPart, abc.ABC):
         return of_step(self, z)
 
     def _of_each(self, name, z):
-        """What the method `name` gives for an array, one factor for each number in it."""
+        """The result of the method `name` for an array z, with one factor for each number in it."""
         found = np.asarray(getattr(self, name)(z))
         if found.shape != z.shape:
             raise ConfigError(
@@ -129,7 +129,7 @@ class TimeStepper(ModelPart, abc.ABC):
         return found
 
     def check(self) -> None:
-        """Raise ValueError for a `dt` that is none."""
+        """Raise ValueError for a `dt` that is not positive."""
         if not self.dt > 0:
             raise ValueError(f"{type(self).__name__}: dt = {self.dt} s is not a time step; give a positive number.")
 
@@ -160,7 +160,7 @@ def _interval(known, axis):
 
 
 def known_dt(who: str, stepper: Any) -> float:
-    """The length of a step [s] in double precision, as the host knows it.
+    """The length of a step [s] as a Python float.
 
     Raises:
         TypeError: if `stepper` is not a TimeStepper.
@@ -168,8 +168,7 @@ def known_dt(who: str, stepper: Any) -> float:
     """
     if not isinstance(stepper, TimeStepper):
         raise TypeError(
-            f"{who}: stepper = {stepper!r} is not a TimeStepper; give the one that the run will be made with, as "
-            "sw.AB2(dt=60.0)."
+            f"{who}: stepper = {stepper!r} is not a TimeStepper; give that of the run, such as sw.AB2(dt=60.0)."
         )
     if isinstance(stepper.dt, jax.core.Tracer):
         raise ValueError(
@@ -189,7 +188,12 @@ def check_steps(who: str, name: str, number: Any, least: int) -> None:
 
 @pytree
 class Past:
-    """Tendencies or states of earlier steps, newest first, and how many of them are real."""
+    """Tendencies or states of earlier steps, newest first.
+
+    Attributes:
+        count: the number of steps that have been stored so far, at most that of `values`.
+        values: States; those beyond `count` are zero.
+    """
 
     count: jax.Array
     values: tuple
@@ -214,11 +218,11 @@ def _combine(state, dt, weights, tendencies):
 
 
 def _stages(stage, start, table, equations):
-    """The stages of a Runge-Kutta step: start, a tuple of States,
-    becomes stage(*start, weights) for each row of a table.
+    """The stages of a Runge-Kutta step: `start = stage(*start, weights)` for each row of weights of a table.
 
-    Arrays go through a loop: written out, XLA would fuse each stage into the next and compute the earlier ones again
-    for every neighbour. Fields change their halos from stage to stage, so theirs are written out.
+    `start` is a tuple of States. On arrays this is a lax.scan: in an unrolled loop XLA would fuse each stage into the
+    next, and recompute the earlier ones for every neighbour. Fields change their halos from stage to stage, so that
+    their stages are unrolled.
     """
     table = jnp.asarray(table, start[0].u.dtype)
     if not isinstance(start[0].u, AbstractField):
@@ -341,12 +345,16 @@ class RK4(TimeStepper):
 class ForwardBackward(TimeStepper):
     """Generalised forward-backward (AB3-AM4): twice AB2's time step for the price of one exchange.
 
-    The continuity equation, Coriolis force and advection see the state extrapolated to the middle of the step,
-    (3/2 + b) x_n - (1/2 + 2 b) x_{n-1} + b x_{n-2}; the pressure gradient is that of the new elevation,
-    d eta_{n+1} + (1 - d - c - e) eta_n + c eta_{n-1} + e eta_{n-2}. eta_{n+1} is computed one cell beyond the tile, so
-    that a step needs one exchange. Open sides see eta_n: half a cell inside and half a step ago is where an outgoing
-    wave was, and with the extrapolated one they would halve the stable time step. Weights of the paper's section 2.3:
-    b = 0.281105, c = 0.088, d = 0.614, e = 0.013.
+    The continuity equation, Coriolis force and advection are evaluated with states extrapolated to the middle of the
+    step. The pressure gradient is that of a mean elevation, which contains the new one:
+
+        x_{n+1/2} = (3/2 + b) x_n - (1/2 + 2 b) x_{n-1} + b x_{n-2}
+        eta_p     = d eta_{n+1} + (1 - d - c - e) eta_n + c eta_{n-1} + e eta_{n-2}
+
+    with the weights of the paper's section 2.3: b = 0.281105, c = 0.088, d = 0.614, e = 0.013. eta_{n+1} is computed
+    one cell beyond the tile, so that a step needs one exchange. Open boundary conditions read eta_n, half a cell inside
+    and half a step earlier, where an outgoing wave was. With the extrapolated elevation they would halve the stable
+    time step.
 
     Args:
         dt: [s].
@@ -379,7 +387,7 @@ class ForwardBackward(TimeStepper):
     def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
         extrapolate, pressure = self._weights(history.count)
         past, at = (state, *history.values), time + 0.5
-        held = {name: state[name] for name in equations.held}
+        held = {name: state[name] for name in equations.constant_names}
         middle = state.map(lambda *x: _weighted(extrapolate, x), *history.values).replace(**held)
         known = _weighted(pressure[1:], [s.eta for s in past])
         flow = equations.flow(middle, at, [known], outside=state.eta)

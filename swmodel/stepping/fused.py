@@ -1,8 +1,8 @@
-"""Steps with fused loops: which arrays there are, when their halos are refreshed, and which are overwritten.
+"""Steps by fused loops: their arrays, when halos are refreshed, and which arrays are overwritten.
 
-The stepper and the physics are traced once a program with Expressions. A stage is one loop; between stages, and between
-steps, its results are stored in arrays with halos. They are overwritten as soon as nothing needs them, so that the
-loop over steps copies nothing.
+The stepper and the physics are traced with Expressions, once in a program. Each stage becomes one loop, whose results
+are stored in arrays with halos. Arrays that no later stage reads are overwritten, so that the loop over steps copies
+nothing.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from ..dynamics.replicated import numbers_entered
+from ..dynamics.replicated import mark_numbers
 from ..dynamics.stages import StageEvaluation, renewed_if_due
 from ..fields.field import Field
 from ..fields.operators import pointwise
@@ -31,7 +31,7 @@ from .base import Monitor, StepLoop, no_monitor
 
 __all__ = ["FusedEvaluation", "FusedStepLoop", "InterpretedStepLoop", "NotCompiled", "POLE"]
 
-NEVER_WET = -32768.0  # a depth that no cell has which may be wet [m]
+NEVER_WET = -32768.0  # the depth that marks cells which are land for the whole run, with wetting and drying [m]
 POLE = "rows round a pole are averaged over all ranks, for which there are no loops"
 
 
@@ -76,7 +76,7 @@ class FusedEvaluation(StageEvaluation):
         return Field(source.array, position, self.layout.border)
 
     def register_tendency(self, tendency: State) -> State:
-        """`tendency`, a State; the loop that stores fields made of it stores it too."""
+        """`tendency`, a State. The loop that stores fields computed from it stores it too."""
         self._tendencies += [x for x in fields_of(tendency) if x.plain is None]
         return tendency
 
@@ -94,22 +94,22 @@ class FusedEvaluation(StageEvaluation):
             return state, more, outside
         u, v, eta = state.u, state.v, state.eta
         own = outside is eta
-        near = [u, v, outside, *(state[name] for name in equations.kept)]
+        near = [u, v, outside, *(state[name] for name in equations.boundary_names)]
         mixed = [f for f in near if f.plain is None]
         settled = iter(self.finish_stage(mixed) if mixed else ())
         u, v, outside, *kept = (next(settled) if f.plain is None else f for f in near)
-        if self.group > 1 or not short:  # what was computed in ghosts beyond open sides is not what belongs there
+        if self.group > 1 or not short:  # ghosts beyond open sides hold results of the loop: fill them again
             others = {id(source): (source, state[name]) for name in state.others for source in state[name].sources}
             for source, f in [*((f.plain, f) for f in (u, v, outside)), *others.values()]:
                 source.array = beyond_open_sides(self._field(source, f.position), self.sides).data
         arrays = [self._field(f.plain, f.position) for f in (u, v, outside)]
         eta_time = time if own else time.begun
-        memory = {name: self._field(f.plain, f.position) for name, f in zip(equations.kept, kept)}
-        opened = self.arrays.opened(*arrays, time, eta_time, memory)
-        memory = self.arrays.remembered(memory, *arrays, time, eta_time)
+        memory = {name: self._field(f.plain, f.position) for name, f in zip(equations.boundary_names, kept)}
+        opened = self.arrays.apply_open_boundaries(*arrays, time, eta_time, memory)
+        memory = self.arrays.boundary_rates(memory, *arrays, time, eta_time)
         for f, found in zip((u, v, *kept), (*opened, *memory.values())):
             f.plain.array = found.data
-        changes = dict(zip(equations.kept, kept))
+        changes = dict(zip(equations.boundary_names, kept))
         return state.replace(u=u, v=v, eta=outside if own else eta, **changes), more, outside
 
     def renew(self, equations: Any, number: int, state: State, time: Any) -> State:
@@ -119,10 +119,10 @@ class FusedEvaluation(StageEvaluation):
         return state.replace(**{name: self.stored(x, "h", 0, state[name].plain.name) for name, x in new.items()})
 
     def _store(self, fields):
-        """Store those of `fields` that were computed from neighbours, and the tendencies that they were made of.
+        """Store those of `fields` that were computed from neighbours, and the tendencies that they were computed from.
 
-        A stage of a Runge-Kutta scheme ends so, whether or not its stepper names them: from then on all that was
-        made of these fields and tendencies loads them.
+        This ends a stage of a Runge-Kutta scheme, even if its stepper does not call `finish_stage`. Expressions that
+        contain these fields and tendencies load them from then on.
         """
         shifted = [field for field in fields if not field.pointwise]
         if shifted:
@@ -158,7 +158,7 @@ class FusedStepLoop(StepLoop):
     Args:
         dynamics: a Dynamics.
         stepper: a TimeStepper.
-        prepared: False leaves out what `steps` needs.
+        prepared: False skips the preparation that only `steps` needs.
     """
 
     name = "fused"
@@ -174,9 +174,9 @@ class FusedStepLoop(StepLoop):
 
     @classmethod
     def obstacle(cls, dynamics: Any, stepper: Any) -> str | None:
-        """Why steps of these do not run in fused loops, in words; None where they do.
+        """A phrase that explains why these steps do not run in fused loops; None where they do.
 
-        Finds out by tracing a step and, on CPUs, compiling its loops. It is a NotCompiled where the compiler fails.
+        A step is traced for it and, on CPUs, its loops are compiled. The result is a NotCompiled if that fails.
         """
         if dynamics.tile.pole is not None:
             return POLE
@@ -200,11 +200,11 @@ class FusedStepLoop(StepLoop):
     def __init__(self, dynamics: Any, stepper: Any, prepared: bool = True):
         self.stepper, self.evaluation = stepper, FusedEvaluation(dynamics, stepper, self.interpret)
         self.layout, self.group = self.evaluation.layout, self.evaluation.group
-        # else a step goes from one set of arrays to another
+        # where loops cannot overwrite their operands, steps alternate between two sets of arrays
         in_order = jax.default_backend() == "cpu" and not self.evaluation.interpret
         self.period = self.group * stepper.buffer_cycle * (1 if in_order else 2)
         if prepared:
-            self.stepper = numbers_entered(stepper, dynamics.communicator)
+            self.stepper = mark_numbers(stepper, dynamics.communicator)
             self.equations = self.evaluation.arrays = dynamics.prepare()
             self._expressions = self._lifted(dynamics)
 
@@ -215,7 +215,7 @@ class FusedStepLoop(StepLoop):
             return jax.tree.unflatten(structure, [lift(x, name=n) for x, n in zip(leaves, names)])
 
         arrays, depth, lowest = self.equations, self.equations.depth, 0.0
-        if dynamics.wetting is not None:  # signed; what is never wet then gets a depth of its own
+        if dynamics.wetting is not None:  # depths may be negative, so that permanent land gets the depth NEVER_WET
             lowest = NEVER_WET
             depth = pointwise(lambda depth, wet: jnp.where(wet > 0, depth, lowest), depth, arrays.geometry.wet)
         depth = self._aligned(depth)
@@ -233,7 +233,7 @@ class FusedStepLoop(StepLoop):
         )
 
     def _aligned(self, field):
-        """A Field as what loads it, its rows laid out as those of results."""
+        """The Expression that loads a Field, with its array in the layout of results."""
         data = self.layout.with_border(field.data, field.halo)
         return stored(Source(data, self.layout.origin, field.halo, data.dtype, name="depth"), field.position)
 
@@ -275,7 +275,7 @@ class FusedStepLoop(StepLoop):
         return self._arrays(state, history), monitored
 
     def _sources(self, state, history):
-        """Arrays as Expressions. Only earlier states in the history still have the halos that they were given."""
+        """Arrays as Expressions. Of the carry, only earlier states in the history have halos that are still filled."""
         filled = self.evaluation.ghosts if self.stepper.history_kind == "states" and self.group == 1 else 0
         pair = self._sourced(state, 0), each_state(lambda earlier: self._sourced(earlier, filled), history)
         leaves = jax.tree.leaves(pair, is_leaf=lambda x: isinstance(x, Expression))
@@ -303,7 +303,7 @@ class InterpretedStepLoop(FusedStepLoop):
 
 
 def _names(tree):
-    """The names that loops give to the leaves of (state, history)."""
+    """The names of the leaves of (state, history) in reports on loops."""
     parts, groups = (name.partition(".") for name in path_names(tree)), {"0": "", "1": "history."}
     return [groups.get(first, f"{first}.") + rest if rest else f"field {first}" for first, _, rest in parts]
 

@@ -2,10 +2,10 @@
 
     dU/dt = L U + N(U),    U = exp(L t) W,    dW/dt = exp(-L t) N(exp(L t) W)
 
-with W stepped by the classical scheme of fourth order (Cox & Matthews 2002, doi:10.1006/jcph.2002.6995). L holds the
-inertia-gravity waves of a flat bottom of the mean depth, and hyperviscosity; N is what is left: advection, the
-elevation's share of the thickness, f and H apart from their means, forcing and drag. L is diagonal in wavenumbers but
-for the three fields of each, whose exponential is known (PseudoSpectral.propagator): linear waves are exact.
+with W stepped by the classical scheme of fourth order (Cox & Matthews 2002, doi:10.1006/jcph.2002.6995). L contains the
+inertia-gravity waves over a flat bottom of the mean depth, and hyperviscosity. N contains the rest: advection, the
+elevation's share of the thickness, the deviations of f and H from their means, forcing and drag. For each wavenumber L
+is a 3 x 3 matrix of u, v and eta, whose exponential is known (PseudoSpectral.propagator). So linear waves are exact.
 """
 
 from typing import Any
@@ -25,8 +25,8 @@ __all__ = ["IntegratingFactorRK4"]
 class IntegratingFactorRK4(TimeStepper):
     """Four stages, fourth order, for a core with modes (PseudoSpectral); free of the limit of linear waves.
 
-    Stages go from modes to modes: a step takes four times nine transforms, and six more at its ends. What is forced
-    steadily, or balanced by N, is off by the order of (w dt)^4 for waves of the frequency w.
+    Stages are computed in modes: a step takes four times nine transforms, and six more at its ends. A steady state that
+    forcing or N balances has an error of the order of (w dt)^4, with w the frequency of its waves.
 
     Args:
         dt: [s].
@@ -50,7 +50,7 @@ class IntegratingFactorRK4(TimeStepper):
 
 @pytree
 class IntegratingFactorStep:
-    """IntegratingFactorRK4 with its factors, made once for all steps.
+    """IntegratingFactorRK4 with its factors, which are computed once for all steps.
 
     Attributes:
         dt: [s].
@@ -61,7 +61,7 @@ class IntegratingFactorStep:
     halfway: Any
 
     def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple[State, Any]:
-        """Two halves of two stages; what a half begins with is carried to its end, and so is its first slope."""
+        """Two halves of two stages. The propagator carries the state and the first slope of a half to its end."""
         core = equations.core.modes()
 
         def slope(modes, at):

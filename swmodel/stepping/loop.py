@@ -1,8 +1,8 @@
-"""Many steps inside one compiled program. It depends on neither outputs nor adjoints.
+"""Many time steps inside one compiled program, with neither outputs nor adjoints.
 
-`step_loop` chooses the StepLoop of a run, and `run_steps` makes any number of its steps. `integrate` is the function of
-a state that studies differentiate, in both modes: by fused loops, which have derivatives on CPUs, or by the same steps
-on arrays.
+`step_loop` chooses the StepLoop of a run, and `run_steps` makes any number of its steps. `integrate` is a function of
+model, time step and state that JAX differentiates in both modes. Its steps are those of fused loops, which have
+derivatives on CPUs, or the same steps on arrays.
 """
 
 import functools
@@ -37,12 +37,12 @@ __all__ = [
 
 
 def step_loop(dynamics: Any, stepper: Any, prepared: bool = True) -> StepLoop:
-    """A StepLoop of the kind that the Dynamics names, where it has all operations of the step; else one on arrays.
+    """A StepLoop of the class `dynamics.step_loop`, where this has all operations of the step; else one on arrays.
 
     Args:
         dynamics: a Dynamics.
         stepper: a TimeStepper.
-        prepared: False leaves out what `steps` needs, which takes less time.
+        prepared: False skips the preparation that only `steps` needs, which takes less time.
 
     Raises:
         CompileError: if a loop cannot be compiled and there are several processes.
@@ -56,14 +56,14 @@ def differentiable_step_loop(dynamics: Any, stepper: Any, prepared: bool = True)
     return kind(dynamics, stepper, prepared)
 
 
-_KNOWN = {}  # what was found out, by a trace of the step
-MOST_KNOWN = 64
+_OBSTACLES = {}  # {(structure, shapes and types of dynamics and stepper): result of `obstacle`}
+MOST_OBSTACLES = 64
 
 
 def _is_possible(dynamics, stepper):
-    """Whether the kind of loop that the Dynamics names can make the steps.
+    """Whether a loop of the class `dynamics.step_loop` can execute the steps.
 
-    A process that runs alone does without loops that cannot be compiled.
+    A single process falls back on arrays where the compiler fails; several processes raise CompileError.
     """
     why = obstacle(dynamics, stepper)
     if isinstance(why, NotCompiled):
@@ -79,15 +79,19 @@ def _warn(why):
 
 
 def arrays_if_loops_fail(model: Any, dynamics: Any, stepper: Any) -> str | None:
-    """Let a model's steps run on arrays if one rank cannot compile a loop of theirs; why, or None. Collective.
+    """Let a model's steps run on arrays on all ranks if one rank cannot compile one of their loops. Collective.
 
-    Programs compile their loops when they are traced, and then ranks cannot agree any more: call it before.
+    Programs compile their loops while they are traced, when ranks can no longer agree. So call it before.
 
     Args:
-        model: a ShallowWater or Ensemble. dynamics, stepper: of its programs.
+        model: a ShallowWater or Ensemble.
+        dynamics, stepper: those of its programs.
+
+    Returns:
+        The compiler's message, or None where all loops were compiled.
 
     Raises:
-        CompileError: if the model was asked for engine = "fused".
+        CompileError: if the model has engine = "fused".
     """
     if not model.step_loop.compiles():
         return None
@@ -105,18 +109,18 @@ def arrays_if_loops_fail(model: Any, dynamics: Any, stepper: Any) -> str | None:
 
 
 def obstacle(dynamics: Any, stepper: Any) -> str | None:
-    """Why the steps of one member do not run in fused loops, in words; None where they do. Inside spmd."""
+    """A phrase that explains why the steps of one member do not run in fused loops; None where they do. Inside spmd."""
     if dynamics.step_loop is ArrayStepLoop:
         return _why_arrays(dynamics)
     if stepper.is_implicit:
         return f"{type(stepper).__name__} solves an equation at each step, for which there are no loops"
     leaves, structure = jax.tree.flatten((dynamics, stepper))
     key = structure, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves)
-    if key not in _KNOWN:
-        while len(_KNOWN) >= MOST_KNOWN:
-            _KNOWN.pop(next(iter(_KNOWN)))
-        _KNOWN[key] = dynamics.step_loop.obstacle(dynamics, stepper)
-    return _KNOWN[key]
+    if key not in _OBSTACLES:
+        while len(_OBSTACLES) >= MOST_OBSTACLES:
+            _OBSTACLES.pop(next(iter(_OBSTACLES)))
+        _OBSTACLES[key] = dynamics.step_loop.obstacle(dynamics, stepper)
+    return _OBSTACLES[key]
 
 
 def _why_arrays(dynamics):
@@ -130,7 +134,7 @@ def _why_arrays(dynamics):
 
 
 def engine_of(dynamics: Any, stepper: Any) -> tuple[str, str | None]:
-    """What steps of these run as, "fused" or "arrays", and why not as fused loops; collective.
+    """(the engine of these steps, "fused" or "arrays"; the obstacle to fused loops, or None); collective.
 
     Args:
         dynamics: a Dynamics, or the Members of an ensemble, as programs take them.
@@ -149,7 +153,7 @@ def engine_of(dynamics: Any, stepper: Any) -> tuple[str, str | None]:
 
 
 def on_tiles(function: Callable, **options: Any) -> Callable:
-    """The program of a function of (dynamics, stepper, what all members have, ...), on every tile."""
+    """The compiled program of a function of (dynamics, stepper, arrays of all members, ...), on every tile."""
 
     def program(dynamics, *arguments):
         return dynamics.communicator.spmd(per_member(function, at=1))(dynamics, *arguments)
@@ -159,7 +163,7 @@ def on_tiles(function: Callable, **options: Any) -> Callable:
 
 @on_tiles
 def pack_state(dynamics: Any, stepper: Any, start: Any) -> Any:
-    """The carry of the step loop for `start`, (state, history), in arrays of its own: its steps overwrite them."""
+    """The carry of the step loop for `start`, (state, history), in new arrays, which its steps overwrite."""
     return step_loop(dynamics, stepper, prepared=False).pack_state(*jax.tree.map(jnp.copy, start))
 
 
@@ -221,13 +225,13 @@ def integrate(dynamics: Any, stepper: Any, state: State, steps: int, history: An
         stepper: a TimeStepper.
         state: the State to start from.
         steps: a number of steps, static.
-        history: the stepper's, to go on with; a fresh one by default.
+        history: the stepper's history, to continue a run; an empty one by default.
 
     Returns:
         (state, history) after the last step.
 
     Raises:
-        ValueError: for wrong arguments, and where the records in `dynamics` end before the last step, or are cut for
+        ValueError: for wrong arguments, and where the records in `dynamics` end before the last step, or belong to
             another time step.
     """
     check_arguments("integrate", _RULES, locals())
@@ -244,7 +248,7 @@ def integrate(dynamics: Any, stepper: Any, state: State, steps: int, history: An
 
 
 def check_covered(who: str, dynamics: Any, stepper: Any, steps: int) -> None:
-    """Raise ValueError for Dynamics with which a run of `steps` steps cannot be right."""
+    """Raise ValueError for Dynamics whose forcing records do not cover a run of `steps` steps, or not with this dt."""
     covers = dynamics.covers
     if dynamics.first is None or (
         covers is None and holds_windows((dynamics.terms, dynamics.open_boundaries, dynamics.uplift))
@@ -257,7 +261,7 @@ def check_covered(who: str, dynamics: Any, stepper: Any, steps: int) -> None:
         return
     if steps > covers.steps:
         raise ValueError(
-            f"{who}: these Dynamics hold the records of {covers.steps} steps, and {steps} are asked for; make them by "
+            f"{who}: these Dynamics hold the records of {covers.steps} steps, and the run has {steps}; make them by "
             f"model.dynamics(stepper, step=0, steps={steps})."
         )
     dt = stepper.dt
@@ -269,10 +273,10 @@ def check_covered(who: str, dynamics: Any, stepper: Any, steps: int) -> None:
 
 
 def each_interval(dynamics: Any, steps: int, carry: Any, run: Callable[[Any, Any, int], Any]) -> Any:
-    """`carry = run(dynamics, carry, count)` of one interval between forcing records after another, for `steps` steps.
+    """`steps` steps, by `carry = run(dynamics, carry, count)` for each interval between forcing records in turn.
 
-    The Dynamics that `run` gets are those of the interval, with the number of its first step. Runs of one length in a
-    row share one program, under lax.scan.
+    The Dynamics passed to `run` are those of the interval, with the number of its first step. Consecutive intervals of
+    the same length share one program, under lax.scan.
     """
     begin = 0
     for count, intervals in _alike(dynamics.covers, steps):
@@ -291,13 +295,13 @@ def each_interval(dynamics: Any, steps: int, carry: Any, run: Callable[[Any, Any
     return carry
 
 
-MOST_PROGRAMS = 8  # that one run is compiled as, one after another
+MOST_PROGRAMS = 8  # the largest number of programs that one run is compiled to, one for each length of intervals
 
 
 def _alike(covers, steps):
-    """[(count of steps, the intervals in which there are so many, in a row)] that make up `steps` steps.
+    """[(number of steps, consecutive intervals of this length)] that make up `steps` steps.
 
-    Where lengths vary so much that there would be many, intervals are cut into parts of a common length.
+    Where this would take more than MOST_PROGRAMS programs, intervals are cut into parts of a common length.
     """
     parts, left = [], steps
     for number, length in enumerate((steps,) if covers is None else covers.intervals):

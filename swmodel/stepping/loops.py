@@ -1,4 +1,4 @@
-"""Which fused loops a step makes: found by tracing it, without compiling or running anything."""
+"""The fused loops of a time step, found by tracing it, without compiling or running anything."""
 
 import dataclasses
 from typing import Any
@@ -17,10 +17,11 @@ class Loop:
     """One fused loop of a time step.
 
     Attributes:
-        graph: what it computes. dtypes: element types, (of the arrays that it reads, of its results).
+        graph: the Graph of its operations.
+        dtypes: element types, (of the arrays that it reads, of its results).
         over: for each result the name of the array that it overwrites, or None.
-        margin: cells around the tile that it computes, too.
-        members: that one call computes.
+        margin: the number of cells around the tile that it computes, too.
+        members: the number of ensemble members that one call computes.
     """
 
     graph: Any
@@ -54,7 +55,7 @@ def _steps(dynamics, stepper, start):
 def loops_of_steps(dynamics: Any, stepper: Any, start: Any) -> tuple[list[Loop], int]:
     """(the fused loops of some steps, in order; the number of these steps); no loops where steps run on arrays.
 
-    The number of steps is that after which arrays are in their first roles again. Collective.
+    The number of steps is that after which buffers are back in their first roles. Collective.
 
     Args:
         dynamics: a Dynamics, or the Members of an ensemble, as programs take them.

@@ -1,7 +1,7 @@
 """Many members in one program: what differs between them has one more axis, in front, over which JAX's vmap maps.
 
-A tile's arrays of shape (ny, nx) become (members, ny, nx), on top of any communicator: members travel together in the
-same messages. What is the same in all members is held, and computed, once.
+A tile's arrays of shape (ny, nx) become (members, ny, nx), with any communicator; one message carries all members.
+Values that are the same in all members are stored, and computed, once.
 """
 
 import functools
@@ -37,9 +37,9 @@ class Members:
 
 
 def stacked(communicator: Any, trees: Sequence, kinds: Sequence[int]) -> Any:
-    """One pytree of many of the same structure: leaves of a kind other than SAME one behind the other.
+    """One pytree of many of the same structure, with leaves of a kind other than SAME stacked along a first axis.
 
-    Numbers become arrays (members, 1): an axis of members alone would be taken for one along the tiles.
+    Numbers become arrays (members, 1), because a vector (members,) could not be told from one along a tile.
     """
     leaves = [jax.tree.leaves(tree) for tree in trees]
     differ = [k for k, kind in enumerate(kinds) if kind != SAME]
@@ -72,8 +72,8 @@ def per_member(function: Callable, at: int) -> Callable:
 
     Args:
         function: of one Dynamics and arrays of one member.
-        at: which of its arguments after the dynamics holds all members: its arrays with the members in front, and
-            numbers, which are those of all. The results are so, too.
+        at: the number of the argument after the dynamics that holds all members. Its arrays have the members as first
+            axis, and its numbers belong to all of them. The same holds for the results.
     """
 
     def of_all(dynamics, *arguments):

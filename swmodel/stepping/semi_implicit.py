@@ -1,7 +1,7 @@
-"""Steps beyond the limit of gravity waves: a free surface that is implicit, and a rigid lid.
+"""Time steps longer than the limit of gravity waves: an implicit free surface, and a rigid lid.
 
-    SemiImplicit   the pressure of the surface and the divergence of the transport over the depth R at rest are taken at
-                   the new time with weight theta, at the old one with 1 - theta; all else, E, by AB2:
+    SemiImplicit   the pressure of the surface and the divergence of the transport over the depth R at rest have weight
+                   theta at the new time, and 1 - theta at the old one. All other terms, E, are extrapolated by AB2:
 
         (u' - u) / dt     = E_u - g grad(theta eta' + (1 - theta) eta)
         (eta' - eta) / dt = E_eta - div R (theta u' + (1 - theta) u),     E_eta = - div (h - R) u + sponges
@@ -10,24 +10,26 @@
 
         (u' - u) / dt = E_u - g grad eta'
 
-With u' put into the second equation, delta = eta' - eta solves a Helmholtz equation, under a rigid lid Poisson's:
+A prime marks the new time. Inserting u' into the second equation gives a Helmholtz equation for delta = eta' - eta, and
+Poisson's equation under a rigid lid:
 
     delta - div (g theta^2 dt^2 R grad delta) = dt E_eta - dt div R (theta u* + (1 - theta) u)
     u' = u* - g theta dt grad delta,          u* = u + dt (E_u - g grad eta)
 
-and eta' is what the transports leave behind, as their divergence: no water is lost, whatever the solver leaves. Waves
-of the frequency w are stable for theta >= 1/2, however fast: of second order at 1/2, damped beyond, by
-(theta - 1/2) (w dt)^2 a step while that is small. Open sides take part: their outflow sqrt(g / R) delta is in the
-equation.
+eta' is then computed as the divergence of the transports, so that water is conserved whatever residual the solver
+leaves. Waves of any frequency w are stable for theta >= 1/2. The scheme is of second order at theta = 1/2; beyond, it
+damps by (theta - 1/2) (w dt)^2 in a step while that is small. At open sides the outflow sqrt(g / R) delta is part of
+the equation.
 
-A variable s that the flow transports changes by one rate over the whole step, of the transport by which eta changes,
+A variable s that the flow transports changes by one rate over the whole step. Its transport is the one by which eta
+changes, and s and h are extrapolated by AB2, so that s = h stays so:
 
     V = V_E + R (theta u' + (1 - theta) u),     V_E = (h - R) u, by AB2,
 
-(under a rigid lid H (u' + u) / 2, but H u' in the first step), and of s and h extrapolated by AB2: s = h stays so.
+Under a rigid lid the transport is H (u' + u) / 2, but H u' in the first step.
 
 Casulli & Cattani (1994), doi:10.1016/0898-1221(94)90059-0 (theta); Dukowicz & Smith (1994), doi:10.1029/93JC03455 (the
-pressure as the unknown, which islands do not trouble). `swmodel.elliptic` has the solvers.
+pressure as the unknown, which needs no extra equations for islands). `swmodel.elliptic` has the solvers.
 """
 
 import abc
@@ -45,13 +47,13 @@ from ..fields.operators import mean_x, mean_y
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree, static
 from ..fields.state import State, as_tile_field, like
-from .amplification import interval_beside_waves
+from .amplification import interval_with_waves
 from .explicit import AB2, Past, TimeStepper, time_step
 from .surface import Surface, with_ghosts
 
 __all__ = ["SemiImplicit", "RigidLid", "Solved"]
 
-THETA_HINT = "; with 0.5 nothing damps the shortest waves, 0.6 is enough where the water turns, and 1 damps most"
+THETA_HINT = "; with 0.5 nothing damps the shortest waves, 0.6 is enough with rotation, and 1 damps most"
 
 
 @pytree
@@ -59,9 +61,10 @@ class Solved:
     """The history of a scheme that solves an equation at each step.
 
     Attributes:
-        past: the explicit part's tendencies of u, v and eta.
-        residual: the largest that a solver left where it did not converge, over its right-hand side; 0 where all did.
-        transported: a State of a step ago: what the flow transports, and what its rate needs besides; else ().
+        past: a Past of the explicit part's tendencies of u, v and eta.
+        residual: the largest residual of solvers that did not converge, over the right-hand side [1]; 0 if all did.
+        transported: a State of the step before, with the transported variables and the fields that their rates need;
+            () without such variables.
     """
 
     past: Past
@@ -70,14 +73,14 @@ class Solved:
 
 
 class Implicit(TimeStepper):
-    """What SemiImplicit and RigidLid share."""
+    """The base class of SemiImplicit and RigidLid."""
 
     order = 2
     is_implicit = True
     remedy = f"epsilon = {AB2_EPSILON:g}"
 
     def stable_interval(self, axis: str) -> float:
-        """That of the explicit part, which is AB2's, beside waves that set no limit."""
+        """The interval of the explicit part, which is AB2's; implicit waves set no limit."""
         return np.inf if axis == "wave" else AB2(1.0, float(self.epsilon)).stable_interval(axis)  # pyright: ignore[reportAttributeAccessIssue]
 
     def history(self, state: State) -> Any:
@@ -101,14 +104,14 @@ class Implicit(TimeStepper):
     def prepare(self, equations: Any) -> Any: ...
 
     def complaint(self, history: Any, communicator: Any) -> str | None:
-        """None, or a sentence on a solver that did not converge on the way to a history; collective, on the host."""
+        """A message about a solver that did not converge in the steps so far, or None; collective, on the host."""
         left = max(float(np.max(x)) for x in communicator.tiles(history.residual).values())
         residual = communicator.host_maximum(left)
         if residual == 0:
             return None
         return (
-            f"the equation of the surface was not solved, {residual:.1e} of its right-hand side was left; allow its "
-            "solver more iterations, a larger tolerance or another preconditioner, or use a shorter time step"
+            f"the equation of the surface was not solved, and the residual is {residual:.1e} of its right-hand side; "
+            "allow its solver more iterations, a larger tolerance or another preconditioner, or use a shorter time step"
         )
 
 
@@ -120,8 +123,8 @@ class SemiImplicit(Implicit):
         dt: [s].
         theta: weight of the new time, 1/2 to 1; at 1/2 nothing damps the waves that are not resolved.
         epsilon: damping of the explicit terms, as in AB2.
-        solver: an elliptic.Solver; None takes transforms where depth is constant and there are neither land nor open
-            sides, conjugate gradients with multigrid elsewhere.
+        solver: an elliptic.Solver. With None it is one by transforms where depth is constant and there are neither land
+            nor open sides, and conjugate gradients with multigrid elsewhere.
     """
 
     dt: Any = time_step()
@@ -136,7 +139,7 @@ class SemiImplicit(Implicit):
         alone = super().stable_interval(axis)
         if axis in ("wave", "real"):
             return alone
-        return interval_beside_waves(float(self.theta), float(self.epsilon), axis, alone)
+        return interval_with_waves(float(self.theta), float(self.epsilon), axis, alone)
 
     def prepare(self, equations: Any) -> Any:
         return FreeSurfaceStep(self.dt, self.theta, self.epsilon, Surface.of(equations, self))
@@ -144,7 +147,7 @@ class SemiImplicit(Implicit):
 
 @pytree
 class RigidLid(Implicit):
-    """No gravity waves at all: the transport has no divergence, and eta is the pressure on the lid over density and g.
+    """A rigid lid, without gravity waves: the transport has no divergence, and eta is the lid's pressure over rho g.
 
     Args:
         dt: [s].
@@ -176,13 +179,19 @@ class RigidLid(Implicit):
 
 
 class PlannedStep(Implicit):
-    """A step with its equation planned: made once a program, for all steps."""
+    """The steps of a scheme, with the elliptic equation prepared once for all of them."""
 
     def prepare(self, equations: Any) -> Any:
         return self
 
     def explicit(self, equations: Any, flow: Any, more: Any) -> State:
-        """E, a State of Fields, where the water is `more` deep than R: None under a rigid lid, which makes E_eta 0."""
+        """E, a State of Fields at u, v and h.
+
+        Args:
+            equations: the Equations.
+            flow: DerivedFields.
+            more: h - R [m], a Field at h; None under a rigid lid, where E_eta is 0.
+        """
         u, v = equations.acceleration(flow, 0.0 * flow.eta, flow.time)
         if more is None:
             return State(u, v, 0.0 * flow.eta)
@@ -190,7 +199,7 @@ class PlannedStep(Implicit):
         return State(u, v, equations.with_sources(eta, flow, flow.time))
 
     def extrapolated(self, now: State, old: Any, count: jax.Array) -> State:
-        """AB2's mean of a State of Fields now and of one a step ago, which counts if `count` is positive."""
+        """AB2's mean of a State of Fields now and of one a step ago, which has no weight if `count` is 0."""
         older = jnp.where(count > 0, 0.5 + self.epsilon, 0.0)  # pyright: ignore[reportAttributeAccessIssue]
 
         def mean(new, old):
@@ -216,7 +225,10 @@ class PlannedStep(Implicit):
         rates = flow.equations.transported(flow.with_transports(*transports, middle, at, water_added), at)
         return {name: flow.state[name] + self.dt * rate for name, rate in rates.items()}
 
-    def remembered(self, state: State, now: State, history: Any, left: jax.Array, transported: State | None) -> Solved:
+    def next_history(
+        self, state: State, now: State, history: Any, left: jax.Array, transported: State | None
+    ) -> Solved:
+        """The history after a step with the explicit tendency `now` and the residual `left`."""
         past, residual = history.past.push(like(state, now)), jnp.maximum(history.residual, left)
         if transported is not None:
             transported = like(state, transported)
@@ -225,7 +237,7 @@ class PlannedStep(Implicit):
 
 @pytree
 class FreeSurfaceStep(PlannedStep):
-    """SemiImplicit's, with its equation planned."""
+    """The step of SemiImplicit; the attributes are its own, and the Surface."""
 
     dt: Any
     theta: Any
@@ -245,10 +257,12 @@ class FreeSurfaceStep(PlannedStep):
         delta, left = self.surface.solve(rhs.interior)
         delta = with_ghosts(e, delta)
         u, v = self.surface.pushed(e, u, v, theta * dt, delta)
-        u, v = e.opened(u, v, eta + delta, time + 1.0)
+        u, v = e.apply_open_boundaries(u, v, eta + delta, time + 1.0)
         eta = flow.eta + known - (dt * theta) * self.surface.outflow(e, u, v)
         others, kept = self._others(e, flow, slope.eta, (u, v), history) if e.tracers else ({}, None)
-        return like(state, state.replace(u=u, v=v, eta=eta, **others)), self.remembered(state, now, history, left, kept)
+        return like(state, state.replace(u=u, v=v, eta=eta, **others)), self.next_history(
+            state, now, history, left, kept
+        )
 
     def _others(self, equations, flow, slope, after, history):
         """({name: what is transported, a step later}, the State that the next step needs).
@@ -276,7 +290,7 @@ class FreeSurfaceStep(PlannedStep):
 
 @pytree
 class RigidLidStep(PlannedStep):
-    """RigidLid's, with its equation planned."""
+    """The step of RigidLid; the attributes are its own, and the Surface."""
 
     dt: Any
     epsilon: Any
@@ -291,13 +305,13 @@ class RigidLidStep(PlannedStep):
         u, v = self.surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, eta)
         filled, *_ = e.evaluation.fill_halos(e, State(u, v, eta), time + 1.0)
         u, v, eta = filled.u, filled.v, filled.eta
-        # g dt is in neither: the equation is div (R grad (g dt delta)) = div R u*
+        # the unknown is g dt delta: div (R grad (g dt delta)) = div R u*
         delta, left = self.surface.solve(-self.surface.outflow(e, u, v).interior)
         delta = with_ghosts(e, delta) / (e.gravity * dt)
         u, v = self.surface.pushed(e, u, v, dt, delta)
         others, kept = self._others(flow, old, (u, v), history) if e.tracers else ({}, None)
         new = like(state, state.replace(u=u, v=v, eta=eta + delta, **others))
-        return new, self.remembered(state, now, history, left, kept)
+        return new, self.next_history(state, now, history, left, kept)
 
     def _others(self, flow, old, after, history):
         """({name: what is transported, a step later}, the State that the next step needs)."""

@@ -1,18 +1,19 @@
-"""How long a time step may be: each process's limit over the wet cells, and where it is reached.
+"""The largest stable time step: the limit of each process over the wet cells, and where it is reached.
 
-A scheme is stable while lambda dt lies in its region; each process has its lambda:
+A scheme is stable while lambda dt lies in its region of stability. The processes have these lambda:
 
     gravity waves  i c k,      c k = 2 sqrt(g h) sqrt(1/dx^2 + 1/dy^2) at most on a C-grid
     Coriolis       i f
     advection      i (|u|/dx + |v|/dy)
-                   a series' largest wavenumber over that of differences, 2/dx and 1/dx, multiplies both
-    viscosity      - 4 nu (1/dx^2 + 1/dy^2) over a flat bottom, more on a shallow face beside deep water; biharmonic
-                   its square
+                   (with series, gravity waves and advection are multiplied by the largest wavenumber over that of
+                   differences, 2/dx and 1/dx)
+    viscosity      - 4 nu (1/dx^2 + 1/dy^2) over a flat bottom, more on a shallow face next to deep water; biharmonic
+                   viscosity has the square of that for nu = 1, times nu4
     drag, sponge   - r
     tracers        advection and diffusion of each, by its scheme; they do not act on the flow
-    open sides     waves and the sponge's drag together, in the cells where both are; of a sponge alone, too
+    open sides     waves and the sponge's drag together, in the cells that have both; also of a sponge without open side
 
-Implicit waves set none; how far they let Coriolis force and advection go is found beside waves of any speed.
+Implicit waves set no limit. With them, those of the Coriolis force and of advection hold for waves of any speed.
 The stable intervals on both axes are the scheme's own (TimeStepper.stable_interval).
 """
 
@@ -30,15 +31,19 @@ from ..fields.state import State
 
 __all__ = ["Limit", "check_time_step", "largest_time_step", "limits"]
 
-OPEN_SIDES = 0.92  # of the limit without them: what a corner that radiates both ways bears with ForwardBackward
-NO_SLIP = 1.25  # what the stress at walls and capes adds at most
+OPEN_SIDES = 0.92  # safety factor where a corner cell radiates through two open sides, measured with ForwardBackward
+NO_SLIP = 1.25  # an upper bound of the factor by which stress at walls and capes raises the rate of viscosity
 
 
 @dataclasses.dataclass(frozen=True)
 class Limit:
-    """The largest stable dt [s] for one process, and the place (x, y) that sets it.
+    """The largest stable time step for one process.
 
-    `alone`: it counts the other processes in already.
+    Attributes:
+        name: of the process.
+        dt: the time step [s].
+        place: (x, y) of the cell that sets it, in the grid's coordinates.
+        alone: True if the other processes are counted in already, so that the limit is not added to theirs.
     """
 
     name: str
@@ -63,10 +68,10 @@ def limits(model: Any, stepper: Any, state: State | None = None) -> list[Limit]:
     Args:
         model: a ShallowWater.
         stepper: a TimeStepper; its dt is not used.
-        state: a State of this tile, for advection and quadratic drag; at rest they set no limit.
+        state: a State of this tile, for advection and quadratic drag; without it they set no limit.
 
     Returns:
-        list of Limit; of an Ensemble those of the member whose are the tightest.
+        A list of Limit. For an Ensemble, those of the member with the shortest time step.
     """
     check_arguments("limits", _RULES, locals())
     if model.members:
@@ -118,17 +123,17 @@ def check_time_step(model: Any, stepper: Any, state: State) -> None:
 
 
 def _at_no_step(stepper, name):
-    """The sentence for a scheme that grows however short its step is."""
+    """The message about a scheme whose steps grow however short they are."""
     given = [f"{key} = {float(getattr(stepper, key)):g}" for key in control_names(type(stepper)) if key != "dt"]
     what = f"{' and '.join(given)} are" if given else "it is"
-    return f"{type(stepper).__name__}: {what} stable at no time step beside the {name}; use {stepper.remedy}."
+    return f"{type(stepper).__name__}: {what} stable at no time step with the {name}; use {stepper.remedy}."
 
 
 def largest_time_step(found: Any, stepper: Any = None, state: State | None = None) -> Any:
-    """dt [s] for which all processes together stay stable: 1/dt is the sum of theirs, if they can add up.
+    """dt [s] for which all processes together are stable: 1/dt is the sum of theirs, except of those `alone`.
 
     Args:
-        found: a ShallowWater, whose `limits` with `stepper` and `state` are then found; or Limits that were found.
+        found: the Limits of `limits`; or a ShallowWater, of which they are computed with `stepper` and `state`.
         stepper: a TimeStepper; its dt is not used.
         state: a State of this tile, for advection and quadratic drag.
     """
@@ -143,14 +148,17 @@ def _ratio(corners, one, other):
 
 
 def _largest_record(rank, series):
-    """The largest size that the records of a Series have in each cell of a tile; one is in memory at a time."""
+    """The largest magnitude in each cell of a tile among the records of a Series; one is in memory at a time."""
     records = series.values[rank]
     sizes = (np.abs(np.asarray(records[k], float)) for k in range(len(records)))
     return functools.reduce(np.maximum, sizes)
 
 
 class _Site:
-    """One tile's rates [s-1] of every process, and what terms are asked with. Padding of the tile counts as land."""
+    """One tile's rates [s-1] of every process, and the fields that terms compute theirs from.
+
+    Padding of the tile counts as land.
+    """
 
     def __init__(self, model, rank, state, terms, tracers=()):
         self.model, self.rank, self.state, self.gravity = model, rank, state, model.gravity
@@ -162,7 +170,8 @@ class _Site:
         self.per_dx2 = np.broadcast_to(1.0 / np.asarray(metrics["dx_h"], float) ** 2, self.wet.shape)
         self.per_dy2 = np.broadcast_to(1.0 / np.asarray(metrics["dy_h"], float) ** 2, self.wet.shape)
         share = model.core.zonal_share(model.grid.y_centres[self.box.j0 : self.box.j1, None])
-        self.share, self.waves_dx2 = share, self.per_dx2 * share**2  # of what the core lets through
+        self.share = share  # of the wavenumber of the shortest zonal waves, which the core computes
+        self.waves_dx2 = self.per_dx2 * share**2
         self.thickness = np.where(self.wet, self.box.cut(model.sea_floor.depth, 0, 0, 0), 1.0)
         if model.wetting is not None:
             self.thickness = np.maximum(self.thickness, model.wetting.thin)
@@ -171,14 +180,17 @@ class _Site:
             self.thickness = np.maximum(depth + np.where(self.wet, np.asarray(state.eta, float), 0.0), 1e-3)
 
     def speed(self, component=None):
-        """|u| beside each cell [m s-1]."""
+        """|u| on the east or north face of each cell [m s-1]: of the component "x" or "y", or of the vector."""
         if self.state is None:
             return np.zeros(self.wet.shape)
         u, v = np.abs(np.asarray(self.state.u, float)), np.abs(np.asarray(self.state.v, float))
         return {"x": u, "y": v, None: np.hypot(u, v)}[component]
 
     def wave_rate(self, exact=False):
-        """Of the shortest gravity waves; where those of the mean depth are `exact`, what another thickness adds."""
+        """The frequency of the shortest gravity waves [s-1].
+
+        With `exact`, waves of the mean depth are exact, and only the deviation of the thickness from it counts.
+        """
         thickness = self.thickness
         if exact:
             mean = self.model.sea_floor.depths[2]
@@ -186,21 +198,27 @@ class _Site:
         return self.model.core.waves * np.sqrt(self.gravity * thickness * (self.waves_dx2 + self.per_dy2))
 
     def open_rate(self, wave, real):
-        """What waves and sponges take of the intervals `wave` and `real` per second, in cells beside open sides."""
+        """1 / the longest time step [s-1] of waves and sponges together, in cells next to open sides.
+
+        Args:
+            wave, real: the stable intervals of the scheme for waves and for damping [1].
+        """
         ny, nx = self.model.grid.shape
         i, j = np.arange(self.box.i0, self.box.i1)[None, :], np.arange(self.box.j0, self.box.j1)[:, None]
         at = {"west": i == 0, "east": i == nx - 1, "south": j == 0, "north": j == ny - 1}
         damping = sum(np.asarray(t.rates(self), float) for t in self.terms if t.changes_elevation)
-        beside = sum([at[side] for side in self.model.open_sides], damping > 0)
-        return np.where(beside, self.wave_rate() / wave + damping / real, 0.0)
+        here = sum([at[side] for side in self.model.open_sides], damping > 0)
+        return np.where(here, self.wave_rate() / wave + damping / real, 0.0)
 
     def coriolis_rate(self, exact=False):
+        """|f| [s-1]; 0 where the core's linear modes are `exact` and contain it."""
         if self.model.coriolis is None or exact and self.model.core.carries(self.model.coriolis):
             return np.zeros(self.wet.shape)
         rows = np.arange(self.box.j0, self.box.j1)
         return np.broadcast_to(np.abs(self.model.coriolis.at(self.model.grid, rows)), self.wet.shape)
 
     def advection_rate(self):
+        """|u| / dx + |v| / dy [s-1], times the largest wavenumber of the core over that of differences."""
         if self.model.linear:
             return np.zeros(self.wet.shape)
         speeds = self.speed("x") * np.sqrt(self.waves_dx2) + self.speed("y") * np.sqrt(self.per_dy2)
@@ -212,7 +230,7 @@ class _Site:
         A term that applies the operator twice multiplies two rates with `times` = 2. A filter of zonal modes acts once
         on all of the term: S sin^2(m dlambda / 2) is at most the share of the shortest mode.
 
-        The shear stress goes with the thickness h_q at the corners, the water that it moves with h_u on the face.
+        The shear stress is proportional to the thickness h_q at the corners, the mass that it moves to h_u on the face.
         """
         model = self.model
         modes = ["wrap" if p else 0 for p in (model.grid.periodic_y, model.grid.periodic_x)]
@@ -237,7 +255,7 @@ class _Site:
 
 
 def _transported_rate(site, k, carried, real):
-    """1 / the longest time step for what the flow transports, number `k`; it does not act on the flow."""
+    """1 / the longest time step of tracer number `k` [s-1]."""
     return np.asarray(site.tracers[k].time_step_rate(site, carried, real), float)
 
 

@@ -1,7 +1,10 @@
-"""The elliptic equation of an implicit surface: its coefficients, its solver, and what its solution changes.
+"""The elliptic equation of an implicit surface: its coefficients, its solver, and the correction of the velocity.
 
-A free surface needs Helmholtz's equation for delta, the change of the elevation in a step; a rigid lid Poisson's. See
-semi_implicit.py for their derivation.
+    free surface    delta - div (g theta^2 dt^2 R grad delta) = rhs      Helmholtz
+    rigid lid             - div (R grad delta)                = rhs      Poisson
+
+delta is the change of the elevation in a step [m], R the depth at rest [m], both at cell centres. semi_implicit.py
+derives the equations.
 """
 
 from typing import Any
@@ -19,7 +22,7 @@ from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, exchange
 
 __all__ = ["Surface", "automatic", "with_ghosts"]
 
-TOLERANCE = {4: 1e-5, 8: 1e-10}  # of conjugate gradients, by bytes of a number
+TOLERANCE = {4: 1e-5, 8: 1e-10}  # of conjugate gradients, by the size of a number [bytes]
 
 
 def automatic(domain: Any, constant: bool, dtype: Any) -> elliptic.Solver:
@@ -32,11 +35,12 @@ def automatic(domain: Any, constant: bool, dtype: Any) -> elliptic.Solver:
 
 @pytree
 class Surface:
-    """delta - div (g theta^2 dt^2 R grad delta) = rhs (or Poisson's equation, under a rigid lid), planned.
+    """The equation of the module docstring, with a solver that is prepared once for all steps.
 
     Attributes:
-        rest: R, the depth at rest, a Field; where it is constant, one number.
-        plan: of the solver.
+        rest: R, the depth at rest [m], a Field at h; where it is constant, one number.
+        plan: the solver's Plan.
+        solver: the elliptic.Solver.
     """
 
     rest: Any
@@ -45,12 +49,12 @@ class Surface:
 
     @staticmethod
     def of(equations: Any, scheme: Any) -> "Surface":
-        if equations.water is None:
+        if equations.elliptic_domain is None:
             raise ConfigError(
-                f"{type(scheme).__name__}: these Dynamics hold no water bodies to solve on; make them by "
+                f"{type(scheme).__name__}: these Dynamics were made for another stepper; make them by "
                 "model.dynamics(stepper)."
             )
-        domain = replace(equations.water, tile=equations.geometry.tile)
+        domain = replace(equations.elliptic_domain, tile=equations.geometry.tile)
         rigid, dtype = scheme.rigid_lid, equations.depth.dtype
         constant = equations.flat and not domain.masked and not equations.open_boundaries
         rest = _constant(equations) if constant else equations.depth
@@ -61,14 +65,14 @@ class Surface:
         return Surface(rest, solver.plan(domain, elliptic.Coefficients(c, screening)), solver)
 
     def solve(self, rhs: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """(delta, what the solver left if it did not converge else 0)."""
+        """(delta, the relative residual of a solver that did not converge, else 0), of a tile array rhs."""
         delta, report = self.solver.solve_and_report(self.plan, -rhs)
-        # What is no number any more was blown up by something else.
+        # A residual that is not finite comes from a state that is not, and is not the solver's.
         left = jnp.where(report.converged | ~jnp.isfinite(report.residual), 0.0, report.residual)
         return delta, jax.lax.stop_gradient(left).astype(rhs.dtype)
 
     def pushed(self, equations: Any, u: Any, v: Any, dt: Any, eta: Any) -> tuple[Any, Any]:
-        """u and v after `dt` under the pressure of eta."""
+        """u - dt g d eta/dx and v - dt g d eta/dy, Fields at u and v; no change on faces between cells of land."""
         e, g = equations, equations.geometry
         along_x = difference_x(e.gravity * eta) * g.per_dx["u"] * g.wet_u
         along_y = difference_y(e.gravity * eta) * g.per_dy["v"] * g.wet_v
@@ -81,14 +85,14 @@ class Surface:
         return mean_x(self.rest) * u, mean_y(self.rest) * v
 
     def outflow(self, equations: Any, u: Any, v: Any) -> Any:
-        """div (R u) at h [m s-1]."""
+        """div (R u), a Field at h [m s-1]."""
         if not isinstance(self.rest, Field):
             return self.rest * divergence(u, v, equations.geometry)
         return divergence(*self.transports(u, v), equations.geometry)
 
 
 def _constant(equations):
-    """The depth of a flat bottom, to the last bit; in derivatives the mean of all cells."""
+    """The depth of a flat bottom, exactly; its derivative is that of the mean over all cells."""
     communicator = equations.communicator
     depth = equations.depth.interior
     one = communicator.maximum(jax.lax.stop_gradient(jnp.max(depth)))
@@ -98,7 +102,10 @@ def _constant(equations):
 
 
 def _screening(equations, domain, weight):
-    """1, and what an outflow sqrt(g / R) delta through open sides takes within `weight` [s]."""
+    """The coefficient of delta: 1, and at open sides sqrt(g R) times length / area times `weight` [s].
+
+    The second part is the outflow sqrt(g / R) delta through these sides.
+    """
     one = jnp.ones((), equations.depth.dtype)
     if not equations.open_boundaries:
         return one
@@ -115,7 +122,7 @@ def _screening(equations, domain, weight):
 
 
 def _edge(side, shape):
-    """Which cells of a tile lie at its edge, (my, mx)."""
+    """Whether each cell of a tile lies at its edge on a side, (my, mx)."""
     axis = 1 if side in (WEST, EAST) else 0
     at = jax.lax.broadcasted_iota(jnp.int32, shape, axis)
     return at == (0 if side in (WEST, SOUTH) else shape[axis] - 1)

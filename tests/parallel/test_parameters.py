@@ -231,7 +231,7 @@ def gradient_in_gravity(make, transformed):
 @pytest.mark.parametrize("transformed", [jax.grad, jax.jit, jax.jacfwd], ids=lambda f: f.__name__)
 def test_a_number_that_has_entered_already_is_refused_whatever_was_made_of_it(transformed):
     for make in TWICE.values():
-        with pytest.raises(ValueError, match="has gone through communicator.replicated already.*give the number as it"):
+        with pytest.raises(ValueError, match="communicator.replicated has been applied already.*give the plain number"):
             gradient_in_gravity(make, transformed)
     for make in ONCE.values():
         gradient_in_gravity(make, transformed)

@@ -146,7 +146,7 @@ def test_what_a_run_cannot_be_right_with_is_refused():
             integrate(model.dynamics(stepper), stepper, model.at_rest(), STEPS)
         with pytest.raises(ValueError, match="hold records of one interval"):
             integrate(model.interval(2, 0, 10.0), stepper, model.at_rest(), 1)
-        with pytest.raises(ValueError, match="hold the records of 12 steps, and 13 are asked for"):
+        with pytest.raises(ValueError, match="hold the records of 12 steps, and the run has 13"):
             integrate(model.dynamics(stepper, steps=12), stepper, model.at_rest(), 13)
         with pytest.raises(ValueError, match="cut for steps of 10 s, and the stepper's dt is 5 s"):
             integrate(model.dynamics(stepper, steps=12), sw.AB2(5.0), model.at_rest(), 12)
@@ -157,7 +157,7 @@ def test_what_a_run_cannot_be_right_with_is_refused():
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        ((2,), "stepper = 2 is not a TimeStepper; give the one that the run will be made with"),
+        ((2,), "stepper = 2 is not a TimeStepper; give that of the run"),
         ((sw.AB2,), "is not a TimeStepper"),
         ((sw.AB2(10.0), 0.5), "step = 0.5 is not a number of steps"),
         ((sw.AB2(10.0), 0, 0), "steps = 0 is not a number of steps; give a whole one, 1 or more"),

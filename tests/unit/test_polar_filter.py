@@ -132,7 +132,7 @@ def test_coasts_across_a_filtered_row_and_planes_are_refused():
             sw.ShallowWater(grid, 100.0, core=sw.FilteredDifferences())
     with pytest.raises(ValueError, match="latitude"):
         sw.FilteredDifferences(95.0)
-    with pytest.raises(ConfigError, match="parts were asked for"):
+    with pytest.raises(ConfigError, match="this run needs their parts"):
         model = model_of()
         sw.Simulation(model, model.at_rest(), sw.ForwardBackward(100.0)).run(steps=1)
     with pytest.raises(ValueError, match="FilteredDifferences has none"):

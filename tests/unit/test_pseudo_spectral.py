@@ -52,12 +52,12 @@ def largest(state):
     "options, says",
     [
         (dict(depth=np.where(random(4) > 1.5, 0.0, 9.0)), "has no coasts, and [0-9]+ cells are land"),
-        (dict(periodic="x", side=sw.NoSlip()), "free-slip walls only, and NoSlip was asked for"),
+        (dict(periodic="x", side=sw.NoSlip()), "free-slip walls only, and this model has NoSlip"),
         (dict(periodic="x", boundaries=(sw.Flather("north"),)), "no open sides, and Flather opens north"),
-        (dict(momentum=sw.ArakawaLamb()), "a form of its own for q V, and ArakawaLamb is one of differences"),
+        (dict(momentum=sw.ArakawaLamb()), "its own form of the vorticity flux, and ArakawaLamb"),
         (dict(engine="fused"), "makes loops of differences, and PseudoSpectral has none"),
         (lambda: sw.PseudoSpectral(dealias="2/3"), "dealias = '2/3' is neither True nor False"),
-        (dict(core=sw.PseudoSpectral(sw.HyperViscosity(-1e-5))), "rate = -1e-05 s-1 would feed what is small"),
+        (dict(core=sw.PseudoSpectral(sw.HyperViscosity(-1e-5))), "rate = -1e-05 s-1 would amplify short waves"),
         (dict(core=sw.PseudoSpectral(sw.HyperViscosity(1e-5, 1.5))), "order = 1.5 is no power of the Laplacian"),
         (dict(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(order=3))), "order = 3 is not an even number"),
         (dict(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(-1.0))), "strength = -1.0 would let modes grow"),
@@ -84,7 +84,7 @@ def test_a_sphere_and_thin_channels_are_refused():
 
 @pytest.mark.parametrize("stepper", [sw.ForwardBackward(10.0), sw.SemiImplicit(10.0)], ids=lambda s: type(s).__name__)
 def test_steppers_that_ask_for_parts_of_a_tendency_are_refused(stepper):
-    with pytest.raises(ConfigError, match="gives tendencies as a whole, and their parts were asked for"):
+    with pytest.raises(ConfigError, match="gives tendencies as a whole, and this run needs their parts"):
         model().halo(stepper)
 
 

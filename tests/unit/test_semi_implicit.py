@@ -18,7 +18,7 @@ from swmodel.dynamics.transport import divergence
 from swmodel.errors import BlowUp, ConfigError, DataError, SwmodelError
 from swmodel.fields.pytrees import replace
 from swmodel.runtime.compilation import jit
-from swmodel.stepping.amplification import beside_waves
+from swmodel.stepping.amplification import semi_implicit_growth
 from swmodel.stepping.arrays import ArrayStepLoop
 from swmodel.stepping.fused import FusedStepLoop
 from swmodel.stepping.loop import run_steps, step_loop
@@ -418,14 +418,14 @@ def test_gravity_waves_set_no_limit_and_the_others_remain():
     assert lid["Coriolis force"] == ab2["Coriolis force"] and "gravity waves" not in lid
 
 
-@pytest.mark.parametrize("axis, what", [("imaginary", "turning"), ("carried", "carried")])
+@pytest.mark.parametrize("axis, what", [("imaginary", "rotation"), ("carried", "carried")])
 def test_the_limits_of_the_explicit_part_are_where_growth_begins(axis, what):
     """Beside waves of any speed; those that are carried, five times as fast as the flow."""
     limit = sw.SemiImplicit(1.0, 0.6, 0.1).stable_interval(axis)
-    waves = np.logspace(-2, 3, 400) if what == "turning" else 5 * limit * np.logspace(0, 4, 400)
+    waves = np.logspace(-2, 3, 400) if what == "rotation" else 5 * limit * np.logspace(0, 4, 400)
     assert 0.2 < limit < 0.6
-    assert beside_waves(0.6, 0.1, waves, **{what: limit}).max() < 1 + 1e-7
-    assert beside_waves(0.6, 0.1, waves, **{what: 1.05 * limit}).max() > 1 + 1e-4
+    assert semi_implicit_growth(0.6, 0.1, waves, **{what: limit}).max() < 1 + 1e-7
+    assert semi_implicit_growth(0.6, 0.1, waves, **{what: 1.05 * limit}).max() > 1 + 1e-4
 
 
 def test_the_limit_beside_waves_is_that_of_a_run():
@@ -448,7 +448,7 @@ def test_constant_depth_goes_to_transforms_and_land_to_iterations():
 
 def test_the_mean_of_both_times_is_refused_where_water_turns():
     model = sw.ShallowWater(plane(), 1000.0, coriolis=sw.BetaPlane(1e-4, 2e-11))
-    with pytest.raises(ConfigError, match="are stable at no time step beside the Coriolis force; use theta = 0.6"):
+    with pytest.raises(ConfigError, match="are stable at no time step with the Coriolis force; use theta = 0.6"):
         limits(model, sw.SemiImplicit(100.0, 0.5))
 
 

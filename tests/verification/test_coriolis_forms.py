@@ -75,5 +75,5 @@ def test_loops_arrays_and_derivatives_agree():
 
 
 def test_the_pseudo_spectral_core_has_a_form_of_its_own():
-    with pytest.raises(ValueError, match="a form of its own for f V; leave coriolis_form out"):
+    with pytest.raises(ValueError, match="its own form of the Coriolis force; leave coriolis_form out"):
         sw.ShallowWater(plane(), 100.0, coriolis=sw.FPlane(1e-4), coriolis_form=BOTH, core=sw.PseudoSpectral())

@@ -4,14 +4,14 @@
     dv/dt   = - (f + zeta) u - ddy(g eta + K) - D v + F_v
     deta/dt = - ddx(h u) - ddy(h v) - D eta                    h = H + eta,   D = nu (-laplacian)^p
 
-in which q V is (f + zeta) v: quadratic, where potential vorticity times transport would be cubic and divided by h. With
-a third of the wavenumbers left out (2/3 rule: Orszag 1971, doi:10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2)
-products of two fields are free of aliasing, as in a Galerkin method; f(x, y) and H(x, y) are multiplied at points, too.
+The vorticity flux is (f + zeta) v, which is quadratic; potential vorticity times transport would be a quotient by h.
+With a third of the wavenumbers left out (2/3 rule: Orszag 1971, doi:10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2)
+products of two fields are free of aliasing, as in a Galerkin method. f(x, y) and H(x, y) are multiplied at points, too.
 Mass is conserved to rounding. Energy is conserved as far as the flow is resolved, because truncated h u and truncated
-(f + zeta) u are not orthogonal; in the linear mode over a flat bottom it is conserved to rounding.
+(f + zeta) u are not orthogonal. In the linear mode over a flat bottom it is conserved to rounding.
 
-A tendency takes 15 real 2-D transforms in four batches: u, v, eta to modes (3); u, v, zeta, eta to centres (4), where
-five products are made, and back (5); their tendencies to the C-grid's points (3). Forcing and drag are the terms of the
+A tendency takes 15 real 2-D transforms in four batches: u, v and eta to modes (3); u, v, zeta and eta to centres (4);
+their five products back to modes (5); the tendencies to the C-grid's points (3). Forcing and drag are the terms of the
 finite-difference core, at its points, with its second-order means and differences; they take two transforms more. Where
 there are walls along y, u and eta are cosine series along y and v is a sine series. With rotation eta has a slope at
 walls, where cosines have none, so that the series converge slowly there.
@@ -62,7 +62,7 @@ class HyperViscosity:
 
     def of(self, relative: Any) -> Any:
         """The rate [s-1] for modes with |k|^2 / k_max^2 = `relative`."""
-        with np.errstate(over="ignore"):  # then no time step is stable, and `limits` says so
+        with np.errstate(over="ignore"):  # then no time step is stable, which `limits` reports
             return self.rate * relative**self.order
 
     def check(self) -> None:
@@ -70,7 +70,7 @@ class HyperViscosity:
         if type(self.order) is not int or self.order < 1:
             raise ConfigError(f"HyperViscosity: order = {self.order!r} is no power of the Laplacian; give 1, 2, 3, ...")
         if not float(self.rate) >= 0:
-            raise ConfigError(f"HyperViscosity: rate = {self.rate!r} s-1 would feed what is small; give 0 or more.")
+            raise ConfigError(f"HyperViscosity: rate = {self.rate!r} s-1 would amplify short waves; give 0 or more.")
 
 
 @pytree
@@ -107,7 +107,7 @@ class PseudoSpectral(Discretisation):
     filter: Any = declared(Part(("strength",), "ExponentialFilter()", optional=True), default=None)
     dealias: bool = declared(Flag(), default=True, static=True)
     series: Any = static(default=None)
-    held: Any = None  # Modes, once prepared
+    block: Any = None  # Modes, once prepared
     at_rest: Any = None  # (f at centres, its mean where modes can carry it, mean depth), once prepared
 
     halos = False
@@ -142,14 +142,14 @@ class PseudoSpectral(Discretisation):
         return replace(self, hyperviscosity=placed[0], filter=placed[1], series=series)
 
     def prepare(self, equations: Any) -> Self:
-        held = self.series.modes(equations.depth.dtype)
+        block = self.series.modes(equations.depth.dtype)
         f = equations.geometry.f
         centred = mean_y(f).interior if isinstance(f, Field) else f
         carried = 0.0 if isinstance(f, Field) or self.series.periodic != "xy" else f
         communicator, sides = equations.communicator, equations.geometry.tile.sides
         total = communicator.sum(jnp.sum(without_padding(equations.depth.interior, sides)))
         depth = communicator.replicated(total) / np.prod(self.series.shape).item()
-        return replace(self, held=held, at_rest=(centred, carried, depth))
+        return replace(self, block=block, at_rest=(centred, carried, depth))
 
     # -- between tiles and modes --------------------------------------------------------------------------------------
 
@@ -159,14 +159,14 @@ class PseudoSpectral(Discretisation):
 
     def to_modes(self, state: State) -> list:
         """The kept modes of u, v and eta of a State of arrays."""
-        return self.held.of(*((x, field, False) for x, field in zip((state.u, state.v, state.eta), FIELDS)))
+        return self.block.forward(*((x, field, False) for x, field in zip((state.u, state.v, state.eta), FIELDS)))
 
     def to_tile(self, modes: Sequence) -> State:
         """The State of tile arrays with these modes of u, v and eta."""
         return State(*self._points(modes))
 
     def _points(self, modes):
-        return tuple(self.held.points(*((x, field, False) for x, field in zip(modes, FIELDS))))
+        return tuple(self.block.inverse(*((x, field, False) for x, field in zip(modes, FIELDS))))
 
     def resolved(self, state: State) -> State:
         return _resolved(self, state)
@@ -177,7 +177,7 @@ class PseudoSpectral(Discretisation):
         return self.to_tile([scaled(self._response(), x) for x in self.to_modes(state)])
 
     def _response(self):
-        powers = sum(k**self.filter.order for k in self.held.along)
+        powers = sum(k**self.filter.order for k in self.block.along)
         return jnp.exp(-self.filter.strength * powers)
 
     # -- tendencies ---------------------------------------------------------------------------------------------------
@@ -196,33 +196,33 @@ class PseudoSpectral(Discretisation):
             waves: whether the linear waves and the damping that a `propagator` contains are included.
         """
         u, v, eta = modes
-        held, (_, f, depth) = self.held, self.at_rest
+        block, (_, f, depth) = self.block, self.at_rest
         f, depth = (0.0, 0.0) if waves else (f, depth)
         products = self._products(equations, modes, time, f, depth)
-        sums = held.of(*products, *self._terms(equations, modes, time, state))
+        sums = block.forward(*products, *self._terms(equations, modes, time, state))
         along_x, along_y, flux_x, flux_y, *more = sums
         head = scaled(equations.gravity, eta) if waves else jnp.zeros_like(eta)
         if not equations.linear:
             head, *more = head + more[0], *more[1:]
         new = [
-            along_x - held.ddx(head, "h"),
-            along_y - held.ddy(head, "h"),
-            -held.ddx(flux_x, "u") - held.ddy(flux_y, "v"),
+            along_x - block.ddx(head, "h"),
+            along_y - block.ddy(head, "h"),
+            -block.ddx(flux_x, "u") - block.ddy(flux_y, "v"),
         ]
         new = [x + more[k] if k < len(more) else x for k, x in enumerate(new)]
         if waves and self.hyperviscosity is not None:
-            rate = self.hyperviscosity.of(held.relative)
+            rate = self.hyperviscosity.of(block.relative)
             new = [x - scaled(rate, old) for x, old in zip(new, modes)]
         return new
 
     def at_centres(self, equations: Any, modes: Sequence) -> tuple:
         """u, v, zeta and eta at cell centres, where products are computed; 0.0 for the last two in the linear mode."""
         u, v, eta = modes
-        held, both = self.held, ((u, "u", True), (v, "v", True))
+        block, both = self.block, ((u, "u", True), (v, "v", True))
         if equations.linear:
-            return *held.points(*both), 0.0, 0.0
-        zeta = held.ddx(v, "v") - held.ddy(u, "u")
-        return tuple(held.points(*both, (zeta, "q", True), (eta, "h", True)))
+            return *block.inverse(*both), 0.0, 0.0
+        zeta = block.ddx(v, "v") - block.ddy(u, "u")
+        return tuple(block.inverse(*both, (zeta, "q", True), (eta, "h", True)))
 
     def _products(self, equations, modes, time, f, depth):
         """(f + zeta) v, - (f + zeta) u, h u, h v and K at centres, less the parts of constant `f` and `depth`."""
@@ -250,26 +250,26 @@ class PseudoSpectral(Discretisation):
         return () if self.hyperviscosity is None else ("hyperviscosity",)
 
     def parts(self, equations: Any, flow: Any) -> dict[str, tuple]:
-        held, zero = self.held, jnp.zeros_like(self.held.kept)
+        block, zero = self.block, jnp.zeros_like(self.block.kept)
         u, v, zeta, _ = flow.centred
         products = list(vorticity_flux(self.at_rest[0], u, v))
         if not equations.linear:
             products += *vorticity_flux(zeta, u, v), kinetic(u, v)
-        (coriolis_u, coriolis_v, *more), (flux_x, flux_y) = held.of(*products), flow.fluxes
+        (coriolis_u, coriolis_v, *more), (flux_x, flux_y) = block.forward(*products), flow.fluxes
 
         def minus_gradient(head):
-            return -held.ddx(head, "h"), -held.ddy(head, "h"), zero
+            return -block.ddx(head, "h"), -block.ddy(head, "h"), zero
 
         found = {
             "coriolis": (coriolis_u, coriolis_v, zero),
             "pressure": minus_gradient(scaled(equations.gravity, flow.modes[2])),
-            "continuity": (zero, zero, -held.ddx(flux_x, "u") - held.ddy(flux_y, "v")),
+            "continuity": (zero, zero, -block.ddx(flux_x, "u") - block.ddy(flux_y, "v")),
         }
         if not equations.linear:
             gradient_u, gradient_v, _ = minus_gradient(more[2])
             found["advection"] = more[0] + gradient_u, more[1] + gradient_v, zero
         if self.hyperviscosity is not None:
-            found["hyperviscosity"] = tuple(scaled(-self.hyperviscosity.of(held.relative), x) for x in flow.modes)
+            found["hyperviscosity"] = tuple(scaled(-self.hyperviscosity.of(block.relative), x) for x in flow.modes)
         for name, rates in summed(equations, flow, rates_of_terms(equations, flow)).items():
             found[name] = self.to_modes(State(*rates))
         return {name: self._points(rates) for name, rates in found.items()}
@@ -279,22 +279,26 @@ class PseudoSpectral(Discretisation):
     def propagator(self, equations: Any, seconds: Any) -> tuple:
         """The factors of `carried`: exact linear waves over a flat bottom of the mean depth, and exact hyperviscosity.
 
-        With L U = (f v - g ddx eta, - f u - g ddy eta, - H (ddx u + ddy v)), L^3 = - w^2 L and w^2 = f^2 + g H k^2:
-        exp(L t) = 1 + sin(w t) / w L + (1 - cos(w t)) / w^2 L^2. Between walls f is left to `rates`.
+        The linear operator is L U = (f v - g ddx eta, - f u - g ddy eta, - H (ddx u + ddy v)), for U = (u, v, eta).
+        Since L^3 = - w^2 L with w^2 = f^2 + g H k^2,
+
+            exp(L t) = 1 + sin(w t) / w L + (1 - cos(w t)) / w^2 L^2
+
+        Between walls the Coriolis force is not part of L but of `rates`.
         """
         _, f, depth = self.at_rest
-        squared = f * f + equations.gravity * depth * self.held.squared
+        squared = f * f + equations.gravity * depth * self.block.squared
         still = squared == 0
         w = jnp.sqrt(jnp.where(still, 1.0, squared))
         first = jnp.where(still, seconds, jnp.sin(w * seconds) / w)
         second = jnp.where(still, 0.5 * seconds**2, 2 * (jnp.sin(0.5 * w * seconds) / w) ** 2)
         damped = jnp.ones_like(first)
         if self.hyperviscosity is not None:
-            damped = jnp.exp(-self.hyperviscosity.of(self.held.relative) * seconds)
+            damped = jnp.exp(-self.hyperviscosity.of(self.block.relative) * seconds)
         return damped, damped * first, damped * second
 
     def carried(self, equations: Any, modes: Sequence, propagator: tuple) -> list:
-        """Modes of u, v and eta after the time of a `propagator`."""
+        """Modes of u, v and eta, exp(L t) of `modes`, with the factors of `propagator`."""
         _, f, depth = self.at_rest
         once = self._waves(equations, modes, f, depth)
         twice = self._waves(equations, once, f, depth)
@@ -304,11 +308,11 @@ class PseudoSpectral(Discretisation):
 
     def _waves(self, equations, modes, f, depth):
         u, v, eta = modes
-        held, head = self.held, scaled(equations.gravity, eta)
-        wide = -scaled(depth, held.ddx(u, "u") + held.ddy(v, "v"))
+        block, head = self.block, scaled(equations.gravity, eta)
+        wide = -scaled(depth, block.ddx(u, "u") + block.ddy(v, "v"))
         if isinstance(f, float):  # f is 0.0 here: it is not uniform, or there are walls
-            return [-held.ddx(head, "h"), -held.ddy(head, "h"), wide]
-        return [scaled(f, v) - held.ddx(head, "h"), -scaled(f, u) - held.ddy(head, "h"), wide]
+            return [-block.ddx(head, "h"), -block.ddy(head, "h"), wide]
+        return [scaled(f, v) - block.ddx(head, "h"), -scaled(f, u) - block.ddy(head, "h"), wide]
 
     # -- properties of the core ---------------------------------------------------------------------------------------
 
@@ -331,7 +335,7 @@ class PseudoSpectral(Discretisation):
 
     def check_parts(self) -> NoReturn:
         raise ConfigError(
-            "PseudoSpectral gives tendencies as a whole, and their parts were asked for; "
+            "PseudoSpectral gives tendencies as a whole, and this run needs their parts; "
             "use IntegratingFactorRK4, RK4, SSPRK3, AB3 or AB2, or core=FiniteDifferences()."
         )
 
@@ -339,7 +343,7 @@ class PseudoSpectral(Discretisation):
 @jax.jit
 def _resolved(core, state):
     def cut(core, state):
-        core = replace(core, held=core.series.modes(state.eta.dtype))
+        core = replace(core, block=core.series.modes(state.eta.dtype))
         return core.to_tile(core.to_modes(state))
 
     return core.series.communicator.spmd(cut)(core, state)
@@ -361,13 +365,13 @@ def _check(model):
         sides, kind = ", ".join(model.open_sides), type(model.open_boundaries[0]).__name__
         wrong.append(f"PseudoSpectral has no open sides, and {kind} opens {sides}; use Sponge, or {elsewhere}.")
     if walls and model.side.factor:
-        wrong.append(f"PseudoSpectral has free-slip walls only, and NoSlip was asked for; {elsewhere}.")
+        wrong.append(f"PseudoSpectral has free-slip walls only, and this model has NoSlip; {elsewhere}.")
     if model.coriolis_form is not None:
-        wrong.append("PseudoSpectral has a form of its own for f V; leave coriolis_form out.")
+        wrong.append("PseudoSpectral has its own form of the Coriolis force; leave coriolis_form out.")
     if model.momentum != DEFAULT_FORM:
         wrong.append(
-            f"PseudoSpectral has a form of its own for q V, and {type(model.momentum).__name__} is one of differences; "
-            "leave momentum out."
+            f"PseudoSpectral has its own form of the vorticity flux, and {type(model.momentum).__name__} is one of "
+            "finite differences; leave momentum out."
         )
     for axis, cells in (("x", grid.nx), ("y", grid.ny)):
         if axis in walls and cells < 4:

@@ -1,6 +1,6 @@
-"""The products of the pseudo-spectral core, and the derived fields of its series.
+"""The products of the pseudo-spectral core, and the derived fields computed from its series.
 
-A product is (values at centres, the position "h", "u" or "v" of its series, True), as Modes.of takes it.
+A product is (values at centres, the position "h", "u" or "v" of its series, True), as Modes.forward takes it.
 """
 
 import functools
@@ -16,7 +16,7 @@ __all__ = ["SpectralDerivedFields", "flux", "kinetic", "vorticity_flux"]
 
 
 def vorticity_flux(vorticity: Any, u: Any, v: Any) -> tuple[tuple, tuple]:
-    """zeta v and - zeta u [m s-2]."""
+    """vorticity v and - vorticity u [m s-2], for f, zeta or f + zeta at centres [s-1]."""
     return (vorticity * v, "u", True), (-vorticity * u, "v", True)
 
 
@@ -48,12 +48,12 @@ class SpectralDerivedFields(DerivedFields):
         """The modes of h u and h v. Minus their divergence is the tendency of eta."""
         u, v, _, eta = self.centred
         thickness = self.equations.depth_at(self.time).interior + eta
-        return self.equations.core.held.of(*flux(thickness, u, v))
+        return self.equations.core.block.forward(*flux(thickness, u, v))
 
     def _with_halos(self, *fields):
         """Fields with halos, at the points of the C-grid, of pairs (modes, position)."""
         tile = self.geometry.tile
-        arrays = self.equations.core.held.points(*((x, name, False) for x, name in fields))
+        arrays = self.equations.core.block.inverse(*((x, name, False) for x, name in fields))
         arrays = exchange(arrays, tile.halo, tile.sides, self.equations.communicator)
         return tuple(Field(x, name, (tile.halo,) * 4) for x, (_, name) in zip(arrays, fields))
 
@@ -64,8 +64,8 @@ class SpectralDerivedFields(DerivedFields):
     @functools.cached_property
     def vorticity(self) -> Field:
         """zeta at corners [s-1]; zero at walls, which are free-slip."""
-        held, (u, v, _) = self.equations.core.held, self.modes
-        return self._with_halos((held.ddx(v, "v") - held.ddy(u, "u"), "q"))[0]
+        block, (u, v, _) = self.equations.core.block, self.modes
+        return self._with_halos((block.ddx(v, "v") - block.ddy(u, "u"), "q"))[0]
 
     @functools.cached_property
     def kinetic_energy(self) -> Field:

@@ -7,10 +7,10 @@ Along a periodic direction the series is Fourier's. Between walls it is of cosin
     "v"  v, h v          cos x  sin y, on north faces
     "q"  vorticity       sin x  sin y, at corners
 
-so that walls are free-slip, and a product of two series has the parity that its term in the equations needs. A field
-can be evaluated at its own points or at centres, where products are computed. Between the two lies a shift by half a
-cell: an exact phase factor of Fourier modes, or another sine transform. In the modes of all fields index i is the
-wavenumber, and all fields are distributed over ranks alike.
+Walls are free-slip with these parities, and a product of two series has the parity that its term in the equations
+needs. A field can be evaluated at its own points or at centres, where products are computed. The two differ by a shift
+of half a cell: an exact phase factor of Fourier modes, or another sine transform. In the modes of all fields index i is
+the wavenumber, and the modes of all fields are distributed over ranks in the same way.
 """
 
 import dataclasses
@@ -110,7 +110,7 @@ class Series:
         return fft.Cosine(2)
 
     def modes(self, dtype: Any) -> "Modes":
-        """This rank's Modes, for arithmetic with fields of `dtype`. To be called within spmd; collective."""
+        """This rank's Modes, for arithmetic with fields of `dtype`. It is called within `spmd`; collective."""
         plan = self.plan("h")
         waves, kind = plan.waves(self.spacing, dtype), plan.mode_dtype(dtype)
         within = [self._within(phase, n) for phase, n in zip(waves.phase, self.shape)]
@@ -161,13 +161,18 @@ class Modes:
     along: tuple
     series: Series = static()
 
-    def of(self, *fields: tuple) -> list:
-        """The kept modes of fields, each (tile array, name, centred); those with the same plan are sent together."""
+    def forward(self, *fields: tuple) -> list:
+        """The kept modes of fields, a list of complex arrays.
+
+        Args:
+            fields: (tile array, position "h", "u", "v" or "q" of the series, whether the values are at centres) each.
+                Fields with the same plan are transformed together.
+        """
         found = self._together(fields, lambda plan, batch: plan.forward(batch))
         return [self._moved(x, name, centred, -1) * self.kept for x, (_, name, centred) in zip(found, fields)]
 
-    def points(self, *fields: tuple) -> list:
-        """The tile arrays of fields, each (modes, name, centred)."""
+    def inverse(self, *fields: tuple) -> list:
+        """The tile arrays of fields, of (modes, position, centred) each; the inverse of `forward`."""
         moved = [(self._moved(x, name, centred, 1), name, centred) for x, name, centred in fields]
         return self._together(moved, lambda plan, batch: plan.inverse(batch))
 
@@ -180,7 +185,7 @@ class Modes:
         return self._slope(x, field, "y")
 
     def _slope(self, x, field, axis):
-        """The derivative of a sine is k times the cosine; of a cosine, -k times the sine."""
+        """Modes of the derivative: k times the cosine for a sine, -k times the sine for a cosine."""
         falls = axis not in self.series.periodic and axis not in ODD[field]
         return x * (-self.slopes[axis] if falls else self.slopes[axis])
 

@@ -1,8 +1,8 @@
-"""Advection of a tracer: which concentration the flow carries through each face.
+"""Advection of a tracer: the concentration that the flow carries through each face.
 
     d(h c)/dt = - div (U c),   discretely   - [difference_x(U dy c_u) + difference_y(V dx c_v)] / area
 
-U and V are the volume transports of the continuity equation, whatever they are there. So the sum of area h c does not
+U and V are the same volume transports as in the stepper's continuity equation. So the sum of area h c does not
 change, and c = 1, for which c_u = c_v = 1, gives the continuity equation itself. A scheme is a choice of c_u and c_v:
 
     Centred        c_u = mean_x(c): second order, no damping, and ripples behind fronts
@@ -36,12 +36,12 @@ AXES = {"x": X, "y": Y}
 
 
 class AdvectionScheme(abc.ABC):
-    """What the flow carries through faces.
+    """A choice of the concentration on faces (module docstring).
 
     Attributes:
-        growth: 0 for a scheme without damping, which needs a time stepper that is stable on the imaginary axis; else
-            1 + s / 2 of the module's docstring.
-        references: what files of a run cite for it, or None.
+        growth: 0 for a scheme without damping, which needs a time stepper that is stable on the imaginary axis. For
+            others it is 1 + s / 2, the factor by which the limiter shortens the time step (module docstring).
+        references: the literature that files of a run cite for it, or None.
     """
 
     growth = 0.0
@@ -59,12 +59,19 @@ class AdvectionScheme(abc.ABC):
     def along(
         self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Any
     ) -> AbstractField:
-        """The concentration on the faces across "x" or "y"; `moving` is 1 between wet cells inside the domain that
-        mix, else 0."""
+        """The concentration on the faces across an axis, a Field at u or v.
+
+        Args:
+            axis: "x" or "y".
+            c: concentration, a Field at h with halo.
+            transport: volume transport through the faces [m2 s-1], a Field at u or v.
+            moving: 1 on faces where the scheme may use a slope, else 0: DerivedFields.mixing_faces, at u or v.
+            geometry: the Geometry.
+        """
 
     @abc.abstractmethod
     def describe(self) -> str:
-        """What it is, for people."""
+        """A description for logs, such as "centred, second order"."""
 
 
 @pytree
@@ -87,7 +94,7 @@ class Centred(AdvectionScheme):
 
 @pytree
 class FluxLimited(AdvectionScheme):
-    """The value upstream, corrected to second order as far as no extremum is made.
+    """The value upstream, corrected to second order as far as this makes no new extremum.
 
     Args:
         limiter: VanLeer(), MinMod(), MonotonizedCentral(), Koren() or Superbee().
@@ -119,7 +126,7 @@ def upstream(transport: AbstractField, low: AbstractField, high: AbstractField) 
 
 
 def limited_difference(axis: Axis, step: AbstractField, transport: AbstractField, limiter: Limiter) -> AbstractField:
-    """L(a, b) on faces, of the difference `step` b across a face and a, that across the next face upstream."""
+    """L(a, b) on faces: b is `step`, the difference across the face, and a that across the next face upstream."""
     behind = upstream(transport, axis.low(axis.low(step)), axis.high(axis.high(step)))
     return pointwise(limiter, behind, step)
 

@@ -4,9 +4,9 @@
 
     discretely [difference_x(dy h_u kappa_u ddx(c)) + difference_y(dx h_v kappa_v ddy(c))] / area
 
-On faces h is the harmonic mean 2 h_1 h_2 / (h_1 + h_2) of both cells: less than twice the smaller one, so that a
-shallow cell beside a deep one does not shorten the time step. Nothing passes coasts, walls and open sides. The sum of
-area h c does not change, and that of area h c^2 does not grow.
+On faces h is the harmonic mean 2 h_1 h_2 / (h_1 + h_2) of both cells. It is less than twice the smaller one, so that a
+shallow cell next to a deep one does not shorten the time step. The flux through coasts, walls and open sides is 0. The
+sum of area h c does not change, and that of area h c^2 does not grow.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ __all__ = ["depth_ratios", "diffusive_flux", "diffusive_rate"]
 
 
 def diffusive_flux(c: AbstractField, flow: Any, diffusivity: Any) -> tuple:
-    """(- h kappa dc/dx, - h kappa dc/dy), Fields at u and v, 0 on faces that do not move.
+    """(- h kappa dc/dx, - h kappa dc/dy), Fields at u and v; 0 on faces that `flow.mixing_faces` excludes.
 
     Args:
         c: concentration at h.
@@ -41,14 +41,17 @@ def _harmonic(one, other, moving):
 
 
 def diffusive_rate(site: Any, diffusivity: Any) -> np.ndarray:
-    """The fastest rate [s-1] at which diffusion damps, in each cell of stability's `site`: twice the sum of a row."""
+    """A bound on the rate [s-1] of damping by diffusion in each cell of a `site`, after Gershgorin's theorem.
+
+    It is twice the sum of the coefficients of the neighbours. A `site` is one tile (stepping/stability.py).
+    """
     west, east, south, north = (2.0 * ratio / (1.0 + ratio) for ratio in depth_ratios(site))
     rows = (west + east) * site.per_dx2 + (south + north) * site.per_dy2
     return 2.0 * np.asarray(diffusivity, float) * rows
 
 
 def depth_ratios(site: Any) -> tuple:
-    """The depths of the (west, east, south, north) neighbours of each cell over its own [1]; 0 of and on land."""
+    """The depths of the (west, east, south, north) neighbours of each cell over its own [1]; 0 where either is land."""
     model = site.model
     modes = ["wrap" if p else "edge" for p in (model.grid.periodic_y, model.grid.periodic_x)]
     h = site.box.cut(model.sea_floor.water, 1, *modes)

@@ -8,10 +8,10 @@ Sweby's region (1984), doi:10.1137/0721062. For a = b each gives a, which makes 
 field is smooth.
 
     MinMod              the smaller of a and b; s = 1
-    VanLeer             2 a b / (a + b), the harmonic mean; smooth but where a b = 0; s = 2
+    VanLeer             2 a b / (a + b), the harmonic mean; smooth except where a b = 0; s = 2
     MonotonizedCentral  the smallest of 2 a, 2 b and (a + b) / 2; s = 2
     Koren               the smallest of 2 a, 2 b and (a + 2 b) / 3, of third order in one dimension; s = 2
-    Superbee            the steepest in the region: it keeps fronts, and makes them out of smooth slopes; s = 2
+    Superbee            the steepest in the region: it keeps fronts sharp, and steepens smooth slopes to fronts; s = 2
 
 A limiter has a kink where it changes from one branch to another. Derivatives are those of the branch that is taken.
 """
@@ -31,7 +31,7 @@ class Limiter(abc.ABC):
 
     Attributes:
         steepness: the least s for which |L(a, b)| <= s min(|a|, |b|) [1].
-        references: what files of a run cite for it.
+        references: the literature that files of a run cite for it.
     """
 
     steepness = 2.0
@@ -42,7 +42,7 @@ class Limiter(abc.ABC):
 
 
 def _smallest(first, *others):
-    """The smallest of numbers of one sign, with this sign; 0 where their signs differ."""
+    """The number of smallest magnitude, where all have the same sign; 0 where their signs differ."""
     low, high = first, first
     for x in others:
         low, high = jnp.minimum(low, x), jnp.maximum(high, x)

@@ -1,12 +1,17 @@
-"""Passive tracers: what the water carries without being changed by it.
+"""Passive tracers: substances that the water carries, and that do not change the flow.
 
     d(h c)/dt + div (U c) = div (h kappa grad c) + h S + F + c_added W,    h = H + eta
 
-c is the concentration [the tracer's units], U the volume transport of the continuity equation [m2 s-1], kappa the
-diffusivity, S a source of concentration [units s-1], F a flux through surface or bottom [units m s-1], and W the water
-that sponges add [m s-1]. What is stepped is the content s = h c, so that its sum over the domain changes by sources,
-open sides and sponges alone. c = 1 stays 1, because its content obeys the continuity equation. In the linear mode, too,
-h is H + eta, and the transport U = H u is that of the linear continuity equation.
+    c        concentration [the tracer's units]
+    U        volume transport of the continuity equation [m2 s-1]
+    kappa    diffusivity [m2 s-1]
+    S        source of concentration [units s-1]
+    F        flux through the surface or the bottom, positive into the water [units m s-1]
+    W        water that sponges add [m s-1], with the concentration c_added
+
+The prognostic variable is the content s = h c, so that its sum over the domain changes by sources, fluxes, open sides
+and sponges alone. c = 1 stays 1, because its content obeys the continuity equation. In the linear mode, too, h is
+H + eta, and the transport U = H u is that of the linear continuity equation.
 
 advection.py has the choices of c on faces, limiters.py their limiters, diffusion.py the diffusive flux.
 """
@@ -33,20 +38,20 @@ from .diffusion import depth_ratios, diffusive_flux, diffusive_rate
 
 __all__ = ["Tracer", "check_name"]
 
-TAKEN = frozenset(  # variables and dimensions of files besides those of the table
+TAKEN = frozenset(  # variables and dimensions of files that are not in the table VARIABLES
     "x y longitude latitude xh xq yh yq grid area wet time bnds member gauge gauge_name name_length wavenumber "
     "dx_h dx_u dx_v dx_q dy_h dy_u dy_v dy_q area_u area_v area_q".split()
 )
-PARAMETERS = ("diffusivity", "source", "flux", "outside")  # None of them is no such term
+PARAMETERS = ("diffusivity", "source", "flux", "outside")  # with None the term is left out
 
 
 def check_name(name: str) -> None:
-    """Raise ConfigError for what cannot be the name of a tracer in files."""
+    """Raise ConfigError for a name that a tracer cannot have in files."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-        refuse("Tracer", "name", name, "is no name of a variable in files",
-               "a letter, and then letters, digits and underscores")  # fmt: skip
+        remedy = "a letter, and then letters, digits and underscores"
+        refuse("Tracer", "name", name, "is no name of a variable in files", remedy)
     if name in VARIABLES or name in TAKEN or name in RESERVED or name.endswith("_bnds"):
-        refuse("Tracer", "name", name, "is already the name of something else in states and files", "another one")
+        refuse("Tracer", "name", name, "is already the name of another variable in states and files", "another one")
 
 
 class Tracer(Transported):
@@ -54,8 +59,8 @@ class Tracer(Transported):
 
     Args:
         name: of its concentration in files, gauges and figures: a letter, then letters, digits and underscores.
-        units: of the concentration, as CF has them.
-        long_name: what it is, for people; the name unless given.
+        units: of the concentration, in the notation of the CF conventions.
+        long_name: a description for figures and files; the name unless given.
         initial: its concentration at the start [units]: a number, a function of (x, y), or an (ny, nx) array.
         scheme: Centred() or FluxLimited(limiter).
         diffusivity: kappa [m2 s-1]: a number, a function of (x, y), or an array at cell centres.
@@ -91,8 +96,7 @@ class Tracer(Transported):
     # -- on tiles -----------------------------------------------------------------------------------------------------
 
     def on_tile(self, domain: Any) -> "Tracer":
-        """This tracer with what the user wrote turned into tile arrays; without its initial value, which is no more
-        needed."""
+        """This tracer with its parameters as tile arrays, and without its initial value."""
 
         def cut(x, name):
             return tile_array(x, "h", domain, f"Tracer {self.name}: {name}")
@@ -124,7 +128,7 @@ class Tracer(Transported):
         return shown * column
 
     def rate(self, flow: Any, value: AbstractField, time: Any) -> AbstractField:
-        """ds/dt [units m s-1], a Field at h; see Transported."""
+        """ds/dt [units m s-1], a Field at h; the arguments are those of Transported.rate."""
         g, c = flow.geometry, self._concentration(flow, value, time)
         c_u, c_v = self.scheme.faces(c, flow)
         along_x, along_y = flow.U * c_u, flow.V * c_v
@@ -153,14 +157,14 @@ class Tracer(Transported):
     # -- limits of time steps -----------------------------------------------------------------------------------------
 
     def time_step_rate(self, site: Any, carried: float, real: float) -> np.ndarray:
-        """See Transported."""
+        """1 / the longest stable time step [s-1]; the arguments are those of Transported.time_step_rate."""
         spread = 0.0 if self.diffusivity is None else diffusive_rate(site, self.diffusivity)
         growth = self.scheme.growth
-        interval = min(real, 1.0) / growth if growth else carried  # an Euler step makes no new extrema up to 1 / growth
+        interval = min(real, 1.0) / growth if growth else carried  # up to 1 / growth Euler steps make no new extrema
         return self.advective_rate(site) / interval + spread / real
 
     def advective_rate(self, site: Any) -> np.ndarray:
-        """About what share of the water in each cell of stability's `site` leaves it in a second [s-1]."""
+        """About what share of each cell's water that leaves it in a second [s-1], at a `site` (stability.py)."""
         speeds = site.speed("x") * np.sqrt(site.waves_dx2) + site.speed("y") * np.sqrt(site.per_dy2)
         if site.model.wetting is not None:  # slopes are left out where more than half of a cell's water leaves
             return 0.0 * speeds

@@ -1,4 +1,4 @@
-"""What the machine's C++ compiler adds to XLA on CPUs: fused loops, and operations in place.
+"""Native code for XLA on CPUs, compiled by the machine's C++ compiler: fused loops, and operations in place.
 
     library   compiles the runtime (*.cpp, one text) and the loops that source.py writes; runtime/cache.py keeps them
     tape      `push_slot`, `read_slot`, `empty`: the states of many steps; `depends_on`: an order of operations

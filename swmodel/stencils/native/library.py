@@ -4,7 +4,7 @@ Compiled libraries are kept on disk (runtime/cache.py) under a name made of the 
 the next run starts at once, and ranks on different processors use different files. CXX names another compiler. CXXFLAGS
 come before the options of loops, which therefore win; SWMODEL_CXXFLAGS come after them.
 
-`why_not` says in one sentence why loops cannot be had here; steps then run on arrays.
+`why_not` returns one sentence on why loops cannot be compiled on this machine. Steps then run on arrays.
 """
 
 import ctypes
@@ -46,7 +46,7 @@ LOOP_OPTIONS = ("-std=c++17", "-O3", "-march=native", *WIDEST, *ALGEBRA, "-share
 
 
 class CompileError(SwmodelError):
-    """The C++ compiler refused what it was given."""
+    """The C++ compiler failed."""
 
 
 @functools.cache
@@ -61,7 +61,7 @@ def find_compiler() -> tuple[str, ...] | None:
 
 @functools.cache
 def why_not() -> str | None:
-    """One sentence that says why fused loops cannot be compiled or loaded here, or None where they can.
+    """One sentence on why fused loops cannot be compiled or loaded on this machine, or None where they can.
 
     The test compiles the runtime and a small loop, or loads what an earlier process has compiled.
     """
@@ -73,7 +73,7 @@ def why_not() -> str | None:
 
 
 def usable() -> bool:
-    """Whether fused loops can be compiled and loaded here."""
+    """Whether fused loops can be compiled and loaded on this machine."""
     return why_not() is None
 
 

@@ -1,4 +1,4 @@
-"""Messages between the devices of one process: without XLA's collectives, whose threads sleep and wake up slowly."""
+"""Messages between the devices of one process, without XLA's collectives, whose threads sleep and wake up slowly."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from .library import SHIFT, register_shift
 
 __all__ = ["shift"]
 
-PATIENCE = 60.0  # s, as XLA has with its own
+PATIENCE = 60.0  # [s], as for XLA's own collectives
 
 
 def shift(x: jax.Array, rank: jax.Array | int, sources: Sequence[int]) -> jax.Array:

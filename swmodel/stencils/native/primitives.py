@@ -14,7 +14,7 @@ from .library import usable
 
 __all__ = ["PLAIN", "declare", "declare_linear", "in_place"]
 
-PLAIN = set()  # names of operations that run as JAX's own: benchmarks/native_parts.py measures what the calls are worth
+PLAIN = set()  # names of operations that run as JAX's own, for the measurements of benchmarks/native_parts.py
 
 
 def declare(
@@ -58,12 +58,12 @@ def declare(
 
 
 def declare_linear(
-    name: str, plain: Callable, native: Callable, lies: tuple[int, int], back: Callable | None = None
+    name: str, plain: Callable, native: Callable, member_axes: tuple[int, int], back: Callable | None = None
 ) -> Callable[..., Any]:
     """A function of one array, linear in it, and of options: `plain(x, **options)`, on CPUs `native(x, **options)`.
 
     Args:
-        lies: the place of the axis of members in the operand, and in the result.
+        member_axes: the axis of ensemble members in the operand, and in the result.
         back: its transpose, back(cotangent, shape of the operand, **options); that of `plain` unless given.
     """
 
@@ -75,7 +75,7 @@ def declare_linear(
         return primitive.bind(*primals, **options), primitive.bind(ad.instantiate_zeros(slopes[0]), **options)
 
     def batch(primitive, operands, axes, **options):
-        return primitive.bind(jnp.moveaxis(operands[0], axes[0], lies[0]), **options), [lies[1]]
+        return primitive.bind(jnp.moveaxis(operands[0], axes[0], member_axes[0]), **options), [member_axes[1]]
 
     def transposed(cotangents, x, **options):
         cotangent = ad.instantiate_zeros(cotangents[0])

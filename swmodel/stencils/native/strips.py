@@ -32,7 +32,7 @@ def paste(
         places: (row, column) of each first cell, numbers or traced ones.
 
     Returns:
-        list of arrays. Where strips overlap, the later one counts.
+        A list of arrays. Where strips overlap, the later one is written last.
     """
     operands = [*arrays, *(strip for group in strips for strip in group)]
     return pasted.bind(_as_array(places), *operands, count=len(arrays))
@@ -41,7 +41,7 @@ def paste(
 def cut(
     arrays: Sequence[jax.Array], places: Sequence[tuple], shapes: Sequence[tuple[int, int]]
 ) -> tuple[list[jax.Array], list[list[jax.Array]]]:
-    """(the arrays with zeros in so many strips, for each place the list of the strips that were there).
+    """(the arrays with zeros in strips of `shapes` at `places`, for each place the list of the strips that were there).
 
     A cell of several strips belongs to the last one, and is 0 in the others.
     """

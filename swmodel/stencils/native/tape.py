@@ -1,7 +1,7 @@
 """Arrays of slots, one slot a step, that are filled one after the other without an extra copy.
 
-XLA on a CPU copies an array before a step overwrites it if the same step stores it, as it does not know which of the
-two comes first. It fills new arrays with zeros, and it copies with one thread. With a C++ compiler the operations here
+If a step both stores an array and overwrites it, XLA on a CPU copies the array first, as the order of the two is not
+determined. XLA also fills new arrays with zeros, and copies with one thread. With a C++ compiler the operations here
 avoid all of that: `push_slot` returns the arrays that it has copied, and later operations use these. Without a
 compiler, and on other devices, they are the ordinary JAX operations.
 """
@@ -21,12 +21,12 @@ __all__ = ["depends_on", "empty", "push_slot", "read_slot"]
 
 
 def empty(shape: Sequence[int], dtype: Any, depends: Sequence[jax.Array] = ()) -> jax.Array:
-    """An array with undefined values: read only what was stored in it.
+    """An array with undefined values; only values that were stored in it may be read.
 
     Args:
         shape, dtype: of the array.
-        depends: arrays that are made anew in each iteration of the loop that contains this call, other ones for each
-            call. Without them XLA would take one array for all calls, and copy it in each iteration.
+        depends: arrays that are computed in each iteration of the loop that contains this call, different ones for each
+            call. Without them XLA would use one array for all calls, and copy it in each iteration.
     """
     return empty_array.bind(*depends, shape=tuple(shape), dtype=jnp.dtype(dtype))[0]
 
@@ -53,7 +53,7 @@ def read_slot(slots: Sequence[jax.Array], index: Any) -> list[jax.Array]:
 
 
 def depends_on(arrays: Sequence[jax.Array], results: Any) -> Sequence[jax.Array]:
-    """The same arrays, to be overwritten after `results`, a pytree, were computed. Use them in place of `arrays`."""
+    """The same arrays, which are overwritten only after `results`, a pytree, were computed. Use them as `arrays`."""
     arrays, others = list(arrays), [x for x in jax.tree.leaves(results) if hasattr(x, "dtype")]
     return dependent.bind(*arrays, *others, count=len(arrays)) if others else arrays
 
