@@ -23,7 +23,7 @@ from ..fields.operators import mean_x, mean_y
 from ..fields.parts import ModelPart, numbers_of, positions_of, replaced
 from ..fields.pytrees import pytree, replace
 from ..fields.variables import Variable
-from ..grids.windows import GridRecords, GridValues, grid_values, kept
+from ..grids.windows import GridRecords, GridValues, cached, grid_values
 from .clock import as_time
 
 __all__ = [
@@ -443,7 +443,7 @@ def tile_array(x: Any, position: str, domain: Any, name: str, rule: Any = None) 
         _check_finite(values, name)
         return domain.series(np.asarray(x.times, float), values, x.cycle)
     if callable(x) or isinstance(x, GridValues):
-        x = kept(grid_values(x, grid, position, f"{name}: the"), len(domain.communicator.ranks))
+        x = cached(grid_values(x, grid, position, f"{name}: the"), len(domain.communicator.ranks))
         return domain.together(lambda: _cut_and_checked(x, domain, name, rule))
     if domain.holds(x):
         return x.astype(domain.dtype)

@@ -1,9 +1,9 @@
-"""Solvers of (div c grad - lambda) phi = b on the C-grid, chosen by object; your own can be one of them.
+"""Solvers of (div c grad - lambda) phi = b on the C-grid. A solver is an object, which may be of a class of your own.
 
-Spectral, FourierTridiagonal              constant coefficients without land, at once
-ConjugateGradients(preconditioner)        anything else; with Diagonal(), FastPoisson() or Multigrid()
-Domain, Coefficients, solve               what is solved, and the way in from the host
-Solver, Preconditioner                    what one of your own inherits; `register` gives it a name
+Spectral, FourierTridiagonal              direct solvers: constant coefficients without land
+ConjugateGradients(preconditioner)        the general case; with Diagonal(), FastPoisson() or Multigrid()
+Domain, Coefficients, solve               the equation, and its solution from the host
+Solver, Preconditioner                    base classes for your own; `register` gives a solver a name
 
 domain = elliptic.Domain.of(grid, communicator, wet)
 phi, report = elliptic.solve(elliptic.Spectral(), domain, elliptic.Coefficients(1.0), b)
@@ -36,7 +36,11 @@ GROUP = "swmodel.elliptic"  # of entry points, by which an installed package off
 
 
 def register(name: str, make: Callable[..., Solver]) -> None:
-    """Let `named(name, **options)` give `make(**options)`, a Solver: of another package, or of a script."""
+    """Let `named(name, **options)` return `make(**options)`, a Solver from another package or from a script.
+
+    Raises:
+        EllipticError: if `make` cannot be called, or the name is taken.
+    """
     if not callable(make):
         raise EllipticError(f"elliptic: {make!r} makes no solver; register {name!r} with a class or a function.")
     if name in _named:
@@ -45,12 +49,16 @@ def register(name: str, make: Callable[..., Solver]) -> None:
 
 
 def names() -> list[str]:
-    """The names of all solvers, those of installed packages too."""
+    """The names of all solvers, with those of installed packages."""
     return sorted({*_named, *(point.name for point in entry_points(group=GROUP))})
 
 
 def named(name: str, **options: Any) -> Solver:
-    """The Solver of this name."""
+    """The Solver of this name.
+
+    Raises:
+        EllipticError: for an unknown name, or options that the solver does not take.
+    """
     make = _named.get(name)
     for point in entry_points(group=GROUP):
         make = make or (point.load() if point.name == name else None)

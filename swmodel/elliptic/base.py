@@ -1,14 +1,14 @@
-"""What solvers of (div c grad - lambda) phi = b share: interface, derivatives, null spaces, the way in from the host.
+"""The base class of solvers of (div c grad - lambda) phi = b: interface, derivatives, null spaces, calls from the host.
 
 A solver is planned once and used many times:
 
     plan = solver.plan(domain, coefficients)      # both are traceable, inside `communicator.spmd`
     phi = solver.solve(plan, b)                   # a tile array of cells, from one
 
-`solve(solver, domain, coefficients, b)` does both from the host, and raises where something is wrong.
+`solve(solver, domain, coefficients, b)` does both from the host, and raises EllipticError where the data are wrong.
 
-Derivatives of any solver's solution are its own: in reverse one more solution with the same plan, as A is symmetric
-(operator.py), and so forward (the implicit function's; lax.custom_linear_solve).
+Derivatives take one more solution with the same plan, in forward and in reverse mode (lax.custom_linear_solve), since
+the operator A is symmetric (operator.py). Solvers need not define them.
 """
 
 import abc
@@ -29,12 +29,17 @@ from .operator import Coefficients, Domain, EllipticError, Stencil, assemble
 
 __all__ = ["Plan", "Report", "Solver", "check", "check_solver", "solve"]
 
-INCOMPATIBLE = 1e-8  # of the sum of |area b|, in float64; it grows with the precision's own
+INCOMPATIBLE = 1e-8  # largest |sum of area b| over the sum of |area b| in float64; in float32 it is larger by their eps
 
 
 @pytree
 class Plan:
-    """What `Solver.plan` leaves for `Solver.solve`: the operator, and whatever the solver prepared."""
+    """The result of `Solver.plan`, which `Solver.solve` takes.
+
+    Attributes:
+        stencil: the operator.
+        prepared: the pytree that the solver's `prepare` returned.
+    """
 
     stencil: Stencil
     prepared: Any
@@ -42,12 +47,12 @@ class Plan:
 
 @pytree
 class Report:
-    """How a solution was found.
+    """The report of a solution.
 
     Attributes:
-        iterations: 0 where it was direct.
-        residual: |area b - A phi| / |area b|, as the solver estimates it; 0 where it was direct.
-        converged: whether it is what was asked for.
+        iterations: the number of iterations; 0 for a direct solver.
+        residual: |area b - A phi| / |area b|, as the solver estimates it [1]; 0 for a direct solver.
+        converged: whether the residual reached the solver's tolerance.
     """
 
     iterations: jax.Array
@@ -63,21 +68,25 @@ class Solver(abc.ABC):
     """A solver of the equation. A subclass implements `prepare` and `invert`; derivatives and null spaces follow.
 
     Attributes:
-        projects: whether `invert` itself leaves out constants that are free, of r and of x: then it is not done again.
+        projects: whether `invert` itself removes free constants from r and x. Then `solve` does not do it again.
     """
 
     projects = False
 
     @abc.abstractmethod
     def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
-        """What `invert` needs beforehand: a pytree, or None. Raises EllipticError for what it cannot do."""
+        """The pytree that `invert` needs, or None; computed once for all right-hand sides.
+
+        Raises:
+            EllipticError: for an equation that this solver cannot solve.
+        """
 
     @abc.abstractmethod
     def invert(self, plan: Plan, r: jax.Array) -> tuple[jax.Array, Report]:
         """(x, Report) with A x = r, a tile array, 0 on land; x may have any mean where a constant is free."""
 
     def with_iterations(self, count: int) -> "Solver":
-        """A solver that takes `count` iterations, whatever is left then; itself where it is direct."""
+        """A solver that takes exactly `count` iterations; itself where it is direct."""
         return self
 
     def plan(self, domain: Domain, coefficients: Coefficients) -> Plan:
@@ -88,11 +97,14 @@ class Solver(abc.ABC):
         return Plan(stencil, self.prepare(domain, *known))
 
     def solve(self, plan: Plan, b: jax.Array) -> jax.Array:
-        """phi of b, tile arrays; inside `communicator.spmd`. Differentiable in b and in the plan's coefficients."""
+        """phi (my, mx) of b (my, mx), tile arrays at cell centres; inside `communicator.spmd`.
+
+        It can be differentiated in b and in the plan's coefficients.
+        """
         return self.solve_and_report(plan, b)[0]
 
     def solve_and_report(self, plan: Plan, b: jax.Array) -> tuple[jax.Array, Report]:
-        """(phi, Report)."""
+        """(phi, Report) of b; otherwise as `solve`."""
         stencil = plan.stencil
         if b.shape != stencil.area.shape:
             raise EllipticError(
@@ -105,14 +117,14 @@ class Solver(abc.ABC):
         phi, report = lax.custom_linear_solve(stencil.apply, r, invert, symmetric=True, has_aux=True)
         if self.projects:
             return phi, report
-        return stencil.centred(phi) * (stencil.area > 0).astype(phi.dtype), report  # no cotangent comes from land
+        return stencil.centred(phi) * (stencil.area > 0).astype(phi.dtype), report  # cotangents on land become 0
 
 
 # -- checks, and the way in from the host -----------------------------------------------------------------------------
 
 
 def check(domain: Domain, coefficients: Coefficients) -> None:
-    """Raise EllipticError for coefficients that make no sense, as far as they are known before the program runs."""
+    """Raise EllipticError for invalid coefficients, as far as they can be checked before the program runs."""
     if isinstance(coefficients.dirichlet, str):
         raise EllipticError(
             f"elliptic: dirichlet = {coefficients.dirichlet!r} is no tuple of sides; give "
@@ -142,7 +154,7 @@ def check(domain: Domain, coefficients: Coefficients) -> None:
 
 
 def check_solver(solver: Any, who: str) -> None:
-    """Raise EllipticError for what is no Solver."""
+    """Raise EllipticError unless `solver` is a Solver; the message begins with `who`."""
     if not isinstance(solver, Solver):
         raise EllipticError(
             f"{who}: {shown(solver)} is no solver; give an object, as elliptic.Spectral() or "
@@ -157,11 +169,11 @@ def _refuse_sign(name, least):
 
 
 def solve(solver: Solver, domain: Domain, coefficients: Coefficients, b: jax.Array) -> tuple[jax.Array, Report]:
-    """(phi, Report) of b, tile arrays as programs hold them, from the host; collective.
+    """(phi, Report) of b, placed tile arrays, from the host; collective.
 
     Raises:
-        EllipticError: for a coefficient of the wrong sign, b that does not add up to zero where it must or is not
-            finite, or too many iterations.
+        EllipticError: for a coefficient of the wrong sign, values that are not finite, b whose sum is not zero where
+            the equation requires it, or a solver that does not converge.
     """
     check_solver(solver, "elliptic.solve")
     check(domain, coefficients)
@@ -189,8 +201,8 @@ def _refuse_imbalance(total, size, eps):
     if abs(total[worst]) > INCOMPATIBLE * eps / np.finfo(float).eps * size[worst]:
         where = "" if len(total) == 1 else f" in water body {worst + 1} of {len(total)}"
         raise EllipticError(
-            f"elliptic: b adds up to {total[worst]:.3g}{where} (and |b| to {size[worst]:.3g}), and nothing takes that "
-            "out, as there is no lambda and no Dirichlet side: subtract the mean of b over the area, or give either."
+            f"elliptic: b adds up to {total[worst]:.3g}{where} (and |b| to {size[worst]:.3g}), and must add up to zero "
+            "without lambda and Dirichlet sides: subtract the mean of b over the area, or give either."
         )
 
 

@@ -1,14 +1,14 @@
 """Preconditioned conjugate gradients: for land, variable depth and anything else that `assemble` makes.
 
 -A is symmetric and has no negative eigenvalue, so that conjugate gradients converge (Hestenes & Stiefel 1952,
-doi:10.6028/jres.049.044); each iteration takes one exchange of halos and two global sums, of which the one that decides
-when to stop has the same bits on every rank. How many it takes is the
-preconditioner's doing, an object with two methods of its own:
+doi:10.6028/jres.049.044). Each iteration takes one exchange of halos and two global sums. The sum that decides when to
+stop has the same bits on every rank. The number of iterations depends on the preconditioner, an object with two
+methods:
 
-    prepare(domain, coefficients, stencil)   what it needs beforehand, a pytree; inside `communicator.spmd`
-    apply(prepared, r)                       z, near to x with -A x = r; linear, symmetric and positive
+    prepare(domain, coefficients, stencil)   a pytree that `apply` needs; inside `communicator.spmd`
+    apply(prepared, r)                       z, an approximation of x with -A x = r; linear, symmetric and positive
 
-    Diagonal     z = r / -a_ii: nothing is sent
+    Diagonal     z = r / -a_ii, without communication
     FastPoisson  the same equation with mean coefficients on the whole rectangle, by transforms, scaled to A's diagonal
     Multigrid    a V-cycle (multigrid.py)
 """
@@ -30,11 +30,11 @@ from .spectral import rectangle_inverse
 
 __all__ = ["ConjugateGradients", "Diagonal", "FastPoisson", "Preconditioner"]
 
-NEVER = 1e-30  # a tolerance that no residual reaches; its square is 0 in float32
+NEVER = 1e-30  # a tolerance that is never reached; its square is 0 in float32
 
 
 class Preconditioner(abc.ABC):
-    """An approximate inverse of -A; frozen, hashable."""
+    """The base class of approximate inverses of -A; objects are frozen and hashable."""
 
     @abc.abstractmethod
     def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any: ...
@@ -45,7 +45,7 @@ class Preconditioner(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Diagonal(Preconditioner):
-    """Jacobi's: each cell by itself."""
+    """The Jacobi preconditioner, z = r / -a_ii."""
 
     def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
         return safe_inverse(stencil.diagonal)
@@ -56,8 +56,11 @@ class Diagonal(Preconditioner):
 
 @dataclasses.dataclass(frozen=True)
 class FastPoisson(Preconditioner):
-    """Mean coefficients on the whole rectangle, land included; what differs from them is scaled by the square root of
-    the diagonals' ratio (Concus & Golub 1973, doi:10.1137/0710092)."""
+    """A direct solution with mean coefficients on the whole rectangle, with land as water.
+
+    Its operand and result are scaled by the square root of the ratio of the diagonals (Concus & Golub 1973,
+    doi:10.1137/0710092).
+    """
 
     def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
         total = lambda x: domain.communicator.sum(jnp.sum(x))  # noqa: E731
@@ -83,13 +86,13 @@ class ConjugateGradients(Solver):
     Args:
         preconditioner: a Preconditioner.
         tolerance: of the residual's norm over that of the right-hand side.
-        iterations: at most.
-        ordered: add all inner products rank after rank, bit for bit the same on the same ranks each time. Those that
-            decide when to stop always are: MPI does not promise that every rank gets the same bits of a sum, and one
-            that went on alone would wait for the others for ever.
+        iterations: the largest number of iterations.
+        ordered: add all inner products in the order of ranks, so that their bits are the same in each run. Those that
+            decide when to stop always are: MPI does not promise the same bits of a sum on every rank, and a rank that
+            iterated alone would wait for the others for ever.
 
     Raises:
-        EllipticError: for what is no preconditioner, or a tolerance or number of iterations that ends nowhere.
+        EllipticError: for a wrong preconditioner, tolerance or number of iterations.
     """
 
     preconditioner: Any = Diagonal()
@@ -100,14 +103,14 @@ class ConjugateGradients(Solver):
     def __post_init__(self):
         if not isinstance(self.preconditioner, Preconditioner):
             raise EllipticError(
-                f"ConjugateGradients: preconditioner = {shown(self.preconditioner)} is none; give an object, "
-                "as Diagonal() or Multigrid()."
+                f"ConjugateGradients: preconditioner = {shown(self.preconditioner)} is not a Preconditioner; give one, "
+                "such as Diagonal() or Multigrid()."
             )
         known = isinstance(self.tolerance, numbers.Real) and isinstance(self.iterations, numbers.Integral)
         if not (known and 0 < self.tolerance < 1 and self.iterations >= 1):
             raise EllipticError(
-                f"ConjugateGradients: tolerance = {self.tolerance!r} and iterations = {self.iterations!r} end nowhere; "
-                "give a part of the right-hand side between 0 and 1, as 1e-10, and 1 iteration or more."
+                f"ConjugateGradients: tolerance = {self.tolerance!r} and iterations = {self.iterations!r} are not both "
+                "valid; give a tolerance between 0 and 1, such as 1e-10, and 1 iteration or more."
             )
 
     def with_iterations(self, count: int) -> "ConjugateGradients":

@@ -1,16 +1,16 @@
 """A V-cycle of geometric multigrid over the tiles of all ranks, with land, as a preconditioner.
 
-Each grid has half the cells of the finer one in each direction, tile by tile: two by two cells make one, and if a tile
-has an odd number of cells the first one stays alone. So coarse tiles are those of a coarse grid cut by the same rule
-(decomposition.py), for any number of ranks, with the same halo exchange. The flux through a coarse face is that through
-its two fine ones, over the distance between coarse centres; the loss of a coarse cell is the sum of its fine cells'
-losses. Corrections are interpolated linearly towards neighbours that are connected by water. Restriction is the
-transpose, so that the cycle is symmetric. The smoother is two damped Jacobi sweeps with Chebyshev weights for the upper
-eigenvalues, in reverse order on the way up. The coarsest grid is gathered, and solved directly by its eigenvectors,
-without the constant where a constant can be added.
+Each grid has half the cells of the finer one in each direction, tile by tile. A coarse cell consists of two by two
+cells; if a tile has an odd number of cells along an axis, the first one stays alone. So coarse tiles are those of a
+coarse grid cut by the same rule (decomposition.py), for any number of ranks, with the same halo exchange. The flux
+through a coarse face is that through its two fine ones, over the distance between coarse centres. The loss of a coarse
+cell is the sum of its fine cells' losses. Corrections are interpolated linearly towards neighbours that are connected
+by water. Restriction is the transpose of that, so that the cycle is symmetric. The smoother is two damped Jacobi sweeps
+with Chebyshev weights for the upper eigenvalues, in reverse order after the correction. The coarsest grid is gathered,
+and solved directly by its eigenvectors, without the constant where that is free.
 
 On more ranks than the coarsest grid has cells, tiles would shrink to one cell each while the grid is still large. A
-grid of at most GATHERED cells is then gathered on the root, which goes on coarsening it as one tile. So the eigenvalue
+grid of at most GATHERED cells is then gathered on the root, and coarsened further as one tile. So the eigenvalue
 problem never has more than `coarsest` unknowns, and the coarse grids send no messages.
 
 All arrays are in float32 by default: the cycle need only approximate the inverse, and half the bytes move.
@@ -30,17 +30,17 @@ from ..grids.geometry import safe_inverse
 from ..parallel.halo import Sides, exchange
 from ..parallel.serial import SerialCommunicator
 from .krylov import Preconditioner
-from .operator import Coefficients, Domain, Stencil, fluxes, settled, widened
+from .operator import Coefficients, Domain, Stencil, fluxes, materialized, widened
 
 __all__ = ["Multigrid"]
 
 
 @pytree
 class Level:
-    """One of the grids, on a tile.
+    """The operator A on one of the grids, on a tile.
 
     Attributes:
-        across_x, across_y, loss: as a Stencil's.
+        across_x, across_y, loss: those of a Stencil (operator.py).
         inverse: 1 / -A's diagonal; 0 on land and in padding.
         widths: (x, y) of the cells in cells of the finest grid, (my, mx) each.
         shape: of the whole grid.
@@ -59,22 +59,23 @@ class Level:
         return widened(x, self.sides, self.communicator)
 
     def residual(self, r: jax.Array, wide: jax.Array) -> jax.Array:
-        """r + A x, of -A x = r."""
+        """The residual r + A x of -A x = r, for x with one ghost cell on each side, `wide`."""
         return r + fluxes(self.across_x, self.across_y, self.loss, wide)
 
     def smooth(self, weight: jax.Array, r: jax.Array, wide: jax.Array) -> jax.Array:
-        """A Jacobi sweep."""
+        """x after a damped Jacobi sweep, with one ghost cell on each side."""
         return self.wide(wide[1:-1, 1:-1] + weight * self.inverse * self.residual(r, wide))
 
 
 @pytree
-class Passage:
-    """Between a grid and the next coarser one.
+class Transfer:
+    """Interpolation from the next coarser grid to a grid, and restriction, its transpose.
 
     Attributes:
-        weights: of the neighbour to the west in the western of two cells, east, south and north likewise; (my, mx)
-        each. water: 1 in the fine grid's own wet cells, 0 elsewhere.
-        odd: (rows, columns) added before the fine tile's first, each 0 or 1.
+        weights: in the western of two fine cells, the weight of the coarse neighbour to the west; in the others those
+            to the east, south and north; four arrays (my, mx) on the coarse grid.
+        water: 1 in the fine grid's own wet cells, 0 elsewhere.
+        odd: (rows, columns) that are added before the fine tile's first ones, each 0 or 1.
     """
 
     weights: tuple
@@ -83,8 +84,8 @@ class Passage:
     communicator: Any = static()
     odd: tuple = static()
 
-    def up(self, x: jax.Array) -> jax.Array:
-        """Coarse values, interpolated: (my, mx) to (2 my - odd, 2 mx - odd)."""
+    def interpolate(self, x: jax.Array) -> jax.Array:
+        """Coarse values (my, mx), interpolated to the fine grid (2 my - odd, 2 mx - odd)."""
         wide = widened(x, self.sides, self.communicator)
         x, (west, east, south, north) = wide[1:-1, 1:-1], self.weights
         around = wide[1:-1, :-2], wide[1:-1, 2:], wide[:-2, 1:-1], wide[2:, 1:-1]
@@ -93,35 +94,35 @@ class Passage:
         four = x[:, None, :, None] + jnp.stack(dy, axis=1)[..., None] + jnp.stack(dx, axis=-1)[:, None]
         return self.water * four.reshape(2 * x.shape[0], 2 * x.shape[1])[self.odd[0] :, self.odd[1] :]
 
-    def down(self, r: jax.Array) -> jax.Array:
-        """The transpose of `up`: what a coarse cell took of its neighbours' values, it gives them."""
-        r = settled(jnp.pad(self.water * r, [(k, 0) for k in self.odd]), self.sides)
+    def restrict(self, r: jax.Array) -> jax.Array:
+        """The transpose of `interpolate`: each fine value is added to the coarse values it was interpolated from."""
+        r = materialized(jnp.pad(self.water * r, [(k, 0) for k in self.odd]), self.sides)
         four = [[r[j::2, i::2] for i in (0, 1)] for j in (0, 1)]
         parts = four[0][0] + four[1][0], four[0][1] + four[1][1], four[0][0] + four[0][1], four[1][0] + four[1][1]
         given = [weight * part for weight, part in zip(self.weights, parts)]
         from_east, from_west, from_north, from_south = (widened(g, self.sides, self.communicator) for g in given)
         kept = parts[0] + parts[1] - sum(given)
-        return settled(
+        return materialized(
             kept + from_east[1:-1, 2:] + from_west[1:-1, :-2] + from_north[2:, 1:-1] + from_south[:-2, 1:-1], self.sides
         )
 
 
 @pytree
 class Gathering:
-    """From a grid on tiles to the same grid as one tile, which the root has."""
+    """Marks the step from a grid on tiles to the same grid as one tile, on the root."""
 
 
-GATHERED = 2**14  # cells; a cycle over so many takes one core less time than the messages of the grids below them
+GATHERED = 2**14  # cells, up to which a cycle on one core is faster than the messages of the coarser grids
 
 
 @dataclasses.dataclass(frozen=True)
 class Multigrid(Preconditioner):
-    """One V-cycle.
+    """The preconditioner by one V-cycle.
 
     Args:
-        weights: of the Jacobi sweeps before the correction.
+        weights: of the Jacobi sweeps before the correction [1].
         precision: "float32" or "float64", of the cycle.
-        coarsest: cells below which a grid is solved at once.
+        coarsest: the largest number of cells of a grid that is solved directly.
     """
 
     weights: tuple = (1.5, 0.57)
@@ -130,38 +131,38 @@ class Multigrid(Preconditioner):
 
     def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> tuple:
         finest = _in_memory(_finest(domain, stencil, jnp.dtype(self.precision)), stencil.sides)
-        grids, passages = [finest], []
+        grids, transfers = [finest], []
         while np.prod(grids[-1].shape) > self.coarsest:
             last, size = grids[-1], int(np.prod(grids[-1].shape))
             many = last.communicator.size > self.coarsest
             if many and (size <= GATHERED or last.communicator.size == size):
-                coarse, passage = _gathered(last)
+                coarse, transfer = _gathered(last)
             else:
-                coarse, passage = _in_memory(_coarser(last), last.sides)
+                coarse, transfer = _in_memory(_coarser(last), last.sides)
             grids.append(coarse)
-            passages.append(passage)
-        return tuple(grids), tuple(passages), _direct_inverse(grids[-1])
+            transfers.append(transfer)
+        return tuple(grids), tuple(transfers), _direct_inverse(grids[-1])
 
     def apply(self, prepared: tuple, r: jax.Array) -> jax.Array:
-        grids, passages, inverse = prepared
-        z = self._cycle(grids, passages, inverse, r.astype(grids[0].inverse.dtype))
+        grids, transfers, inverse = prepared
+        z = self._cycle(grids, transfers, inverse, r.astype(grids[0].inverse.dtype))
         return z.astype(r.dtype)
 
-    def _cycle(self, grids, passages, inverse, r):
+    def _cycle(self, grids, transfers, inverse, r):
         grid = grids[0]
-        if not passages:
+        if not transfers:
             whole = grid.communicator.gather(r, grid.shape)
             solved = (inverse @ whole.ravel()).reshape(grid.shape)
             return grid.communicator.scatter(solved)
-        if isinstance(passages[0], Gathering):
+        if isinstance(transfers[0], Gathering):
             whole = grid.communicator.gather(r, grid.shape)
-            return grid.communicator.scatter(self._cycle(grids[1:], passages[1:], inverse, whole))
+            return grid.communicator.scatter(self._cycle(grids[1:], transfers[1:], inverse, whole))
         first, *more = (jnp.asarray(w, r.dtype) for w in self.weights)
         z = grid.wide(first * grid.inverse * r)
         for weight in more:
             z = grid.smooth(weight, r, z)
-        below = self._cycle(grids[1:], passages[1:], inverse, passages[0].down(grid.residual(r, z)))
-        z = grid.wide(z[1:-1, 1:-1] + passages[0].up(below))
+        below = self._cycle(grids[1:], transfers[1:], inverse, transfers[0].restrict(grid.residual(r, z)))
+        z = grid.wide(z[1:-1, 1:-1] + transfers[0].interpolate(below))
         for weight in (*more[::-1], first):
             z = grid.smooth(weight, r, z)
         return z[1:-1, 1:-1]
@@ -171,8 +172,8 @@ class Multigrid(Preconditioner):
 
 
 def _in_memory(grid, sides):
-    """The same, with each array that stencils read computed once: see `settled`."""
-    return jax.tree.map(lambda x: settled(x, sides) if jnp.ndim(x) == 2 else x, grid)
+    """The same grid, with each array that stencils read computed once: see `materialized`."""
+    return jax.tree.map(lambda x: materialized(x, sides) if jnp.ndim(x) == 2 else x, grid)
 
 
 def _finest(domain, stencil, dtype):
@@ -188,7 +189,7 @@ def _finest(domain, stencil, dtype):
 
 
 def _coarser(grid):
-    """(the next Level, the Passage to it)."""
+    """(the next Level, the Transfer to it)."""
     odd = tuple(n % 2 for n in grid.inverse.shape)
     cells = lambda x: jnp.pad(x, [(k, 0) for k in odd])  # noqa: E731
     # faces, where the low one of the tile is repeated beyond cells that were added
@@ -210,7 +211,7 @@ def _coarser(grid):
     coarse = replace(coarse, across_x=across_x, across_y=across_y, inverse=water * safe_inverse(total))
     weights = _weights(coarse, parts_x, parts_y)
     water = (grid.inverse > 0).astype(total.dtype)
-    return coarse, Passage(weights, water, coarse.sides, grid.communicator, odd)
+    return coarse, Transfer(weights, water, coarse.sides, grid.communicator, odd)
 
 
 def _gathered(grid):

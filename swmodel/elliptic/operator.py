@@ -1,16 +1,17 @@
-"""Elliptic equations on the C-grid: (div c grad - lambda) phi = b in cells, and what every solver of them shares.
+"""The operator of elliptic equations on the C-grid, (div c grad - lambda) phi = b at cell centres.
 
-Over a cell, fluxes through faces between wet cells add up, c phi_x there being c times the difference of neighbours
-over their distance:
+Integrated over a cell, with sums over its faces between wet cells:
 
     sum over faces  c length / distance (phi_neighbour - phi)  -  lambda area phi  =  area b
 
-Walls and coasts let nothing through (Neumann); at sides that are named in `dirichlet` phi vanishes on the wall itself,
-half a cell away. Multiplied by areas so, the operator A is symmetric, and -A has no negative eigenvalue: the transpose
-of a solution is one more solution; derivatives in the coefficients follow from A dphi = d(area b) - dA phi.
+The flux through walls and coasts is 0 (Neumann). At sides that are named in `dirichlet`, phi vanishes on the wall
+itself, half a cell away. In this integrated form the operator A is symmetric, and -A has no negative eigenvalue. So the
+transpose of a solution is one more solution, and derivatives in the coefficients follow from
+A dphi = d(area b) - dA phi.
 
-Without lambda and Dirichlet sides the constant of each water body is free: b is taken without its mean over the area of
-the body, and phi has the mean 0 there (each projection is the other's transpose, so that this is self-adjoint too).
+Without lambda and Dirichlet sides the constant of each water body is free. The mean of b over the area of the body is
+then removed, and phi has the mean 0 there. The two projections are each other's transpose, so that the solution remains
+self-adjoint.
 """
 
 from typing import Any
@@ -33,20 +34,20 @@ from ..grids.windows import GridValues, Stored, grid_values
 from ..parallel.communicator import Communicator
 from ..parallel.halo import SIDES, Sides, exchange, refresh, without_padding
 
-__all__ = ["Coefficients", "Domain", "EllipticError", "Stencil", "assemble", "fluxes", "settled", "widened"]
+__all__ = ["Coefficients", "Domain", "EllipticError", "Stencil", "assemble", "fluxes", "materialized", "widened"]
 
 
 class EllipticError(SwmodelError, ValueError):
-    """An equation that cannot be solved as it is, or not by this solver."""
+    """Raised for an equation that has no solution, or that a solver cannot solve."""
 
 
 @pytree
 class Domain:
-    """Where an equation holds: one tile's share of a grid and its water.
+    """The domain of an equation: one tile's share of a grid and its water.
 
     Attributes:
         tile: the TileGeometry; None until it is set.
-        basin: number of the water body of each cell, from 1; None where there is one alone.
+        basin: the number of the water body of each cell, from 1; None where there is a single one.
         grid: the whole Grid.
         touches: for each water body whether it touches the west, east, south and north side of the grid.
         masked: whether some cell of the grid is land.
@@ -74,8 +75,10 @@ class Domain:
 
     @staticmethod
     def without_tile(grid: Grid, communicator: Communicator, wet: Any) -> "Domain":
-        """The Domain of a grid with water where `wet` is true, GridValues or an array; its `tile` is None, and is set
-        later; collective."""
+        """The Domain of a grid with water where `wet` is true, GridValues or an array; collective.
+
+        Its `tile` is None, and has to be set.
+        """
         water = label_bodies(grid_values(wet, grid), grid, communicator)
         parts = communicator.decomposition(grid.shape)
 
@@ -102,12 +105,12 @@ class Coefficients:
     """c and lambda of (div c grad - lambda) phi = b.
 
     Attributes:
-        c: positive. A number; a tile array of cells, of which faces take the mean of two; or a pair of tile arrays, on
-            east and on north faces.
-        screening: lambda, None or positive: a number or a tile array of cells [c's units m-2].
+        c: positive: a number; a tile array at cell centres, whose mean over two cells is that of a face; or a pair of
+            tile arrays on east and on north faces.
+        screening: lambda, None or positive: a number or a tile array at cell centres [c's units m-2].
         dirichlet: the sides ("west", "east", "south", "north") on which phi vanishes.
 
-    Numbers that are differentiated must have gone through `communicator.replicated`.
+    Apply `communicator.replicated` to numbers that are differentiated.
     """
 
     c: Any
@@ -120,11 +123,11 @@ class Stencil:
     """The symmetric operator A on a tile.
 
     Attributes:
-        across_x: c length / distance of the faces west and east of cells, (my, mx + 1); 0 where nothing passes.
-        across_y: of those south and north, (my + 1, mx).
-        loss: lambda area, and what goes to Dirichlet sides, (my, mx); None where there is neither.
-        area: of the tile's own wet cells, 0 in others, (my, mx).
-        basin: as a Domain's.
+        across_x: c length / distance of the faces west and east of cells, (my, mx + 1); 0 at coasts and walls.
+        across_y: that of the faces south and north, (my + 1, mx).
+        loss: lambda area, and c length / distance of Dirichlet sides, (my, mx); None where there is neither.
+        area: of the tile's own wet cells [m2], 0 in others, (my, mx).
+        basin: that of the Domain.
         free: for each water body whether a constant can be added to a solution there.
     """
 
@@ -143,15 +146,15 @@ class Stencil:
         return self._of_wide(wide)
 
     def apply_in_loop(self, x: jax.Array) -> jax.Array:
-        """The same, faster, and without derivatives: for what iterates."""
-        return settled(self._of_wide(widened(x, self.sides, self.communicator)), self.sides)
+        """A x like `apply`, faster, and without derivatives, for iterations."""
+        return materialized(self._of_wide(widened(x, self.sides, self.communicator)), self.sides)
 
     def _of_wide(self, wide):
         return without_padding(fluxes(self.across_x, self.across_y, self.loss, wide), self.sides)
 
     @property
     def diagonal(self) -> jax.Array:
-        """-A's diagonal; 0 on land."""
+        """The diagonal of -A, (my, mx); 0 on land."""
         east, north = self.across_x, self.across_y
         total = east[:, 1:] + east[:, :-1] + north[1:] + north[:-1]
         return without_padding(total if self.loss is None else total + self.loss, self.sides)
@@ -161,11 +164,11 @@ class Stencil:
         return x - self._means(self.area * x) if any(self.free) else x
 
     def balanced(self, r: jax.Array) -> jax.Array:
-        """r, which adds up over areas, without what would change a body's total: the transpose of `centred`."""
+        """r, an integral over cells, minus the share of each water body's total: the transpose of `centred`."""
         return r - self.area * self._means(r) if any(self.free) else r
 
     def _means(self, r):
-        """The total of r in each water body over its area, in the cells of the body; 0 where it is held."""
+        """The total of r in each water body over its area, in the cells of the body; 0 where no constant is free."""
         mean = self.communicator.replicated(self.totals(r)) / self.totals(self.area) * np.asarray(self.free, r.dtype)
         water = (self.area > 0).astype(r.dtype)
         return water * mean[0] if self.basin is None else water * mean[jnp.maximum(self.basin - 1, 0)]
@@ -187,20 +190,20 @@ def fluxes(across_x: jax.Array, across_y: jax.Array, loss: jax.Array | None, wid
 
 
 def widened(x: jax.Array, sides: Sides, communicator: Communicator) -> jax.Array:
-    """x with one ghost cell on each side, settled. No derivatives."""
+    """x with one ghost cell on each side, as an array in memory. It has no derivatives."""
     padded = lax.dynamic_update_slice(jnp.zeros((x.shape[0] + 2, x.shape[1] + 2), x.dtype), x, (1, 1))
     (wide,) = refresh([padded], 1, sides, communicator)
-    return settled(wide, sides)
+    return materialized(wide, sides)
 
 
-def settled(x: jax.Array, sides: Sides) -> jax.Array:
+def materialized(x: jax.Array, sides: Sides) -> jax.Array:
     """x as an array in memory.
 
-    XLA on CPUs would compute x again wherever a stencil reads it, which multiplies the work of a chain of stencils. The
-    carry of a while loop is computed once, also if the loop makes no iteration, which XLA cannot know here. On a GPU
-    the host would read the loop's condition at each use, and a barrier is enough.
+    XLA on CPUs would fuse x into every stencil that reads it, and compute it again for each neighbour. The carry of a
+    while loop is computed once, even if the loop makes no iteration, and XLA cannot prove that it makes none. On a GPU
+    the host would read the loop's condition at each use, and there a barrier is enough.
     """
-    return _settled.bind(x, sides.linked)
+    return _materialized.bind(x, sides.linked)
 
 
 def _in_loop(x, linked):
@@ -214,15 +217,15 @@ def _behind_barrier(x, linked):
 
 def _batched(operands, axes):
     x, linked = (y if at is None else jnp.moveaxis(y, at, 0) for y, at in zip(operands, axes))
-    return _settled.bind(x, linked if axes[1] is None else linked[0]), None if axes[0] is None else 0
+    return _materialized.bind(x, linked if axes[1] is None else linked[0]), None if axes[0] is None else 0
 
 
-_settled = Primitive("settled")
-_settled.def_impl(jax.jit(_settled.bind))
-_settled.def_abstract_eval(lambda x, linked: ShapedArray(x.shape, x.dtype))
-batching.primitive_batchers[_settled] = _batched
-mlir.register_lowering(_settled, mlir.lower_fun(_behind_barrier, multiple_results=False))
-mlir.register_lowering(_settled, mlir.lower_fun(_in_loop, multiple_results=False), platform="cpu")
+_materialized = Primitive("materialized")
+_materialized.def_impl(jax.jit(_materialized.bind))
+_materialized.def_abstract_eval(lambda x, linked: ShapedArray(x.shape, x.dtype))
+batching.primitive_batchers[_materialized] = _batched
+mlir.register_lowering(_materialized, mlir.lower_fun(_behind_barrier, multiple_results=False))
+mlir.register_lowering(_materialized, mlir.lower_fun(_in_loop, multiple_results=False), platform="cpu")
 
 
 # -- assembling -------------------------------------------------------------------------------------------------------
@@ -269,8 +272,8 @@ def _on_faces(c, sides, communicator, dtype):
 def _along_wall(c, c_faces, side, dtype):
     """c between the cells along a side of the domain and the wall, a line of values.
 
-    It is that of the cells. Of a pair on faces it is that of the wall's face, or in the west and south, where there is
-    none, that of the cells' other face.
+    It is that of the cells. With a pair on faces it is that of the wall's face; in the west and south, where arrays
+    have no such face, it is that of the cells' other face.
     """
     low, axis = side in ("west", "south"), 1 if side in ("west", "east") else 0
     if isinstance(c, (tuple, list)):

@@ -1,12 +1,13 @@
-"""Equations with constant coefficients on a whole rectangle or sphere, solved at once by transforms.
+"""Direct solvers by transforms, for constant coefficients on a whole rectangle or sphere.
 
-    Spectral              both directions transformed: a plane without land
-    FourierTridiagonal    x transformed, and a tridiagonal system along y for each mode: latitudes differ (the sphere)
+    Spectral              transforms along x and y, on a plane without land
+    FourierTridiagonal    a transform along x, and a tridiagonal system along y for each mode, also on the sphere
 
-Modes are eigenvectors of the C-grid's own differences, and are divided by its own eigenvalues, 4 sin^2(phase / 2) /
-dx^2 rather than k^2: the discrete equation is solved to rounding. Which transform a direction takes follows from its
-ends, the cells' centres lying half a spacing inside: Fourier (periodic), cosine II (Neumann), sine II (Dirichlet),
-cosine and sine IV (Neumann and Dirichlet, Dirichlet and Neumann). Swarztrauber 1977, doi:10.1137/1019071.
+Modes are eigenvectors of the C-grid's differences. They are divided by the discrete eigenvalues,
+4 sin^2(phase / 2) / dx^2 rather than k^2, so that the discrete equation is solved to rounding. The transform along a
+direction depends on its ends, which lie half a spacing beyond the outermost cell centres: Fourier (periodic), cosine II
+(Neumann), sine II (Dirichlet), cosine IV and sine IV (Neumann and Dirichlet, Dirichlet and Neumann).
+Swarztrauber 1977, doi:10.1137/1019071.
 """
 
 import dataclasses
@@ -27,9 +28,9 @@ __all__ = ["Spectral", "FourierTridiagonal", "rectangle_inverse"]
 
 @dataclasses.dataclass(frozen=True)
 class Spectral(Solver):
-    """Transforms along x and y; of a CartesianGrid without land, with numbers for c and lambda."""
+    """Solves by transforms along x and y, on a CartesianGrid without land, with numbers for c and lambda."""
 
-    projects = True  # the constant is a mode, and is left out
+    projects = True  # the constant is a mode, which `invert` leaves out
 
     def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
         _check("Spectral", domain, coefficients)
@@ -45,7 +46,7 @@ class Spectral(Solver):
 
 @dataclasses.dataclass(frozen=True)
 class FourierTridiagonal(Solver):
-    """A transform along x and elimination along y; of any grid without land, with numbers for c and lambda."""
+    """Solves by a transform along x and elimination along y, on a grid without land, with numbers for c and lambda."""
 
     def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
         _check("FourierTridiagonal", domain, coefficients)
@@ -58,7 +59,7 @@ class FourierTridiagonal(Solver):
 def _check(name, domain, coefficients):
     if domain.masked:
         raise EllipticError(
-            f"{name}: the grid has land, of which transforms know nothing; use ConjugateGradients, with Multigrid."
+            f"{name}: the grid has land, which transforms do not allow; use ConjugateGradients, with Multigrid."
         )
     for what in ("c", "screening"):
         value = getattr(coefficients, what)
@@ -69,13 +70,13 @@ def _check(name, domain, coefficients):
 
 
 def rectangle_inverse(domain: Domain, c: Any, screening: Any, dirichlet: tuple[str, ...]) -> "Modes | Rows":
-    """What solves A x = r for constant coefficients on the whole grid, land or not: an object with apply(r)."""
+    """The inverse of A for constant coefficients on the whole grid, with land as water: an object with apply(r)."""
     make = _tridiagonal if domain.grid.spherical else _modes
     return make(domain, c, screening, dirichlet)
 
 
 def _kinds(grid, dirichlet):
-    """The transforms along (y, x), of real numbers."""
+    """The kinds of real transforms along (y, x)."""
     trigonometric = {
         (False, False): fft.Cosine(2),
         (True, True): fft.Sine(2),
@@ -98,7 +99,7 @@ def _stretch(phase):
 
 @pytree
 class Modes:
-    """A's inverse, one number a mode."""
+    """The inverse of A as a number for each mode."""
 
     factors: jax.Array
     transform: Any = static()
@@ -117,13 +118,13 @@ def _modes(domain, c, screening, dirichlet):
     total = c * (m["dy_h"] / m["dx_h"]) * _stretch(phase_x) + c * (m["dx_h"] / m["dy_h"]) * _stretch(phase_y)
     if screening is not None:
         total = total + jnp.asarray(screening, dtype) * m["area_h"]
-    free = total == 0  # the constant, where nothing holds it
+    free = total == 0  # the constant, where the equation does not determine it
     return Modes(jnp.where(free, 0.0, -1.0 / jnp.where(free, 1.0, total)), transform)
 
 
 @pytree
 class Rows:
-    """A's inverse, one tridiagonal system along y for each mode along x: (modes, ny) diagonals."""
+    """The inverse of A as a tridiagonal system along y for each mode along x, with diagonals (modes, ny)."""
 
     below: jax.Array
     diagonal: jax.Array
@@ -158,7 +159,7 @@ def _tridiagonal(domain, c, screening, dirichlet):
         total = total + jnp.asarray(screening, dtype) * column("area_h", rows).astype(dtype)
     stretch = _stretch(transform.waves(dtype=dtype).phase[1])
     diagonal = -(total[None] + c * stretch * across_x.astype(dtype)[None])
-    if screening is None and not dirichlet:  # the constant is free: hold it at the first row, where b lets it be
+    if screening is None and not dirichlet:  # the constant is free: set phi at the first row, whose equation is implied
         hold = (stretch[:, 0] == 0).astype(dtype) * jnp.max(jnp.abs(total))
         diagonal = diagonal.at[:, 0].add(-hold)
     shape = diagonal.shape

@@ -1,9 +1,9 @@
-"""Fields: arrays that know their C-grid position and how many halo cells they still have.
+"""Fields: arrays with their C-grid position and the number of halo cells that are still valid.
 
-Physics is written in Fields. An operator moves a Field half a cell and uses up halo on one side; arithmetic crops both
-sides to the halo they share; adding fields of different positions raises FieldError while the program is traced.
-All of this happens while a program is traced, and costs nothing at run time. A `Field` holds an array. The other kind,
-`stencils.Expression`, holds the operations from which one fused loop is made.
+Physics is written in Fields. An operator moves a Field half a cell and uses up one cell of halo on one side. Arithmetic
+crops both operands to the halo that they share. Adding fields at different positions raises FieldError. All of this
+happens while a program is traced, and costs nothing at run time. A `Field` holds an array. The other kind,
+`stencils.Expression`, holds operations, from which fused loops are generated.
 """
 
 import abc
@@ -17,23 +17,28 @@ import numpy as np
 
 __all__ = ["AbstractField", "Field", "FieldError", "HaloError", "Pair", "WHOLE"]
 
-WHOLE = 1 << 20  # the halo of a column along x: it never runs out
+WHOLE = 1 << 20  # the halo along x of a column, which is uniform along x and valid everywhere
 
 
 class FieldError(TypeError):
-    """Fields at different positions met."""
+    """Raised for an operation on Fields at different positions."""
 
 
 class HaloError(ValueError):
-    """A stencil reached beyond the halo."""
+    """Raised where a stencil reads beyond the halo."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """One value of two neighbours: as an operator on whole arrays, and of the two values."""
+    """An operation on two neighbours, in two forms.
 
-    array: Callable  # array(x, axis=) -> one cell less along the axis
-    values: Callable  # values(low, high)
+    Attributes:
+        array: the operation on arrays, `array(x, axis=)`, whose result has one cell less along the axis.
+        values: the operation on two values, `values(low, high)`.
+    """
+
+    array: Callable
+    values: Callable
 
 
 class AbstractField(abc.ABC):
@@ -47,19 +52,22 @@ class AbstractField(abc.ABC):
 
     @abc.abstractmethod
     def map(self, function: Callable) -> Self:
-        """`function`, a pointwise one, of the values."""
+        """The Field of `function(value)` at each point; the function works value by value."""
 
     @abc.abstractmethod
     def along(self, pair: Pair, side: int, position: str) -> Self:
-        """The Field at `position`, half a cell away, made of two neighbours by a Pair.
+        """The Field at `position`, half a cell away, of a Pair of neighbours.
 
-        `side` is the one on which a cell is lost, numbered as in `halo`: on the east, a value between cells i and i + 1
-        is numbered i; on the west, one between faces i - 1 and i is.
+        Args:
+            pair: the operation.
+            side: the side of the halo that loses a cell, numbered as in `halo`. It is the east (or north) if the value
+                between cells i and i + 1 has the number i, the west (or south) if that between faces i - 1 and i has.
+            position: of the result.
         """
 
     @abc.abstractmethod
     def _with(self, other: Any, function: Callable) -> Any:
-        """`function` of the values of both, where both are known."""
+        """The Field of `function(value, other value)`, in the halo that both share."""
 
     def __add__(self, other: Any) -> Any:
         return self._with(other, operator.add)
@@ -94,7 +102,10 @@ class AbstractField(abc.ABC):
     def check_position(self, other: "AbstractField") -> None:
         """Raise FieldError unless both lie at the same points."""
         if self.position != other.position:
-            raise FieldError(f"a field at {self.position!r} met one at {other.position!r}; move one of them first.")
+            raise FieldError(
+                f"a field at {self.position!r} cannot be combined with one at {other.position!r}; move one of them "
+                "first, by mean_x or mean_y."
+            )
 
 
 @jax.tree_util.register_pytree_node_class

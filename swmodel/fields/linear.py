@@ -1,9 +1,9 @@
 """A linear function and its transpose, declared together as two JAX primitives.
 
-Every linear piece of the model (C-grid differences and means, communication) goes through `linear_pair`. From the
+Every linear operation of the model (C-grid differences and means, communication) is declared by `linear_pair`. From the
 two functions JAX derives the tangent (the function itself), the adjoint (the other one), and both again for second
-derivatives. Writing the transpose by hand keeps it in gather form, where the one JAX would derive from slices
-scatters into padded copies; and it is the only way to differentiate a message.
+derivatives. A transpose written by hand is in gather form. The one that JAX would derive from slices scatters into
+padded copies, and a message cannot be differentiated in any other way.
 """
 
 import functools
@@ -30,14 +30,14 @@ def linear_pair(
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Declare `function` and `transpose`, linear in their one array operand, as each other's adjoint.
 
-    <x, y> is the sum of x y, of complex numbers too: a transpose is JAX's, without conjugation.
+    The inner product <x, y> is the sum of x y, also for complex numbers: a transpose is JAX's, without conjugation.
 
     Args:
-        name: what the primitive is called in a printed jaxpr.
+        name: of the primitive in a printed jaxpr.
         function: `function(x, **parameters) -> y`; may have any number of leading (batch) axes on x.
         transpose: `transpose(y, **parameters) -> x`, with <function(x), y> = <x, transpose(y)>.
         effects: `effects(**parameters)` gives the JAX effects of a call (the ordered one of MPI, or none).
-        transposed: what the transpose is called there; the name and "_transposed" unless given.
+        transposed: the name of the transpose there; `name` and "_transposed" unless given.
 
     Returns:
         Two callables with the signatures of `function` and `transpose`. Parameters are static and hashable.

@@ -1,4 +1,4 @@
-"""C-grid operators on Fields: two neighbours along x or y, half a cell away, make one value between them.
+"""C-grid operators on Fields, each of which computes a value from its two neighbours half a cell away along x or y.
 
     west(f), east(f), south(f), north(f)   the neighbour on that side
     difference_x(f) = east(f) - west(f)    and difference_y
@@ -6,8 +6,9 @@
 
     pointwise(function, f, g)              a function of the values of two Fields at one position
 
-They take h to u and v to q along x, h to v and u to q along y, and back. Each is declared with its transpose in gather
-form: the cotangent is padded by one zero on each side and the mirrored two-point stencil is applied.
+Along x they move a Field from h to u, from v to q, and back; along y from h to v, from u to q, and back. Each is
+declared with its transpose in gather form: the cotangent is padded by one zero on each side, and the mirrored two-point
+stencil is applied.
 """
 
 import operator
@@ -137,9 +138,9 @@ Y = Axis(south, north, difference_y, mean_y)
 
 
 def pointwise(function: Callable, f: FieldT, g: FieldT) -> FieldT:
-    """`function` of the values of two Fields at one position, where both are known.
+    """The Field of `function(value of f, value of g)`, for two Fields at one position, in the halo that both share.
 
-    It may be any jax.numpy function that works value by value, such as jnp.minimum.
+    The function may be any jax.numpy function that works value by value, such as jnp.minimum.
 
     Raises:
         FieldError: if the Fields lie at different positions.

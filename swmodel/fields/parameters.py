@@ -1,4 +1,4 @@
-"""What arguments may be, declared once for each (kind, unit, limits, position on the grid), checked where they come in.
+"""Declarations of arguments: kind, units, limits and C-grid position, which are checked when an object is made.
 
     @pytree
     class LinearDrag(Term):
@@ -6,8 +6,8 @@
 
     LinearDrag("fast")      ConfigError: LinearDrag: rate = 'fast' is not a number; give one in s-1, 0 or more, ...
 
-Rules refuse what is certainly wrong. Tracers, tile arrays, Fields and whatever else a program puts in the place of a
-number are let through, and JAX rebuilds pytrees without asking again (pytrees.py).
+Rules raise ConfigError for values that are certainly wrong. Tracers, tile arrays, Fields and other objects that a
+program uses in place of a number are accepted, and JAX rebuilds pytrees without checking again (pytrees.py).
 """
 
 import collections.abc
@@ -30,7 +30,7 @@ __all__ = [
     "check_fields", "declared", "has_rules", "parameter", "refuse", "shown",
 ]  # fmt: skip
 
-SMALLEST, LARGEST = 1e-30, 1e30  # what single precision holds, with a margin for products
+SMALLEST, LARGEST = 1e-30, 1e30  # the range of single precision, with a margin for products
 MOST = 2**31 - 1  # whole numbers are 32 bits wide in programs
 NOT_NUMBERS = (str, bytes, bool, np.bool_, complex, np.complexfloating, type, dict, set, frozenset)
 
@@ -41,12 +41,12 @@ RECORDS = ", an (ny, nx) array or time records"
 
 
 def refuse(who: str, name: str, value: Any, why: str, remedy: str) -> NoReturn:
-    """Raise ConfigError for an argument: one sentence."""
+    """Raise ConfigError with one sentence: the argument and its value, why it is wrong, and the remedy."""
     raise ConfigError(f"{who}: {name} = {shown(value)} {why}; give {remedy}.")
 
 
 def shown(value: Any) -> str:
-    """A value as it is shown in a message: classes by their name, arrays by their shape, what is long cut short."""
+    """A value as text for a message: classes by their name, arrays by their shape, long texts shortened."""
     if isinstance(value, type):
         return value.__name__
     if isinstance(value, np.ndarray) and value.ndim:
@@ -64,17 +64,17 @@ def shown(value: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Number:
-    """A real number; of a C-grid `position` also a function of (x, y), an array or time records.
+    """The rule of a real number; with a C-grid `position` also of a function of (x, y), an array or time records.
 
     Args:
         position: "h", "u", "v" or "q" of a parameter that may vary in space; None for plain numbers.
         units: SI, "1" where there are none.
         minimum, above, maximum, below: limits; `above` and `below` are not reached themselves.
         whole: whether it must be a whole number.
-        optional: whether None may stand for it.
-        steady: whether time records make no sense.
-        hint: what else to say, after the remedy.
-        doc: what the number is, in a few words.
+        optional: whether it may be None.
+        steady: whether time records are refused.
+        hint: text that follows the remedy in messages.
+        doc: a description of the number, in a few words.
         halo: whether a parameter that varies in space is read at neighbouring points, so that it needs ghost cells.
             False saves their memory where it is read at its own points only.
         differentiable: whether a cost may be differentiated in it.
@@ -138,7 +138,7 @@ class Number:
             refuse(who, name, value, why, self.wanted())
 
     def outside(self, value: float) -> str | None:
-        """Why a number is beyond the limits, or None."""
+        """A phrase that explains why a number is beyond the limits, or None."""
         if self.minimum is not None and value < self.minimum:
             return "is negative" if self.minimum == 0 else f"is less than {self.minimum:g}"
         if self.above is not None and value <= self.above:
@@ -150,7 +150,7 @@ class Number:
         return None
 
     def wanted(self) -> str:
-        """What to give instead."""
+        """A description of the values that are accepted, for messages."""
         limits = [
             f"{self.minimum:g} or more" if self.minimum is not None else "",
             f"greater than {self.above:g}" if self.above is not None else "",
@@ -167,7 +167,7 @@ class Number:
 
 
 def array_of(value: Any) -> np.ndarray | None:
-    """`value` as an array of real numbers, or None where it is none, such as rows of different lengths."""
+    """`value` as an array of real numbers, or None where it cannot be one, such as rows of different lengths."""
     try:
         found = np.asarray(value)
     except (ValueError, TypeError, OverflowError):
@@ -177,7 +177,7 @@ def array_of(value: Any) -> np.ndarray | None:
 
 @dataclasses.dataclass(frozen=True)
 class Flag:
-    """True or False, and nothing that Python takes for them."""
+    """The rule of True or False; numbers are refused."""
 
     def check(self, who: str, name: str, value: Any) -> None:
         if not isinstance(value, (bool, np.bool_)):
@@ -186,7 +186,7 @@ class Flag:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """One of some names."""
+    """The rule of one of several names."""
 
     choices: tuple
 
@@ -198,7 +198,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Precision:
-    """float32 or float64, by name or as a type; None for JAX's own."""
+    """The rule of float32 or float64, by name or as a type; None for JAX's default."""
 
     def check(self, who: str, name: str, value: Any) -> None:
         try:
@@ -211,7 +211,7 @@ class Precision:
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """Text."""
+    """The rule of text."""
 
     def check(self, who: str, name: str, value: Any) -> None:
         if not isinstance(value, str):
@@ -220,12 +220,12 @@ class Text:
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """Two numbers.
+    """The rule of two numbers.
 
     Args:
         units: of both.
-        names: what they are, as text.
-        optional: whether None may stand for them.
+        names: their names, for messages.
+        optional: whether they may be None.
         ascending: whether the first must be the smaller one.
     """
 
@@ -257,7 +257,7 @@ POINT = Pair(COORDINATES, "(x, y)")
 
 @dataclasses.dataclass(frozen=True)
 class Levels:
-    """One or more positive numbers that ascend, such as depths between classes."""
+    """The rule of one or more positive numbers that ascend, such as depths between classes."""
 
     units: str
 
@@ -271,12 +271,12 @@ class Levels:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """An object with certain methods, such as a term of the equations; or a tuple of them.
+    """The rule of an object with certain methods, such as a term of the equations; or of a tuple of them.
 
     Args:
-        methods: what it must have, as ("vorticity_flux",).
-        example: of one, as text.
-        optional: whether None may stand for it.
+        methods: the names of attributes that it must have, such as ("vorticity_flux",).
+        example: an example of such an object, as text.
+        optional: whether it may be None.
         several: whether it may be a tuple of them.
         alone: whether it may be a single one.
     """
@@ -312,7 +312,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Moment:
-    """A datetime, or None."""
+    """The rule of a datetime, or None."""
 
     def check(self, who: str, name: str, value: Any) -> None:
         if value is not None and not isinstance(value, datetime.datetime):
@@ -326,7 +326,7 @@ def in_utc(moment: datetime.datetime) -> datetime.datetime:
 
 @dataclasses.dataclass(frozen=True)
 class Stages:
-    """A number of stages per exchange, or "auto"."""
+    """The rule of a number of stages per exchange, or "auto"."""
 
     def check(self, who: str, name: str, value: Any) -> None:
         if isinstance(value, str) and value == "auto":
@@ -336,7 +336,7 @@ class Stages:
 
 @dataclasses.dataclass(frozen=True)
 class FileName:
-    """The name of a file, as text or a path."""
+    """The rule of the name of a file, as text or a path."""
 
     def check(self, who: str, name: str, value: Any) -> None:
         if not isinstance(value, (str, os.PathLike)):
@@ -346,7 +346,7 @@ class FileName:
 
 @dataclasses.dataclass(frozen=True)
 class Names:
-    """One or more names, each of them once."""
+    """The rule of one or more names, each given once."""
 
     def check(self, who: str, name: str, value: Any) -> None:
         if isinstance(value, str) or not isinstance(value, collections.abc.Collection):
@@ -362,7 +362,7 @@ class Names:
 
 @dataclasses.dataclass(frozen=True)
 class Sides:
-    """One or more sides of the domain."""
+    """The rule of one or more sides of the domain."""
 
     def check(self, who: str, name: str, value: Any) -> None:
         sides = self.tuple_of(value)
@@ -371,13 +371,13 @@ class Sides:
 
     @staticmethod
     def tuple_of(value: Any) -> tuple:
-        """Sides as a tuple, also where one of them is given by itself."""
+        """Sides as a tuple, also where a single one is given as text."""
         return (value,) if isinstance(value, str) or not hasattr(value, "__iter__") else tuple(value)
 
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """{name: (x, y)}."""
+    """The rule of places, {name: (x, y)}."""
 
     def check(self, who: str, name: str, value: Any) -> None:
         if not isinstance(value, collections.abc.Mapping) or not value:
@@ -393,30 +393,30 @@ def parameter(
     position: str | None = None, units: str = "1", *, default: Any = dataclasses.MISSING, static: bool = False,
     required: bool = False, **limits: Any,
 ) -> Any:  # fmt: skip
-    """The one declaration of a parameter, on the class of a part of a model: `rate: Any = parameter("h", "s-1")`.
+    """Declare a parameter of a part of a model, on its class: `rate: Any = parameter("h", "s-1")`.
 
     Args:
         position: "h", "u", "v" or "q" for a parameter that may vary in space; None for plain numbers.
         units: SI.
-        default: what it is unless given.
+        default: the default value.
         static: whether programs are compiled for its value; it then has no derivative.
         required: whether experiment files must give it although there is a default.
-        limits: minimum, above, maximum, below, steady, halo, differentiable, doc, ...; see Number.
+        limits: further arguments of Number: minimum, above, maximum, below, steady, halo, differentiable, doc, ...
     """
     return declared(Number(position, units, **limits), default=default, static=static, required=required)
 
 
 DERIVED = {"derived": True}
-"""The metadata of a field of a part that its `on_tile` sets: no key of experiment files, and no control."""
+"""The metadata of a field of a part that its `on_tile` sets: it is no key of experiment files, and no control."""
 OF_GRID = DERIVED | {"of_grid": True}
-"""That of such a field which follows from the grid alone, so that restarts need not compare it."""
+"""The metadata of a derived field that depends on the grid alone, so that restarts need not compare it."""
 
 
 def declared(
     rule: Any, *, default: Any = dataclasses.MISSING, static: bool = False, required: bool = False,
     kw_only: bool = False, doc: str = "",
 ) -> Any:  # fmt: skip
-    """A field of a dataclass with a rule: a Number, Flag, Choice, Text, Pair, Part, Sides ...; `doc`: what it is."""
+    """Declare a field of a dataclass with a rule (a Number, Flag, Choice, Text, Pair, Part, ...) and a description."""
     metadata = {"rule": rule, "static": static, "required": required, "doc": doc or getattr(rule, "doc", "")}
     return dataclasses.field(default=default, metadata=metadata, kw_only=kw_only)
 
@@ -427,14 +427,14 @@ def has_rules(cls: type) -> bool:
 
 
 def check_fields(instance: Any) -> None:
-    """Raise ConfigError for a field of a dataclass that its rule refuses, naming class and field."""
+    """Raise ConfigError if the value of a field of a dataclass breaks its rule; the message names class and field."""
     for field in dataclasses.fields(instance):
         if "rule" in field.metadata:
             field.metadata["rule"].check(type(instance).__name__, field.name, getattr(instance, field.name))
 
 
 def check_arguments(who: str, rules: dict, values: dict) -> None:
-    """Raise ConfigError for an argument of the function `who` that its rule refuses; `values` may hold others too."""
+    """Raise ConfigError if an argument of the function `who` breaks its rule; `values` may hold others too."""
     for name, rule in rules.items():
         if name in values:
             rule.check(who, name, values[name])

@@ -6,9 +6,9 @@
         def __call__(self, flow, time):
             return -sw.to_u(self.rate) * flow.u, -sw.to_v(self.rate) * flow.v
 
-Such a class is all that there is to write. When it is first used it becomes a frozen dataclass and a pytree, whose
-array fields are leaves. The declaration gives the parameter's position on the C-grid, units and limits; the schema of
-experiment files, the names and units of controls and the halos of compiled programs follow from it.
+Nothing else has to be written. When the class is first used it becomes a frozen dataclass and a pytree, whose array
+fields are leaves. The declaration gives the parameter's position on the C-grid, units and limits. The schema of
+experiment files, the names and units of controls, and the halos of compiled programs follow from it.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ PACKAGE = __name__.partition(".")[0]
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static, parameter, declared, dataclasses.field))
 class ModelPart:
-    """What every part of a model inherits: its subclasses are frozen dataclasses and pytrees of their parameters.
+    """The base class of parts of a model. Its subclasses are frozen dataclasses, and pytrees of their parameters.
 
     Attributes:
         kind: the section of an experiment file that the part belongs to, such as "forcing".
@@ -54,7 +54,7 @@ class ModelPart:
 
     @classmethod
     def conflict(cls, values: Any) -> str | None:
-        """Why parameters, the attributes of `values`, do not fit together; None if they do."""
+        """A phrase on why parameters, the attributes of `values`, exclude one another; None if they do not."""
         for one, other in cls.exclusive:
             if getattr(values, one, None) is not None and getattr(values, other, None) is not None:
                 return f"{one} and {other} exclude one another; give one of them, or neither"
@@ -62,17 +62,17 @@ class ModelPart:
 
 
 def as_pytree(cls: type) -> type:
-    """`cls`, a subclass of ModelPart, as a frozen dataclass and a pytree; itself if it is one already.
+    """`cls`, a subclass of ModelPart, as a frozen dataclass and a pytree; unchanged if it is one already.
 
     Raises:
-        ConfigError: for a class that cannot be one: with an __init__ of its own, without a method that it must have,
-            or made a dataclass whose objects can change.
+        ConfigError: for a class that cannot be one: because it has an __init__ of its own, lacks an abstract method, or
+            is a dataclass that is not frozen.
     """
     if is_pytree(cls):
         return cls
     missing = sorted(name for name in dir(cls) if getattr(getattr(cls, name, None), "__isabstractmethod__", False))
     if missing:
-        raise ConfigError(f"{cls.__name__}: the method {missing[0]} is missing; define it, as {_base_of(cls)} says.")
+        raise ConfigError(f"{cls.__name__}: the method {missing[0]} is missing; define it as in {_base_of(cls)}.")
     own = "__dataclass_params__" in vars(cls)
     if own and not cls.__dataclass_params__.frozen:
         raise ConfigError(
@@ -81,8 +81,8 @@ def as_pytree(cls: type) -> type:
         )
     if "positions" in vars(cls):
         raise ConfigError(
-            f"{cls.__name__}: `positions` is no longer read; the position of a parameter is a part of its declaration, "
-            "as in `rate: Any = sw.parameter('h', 's-1')`."
+            f"{cls.__name__}: `positions` is no longer used; declare a parameter with its position, as in "
+            "`rate: Any = sw.parameter('h', 's-1')`."
         )
     if "__init__" in vars(cls) and not own:
         raise ConfigError(
@@ -95,7 +95,7 @@ def as_pytree(cls: type) -> type:
     try:
         return pytree(cls)
     except ValueError as error:
-        if "Duplicate" not in str(error):  # its author has registered it with JAX
+        if "Duplicate" not in str(error):  # the class is registered with JAX already
             raise
         return cls
 
@@ -110,20 +110,20 @@ def _shipped(cls):
 
 
 def _base_of(cls):
-    """The name of the nearest base class of this package, as users know it."""
+    """The public name of the nearest base class of this package, such as "sw.Term"."""
     base = next(base for base in cls.__mro__[1:] if _shipped(base))
     return f"sw.{base.__name__}"
 
 
 def replaced(part: Any, changes: dict) -> Any:
-    """A copy of a part with other values of some of its fields, which are not checked again."""
+    """A copy of a part with other values of some of its fields. The new values are not checked."""
     new = object.__new__(type(part))
     vars(new).update(vars(part), **changes)
     return new
 
 
 def unchecked(cls: type[ModelPart], values: dict) -> Any:
-    """An object of a class with these `values` of its fields, which may be some of them, and are not checked."""
+    """An object of a class with these `values` of some of its fields. They are not checked."""
     new = object.__new__(cls)
     vars(new).update(values)
     return new
@@ -160,20 +160,20 @@ def units_of(cls: type, name: str) -> str:
 
 
 def snake_case(name: str) -> str:
-    """ "wind_stress" of "WindStress", "ssprk3" of "SSPRK3": what experiment files call a class."""
+    """The name of a class in experiment files: "wind_stress" of "WindStress", "ssprk3" of "SSPRK3"."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def name_of(part: Any) -> str:
-    """What files call the class of a part: "Laplacian", and "module:Class" of a part from outside this package."""
+    """The name of a part's class in files: "Laplacian", or "module:Class" of a part from outside this package."""
     cls = part if isinstance(part, type) else type(part)
     return cls.__name__ if _shipped(cls) else f"{cls.__module__}:{cls.__qualname__}"
 
 
 def shipped_parts(base: type, kind: str | None = None) -> dict[str, type]:
-    """{snake-case name: class} of the classes of this package that derive from `base`, in the order of their making.
+    """{snake-case name: class} of the classes of this package that derive from `base`, in the order of definition.
 
-    Only classes whose modules have been imported are known, and of these the concrete ones in the `__all__` of theirs.
+    They are the concrete classes in the `__all__` of modules that have been imported.
     """
     found = {}
     for cls in base.__subclasses__():

@@ -30,8 +30,8 @@ def static(*, default: Any = dataclasses.MISSING, kw_only: bool = False) -> Any:
 def pytree(cls: type[T]) -> type[T]:
     """Make `cls` a frozen dataclass, if it is not one yet, and register it as a pytree.
 
-    Fields that parameters.py declares are checked whenever the class is called, and not when JAX rebuilds a pytree,
-    whose leaves may then be anything.
+    Fields with rules (parameters.py) are checked whenever the class is called. They are not checked when JAX rebuilds a
+    pytree, whose leaves may be of any kind.
     """
     if "__dataclass_params__" not in vars(cls):
         if has_rules(cls):
@@ -47,7 +47,7 @@ def pytree(cls: type[T]) -> type[T]:
 
 
 def is_pytree(cls: type) -> bool:
-    """Whether `pytree` has made this very class a pytree, not only one that it derives from."""
+    """Whether `pytree` was applied to this class itself, and not only to a base class."""
     return vars(cls).get("_is_pytree") is cls
 
 
@@ -63,7 +63,7 @@ def _checking(then):
 
 
 def _register(cls, data, meta):
-    """Register a dataclass; JAX rebuilds it without calling it, so that nothing is checked."""
+    """Register a dataclass so that JAX rebuilds it without calling the class, and so without checks."""
     keys = [jax.tree_util.GetAttrKey(name) for name in data]
 
     def flatten(x):

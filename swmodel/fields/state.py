@@ -1,8 +1,8 @@
 """State: the fields of one tile that a time stepper advances, by name.
 
-Every State holds u, v and eta, whose rows stand in variables.PROGNOSTIC, and may hold further fields that a model
-steps, such as a tracer's content. Code that is not about the momentum or continuity equation goes through the fields of
-a State by `map`, `names` or iteration, so that it works for any number of them.
+Every State holds u, v and eta (variables.PROGNOSTIC), and may hold further prognostic fields, such as a tracer's
+content. Only the momentum and continuity equations name u, v and eta. Other code goes through the fields of a State by
+`map`, `names` or iteration, so that it works for any number of them.
 """
 
 import operator
@@ -42,7 +42,7 @@ class State:
 
     @classmethod
     def of(cls, values: Mapping[str, Any], positions: Mapping[str, str]) -> "State":
-        """A State of any named fields at positions of one's own, as the history of a stepper may need."""
+        """A State of any named fields at the given positions, such as a stepper's history may contain."""
         return _set(object.__new__(cls), dict(values), tuple(positions[name] for name in values))
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ class State:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The names of the fields besides u, v and eta."""
+        """The names of the fields other than u, v and eta."""
         return tuple(name for name in self._values if name not in _POSITIONS)
 
     def __getattr__(self, name: str) -> Any:
@@ -138,12 +138,12 @@ RESERVED = frozenset(name for name in dir(State) if not name.startswith("_"))  #
 
 
 def as_tile_field(x: Any, position: str) -> AbstractField:
-    """A tile array as a Field without halo; a Field as it is."""
+    """A tile array as a Field without halo; a Field unchanged."""
     return x if isinstance(x, AbstractField) else Field(x, position, (0, 0, 0, 0))
 
 
 def like(state: State, new: State) -> State:
-    """`new`, a State of Fields, as `state` holds them: arrays of the tile's own cells if those are arrays."""
+    """`new`, a State of Fields, in the form of `state`: as arrays of the tile's own cells if that holds arrays."""
     return new if isinstance(state.u, AbstractField) else new.map(lambda field: field.interior)
 
 

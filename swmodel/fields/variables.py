@@ -1,8 +1,8 @@
-"""The one table of variables: names, positions on the C-grid, units and the metadata of files.
+"""The table of variables: names, positions on the C-grid, units and the metadata of files.
 
-`PROGNOSTIC` are the rows of what every model steps. A model may step more variables (dynamics/transported.py): each
-brings its own Variable, and `model.variables` holds all of them, in the order of its States. Histories, restarts,
-files, gauges, ensembles, controls and step loops follow that list.
+`PROGNOSTIC` are the rows of the variables that every model steps. A model may step more variables
+(dynamics/transported.py), each with its own Variable. `model.variables` holds all of them, in the order of the model's
+States. Histories, restarts, files, gauges, ensembles, controls and step loops follow that list.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from typing import Any
 __all__ = [
     "OF_A_LAYER",
     "PROGNOSTIC",
-    "UNDER_LID",
+    "UNDER_RIGID_LID",
     "VARIABLES",
     "Variable",
     "factors",
@@ -25,11 +25,11 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """One row of the table: what files, figures, documents and checks say about a variable.
+    """One row of the table: the metadata of a variable in files, figures, documents and checks.
 
     Attributes:
-        name: as users write it, and in files.
-        position: "h", "u", "v" or "q", where it lies on the C-grid.
+        name: its name in Python and in files.
+        position: its position on the C-grid, "h", "u", "v" or "q".
         units: of its values, in the notation of UDUNITS.
         long_name, standard_name, cell_methods: CF attributes.
         colormap: of cmocean, for figures.
@@ -106,10 +106,10 @@ VARIABLES = {
     ),
 }
 PROGNOSTIC = (VARIABLES["u"], VARIABLES["v"], VARIABLES["eta"])  # of every model, in the order of a State
-UNDER_LID = variable("eta", "h", "m", "pressure on the rigid lid over density and gravity")  # what eta is there
+UNDER_RIGID_LID = variable("eta", "h", "m", "pressure on the rigid lid over density and gravity")
 
-EARTH = 9.0  # [m s-2]; gravity is larger anywhere on Earth, and with less the upper edge of the layer is no sea surface
-OF_A_LAYER = {  # what these are of a layer above a deep one at rest
+EARTH = 9.0  # [m s-2]; gravity on Earth is larger, and a smaller value is the reduced gravity of a layer
+OF_A_LAYER = {  # rows for a layer above a deep layer at rest
     **variable("eta", "h", "m", "thickness of the layer less its thickness at rest"),
     **variable("depth", "h", "m", "thickness of the layer at rest", colormap="deep", cell_methods="area: mean"),
     **variable("thickness", "h", "m", "thickness of the layer", colormap="deep"),
@@ -150,11 +150,11 @@ def units_of_product(first: str, second: str) -> str:
 
 
 def named_for(gravity: float | None, rigid_lid: bool = False) -> dict[str, Variable]:
-    """Rows of the table that stand in place of those of a sea with a free surface, {name: Variable}.
+    """{name: Variable} of the rows that replace those of a sea with a free surface.
 
     Args:
         gravity: [m s-2]; None where it differs between members.
         rigid_lid: whether the surface is a rigid lid.
     """
     layer = OF_A_LAYER if gravity is not None and gravity < EARTH else {}
-    return {**layer, **(UNDER_LID if rigid_lid else {})}
+    return {**layer, **(UNDER_RIGID_LID if rigid_lid else {})}

@@ -15,7 +15,7 @@ from ..errors import DataError
 from ..fields.parameters import Sides
 from ..grids import axes
 from ..grids.remapping import filled, remapping
-from ..grids.windows import GridValues, kept
+from ..grids.windows import GridValues, cached
 from .constituents import canonical
 
 __all__ = ["harmonic_constants"]
@@ -62,7 +62,7 @@ def harmonic_constants(
         waves = [
             _Waves.on(data, variables, units, _Strip(grid, *part, side), position) for side, part in strips.items()
         ]
-        wave = kept(_Placed(waves, grid.shape))
+        wave = cached(_Placed(waves, grid.shape))
         found[name] = wave.map(np.abs), wave.map(lambda z: np.rad2deg(np.angle(z)) % 360.0)
     return found
 

@@ -1,7 +1,7 @@
-"""The horizontal axes of a file: which variables they are, in which units, and a field on them in ascending order.
+"""The horizontal axes of a file: their variables and units, and fields on them in ascending order.
 
 Files of any convention are accepted: longitudes from -180 or from 0, latitudes from either pole, dimensions in any
-order, names by CF attributes or by habit. A rotated or curvilinear grid is refused.
+order. Axes are identified by CF attributes, else by usual names. A rotated or curvilinear grid raises DataError.
 """
 
 import os
@@ -28,7 +28,7 @@ _GEOGRAPHIC = {"x": "longitude", "y": "latitude"}
 
 
 def open_raw(path: str | os.PathLike) -> xr.Dataset:
-    """The netCDF file at `path` (or an OPeNDAP address), its values as stored, nothing read yet."""
+    """The netCDF file at `path` (or an OPeNDAP address), with values as stored, of which none is read yet."""
     if "://" not in str(path) and not pathlib.Path(path).is_file():
         raise DataError(f"there is no file {path} (looked from {pathlib.Path.cwd()}); check the path.")
     try:
@@ -43,12 +43,12 @@ def decode(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def label(field: xr.DataArray) -> str:
-    """What to call a field in a message: its file, or its name."""
+    """The name of a field in messages: its file, or its own name."""
     return str(field.encoding.get("source") or field.name or "the field")
 
 
 def _has_axis(letter):
-    """What marks the x or y axis of a file, the surest first: (variable's name, its attributes) -> bool."""
+    """Rules that identify the x or y axis of a file, the most reliable first: (name, attributes) -> bool."""
     return (
         lambda name, attrs: attrs.get("standard_name") == _GEOGRAPHIC[letter],
         lambda name, attrs: str(attrs.get("units", "")).lower() in _DEGREES[letter],
@@ -71,7 +71,7 @@ def find_axis(dataset: xr.Dataset, dims: Sequence, letter: str) -> Any:
 
 
 def _axis_units(name, attrs, letter):
-    """ "degrees", "m", or "" if the file does not say."""
+    """ "degrees", "m", or "" if the file does not give units."""
     units = str(attrs.get("units", "")).lower()
     names = name.lower(), str(attrs.get("long_name", "")).lower(), attrs.get("standard_name")
     if units.startswith("degree") or names[0] in _GEOGRAPHIC_NAMES[letter] or _GEOGRAPHIC[letter] in names[1:]:
@@ -80,7 +80,11 @@ def _axis_units(name, attrs, letter):
 
 
 def _one_dimensional(coordinate):
-    """(dimension, values) of an axis; a two-dimensional one must vary along one dimension only."""
+    """(dimension, values) of an axis.
+
+    Raises:
+        DataError: for a two-dimensional axis that varies along both dimensions.
+    """
     values = np.asarray(coordinate.values, dtype=np.float64)
     if str(coordinate.attrs.get("units", "")).lower() == "km":
         values = 1000.0 * values
@@ -115,7 +119,7 @@ def _ascending(values, is_longitude):
 def rectilinear(dataset: xr.Dataset, name: str) -> xr.DataArray:
     """Variable `name` of `dataset`, lazily, as (..., lat, lon) with both axes ascending.
 
-    A file in metres, or one whose x and y say nothing and do not fit the Earth, comes as (..., y, x).
+    A file in metres, or one without units whose x and y cannot be degrees, is returned as (..., y, x).
     """
     if name not in dataset.data_vars:
         raise DataError(

@@ -27,7 +27,7 @@ from .elevation import elevation_in, read_elevation
 from .grid import Grid
 from .remapping import remapping
 from .water import survey, without
-from .windows import Kept, KeptValues, grid_values
+from .windows import BlockCache, CachedValues, grid_values
 
 __all__ = [
     "Bathymetry", "SeaFloor", "as_bathymetry", "depth_on", "elevation_in", "elevation_on", "from_depth", "onto_grid",
@@ -40,12 +40,12 @@ ROWS_AT_ONCE = 2**22  # values of a file held in memory at a time
 
 @dataclasses.dataclass(frozen=True)
 class Bathymetry:
-    """What the model needs of the sea floor, on its whole grid.
+    """Depth and mask on a whole grid.
 
     Attributes:
         depth: (ny, nx) [m], positive down, 0 on land.
         wet: (ny, nx) bool.
-        report: what the user should know, a sentence each: lakes, channels, deepened cells.
+        report: sentences for the user, on lakes, channels and deepened cells.
     """
 
     depth: np.ndarray
@@ -54,16 +54,18 @@ class Bathymetry:
 
 
 def as_bathymetry(source: Any, grid: Grid, **options: Any) -> Bathymetry:
-    """The Bathymetry of `grid` from whatever describes it.
+    """The Bathymetry of `grid` from any source.
 
     Args:
-        source: a Bathymetry; the path of a netCDF file or an xarray.DataArray (see `onto_grid`); or a number, a
-            function or an array (see `from_depth`).
+        source: a Bathymetry; the path of a netCDF file or an xarray.DataArray, for `onto_grid`; or a number, a
+            function or an array, for `from_depth`.
         options: those of `onto_grid` or `from_depth`.
     """
     if isinstance(source, Bathymetry):
         if source.depth.shape != grid.shape:
-            raise ConfigError(f"the bathymetry is {source.depth.shape} and the grid {grid.shape}; make it again.")
+            raise ConfigError(
+                f"the bathymetry has shape {source.depth.shape}, and the grid has {grid.shape}; make it for this grid."
+            )
         return source
     if isinstance(source, (str, os.PathLike, xr.DataArray)):
         return onto_grid(source, grid, **options)
@@ -84,8 +86,8 @@ class SeaFloor:
     Attributes:
         depth: GridValues [m], positive down, 0 on land.
         wet: GridValues, bool.
-        report: sentences that the user should know, once `surveyed`.
-        is_surveyed: whether it is.
+        report: sentences for the user, once `surveyed`.
+        is_surveyed: whether `surveyed` returned it.
     """
 
     def __init__(
@@ -97,9 +99,9 @@ class SeaFloor:
         self.grid, self.minimum_depth, self.fill_lakes = grid, minimum_depth, fill_lakes
         self.notes, self.report, self._nowhere, self.is_surveyed = tuple(notes), (), nowhere, False
         self._survey: tuple | None = None  # (communicator, the sea floor that its processes have surveyed)
-        self._raw = raw if isinstance(raw, Kept) else Kept(raw, grid.shape)
-        self.wet = KeptValues(self._raw, 1, bool)
-        self._as_given = KeptValues(self._raw, 0).map(lambda depth, wet: np.where(wet, depth, 0.0), self.wet)
+        self._raw = raw if isinstance(raw, BlockCache) else BlockCache(raw, grid.shape)
+        self.wet = CachedValues(self._raw, 1, bool)
+        self._as_given = CachedValues(self._raw, 0).map(lambda depth, wet: np.where(wet, depth, 0.0), self.wet)
         self.depth = self._clipped(self.wet)
 
     def _clipped(self, wet):
@@ -108,7 +110,7 @@ class SeaFloor:
         return self._as_given.map(shallow, wet)
 
     def surveyed(self, communicator: Any) -> "SeaFloor":
-        """This sea floor with its report, and with lakes filled if they are to be; collective.
+        """This sea floor with its report, and with lakes filled where `fill_lakes` is True; collective.
 
         Raises:
             ConfigError, DataError: where there is no water on the grid.
@@ -118,7 +120,7 @@ class SeaFloor:
         if self._survey is not None and self._survey[0] is communicator:
             return self._survey[1]
         tiles = [communicator.decomposition(self.grid.shape).tile(rank) for rank in communicator.ranks]
-        self._raw.keeping(4 * len(tiles))
+        self._raw.ensure_capacity(4 * len(tiles))
         found = copy.copy(self)
         wet = sum(int(self.wet.block(*tile.slices).sum()) for tile in tiles)
         if not communicator.agree(wet > 0) and self._nowhere is not None:
@@ -295,7 +297,7 @@ def _own_mask(mask, grid):
 
 
 def _on_the_data(elevation, plan, grid, method):
-    """Sentences on the file itself: which way up it was, and whether it is coarser than the grid."""
+    """Sentences on the file itself: whether it held depths, and whether it is coarser than the grid."""
     lines = []
     if elevation.attrs["turned_over"]:
         lines.append(f"{label(elevation)} was read as depth, positive down.")

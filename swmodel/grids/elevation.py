@@ -1,7 +1,7 @@
-"""The elevation of the sea floor and of land in a netCDF file: which variable it is, and whether it is positive up.
+"""The elevation of the sea floor and of land in a netCDF file: its variable, and its sign.
 
-Variables and their signs are known by CF attributes, then by the names that the usual data sets give them. A depth,
-positive down, becomes an elevation, positive up, without being read: its packing changes sign.
+Variables and their signs are identified by CF attributes, else by their names in the usual data sets. A depth, positive
+down, becomes an elevation, positive up, without being read, by a change of sign of its packing.
 """
 
 import os
@@ -50,13 +50,13 @@ DEPTH_NAMES = ("depth", "deptho", "bathy_metry", "h")
 def read_elevation(path: str | os.PathLike, variable: str | None = None, positive: str | None = None) -> xr.DataArray:
     """Open the elevation in any netCDF file with longitudes and latitudes; values are read when they are used.
 
-    Axes and variable are known by their CF attributes, else by the names that GEBCO, ETOPO, SRTM30+, GMT, GDAL and NEMO
-    files use. A depth, positive down by its attributes or name, changes its sign.
+    Axes and variable are identified by their CF attributes, else by the names that GEBCO, ETOPO, SRTM30+, GMT, GDAL and
+    NEMO files use. A depth, positive down by its attributes or name, changes its sign.
 
     Args:
         path: of the file.
         variable: its name, if the file has several that could be meant.
-        positive: "up" or "down" in place of what the file says; "as given" refuses a variable that does not say.
+        positive: "up" or "down" in place of the file's attribute; with "as given" the file must give a sign.
 
     Returns:
         xarray.DataArray: elevation (lat, lon) [m], positive up, both axes ascending; (y, x) if the file is in metres.
@@ -79,10 +79,10 @@ def elevation_in(dataset: xr.Dataset, name: Any, source: Any, positive: str | No
     units = str(attrs.get("units", "m")).lower()
     if units in ("km", "cm", "dm", "mm", "ft", "feet", "fathom", "fathoms", "1e3 m"):
         raise DataError(f"{name} in {source} is in {units}; convert it to metres.")
-    if positive == "as given" and name in dataset and not _says_its_sign(name, attrs):
+    if positive == "as given" and name in dataset and not _has_known_sign(name, attrs):
         raise DataError(
-            f"{name} in {source} does not say whether it is positive up or down; give it the attribute positive = 'up' "
-            "or 'down', or give positive with the file's name."
+            f"{name} in {source} may be positive up or down, and has no attribute for it; give it the attribute "
+            "positive = 'up' or 'down', or give positive with the file's name."
         )
     down = positive == "down" if positive in ("up", "down") else _is_depth(name, attrs)
     if down:
@@ -104,8 +104,8 @@ def _is_depth(name, attrs):
     return name.lower() in DEPTH_NAMES
 
 
-def _says_its_sign(name, attrs):
-    """Whether attributes or a name without two meanings say which way up a variable is."""
+def _has_known_sign(name, attrs):
+    """Whether the attributes or the name of a variable determine its sign."""
     known = attrs.get("standard_name") in ELEVATION_STANDARD_NAMES + DEPTH_STANDARD_NAMES
     return known or attrs.get("positive") in ("up", "down") or name.lower() in (*SIGNED_NAMES, *DEPTH_NAMES)
 
@@ -130,7 +130,7 @@ def _find_elevation(dataset, path):
         if len(found) == 1:
             return found[0]
         if found:
-            raise DataError(f"{path} has several fields, {', '.join(found)}; say which with variable=...")
+            raise DataError(f"{path} has several fields, {', '.join(found)}; choose one with variable=...")
     raise DataError(
         f"{path} has no field on longitudes and latitudes among {', '.join(map(str, dataset.variables))}; "
         "the elevation needs two axes with standard_name, units or names of longitude and latitude."

@@ -1,7 +1,7 @@
-"""A tile's geometry: metric factors, wet cells, Coriolis parameter, and what follows from them, as Fields with halo.
+"""A tile's geometry: metric factors, wet cells, Coriolis parameter, and fields derived from them, with halo.
 
-`TileGeometry` holds the few arrays that define it and is an argument of the compiled step; `Geometry` adds what is
-derived from them once a run: the faces with an unknown velocity, and the weights of corners at a coast.
+`TileGeometry` holds the few arrays that define it, and is an argument of the compiled step. `Geometry` adds the fields
+that are derived from them once in a program: inverses, areas, and the weights of corners at a coast.
 """
 
 from collections.abc import Callable
@@ -78,7 +78,7 @@ class TileGeometry:
         }
         wet = tile.cut(wet, halo, (modes["south"], modes["north"]), (modes["west"], modes["east"])).astype(float)
         for axis, line in enumerate(parts.padding(rank)):
-            if line:  # what lies there after an exchange is a neighbour's, one cell off: land makes it harmless
+            if line:  # an exchange leaves a neighbour's values there, shifted by one cell: land hides them
                 wet[(slice(None),) * axis + (0,)] = 0.0
         fixed_u = [edge for edge, side in ((-1, "west"), (grid.nx - 1, "east")) if side in open_sides]
         fixed_v = [
@@ -114,7 +114,7 @@ class Geometry:
         wet_area: area of wet cells, 0 on land [h].
         wet_area_q: the wet area around a corner, a sum of four cells, one value at a pole [q]; dry_q is 1 where it
             vanishes.
-        slip: what multiplies a velocity difference across a corner: 1 at sea, 0 or 2 at a coast (free or no slip).
+        slip: the factor of a velocity difference across a corner: 1 at sea, 0 or 2 at a coast (free or no slip) [q].
     """
 
     tile: TileGeometry
@@ -144,9 +144,9 @@ class Geometry:
         Args:
             tile: the TileGeometry.
             slip_at_coast: 0 for free slip, 2 for no slip.
-            lift: `lift(field, dtype, name)` makes another kind of field, with values of this type, of each Field that
-                the tile holds. Without it they stay Fields.
-            wet: the wet cells as such a field, where the caller has it.
+            lift: `lift(field, dtype, name)` converts a Field to another kind of field, with values of this type. It is
+                applied to each Field of the tile; without it they stay Fields.
+            wet: the wet cells as such a field, if the caller has it already.
         """
         lift = lift or (
             lambda field, dtype, name: field.map(lambda x: x.astype(dtype)) if isinstance(field, Field) else field
@@ -199,7 +199,7 @@ class Geometry:
 
     def ddx(self, f: AbstractField) -> Any:
         """The derivative along x [per m] of f, half a cell away."""
-        __tracebackhide__ = True  # a loop's source names the line of the caller
+        __tracebackhide__ = True  # the source of a fused loop shows the line of the caller
         slope = op.difference_x(f)
         return slope * self.per_dx[slope.position]
 
@@ -229,5 +229,5 @@ def safe_inverse(x: Any) -> Any:
 
 
 def _field(x, position, halo):
-    """A number stays one; a column becomes a Field that has no end along x."""
+    """A number unchanged; a column as a Field that is valid everywhere along x."""
     return x if jnp.ndim(x) == 0 else Field(x, position, (WHOLE, WHOLE, halo, halo))

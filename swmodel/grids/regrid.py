@@ -23,7 +23,7 @@ __all__ = ["Records", "field_records", "filled", "read_field_onto"]
 
 DAY = 86400.0  # [s]
 YEAR = 365.25 * DAY  # [s], the cycle of a climatology
-SMALLEST_WEIGHT = 1e-9  # of the valid nodes around a point, below which they do not count
+SMALLEST_WEIGHT = 1e-9  # the sum of the weights of valid nodes around a point, below which the point is missing
 CALENDARS = {
     "gregorian": "standard",
     "proleptic_gregorian": "standard",
@@ -35,9 +35,9 @@ MONTH_DAYS = (31, 28.25, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-    """Fields at given times, linear in between; cyclic ones begin again after `cycle`.
+    """Fields at given times, linear in between, which repeat after `cycle` if it is given.
 
-    A linear course through mid-month means does not quite keep the monthly means (Killworth 1996,
+    Linear interpolation between mid-month means does not quite keep the monthly means (Killworth 1996,
     doi:10.1175/1520-0485(1996)026<0136:TIOFFI>2.0.CO;2).
     """
 

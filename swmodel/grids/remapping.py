@@ -1,6 +1,6 @@
 """Linear maps from the grid of a file to the model's grid, and the part of the file that each of them needs.
 
-Every map here is separable, Z_model = W_y Z W_x^T with sparse W whose rows sum to one:
+Every map is separable, Z_model = W_y Z W_x^T, with sparse matrices W whose rows sum to one:
 
     average      W_ji = |cell_j intersected with data cell_i| / |cell_j|, in longitude and in sin(latitude), the
                  measure of area on the sphere: the integral over the domain is kept exactly
@@ -60,7 +60,7 @@ def linear_weights(nodes: np.ndarray, points: np.ndarray) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Remapping:
-    """Which rows and columns of a field are needed, where they lie, and the weights that take them to the grid."""
+    """The rows and columns of a field that are needed, their coordinates, and the weights that map them to the grid."""
 
     rows: slice
     columns: tuple  # of slices: two or more where the box crosses the seam of the file
@@ -70,7 +70,7 @@ class Remapping:
     to_x: scipy.sparse.csr_array  # (nx, n columns)
 
     def part(self, rows: slice, columns: slice) -> "Remapping":
-        """The Remapping to some rows and columns of the grid, which reads no more of the field than these need."""
+        """The Remapping to some rows and columns of the grid, which reads only the nodes that these need."""
         to_y, j0, j1 = _needed(self.to_y, rows)
         to_x, i0, i1 = _needed(self.to_x, columns)
         start, kept = 0, []
@@ -103,7 +103,7 @@ def _needed(weights, targets):
 
 
 def remapping(field: xr.DataArray, grid: Grid, method: str, position: str = "h") -> Remapping:
-    """Plan how `field`, as `rectilinear` gives it, goes onto `grid`.
+    """The Remapping of `field`, a result of `rectilinear`, to `grid`.
 
     Args:
         method: "average" over the cells (position "h" only) or "interpolate" to the points at `position`.

@@ -6,7 +6,7 @@ On a cell with data nodes of elevation z (positive up) and weights w that sum to
 
 with w the share of the cell's area (average) or the bilinear weights (interpolate). No node is left out and none is
 deepened, so that beaches keep their slope. The datum is the level z = 0 of the file: a surface at rest is eta = 0.
-A file is refused where this could not be right: with holes, of unknown sign, or with heights that cannot be metres.
+A file with missing values, with an unknown sign, or with heights that cannot be metres raises DataError.
 """
 
 import os
@@ -20,7 +20,7 @@ from .axes import label
 from .bathymetry import DEEPEST
 from .elevation import elevation_in, read_elevation
 from .remapping import remapping
-from .windows import GridValues, grid_values, kept
+from .windows import GridValues, cached, grid_values
 
 __all__ = ["HIGHEST", "Topography", "topography", "topography_of"]
 
@@ -35,7 +35,7 @@ class Topography:
     Args:
         grid: the Grid.
         depth: GridValues [m], positive down, negative on land.
-        report: sentences that the user should know.
+        report: sentences for the user.
 
     Attributes:
         wet: GridValues, bool: True everywhere, since every cell may be wet.
@@ -49,7 +49,7 @@ class Topography:
         self.wet = depth.map(lambda depth: np.ones(depth.shape, bool), dtype=bool)
 
     def surveyed(self, communicator: Any) -> "Topography":
-        """This topography: lakes and channels of a moving shore are not looked for."""
+        """This topography itself: lakes and channels are not reported where the shore moves."""
         return self
 
 
@@ -90,7 +90,7 @@ def _on_grid(elevation, grid, method):
     report = ()
     if elevation.attrs["turned_over"]:
         report = (f"{label(elevation)} was read as depth, positive down.",)
-    return Topography(grid, kept(_Signed(elevation, plan, grid.shape)), report)
+    return Topography(grid, cached(_Signed(elevation, plan, grid.shape)), report)
 
 
 class _Signed(GridValues):

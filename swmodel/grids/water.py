@@ -1,10 +1,10 @@
-"""Water bodies of a grid that is cut into tiles: which cells are joined through faces, lakes, straits and channels.
+"""Water bodies of a grid that is cut into tiles, by connection through faces; lakes, straits and channels.
 
-Every rank labels the components of its own tiles. A component is named by the number j nx + i of its first cell, which
-no other component can have. Across the edge of a tile two components are one body where wet cells face each other:
-since a rank evaluates the mask one cell beyond its tile, both sides find the same runs of such faces and report the
-first face of each. The root joins the components that share a face and returns the number of each one's body. So a rank
-holds its tile, and the root a few numbers for each component.
+Every rank labels the components of its own tiles. A component is identified by the number j nx + i of its first cell.
+Across the edge of a tile two components belong to one body where wet cells face each other. Since a rank evaluates the
+mask one cell beyond its tile, both sides find the same runs of such faces, and report the first face of each. The root
+joins the components that share a face, and returns the number of the body of each. So a rank holds its tile, and the
+root a few numbers for each component.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ class Bodies:
     """The components of a mask that are joined through faces, numbered from 1 by their first cells, row by row.
 
     Attributes:
-        count: how many there are.
+        count: the number of bodies.
         tiles: {rank: (my, mx) numbers of the bodies in the rank's own cells, 0 outside}, of the tiles of this process.
         cells, area: (count,), of each body; [m2].
         first: (count,) number j nx + i of the first cell of each.
@@ -50,7 +50,7 @@ def label_bodies(
     """The Bodies of a mask; collective.
 
     Args:
-        mask: 1 or True in the cells that count.
+        mask: 1 or True in the cells that belong to bodies.
         grid: the Grid.
         communicator: a Communicator.
         periodic: the directions in which bodies are joined through the seam; the grid's unless given.
@@ -70,7 +70,7 @@ def bodies(wet: np.ndarray, grid: Any) -> np.ndarray:
 
 
 def _numbered(everyone):
-    """For every process ({rank: the bodies of its components, from 0}, what all of them know)."""
+    """For every process ({rank: the bodies of its components, from 0}, the properties of all bodies)."""
     tables = {rank: table for process in everyone for rank, table in process.items()}
     names, faces, owners, cells, area, deepest, heights, touches = (
         np.concatenate([table[k] for table in tables.values()]) for k in range(8)
@@ -154,12 +154,12 @@ def _faces(wide, labels, tile, ny, nx):
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """What was found on a mask: sentences for the user, and the cells of lakes.
+    """The results of a survey of a mask: sentences for the user, and the cells of lakes.
 
     Attributes:
         report: sentences on lakes, isolated cells, closed straits and channels.
-        lakes: (n, 2), the first number j nx + i and the one after the last of runs of lake cells in rows, ascending, of
-            the whole grid; only where they are wanted.
+        lakes: (n, 2), runs of lake cells in rows of the whole grid, ascending: the number j nx + i of the first cell,
+            and the one after the last. It is empty unless lakes are filled.
     """
 
     report: tuple
@@ -238,14 +238,14 @@ def _closed_straits(wet, water, grid, communicator):
             lower, upper = body[:-1, near][touching], body[1:, far][touching]
             known = (lower >= 0) & (upper >= 0)
             inside.append(number[known & (lower != upper)])
-            half = (lower >= 0) ^ (upper >= 0)  # the other cell is another rank's, which reports its body
+            half = (lower >= 0) ^ (upper >= 0)  # the other cell belongs to another rank, which reports its body
             key = 2 * number[half] + (direction > 0)
             across.append(np.stack([key, np.maximum(lower, upper)[half]], axis=1))
-    return communicator.through_root((np.concatenate(inside), np.concatenate(across)), _told_apart)
+    return communicator.through_root((np.concatenate(inside), np.concatenate(across)), _corner_contacts)
 
 
-def _told_apart(everyone):
-    """For every process the sorted numbers of cells where both sides of a corner are of different bodies."""
+def _corner_contacts(everyone):
+    """For every process, the sorted numbers of the cells where different bodies touch at a corner."""
     inside = np.concatenate([cells for cells, _ in everyone])
     keys, body = np.concatenate([pairs for _, pairs in everyone]).T
     order = np.argsort(keys, kind="stable")
@@ -311,7 +311,7 @@ def _count(n, noun):
 
 
 def _place(grid, number):
-    """Where cell number j nx + i lies: longitude and latitude, or x and y."""
+    """The coordinates of cell number j nx + i as text: longitude and latitude, or x and y."""
     j, i = divmod(int(number), grid.nx)
     (x,), (y,) = (axis.ravel() for axis in grid.coordinates("h", slice(j, j + 1), slice(i, i + 1)))
     if not grid.spherical:

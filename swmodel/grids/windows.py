@@ -1,15 +1,15 @@
 """Values at every point of a grid, of which a rank evaluates or reads only the window that it needs.
 
-A depth, a mask, a formula or a record of a file is a `GridValues`: it has the shape of the whole grid, and `block`
+A depth, a mask, a formula or a record of a file is a `GridValues`. It has the shape of the whole grid, and `block`
 gives the values of some rows and columns. `Tile.cut` and `Decomposition.cut` (parallel/decomposition.py) take a
-`GridValues` in the place of an (ny, nx) array and ask for no more than the tile and its halo. `numpy.asarray` gives all
-of it, for grids that fit into one process.
+`GridValues` in place of an (ny, nx) array, and evaluate only the tile and its halo. `numpy.asarray` gives all values,
+for grids that fit into one process.
 """
 
 import abc
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +18,12 @@ from ..fields.parameters import array_of
 from .grid import Grid
 
 __all__ = [
-    "Formula", "GridRecords", "GridValues", "Kept", "KeptValues", "LazyRecords", "Mapped", "Outer", "Stored",
-    "TileRecords", "blocks_of", "grid_values", "kept",
+    "Formula", "GridRecords", "GridValues", "BlockCache", "CachedValues", "LazyRecords", "Mapped", "Outer", "Stored",
+    "TileRecords", "blocks_of", "grid_values", "cached",
 ]  # fmt: skip
 
-MARGIN = 4  # cells that are kept around a block, so that halos of the tile need no second evaluation
-BLOCK = 2**20  # cells of the blocks in which one process goes through a whole grid
+MARGIN = 4  # the number of cells around a block that are cached, so that halos need no second evaluation
+BLOCK = 2**20  # the number of cells of the blocks in which one process goes through a whole grid
 
 
 class GridValues(abc.ABC):
@@ -43,7 +43,7 @@ class GridValues(abc.ABC):
         """The values (rows, columns) of slices that start and stop within the grid."""
 
     def map(self, function: Callable, *others: "GridValues", dtype: Any = float) -> "Mapped":
-        """`function` of the values, and of those of `others`, point by point."""
+        """The GridValues of `function(value, *others)`, point by point."""
         return Mapped(function, (self, *others), dtype)
 
     def at(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -68,7 +68,7 @@ class Formula(GridValues):
             coordinates point by point.
         grid: the Grid.
         position: "h", "u", "v" or "q".
-        check: `check(values)` raises for values that are refused, or None.
+        check: `check(values)` raises an error for invalid values; None accepts all.
         name: the beginning of a message on the function.
     """
 
@@ -81,7 +81,7 @@ class Formula(GridValues):
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         values = self._numbers(self.grid.coordinates(self.position, rows, columns))
         shape = rows.stop - rows.start, columns.stop - columns.start
-        if values.ndim == 2:  # a function that returns an array of the whole grid, whatever it is asked for
+        if values.ndim == 2:  # a function that returns an array of the whole grid for any coordinates
             whole = [n == have != wanted for n, have, wanted in zip(self.shape, values.shape, shape)]
             values = values[tuple(part if all_of else slice(None) for part, all_of in zip((rows, columns), whole))]
         if values.ndim > 2 or any(n not in (1, wanted) for n, wanted in zip(values.shape[::-1], shape[::-1])):
@@ -104,7 +104,7 @@ class Formula(GridValues):
             pass
         found = array_of(self.function(*coordinates))
         if found is None:
-            raise ConfigError(f"{what} returns what is no number; it must return one value for each point.")
+            raise ConfigError(f"{what} returns values that are not numbers; it must return one number for each point.")
         return np.asarray(found, float)
 
 
@@ -153,25 +153,24 @@ class Mapped(GridValues):
         return np.asarray(self.function(*(x.block(rows, columns) for x in self.values)), self.dtype)
 
 
-class Kept:
-    """A function of (rows, columns), slices, that returns arrays of such blocks; the latest ones are kept.
+class BlockCache:
+    """A cache for a function of (rows, columns), slices, that returns arrays of such blocks.
 
-    A block is evaluated with MARGIN cells around it, so that the halo of a tile is usually among what is kept.
+    A block is evaluated with MARGIN cells around it, so that the cache usually contains the halo of a tile.
 
     Args:
-        function: the function, of which the arrays end with (rows, columns).
+        function: the function; the last axes of its arrays are (rows, columns).
         shape: (ny, nx).
-        most: how many blocks are kept.
+        most: the number of blocks in the cache.
     """
 
     def __init__(self, function: Callable[[slice, slice], tuple], shape: Sequence[int], most: int = 8):
         self.function, self.shape, self.most = function, (shape[0], shape[1]), most
         self._blocks: list[tuple[tuple[slice, slice], tuple]] = []
 
-    def keeping(self, most: int) -> Self:
-        """This, from now on with so many blocks at least."""
+    def ensure_capacity(self, most: int) -> None:
+        """Let the cache hold `most` blocks or more."""
         self.most = max(self.most, most)
-        return self
 
     def __call__(self, rows: slice, columns: slice) -> tuple:
         for (j, i), arrays in self._blocks:
@@ -190,43 +189,46 @@ class Kept:
         return self(rows, columns)
 
 
-class KeptValues(GridValues):
-    """One of the arrays that a Kept function returns.
+class CachedValues(GridValues):
+    """One of the arrays that the function of a BlockCache returns.
 
     Args:
-        kept: the Kept.
+        cache: the BlockCache.
         number: of the array.
         dtype: of its values.
     """
 
-    def __init__(self, kept: Kept, number: int = 0, dtype: Any = float):
-        self.kept, self.number, self.shape, self.dtype = kept, number, kept.shape, np.dtype(dtype)
+    def __init__(self, cache: BlockCache, number: int = 0, dtype: Any = float):
+        self.cache, self.number, self.shape, self.dtype = cache, number, cache.shape, np.dtype(dtype)
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
-        return self.kept(rows, columns)[self.number]
+        return self.cache(rows, columns)[self.number]
 
 
 def _with_margin(part, n):
     return slice(max(part.start - MARGIN, 0), min(part.stop + MARGIN, n))
 
 
-def kept(values: GridValues, most: int = 8) -> GridValues:
-    """The same values, whose `most` latest blocks are kept, so that few are evaluated or read again."""
-    if isinstance(values, (Stored, KeptValues)):
+def cached(values: GridValues, most: int = 8) -> GridValues:
+    """The same values with a cache of the `most` latest blocks."""
+    if isinstance(values, (Stored, CachedValues)):
         return values
     evaluated = lambda rows, columns: (np.array(values.block(rows, columns)),)  # noqa: E731
-    return KeptValues(Kept(evaluated, values.shape, most), dtype=values.dtype)
+    return CachedValues(BlockCache(evaluated, values.shape, most), dtype=values.dtype)
 
 
 def grid_values(x: Any, grid: Grid, position: str = "h", name: str = "the") -> GridValues:
-    """GridValues of a number, an array, a function of (x, y), or GridValues; at `position`; `name` as of a Formula."""
+    """GridValues at `position` of a number, an array, a function of (x, y), or GridValues.
+
+    `name` is that of a Formula, for messages.
+    """
     if isinstance(x, GridValues):
         return x
     return Formula(x, grid, position, name=name) if callable(x) else Stored(x, grid.shape)
 
 
 def blocks_of(shape: Sequence[int], rows: int | None = None) -> list[tuple[slice, slice]]:
-    """(rows, columns) of blocks of whole rows, of about BLOCK cells, that together are a grid of `shape`."""
+    """(rows, columns) of blocks of whole rows, of about BLOCK cells each, that cover a grid of `shape`."""
     ny, nx = shape
     rows = max(BLOCK // nx, 1) if rows is None else rows
     return [(slice(j, min(j + rows, ny)), slice(0, nx)) for j in range(0, ny, rows)]
@@ -236,7 +238,7 @@ def blocks_of(shape: Sequence[int], rows: int | None = None) -> list[tuple[slice
 
 
 class GridRecords:
-    """GridValues at several times, none of which is read before a window of it is.
+    """GridValues at several times. A record is read only when a window of it is needed.
 
     Args:
         values: a list of GridValues of one shape.
@@ -272,13 +274,12 @@ class GridRecords:
 
 
 class LazyRecords(GridRecords):
-    """Records of which each is made when it is asked for, so that a million of them take no more memory than two.
+    """Records that are made when they are indexed, so that a million of them take no more memory than two.
 
     Args:
         make: `make(k)` gives the GridValues of record number k.
         shape: (n, ny, nx).
-        key: what the records follow from: records with equal keys are the same ones. None of records that are equal to
-            themselves alone.
+        key: identifies the records: those with equal keys are the same. With None, records equal only themselves.
     """
 
     def __init__(self, make: Callable[[int], GridValues], shape: Sequence[int], key: Any = None):
@@ -287,7 +288,7 @@ class LazyRecords(GridRecords):
 
     @property
     def values(self) -> list[GridValues]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """All of them, of which none is read yet."""
+        """All records, of which none is read yet."""
         return [self[k] for k in range(len(self))]
 
     def __len__(self) -> int:
@@ -321,7 +322,7 @@ class _Placed(GridValues):
 
 
 class TileRecords:
-    """A tile's records, of which the latest two stay in memory, and one that a thread reads ahead.
+    """A tile's records. The latest two stay in memory, and a thread may read one ahead.
 
     Args:
         records: GridRecords.
@@ -344,7 +345,7 @@ class TileRecords:
         return self._held[k]
 
     def _taken(self, k):
-        """Record number k from the thread that reads ahead, if it reads this one; else it is read now."""
+        """Record number k, from the thread if that reads this record; otherwise it is read now."""
         coming, self._coming = self._coming, None
         if coming is not None and coming[0] == k:
             return coming[1].result()
@@ -354,7 +355,10 @@ class TileRecords:
         return self.cut(self.records[k])
 
     def read_ahead(self, k: int, submit: Callable[..., Any]) -> None:
-        """Have record number k read by a thread, unless it is there or under way; `submit` is an Executor's method."""
+        """Start a thread that reads record number k, unless it is in memory or being read.
+
+        `submit` is an Executor's method.
+        """
         if k not in self._held and (self._coming is None or self._coming[0] != k):
             self._coming = k, submit(self._made, k)
 

@@ -8,7 +8,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..grids.bathymetry import SeaFloor
 from ..grids.topography import Topography
-from ..grids.windows import Formula, GridValues, Stored, grid_values, kept
+from ..grids.windows import Formula, GridValues, Stored, cached, grid_values
 from ..parallel.decomposition import Tile
 
 __all__ = ["Faces", "Floor", "floor_of"]
@@ -135,7 +135,7 @@ def floor_of(depth: Any, domain: Any, wetting: Any = None) -> Floor:
         )
     depth = grid_values(depth, grid, name="ShallowWater: the depth")
     if isinstance(depth, Formula):
-        depth = kept(depth, max(8, 2 * len(communicator.ranks)))
+        depth = cached(depth, max(8, 2 * len(communicator.ranks)))
     if wetting is not None:
         highest = np.inf if wetting.highest is None else wetting.highest
         wet = depth.map(lambda depth: -depth <= highest, dtype=bool)

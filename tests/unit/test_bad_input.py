@@ -139,7 +139,7 @@ HOLED = np.where(np.eye(3, 4) > 0, np.nan, 1.0)
     ("arguments", "said"),
     [
         ({"depth": lambda x: x}, "ShallowWater: the depth function <lambda> does not take two arguments; give"),
-        ({"depth": lambda x, y: "deep"}, "depth function <lambda> returns what is no number"),
+        ({"depth": lambda x, y: "deep"}, "depth function <lambda> returns values that are not numbers"),
         ({"depth": lambda x, y: np.ones((7, 2))}, r"the depth function returns shape \(7, 2\) for x of shape"),
         ({"dissipation": sw.Laplacian(lambda x, y: -1e3)}, r"Laplacian: viscosity, somewhere, = -1000.0 is negative"),
         ({"forcing": sw.WindStress(x=lambda: 1.0)}, "WindStress.x: the function <lambda> does not take two arguments"),

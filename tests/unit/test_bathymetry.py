@@ -257,7 +257,7 @@ def test_anything_that_describes_a_sea_floor_is_taken(tmp_path):
     for source in (tmp_path / "sea.nc", str(tmp_path / "sea.nc"), field, reference, reference.depth):
         np.testing.assert_allclose(as_bathymetry(source, SEA_GRID).depth, reference.depth)
     assert as_bathymetry(12.0, PLANE).depth.min() == 12.0
-    with pytest.raises(ConfigError, match="make it again"):
+    with pytest.raises(ConfigError, match="make it for this grid"):
         as_bathymetry(Bathymetry(np.ones((2, 2)), np.ones((2, 2), bool)), PLANE)
 
 

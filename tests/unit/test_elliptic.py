@@ -10,7 +10,7 @@ import pytest
 import swmodel as sw
 from swmodel import elliptic
 from swmodel.elliptic import Coefficients, ConjugateGradients, Domain, EllipticError
-from swmodel.elliptic.operator import assemble, settled
+from swmodel.elliptic.operator import assemble, materialized
 from swmodel.parallel import SerialCommunicator, make_communicator
 from tests.parallel import cases
 from tests.parallel import test_elliptic as on_ranks
@@ -61,9 +61,10 @@ def test_multigrid_is_symmetric_and_positive_and_its_passages_are_each_others_tr
         coefficients = Coefficients(c, screening)
         prepared = cycle.prepare(domain, coefficients, assemble(domain, coefficients))
         mx, my = cycle.apply(prepared, x), cycle.apply(prepared, y)
-        passage = prepared[1][0]
-        coarse = passage.down(x)
-        return dot(mx, y), dot(x, my), dot(mx, x), dot(passage.up(coarse), y), dot(coarse, passage.down(y))
+        transfer = prepared[1][0]
+        coarse = transfer.restrict(x)
+        fine = transfer.interpolate(coarse)
+        return dot(mx, y), dot(x, my), dot(mx, x), dot(fine, y), dot(coarse, transfer.restrict(y))
 
     one, other, positive, up, down = map(float, quick(communicator.spmd(program))(domain, place(c), x, y))
     assert abs(one - other) < 1e-12 * positive and positive > 0
@@ -117,7 +118,7 @@ def test_multigrid_interpolates_constants_and_linear_functions_exactly_and_restr
     grid = sw.CartesianGrid(nx, ny, (0.0, float(nx)), (0.0, float(ny)))
     domain = Domain.of(grid, SerialCommunicator(), np.ones(shape, bool))
     coefficients, cycle = Coefficients(1.0, 0.1), elliptic.Multigrid(precision="float64", coarsest=40)
-    passage = quick(lambda: cycle.prepare(domain, coefficients, assemble(domain, coefficients))[1][0])()
+    transfer = quick(lambda: cycle.prepare(domain, coefficients, assemble(domain, coefficients))[1][0])()
 
     def centres(n):
         odd = n % 2
@@ -126,12 +127,12 @@ def test_multigrid_interpolates_constants_and_linear_functions_exactly_and_restr
     x, y = centres(nx), centres(ny)
     fine_x, fine_y = np.arange(nx) + 0.5, np.arange(ny) + 0.5
     inside = (slice(2, -2), slice(2, -2))  # near walls there is no neighbour to interpolate towards
-    ones = np.asarray(passage.up(jnp.ones((y.size, x.size))))
+    ones = np.asarray(transfer.interpolate(jnp.ones((y.size, x.size))))
     np.testing.assert_allclose(ones, 1.0, rtol=1e-14)
-    plane = np.asarray(passage.up(jnp.asarray(2.0 + 3.0 * x[None, :] - 5.0 * y[:, None])))
+    plane = np.asarray(transfer.interpolate(jnp.asarray(2.0 + 3.0 * x[None, :] - 5.0 * y[:, None])))
     np.testing.assert_allclose(plane[inside], (2.0 + 3.0 * fine_x[None, :] - 5.0 * fine_y[:, None])[inside], rtol=1e-12)
     r = np.random.default_rng(5).standard_normal(shape)
-    np.testing.assert_allclose(np.sum(passage.down(jnp.asarray(r))), r.sum(), rtol=1e-12)
+    np.testing.assert_allclose(np.sum(transfer.restrict(jnp.asarray(r))), r.sum(), rtol=1e-12)
 
 
 def test_a_v_cycle_leaves_little_of_any_error():
@@ -165,7 +166,7 @@ def test_multigrid_takes_few_iterations_where_depth_varies_a_hundredfold():
 def test_what_is_settled_is_unchanged():
     domain = Domain.of(cases.plane(), SerialCommunicator())
     x = jnp.arange(6.0).reshape(2, 3)
-    np.testing.assert_array_equal(jax.jit(lambda x: settled(x, domain.tile.sides))(x), x)
+    np.testing.assert_array_equal(jax.jit(lambda x: materialized(x, domain.tile.sides))(x), x)
 
 
 @pytest.mark.parametrize("layout", [None, (2, 3)])
@@ -287,12 +288,12 @@ def test_equations_that_cannot_be_solved_are_refused_in_a_sentence():
 @pytest.mark.parametrize(
     "options, match",
     [
-        ({"preconditioner": "diagonal"}, "preconditioner = 'diagonal' is none; give an object"),
-        ({"preconditioner": elliptic.Diagonal}, "Diagonal.*is none; give an object"),
+        ({"preconditioner": "diagonal"}, "preconditioner = 'diagonal' is not a Preconditioner"),
+        ({"preconditioner": elliptic.Diagonal}, "Diagonal.*is not a Preconditioner"),
         ({"tolerance": "1"}, "tolerance = '1' and"),
         ({"tolerance": 0.0}, "tolerance = 0.0 and"),
         ({"tolerance": -1.0}, "tolerance = -1.0 and"),
-        ({"iterations": 0}, "iterations = 0 end nowhere"),
+        ({"iterations": 0}, "iterations = 0 are not both valid"),
         ({"steps": 3}, "does not take these options, .*'steps'"),
     ],
 )

@@ -17,7 +17,7 @@ def field(position="h", halo=(2, 2, 2, 2), rows=8, columns=9):
 
 @pytest.mark.parametrize("operation", ("__add__", "__sub__", "__mul__", "__truediv__"))
 def test_fields_of_different_positions_do_not_meet(operation):
-    with pytest.raises(FieldError, match="at 'h' met one at 'u'; move one of them first"):
+    with pytest.raises(FieldError, match="at 'h' cannot be combined with one at 'u'; move one of them"):
         getattr(field("h"), operation)(field("u"))
 
 

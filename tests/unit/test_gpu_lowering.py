@@ -12,7 +12,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint, elliptic
-from swmodel.elliptic.operator import settled
+from swmodel.elliptic.operator import materialized
 from swmodel.errors import ConfigError
 from swmodel.fields.parts import shipped_parts
 from swmodel.parallel.halo import Sides
@@ -176,11 +176,11 @@ def test_an_implicit_step_with_every_solver(name):
 
 
 def test_levels_of_multigrid_are_separated_without_a_loop():
-    """`settled` is a loop on CPUs, whose condition the host of a GPU would read at each use."""
+    """`materialized` is a loop on CPUs, whose condition the host of a GPU would read at each use."""
     sides = Sides(jnp.ones(4), jnp.zeros(4), "")
-    text, _ = lowered_for_cuda(lambda x: settled(x, sides), jnp.ones((3, 4)))
+    text, _ = lowered_for_cuda(lambda x: materialized(x, sides), jnp.ones((3, 4)))
     assert "while" not in text and "optimization_barrier" in text
-    on_cpu = jax.jit(lambda x: settled(x, sides)).lower(jnp.ones((3, 4))).as_text()
+    on_cpu = jax.jit(lambda x: materialized(x, sides)).lower(jnp.ones((3, 4))).as_text()
     assert "stablehlo.while" in on_cpu
 
 

@@ -328,12 +328,12 @@ def test_under_reduced_gravity_nothing_is_called_a_sea_surface(tmp_path):
 
 
 def test_every_variable_is_named_after_its_position_and_direction():
-    from swmodel.fields.variables import OF_A_LAYER, UNDER_LID, VARIABLES
+    from swmodel.fields.variables import OF_A_LAYER, UNDER_RIGID_LID, VARIABLES
     from swmodel.output.metadata import variable_attributes
 
     words = {"u": ("x", "eastward"), "v": ("y", "northward")}
     sphere = sw.SphericalGrid(4, 4, (0.0, 10.0), (0.0, 10.0))
-    for table in (VARIABLES, OF_A_LAYER, UNDER_LID):
+    for table in (VARIABLES, OF_A_LAYER, UNDER_RIGID_LID):
         for name, row in table.items():
             assert row.name == name and row.units and row.position in "huvq"
             for k, grid in enumerate((GRID, sphere)):

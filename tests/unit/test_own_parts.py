@@ -131,9 +131,9 @@ def test_what_a_class_lacks_is_said_in_one_sentence():
         def __call__(self, flow, time):
             return 0.0, 0.0
 
-    with pytest.raises(ConfigError, match="Older: `positions` is no longer read"):
+    with pytest.raises(ConfigError, match="Older: `positions` is no longer used"):
         Older(1.0)
-    with pytest.raises(ConfigError, match="Empty: the method __call__ is missing; define it, as sw.Term says"):
+    with pytest.raises(ConfigError, match="Empty: the method __call__ is missing; define it as in sw.Term"):
         Empty(1.0)
     with pytest.raises(ConfigError, match="Made: parameters of a part are declared on its class.*leave __init__ out"):
         Made(1.0)
