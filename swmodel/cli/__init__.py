@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     PROCESS.rank = 0 if started is None else started.rank
     PROCESS.again = functools.partial(_again, arguments, started)
     try:
-        with PROCESS.kept(_stopped_early):
+        with PROCESS.ending_with(_stopped_early):
             code = _run(arguments, PROCESS.rank == 0)
         sys.stdout.flush()
     finally:

@@ -353,7 +353,7 @@ def _probe(code, timeout, starter=()):
         start_new_session=True,
     )
     try:
-        with PROCESS.undone(lambda: launch.ask_to_end(process)):
+        with PROCESS.cleanup(lambda: launch.terminate(process)):
             output, _ = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         launch.stop(process)

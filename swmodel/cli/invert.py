@@ -95,9 +95,9 @@ def invert_experiment(file: str, overrides: Sequence[str | Override], options: O
     study.communicator.from_root(lambda: _remove_old_files(study, path, restart, options))
     _announce(study)
     inversion = Inversion(study, options)
-    with PROCESS.kept(inversion.after_signal):
+    with PROCESS.ending_with(inversion.after_signal):
         result = inversion.run()
-    with PROCESS.kept(lambda name: f"{name} stopped the command when the inversion was complete."):
+    with PROCESS.ending_with(lambda name: f"{name} stopped the command when the inversion was complete."):
         if study.communicator.is_root:
             conclude(study, result, path, clock.perf_counter() - begun, options)
 

@@ -138,7 +138,7 @@ def _run(draft, options, restart):
     before = simulation.step
     if restart is None and simulation.communicator.is_root:
         timing.remove_entries(folder)
-    with PROCESS.kept(lambda name: _after_signal(name, simulation.step > before)):
+    with PROCESS.ending_with(lambda name: _after_signal(name, simulation.step > before)):
         took = _steps(simulation, experiment, options)
         if simulation.communicator.is_root:
             if any(files.values()):

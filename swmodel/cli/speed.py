@@ -152,7 +152,7 @@ def _shared_here(ranks):
             stderr=subprocess.STDOUT,
         )
         try:
-            with PROCESS.undone(lambda: launch.ask_to_end(process)):
+            with PROCESS.cleanup(lambda: launch.terminate(process)):
                 output, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             raise ConfigError(

@@ -272,7 +272,7 @@ class Spectra:
         """The ring of each mode of a rank's block; those of exactly no wavenumber alone are in the first."""
         plan, squared = self._plans[position], 0.0
         for axis, kind, n, repeat in zip(range(2), plan.kinds, plan.shape, self.repeats):  # pyright: ignore[reportArgumentType]
-            first, count, place = plan.held(axis, rank)
+            first, count, place = plan.mode_range(axis, rank)
             i = np.minimum(first + np.arange(count), plan.modes[axis] - 1)
             number = np.where(2 * i < n, i, i - n) if isinstance(kind, fft.Fourier) else i
             squared = squared + ((number / repeat) ** 2)[(None, slice(None)) if place else (slice(None), None)]

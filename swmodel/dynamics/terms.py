@@ -445,7 +445,7 @@ def tile_array(x: Any, position: str, domain: Any, name: str, rule: Any = None) 
     if callable(x) or isinstance(x, GridValues):
         x = cached(grid_values(x, grid, position, f"{name}: the"), len(domain.communicator.ranks))
         return domain.together(lambda: _cut_and_checked(x, domain, name, rule))
-    if domain.holds(x):
+    if domain.is_placed(x):
         return x.astype(domain.dtype)
     _check_shape(np.shape(x), grid, name)
     _check_finite(x, name)

@@ -28,7 +28,7 @@ class Domain:
         """Tile arrays, as programs hold them, of a (..., ny, nx) host array or of GridValues; a number as it is."""
         return self.communicator.place(lambda rank: self.part(whole, rank))
 
-    def holds(self, x: Any) -> bool:
+    def is_placed(self, x: Any) -> bool:
         """Whether x is tile arrays, as programs hold them, that `cut` could not read as an array of the whole grid."""
         if not isinstance(x, jax.Array) or x.shape != self.communicator.placed_shape(self.grid.shape):
             return False

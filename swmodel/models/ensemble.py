@@ -152,7 +152,7 @@ class Ensemble:
         leaves = [jax.tree.leaves(tree) for tree in trees]
         for model, own in zip(self.models[1:], leaves[1:]):
             triples = zip(own, leaves[0], self._kinds[halo])
-            model.hold(halo, {id(x): first for x, first, kind in triples if kind == SAME})
+            model.share_arrays(halo, {id(x): first for x, first, kind in triples if kind == SAME})
 
     def run_on_arrays(self) -> None:
         """From now on let steps run on arrays, whatever engine was chosen."""

@@ -7,10 +7,10 @@ import numpy as np
 
 from ..dynamics.terms import Series
 
-__all__ = ["HeldWindows", "interval_starts", "next_record", "read_ends"]
+__all__ = ["CurrentWindows", "interval_starts", "next_record", "read_ends"]
 
 
-class HeldWindows:
+class CurrentWindows:
     """The Window of each Series that holds now; the same arrays as long as the interval is the same.
 
     Args:

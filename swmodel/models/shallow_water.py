@@ -34,7 +34,7 @@ from .domain import Domain
 from .engine import kind_of_loop
 from .floor import floor_of
 from .halos import narrowest_halo
-from .intervals import HeldWindows, interval_starts, next_record, read_ends
+from .intervals import CurrentWindows, interval_starts, next_record, read_ends
 
 __all__ = ["ShallowWater"]
 
@@ -143,7 +143,7 @@ class ShallowWater:
             check(self)
         check_calendars(self._series())
         self.core = core.on_tile(self)
-        self._made, self._windows, self._elliptic_domain = {}, HeldWindows(self.dtype), None
+        self._made, self._windows, self._elliptic_domain = {}, CurrentWindows(self.dtype), None
         self._halos: dict[Any, int] = {}  # by the structure of a stepper
 
     @property
@@ -321,7 +321,7 @@ class ShallowWater:
         """Whether the equations depend on the time: by records, or by terms that ask for it."""
         return bool(self._series()) or any(part.reads_time for part in self._parts())
 
-    def hold(self, halo: int, arrays: dict[int, Any]) -> None:
+    def share_arrays(self, halo: int, arrays: dict[int, Any]) -> None:
         """Hold `arrays`, {id: array}, in place of equal ones of Dynamics of so wide a halo:
         other models have them too."""
         held = jax.tree.map(

@@ -62,7 +62,7 @@ class Claim:
     def release(self) -> None:
         """Let other runs write the file."""
         if self.descriptor is not None:
-            PROCESS.forget(("lock", self.path))
+            PROCESS.remove_cleanup(("lock", self.path))
             _lock_path(self.path).unlink(missing_ok=True)
             os.close(self.descriptor)
             self.descriptor = None
@@ -161,7 +161,7 @@ def _locked(path):
             return None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
-    PROCESS.undo(("lock", path), lambda: _lock_path(path).unlink(missing_ok=True))
+    PROCESS.add_cleanup(("lock", path), lambda: _lock_path(path).unlink(missing_ok=True))
     return descriptor
 
 
@@ -180,7 +180,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(path.with_name(glob.escape(start) + "*.part"))
-        with PROCESS.undone(lambda: temporary.unlink(missing_ok=True)):
+        with PROCESS.cleanup(lambda: temporary.unlink(missing_ok=True)):
             yield temporary
             _to_disk(temporary)
             os.replace(temporary, path)

@@ -1,4 +1,4 @@
-"""Tiles, the verbs with which they talk, and the halo exchange built on them."""
+"""Tiles, the communication between them, and the halo exchange."""
 
 import operator
 
@@ -16,21 +16,21 @@ _made = {}
 def make_communicator(
     kind: str | Communicator, shape: tuple[int, int], layout: tuple[int, int] | None = None, devices: int | None = None
 ) -> Communicator:
-    """The Communicator of this run: `kind` is "auto", "serial", "mpi", "sharded", or one already made.
+    """The Communicator of this run: `kind` is "auto", "serial", "mpi", "sharded", or a Communicator.
 
-    "auto" is MPI where a launcher started more than one rank, serial otherwise. One is made for each layout and kept,
-    since programs are compiled for it.
+    "auto" is MPI where a launcher started more than one rank, serial otherwise. There is one Communicator for each
+    layout in a process, since programs are compiled for it.
 
     Args:
         kind: as above.
         shape: the grid's (ny, nx), for which the layout is chosen if none is given.
         layout: (py, px), or None.
-        devices: for "sharded", how many devices to use; as many as the layout has tiles, or else all of them.
+        devices: for "sharded", the number of devices; by default that of the layout's tiles, or else all devices.
 
     Raises:
         ValueError: for an unknown kind.
-        LaunchError: if the launcher started more ranks than MPI (or the sharded communicator's processes) sees, MPI is
-            asked for and not installed, or more devices than there are; if JAX was used before ranks got GPUs.
+        LaunchError: if MPI (or the sharded communicator) has fewer processes than the launcher started, if MPI is not
+            installed, if there are too few devices, or if JAX was used before ranks were given their GPUs.
         TileError: if the layout does not fit the ranks or the grid.
     """
     from ..runtime.launch import bind_rank, check_world, launched_ranks, load_mpi
@@ -39,7 +39,7 @@ def make_communicator(
     if isinstance(kind, Communicator):
         return kind
     if kind not in ("auto", "serial", "mpi", "sharded"):
-        raise ValueError(f"communicator = {kind!r} is not known; use 'auto', 'serial', 'mpi' or 'sharded'.")
+        raise ValueError(f"communicator = {kind!r} is unknown; use 'auto', 'serial', 'mpi' or 'sharded'.")
     if len(shape) != 2:
         raise TileError(f"communicator: a grid of {tuple(shape)} is not (ny, nx); of three sizes give the first two.")
     layout = None if layout is None else _pair(layout)

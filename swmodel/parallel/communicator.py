@@ -1,23 +1,23 @@
-"""The communication verbs of tiles. Physics uses these alone, and neither MPI nor meshes.
+"""The operations by which tiles communicate. Physics uses these alone, and neither MPI nor meshes of devices.
 
-    shift       send to the neighbour in `direction` along a mesh axis, receive from the opposite one (wraps around)
+    shift       send to the neighbour in `direction` along a mesh axis, receive from the opposite one (periodic)
     all_to_all  block k along a mesh axis goes to rank k of that axis
-    sum         of all ranks, or along a mesh axis: a distributed value becomes a replicated one
-    replicated  a value that every rank holds enters distributed arithmetic: identity, whose transpose is `sum`
-    maximum     of all ranks; has no derivative
+    sum         over all ranks, or along a mesh axis: a distributed value becomes a replicated one
+    replicated  the identity on a value that every rank holds; its transpose is `sum`
+    maximum     over all ranks; it has no derivative
     broadcast   the root's value on every rank
-    gather      the tiles of all ranks, put together on the root; zeros elsewhere
-    scatter     the root's whole array, cut into tiles; what other ranks hold is ignored
+    gather      the tiles of all ranks as one array on the root; zeros elsewhere
+    scatter     the root's whole array, cut into tiles; the arrays of other ranks are ignored
 
-All are linear (but `maximum`) and carry their transposes: shift(+1) and shift(-1), all_to_all and itself, sum and
-the identity on replicated cotangents, replicated and sum, gather and scatter. A value that every rank holds must go
-through `replicated` once before it meets a distributed one, or its gradient is one rank's share only. The numbers of
-Dynamics and steppers do so when they are prepared, and must not do so again. Every verb takes real, complex and integer
-arrays (`maximum` no complex ones) and works inside jit, scan, while and vmap: axes that vmap adds come first, and are
-sent in the same messages.
+All but `maximum` are linear and declared with their transposes: shift(+1) and shift(-1), all_to_all and itself, sum and
+the identity on replicated cotangents, replicated and sum, gather and scatter. Apply `replicated` once to a value that
+every rank holds before it is combined with a distributed one. Otherwise its gradient is one rank's share only. For
+numbers of Dynamics and steppers this happens when they are prepared, and must not be done twice. Operations take real,
+complex and integer arrays (`maximum` no complex ones), and work inside jit, scan, while and vmap. Axes that vmap adds
+come first, and are sent in the same messages.
 
-Host-side verbs (gather_to_root, scatter_from_root, agree, ...) move numpy arrays for output and control; they are
-collective, and MPI gives them a communicator of their own.
+Operations on the host (gather_to_root, scatter_from_root, agree, ...) move numpy arrays for output and control. They
+are collective, and use an MPI communicator of their own.
 """
 
 import abc
@@ -33,7 +33,7 @@ from numpy.typing import DTypeLike
 
 from ..fields.linear import linear_pair, plain_primitive
 from .decomposition import Decomposition
-from .lineage import came_through
+from .lineage import derives_from
 
 __all__ = ["Communicator", "AXES", "rank_after_rank"]
 
@@ -62,7 +62,7 @@ _sum, _ = linear_pair(
     lambda y, *, communicator, axis, ordered: y,
     _effects,
 )
-SETTLING = frozenset(("sum_of_ranks", "broadcast_from_root"))  # what every rank holds whole, with its whole gradient
+FULL_SUMS = frozenset(("sum_of_ranks", "broadcast_from_root"))  # operations after which a gradient is complete again
 _replicated, _ = linear_pair(
     "replicated",
     lambda x, *, communicator, axis, ordered: x,
@@ -91,22 +91,22 @@ _maximum = plain_primitive(
 
 
 class Communicator(abc.ABC):
-    """A mesh of `layout` = (py, px) ranks. One instance a run; hashed by identity, so that programs are cached.
+    """A mesh of `layout` = (py, px) ranks. A run has one instance, hashed by identity: programs are cached.
 
-    A subclass implements the methods with an underscore. Each is one verb for one array of this rank, and is called
-    inside the traced program, only where there is more than one rank along the axis. It needs no derivative and no
+    A subclass implements the methods with an underscore. Each is one operation on one array of this rank. It is called
+    inside the traced program, and only where there is more than one rank along the axis. It needs no derivative and no
     batching rule, and must take arrays with any number of leading axes:
 
-        _shift(x, axis, direction)   x of the rank `direction` before this one along "y" or "x", around the ends
-        _all_to_all(x, axis)         block k of axis -2, of the length `along(axis)`, changes places with rank k's
+        _shift(x, axis, direction)   x of the rank `direction` before this one along "y" or "x", periodic
+        _all_to_all(x, axis)         block k of axis -2, of the length `along(axis)`, is exchanged with rank k's
         _sum(x, axis, ordered)       over all ranks (axis None) or along one; ordered: added one after another by rank
         _broadcast(x)                the root's x;  its transpose:
         _sum_on_root(x)              the sum of all ranks on the root, zeros elsewhere
         _gather(x, shape)            tiles (..., *tile_shape(shape)) to (..., *shape) on the root, zeros elsewhere
         _scatter(x, shape)           the root's (..., *shape) to tiles: the transpose of _gather
         _maximum(x)                  over all ranks
-        pieces(elements, ...)        into how many messages the transport splits one, for `traffic`
-        tile_shape(shape)            of the arrays of physics: padded where all tiles must have one shape
+        pieces(elements, ...)        the number of messages into which the transport splits one, for `traffic`
+        tile_shape(shape)            of a tile's arrays: padded where all tiles must have one shape
 
     `effects` are the JAX effects of these methods, which keep messages in order (MPI), or none.
     """
@@ -116,7 +116,7 @@ class Communicator(abc.ABC):
     rank = 0
     size = 1
     layout = (1, 1)
-    gathers_alone = False  # whether `gather_to_root` sends no messages, as this process holds all tiles: on any thread
+    gathers_alone = False  # whether this process holds all tiles, so that any thread may call `gather_to_root`
 
     @property
     def is_root(self) -> bool:
@@ -130,7 +130,7 @@ class Communicator(abc.ABC):
     def along(self, axis: str) -> int:
         """The number of ranks along mesh axis "y" or "x"."""
         if axis not in AXES:
-            raise ValueError(f"the mesh of ranks has the axes 'y' and 'x', and {axis!r} came; name one of these.")
+            raise ValueError(f"axis = {axis!r} is no axis of the mesh of ranks; give 'y' or 'x'.")
         return self.layout[AXES[axis]]
 
     def decomposition(self, shape: tuple[int, int]) -> Decomposition:
@@ -144,34 +144,34 @@ class Communicator(abc.ABC):
         return (self.rank,)
 
     def place(self, make: Callable[[int], Any]) -> Any:
-        """What programs take for a tile: `make(rank)`, a pytree of host arrays, for every rank that this process holds.
+        """The arguments of a program from `make(rank)`, a pytree of host arrays for each rank of this process.
 
-        Serial and MPI communicators hand on their own rank's. The sharded one puts all into one array a leaf, block by
-        block in the mesh of devices: leaves of two or more dimensions along their last two, those of one dimension
-        one after another; numbers, the same from every rank, are replicated.
+        Serial and MPI communicators return those of their own rank. The sharded one makes one array of each leaf, in
+        blocks over the mesh of devices: along the last two axes of leaves with two or more dimensions, one after
+        another for vectors. Numbers, which are the same on every rank, are replicated.
         """
         return jax.tree.map(jnp.asarray, make(self.rank))
 
     def spmd(self, function: Callable) -> Callable:
-        """`function` of tile pytrees, run on every tile: what takes and gives pytrees such as `place` makes.
+        """The program that applies `function` to the pytrees of each tile; it takes and returns results of `place`.
 
-        Verbs are called, and derivatives taken, inside `function`. It is `function` itself where this process holds
-        one tile.
+        Communication and derivatives belong inside `function`. The program is `function` itself where this process
+        holds one tile.
         """
         return function
 
     def tiles(self, tree: Any) -> dict[int, Any]:
-        """{rank: its tile pytree} for the ranks that this process holds, of what `place` made or a program returned."""
+        """{rank: its pytree} for the ranks that this process holds, of a result of `place` or of a program."""
         return {self.rank: tree}
 
     # -- on the device, differentiable ------------------------------------------------------------------------------
 
     def shift(self, x: Any, axis: str, direction: int) -> jax.Array:
-        """Send x to the rank `direction` (+1 or -1) away along the axis; return what the opposite one sent."""
+        """Send x to the rank `direction` (+1 or -1) away along the axis; return the x of the opposite one."""
         return x if self.along(axis) == 1 else _shift(x, communicator=self, axis=axis, direction=direction)
 
     def all_to_all(self, x: Any, axis: str) -> jax.Array:
-        """x[..., k, :] goes to rank k along the axis; result[..., k, :] came from it."""
+        """Send x[..., k, :] to rank k along the axis; result[..., k, :] is what rank k sent here."""
         if x.ndim < 2 or x.shape[-2] != self.along(axis):
             raise ValueError(
                 f"all_to_all: the array has shape {x.shape} and there are {self.along(axis)} ranks along {axis}; "
@@ -180,13 +180,14 @@ class Communicator(abc.ABC):
         return x if self.along(axis) == 1 else _all_to_all(x, communicator=self, axis=axis)
 
     def sum(self, x: Any, axis: str | None = None, ordered: bool = False) -> Any:
-        """The sum over all ranks, or along one axis; `ordered` adds rank after rank, bit for bit the same each time."""
+        """The sum over all ranks, or along one axis; `ordered` adds by rank, with the same bits each time."""
         return x if self._alone(axis) else _sum(x, communicator=self, axis=axis, ordered=ordered)
 
     def replicated(self, x: Any, axis: str | None = None) -> Any:
-        """Every rank's copy of one value, about to meet distributed ones; its cotangents are summed over ranks.
+        """A value that every rank holds, unchanged; its cotangents are summed over ranks.
 
-        The numbers of Dynamics and steppers go through it by themselves (dynamics/replicated.py).
+        Apply it once, before the value is combined with distributed ones. It is applied to the numbers of Dynamics and
+        steppers by dynamics/replicated.py.
         """
         if self._alone(axis):
             return x
@@ -195,8 +196,8 @@ class Communicator(abc.ABC):
         return x
 
     def is_marked_replicated(self, x: Any) -> bool:
-        """Whether x is what `replicated` returned, or was made of that in this trace with no sum over ranks since."""
-        return self._entered.get(id(x)) is x or came_through(x, "replicated", SETTLING)
+        """Whether x is a result of `replicated`, or was computed from one in this trace without a sum over ranks."""
+        return self._entered.get(id(x)) is x or derives_from(x, "replicated", FULL_SUMS)
 
     @functools.cached_property
     def _entered(self):
@@ -243,11 +244,11 @@ class Communicator(abc.ABC):
         return self.decomposition(shape).tile(self.rank).shape
 
     def placed_shape(self, shape: tuple[int, int]) -> tuple[int, int]:
-        """Of what `place` makes of such arrays of all ranks here."""
+        """The shape of the result of `place` for such arrays of all ranks of this process."""
         return self.tile_shape(shape)
 
     def pieces(self, elements: int, dtype: DTypeLike, ranks: int = 1) -> int:
-        """How many messages take `elements` of `dtype` to each of `ranks` ranks at once."""
+        """The number of messages that carry `elements` of `dtype` to each of `ranks` ranks at once."""
         return 1
 
     @abc.abstractmethod
@@ -278,17 +279,17 @@ class Communicator(abc.ABC):
 
     @abc.abstractmethod
     def gather_to_root(self, tile: jax.Array, shape: tuple[int, int] | None = None) -> np.ndarray | None:
-        """Tiles (..., my, mx) of all ranks, put together on the root; None on the others.
+        """The whole array of the tiles (..., my, mx) of all ranks, on the root; None on the others.
 
         Args:
-            tile: as programs hold it; with one more row or column where it has the faces on its low side, too: they are
-                kept at the domain's edge.
+            tile: a placed array. It may have one more row or column, for the faces on its low side; those at the
+                domain's edge belong to the result.
             shape: the global (ny, nx); without it tiles have their own cells alone.
         """
 
     @abc.abstractmethod
     def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:
-        """The tile, as programs hold it, of the root's (..., *shape) array (None elsewhere); `shape` is (ny, nx)."""
+        """The placed tile of the root's (..., *shape) array (None elsewhere); `shape` is (ny, nx)."""
 
     @abc.abstractmethod
     def host_sum(self, array: Any) -> Any:
@@ -314,11 +315,11 @@ class Communicator(abc.ABC):
         return function(self.host_gather(value))[self.rank]
 
     def exchange_pieces(self, pieces: dict[int, list], sources: set[int]) -> list:
-        """What the tiles of this process are sent: the lists of all ranks, one after another; collective.
+        """The objects that other ranks send to the tiles of this process, in one list; collective.
 
         Args:
-            pieces: {rank: list of objects} for the ranks that something goes to.
-            sources: the ranks that something comes from.
+            pieces: {rank: list of objects}, what this process sends.
+            sources: the ranks that send objects to this process.
         """
         everyone, here = self.host_gather(pieces), set(self.ranks)
         return [x for sent in everyone for rank, objects in sent.items() if rank in here for x in objects]
@@ -335,7 +336,7 @@ class Communicator(abc.ABC):
         return bool(self.host_maximum(1.0 if flag else 0.0))
 
     def from_root(self, function: Callable) -> Any:
-        """What `function()` returned on the root, on every rank; what it raised there is raised everywhere."""
+        """The result of `function()` on the root, on every rank; an exception that it raises is raised everywhere."""
         outcome = None
         if self.is_root:
             try:
@@ -348,7 +349,7 @@ class Communicator(abc.ABC):
         return value
 
 
-UNROLLED = 64  # ranks; a loop over few numbers takes longer than adding them, on GPUs above all
+UNROLLED = 64  # ranks, up to which an unrolled sum is faster than a loop, above all on GPUs
 
 
 def rank_after_rank(everyone: jax.Array) -> jax.Array:

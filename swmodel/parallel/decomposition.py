@@ -1,10 +1,10 @@
-"""Which cells belong to which rank: a 2-D mesh of tiles that differ by at most one cell in each direction.
+"""The decomposition of the grid into a 2-D mesh of tiles that differ by at most one cell in each direction.
 
 Ranks are numbered along x first: rank = iy * px + ix. Of n cells on p tiles the first n mod p tiles have one more.
 
-Where all arrays must have one shape (devices of one process), smaller tiles are padded: by at most one row and one
-column, at their low side, where they overlap their neighbour. So the edges of the domain lie where they do in an even
-cut: a first tile is never padded, and a last one ends with the domain. Padding of what a model holds is zero.
+Where all arrays must have one shape (devices of one process), smaller tiles are padded by at most one row and one
+column, at their low side, where they overlap their neighbour. The first tile is never padded, and the last one ends
+with the domain, so that the edges of the domain are those of the arrays. Arrays of a model are zero in the padding.
 """
 
 import dataclasses
@@ -17,8 +17,10 @@ from ..errors import TileError
 
 __all__ = ["Tile", "Decomposition", "TileError", "best_layout", "check_ranks"]
 
-COST_ACROSS = 4  # measure it by mpirun -n 2 swmodel bench --layout 2x1, and 1x2
-COMFORTABLE = 8  # cells
+COST_ACROSS = (
+    4  # cost of a cell next to a cut across rows; measure it by mpirun -n 2 swmodel bench --layout 2x1, and 1x2
+)
+COMFORTABLE = 8  # cells; layouts with thinner tiles come last
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Tile:
         rows, columns = (np.arange(low - halo, high + halo) for low, high in ((self.j0, self.j1), (self.i0, self.i1)))
         ny, nx = np.shape(array)[-2:]
         inside = _inside(rows, ny, y_mode), _inside(columns, nx, x_mode)
-        if hasattr(array, "block"):  # only what is needed is evaluated or read
+        if hasattr(array, "block"):  # GridValues, of which only the tile and its halo are evaluated or read
             part = np.block([[array.block(j, i) for i in _runs(inside[1])] for j in _runs(inside[0])])
         else:
             part = np.take(np.take(np.asarray(array), inside[0], axis=-2), inside[1], axis=-1)
@@ -55,13 +57,13 @@ class Tile:
 
 
 def _inside(index, n, mode):
-    """The cells of a grid of n whose values stand for those at `index`, which may lie outside."""
+    """The numbers of the cells, of n, whose values are used at `index`, which may lie outside."""
     low = mode[0] if isinstance(mode, tuple) else mode
     return index % n if low == "wrap" else np.clip(index, 0, n - 1)
 
 
 def _runs(index):
-    """Slices of consecutive numbers that together are `index`."""
+    """Slices of consecutive numbers whose union is `index`."""
     starts = np.split(index, np.flatnonzero(np.diff(index) != 1) + 1)
     return [slice(int(run[0]), int(run[-1]) + 1) for run in starts]
 
@@ -79,7 +81,13 @@ def _filled(taken, index, n, axis, mode):
 
 @dataclasses.dataclass(frozen=True)
 class Decomposition:
-    """`shape` = (ny, nx) cells on `layout` = (py, px) tiles; `padded`: all arrays have the largest one's shape."""
+    """A grid of cells, cut into tiles.
+
+    Attributes:
+        shape: (ny, nx) cells.
+        layout: (py, px) tiles.
+        padded: whether all arrays have the shape of the largest tile.
+    """
 
     shape: tuple
     layout: tuple
@@ -117,7 +125,7 @@ class Decomposition:
         return iy * self.layout[1] + ix
 
     def box(self, rank: int) -> Tile:
-        """The Tile of cells that a rank's arrays cover: its own and, at the low side, its padding."""
+        """The Tile of the cells that a rank's arrays cover: its own and, at the low side, its padding."""
         tile = self.tile(rank)
         rows, columns = self.tile(0).shape if self.padded else tile.shape
         return Tile(tile.j1 - rows, tile.j1, tile.i1 - columns, tile.i1)
@@ -143,10 +151,10 @@ class Decomposition:
         return part
 
     def own(self, array: Any, rank: int) -> np.ndarray:
-        """What a rank's array adds to the whole: no padding, and faces on its low side at the domain's edge alone.
+        """A rank's array without padding, and without faces on its low side unless they lie at the domain's edge.
 
         Args:
-            array: (..., rows, columns) of the rank's box, with one more row or column where it holds those faces.
+            array: (..., rows, columns) of the rank's box, with one more row or column if it holds those faces.
         """
         keep = [
             n + (have - covered) * (place == 0)
@@ -156,7 +164,7 @@ class Decomposition:
         ]
         return array[..., array.shape[-2] - keep[0] :, array.shape[-1] - keep[1] :]
 
-    def put_together(self, arrays: Mapping[int, np.ndarray]) -> np.ndarray:
+    def assemble(self, arrays: Mapping[int, np.ndarray]) -> np.ndarray:
         """The global host array (..., ny, nx), or with one more row or column, of {rank: array} for all ranks."""
         px = self.layout[1]
         parts = [self.own(arrays[rank], rank) for rank in range(self.size)]
@@ -195,7 +203,7 @@ def _range(cells, tiles, k):
 
 
 def check_ranks(layout: tuple[int, int], started: int) -> None:
-    """Raise TileError if a layout (py, px) is not for the ranks that were started."""
+    """Raise TileError if a layout (py, px) has another number of tiles than ranks were started."""
     needed = layout[0] * layout[1]
     if needed != started:
         raise TileError(
@@ -205,13 +213,13 @@ def check_ranks(layout: tuple[int, int], started: int) -> None:
 
 
 def best_layout(shape: tuple[int, int], ranks: int, halo: int = 1) -> tuple[int, int]:
-    """The (py, px) with py * px = ranks whose cuts cost least.
+    """The (py, px) with py * px = ranks and the least cost of communication.
 
-    Cells next to a cut between columns are not contiguous in memory: each counts for COST_ACROSS cells next to a cut
+    Cells next to a cut between columns are not contiguous in memory. Each counts for COST_ACROSS cells next to a cut
     between rows. Layouts with tiles thinner than COMFORTABLE come last, as wide stencils would not fit.
 
     Raises:
-        TileError: if no layout leaves tiles of at least `halo` cells; it names the most ranks possible.
+        TileError: if no layout has tiles of at least `halo` cells; the message gives the largest number of ranks.
     """
     ny, nx = shape
     fits = [

@@ -1,13 +1,14 @@
-"""The halo exchange: one packed buffer for each neighbour holds every array of a stage; x first, then y with corners.
+"""The halo exchange. One message to each neighbour carries all arrays of a stage, first along x, then along y.
 
-Ghost cells hold, by side: the neighbour's edge cells (between tiles, and across a periodic seam), zero (behind a
-wall), or the nearest cell again (outside an open side). Which one is data, not a branch: all ranks run one program,
-and a wall is a partner on the other side of the domain whose message is not used.
+The messages along y include the corners. Ghost cells contain the neighbour's edge cells (between tiles, and across a
+periodic seam), zero (behind a wall), or the nearest cell's value (outside an open side). All ranks run one program, so
+that this choice is data and not a branch. At a wall a message is exchanged with the other side of the domain, and not
+used.
 
-Where tiles are padded (decomposition.py), cells are sent from the first one behind the padding, and ghosts are placed
+Where tiles are padded (decomposition.py), cells are sent from the first one after the padding, and ghosts are placed
 right before it. They overwrite the padding, which is never read, and the outermost line of the array stays unused.
 
-The transpose follows from the pieces: ghost cotangents go back to the cells they came from and are added there.
+The transpose returns the cotangents of ghost cells to the cells that they were copied from, and adds them there.
 """
 
 from collections.abc import Iterable
@@ -34,7 +35,7 @@ _OF_AXIS = {"x": (WEST, EAST), "y": (SOUTH, NORTH)}
 
 @pytree
 class Sides:
-    """What lies beyond each side of this tile, in the order of SIDES.
+    """The four sides of a tile: neighbours, walls or open sides, in the order of SIDES.
 
     Attributes:
         linked: (4,) 1.0 where the side has a neighbour (another tile, or itself across a periodic seam), else 0.0.
@@ -92,8 +93,11 @@ def without_padding(array: Any, sides: Sides, axes: str = "yx") -> Any:
 
 
 def without_open_faces(array: Any, position: str, sides: Sides) -> jax.Array:
-    """A tile's array at `position` with zeros on the faces of open sides that belong to the tile: east ones of u, north
-    ones of v. The velocity there follows from the elevation, and is no part of a state."""
+    """A tile's array at `position` with zeros on those faces of open sides that belong to the tile.
+
+    They are east faces of u and north faces of v. The velocity there is diagnosed from the elevation, and is no part of
+    a state.
+    """
     for normal, side, place in (("u", EAST, -1), ("v", NORTH, -2)):
         if position == normal and SIDES[side] in sides.open_sides:
             n = array.shape[place]
@@ -123,10 +127,12 @@ def exchange(arrays: list, width: int, sides: Sides, communicator: Any) -> list:
 def refresh(
     arrays: list, width: int, sides: Sides, communicator: Any, border: tuple[int, int, int, int] | None = None
 ) -> list:
-    """The same for arrays that already have a border around the tile's cells: their ghosts are set in place.
+    """Fill the ghost cells of arrays that already have a border around the tile's cells, in place.
 
     Args:
-        border: elements (west, east, south, north) of the tile in the arrays, `width` or more each; `width` by default.
+        arrays, width, sides, communicator: those of `exchange`.
+        border: the numbers of elements (west, east, south, north) of the tile in the arrays, `width` or more each;
+            `width` by default.
     """
     border = border or (width, width, width, width)
     for axis in "xy":
@@ -182,20 +188,22 @@ def _extend(arrays, width, axis, sides, communicator):
 
 
 def _walled(axis, sides, communicator):
-    """Whether there is nothing but walls at both ends of this one tile."""
+    """Whether the one tile along an axis has walls at both ends."""
     return communicator.along(axis) == 1 and axis not in sides.periodic and not sides.has_open(axis)
 
 
 def _beyond(arrays, width, axis, sides, communicator):
-    """(low ghosts, high ghosts) of tiles, by one message each way. If there are two tiles along the axis, both
-    neighbours are the same one, and one message does."""
+    """(low ghosts, high ghosts) of tiles, by one message in each direction.
+
+    With two tiles along the axis both neighbours are the same tile, and one message is enough.
+    """
     place = -1 if axis == "x" else -2
     firsts = [_firsts(a, width, place, sides.padded(axis)) for a in arrays]
     lasts = [_cells(a, -width, None, place) for a in arrays]
     if communicator.along(axis) == 2:
         came = _unpack(communicator.shift(_pack([*lasts, *firsts]), axis, +1), [*arrays, *arrays])
         before, after = came[: len(arrays)], came[len(arrays) :]
-    else:  # eastwards (northwards) first on every rank, then back: the same order everywhere
+    else:  # every rank sends first eastwards (northwards), then back, in the same order, to avoid deadlock
         before = _unpack(communicator.shift(_pack(lasts), axis, +1), arrays)
         after = _unpack(communicator.shift(_pack(firsts), axis, -1), arrays)
     if axis not in sides.periodic:
@@ -219,7 +227,7 @@ def _behind_padding(before, a, place, padded):
 
 
 def _ghosts(received, sides, side, edge, axis):
-    """The ghosts beyond a side. They are selected: a product with zero would let NaN from the far wall through."""
+    """The ghosts beyond a side. They are selected, since a product with zero would propagate NaN from the far wall."""
     outside = sides.open[side] * edge if sides.has_open(axis) else jnp.zeros((), received.dtype)
     return jnp.where(sides.linked[side] > 0.5, received, outside)
 

@@ -1,4 +1,4 @@
-"""Lets programs with MPI messages be kept on disk: they hold numbers in place of the handles of MPI's objects.
+"""Numbers in place of the handles of MPI's objects, with which programs that send messages can be kept on disk.
 
 mpi4jax writes the handles of the communicator, the data type and the operation into each call of a program. Those of
 Open MPI are addresses, which differ from process to process, so that a program could not be loaded by another one
@@ -36,7 +36,7 @@ _numbers: dict[int, int] = {}  # {handle: its number}
 
 
 def number_communicators(*communicators: Any) -> None:
-    """From now on let programs hold numbers for these MPI communicators, in the order in which they come.
+    """Give numbers to these MPI communicators, in their order, for the programs that are compiled from now on.
 
     Runs that make their communicators in the same order get the same programs.
     """
@@ -90,7 +90,7 @@ def _pointer(capsule):
 
 
 def _lowered(verb, rule, context, *operands, **parameters):
-    """What mpi4jax's rule makes, with numbers for handles."""
+    """The lowering of mpi4jax's rule, with numbers in place of handles."""
     results = rule(context, *operands, **parameters)
     call = getattr(results[0], "owner", None)
     attributes = getattr(call, "attributes", None)

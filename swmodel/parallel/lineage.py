@@ -1,6 +1,6 @@
-"""What a traced value was computed from: whether it has gone through an operation since it was last settled.
+"""The history of a traced value: whether it was computed from the result of an operation.
 
-JAX's tracers name the operation that made them and what went into it. Outside of a trace numbers have no history.
+A JAX tracer refers to the operation that made it and to its operands. Outside of a trace numbers have no history.
 """
 
 from typing import Any
@@ -10,16 +10,16 @@ import jax.core
 
 from ..runtime.private import origin
 
-__all__ = ["came_through"]
+__all__ = ["derives_from"]
 
 
-def came_through(x: Any, operation: str, settling: frozenset) -> bool:
-    """Whether `x` was computed from a result of the primitive `operation`, with none of `settling` in between.
+def derives_from(x: Any, operation: str, stop: frozenset) -> bool:
+    """Whether `x` was computed from a result of the primitive `operation`, with none of `stop` in between.
 
     Args:
-        x: a value; of what is no tracer nothing is known, and the answer is False.
+        x: a value; False is returned for values that are not tracers.
         operation: name of a primitive.
-        settling: names of primitives behind which nothing is looked for.
+        stop: names of primitives whose operands are not searched.
     """
     seen, waiting = set(), [x]
     while waiting:
@@ -32,7 +32,7 @@ def came_through(x: Any, operation: str, settling: frozenset) -> bool:
         if made_by is None:
             continue
         names = _names(made_by.primitive, made_by.params)
-        if names & settling:
+        if names & stop:
             continue
         if operation in names:
             return True

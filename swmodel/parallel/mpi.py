@@ -1,6 +1,6 @@
-"""One rank a process: the verbs as mpi4jax messages inside the jitted program, mpi4py on the host.
+"""The communicator of MPI: one rank a process, mpi4jax inside the jitted program, mpi4py on the host.
 
-An exception that nothing caught ends all ranks: the others would wait for this one's messages for ever.
+An uncaught exception ends all ranks, since the others would wait for this one's messages for ever.
 """
 
 import math
@@ -143,7 +143,7 @@ class MPICommunicator(Communicator):
             parts = [jnp.pad(p, [(0, most - n) for most, n in zip(block, p.shape)]) for p in parts]
             blocks = jnp.stack(parts).reshape(self.size, -1)
         else:
-            blocks = jnp.zeros(math.prod(block), x.dtype)  # only its shape is looked at
+            blocks = jnp.zeros(math.prod(block), x.dtype)  # only its shape matters
         tile = self._in_pieces(lambda p: mpi4jax.scatter(p, 0, comm=self.device), blocks, self.size)
         return tile.reshape(block)[..., : mine[0], : mine[1]]
 
@@ -187,7 +187,7 @@ class MPICommunicator(Communicator):
         array = np.ascontiguousarray(array)
         total = np.empty_like(array)
         self.host.Reduce(array, total)
-        self.host.Bcast(total)  # Allreduce need not give the same bits to every rank, and ranks decide by them
+        self.host.Bcast(total)  # Allreduce need not give every rank the same bits, on which decisions depend
         return total
 
     def host_maximum(self, value: Any) -> Any:

@@ -1,8 +1,8 @@
-"""One tile of many, by itself: how a rank of a large run sets up, without the other ranks.
+"""A communicator for one tile of many, without the other ranks, to test how a rank of a large run is set up.
 
-`swmodel check` looks at a few tiles of a grid that does not fit into one process, and tests count what a rank of 10,000
-holds and reads. Every neighbour is taken to be like the tile itself, and every sum or maximum is the tile's own, so
-that results are those of no run.
+`swmodel check` builds a few tiles of a grid that does not fit into one process, and tests count the memory and reads of
+a rank of 10,000. Messages return the tile's own values, and every sum or maximum is the tile's own. So its results are
+not those of a run.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,9 @@ class OneTileCommunicator(SerialCommunicator):
         return True
 
     def _refused(self, *arguments: Any) -> Any:
-        raise RuntimeError("the whole grid was asked for, of which one tile is here alone.")
+        raise RuntimeError(
+            "OneTileCommunicator: the whole grid is not available; this communicator has one tile alone."
+        )
 
     _no_grid: Any = _refused
     _gather = _scatter = gather_to_root = scatter_from_root = _no_grid

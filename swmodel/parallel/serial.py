@@ -1,4 +1,4 @@
-"""One rank: every verb is the identity, and none is ever sent."""
+"""The communicator of a single rank: every operation is the identity."""
 
 import sys
 from typing import Any
@@ -20,7 +20,7 @@ class SerialCommunicator(Communicator):
     def _identity(self, x: Any, *arguments: Any) -> Any:
         return x
 
-    _same: Any = _identity  # whatever the arguments of each are called
+    _same: Any = _identity  # Any, since the arguments of each have other names
     _shift = _all_to_all = _sum = _broadcast = _sum_on_root = _gather = _scatter = _maximum = _same
 
     def gather_to_root(self, tile: jax.Array, shape: tuple[int, int] | None = None) -> np.ndarray | None:

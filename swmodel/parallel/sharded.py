@@ -1,15 +1,15 @@
-"""One process, all its devices: the verbs as collectives of one program that `jax.shard_map` runs on every tile.
+"""The communicator of several devices in one process: collectives of one program, by `jax.shard_map`.
 
-Device number k of the mesh holds the tile of rank k. What a model holds is one array a leaf, laid out in blocks over
-the mesh (`Communicator.place`), and a function of tiles becomes one of such arrays by `spmd`. Its body runs without
-JAX's own bookkeeping of what is replicated (check_vma=False): the verbs carry their transposes (communicator.py), and
+Device number k of the mesh holds the tile of rank k. Each leaf of a model is one array in blocks over the mesh
+(`Communicator.place`), and `spmd` makes a function of such arrays from a function of tiles. Its body runs without JAX's
+own bookkeeping of replicated values (check_vma=False): operations have their own transposes (communicator.py), and
 derivatives are taken inside the body. Taken outside, or through a plain psum, they would be wrong by the number of
 devices.
 
-On CPUs neighbours exchange strips through memory (native/messages.cpp); all other verbs are XLA's collectives.
+On CPUs neighbours exchange strips through memory (native/messages.cpp); all other operations are XLA's collectives.
 
-Over several hosts each process holds the tiles of its own devices (`jax.distributed`, runtime/devices.py). Host-side
-verbs send their objects over the devices too, as bytes, so that numbers arrive unchanged in any precision.
+Over several hosts each process holds the tiles of its own devices (`jax.distributed`, runtime/devices.py). Operations
+on the host send their objects over the devices too, as bytes, so that numbers arrive unchanged in any precision.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ class ShardedCommunicator(Communicator):
         if len(devices) != self.size:
             raise TileError(
                 f"layout {layout[0]} x {layout[1]} (y x x) needs {self.size} devices, and there are {len(devices)}; "
-                "change the layout, or ask for more devices (--devices, or jax_num_cpu_devices on a CPU)."
+                "change the layout, or make more devices (--devices, or jax_num_cpu_devices on a CPU)."
             )
         self.mesh = Mesh(np.array(devices).reshape(self.layout), MESH, axis_types=(AxisType.Auto,) * 2)
         self.rank, self.processes = jax.process_index(), jax.process_count()
@@ -72,7 +72,9 @@ class ShardedCommunicator(Communicator):
 
     @property
     def coordinates(self) -> tuple[Any, Any]:
-        raise AttributeError("the sharded communicator has many tiles, and no coordinates: ask its decomposition.")
+        raise AttributeError(
+            "the sharded communicator has many tiles, and no coordinates; use decomposition(shape).coordinates(rank)."
+        )
 
     def decomposition(self, shape: tuple[int, int]) -> Decomposition:
         return Decomposition(tuple(shape), self.layout, padded=True)
@@ -87,7 +89,7 @@ class ShardedCommunicator(Communicator):
     # -- arrays on the mesh -------------------------------------------------------------------------------------------
 
     def spec(self, ndim: int) -> PartitionSpec:
-        """Which axes of an array of `ndim` dimensions are laid out over the mesh."""
+        """The PartitionSpec of an array with `ndim` dimensions over the mesh."""
         if ndim < 2:
             return PartitionSpec(MESH) if ndim else PartitionSpec()
         return PartitionSpec(*[None] * (ndim - 2), *MESH)
@@ -215,10 +217,10 @@ class ShardedCommunicator(Communicator):
         else:
             from jax.experimental.multihost_utils import process_allgather
 
-            whole = process_allgather(tile, tiled=True)  # for a moment every device holds it
+            whole = process_allgather(tile, tiled=True)  # every device holds it for a moment
             corners = [(iy * block[0], ix * block[1]) for iy in range(self.layout[0]) for ix in range(self.layout[1])]
             parts = {k: whole[..., j : j + block[0], i : i + block[1]] for k, (j, i) in enumerate(corners)}
-        return self.decomposition(whole_shape).put_together(parts) if self.is_root else None
+        return self.decomposition(whole_shape).assemble(parts) if self.is_root else None
 
     def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:
         whole, parts = self.host_broadcast(array), self.decomposition(shape)
@@ -264,13 +266,13 @@ class ShardedCommunicator(Communicator):
 
 
 def _as_bytes(value):
-    """A Python object as bytes, (n,), of which the first eight say how long the rest is."""
+    """A Python object as bytes, (n,); the first eight are the length of the rest."""
     content = pickle.dumps(value)
     return np.frombuffer(np.int64(len(content)).tobytes() + content, np.uint8)
 
 
 def _length(received):
-    """How many of the bytes received belong to the object, the first eight included."""
+    """The number of received bytes that belong to the object, including the first eight."""
     return 8 + int(received[:8].copy().view(np.int64)[0])
 
 
@@ -292,7 +294,7 @@ def _inside():
         yield
     except NameError as error:
         raise RuntimeError(
-            "a verb of the sharded communicator was called outside a program that runs on every tile; wrap the "
+            "an operation of the sharded communicator was called outside of a program for every tile; wrap the "
             "function that calls it in `communicator.spmd(function)`, and take derivatives inside."
         ) from error
 

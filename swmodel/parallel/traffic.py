@@ -1,7 +1,7 @@
-"""What a program sends: messages, bytes and reductions of one rank, counted in its jaxpr before anything runs.
+"""The communication of a program: messages, bytes and reductions of one rank, counted in its jaxpr before it runs.
 
-A verb inside a scan counts as often as the scan is long, a branch as its busiest alternative, and a message that the
-transport splits as its pieces. Collectives count as the messages of their busiest rank, the root: of n ranks
+An operation inside a scan counts once for each iteration, a branch as its alternative with the most messages, and a
+message that the transport splits as its pieces. Collectives count as the messages of the root. With n ranks:
 
     shift             1 message of all bytes
     all_to_all        n - 1 messages, each of one block
@@ -9,7 +9,7 @@ transport splits as its pieces. Collectives count as the messages of their busie
     broadcast         n - 1 messages of all bytes
     gather, scatter   n - 1 messages, each of the largest tile
 
-so that every rank counts the same.
+So the counts of all ranks are the same.
 """
 
 import dataclasses
@@ -27,9 +27,12 @@ __all__ = ["Count", "Traffic", "traffic"]
 
 @dataclasses.dataclass(frozen=True)
 class Count:
-    """Of one verb, or of all: point-to-point messages, reductions over ranks, and the bytes [1] of both.
+    """Counts of one operation, or of all of them. They are whole numbers, except in means of several steps.
 
-    Whole numbers, but for means of several steps.
+    Attributes:
+        messages: point-to-point messages.
+        bytes: of messages and reductions.
+        reductions: over ranks.
     """
 
     messages: float = 0
@@ -48,12 +51,13 @@ class Count:
 
 @dataclasses.dataclass(frozen=True)
 class Traffic:
-    """What one rank sends in one call of a program.
+    """The communication of one rank in one call of a program.
 
     Attributes:
-        by_verb: {verb: Count}.
-        open_loops: loops that communicate and whose length is known at run time only; their bodies count once.
-        per_round: {verb: Count} of one round of all open loops.
+        by_verb: {name of the operation: Count}.
+        open_loops: the number of loops that communicate and have a length that is known only at run time. Their bodies
+            count once.
+        per_round: {name of the operation: Count} of one iteration of all open loops.
     """
 
     by_verb: dict
@@ -61,7 +65,7 @@ class Traffic:
     per_round: dict = dataclasses.field(default_factory=dict)
 
     def with_rounds(self, rounds: float) -> "Traffic":
-        """This Traffic if every open loop takes so many rounds."""
+        """This Traffic if every open loop makes `rounds` iterations."""
         return Traffic(_sums(self.by_verb, {v: c * (rounds - 1) for v, c in self.per_round.items()}))
 
     @property
@@ -85,7 +89,7 @@ class Traffic:
         return Traffic(by_verb, self.open_loops + other.open_loops, per_round)
 
     def __sub__(self, other):
-        """What this program sends more: of n + 1 steps than of n it is what one step sends."""
+        """The difference, such as the Traffic of one step from that of n + 1 and of n steps."""
         return self + other * -1
 
     def __mul__(self, times):
@@ -105,8 +109,8 @@ def traffic(function: Callable, *arguments: Any) -> Traffic:
 
     Args:
         function: of arrays and pytrees of them, jitted or not.
-        arguments: arrays, or jax.ShapeDtypeStruct in their place. A loop whose number of rounds is an integer argument
-            counts that many if its value is given.
+        arguments: arrays, or jax.ShapeDtypeStruct in their place. If the length of a loop is an integer argument whose
+            value is given, its body counts so many times.
     """
     closed = jax.make_jaxpr(function)(*arguments)
     return _followed(closed, [_integer(leaf) for leaf in jax.tree.leaves(arguments)])[0]
@@ -129,7 +133,7 @@ def _of_jaxpr(jaxpr, inputs=()):
 
 
 def _followed(jaxpr, inputs):
-    """(the Traffic of a jaxpr, its results), given and giving the values of known integers, None for all else."""
+    """(the Traffic of a jaxpr, its results). Inputs and results are the values of known integers, else None."""
     jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
     known = {var: value for var, value in zip(jaxpr.invars, inputs) if value is not None}
     total = NOTHING
@@ -164,7 +168,7 @@ def _of_equation(equation, operands):
 
 
 def _evaluated(equation, operands):
-    """The results of an equation among known integers: from such the lengths of loops are computed."""
+    """The results of an equation whose operands are known integers, from which lengths of loops are computed."""
     outs = [out.aval for out in equation.outvars]
     if equation.effects or not operands or any(x is None for x in operands) or not all(map(_is_integer, outs)):
         return ()
@@ -202,7 +206,7 @@ def _of_while(parameters, operands):
 
 
 def _rounds(parameters, operands):
-    """How often the body of a `fori_loop` runs: while i < n, with i + 1 for i and the same n; None if unknown."""
+    """The number of iterations of a `fori_loop` (while i < n: i = i + 1, with constant n); None if unknown."""
     condition, body = parameters["cond_jaxpr"].jaxpr, parameters["body_jaxpr"].jaxpr
     if [equation.primitive.name for equation in condition.eqns] != ["lt"]:
         return None

@@ -104,7 +104,7 @@ def keep(what: str, how: str, write: Callable[[Path], None], suffix: str, to_dis
     Without `to_disk` a file may be damaged when the machine fails soon after, and is then made again.
     """
     with tempfile.TemporaryDirectory(prefix=_prefix(os.getpid()), dir=folder()) as name:
-        with PROCESS.undone(lambda: shutil.rmtree(name, ignore_errors=True)):
+        with PROCESS.cleanup(lambda: shutil.rmtree(name, ignore_errors=True)):
             target = Path(name, f"made.{suffix}")
             write(target)
             if to_disk:
@@ -146,7 +146,7 @@ def _to_disk(path):
 def _lock(path):
     remove = functools.partial(path.unlink, missing_ok=True)
     try:
-        with path.open("w") as lock, PROCESS.undone(remove):
+        with path.open("w") as lock, PROCESS.cleanup(remove):
             with contextlib.suppress(OSError):
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -182,7 +182,7 @@ def folder() -> Path:
     private = Path(tempfile.mkdtemp(prefix="swmodel-"))
     remove = functools.partial(shutil.rmtree, private, ignore_errors=True)
     atexit.register(remove)
-    PROCESS.undo("private cache", remove)
+    PROCESS.add_cleanup("private cache", remove)
     logging.getLogger("swmodel").warning(
         "compiled programs are not kept, and every run compiles them again: %s %s; "
         "name another folder in XDG_CACHE_HOME.",

@@ -32,7 +32,7 @@ from .private import backends_are_initialized
 from .signals import PROCESS
 
 __all__ = [
-    "FORWARDED", "LaunchError", "Launcher", "Process", "ask_to_end", "bind_rank", "binding_warning", "check_world",
+    "FORWARDED", "LaunchError", "Launcher", "Process", "terminate", "bind_rank", "binding_warning", "check_world",
     "configure_process", "crowding", "launched_ranks", "launcher", "load_mpi", "local_rank", "mpi_installed", "mpirun",
     "mpirun_environment", "placement", "remove_session", "stop", "threads_per_rank",
 ]  # fmt: skip
@@ -186,7 +186,7 @@ def load_mpi() -> Any:
     """
     _require_mpi()
     try:
-        with PROCESS.orderly(STARTING):  # a rank that leaves while others start takes Open MPI's mpirun down
+        with PROCESS.graceful(STARTING):  # a rank that leaves while others start takes Open MPI's mpirun down
             mpi = importlib.import_module("mpi4py.MPI")
         os.environ.setdefault("MPI4JAX_USE_CUDA_MPI", "1" if cuda_aware(os.environ) else "0")
         importlib.import_module("mpi4jax")
@@ -269,7 +269,7 @@ def remove_session(launcher: int) -> None:
     shutil.rmtree(Path(tempfile.gettempdir(), f"ompi.{launcher}"), ignore_errors=True)
 
 
-def ask_to_end(process: subprocess.Popen) -> None:
+def terminate(process: subprocess.Popen) -> None:
     """Send SIGTERM to such a process and all that it started, and wait for none of them."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)

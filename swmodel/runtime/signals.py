@@ -1,6 +1,6 @@
 """Signals: SIGUSR1 asks for a restart, SIGINT and SIGTERM ask for the end of a run, or of any other command.
 
-A run obeys them between chunks of steps, when all ranks can agree on them: `SignalWatch` notes them for it. Elsewhere
+A run obeys them between chunks of steps, when all ranks can agree on them: `SignalMonitor` notes them for it. Elsewhere
 (while modules are imported, programs compiled, figures drawn) the main thread may be in native code for minutes, where
 Python calls no handler. `PROCESS`, which the command line starts before anything else, therefore has a thread that
 learns of every signal at once and ends the process when the main thread does not: at once where nothing would be lost,
@@ -24,7 +24,7 @@ from typing import Any, Self
 from .netcdf import LOCK
 from .parent import launcher_descriptor, launcher_has_ended
 
-__all__ = ["ENDING", "ExitGuard", "PROCESS", "SignalWatch", "open_standard_descriptors"]
+__all__ = ["ENDING", "ExitGuard", "PROCESS", "SignalMonitor", "open_standard_descriptors"]
 
 GRACE = 8.0  # [s] that a chunk of steps may take to end after a signal
 WRITING = 60.0  # [s] that the last files may take
@@ -35,11 +35,11 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 LAST_WARNING = (0.1, 1.0)
 
 
-class SignalWatch:
+class SignalMonitor:
     """Catches signals inside a `with` block and restores the earlier handlers after it; main thread only."""
 
     # The order is that of urgency: ranks agree by taking the largest index.
-    WATCHED = (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM)
+    HANDLED = (signal.SIGUSR1, signal.SIGINT, signal.SIGTERM)
 
     def __init__(self):
         self._pending = 0
@@ -48,23 +48,23 @@ class SignalWatch:
     @classmethod
     def meaning(cls, request: int) -> tuple[signal.Signals, bool]:
         """(the signal, whether it ends the run) of what `take` returned."""
-        number = cls.WATCHED[request - 1]
+        number = cls.HANDLED[request - 1]
         return number, number != signal.SIGUSR1
 
     def take(self) -> int:
-        """1 + the index in WATCHED of the most urgent signal since the last call; 0 for none."""
+        """1 + the index in HANDLED of the most urgent signal since the last call; 0 for none."""
         pending, self._pending = self._pending, 0
         return pending
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        request = 1 + self.WATCHED.index(number)
+        request = 1 + self.HANDLED.index(number)
         if self.meaning(request)[1]:
             signal.signal(number, self._earlier[number])  # the next signal has its default effect
         self._pending = max(self._pending, request)
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._earlier = {number: signal.signal(number, self._note) for number in self.WATCHED}
+            self._earlier = {number: signal.signal(number, self._note) for number in self.HANDLED}
             self._pending = 1 if PROCESS.take_request_for_restart() else 0
         return self
 
@@ -83,8 +83,8 @@ class ExitGuard:
         self._active, self._taken_over, self._silent, self._restart_wanted = False, False, False, False
         self._earlier: dict[int, Any] = {}
         self._grace: float = 0.0
-        self._kept: list[Callable[[str], str]] = []
-        self._undo: dict[Hashable, Callable[[], object]] = {}
+        self._sentences: list[Callable[[str], str]] = []
+        self._cleanups: dict[Hashable, Callable[[], object]] = {}
         self._first: signal.Signals | None = None
         self._deadline: float | None = None
         self.rank = _rank_in(os.environ)
@@ -102,7 +102,7 @@ class ExitGuard:
         reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        caught = (*SignalWatch.WATCHED, signal.SIGCONT)
+        caught = (*SignalMonitor.HANDLED, signal.SIGCONT)
         self._earlier = {number: signal.signal(number, self._note) for number in caught}
         threading.Thread(target=self._listen, args=(reader, launcher_descriptor()), name="signals", daemon=True).start()
 
@@ -128,35 +128,35 @@ class ExitGuard:
     # -- what the main thread says ------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def kept(self, sentence: Callable[[str], str]) -> Iterator[None]:
+    def ending_with(self, sentence: Callable[[str], str]) -> Iterator[None]:
         """Within this block a signal that ends the process prints `sentence(name of the signal)`.
 
         It is called by another thread and must not compute anything.
         """
-        self._kept.append(sentence)
+        self._sentences.append(sentence)
         try:
             yield
         finally:
-            self._kept.remove(sentence)
+            self._sentences.remove(sentence)
 
-    def undo(self, key: Hashable, function: Callable[[], object]) -> None:
+    def add_cleanup(self, key: Hashable, function: Callable[[], object]) -> None:
         """Until `forget(key)`, call `function()` before an end by a signal: it removes what must not stay."""
-        self._undo[key] = function
+        self._cleanups[key] = function
 
-    def forget(self, key: Hashable) -> None:
-        self._undo.pop(key, None)
+    def remove_cleanup(self, key: Hashable) -> None:
+        self._cleanups.pop(key, None)
 
     @contextlib.contextmanager
-    def undone(self, function: Callable[[], object]) -> Iterator[None]:
+    def cleanup(self, function: Callable[[], object]) -> Iterator[None]:
         """`undo` within a block."""
-        self.undo(id(function), function)
+        self.add_cleanup(id(function), function)
         try:
             yield
         finally:
-            self.forget(id(function))
+            self.remove_cleanup(id(function))
 
     @contextlib.contextmanager
-    def orderly(self, seconds: float) -> Iterator[None]:
+    def graceful(self, seconds: float) -> Iterator[None]:
         """Within this block the main thread has `seconds` to end by itself after a signal.
 
         A signal that has not been obeyed when the block is left ends the process there.
@@ -237,7 +237,7 @@ class ExitGuard:
         mostly a restart, which is written under another name, and is left.
         """
         LOCK.acquire(timeout=RECORD)
-        for function in list(self._undo.values()):
+        for function in list(self._cleanups.values()):
             with contextlib.suppress(Exception):
                 function()
 
@@ -254,7 +254,7 @@ class ExitGuard:
             sentence = f"{number.name} stopped the command before it had computed anything."
             sentence = f"{sentence} Start again with: {self.command()}"
             with contextlib.suppress(Exception):
-                sentence = self._kept[-1](number.name) if self._kept else sentence
+                sentence = self._sentences[-1](number.name) if self._sentences else sentence
             lead = ("\n" if os.isatty(1) else "") + "error: " + (f"rank {self.rank}: " if self.rank else "")
             with contextlib.suppress(OSError):
                 os.write(2, f"{lead}{sentence}\n".encode(errors="replace"))

@@ -23,7 +23,7 @@ from ..fields.state import State
 from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
 from ..output.running import Run
 from ..parallel.communicator import Communicator
-from ..runtime.signals import GRACE, PROCESS, WRITING, SignalWatch
+from ..runtime.signals import GRACE, PROCESS, WRITING, SignalMonitor
 from ..stepping.loop import arrays_if_loops_fail, engine_of, pack_state, shown, unpack_state
 from ..stepping.stability import check_time_step
 from .arguments import RULES, SECONDS, STEPS
@@ -222,9 +222,9 @@ class Simulation(Outputs):
             return f"{name} stopped the run {progress_clause(self, began)}. {how_to_continue(self, *runs)}"
 
         with (
-            SignalWatch() as signals,
-            PROCESS.kept(kept),
-            PROCESS.orderly(GRACE),
+            SignalMonitor() as signals,
+            PROCESS.ending_with(kept),
+            PROCESS.graceful(GRACE),
             ThreadPoolExecutor(1, "records") as reader,
             Run.opened(self, self._outputs) as run,
         ):
@@ -300,7 +300,7 @@ class Simulation(Outputs):
 
     def _handle(self, request, run):
         """Write the restart that a signal requests, and raise Interrupted if the signal ends the run."""
-        signal, ends = SignalWatch.meaning(request)
+        signal, ends = SignalMonitor.meaning(request)
         if ends:
             PROCESS.take_over()
         run.write_restart(self)

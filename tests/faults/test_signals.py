@@ -185,8 +185,9 @@ import ctypes, time
 from swmodel.runtime.signals import PROCESS
 PROCESS.start()
 libc, end = ctypes.CDLL(None), time.monotonic() + 30
-with PROCESS.kept(lambda name: f"{name} stopped it; see b."), PROCESS.undone(lambda: print("tidied", flush=True)):
-    with PROCESS.orderly(1.0):
+tidy = lambda: print("tidied", flush=True)
+with PROCESS.ending_with(lambda name: f"{name} stopped it; see b."), PROCESS.cleanup(tidy):
+    with PROCESS.graceful(1.0):
         print("here", flush=True)
         while time.monotonic() < end:
             libc.poll(None, 0, 30000)

@@ -149,7 +149,7 @@ def found(make, communicator, engine):
     return everyone, *(float(x) for x in slopes), model
 
 
-def put_together(model, everyone, name, halo):
+def assemble(model, everyone, name, halo):
     """The gradient of the whole grid in a parameter: numbers as each rank has them, columns and tiles as one."""
     first = everyone[0][name]
     if first.ndim < 2:
@@ -163,7 +163,7 @@ def put_together(model, everyone, name, halo):
             if ix == 0:
                 whole[box.j0 : box.j1 + 2 * halo] += tiles[name]
         return [whole]
-    return [parts.put_together({rank: tiles[name] for rank, tiles in everyone.items()})]
+    return [parts.assemble({rank: tiles[name] for rank, tiles in everyone.items()})]
 
 
 @functools.cache
@@ -190,7 +190,7 @@ def test_the_gradient_in_every_parameter_is_that_of_one_rank(name, engine, layou
     assert set(everyone[0]) == set(wanted)
     halo = model.halo(MODELS[name](communicator=communicator, engine=engine)[1])
     for leaf, expected in wanted.items():
-        for whole in put_together(model, everyone, leaf, halo):
+        for whole in assemble(model, everyone, leaf, halo):
             scale = max(np.abs(expected).max(), 1e-300)
             np.testing.assert_allclose(whole, expected, rtol=0, atol=1e-9 * scale, err_msg=leaf)
     assert abs(slope - wanted_slope) <= 1e-10 * abs(wanted_slope) and abs(slope - product) <= 1e-10 * abs(slope)

@@ -248,7 +248,7 @@ def test_what_is_cut_and_put_together_is_the_whole():
         cut = {rank: parts.cut(whole, rank) for rank in range(parts.size)}
         assert len({tile.shape for tile in cut.values()}) == 1
         assert sum(tile.sum() for tile in cut.values()) == whole.sum()
-        np.testing.assert_array_equal(parts.put_together(cut), whole)
+        np.testing.assert_array_equal(parts.assemble(cut), whole)
         assert not any(parts.padding(rank)[0] for rank in range(layout[1]))
 
 

@@ -296,11 +296,11 @@ def test_the_state_that_was_given_is_left_as_it_was(tmp_path):
 def test_a_signal_is_obeyed_before_anything_waits_for_files(tmp_path, monkeypatch):
     """The time that a signal leaves may be less than a file takes."""
     from swmodel.output.running import Run
-    from swmodel.runtime.signals import PROCESS, SignalWatch
+    from swmodel.runtime.signals import PROCESS, SignalMonitor
 
     order, original = [], Run.wait
     monkeypatch.setattr(PROCESS, "take_over", lambda: order.append("taken over"))
-    monkeypatch.setattr(SignalWatch, "take", lambda self: 3 if run.step else 0)
+    monkeypatch.setattr(SignalMonitor, "take", lambda self: 3 if run.step else 0)
     monkeypatch.setattr(Run, "wait", lambda self: (order.append("waited") if run.step else None, original(self)))
     run = simulation(tmp_path, every=230.0)  # when a record of the forcing is due, too
     with pytest.raises(Interrupted):

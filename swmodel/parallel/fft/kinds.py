@@ -1,8 +1,8 @@
-"""What a distributed transform does along one axis: Fourier of complex or real numbers, cosine or sine of types 1 to 4.
+"""The kinds of transforms along one axis: Fourier of complex or real numbers, cosine and sine of types 1 to 4.
 
-A kind is hashable, and works along the last axis of an array. Its modes are numbered from 0. The phase of mode i grows
-by `phase(i, n)` radians from one point to the next: its wavenumber is that over the spacing, and the second difference
-of neighbours has the eigenvalue 2 cos(phase) - 2.
+A kind is hashable, and transforms along the last axis of an array. Its modes are numbered from 0. The phase of mode i
+grows by `phase(i, n)` radians from one point to the next. So the wavenumber is phase / spacing, and the second
+difference of neighbours has the eigenvalue 2 cos(phase) - 2.
 """
 
 import abc
@@ -100,13 +100,13 @@ class _Trigonometric(Kind):
 
     def __post_init__(self):
         if self.type not in TYPES:
-            raise ValueError(f"{type(self).__name__}: type = {self.type!r} is not known; use 1, 2, 3 or 4.")
+            raise ValueError(f"{type(self).__name__}: type = {self.type!r} is unknown; use 1, 2, 3 or 4.")
 
     def weight(self, i: jax.Array, n: int) -> jax.Array:
         if self.type in (1, 3) and not (self.type == 1 and self.name == "dst"):
             raise ValueError(
-                f"{type(self).__name__}({self.type}) keeps no sum of squares: its first or last point counts half; use "
-                "type 2 or 4 where one is wanted."
+                f"{type(self).__name__}({self.type}) does not conserve the sum of squares, since the first or last "
+                "point has half weight; use type 2 or 4."
             )
         constant = {"dct": i == 0, "dst": i == n - 1}[self.name] & (self.type == 2)
         return jnp.where(constant, 0.5, 1.0) / period(self.name, self.type, n)

@@ -1,4 +1,4 @@
-"""Distributed transforms of 2-D and 3-D fields: which axis is whole when, and which rank holds which modes.
+"""Distributed transforms of 2-D and 3-D fields: the distribution of points and modes over ranks.
 
 The last axis is transformed first, the first one last. In between, axes are exchanged over lines of the mesh of ranks
 (transposition.py). Fields are tiles before and after (decomposition.py):
@@ -53,7 +53,8 @@ class Waves:
     Attributes:
         k: wavenumber along each axis of the field, in the order of its axes (ky, kx) [radians per unit of the spacing].
         phase: radians from point to point, likewise: k times the spacing.
-        inside: 1, and 0 behind the last mode.
+        numbers: the numbers of the modes along each axis.
+        inside: 1 for modes, 0 in the padding after the last mode.
         plan: the Plan, for `weight`.
     """
 
@@ -77,13 +78,13 @@ class Waves:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A transform of fields of `shape`, shared out over the ranks of `communicator`.
+    """A transform of fields of `shape`, distributed over the ranks of `communicator`.
 
     Args:
         communicator: a Communicator, with the layout (py, px) of the ranks.
         shape: (ny, nx) or (nz, ny, nx) points.
         kinds: a Kind an axis; unless given, RealFourier along the last and Fourier along the others.
-        transposed: leave the modes where the last transform was, and do without the way back.
+        transposed: leave the modes in the transposed layout of the last transform, which saves messages.
 
     Raises:
         ValueError: for another number of axes or kinds, or kinds that do not go together.
@@ -105,7 +106,7 @@ class Plan:
                 f"fft.Plan: shape = {self.shape} is not (ny, nx) or (nz, ny, nx); give 2 or 3 whole numbers, 1 or more."
             )
         if not isinstance(self.communicator, Communicator):
-            raise ValueError(f"fft.Plan: {self.communicator!r} is no communicator; make one with make_communicator.")
+            raise ValueError(f"fft.Plan: {self.communicator!r} is not a Communicator; make one with make_communicator.")
         if isinstance(self.kinds, Kind):
             raise ValueError(f"fft.Plan: kinds = {self.kinds} is one for {len(shape)} axes; give a tuple of as many.")
         kinds = (*(Fourier(),) * (len(shape) - 1), RealFourier()) if self.kinds is None else tuple(self.kinds)
@@ -127,22 +128,22 @@ class Plan:
 
     @property
     def _parts(self):
-        """How the first two axes of the field are cut."""
+        """The Decomposition of the first two axes of the field."""
         return self.communicator.decomposition(self.shape[:2])
 
     @property
     def tile_shape(self) -> tuple[int, ...]:
-        """Of this rank's array of the field."""
+        """The shape of this rank's array of the field."""
         return (*self.communicator.tile_shape(self.shape[:2]), *self.shape[2:])
 
     @property
     def modes(self) -> tuple[int, ...]:
-        """How many modes there are along each axis."""
+        """The number of modes along each axis."""
         return tuple(kind.modes(n) for kind, n in zip(self.kinds, self.shape))
 
     @property
     def _blocks(self) -> Any:
-        """How many modes along each axis a rank holds while another axis is whole."""
+        """The number of modes along each axis that a rank holds while another axis is whole."""
         py, px = self.communicator.layout
         if len(self.shape) == 2:
             return None, -(-self.modes[1] // (py * px))
@@ -150,7 +151,7 @@ class Plan:
 
     @property
     def mode_shape(self) -> tuple[int, ...]:
-        """Of a rank's array of modes, the same on all."""
+        """The shape of a rank's array of modes, the same on all ranks."""
         if self.transposed:
             return (*self._blocks[:0:-1], self.modes[0])
         py, px = self.communicator.layout
@@ -159,7 +160,7 @@ class Plan:
         return -(-self.modes[0] // py), -(-self.modes[1] // px), self.modes[2]
 
     def mode_dtype(self, dtype: DTypeLike) -> np.dtype:
-        """Of the modes of a field of `dtype`."""
+        """The type of the modes of a field of `dtype`."""
         found = np.dtype(dtype)
         for kind in self.kinds[::-1]:
             found = kind.dtype(found)
@@ -179,7 +180,7 @@ class Plan:
         return modes if self.transposed else self._natural(modes)
 
     def inverse(self, modes: jax.Array) -> jax.Array:
-        """The field of these modes: (..., *mode_shape) to (..., *tile_shape); what lies behind the last is ignored."""
+        """The field of these modes: (..., *mode_shape) to (..., *tile_shape); padding of modes is ignored."""
         self._check("inverse", modes, self.mode_shape)
         if not self.transposed:
             modes = self._transposed(modes)
@@ -229,7 +230,7 @@ class Plan:
         return self._own(in_planes(x) if len(rows) > 1 else planes(in_planes, x))
 
     def _natural(self, x):
-        """Modes to where points were."""
+        """Modes, moved to the ranks and the order of axes of the points."""
         py, px = self.communicator.layout
         first = -(-self.modes[0] // py)
         x = transpose_axes_back(columns_for(x, first * py), self.communicator, "y", (first,) * py)
@@ -262,7 +263,7 @@ class Plan:
         return -(-max(rows) // len(columns))
 
     def _even(self, x):
-        """A tile with as many points as the largest; MPI's tiles are as they are, sharded ones are alike already."""
+        """A tile, padded to the largest one's shape; tiles of the sharded communicator have this shape already."""
         widths = [(most - n, 0) for most, n in zip(map(max, self._counts), self.tile_shape)]
         if not any(low for low, _ in widths):
             return x
@@ -279,7 +280,7 @@ class Plan:
             raise LayoutError(f"fft: {verb}: {x.dtype} numbers came; give real or complex floating-point ones.")
 
     def _misfit(self, verb, x, shape):
-        """What is wrong with the shape of an array, in a sentence; None if nothing is."""
+        """A sentence on what is wrong with the shape of an array; None if it is right."""
         if x.ndim < len(shape) or x.shape[-len(shape) :] != tuple(shape):
             what = "its tile of the field" if verb in ("forward", "gather") else "its block of modes"
             return (
@@ -305,10 +306,10 @@ class Plan:
         iy, ix = (coordinate(self.communicator, axis) for axis in "yx")
         numbers, phases, inside = [], [], jnp.ones((1,) * len(self.shape), dtype)
         for axis, (kind, n, modes) in enumerate(zip(self.kinds, self.shape, self.modes)):
-            first, count, place = self._held(axis, iy, ix)
+            first, count, place = self._mode_range(axis, iy, ix)
             i = (first + jnp.arange(count)).reshape([-1 if k == place else 1 for k in range(len(self.shape))])
             inside = inside * (i < modes).astype(dtype)
-            numbers.append(jnp.minimum(i, modes - 1).astype(dtype))  # no further zero behind
+            numbers.append(jnp.minimum(i, modes - 1).astype(dtype))  # padding repeats the last mode
             phases.append(kind.phase(numbers[-1], n))
         ks = tuple(phase / jnp.asarray(step, dtype) for phase, step in zip(phases, spacing))
         return Waves(ks, tuple(phases), tuple(numbers), inside, self)
@@ -324,12 +325,12 @@ class Plan:
             )
         return found
 
-    def held(self, axis: int, rank: int) -> tuple[Any, int, int]:
-        """(first mode, how many, array axis) along the field's `axis` of a rank's block; the last may be no modes."""
-        return self._held(axis, *divmod(rank, self.communicator.layout[1]))
+    def mode_range(self, axis: int, rank: int) -> tuple[Any, int, int]:
+        """(first mode, number of modes, array axis) along the field's `axis` in a rank's block, maybe none."""
+        return self._mode_range(axis, *divmod(rank, self.communicator.layout[1]))
 
-    def _held(self, axis, iy, ix):
-        """(first mode, how many modes, array axis) along the field's `axis` in the block of the rank at (iy, ix)."""
+    def _mode_range(self, axis, iy, ix):
+        """(first mode, number of modes, array axis) along the field's `axis` in the block of the rank at (iy, ix)."""
         place = len(self.shape) - 1 - axis if self.transposed else axis
         blocks = {
             (2, True): (0, ix * self.communicator.layout[0] + iy),
@@ -343,7 +344,7 @@ class Plan:
     # -- on the host --------------------------------------------------------------------------------------------------
 
     def place(self, whole: Any) -> Any:
-        """What programs take for the tiles of a host array (..., *shape) that every process has."""
+        """The placed tiles of a host array (..., *shape) that every process has."""
         whole, parts = np.asarray(whole), self._parts
         if whole.shape[-len(self.shape) :] != self.shape:
             raise LayoutError(
@@ -358,8 +359,8 @@ class Plan:
         """The host array (..., *shape) of the tiles of a field, on the root; None elsewhere. Collective."""
         held = self._collected(tiles, "gather", self.tile_shape)
         if held is None or len(self.shape) == 2:
-            return None if held is None else self._parts.put_together(held)
-        return np.moveaxis(self._parts.put_together({rank: np.moveaxis(x, -1, 0) for rank, x in held.items()}), 0, -1)
+            return None if held is None else self._parts.assemble(held)
+        return np.moveaxis(self._parts.assemble({rank: np.moveaxis(x, -1, 0) for rank, x in held.items()}), 0, -1)
 
     def gather_modes(self, modes: Any) -> np.ndarray | None:
         """The host array (..., *modes) of a block of modes, axes as the field's, on the root; else None. Collective."""
@@ -371,7 +372,7 @@ class Plan:
             if self.transposed:
                 block = np.moveaxis(block, range(-d, 0), range(-1, -d - 1, -1))
             whole = np.zeros((*block.shape[:-d], *self.modes), block.dtype) if whole is None else whole
-            starts = [self.held(axis, rank)[0] for axis in range(d)]
+            starts = [self.mode_range(axis, rank)[0] for axis in range(d)]
             keep = [slice(0, max(n - start, 0)) for n, start in zip(self.modes, starts)]
             block = block[(..., *keep)]
             whole[(..., *(slice(start, start + n) for start, n in zip(starts, block.shape[-d:])))] = block

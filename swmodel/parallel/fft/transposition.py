@@ -1,9 +1,10 @@
-"""The one message of a distributed transform: every rank of a line sends each of the others its share of the columns.
+"""The distributed transposition of a transform: every rank of a line sends each of the others its share of columns.
 
 `transpose_axes` gathers an axis that was split over a line of the mesh, and splits another one. From (..., m, p b), the
 rank's m of n rows with all columns, it makes (..., b, n), the rank's b columns with all rows. The gathered axis becomes
-the last one, along which transforms run. `transpose_axes_back` is its inverse and its transpose. All blocks have one
-size: columns are padded at the end, and rows at the start of each smaller block, as tiles are (decomposition.py).
+the last one, along which transforms are computed. `transpose_axes_back` is its inverse and its transpose. All blocks
+have one size: columns are padded at the end, and rows at the start of each smaller block, as tiles are
+(decomposition.py).
 """
 
 from collections.abc import Sequence
@@ -35,7 +36,7 @@ def transpose_axes(
     Args:
         x: this rank's block; m is the largest of `rows`.
         axis: "y" or "x" of the mesh, with p ranks.
-        rows: how many rows each of the p ranks has of its own, at the end of its block; n in all.
+        rows: the number of own rows of each of the p ranks, at the end of its block; their sum is n.
         block: b, the columns of each rank; w / p unless given. Columns beyond w are zero.
         across: the rows are the third axis from the end: (..., m, l, w) to (..., l, b, n).
         kind: the transform along the gathered axis.

@@ -8,11 +8,11 @@
                                                                sin(pi (j + 1) (2 k + 1) / 2n)
     4      2 sum x_j cos(pi (2 j + 1) (2 k + 1) / 4n)        2 sum x_j sin(pi (2 j + 1) (2 k + 1) / 4n)
 
-as in scipy.fft without normalisation; idct and idst undo them. Types 2 and 3 take a real transform of length n (Makhoul
-1980, doi:10.1109/TASSP.1980.1163351), type 4 a complex one of length n / 2 (of 2n if n is odd), type 1 a real one over
-the period of its even or odd continuation, 2 (n - 1) or 2 (n + 1): shorter ones lose digits as n grows. The sine
-transforms 2 to 4 are the cosine ones with alternating signs and reversed order. Real and imaginary parts of complex
-numbers are transformed one by one.
+as in scipy.fft without normalisation; idct and idst are their inverses. Types 2 and 3 take a real transform of length n
+(Makhoul 1980, doi:10.1109/TASSP.1980.1163351), and type 4 a complex one of length n / 2 (of 2n if n is odd). Type 1
+takes a real one over the period of its even or odd continuation, 2 (n - 1) or 2 (n + 1), because shorter ones lose
+digits as n grows. The sine transforms 2 to 4 are the cosine ones with alternating signs and reversed order. Real and
+imaginary parts of complex numbers are transformed separately.
 """
 
 import jax
@@ -44,18 +44,18 @@ def idct(x: jax.typing.ArrayLike, type: int = 2) -> jax.Array:
 
 
 def idst(x: jax.typing.ArrayLike, type: int = 2) -> jax.Array:
-    """What `dst` of this type makes x of."""
+    """The inverse of `dst` of this type."""
     return dst(x, UNDONE_BY.get(type, type)) / period("dst", type, jnp.shape(x)[-1])
 
 
 def period(name: str, type: int, n: int) -> int:
-    """After how many points the continuation of n points repeats itself; also what doing and undoing multiplies by."""
+    """The period of the continuation of n points, in points; a transform times its inverse multiplies by it."""
     return 2 * (n + {"dct": -1, "dst": 1}[name] * (type == 1))
 
 
 def _checked(name, x, type):
     if type not in TYPES:
-        raise ValueError(f"{name}: type = {type!r} is not known; use 1, 2, 3 or 4.")
+        raise ValueError(f"{name}: type = {type!r} is unknown; use 1, 2, 3 or 4.")
     least = 2 if (name, type) == ("dct", 1) else 1
     if x.ndim < 1 or x.shape[-1] < least:
         raise ValueError(f"{name}: type {type} needs {least} or more points, and an array of shape {x.shape} came.")
@@ -71,8 +71,8 @@ def _by_parts(transform, x):
     return lax.complex(real, imaginary)
 
 
-def _turns(angles, dtype):
-    """exp(-i angles), for arithmetic with the real `dtype`; angles are few and known, float64."""
+def _rotations(angles, dtype):
+    """exp(-i angles) as complex numbers of the precision of `dtype`, for angles in float64 [rad]."""
     return np.exp(-1j * np.asarray(angles)).astype(np.result_type(dtype, np.complex64))
 
 
@@ -105,7 +105,7 @@ def _cosine_1(x):
 def _cosine_2(x):
     n = x.shape[-1]
     spectrum = jnp.fft.rfft(jnp.concatenate([x[..., ::2], _reversed(x[..., 1::2])], axis=-1))
-    turned = _scaled(spectrum, _turns(np.pi * np.arange(n // 2 + 1) / (2 * n), x.dtype))
+    turned = _scaled(spectrum, _rotations(np.pi * np.arange(n // 2 + 1) / (2 * n), x.dtype))
     return 2 * jnp.concatenate([turned.real, -_reversed(turned.imag[..., 1 : (n + 1) // 2])], axis=-1)
 
 
@@ -113,7 +113,7 @@ def _cosine_3(x):
     n = x.shape[-1]
     mirrored = jnp.pad(_reversed(x)[..., : n // 2], [(0, 0)] * (x.ndim - 1) + [(1, 0)])
     turned = lax.complex(x[..., : n // 2 + 1] if n > 1 else x, -mirrored)
-    turns = _turns(-np.pi * np.arange(n // 2 + 1) / (2 * n), x.dtype)
+    turns = _rotations(-np.pi * np.arange(n // 2 + 1) / (2 * n), x.dtype)
     points = n * jnp.fft.irfft(_scaled(turned, turns), n=n)
     return _interleaved(points[..., : (n + 1) // 2], _reversed(points[..., (n + 1) // 2 :]))
 
@@ -122,11 +122,11 @@ def _cosine_4(x):
     n = x.shape[-1]
     if n % 2:
         k = np.arange(n)
-        spectrum = jnp.fft.fft(_scaled(x, _turns(np.pi * k / (2 * n), x.dtype)), n=2 * n)[..., :n]
-        return 2 * _scaled(spectrum, _turns(np.pi * (2 * k + 1) / (4 * n), x.dtype)).real
-    turns = _turns(np.pi * (4 * np.arange(n // 2) + 1) / (4 * n), x.dtype)
+        spectrum = jnp.fft.fft(_scaled(x, _rotations(np.pi * k / (2 * n), x.dtype)), n=2 * n)[..., :n]
+        return 2 * _scaled(spectrum, _rotations(np.pi * (2 * k + 1) / (4 * n), x.dtype)).real
+    turns = _rotations(np.pi * (4 * np.arange(n // 2) + 1) / (4 * n), x.dtype)
     spectrum = jnp.fft.fft(_scaled(lax.complex(x[..., ::2], _reversed(x)[..., ::2]), turns))
-    turned = 2 * _scaled(spectrum, _turns(np.pi * np.arange(n // 2) / n, x.dtype))
+    turned = 2 * _scaled(spectrum, _rotations(np.pi * np.arange(n // 2) / n, x.dtype))
     return _interleaved(turned.real, -_reversed(turned.imag))
 
 

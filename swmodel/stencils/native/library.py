@@ -181,7 +181,7 @@ def _compile(compiler, text, options, target):
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     except OSError as error:
         raise CompileError(f"{compiler[0]} cannot be run ({error.strerror}); name another compiler in CXX.") from error
-    with PROCESS.undone(process.kill), process:
+    with PROCESS.cleanup(process.kill), process:
         _, said = process.communicate()
     if process.returncode == 0 and target.exists():
         return
