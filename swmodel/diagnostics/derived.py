@@ -43,7 +43,7 @@ def names_of(model: Any) -> list[str]:
 
 
 def field(name: str, flow: Any) -> AbstractField:
-    """The Field of this name, as files show it."""
+    """The Field of this name, in the units and at the position of files."""
     return FIELDS[name](flow) if name in FIELDS else flow.shown(name)
 
 

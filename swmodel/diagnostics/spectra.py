@@ -1,25 +1,26 @@
-"""Isotropic spectra of energy and enstrophy, and what moves them from scale to scale, on the distributed transform.
+"""Isotropic spectra of energy and enstrophy, their transfers and fluxes, by the distributed transform.
 
     kinetic energy      E = mean(h_u u^2 + h_v v^2) / (2 H)      of a unit of mass [m2 s-2]; H is the mean depth
     potential energy    A = mean(g eta^2) / (2 H)                likewise [m2 s-2]
     enstrophy           Z = mean(zeta^2) / 2                     [s-2]
 
-Each is a mean of products a b, and by Parseval a sum of Re(a_k* b_k) over the modes of a and b, here u and U = h_u u,
-eta and eta, zeta and zeta: cubic as the energy is, it has a spectrum whose sum is the energy that the discrete
-equations keep (the co-spectrum of u and h u; Augier, Mohanan & Lindborg 2019, doi:10.1017/jfm.2019.375). Modes are
-summed over rings |k| = n dk -+ dk / 2 and divided by dk, so that sum E(k) dk = E:
+Each is a mean of products a b, with (a, b) = (u, U = h_u u), (eta, eta) or (zeta, zeta). By Parseval's theorem it is a
+sum of Re(a_k* b_k) over modes. So the kinetic energy, which is cubic, has a spectrum whose sum is the energy that the
+discrete equations conserve: the co-spectrum of u and h u (Augier, Mohanan & Lindborg 2019, doi:10.1017/jfm.2019.375).
+Modes are summed over rings |k| = n dk -+ dk / 2 and divided by dk, so that sum E(k) dk = E:
 
     dE(k)/dt = sum over tendencies of T(k),      T(k) = Re(a_k'* b_k + a_k* b_k') / 2,
 
-where a' and b' are how a and b change along one part of the tendency, as the core gives it, by jax.jvp of the model's
-own operators: the budget closes to rounding. What thins or thickens the water counts as advection of kinetic energy; of
-potential energy it is the work of pressure. So both energies' transfers by pressure sum to zero together, and so do
-those by advection and by the Coriolis force each alone, if the momentum scheme keeps energy.
+a' and b' are the changes of a and b by one part of the tendency (advection, pressure, ...). They are computed by
+jax.jvp of the model's own operators, so that the budget closes to rounding. For kinetic energy the change of thickness
+is part of advection; for potential energy it is the work of pressure. So the transfers of both energies by pressure sum
+to zero together. Those by advection, and those by the Coriolis force, each sum to zero if the momentum scheme conserves
+energy.
 
-Fields are transformed where they lie on the C-grid. Shifting u and v by half a cell to centres would turn the phases
-of a and b alike and drops out; means would lose the shortest waves. Between walls u, v, eta and zeta are series of the
-sines and cosines that vanish, or whose slopes vanish, there; vorticity on walls themselves is left out. The flux is
-Pi(k) = - sum of T(k') dk over k' <= k, by advection: what passes from below k to above it.
+Fields are transformed at their own C-grid points. A shift of u and v by half a cell to centres would change the phases
+of a and b alike, and cancels; means would damp the shortest waves. Between walls u, v, eta and zeta are series of the
+sines or cosines that satisfy their boundary conditions; vorticity on the walls themselves is left out. The flux by
+advection from wavenumbers below k to those above is Pi(k) = - sum of T(k') dk over k' <= k.
 """
 
 import math
@@ -79,7 +80,7 @@ class Spectra:
         wavenumber: of the rings' middles, n dk, 0 is the mean [rad m-1] (rings,).
         bounds: of the rings (rings, 2); the first one after the mean takes all waves that are longer.
         width: dk [rad m-1].
-        largest: the shortest waves in all directions [rad m-1]; beyond it rings hold corners of the square of modes.
+        largest: the largest wavenumber of complete rings [rad m-1]; beyond it they hold corners of the square of modes.
         names: of the results.
         rings: the Rings, which compiled programs take.
 
@@ -92,8 +93,8 @@ class Spectra:
         check_model(model)
         if transfers and model.momentum.conserves_momentum:
             raise ConfigError(
-                f"Spectra: {type(model.momentum).__name__} has no tendency that could be taken apart into transfers; "
-                "give transfers=False."
+                f"Spectra: {type(model.momentum).__name__} has no tendency that could be split into transfers; give "
+                "transfers=False."
             )
         self.model, self.transfers, self.rigid_lid = model, transfers, rigid_lid
         self.quantities = [name for name in QUANTITIES if not (rigid_lid and name == "potential_energy")]
@@ -139,7 +140,7 @@ class Spectra:
         """{name: (rings,)} of a State, on every rank; of an Ensemble (members, rings). Collective.
 
         Args:
-            state: tile arrays, as programs hold them.
+            state: placed tile arrays.
             step, dt: the state's step number and the length of a step [s]; needed where forcing changes in time.
             halo: that of the stepper, whose programs' arguments then serve here too.
 
@@ -148,7 +149,7 @@ class Spectra:
         """
         if self.transfers and self.model.changes_in_time and (step is None or dt is None):
             raise ValueError(
-                "Spectra.of: the forcing of this model changes in time, and the time of the state did not come; give "
+                "Spectra.of: the forcing of this model changes in time, and the time of the state is missing; give "
                 "step=... and dt=..., or make the Spectra with transfers=False."
             )
         if halo is None:
@@ -172,7 +173,7 @@ class Spectra:
         return dict(zip(self.names, rows))
 
     def share(self, equations: Any, state: Any, rings: Any, time: Any = None) -> jax.Array:
-        """What this rank's modes add to each of `names`, (names, rings)."""
+        """The contribution of this rank's modes to each of `names`, (names, rings)."""
         if time is None and self.transfers and self.model.changes_in_time:
             raise ValueError(
                 "Spectra: the forcing of this model changes in time; give the Time of the state, "
@@ -256,7 +257,7 @@ class Spectra:
         return found
 
     def _products(self, quantity, left, right, rings):
-        """The sum over rings of Re(a* b), of what this rank holds: (rings,)."""
+        """The sums over rings of Re(a* b) of this rank's modes, (rings,)."""
         sums = 0.0
         for a, b in QUANTITIES[quantity][0]:
             position = POSITIONS[a]
@@ -289,7 +290,7 @@ def _shares(dynamics, state, rings, time, spectra):
 
 
 def _fields(flow):
-    """{name: tile array} of what pairs are made of."""
+    """{name: tile array} of the fields of the pairs (a, b)."""
     fields = {"u": flow.u, "U": flow.U, "v": flow.v, "V": flow.V, "eta": flow.eta, "zeta": flow.vorticity}
     return {name: field.interior for name, field in fields.items()}
 
@@ -307,7 +308,7 @@ def _per_second(units):
 
 
 def check_model(model: Any) -> None:
-    """Raise ConfigError for a model of whose states there are no spectra."""
+    """Raise ConfigError for a model whose states have no spectra."""
     grid = model.grid
     if grid.spherical:
         raise ConfigError(

@@ -4,7 +4,7 @@
     wind           du/dt = rho_air C_D(|W|) |W| W_x / (rho h_u),   W = the wind at 10 m
 
 Under a steady pressure the sea stands at the inverse barometer, eta = -(p - p0) / (rho g): 0.995 cm for 1 hPa. At an
-open side `inverse_barometer(...)` is the elevation outside that goes with it.
+open side, `inverse_barometer(...)` gives this elevation for the outside.
 """
 
 from typing import Any

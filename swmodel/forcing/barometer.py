@@ -26,12 +26,12 @@ _RULES = {"reference": Number(None, "Pa", minimum=5e4, maximum=1.2e5)}
 
 @dataclasses.dataclass(frozen=True)
 class InverseBarometer:
-    """The inverse barometer, for the place of an elevation outside.
+    """The inverse barometer, as the elevation outside of an open boundary.
 
         sw.Flather("south", elevation=sw.InverseBarometer())
 
     Args:
-        plus: what else the elevation outside consists of [m]: a number or a Tide.
+        plus: the rest of the elevation outside [m]: a number or a Tide.
         reference: p_0 of an AirPressure [Pa].
 
     Raises:

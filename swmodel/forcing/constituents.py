@@ -58,7 +58,7 @@ def distinct(names: Iterable[str]) -> tuple[str, ...]:
     """The names of constituents in capitals, in their order.
 
     Raises:
-        ConfigError: where there is none, one that is not known, or one that is named twice.
+        ConfigError: for no name, an unknown one, or one that is given twice.
     """
     found = tuple(canonical(name) for name in names)
     if not found:

@@ -77,7 +77,7 @@ class Cyclone(Forcing):
         coriolis: f on a plane [s-1]; on the sphere it is that of the centre.
         drag: the wind law: "large_pond", "garratt", "powell", a coefficient or a function.
         air_density, density: of air and water [kg m-3].
-        spherical: whether x and y are longitudes and latitudes, as in the track of a file; else the grid says so.
+        spherical: True if x and y are longitudes and latitudes, as in the track of a file; otherwise the grid decides.
         coordinates: the grid's, found by the model.
 
     Raises:

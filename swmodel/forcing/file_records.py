@@ -1,11 +1,11 @@
-"""Parameters that follow the records of a netCDF file: winds, stresses and air pressures, read while the run goes on.
+"""Parameters from the records of a netCDF file, such as winds, stresses and air pressures, read during the run.
 
-A rank reads the window of the file around its own tiles, and of the records the two between which the run is; a thread
-reads the following one ahead. Between records the value is linear in time (dynamics/terms.py). So neither the number of
-records nor the size of the file changes the memory that a rank needs, but for 8 bytes a record for its time.
+A rank reads the window of the file around its own tiles, and only the two records around the current time. A thread
+reads the following record ahead. Between records the value is linear in time (dynamics/terms.py). So the memory of a
+rank depends neither on the number of records nor on the size of the file, except for 8 bytes a record for its time.
 
-Before the run, and at each record, what a file may get wrong is refused: other units than the parameter's, pressure in
-hPa, records that do not cover the run, missing values in the sea, files of different calendars in one model.
+Before the run, and at each record, these mistakes raise DataError: units other than the parameter's, pressure in hPa,
+records that do not cover the run, missing values in the sea, and files of different calendars in one model.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ _RULES = {
 
 @dataclasses.dataclass(frozen=True)
 class FileRecords:
-    """A variable of a netCDF file on longitudes and latitudes (or x and y in metres), for the place of a parameter.
+    """A variable of a netCDF file on longitudes and latitudes (or x and y in metres), as the value of a parameter.
 
         sw.AirPressure(sw.FileRecords("era5.nc", "msl", start=datetime.datetime(2008, 9, 11)))
 
@@ -59,9 +59,9 @@ class FileRecords:
         variable: its name in the file.
         start: the date and time of step 0 (UTC); without it times count from the first record.
         units: those of the variable, where the file does not give them. They must be the parameter's.
-        missing: what is done about missing values: "refuse" takes the mean of the valid nodes among the four around a
-            point, and refuses points in the sea that have none; "nearest" takes the nearest valid node of the record,
-            which every rank then reads as a whole.
+        missing: the treatment of missing values. "refuse" takes the mean of the valid nodes among the four around a
+            point, and raises DataError for points in the sea that have none. "nearest" takes the nearest valid node of
+            the record, which every rank then reads as a whole.
 
     Raises:
         ConfigError: for arguments of the wrong kind.
@@ -77,7 +77,7 @@ class FileRecords:
         check_arguments("FileRecords", _RULES, vars(self))
 
     def records(self, grid: Any, position: str, units: str | None = None) -> Records:
-        """The Records at the points of a grid, of which nothing but axes and times is read yet.
+        """The Records at the points of a grid, of which only axes and times are read at first.
 
         Args:
             grid: the Grid.
@@ -149,7 +149,7 @@ def _normalised(units):
 
 @dataclasses.dataclass(frozen=True)
 class _Source:
-    """Where a Series comes from, and how its records are checked as they are read.
+    """The origin of a Series, with the checks of its records when they are read.
 
     Attributes:
         name: of the parameter.
@@ -229,7 +229,7 @@ class StressRecords(FileRecords):
 
 
 def is_gridded(file: Any, variable: str | None) -> bool:
-    """Whether a variable of a netCDF file has two or more dimensions longer than 1: a field, and no series."""
+    """Whether a variable of a netCDF file has two or more dimensions longer than 1, and so is no time series."""
     with decode(open_raw(file)) as data:
         return variable in data.variables and sum(n > 1 for n in data[variable].shape) >= 2
 

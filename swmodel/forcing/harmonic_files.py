@@ -1,8 +1,8 @@
 """Amplitudes and Greenwich phase lags of tides from netCDF files, on longitudes and latitudes or on x and y.
 
-What is interpolated to the points of the grid is A cos g and A sin g, since lags jump from 360 to 0 degrees. Missing
-values, as on land, take the nearest valid one. Of an open side only the part of the file around it is read, and the
-file must cover no more than that. Files of `Simulation.harmonics` are such files.
+A cos g and A sin g are interpolated to the points of the grid, since lags jump from 360 to 0 degrees. A missing value,
+such as one on land, is replaced by the nearest valid one. For an open side only the part of the file around it is read,
+and the file need not cover more. `Simulation.harmonics` writes such files.
 """
 
 import os
@@ -75,7 +75,7 @@ def _beside(side, grid):
 
 
 class _Strip:
-    """Some rows and columns of a grid, in the place of a Grid."""
+    """Some rows and columns of a grid, with the interface of a Grid that `remapping` needs."""
 
     def __init__(self, grid, rows, columns, side):
         self.grid, self.rows, self.columns, self.side, self.spherical = grid, rows, columns, side, grid.spherical
@@ -128,7 +128,7 @@ class _Waves(GridValues):
 
 
 def _scale(data, variable, known):
-    """What a variable is multiplied by, from its units."""
+    """The factor of a variable's values, from its units."""
     units = str(data[variable].attrs.get("units", next(iter(known)))).strip().lower()
     units = units.removesuffix("_east").removesuffix("_north")
     if units not in known:

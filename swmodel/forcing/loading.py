@@ -19,9 +19,9 @@ The grid's cells are the quadrature: with w = area / radius^2 and real, orthonor
 so that w S is symmetric, and the force has an energy. A tile needs its own cells alone: it adds up its share of eta_nm,
 by an FFT along x and a Legendre sum along y, and one sum over ranks of (N + 1)^2 numbers completes them.
 
-S changes slowly. It is computed every few minutes, for the elevation in the middle of the time until it is computed
-again, which the continuity equation extrapolates; the error is of second order in that time. The fraction c_N acts in
-every step.
+S eta changes slowly, and is computed every few minutes. It is computed for the elevation in the middle of the interval
+until the next computation, extrapolated by the continuity equation, so that the error is of second order in the
+interval. The fraction c_N acts in every step.
 """
 
 import dataclasses
@@ -109,9 +109,9 @@ class SelfAttractionLoading(Forcing):
 
     Args:
         degree: N, of the highest harmonics. A grid resolves those up to half its number of cells along x.
-        every: how often it is computed [s]; at least once in `every`, and at each step with 0.
+        every: the longest interval between two computations [s]; with 0 it is computed in each step.
         density: of the water [kg m-3].
-        legendre, weights, turns, factors: of the tile, found on the model's grid: P_nm (m, my, n) [1], w (my, 1) [1],
+        legendre, weights, rotations, factors: of the tile, set by the model: P_nm (m, my, n) [1], w (my, 1) [1],
             cos and sin of m times the longitude of the tile's first cell (2, 1, m) [1], and c_n - c_N (n,) [1].
     """
 
@@ -122,7 +122,7 @@ class SelfAttractionLoading(Forcing):
     density: float = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY, static=True, doc="of the water")
     legendre: Any = dataclasses.field(default=None, metadata=OF_GRID)
     weights: Any = dataclasses.field(default=None, metadata=OF_GRID)
-    turns: Any = dataclasses.field(default=None, metadata=OF_GRID)
+    rotations: Any = dataclasses.field(default=None, metadata=OF_GRID)
     factors: Any = dataclasses.field(default=None, metadata=OF_GRID)
     columns: int = dataclasses.field(default=0, metadata=OF_GRID | {"static": True})
 
@@ -148,7 +148,7 @@ class SelfAttractionLoading(Forcing):
             found = {
                 "legendre": harmonics_of(self.degree, latitude),
                 "weights": area / grid.radius**2,
-                "turns": np.stack([np.cos(angle), np.sin(angle)])[:, None, :],
+                "rotations": np.stack([np.cos(angle), np.sin(angle)])[:, None, :],
                 "factors": factors,
             }
             return {name: np.asarray(x, domain.dtype) for name, x in found.items()}
@@ -193,7 +193,7 @@ class SelfAttractionLoading(Forcing):
         """sum_n (c_n - c_N) eta_n [m] of an elevation [m] that is 0 on land, tile arrays; collective."""
         along_x = eta.shape[-1]
         lines = jnp.fft.rfft(eta * self.weights, self.columns)[:, : self.degree + 1]  # sum of w eta e^(-i m (x - x_0))
-        cos, sin = self.turns
+        cos, sin = self.rotations
         real, imaginary = jnp.real(lines), jnp.imag(lines)
         even, odd = real * cos + imaginary * sin, real * sin - imaginary * cos  # of w eta cos m x and w eta sin m x
         parts = jnp.stack([even, odd])

@@ -1,4 +1,4 @@
-"""The tide that the moon and the sun raise in the open ocean, the ocean's own attraction, and drag by internal waves.
+"""The tidal potential of the moon and the sun, self-attraction as a fraction of the elevation, drag by internal waves.
 
     potential        du/dt = + g d eta_eq/dx,
                      eta_eq = sum_k a_k L_k f_k G_s(phi) cos(omega_k t + V_k + u_k + s lambda)

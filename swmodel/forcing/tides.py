@@ -1,9 +1,9 @@
-"""Tides that parameters follow: sums of constituents, each with an amplitude and a Greenwich phase lag.
+"""Tides as values of parameters: sums of constituents, each with an amplitude and a Greenwich phase lag.
 
     value(t) = r(t) sum_k f_k A_k cos(omega_k t + V_k + u_k - g_k)
 
-A `Tide` may stand wherever a parameter may have time records: the elevation and the velocity outside an open boundary,
-the elevation of a sponge, the parameters of a term of one's own. It is evaluated in the step, from the amplitudes and
+A `Tide` can be given wherever a parameter may have time records: as the elevation or velocity outside an open boundary,
+the elevation of a sponge, or a parameter of a term of your own. It is evaluated in the step, from the amplitudes and
 phases; no record is stored. A_k and g_k are numbers or fields, and controls of the adjoint:
 `boundary.0.elevation.amplitude.M2`, `boundary.0.elevation.phase.M2`.
 
@@ -66,7 +66,7 @@ def middle_latitude(grid: Any) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Tide:
-    """A tide, for the place of a parameter.
+    """A tide, as the value of a parameter.
 
     Args:
         constituents: {"M2": (amplitude, phase lag)}: the amplitude in the units of the parameter, the Greenwich phase
@@ -149,7 +149,7 @@ class Tide:
 
 
 def _on_tile(x, position, domain, name, limits):
-    """A number or tile array of what stands for an amplitude or a phase; a line along a side is spread out."""
+    """An amplitude or a phase as a number or tile array; a line along a side is repeated across the tile."""
     Number(position, "", steady=True).check("Tide", name, x)
     ny, nx = domain.grid.shape
     if not callable(x) and not isinstance(x, (jax.Array, GridValues)) and np.ndim(x):
@@ -205,7 +205,7 @@ class Harmonics(TimeVarying):
 
 @pytree
 class Quadratures(TimeVarying):
-    """sum_k cosines_k cos(theta_k) + sines_k sin(theta_k): what programs compute a tide from."""
+    """A tide in the form that programs evaluate: sum_k cosines_k cos(theta_k) + sines_k sin(theta_k)."""
 
     cosines: dict[str, Any]
     sines: dict[str, Any]

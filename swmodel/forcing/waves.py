@@ -1,6 +1,6 @@
-"""Waves that a wave maker sends in: elevations and velocities from records, solitary and cnoidal waves.
+"""Waves for a wave maker: elevations and velocities from records, solitary and cnoidal waves.
 
-    Record         linear between given moments; a run that needs more than it holds is refused
+    Record         linear between given times; a run that it does not cover raises ConfigError
     SolitaryWave   eta = a sech^2(k c (t - t0)),   k = sqrt(3 a / 4 d^3),   c = sqrt(g (d + a))
     CnoidalWave    eta = b + a cn^2(2 K t / T | m),   b = a (1 - m - E/K) / m
 
@@ -8,7 +8,7 @@ with K and E the complete elliptic integrals of the parameter m, which follows f
 
     L = K sqrt(16 m d^3 / 3 a),   c^2 = g d [1 + a (2 - m - 3 E/K) / (m d)].
 
-Each stands in the place of a parameter of a boundary, and is evaluated in the step. Boussinesq (1872); Korteweg and de
+Each is a value of a parameter of a boundary, and is evaluated in the step. Boussinesq (1872); Korteweg and de
 Vries (1895), doi:10.1080/14786449508620739; Dean and Dalrymple (1991), Water Wave Mechanics, section 11.
 """
 
@@ -30,13 +30,13 @@ from .tides import ramp_at
 __all__ = ["CnoidalWave", "Record", "SolitaryWave", "check_records"]
 
 HIGHEST = 0.833  # height over depth of a solitary wave; Longuet-Higgins and Fenton (1974)
-STEEPEST = 50.0  # of the argument of sech, beyond which a solitary wave is 0 in both precisions
-SAMPLES = 1024  # of a period of a cnoidal wave
+STEEPEST = 50.0  # the argument of sech beyond which a solitary wave is 0 in both precisions
+SAMPLES = 1024  # the number of points in a period of a cnoidal wave
 
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """A series of measurements, the same along a whole side, for the place of a parameter.
+    """A series of measurements, the same along a whole side, as the value of a parameter.
 
     Args:
         times: increasing, from 0 or before [s], (n,).
@@ -103,7 +103,7 @@ class Table(TimeVarying):
 
 
 def check_records(parts: Iterable[Any], end: float, dt: float = 0.0) -> None:
-    """Raise ConfigError if a Record or a track of some parts of a model does not hold all of a run until `end` [s].
+    """Raise ConfigError if a Record or a track of some parts of a model does not cover a run until `end` [s].
 
     A run ends at the step nearest to its end, so that half a step `dt` [s] may be missing.
     """
@@ -116,7 +116,7 @@ _METRES = Number(None, "m", above=0.0)
 
 @dataclasses.dataclass(frozen=True)
 class SolitaryWave:
-    """The elevation of a solitary wave, for the place of a parameter.
+    """The elevation of a solitary wave, as the value of a parameter.
 
     Args:
         height: a [m].
@@ -174,7 +174,7 @@ class Sech(TimeVarying):
 
 @dataclasses.dataclass(frozen=True)
 class CnoidalWave:
-    """The elevation of a train of cnoidal waves, for the place of a parameter; it begins with a crest.
+    """The elevation of a train of cnoidal waves, as the value of a parameter; it begins with a crest.
 
     Args:
         height: a, from trough to crest [m].

@@ -119,7 +119,7 @@ def field_records(
     window: Any = None,
     fill: bool = True,
 ) -> Records:
-    """Records as of `read_field_onto`, in GridRecords, of which only the windows that are asked for are read.
+    """Records as of `read_field_onto`, in GridRecords, of which only the windows that are needed are read.
 
     Args:
         source: path of a netCDF file, or an xarray Dataset.

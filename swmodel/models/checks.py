@@ -1,4 +1,4 @@
-"""Checks of the arguments of a ShallowWater: names that are taken, parts that do not fit together, too many cells."""
+"""Checks of the arguments of a ShallowWater: names of tracers, parts that exclude one another, memory."""
 
 import dataclasses
 import datetime
@@ -72,7 +72,7 @@ def check_names(variables: Sequence[Variable]) -> None:
 
 
 def check_momentum(model: Any) -> None:
-    """Raise ConfigError for what MomentumConserving, or wetting and drying, cannot do."""
+    """Raise ConfigError for parts that MomentumConserving, or wetting and drying, does not support."""
     form = type(model.momentum).__name__
     if model.wetting is not None and not model.momentum.conserves_momentum:
         raise ConfigError(
@@ -80,20 +80,20 @@ def check_momentum(model: Any) -> None:
             "momentum=MomentumConserving()."
         )
     if model.momentum.conserves_momentum and model.linear:
-        raise ConfigError(f"ShallowWater: {form} is not linear, and linear=True was asked for; leave one out.")
+        raise ConfigError(f"ShallowWater: {form} is not linear, and linear=True was given; leave one out.")
     if model.momentum.conserves_momentum and any(model.grid.poles):
         raise ConfigError(f"ShallowWater: {form} has no form at a pole, where this grid ends; end it before.")
     closing = [type(condition).__name__ for condition in model.open_boundaries if condition.closes_volume]
     if model.momentum.conserves_momentum and closing:
         raise ConfigError(
-            f"ShallowWater: {closing[0]} finds the flow through the side from volume fluxes without limits, and "
-            f"those of {form} have some; use Flather, or another form."
+            f"ShallowWater: {closing[0]} computes the flow through the side from volume fluxes without limiters, and "
+            f"{form} limits them; use Flather, or another form."
         )
     rippling = [x.name for x in model.tracers if isinstance(x, Tracer) and not x.scheme.growth]
     if model.wetting is not None and rippling:
         raise ConfigError(
-            f"ShallowWater: tracer {rippling[0]} has a scheme without limiter, which takes more from a cell that "
-            "falls dry than it holds; give scheme=FluxLimited(), or leave wetting out."
+            f"ShallowWater: tracer {rippling[0]} has a scheme without limiter, which may take more from a drying cell "
+            "than it holds; give scheme=FluxLimited(), or leave wetting out."
         )
 
 
@@ -103,7 +103,7 @@ def check_linear(model: Any) -> None:
         if model.linear and term.nonlinear:
             other = "Flather(incoming=...)" if term in model.open_boundaries else "LinearDrag"
             raise ValueError(
-                f"{type(term).__name__} is not linear, and linear=True was asked for; use {other}, or linear=False."
+                f"{type(term).__name__} is not linear, and linear=True was given; use {other}, or linear=False."
             )
 
 
@@ -157,14 +157,14 @@ def check_stepper(model: Any, stepper: TimeStepper) -> None:
     closing = [type(condition).__name__ for condition in model.open_boundaries if condition.closes_volume]
     if stepper.is_implicit and closing:
         raise ConfigError(
-            f"{type(stepper).__name__}: {closing[0]} finds the flow through the side from the other faces at the "
-            "same moment, which only an explicit scheme knows; use Flather, or another stepper."
+            f"{type(stepper).__name__}: {closing[0]} computes the flow through the side from that through the other "
+            "faces at the same time, which needs an explicit scheme; use Flather, or another stepper."
         )
     keeping = [part for part in (*model.terms, *model.open_boundaries) if part.state_variables()]
     if stepper.is_implicit and keeping:
         raise ConfigError(
-            f"{type(stepper).__name__}: {type(keeping[0]).__name__} keeps {keeping[0].state_variables()[0].name} from "
-            "step to step, which explicit schemes alone carry; use another one of its kind, or another stepper."
+            f"{type(stepper).__name__}: {type(keeping[0]).__name__} steps {keeping[0].state_variables()[0].name}, "
+            "which needs an explicit scheme; use another open boundary, or another stepper."
         )
     if model.momentum.conserves_momentum and not stepper.euler_stages:
         raise ConfigError(

@@ -1,7 +1,7 @@
-"""How models, simulations and experiments show themselves: a table as text, and in notebooks with a small map.
+"""The printed form of models, simulations and experiments: a table as text, and in notebooks with a small map.
 
-Nothing here is collective, so that one rank may show what it has. A map is drawn where one process has all tiles and
-the grid is small enough, without a plotting library: it is a PNG in the page, with one pixel a cell or fewer.
+Nothing here is collective, so that a single rank may print an object. A map is drawn without a plotting library where
+one process has all tiles and the grid is small enough. It is a PNG in the page, with at most one pixel for each cell.
 """
 
 import base64
@@ -67,7 +67,7 @@ def rows_of_grid(grid: Any) -> list[tuple[str, str]]:
 
 
 def rows_of_model(model: Any) -> list[tuple[str, str]]:
-    """What a ShallowWater is made of; of an Ensemble, what its first member is made of."""
+    """The parts of a ShallowWater, as (label, text) pairs; for an Ensemble, those of its first member."""
     if model.members is not None:
         varied = ", ".join(f"{name} ({len(set(map(str, values)))} values)" for name, values in model.varied.items())
         members = f"{model.members}" + (f", which differ in {varied}" if varied else "")

@@ -1,4 +1,4 @@
-"""The Domain of a model: its grid, cut into tiles, and how fields of the whole grid become fields of the tiles."""
+"""The Domain of a model: its grid, the tiles, and the conversion of fields of the whole grid to fields of tiles."""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,7 +17,7 @@ __all__ = ["Domain"]
 
 @dataclasses.dataclass(frozen=True)
 class Domain:
-    """How the grid is shared out: what terms need to cut their fields to tiles."""
+    """The grid and its distribution over ranks, with which terms cut their parameters to tiles."""
 
     grid: Any
     communicator: Any
@@ -25,11 +25,11 @@ class Domain:
     sea_floor: Any = None  # the Floor, once there is one
 
     def cut(self, whole: Any) -> Any:
-        """Tile arrays, as programs hold them, of a (..., ny, nx) host array or of GridValues; a number as it is."""
+        """Placed tile arrays of a (..., ny, nx) host array or of GridValues; a number unchanged."""
         return self.communicator.place(lambda rank: self.part(whole, rank))
 
     def is_placed(self, x: Any) -> bool:
-        """Whether x is tile arrays, as programs hold them, that `cut` could not read as an array of the whole grid."""
+        """Whether x is placed tile arrays already, and not an array of the whole grid for `cut`."""
         if not isinstance(x, jax.Array) or x.shape != self.communicator.placed_shape(self.grid.shape):
             return False
         return x.shape != self.grid.shape or isinstance(x, Tracer) or not x.is_fully_addressable
@@ -71,7 +71,7 @@ class Domain:
         return TileRecords(records, lambda values: self.part(values, rank))
 
     def together(self, function: Callable[[], Any]) -> Any:
-        """`function()`; what it raises on one rank, such as for a value in its tile, is raised on all; collective."""
+        """`function()`; an exception on one rank, such as for a value in its tile, is raised on all; collective."""
         result = error = None
         try:
             result = function()

@@ -15,7 +15,7 @@ __all__ = ["kind_of_loop"]
 
 
 def kind_of_loop(engine: str, communicator: Any, core: Any) -> type[StepLoop]:
-    """The class of StepLoop that an engine's name asks for, the same on every rank."""
+    """The class of StepLoop for an engine's name, the same on every rank."""
     if engine not in ("auto", "fused", "arrays"):
         raise ValueError(f"ShallowWater: engine = {engine!r} is not known; use 'auto', 'fused' or 'arrays'.")
     if engine == "fused" and not core.halos:
@@ -30,8 +30,8 @@ def kind_of_loop(engine: str, communicator: Any, core: Any) -> type[StepLoop]:
     reasons = [reason for reason in communicator.host_gather(why_not()) if reason is not None]
     if reasons and engine == "fused":
         raise ValueError(
-            "ShallowWater: engine = 'fused' cannot be had, every rank needs a C++ compiler (g++, or the one that CXX "
-            f"names); install one, or use engine = 'auto' or 'arrays'. What was found: {reasons[0]}"
+            "ShallowWater: engine = 'fused' needs a C++ compiler on every rank (g++, or the one that CXX names); "
+            f"install one, or use engine = 'auto' or 'arrays'. The reason: {reasons[0]}"
         )
     if reasons and communicator.is_root:
         _warn_once(reasons[0])

@@ -1,8 +1,8 @@
 """An ensemble: several runs of one program, whose initial states, parameters or depths differ.
 
 An Ensemble takes a model's place in a Simulation, which then steps all members at once and writes them to the same
-files, along a dimension `member`. Members share the grid, the coasts, the time stepper and the terms of the equations;
-what numbers and arrays hold may differ. members.py says how they are computed together.
+files, along a dimension `member`. Members share the grid, the coasts, the time stepper and the terms of the equations.
+The values of numbers and arrays may differ. stepping/members.py describes how they are computed together.
 """
 
 import math
@@ -29,7 +29,7 @@ __all__ = ["Ensemble"]
 
 MODELS = Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)", several=True)
 STATES = Part(("names", "map"), "model.at_rest()", several=True, alone=False)
-UNITS = {"model.gravity": "m s-2", "bathymetry.depth": "m"}  # of what is no parameter of a part
+UNITS = {"model.gravity": "m s-2", "bathymetry.depth": "m"}  # of varied values that are not parameters of a part
 REMEDY = "and one program steps all members; vary numbers and fields, or make runs of their own"
 
 
@@ -42,7 +42,7 @@ class Ensemble:
         varied: {name: values, one a member}: what distinguishes the members, kept in files as coordinates.
 
     Attributes:
-        members: how many there are.
+        members: the number of members.
         initial: their States in one, to start a Simulation from.
 
     Raises:
@@ -83,7 +83,7 @@ class Ensemble:
         return units_of(type(parts[part]), field) if parts.get(part) is not None else UNITS.get(name, "")
 
     def __getattr__(self, name):
-        """What members share: grid, coasts, communicator, decomposition, precision."""
+        """Attributes that members share: grid, coasts, communicator, decomposition, precision."""
         if name in ("models", "members"):  # while it is copied or unpickled, there are none
             raise AttributeError(name)
         return getattr(self.models[0], name)
@@ -106,7 +106,7 @@ class Ensemble:
         return self.models[0].gravity if len({model.gravity for model in self.models}) == 1 else None
 
     def name(self, k: int) -> str:
-        """What to call member k in a message."""
+        """The name of member k in messages."""
         settings = ", ".join(f"{name} = {values[k]}" for name, values in self.varied.items())
         return f"member {k} ({settings})" if settings else f"member {k}"
 
@@ -121,13 +121,13 @@ class Ensemble:
     # -- what a Simulation needs of a model ----------------------------------------------------------------------------
 
     def halo(self, stepper: TimeStepper) -> int:
-        """The halo that a step needs; see ShallowWater.halo."""
+        """The halo that a step needs, as ShallowWater.halo gives it."""
         for model in self.models:
             model.ready_for(stepper)
         return self.models[0].halo(stepper)
 
     def dynamics(self, stepper: TimeStepper, step: int = 0, steps: int | None = None) -> Any:
-        """Refused: `integrate` takes one model's Dynamics."""
+        """Raise an error, since `integrate` takes one model's Dynamics."""
         raise ConfigError(
             "Ensemble.dynamics: integrate runs one member at a time; take the Dynamics of one of `ensemble.models`, "
             "or run the members by a Simulation."
@@ -148,14 +148,14 @@ class Ensemble:
         return self._stacked[width][2]
 
     def _share(self, trees, halo):
-        """Let members hold the first one's arrays where theirs are the same."""
+        """Let members refer to the first one's arrays where theirs are equal."""
         leaves = [jax.tree.leaves(tree) for tree in trees]
         for model, own in zip(self.models[1:], leaves[1:]):
             triples = zip(own, leaves[0], self._kinds[halo])
             model.share_arrays(halo, {id(x): first for x, first, kind in triples if kind == SAME})
 
     def run_on_arrays(self) -> None:
-        """From now on let steps run on arrays, whatever engine was chosen."""
+        """Let steps run on arrays from now on, whatever engine was chosen."""
         for model in self.models:
             model.run_on_arrays()
         self._kinds.clear()
@@ -167,7 +167,7 @@ class Ensemble:
         return min((end for end in ends if end is not None), default=None)
 
     def read_ahead(self, step: int, dt: float, submit: Callable) -> None:
-        """Have the records that members need next read by a thread; see ShallowWater.read_ahead."""
+        """Start reading the records that members need next, as ShallowWater.read_ahead does."""
         for model in dict.fromkeys(self.models):
             model.read_ahead(step, dt, submit)
 
@@ -210,7 +210,7 @@ class Ensemble:
         return all(np.array_equal(a[rank][0], b[rank][0], equal_nan=True) for rank in a)
 
     def _moving(self):
-        """Where in Dynamics there are Windows whose records differ between members, in values or times."""
+        """The paths in Dynamics of Windows whose records differ between members, in values or times."""
         found: dict[tuple, list] = {("uplift",): [model.uplift for model in self.models]}
         for group in ("terms", "open_boundaries", "tracers"):
             for i, term in enumerate(getattr(self.models[0], group)):
@@ -248,7 +248,7 @@ SHARED = (
 
 
 def _shared(model):
-    """What a model must have in common with the other members, in the order of SHARED."""
+    """The properties that a model must share with the other members, in the order of SHARED."""
     parts = model.terms, model.open_boundaries, model.tracers, model.core
     terms, open_boundaries, tracers, core = (jax.tree.structure(part) for part in parts)
     return (

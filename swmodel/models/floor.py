@@ -1,4 +1,4 @@
-"""The sea floor of a model, of which each rank evaluates the windows of its own tiles."""
+"""Depth and mask of a model, of which each rank evaluates the windows of its own tiles."""
 
 import functools
 from typing import Any
@@ -21,7 +21,7 @@ class Floor:
         domain: the model's Domain.
         depth: GridValues [m], positive down.
         wet: GridValues, bool.
-        report: sentences that the user should know.
+        report: sentences for the user.
 
     Attributes:
         water: GridValues, the depth in wet cells and 0 on land [m].
@@ -102,7 +102,7 @@ class Faces(GridValues):
 
 
 def floor_of(depth: Any, domain: Any, wetting: Any = None) -> Floor:
-    """The Floor of a model from what its user gave; collective. With `wetting` the depth is signed.
+    """The Floor of a model from its argument `depth`; collective. With `wetting` the depth is signed.
 
     Raises:
         ValueError: for a depth of another shape than the grid, or not finite, and where there is no water.

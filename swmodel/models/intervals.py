@@ -11,7 +11,7 @@ __all__ = ["CurrentWindows", "interval_starts", "next_record", "read_ends"]
 
 
 class CurrentWindows:
-    """The Window of each Series that holds now; the same arrays as long as the interval is the same.
+    """The current Window of each Series; its arrays are made anew only when the interval changes.
 
     Args:
         dtype: of the numbers in the windows.
@@ -45,7 +45,7 @@ def interval_starts(series: Sequence[Series], step: int, steps: int, dt: float) 
 
 
 def read_ends(series: Sequence[Series], end: float) -> None:
-    """Read the records of files that hold at the beginning and at the end [s] of a run, and check their values."""
+    """Read the records of files around the beginning and the end [s] of a run, and check their values."""
     for each in series:
         if each.source is not None:
             parts: Any = each.values

@@ -5,9 +5,9 @@ White noise w of unit variance, smoothed by a symmetric filter G with G(k)^2 pro
     <f(x) f(y)> = sigma^2 exp(-|x - y|^2 / 2 L^2),      so that G(k) ~ exp(-k^2 L^2 / 4),
 
 is a field f = sigma G w whose covariance is sigma^2 G G'. The noise of a point depends on the seed and the point alone,
-not on who holds it: fields are the same on any ranks, to the rounding of transforms. Kinds of transforms say what
-happens at the ends: fields are periodic, or even or odd about walls, with the covariance of a point and its mirror
-images added or taken off: the variance is sigma^2 everywhere on a torus, and in the mean between walls. Everything is
+so that fields are the same on any number of ranks, to the rounding of transforms. The kinds of transforms determine the
+boundary conditions: fields are periodic, or even or odd about walls, where the covariance with a point's mirror images
+is added or subtracted. The variance is sigma^2 everywhere on a torus, and in the mean between walls. Everything is
 linear in the noise.
 """
 
@@ -88,7 +88,7 @@ class GaussianCovariance:
         deviation: sigma [the field's units].
 
     Raises:
-        ValueError: for a length, a deviation or a spacing that is not positive, or such a kind.
+        ValueError: for a length, deviation or spacing that is not positive, or a kind that conserves no sum of squares.
     """
 
     plan: Any
@@ -118,11 +118,11 @@ class GaussianCovariance:
         return self.root(self.root(x))
 
     def sample(self, seed: int, dtype: Any = float) -> jax.Array:
-        """A random field, tile arrays as programs hold them; the same for any ranks. From the host."""
+        """A random field, placed tile arrays, the same on any number of ranks. It is called on the host."""
         return jax.jit(self.plan.communicator.spmd(self.root))(white_noise(seed, self.plan, dtype))
 
     def _scale(self):
-        """sigma over the root mean square of G, whatever the grid resolves of it: variances are exact in the mean."""
+        """sigma over the root mean square of G on the grid's modes, so that variances are exact in the mean."""
         total = 1.0
         for kind, n, step in zip(self.plan.kinds, self.plan.shape, self.spacing):
             i = jnp.arange(kind.modes(n), dtype=float)

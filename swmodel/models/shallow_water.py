@@ -40,7 +40,7 @@ __all__ = ["ShallowWater"]
 
 
 class ShallowWater:
-    """A shallow-water ocean on a grid, shared out among the ranks.
+    """A shallow-water ocean on a grid, distributed over the ranks.
 
     Args:
         grid: a CartesianGrid or SphericalGrid.
@@ -61,12 +61,12 @@ class ShallowWater:
         communicator: "auto", "serial", "mpi", "sharded", or a Communicator.
         layout: (py, px) tiles; chosen to cut the least unless given.
         engine: "fused" runs each stage as one loop (compiled C++ on CPUs, Pallas on GPUs), "arrays" leaves fusion to
-            XLA; "auto" is fused on CPUs where every rank has a C++ compiler, else arrays. The same results to rounding.
-            A grid that ends at a pole, steppers that solve an equation, and operations that no loop has run as arrays:
-            `Simulation.engine` says what a run does, and why.
+            XLA; "auto" is fused on CPUs where every rank has a C++ compiler, else arrays. Results are the same to
+            rounding. A grid that ends at a pole, steppers that solve an equation, and operations that loops do not
+            have run on arrays. `Simulation.engine` gives the engine of a run, and the reason.
         core: FiniteDifferences() or PseudoSpectral(...): how tendencies are computed.
         wetting: WettingDrying(), which lets cells fall dry and be flooded; `depth` is then signed, negative on land
-            [m], and momentum is MomentumConserving(). None leaves the shore where it is.
+            [m], and momentum is MomentumConserving(). With None the shore is fixed.
         least_thickness: a run stops where the water is thinner than this [m]; 1 m unless given, and 0 with wetting.
         tracers: tuple of variables that the flow transports (dynamics/transported.py); empty is none.
         dtype: float32 or float64; JAX's default float unless given.
@@ -81,7 +81,7 @@ class ShallowWater:
         start: the date and time of step 0 (UTC) in tides, or None; a Simulation has the same.
     """
 
-    members = None  # an Ensemble has some
+    members = None  # the number of members of an Ensemble
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class ShallowWater:
         """The Tile of this process, where it holds one."""
         rank, *others = self.communicator.ranks
         if others:
-            raise AttributeError("this process holds many tiles: ask the model's decomposition.tile(rank) for each.")
+            raise AttributeError("this process holds many tiles; use model.decomposition.tile(rank) for each of them.")
         return self.decomposition.tile(rank)
 
     def scatter(self, whole: Any) -> Any:
@@ -243,15 +243,15 @@ class ShallowWater:
         """The Dynamics of this tile for `swmodel.integrate` with this stepper.
 
         Args:
-            stepper: the TimeStepper; what halo it needs and how long its steps are follow from it.
+            stepper: the TimeStepper, which determines the halo and the time step.
             step: number of the first step.
-            steps: how many steps the records of forcing are needed for. Without it they are those of the interval that
-                holds `step`, which `integrate` refuses; a model without records needs none.
-            stages: how many stages one halo exchange shall do for; the halo is so many times as wide.
+            steps: the number of steps that records of forcing have to cover. Without it they cover the interval that
+                contains `step`, which is not enough for `integrate`. A model without records needs no `steps`.
+            stages: the number of stages that share one halo exchange; the halo is so many times as wide.
 
         Raises:
             TypeError: if `stepper` is not a TimeStepper, or a number of steps is not whole.
-            ValueError: if the time step is not positive, or is not known before the program runs.
+            ValueError: if the time step is not positive, or is traced.
         """
         dt = known_dt("dynamics", stepper)
         check_steps("dynamics", "step", step, least=0)
@@ -267,7 +267,7 @@ class ShallowWater:
         return replace(here, first=first, covers=covers)
 
     def check_records(self, end: float, dt: float = 0.0) -> None:
-        """Raise SwmodelError if a record of a wave, a track or a file does not hold all of a run until `end` [s]."""
+        """Raise SwmodelError if a record of a wave, a track or a file does not cover a run until `end` [s]."""
         check_records(self._parts(), end, dt)
         check_coverage(self._series(), end, dt)
 
@@ -276,7 +276,7 @@ class ShallowWater:
         self.domain.together(lambda: read_ends(self._series(), end))
 
     def read_ahead(self, step: int, dt: float, submit: Callable) -> None:
-        """Have `submit`, an Executor's, read the records of files that follow the interval of step number `step`."""
+        """Start reading the records of files after the interval of step number `step`, by an Executor's `submit`."""
         for series in self._series():
             series.read_ahead(step, dt, submit)
 
@@ -284,10 +284,10 @@ class ShallowWater:
         """The Dynamics of this tile from step number `step` to the next record, for loops that number their steps.
 
         Args:
-            halo: cells that one stage needs; see `halo`.
+            halo: the number of cells that one stage needs, a result of the method `halo`.
             step: number of the first step.
-            dt: [s].
-            stages: how many stages one halo exchange shall do for; the halo is so many times as wide.
+            dt: the time step [s].
+            stages: the number of stages that share one halo exchange; the halo is so many times as wide.
         """
         return self._bound(halo, stages, float(dt), lambda series: self._windows.at(series, step, float(dt)))
 
@@ -312,18 +312,17 @@ class ShallowWater:
         return (*self.terms, *self.open_boundaries, *self.tracers)
 
     def _series(self):
-        """All that changes in time by records."""
+        """The Series of all parts."""
         found = [series for part in self._parts() for series in part.series().values()]
         return found if self.uplift is None else [*found, self.uplift]
 
     @property
     def changes_in_time(self) -> bool:
-        """Whether the equations depend on the time: by records, or by terms that ask for it."""
+        """Whether the equations depend on the time, through records or through terms that read it."""
         return bool(self._series()) or any(part.reads_time for part in self._parts())
 
     def share_arrays(self, halo: int, arrays: dict[int, Any]) -> None:
-        """Hold `arrays`, {id: array}, in place of equal ones of Dynamics of so wide a halo:
-        other models have them too."""
+        """Use `arrays`, {id: array}, in place of equal ones in the Dynamics with this halo, to share their memory."""
         held = jax.tree.map(
             lambda x: arrays.get(id(x), x), (self._made[halo], self.terms, self.open_boundaries, self.tracers)
         )
@@ -353,11 +352,11 @@ class ShallowWater:
 
     @property
     def engine(self) -> str:
-        """The name of the kind of loop that makes the steps where it has all operations: "fused" or "arrays"."""
+        """The engine of steps whose operations it supports, "fused" or "arrays"."""
         return self.step_loop.name
 
     def run_on_arrays(self) -> None:
-        """From now on let steps run on arrays, whatever engine was chosen."""
+        """Let steps run on arrays from now on, whatever engine was chosen."""
         self.step_loop = ArrayStepLoop
         self._made.clear()
 
@@ -366,11 +365,10 @@ class ShallowWater:
         return next_record(self._series(), step, dt)
 
     def ready_for(self, stepper: TimeStepper) -> None:
-        """From now on let the Dynamics hold the water bodies, if this scheme solves equations on them.
+        """Let the Dynamics contain the domain of elliptic equations from now on, if this stepper solves one.
 
         Raises:
-            ConfigError: for a stepper that the form of the momentum equation, or a condition on an open side, cannot be
-                stepped with.
+            ConfigError: for a stepper that does not support the form of the momentum equation, or an open boundary.
         """
         checks.check_stepper(self, stepper)
         if stepper.is_implicit and self._elliptic_domain is None:

@@ -1,10 +1,10 @@
-"""A random flow in geostrophic balance: vortices of about one size, to start turbulence from.
+"""A random flow in geostrophic balance: vortices of about one size, an initial state for turbulence.
 
     psi = sum over k of a(k) exp(i k x) / |k|,   a random, of the size exp(-((|k| - k0) / (k0 / 4))^2 / 2)
     u = - ddy psi,   v = ddx psi,   eta = f psi / g,   k0 = 2 pi / length
 
-The noise of a point depends on the seed and the point alone: the flow is the same on any ranks, and for any core. Along
-walls psi is constant, so that nothing flows through them.
+The noise of a point depends on the seed and the point alone, so that the flow is the same on any number of ranks, and
+for any core. Along walls psi is constant, so that nothing flows through them.
 """
 
 from typing import Any

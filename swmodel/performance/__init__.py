@@ -1,4 +1,4 @@
-"""How fast the model runs here, and how fast it would run on more ranks.
+"""Measured times of a step on this machine, and predictions for more ranks.
 
 cases.py       the basin that is timed, and a communicator that stands in for many ranks
 timing.py      a compiled run of steps: seconds a step, compilation, memory

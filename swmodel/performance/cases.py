@@ -1,7 +1,7 @@
-"""What is timed: waves in a closed basin of variable depth on a beta-plane, the energy form with Laplacian viscosity.
+"""The cases that are timed: waves in a closed basin of variable depth on a beta-plane, with Laplacian viscosity.
 
-The physics of the mpi4jax demo, but for its depth, which is one number there. Amplitudes are such that every term
-counts, and nothing is ever at rest: numbers too small to be normal would cost a hundred times as much.
+The physics is that of the mpi4jax demo, whose depth is uniform. Amplitudes are such that every term matters, and the
+water is nowhere at rest: denormal numbers would take a hundred times as long.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ STEPPERS = {name: cls for name, cls in shipped_parts(TimeStepper).items() if not
 def stepper_named(name: str) -> TimeStepper:
     """The stepper of that name, with the time step of the benchmarks."""
     if name not in STEPPERS:
-        raise ValueError(f"the stepper is one of {', '.join(STEPPERS)}, and {name!r} came; choose one of these.")
+        raise ValueError(f"stepper = {name!r} is unknown; give one of {', '.join(STEPPERS)}.")
     return STEPPERS[name](TIME_STEP)
 
 

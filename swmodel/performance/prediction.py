@@ -126,7 +126,7 @@ class Machine:
 
 
 def signature(model: ShallowWater, stepper: TimeStepper) -> str:
-    """What a step's cost depends on beside its cells: stepper, precision, grid and terms."""
+    """A text that identifies the cost of a step per cell: stepper, precision, grid and terms."""
     terms = sorted(type(term).__name__ for term in (*model.terms, *model.open_boundaries))
     form = "linear" if model.linear else type(model.momentum).__name__
     shape = "spherical" if model.grid.spherical else "cartesian"
@@ -135,7 +135,14 @@ def signature(model: ShallowWater, stepper: TimeStepper) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """Seconds a step: compute, and messages in between; on how many machines, by which link (None: no messages)."""
+    """The predicted time of a step.
+
+    Attributes:
+        compute: seconds of computation.
+        exchange: seconds of messages.
+        machines: the number of machines.
+        link: the Link between ranks; None without messages.
+    """
 
     compute: float
     exchange: float
@@ -148,7 +155,7 @@ class Prediction:
 
 
 def machines_of(machine: Machine, ranks: int, per_machine: int | None = None) -> int:
-    """How many machines so many ranks take; see `predict`."""
+    """The number of machines for `ranks`; the arguments are those of `predict`."""
     if per_machine is None:
         per_machine = ranks if machine.network is None else max(machine.cores, 1)
     return math.ceil(ranks / per_machine)
@@ -165,7 +172,7 @@ def predict(
     """The Prediction of a step.
 
     Args:
-        machine: a Machine, all of whose kind there are, with the links that are known.
+        machine: a Machine, to which all machines are equal, with the links that were measured.
         compute: a Compute.
         cells: of the whole grid.
         ranks: how many.
@@ -173,7 +180,7 @@ def predict(
         per_machine: ranks on each machine; as many as it has cores if its network is known, else all.
 
     Raises:
-        ConfigError: if ranks talk, and by a link that was not measured.
+        ConfigError: if ranks communicate by a link that was not measured.
     """
     machines = machines_of(machine, ranks, per_machine)
     here = math.ceil(ranks / machines)
@@ -187,7 +194,7 @@ def predict(
             if machines > 1
             else ("between ranks; measure it with `mpirun -n 2 swmodel bench --network`")
         )
-        raise ConfigError(f"the time of a message is not known {where}, or give --latency and --bandwidth.")
+        raise ConfigError(f"the time of a message is unknown {where}, or give --latency and --bandwidth.")
     messages, size, reductions = traffic
     rounds = messages + reductions * math.ceil(math.log2(ranks))
     return Prediction(arithmetic, link.seconds(rounds, size), machines, link)

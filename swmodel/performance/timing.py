@@ -1,4 +1,4 @@
-"""A compiled run of steps, and what it costs: seconds a step, compilation, memory, messages.
+"""A compiled run of steps, and its cost: seconds a step, compilation, memory, messages.
 
 Times are wall-clock, from a barrier of all ranks to the end of the last one, with the program compiled and warm.
 """
@@ -23,24 +23,31 @@ from ..stepping.loop import pack_state, scan_steps, step_loop, unpack_state
 __all__ = ["Program", "Memory", "batch_of"]
 
 BATCH_CELLS = 4e8  # cell-steps of one timing: about a second on two cores, which is a chunk of a run
-FOREVER = 240_000  # steps, likewise
-MANY = 24  # steps, a multiple of the numbers that go by without a message
+FOREVER = 240_000  # the largest number of steps of one timing
+MANY = 24  # steps, a multiple of the numbers of steps that share one message
 
 
 def batch_of(cells: float) -> int:
-    """How many steps of so many cells one timing takes."""
+    """The number of steps of one timing on a grid of so many cells."""
     return int(min(max(BATCH_CELLS / cells, 8), 2048))
 
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """Of a compiled program on one rank [bytes]: what it is given, returns, shares between both, and needs beside."""
+    """The memory of a compiled program on one rank [bytes].
+
+    Attributes:
+        arguments, results: those of the program.
+        shared: results that overwrite arguments.
+        temporary: further memory while it runs.
+        tile: the size of one array of the tile.
+    """
 
     arguments: int
     results: int
     shared: int
     temporary: int
-    tile: int  # one array of the tile
+    tile: int
 
     @property
     def peak(self) -> int:
@@ -60,7 +67,7 @@ class Program:
         state: the State to start from.
         stepper: a TimeStepper.
         steps: in one call.
-        compiled: or else it is traced only, for what it sends.
+        compiled: False only traces it, to count its messages.
     """
 
     def __init__(self, model: ShallowWater, state: State, stepper: TimeStepper, steps: int, compiled: bool = True):
@@ -86,7 +93,7 @@ class Program:
         program = jit(self._program(self.steps), donate_argnums=2)
         self._compiled = program.lower(*self._arguments()).compile()
         seconds = time.perf_counter() - since
-        # What was compiled ahead of time does not hand on the token that keeps messages in order.
+        # A program that is compiled ahead of time does not return the token that keeps messages in order.
         self._call = program if self.communicator.effects else self._compiled
         return seconds
 
@@ -128,7 +135,7 @@ class Program:
         )
 
     def traffic(self) -> tuple[float, float, float]:
-        """(messages, bytes, reductions) that a rank sends a step: what twice as many steps send more, a step."""
+        """(messages, bytes, reductions) of a rank in a step: the difference of 2 n and n steps, over n."""
         once, twice = (traffic(self._program(n * MANY), *self._arguments()) for n in (1, 2))
         if twice.open_loops:
             raise RuntimeError(f"the program has {twice.open_loops} loops of unknown length that send messages.")
@@ -136,7 +143,7 @@ class Program:
         return tuple((b - a) / MANY for a, b in pairs)
 
     def traffic_by_verb(self) -> Traffic:
-        """The Traffic of a step, in the mean of so many that what the program sends once does not count."""
+        """The mean Traffic of a step, without the messages that a program sends once."""
         return traffic(self._program(FOREVER), *self._arguments()) * (1 / FOREVER)
 
     def _program(self, number):

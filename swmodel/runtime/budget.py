@@ -9,7 +9,7 @@ from .launchers import launcher
 
 __all__ = ["available", "of_gauges", "of_model", "of_spectra", "of_sums", "on_host", "require", "size"]
 
-BASE = 300e6  # [bytes] of Python, jax, MPI and the compiled program, per rank
+BASE = 300e6  # [bytes] of Python, JAX, MPI and the compiled program, per rank
 GAUGE_RECORDS = 4096  # steps whose readings are kept until they are written, as in simulation.py and netcdf.py
 UNLIMITED = 2**60  # [bytes]; version 1 of control groups writes a number of this order where there is no limit
 
@@ -72,9 +72,9 @@ def require(needed: float, what: str, remedy: str, ranks: int | None = None) -> 
 
     Args:
         needed: bytes on a rank; what a process has already counts as needed too.
-        what: needs them, the beginning of a sentence.
-        remedy: what to do about it.
-        ranks: of this machine that share its memory; those that the launcher has started unless given.
+        what: the subject of the message, such as "ShallowWater: a grid of 10 x 10 cells".
+        remedy: the remedy in the message.
+        ranks: the number of ranks that share the memory of this machine; by default those of the launcher.
     """
     if ranks is None:
         started = launcher()
@@ -86,7 +86,7 @@ def require(needed: float, what: str, remedy: str, ranks: int | None = None) -> 
 
 
 def size(number: float) -> str:
-    """Bytes in the unit that people would use."""
+    """A number of bytes as text, in a readable unit."""
     power = min(int(math.log(max(number, 1), 1000)), 6)
     return f"{number / 1000**power:.3g} {['B', 'kB', 'MB', 'GB', 'TB', 'PB', 'EB'][power]}"
 
@@ -102,7 +102,7 @@ def _of_machine():
 
 
 def _of_groups():
-    """What is left to each control group (versions 1 and 2) that this process is in, from its own upwards."""
+    """The bytes left to each control group (versions 1 and 2) of this process, from its own to the root."""
     for line in _lines("/proc/self/cgroup"):
         _, controllers, group = line.split(":", 2)
         if controllers == "":

@@ -5,12 +5,12 @@
     tsunami sources                 the sea surface over faults (config/build/sources.py)
     answers                         whether this jaxlib has an option (compilation.py)
 
-A file is named WHAT.HOW.CHECKSUM.SUFFIX. WHAT identifies the content, HOW for the way in which it
-was made, CHECKSUM for the content of the file. Loading a library or an executable that is damaged ends a process by
-SIGBUS or SIGSEGV. Therefore the checksum is verified before each use; a file that does not have it is removed and made
-again. Files get their name by renaming, when they are complete.
+A file is named WHAT.HOW.CHECKSUM.SUFFIX. WHAT identifies what was compiled, HOW the compiler and its options, and
+CHECKSUM the bytes of the file. Loading a damaged library or executable ends a process by SIGBUS or SIGSEGV. Therefore
+the checksum is verified before each use, and a file with another checksum is removed and made again. A file gets its
+name by renaming, when it is complete.
 
-What is loaded runs with the rights of the user: a folder that others can write to is not used.
+Loaded code runs with the rights of the user. So a folder that others can write to is not used.
 """
 
 import atexit
@@ -42,19 +42,19 @@ RECENT = 50_000_000  # [ns] in which a folder may change twice without another t
 
 
 def digest(*parts: str) -> str:
-    """24 hexadecimal digits that stand for these texts."""
+    """A hash of these texts, 24 hexadecimal digits."""
     return digest_of_bytes("\0".join(parts).encode())
 
 
 def digest_of_bytes(content: bytes) -> str:
-    """24 hexadecimal digits that stand for these bytes."""
+    """A hash of these bytes, 24 hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()[:24]
 
 
 def find(what: str, how: str, suffix: str = "so") -> Path | None:
     """The file that was kept under these names (`how` may be "*", any), if it is intact; otherwise None.
 
-    Its time of modification becomes that of this use, by which `prune` chooses.
+    Its time of modification becomes the time of this use, which `prune` reads.
     """
     named = fnmatch.filter(_listed(folder(), what), f"{what}.{how}.*.{suffix}")
     for path in [folder() / name for name in sorted(named)]:
@@ -99,9 +99,10 @@ def make(what: str, how: str, write: Callable[[Path], None], suffix: str = "so")
 
 
 def keep(what: str, how: str, write: Callable[[Path], None], suffix: str, to_disk: bool = False) -> Path:
-    """The same as `make`, without waiting for another process that makes the same file.
+    """Write a file like `make`, without waiting for another process that makes the same file.
 
-    Without `to_disk` a file may be damaged when the machine fails soon after, and is then made again.
+    Without `to_disk` the file is not synchronised. It may be damaged if the machine fails soon after, and is then made
+    again.
     """
     with tempfile.TemporaryDirectory(prefix=_prefix(os.getpid()), dir=folder()) as name:
         with PROCESS.cleanup(lambda: shutil.rmtree(name, ignore_errors=True)):
@@ -159,7 +160,7 @@ def _prefix(process):
 
 
 def _remove_stale():
-    """Remove what processes of this host that are gone have left half-made."""
+    """Remove incomplete files of processes of this host that have ended."""
     start = _prefix("")[:-1]
     for path in folder().glob(f"{start}*"):
         process = path.name.removeprefix(start).split("-")[0]
@@ -173,7 +174,7 @@ def _remove_stale():
 
 @functools.cache
 def folder() -> Path:
-    """A folder of this user's that nobody else can write to, and this process can."""
+    """The folder of the cache, to which this user can write and nobody else can."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     chosen = Path(home, "swmodel")
     why = _unfit(chosen)
@@ -193,7 +194,7 @@ def folder() -> Path:
 
 
 def _unfit(chosen):
-    """Why compiled code cannot be kept in that folder; None where it can."""
+    """A phrase on why compiled code cannot be kept in a folder; None where it can."""
     try:
         chosen.parent.mkdir(parents=True, exist_ok=True)
         chosen.mkdir(mode=0o700, exist_ok=True)
@@ -214,7 +215,7 @@ NUMERICAL = re.compile("sse|ssse|avx|fma|bmi|popcnt|abm|lzcnt|aes|pclmul|vaes|vp
 
 @functools.cache
 def instructions() -> str:
-    """The instructions of this processor that compilers make use of; loops may not run on one that has others."""
+    """The instruction sets of this processor that compilers use; loops may fail on a processor without them."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

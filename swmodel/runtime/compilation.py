@@ -1,4 +1,4 @@
-"""How programs of the model are compiled: `jax.jit`, with the options that suit stencils.
+"""Compilation of programs: `jax.jit` with options that suit stencils.
 
 jaxlib 0.10 has two ways to lower CPU fusions. The model's step runs at the same speed with both, and the older one
 compiles its gradient in two thirds of the time. Later releases have one way only, and no such option.
@@ -46,7 +46,7 @@ def compilations() -> int:
 def compiler_options() -> dict[str, bool] | None:
     """OLDER_FUSION on a CPU, if this jaxlib has that option; else None.
 
-    The first process that asks compiles a program to find out, and keeps the answer for all others and later ones.
+    The first process that needs it compiles a program to find out, and stores the result for others and later ones.
     """
     if jax.default_backend() != "cpu":
         return None

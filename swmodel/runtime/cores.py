@@ -1,4 +1,4 @@
-"""The cores that this process may use, and how the ranks of a host share them out."""
+"""The cores that this process may use, and their distribution among the ranks of a host."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ __all__ = ["binding_warning", "crowding", "physical_cores", "placement", "share"
 
 
 def threads_per_rank() -> int:
-    """Cores that this process may run on, which is how many threads XLA starts."""
+    """The number of cores that this process may run on, and of the threads that XLA starts."""
     return len(_affinity())
 
 
@@ -36,7 +36,7 @@ def share_cores(environment: Mapping[str, str], started: Any) -> None:
 
 
 def share(cores: Sequence[set[int]], rank: int, ranks: int) -> set[int]:
-    """The hardware threads of rank's even share of `cores`, a list of sets; one core, in turn, if there are too few."""
+    """The hardware threads of a rank's even share of `cores`, a list of sets; a single core if there are too few."""
     if ranks >= len(cores):
         return cores[rank % len(cores)]
     first, last = (len(cores) * r // ranks for r in (rank, rank + 1))
@@ -67,7 +67,7 @@ def placement() -> tuple[str, tuple[int, ...]]:
 
 
 def crowding(placements: Sequence[tuple[str, Sequence[int]]]) -> str | None:
-    """That sentence, from the `placement()` of every rank."""
+    """The sentence of `binding_warning`, from the `placement()` of every rank."""
     for host in dict.fromkeys(host for host, _ in placements):
         ranks = [cores for name, cores in placements if name == host]
         threads, cores = sum(map(len, ranks)), len(set().union(*ranks))

@@ -1,11 +1,11 @@
-"""The devices of the sharded communicator: how many this process has, and which processes make up a run.
+"""The devices of the sharded communicator: the number in this process, and the processes of a run.
 
     hosts_of()        the processes of a run over several hosts, from the command line or the environment
     start_devices()   host devices on a CPU, GPUs where there are some; several processes meet
-    check_devices()   that there are as many devices as requested, and that no launcher started other processes
-    leave()           out of a run over several processes that would wait for this one
+    check_devices()   raises if there are fewer devices than requested, or if a launcher started separate processes
+    leave()           ends this process of a run over several without waiting for the others
 
-Before JAX's backend starts: it looks at none of this again.
+All of this has to happen before JAX's backend starts, which reads these settings once.
 """
 
 import dataclasses
@@ -24,7 +24,13 @@ VARIABLES = ("SWMODEL_COORDINATOR", "SWMODEL_NUM_PROCESSES", "SWMODEL_PROCESS_ID
 
 @dataclasses.dataclass(frozen=True)
 class Hosts:
-    """The processes of one run: where they meet (HOST:PORT of process 0), how many they are, and which this one is."""
+    """The processes of one run.
+
+    Attributes:
+        coordinator: HOST:PORT of process 0, where they meet.
+        processes: their number.
+        process: the number of this one, from 0.
+    """
 
     coordinator: str
     processes: int
@@ -41,11 +47,11 @@ def hosts_of(
 
     Args:
         coordinator: HOST:PORT, or None to take SWMODEL_COORDINATOR.
-        processes: their number; None to take SWMODEL_NUM_PROCESSES, or what the launcher (srun, mpirun) says.
-        process: which of them this is, from 0; None to take SWMODEL_PROCESS_ID, or what the launcher says.
+        processes: their number; None to take SWMODEL_NUM_PROCESSES, or that of the launcher (srun, mpirun).
+        process: the number of this one, from 0; None to take SWMODEL_PROCESS_ID, or that of the launcher.
 
     Raises:
-        LaunchError: if something of the three is missing, or does not go together.
+        LaunchError: if one of the three is missing, or they contradict each other.
     """
     environment = os.environ if environment is None else environment
     started = launcher(environment)
@@ -67,7 +73,7 @@ def hosts_of(
         hosts = Hosts(coordinator, int(processes), int(process))
     except ValueError:
         raise LaunchError(
-            f"--coordinator {coordinator} needs the number of processes and which of them this is, and these are "
+            f"--coordinator {coordinator} needs the number of processes and that of this process, and these are "
             f"{processes} and {process}; add --num-processes N --process-id K, or start them with srun."
         ) from None
     if not 0 <= hosts.process < hosts.processes or ":" not in coordinator:
@@ -118,8 +124,8 @@ def start_devices(devices: int | None, hosts: Hosts | None = None) -> int:
 def _choose_gpus(devices, gpus):
     if devices is not None and devices > len(gpus):
         raise LaunchError(
-            f"{devices} devices are asked for, and this process sees {len(gpus)} GPU{'s' * (len(gpus) > 1)}; ask for "
-            f"{len(gpus)} or fewer, or for host devices with JAX_PLATFORMS=cpu."
+            f"devices = {devices}, and this process can use {len(gpus)} GPU{'s' * (len(gpus) > 1)}; give "
+            f"{len(gpus)} or fewer, or use host devices with JAX_PLATFORMS=cpu."
         )
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[:devices])
 
@@ -144,7 +150,7 @@ def check_devices(count: int | None = None) -> int:
         return there
     if count > there or (count < there and jax.process_count() > 1):
         raise LaunchError(
-            f"{count} devices are asked for, and JAX has {there} of kind {jax.devices()[0].platform}; use "
+            f"the run needs {count} devices, and JAX has {there} of kind {jax.devices()[0].platform}; use "
             f"{there if jax.process_count() > 1 else f'{there} or fewer'}, or make more of a CPU before JAX starts "
             "(--devices, or launch.configure_process(communicator='sharded', devices=...))."
         )
@@ -152,10 +158,10 @@ def check_devices(count: int | None = None) -> int:
 
 
 def leave(status: int) -> None:
-    """End this process of a run over several at once: with an orderly exit, all processes would wait for each other.
+    """End this process of a run over several at once, since in an ordinary exit all processes wait for each other.
 
-    Returns where this process is a run by itself. The first process holds the meeting point, and gives the others a
-    moment to say what they have to say.
+    The function returns in a run of a single process. The first process is the coordinator, and gives the others a
+    moment to print their messages.
     """
     jax = sys.modules.get("jax")
     if jax is None or not jax.distributed.is_initialized():

@@ -1,9 +1,9 @@
-"""What this process may use, as its launcher (launchers.py) and the user say.
+"""The resources of this process, as its launcher (launchers.py) and the user choose them.
 
 configure_process()   GPU, cores, precision: before JAX's backend and MPI start
-bind_rank()           GPU or cores alone, for scripts that do not call it
-load_mpi()            mpi4py and mpi4jax, or one sentence on why not
-check_world()         as many ranks in MPI's world as were started, or every process would run the whole domain
+bind_rank()           GPU or cores alone, for scripts that do not call configure_process()
+load_mpi()            mpi4py and mpi4jax, or one sentence on why they do not load
+check_world()         raises unless MPI's world has as many ranks as were started: each would run the whole domain
 binding_warning()     ranks that share cores (cores.py)
 mpirun()              a command line that starts ranks here, as root or not, on enough cores or not
 """
@@ -58,7 +58,7 @@ class Process:
 def configure_process(
     precision: str = "float64", communicator: str = "auto", devices: int | None = None, hosts: Hosts | None = None
 ) -> Process:
-    """Settle the communicator, bind this rank to its GPU and cores, and set JAX's precision.
+    """Choose the communicator, bind this rank to its GPU and cores, and set JAX's precision.
 
     Call it once, before JAX's devices or MPI's world are first used: both are fixed from then on.
 
@@ -68,16 +68,16 @@ def configure_process(
         devices: for "sharded", how many GPUs, or host devices of the CPU; all GPUs, or one device a core, unless given.
         hosts: for "sharded" over several processes, the devices.Hosts.
     Returns:
-        Process: what was settled.
+        The Process that was chosen.
     Raises:
-        LaunchError: if the ranks that were started and the communicator do not go together.
+        LaunchError: if the communicator is not for the ranks that were started.
     """
     if precision not in ("float32", "float64"):
-        raise ConfigError(f"configure_process: precision is float32 or float64, and {precision!r} came; choose one.")
+        raise ConfigError(f"configure_process: precision = {precision!r} is unknown; give 'float32' or 'float64'.")
     started = launcher()
     communicator = _choose(communicator, started, hosts)
     if (devices is not None or hosts is not None) and communicator != "sharded":
-        raise LaunchError(f"devices and hosts are for the sharded communicator, not {communicator}; ask for that one.")
+        raise LaunchError(f"devices and hosts are for the sharded communicator, not {communicator}; use sharded.")
     gpu, tiles = None, 1 if communicator == "serial" or started is None else started.size
     if communicator == "mpi" and started is not None:
         gpu = _bind(started)
@@ -130,15 +130,13 @@ def _choose(communicator: str, started: Launcher | None, hosts: Hosts | None = N
     if communicator == "auto":
         communicator = "mpi" if ranks > 1 else "serial"
     if communicator not in ("serial", "mpi", "sharded"):
-        raise LaunchError(
-            f"the communicator is auto, serial, mpi or sharded, and {communicator!r} came; choose one of these."
-        )
+        raise LaunchError(f"communicator = {communicator!r} is unknown; give 'auto', 'serial', 'mpi' or 'sharded'.")
     if communicator == "mpi":
         _require_mpi()
     elif started is not None and ranks > 1 and hosts is None:
         raise LaunchError(
-            f"{started.name} started {ranks} processes, but the communicator {communicator} was asked for, so that "
-            "each would run the whole domain and overwrite the others' files; start one process, or choose mpi."
+            f"{started.name} started {ranks} processes, but the communicator is {communicator}, so that each would run "
+            "the whole domain and overwrite the others' files; start one process, or choose mpi."
         )
     return communicator
 
@@ -149,7 +147,7 @@ HOW_TO_ADD_MPI = "add MPI with `make setup MPI=bundled` in a checkout"
 def _require_mpi():
     if not mpi_installed():
         started = launcher()
-        why = "the run asks for MPI" if started is None else f"{started.name} started {started.size} processes"
+        why = "the communicator is mpi" if started is None else f"{started.name} started {started.size} processes"
         raise LaunchError(f"{why}, but mpi4py and mpi4jax are not installed; start one process, or {HOW_TO_ADD_MPI}.")
 
 
@@ -161,7 +159,7 @@ def mpi_installed() -> bool:
 def _bind_gpu(environment: MutableMapping[str, str], started: Launcher) -> str | None:
     """Select the visible GPU number `local_rank`, modulo their number, for this rank. None if there is no GPU.
 
-    Before MPI starts, too: a CUDA-aware MPI would otherwise open a context of every rank on the first GPU.
+    It is called before MPI starts: a CUDA-aware MPI would otherwise open a context of every rank on the first GPU.
     """
     visible = usable_gpus(environment)
     if not visible:
@@ -186,7 +184,7 @@ def load_mpi() -> Any:
     """
     _require_mpi()
     try:
-        with PROCESS.graceful(STARTING):  # a rank that leaves while others start takes Open MPI's mpirun down
+        with PROCESS.graceful(STARTING):  # a rank that ends while others start makes Open MPI's mpirun fail
             mpi = importlib.import_module("mpi4py.MPI")
         os.environ.setdefault("MPI4JAX_USE_CUDA_MPI", "1" if cuda_aware(os.environ) else "0")
         importlib.import_module("mpi4jax")
@@ -276,6 +274,6 @@ def terminate(process: subprocess.Popen) -> None:
 
 
 def _of_a_launcher(name):
-    """What a launcher gave this very process would confuse the next one."""
+    """Whether a variable was set by a launcher for this process; a launcher started by it must not read it."""
     launchers = ("OMPI_COMM_WORLD_", "PMIX_", "PMI_", "MPI_LOCAL", "PALS_", "MV2_COMM_WORLD_", "MVP_COMM_WORLD_")
     return name.startswith(launchers)

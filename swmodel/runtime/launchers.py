@@ -1,4 +1,4 @@
-"""Who started this process, as which rank of how many, and which GPUs it sees: read from the environment alone.
+"""The launcher of this process, its rank, the number of ranks, and its GPUs, from environment variables alone.
 
 launcher()      the Launcher: Open MPI, MVAPICH, Hydra (MPICH, Intel MPI), PALS, srun, or another PMI launcher
 usable_gpus()   the entries of CUDA_VISIBLE_DEVICES that JAX would use
@@ -17,7 +17,7 @@ __all__ = ["LaunchError", "Launcher", "launched_ranks", "launcher", "local_rank"
 
 
 class LaunchError(SwmodelError):
-    """The processes were not started as the run needs them; the message is one sentence for the user."""
+    """Raised if the processes were not started in the way that the run needs; the message is one sentence."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,14 +61,14 @@ def _of_pals(environment):
 
 
 def _launcher(environment: Mapping[str, str], name: str, *variables: str) -> Launcher | None:
-    """From the variables that hold size, rank, and possibly the local ones; None unless all are there."""
+    """The Launcher from the variables of size, rank, and possibly the local ones; None if one is missing."""
     found = [_number(environment, variable) for variable in variables]
     numbers = [number for number in found if number is not None]
     return Launcher(name, *numbers) if len(numbers) == len(found) else None
 
 
 def _slurm_step(environment):
-    """A batch script has SLURM_NTASKS too and is one process: only a step that srun started counts."""
+    """The Launcher of a step that srun started. A batch script, a single process, has SLURM_NTASKS too."""
     step = _number(environment, "SLURM_STEP_ID")
     if step is None or step >= 0xFFFFFFF0:  # Slurm numbers its batch and interactive steps downwards from above
         return None
@@ -92,7 +92,7 @@ def _number(environment, name):
 
 
 def launched_ranks() -> int:
-    """How many ranks the launcher started; 1 without one."""
+    """The number of ranks that the launcher started; 1 without a launcher."""
     found = launcher()
     return 1 if found is None else found.size
 
@@ -104,8 +104,7 @@ def local_rank() -> int:
 
 
 def usable_gpus(environment: Mapping[str, str]) -> list[str]:
-    """The entries of CUDA_VISIBLE_DEVICES that JAX would use;
-    none if it has no plugin for them, or if they are disabled."""
+    """The entries of CUDA_VISIBLE_DEVICES that JAX would use; none without a CUDA plugin, or if they are disabled."""
     platforms = environment.get("JAX_PLATFORMS", "")
     plugin = any(importlib.util.find_spec(f"jax_cuda{major}_plugin") for major in (12, 13))
     if not plugin or (platforms and not {"cuda", "gpu"} & set(platforms.split(","))):

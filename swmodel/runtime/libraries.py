@@ -1,4 +1,4 @@
-"""The libraries that this process has loaded: which MPI it is, and whether it takes pointers to a GPU's memory."""
+"""The libraries that this process has loaded: the MPI library, and its support of pointers to a GPU's memory."""
 
 import ctypes
 import os
@@ -68,7 +68,7 @@ def cuda_aware(
 
 
 def _cuda_answer(path):
-    """What the MPI library at `path` says of itself; None if it has no such function."""
+    """Whether the MPI library at `path` reports support of GPUs; None if it has no function for that."""
     library, supported = ctypes.CDLL(path), ctypes.c_int(0)
     if hasattr(library, "MPIX_Query_cuda_support"):
         return library.MPIX_Query_cuda_support() == 1

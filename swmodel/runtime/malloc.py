@@ -1,9 +1,9 @@
 """Tuning of malloc, where the C library is glibc.
 
-The system clears each page that it gives to a process. For the arrays of a program that takes as long as several steps.
-So memory that is freed is kept for the next program, in malloc's main arena, which all threads then have to use.
-A gradient, whose programs come and go with the states that they store, gains by that (malloc_gradient of
-benchmarks/native_parts.py); the steps of a run, which overwrite their arrays, do not.
+The system clears each page that it gives to a process. For the arrays of a program this takes as long as several steps.
+So freed memory is kept for the next program. It stays in malloc's main arena, which all threads then have to use.
+Gradients become faster, since their programs allocate and free the states that they store (malloc_gradient of
+benchmarks/native_parts.py). The steps of a run overwrite their arrays, and take as long as before.
 """
 
 import contextlib

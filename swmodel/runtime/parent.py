@@ -1,7 +1,7 @@
-"""Whether mpirun, or the daemon of another launcher that started this process as a rank, is still there.
+"""Whether the launcher of this rank, mpirun or the daemon of another one, still runs.
 
-MPI itself finds out, but not before it has been started: a rank that is still importing modules, or compiling, would go
-on for as long as that takes after mpirun was killed.
+MPI detects the end of mpirun only once MPI has been started. Without this check, a rank that imports modules or
+compiles would continue after mpirun was killed.
 """
 
 import os
@@ -33,7 +33,7 @@ def launcher_has_ended(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether the mpirun that started this rank, on this host, ended before `launcher_descriptor` was called.
 
     This process was then given to init, and the process that the name of Open MPI's job holds, `prterun-HOST-PID@1`,
-    is gone. Both are asked for: in a container with process numbers of its own the second is true from the start.
+    has ended. Both are required: in a container with process numbers of its own the second is true from the start.
     """
     job = JOB.match(environment.get("PMIX_NAMESPACE", ""))
     if job is None or job[1] != os.uname().nodename or os.getppid() != 1:

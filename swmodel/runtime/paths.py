@@ -1,4 +1,4 @@
-"""Names of files and folders as people write them: `~` is expanded, and what no file system takes is refused."""
+"""Names of files and folders from users: `~` is expanded, and names that no file system accepts raise DataError."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ def expanded(text: str | os.PathLike, folder: str | os.PathLike | None = None) -
         raise DataError("the name of a file or folder is empty; give one.")
     if any(ord(character) < 32 or 0xD800 <= ord(character) < 0xE000 for character in text):
         raise DataError(f"{text!r} contains a character that no name of a file may have; take it out.")
-    with contextlib.suppress(RuntimeError):  # ~name of somebody unknown is a name like any other
+    with contextlib.suppress(RuntimeError):  # ~name of an unknown user is an ordinary name
         text = os.path.expanduser(text)
     path = Path(text) if folder is None else Path(folder) / text
     longest = max((len(os.fsencode(part)) for part in path.parts), default=0)
@@ -36,7 +36,7 @@ def expanded(text: str | os.PathLike, folder: str | os.PathLike | None = None) -
 
 
 def found(path: str | os.PathLike, kind: str) -> bool:
-    """Whether there is a `kind` ("file" or "folder") at `path`; raises DataError where one may not look."""
+    """Whether there is a `kind` ("file" or "folder") at `path`; raises DataError without permission to read it."""
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -50,7 +50,7 @@ def make_folder(path: str | os.PathLike) -> None:
     """Make the folder `path` and those above it, and check that files can be written to it.
 
     Raises:
-        DataError: if something else has its name, or one may not write there.
+        DataError: if a file has its name, or without permission to write there.
     """
     try:
         os.makedirs(path, exist_ok=True)
@@ -64,7 +64,7 @@ def make_folder(path: str | os.PathLike) -> None:
 
 
 def _file_in_the_way(path):
-    """The part of `path` that is no folder."""
+    """The part of `path` that is a file, where a folder is needed."""
     path = Path(path)
     there = [part for part in (path, *path.parents) if os.path.lexists(part)]
     return next((part for part in there if not part.is_dir()), path)

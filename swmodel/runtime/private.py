@@ -1,16 +1,16 @@
-"""Names of JAX that its public interface does not offer, all in one place.
+"""The private names of JAX that the package uses.
 
-pyproject.toml bounds the versions of JAX for the sake of these; look here first when a new one is to be allowed. The
-private names of mpi4jax are in parallel/handles.py.
+pyproject.toml bounds the versions of JAX because of them. Check them first when a new version is allowed. The private
+names of mpi4jax are in parallel/handles.py.
 
     JaxprTracer, custom_partial_eval_rules, partial_eval_jaxpr_custom_rules
-        how a fused loop is split into what is known before a gradient is taken and what is not (stencils/stencil.py)
+        partial evaluation of a fused loop, for reverse mode (stencils/stencil.py)
     backends_are_initialized
         whether JAX has chosen its devices (launch.py)
     compilation_cache
         the modules of the persistent compilation cache (programs.py)
     origin
-        what a tracer was computed from (parallel/lineage.py)
+        the equation that computed a tracer (parallel/lineage.py)
 """
 
 import importlib
@@ -26,7 +26,7 @@ def partial_evaluation() -> Any:
 
 
 def backends_are_initialized() -> bool:
-    """Whether JAX has made its devices, after which it looks at none of the variables that choose them."""
+    """Whether JAX has made its devices; after that it ignores the variables that choose them."""
     bridge = sys.modules.get("jax._src.xla_bridge")
     return bridge is not None and bridge.backends_are_initialized()
 

@@ -1,9 +1,9 @@
 """JAX's persistent compilation cache, with entries that are verified before they are loaded.
 
 JAX compiles about a hundred programs before a run takes its first step. An executable that is found in the cache is
-loaded in a few milliseconds. JAX's own file cache writes entries in place, and loads whatever it finds; the one below
-keeps them as `cache` keeps all compiled code: complete, with a checksum, and under a name that stands for the
-instructions of the processor as well as for JAX's own key (program, options, versions).
+loaded in a few milliseconds. JAX's own file cache writes entries in place, and loads them without a check. The one
+below uses runtime/cache.py: entries are complete, have a checksum, and a name that depends on the instruction sets of
+the processor as well as on JAX's own key (program, options, versions).
 
 Executables that call mpi4jax directly hold the addresses of MPI's objects, which differ from run to run. They are not
 kept. Those of swmodel's communicator hold numbers instead (parallel/handles.py).
@@ -27,14 +27,14 @@ __all__ = ["keep_programs"]
 SUFFIX = "program"
 HOW = "jax"
 MOST_BYTES = 500e6
-WITH_ADDRESSES = b"mpi_"  # how the names of mpi4jax's calls begin
+WITH_ADDRESSES = b"mpi_"  # the prefix of the names of mpi4jax's calls
 
 
 @functools.cache
 def keep_programs() -> bool:
-    """From now on keep what JAX compiles on disk, and load it in later runs; returns whether it is kept.
+    """Keep the programs that JAX compiles from now on on disk, and load them in later runs; returns whether it does.
 
-    Nothing is changed where JAX's own settings name a cache (JAX_COMPILATION_CACHE_DIR) or refuse one
+    Nothing is changed where JAX's own settings name a cache (JAX_COMPILATION_CACHE_DIR) or disable it
     (JAX_ENABLE_COMPILATION_CACHE=false).
     """
     settings: Any = jax.config

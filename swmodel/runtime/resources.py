@@ -1,7 +1,7 @@
 """The experiments and the post-processing, which come with the package.
 
-In a checkout they are next to `swmodel/`, and in an installed package inside of it. Everything that needs
-them asks here, so that `swmodel new` and `swmodel plot` work in both places.
+In a checkout they are next to `swmodel/`, and in an installed package inside of it. These functions find them in both
+cases.
 """
 
 import importlib.util

@@ -1,10 +1,10 @@
-"""Signals: SIGUSR1 asks for a restart, SIGINT and SIGTERM ask for the end of a run, or of any other command.
+"""Signals: SIGUSR1 requests a restart file; SIGINT and SIGTERM request the end of a run, or of any other command.
 
-A run obeys them between chunks of steps, when all ranks can agree on them: `SignalMonitor` notes them for it. Elsewhere
-(while modules are imported, programs compiled, figures drawn) the main thread may be in native code for minutes, where
-Python calls no handler. `PROCESS`, which the command line starts before anything else, therefore has a thread that
-learns of every signal at once and ends the process when the main thread does not: at once where nothing would be lost,
-after GRACE seconds in the middle of a run, and always with one sentence on what is kept and how to go on.
+A run handles them between chunks of steps, when all ranks can agree on them: `SignalMonitor` records them for it.
+Elsewhere (while modules are imported, programs compiled, figures drawn) the main thread may be in native code for
+minutes, where Python calls no handler. Therefore `PROCESS`, which the command line starts first, has a thread that
+receives every signal. It ends the process if the main thread does not: at once where nothing would be lost, after GRACE
+seconds in the middle of a run. It prints one sentence on the files that are kept and the command that continues.
 A second SIGINT or SIGTERM ends the process at once. The same thread ends a rank whose launcher has ended.
 """
 
@@ -47,7 +47,7 @@ class SignalMonitor:
 
     @classmethod
     def meaning(cls, request: int) -> tuple[signal.Signals, bool]:
-        """(the signal, whether it ends the run) of what `take` returned."""
+        """(the signal, whether it ends the run) for a result of `take`."""
         number = cls.HANDLED[request - 1]
         return number, number != signal.SIGUSR1
 
@@ -118,14 +118,14 @@ class ExitGuard:
         self._active = False
 
     def take_request_for_restart(self) -> bool:
-        """Whether SIGUSR1 came since the last call, while no run listened."""
+        """Whether SIGUSR1 arrived since the last call, outside of a run."""
         wanted, self._restart_wanted = self._restart_wanted, False
         return wanted
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._restart_wanted |= number == signal.SIGUSR1
 
-    # -- what the main thread says ------------------------------------------------------------------------------------
+    # -- settings by the main thread ----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def ending_with(self, sentence: Callable[[str], str]) -> Iterator[None]:
@@ -140,7 +140,7 @@ class ExitGuard:
             self._sentences.remove(sentence)
 
     def add_cleanup(self, key: Hashable, function: Callable[[], object]) -> None:
-        """Until `forget(key)`, call `function()` before an end by a signal: it removes what must not stay."""
+        """Until `remove_cleanup(key)`, call `function()` before a signal ends the process, to remove files."""
         self._cleanups[key] = function
 
     def remove_cleanup(self, key: Hashable) -> None:
@@ -148,7 +148,7 @@ class ExitGuard:
 
     @contextlib.contextmanager
     def cleanup(self, function: Callable[[], object]) -> Iterator[None]:
-        """`undo` within a block."""
+        """`add_cleanup` within a block."""
         self.add_cleanup(id(function), function)
         try:
             yield
@@ -159,7 +159,7 @@ class ExitGuard:
     def graceful(self, seconds: float) -> Iterator[None]:
         """Within this block the main thread has `seconds` to end by itself after a signal.
 
-        A signal that has not been obeyed when the block is left ends the process there.
+        If a signal was not handled when the block is left, the process ends there.
         """
         before = self._grace
         self.allow(seconds)
@@ -171,22 +171,22 @@ class ExitGuard:
                 self._deadline = min(self._deadline, clock.monotonic() + before)
 
     def allow(self, seconds: float) -> None:
-        """Let the main thread have `seconds` from now on, also after a signal that has come already."""
+        """Let the main thread have `seconds` from now on, also after a signal that has arrived already."""
         self._grace = seconds
         if self._deadline is not None:
             self._deadline = max(self._deadline, clock.monotonic() + seconds)
 
     def take_over(self) -> None:
-        """The main thread obeys the signal that came: it ends the command by itself, within WRITING seconds."""
+        """Declare that the main thread handles the signal: it ends the command itself, within WRITING seconds."""
         self._taken_over = True
         self.allow(WRITING)
 
     def be_silent(self) -> None:
-        """Print nothing more: the main thread has said how the command ends."""
+        """Print nothing more, since the main thread has printed how the command ends."""
         self._silent = True
 
     def hold_if_ending(self) -> None:
-        """Do not return where a signal ends this process at any moment: it may be why something failed just now."""
+        """Wait, if a signal is about to end this process: it may be the cause of a failure that was just detected."""
         while self._active and self._deadline is not None and not self._taken_over:
             clock.sleep(0.2)
 
@@ -197,7 +197,7 @@ class ExitGuard:
     # -- the thread ---------------------------------------------------------------------------------------------------
 
     def _listen(self, pipe: int, launcher: int | None) -> None:
-        """Obey the signals whose numbers come through `pipe`; end this process when `launcher` becomes readable."""
+        """Handle the signals whose numbers arrive in `pipe`; end this process when `launcher` becomes readable."""
         if launcher is not None and launcher_has_ended():
             self._abandoned()
         continued, poll = -math.inf, select.poll()
@@ -231,10 +231,10 @@ class ExitGuard:
         os._exit(1)
 
     def _settle(self) -> None:
-        """Wait for the record that is being written, and let nobody begin another; then remove what must not stay.
+        """Wait for the record that is being written, prevent another one, and call the cleanup functions.
 
-        A file that the process leaves in the middle of a record may be unreadable. What takes longer than RECORD is
-        mostly a restart, which is written under another name, and is left.
+        A file may be unreadable if the process ends in the middle of a record. Writing that takes longer than RECORD is
+        mostly that of a restart, which has a temporary name, and is interrupted.
         """
         LOCK.acquire(timeout=RECORD)
         for function in list(self._cleanups.values()):

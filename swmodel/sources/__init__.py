@@ -1,4 +1,4 @@
-"""Tsunami sources: faults, the sea-floor motion they make, and tables of published ones.
+"""Tsunami sources: faults, the motion of the sea floor, and tables of published faults.
 
 A table is a CSV file, one row a fault, or a TOML file with a `[[fault]]` each and, above them, what all faults share.
 Columns are named as the arguments of `Fault`, with their unit: `longitude [degrees]`, `depth [km]`, `slip [m]`,

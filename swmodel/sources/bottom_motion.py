@@ -16,14 +16,13 @@ __all__ = ["BottomMotion"]
 class BottomMotion:
     """A sea floor that moves: cumulative uplift [m], (n, ny, nx), at `times` [s], linear in between.
 
-    It raises the surface and lowers H by the same amount, in water alone. Motion faster than a time step takes one; a
-    first record that is not zero is such a motion.
+    It raises the surface and lowers H by the same amount, in water alone. Motion that is faster than a time step takes
+    one step; a first record that is not zero is such a motion.
 
     The rise during a step is added to the surface after the step, whatever the stepper's order. This splitting is of
-    first order: while the floor moves, waves are as if it had moved up to one step late, dt/2 on average, an error of
-    the order of dt times the rate of the uplift. The volume that is lifted is exact, and nothing is left of the error's
-    source once the motion has ended. Tsunami sources last a hundred steps or more; where half a step matters, use a
-    shorter one.
+    first order: while the floor moves, waves are generated up to one step late, dt/2 on average. The error is of the
+    order of dt times the rate of the uplift. The volume that is lifted is exact. Tsunami sources last a hundred steps
+    or more; where half a step matters, use a shorter time step.
 
     Args:
         times: increasing, from 0 on [s], (n,).

@@ -1,9 +1,9 @@
-"""Earthquake faults, and sources, which are many of them.
+"""Earthquake faults, and sources, which consist of several faults.
 
-A fault is a rectangle that slips (okada.py); motion.py adds up what faults do to the sea floor. Each fault lies in the
-plane of Lambert's azimuthal equal-area projection about its own reference point (Snyder 1987, USGS Prof. Paper 1395,
-p. 185, doi:10.3133/pp1395): strike and position are exact there, the displaced volume is exact everywhere, and
-distances 600 km away are off by 0.04 %.
+A fault is a rectangle that slips (okada.py); motion.py adds up the displacements of the sea floor by all faults. Each
+fault lies in the plane of Lambert's azimuthal equal-area projection about its own reference point (Snyder 1987, USGS
+Prof. Paper 1395, p. 185, doi:10.3133/pp1395). Strike and position are exact there, the displaced volume is exact
+everywhere, and the error of distances 600 km away is 0.04 %.
 """
 
 import dataclasses
@@ -80,7 +80,7 @@ class Fault:
         rake: of the slip of the upper side, anticlockwise from the strike (90 is a pure thrust) [degrees].
         slip: [m].
         onset: when the slip begins [s].
-        rise_time: how long it takes [s]; 0 is as fast as the model can (see `records`).
+        rise_time: its duration [s]; 0 is the shortest that the model resolves, `shortest_rise` of motion.records.
         rigidity: for the seismic moment alone [Pa].
         reference: one of REFERENCES.
     """
@@ -167,11 +167,11 @@ def numpy_for(*values: Any) -> Any:
 
 
 def mistakes(fault: Fault, names: Sequence[str] | None = None) -> list[str]:
-    """What is wrong with a stacked Fault, a sentence each; nothing is said of numbers that are still being traced.
+    """The mistakes in a stacked Fault, a sentence each; traced numbers are not checked.
 
     Args:
         fault: Fault with leaves (n,) and a history (n, windows).
-        names: what to call the n faults.
+        names: of the n faults, for the sentences.
     """
     if fault.reference not in REFERENCES:
         return [f"reference = {fault.reference!r} is not one of {', '.join(REFERENCES)}."]

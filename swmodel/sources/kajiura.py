@@ -5,19 +5,21 @@ Res. Inst. 41, 535-571; Glimsdal et al. 2013, doi:10.5194/nhess-13-1507-2013)
 
     eta^(k) = b^(k) / cosh(|k| H),
 
-short waves being damped and long ones, |k| H << 1, left alone. Here it is applied to Fourier modes and not as a
-convolution with Kajiura's Green function, whose width is that of H and thus of a grid cell of an ocean model: too
-narrow to be sampled. Written as the divergence of a volume flux it takes any depths,
+so that short waves are damped and long ones, |k| H << 1, are unchanged. Here it is applied to Fourier modes. Kajiura's
+Green function has the width H, about that of a grid cell of an ocean model, and is too narrow to be sampled for a
+convolution. In the form of the divergence of a volume flux the filter applies to variable depths,
 
     eta = b + div(F),   F = Phi_H grad(b),   Phi_H^(k) = (1 - 1 / cosh(|k| H)) / |k|^2,
 
-with H at the face that the flux goes through: exactly the formula above where H is uniform, and b + div(H^2 / 2 grad b)
-for long waves over any sea floor, which is what an impulsive potential flow gives (phi = b z at depth -z). So volume is
-conserved and a uniform uplift kept to rounding. No flux enters land (H <= 0), which keeps its b. grad and div are
-differences between cells and faces of the C-grid, for which |k|^2 in Phi is their own, sum of (2 / dx sin(k dx / 2))^2.
-Phi b is found for a few depths, and latitudes for the length of a degree, and F is interpolated between these by
-polynomials at Chebyshev-Lobatto nodes, as many as keep the damping's error under a tolerance. The least depth is a
-node, so that no flux enters land. Sides that are not periodic reflect.
+with H at the face that the flux goes through. Where H is uniform this is the formula above. For long waves over any sea
+floor it is b + div(H^2 / 2 grad b), the result of an impulsive potential flow (phi = b z at depth -z). So volume is
+conserved, and a uniform uplift is unchanged, to rounding. No flux enters land (H <= 0), whose b is unchanged. grad and
+div are differences between cells and faces of the C-grid, and |k|^2 in Phi is their discrete wavenumber squared, the
+sum of (2 / dx sin(k dx / 2))^2.
+
+Phi b is computed for a few depths, and for a few latitudes (the length of a degree). F is interpolated between these by
+polynomials at Chebyshev-Lobatto nodes, enough of them to keep the error of the damping under a tolerance. The least
+depth is a node, so that no flux enters land. Sides that are not periodic reflect.
 """
 
 import functools

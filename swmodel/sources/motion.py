@@ -1,4 +1,4 @@
-"""The motion of the sea floor above the faults of a source, and how far it lifts the water.
+"""The motion of the sea floor above the faults of a source, and the uplift of the water by it.
 
 The floor moves by the sum over faults i of
 
@@ -84,7 +84,10 @@ def per_metre_at(
 
 
 def lift(gradient: Sequence[ArrayLike] | None) -> Callable[[jax.Array, jax.Array, jax.Array], jax.Array]:
-    """How much (east, north, up) lifts the water over depths with that (east, north) gradient; None: a level floor."""
+    """The function of a displacement (east, north, up) that gives the uplift of the water [m].
+
+    `gradient` is the (east, north) gradient of the depth [1]; with None the floor is level.
+    """
     if gradient is None:
         return lambda east, north, up: up
     return lambda east, north, up: (
@@ -107,7 +110,7 @@ def uplift(
     gradient: Sequence[ArrayLike] | None = None,
     each: bool = False,
 ) -> jax.Array:
-    """How far the sea floor lifts the water in the end [m].
+    """The final uplift of the water by the sea floor [m].
 
     Args:
         source: Source.
@@ -131,9 +134,9 @@ def uplift(
 
 
 def breakpoints(source: Source, shortest_rise: ArrayLike = 1.0) -> Any:
-    """When the motion of the floor changes its pace: the onsets and ends of all windows that slip, ascending [s].
+    """The onsets and ends of all windows that slip, ascending [s], between which the motion is linear in time.
 
-    While they are being traced their values are unknown: then equal ones, and those of windows without slip, remain.
+    If they are traced their values are unknown, and equal ones, and those of windows without slip, are not removed.
     """
     faults = source.faults
     xp = numpy_for(faults.slip, faults.onset, faults.rise_time)

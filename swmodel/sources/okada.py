@@ -43,7 +43,7 @@ class Rectangle(NamedTuple):
 
 
 class _Corner(NamedTuple):
-    """What the formulas share at one (xi, eta): his R, tilde y, tilde d, and the stand-ins above."""
+    """The terms that the formulas share at one (xi, eta): Okada's R, tilde y, tilde d, and the replacements above."""
 
     xi: jnp.ndarray
     eta: jnp.ndarray

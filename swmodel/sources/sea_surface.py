@@ -22,18 +22,20 @@ __all__ = ["SeaSurface"]
 
 @pytree
 class SeaSurface:
-    """How the sea surface of a grid follows faults: make it with `SeaSurface.of`, once; its methods are differentiable.
+    """The map from faults to the sea surface of a grid, made by `SeaSurface.of`. Its methods are differentiable.
 
-    The uplift of a cell is the mean over refinement^2 points where the fault is near, and else its value at the centre,
-    which differs from the mean by dx^2 / 24 times its second derivatives.
+    The uplift of a cell is the mean over refinement^2 points where the fault is near. Elsewhere it is the value at the
+    centre, which differs from the mean by dx^2 / 24 times the second derivatives.
 
     Args:
         x, y: coordinates of the patch's western and southern cell edges, with the last eastern and northern one,
             (mx + 1,), (my + 1,) [degrees], or [m] on a plane.
         gradient: of the depth in the cells, (d/d(east), d/d(north)), or None.
-        window: (my, mx), by which the uplift is multiplied: 1, falling to 0 towards sides within the grid.
+        window: (my, mx), the factor of the uplift: 1, falling to 0 towards sides within the grid.
         smoothing: KajiuraFilter or None.
-        shape, corner, refinement: of the grid, of the patch's first row and column, points a cell and direction.
+        shape: of the grid.
+        corner: the patch's first row and column.
+        refinement: points in a cell along each direction.
         near: rows and columns of cells, centred on a fault's reference point, that are refined; None: all.
         period: of x, 360 degrees, or None on a plane.
     """
@@ -87,7 +89,7 @@ class SeaSurface:
         return self._surface(source, jnp.sum(jnp.asarray(source.faults.slip), axis=1)[None])[0]
 
     def records(self, source: Source, times: Any = None, shortest_rise: float = 1.0) -> tuple[Any, jax.Array]:
-        """(times (m,) [s], surface (m, ny, nx) [m]): the sum of all that rose until then; see `fault.records`."""
+        """(times (m,) [s], rise of the surface until then (m, ny, nx) [m]); arguments are those of motion.records."""
         times, amounts = slip_history(source, times, shortest_rise)
         return times, self._surface(source, amounts)
 
@@ -109,7 +111,7 @@ class SeaSurface:
         return uplift if self.smoothing is None else self.smoothing.on_patch(uplift)
 
     def _uplift(self, source, fault):
-        """What 1 m of slip on one fault lifts the water by, (my, mx) [m]."""
+        """The uplift of the water by 1 m of slip on one fault, (my, mx) [m]."""
         if self.near is None:
             return self._means(source, fault, (0, 0), self.window.shape, self.refinement)
         coarse = self._means(source, fault, (0, 0), self.window.shape, 1)
@@ -145,7 +147,7 @@ class SeaSurface:
 
 @jit
 def _surface(surface, source, amounts):
-    """What `amounts` of slip of each fault, (m, faults) [m], make of the surface, (m, ny, nx) [m]: one program."""
+    """The surface (m, ny, nx) [m] for `amounts` of slip of each fault, (m, faults) [m], in one program."""
     return surface._summed(source, amounts)
 
 

@@ -109,8 +109,8 @@ def test_a_cost_of_a_tracer_is_read_from_a_file():
 MISTAKES = {
     "tracer[0]: name is missing": "[[tracer]]\n",
     "'a dye' is no name of a variable in files": '[[tracer]]\nname = "a dye"\n',
-    "'eta' is already the name of something else": '[[tracer]]\nname = "eta"\n',
-    "'time' is already the name of something else": '[[tracer]]\nname = "time"\n',
+    "'eta' is already the name of another variable": '[[tracer]]\nname = "eta"\n',
+    "'time' is already the name of another variable": '[[tracer]]\nname = "time"\n',
     "two tracers are called 'dye'": DYE + DYE,
     "tracer[0].diffusivity: must be at least 0, got -1": DYE + "diffusivity = -1\n",
     "tracer[0].scheme: 'upwind' is unknown": DYE + 'scheme = "upwind"\n',

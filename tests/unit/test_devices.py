@@ -56,7 +56,7 @@ def test_devices_are_for_the_sharded_communicator_alone(monkeypatch):
 
 def test_the_first_gpus_are_taken_and_more_than_there_are_refused(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5,6")
-    with pytest.raises(launch.LaunchError, match="4 devices .* this process sees 3 GPUs; ask for 3 or fewer"):
+    with pytest.raises(launch.LaunchError, match="devices = 4, and this process can use 3 GPUs; give 3 or fewer"):
         devices._choose_gpus(4, ["3", "5", "6"])
     devices._choose_gpus(2, ["3", "5", "6"])
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "3,5"

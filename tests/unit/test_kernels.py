@@ -378,7 +378,7 @@ def test_without_a_compiler_arrays_are_taken_and_asking_for_loops_is_an_error(mo
     grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3))
     monkeypatch.setattr("swmodel.models.engine.why_not", lambda: "steps run on arrays: no compiler.")
     assert sw.ShallowWater(grid, 100.0).engine == "arrays"
-    with pytest.raises(ValueError, match="every rank needs a C\\+\\+ compiler"):
+    with pytest.raises(ValueError, match="needs a C\\+\\+ compiler"):
         sw.ShallowWater(grid, 100.0, engine="fused")
     with pytest.raises(ValueError, match="'auto', 'fused' or 'arrays'"):
         sw.ShallowWater(grid, 100.0, engine="fast")

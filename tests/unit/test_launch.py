@@ -206,7 +206,7 @@ def test_several_ranks_without_mpi_stop(started, monkeypatch):
 
 def test_mpi_asked_for_without_mpi_stops(started, monkeypatch):
     monkeypatch.setattr(launch, "mpi_installed", lambda: False)
-    with pytest.raises(launch.LaunchError, match="asks for MPI.*not installed"):
+    with pytest.raises(launch.LaunchError, match="the communicator is mpi.*not installed"):
         launch.configure_process(communicator="mpi")
 
 

@@ -424,7 +424,7 @@ def test_limits_of_the_time_step_are_those_of_one_rank():
 def test_more_devices_than_the_grid_or_the_machine_has_are_refused():
     with pytest.raises(TileError, match="use at most 2 ranks"):
         make_communicator("sharded", (1, 2), devices=6)
-    with pytest.raises(LaunchError, match="7 devices are asked for, and JAX has 6"):
+    with pytest.raises(LaunchError, match="the run needs 7 devices, and JAX has 6"):
         make_communicator("sharded", SHAPE, devices=7)
     with pytest.raises(TileError, match="needs 4 devices, and there are 2"):
         ShardedCommunicator((2, 2), jax.devices()[:2])
