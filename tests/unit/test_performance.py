@@ -350,7 +350,7 @@ def test_plain_check_measures_nothing(command, tmp_path):
         (["bench", "--size", "300"], "--size 300 is not a size"),
         (["bench", "--size", "0x5"], "--size 0x5 is not a size"),
         (["bench", "--layout", "two"], "--layout two is not a layout"),
-        (["bench", "--stepper", "euler"], "choose one of these"),
+        (["bench", "--stepper", "euler"], "give one of"),
         (["bench", "--size", "8x8", "--network"], "mpirun -n 2 swmodel bench --network"),
         (["bench", "none.toml"], "there is no experiment file"),
     ],
