@@ -78,7 +78,7 @@ def _gradient(bench):
 
 
 def timed(command, environment):
-    """(what a command says, the seconds that it takes)."""
+    """(the output of a command, the seconds that it takes)."""
     begun = time.perf_counter()
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     if done.returncode:

@@ -1,4 +1,4 @@
-"""The conical island: gauges and run-up beside the laboratory's. After `swmodel run conical_island.toml`."""
+"""The conical island: gauges and run-up compared with the laboratory's. After `swmodel run conical_island.toml`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Monai valley: gauges beside the laboratory's records, and the flooded land. After `swmodel run monai_valley.toml`.
+"""Monai valley: gauges compared with the laboratory's records, and the flooded land. After `swmodel run monai_valley.toml`.
 
 python figure.py [FOLDER] [--animation]
 """

@@ -126,7 +126,7 @@ def invert(spacing: float, twin: bool, iterations: int, progress: Any = None) ->
 
 
 def main() -> None:
-    """Find the wave, print its error, and draw it beside the published one."""
+    """Find the wave, print its error, and draw it with the published one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", default="output/monai_valley", type=Path)
     parser.add_argument("--twin", action="store_true", help="gauges of a run with the published record")

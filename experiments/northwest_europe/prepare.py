@@ -120,7 +120,7 @@ def write_drag(path):
 
 
 def write_gauges(gauges, elevation, path):
-    """The gauges of the region next to water, with a column that says which are used."""
+    """The gauges of the region next to water, with a column that marks those in use."""
     with open(gauges, encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["M2_amplitude_m"] and row["M2_phase_deg"]]
     rows = sorted((row for row in rows if is_next_to_water(row, elevation)), key=lambda row: row["id"])

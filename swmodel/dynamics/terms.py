@@ -27,9 +27,21 @@ from ..grids.windows import GridRecords, GridValues, cached, grid_values
 from .clock import as_time
 
 __all__ = [
-    "Forcing", "Series", "Term", "TiledPart", "TimeVarying", "Window", "Windows", "as_field",
-    "holds_windows", "rate_at", "tile_array", "to_u", "to_v", "value_at",
-]  # fmt: skip
+    "Forcing",
+    "Series",
+    "Term",
+    "TiledPart",
+    "TimeVarying",
+    "Window",
+    "Windows",
+    "as_field",
+    "holds_windows",
+    "rate_at",
+    "tile_array",
+    "to_u",
+    "to_v",
+    "value_at",
+]
 
 
 @dataclasses.dataclass(frozen=True)

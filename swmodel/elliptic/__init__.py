@@ -22,10 +22,27 @@ from .operator import Coefficients, Domain, EllipticError, Stencil, assemble
 from .spectral import FourierTridiagonal, Spectral
 
 __all__ = [
-    "Coefficients", "ConjugateGradients", "Diagonal", "Domain", "EllipticError", "FastPoisson", "FourierTridiagonal",
-    "Multigrid", "Plan", "Preconditioner", "Report", "Solver", "Spectral", "Stencil", "assemble", "check_solver",
-    "named", "names", "register", "solve",
-]  # fmt: skip
+    "Coefficients",
+    "ConjugateGradients",
+    "Diagonal",
+    "Domain",
+    "EllipticError",
+    "FastPoisson",
+    "FourierTridiagonal",
+    "Multigrid",
+    "Plan",
+    "Preconditioner",
+    "Report",
+    "Solver",
+    "Spectral",
+    "Stencil",
+    "assemble",
+    "check_solver",
+    "named",
+    "names",
+    "register",
+    "solve",
+]
 
 _named = {
     "spectral": Spectral,

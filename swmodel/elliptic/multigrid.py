@@ -183,9 +183,15 @@ def _finest(domain, stencil, dtype):
     ones = jnp.ones(stencil.area.shape, dtype)
     sides = jax.tree.map(cast, stencil.sides)
     return Level(
-        cast(stencil.across_x), cast(stencil.across_y), cast(stencil.loss), cast(safe_inverse(stencil.diagonal)),
-        (ones, ones), sides, domain.communicator, domain.grid.shape,
-    )  # fmt: skip
+        cast(stencil.across_x),
+        cast(stencil.across_y),
+        cast(stencil.loss),
+        cast(safe_inverse(stencil.diagonal)),
+        (ones, ones),
+        sides,
+        domain.communicator,
+        domain.grid.shape,
+    )
 
 
 def _coarser(grid):
@@ -201,9 +207,15 @@ def _coarser(grid):
     parts_x, parts_y = (wide[1::2, ::2], wide[1::2, 1::2]), (high[::2, 1::2], high[1::2, 1::2])
     loss = None if grid.loss is None else _four(cells(grid.loss))
     coarse = Level(
-        across_x, across_y, loss, None, (sum(parts_x), sum(parts_y)), _coarse_sides(grid.sides, odd), grid.communicator,
+        across_x,
+        across_y,
+        loss,
+        None,
+        (sum(parts_x), sum(parts_y)),
+        _coarse_sides(grid.sides, odd),
+        grid.communicator,
         _coarse_shape(grid),
-    )  # fmt: skip
+    )
     across_x, across_y = _distances(coarse, multiply=False)
     total = across_x[:, 1:] + across_x[:, :-1] + across_y[1:] + across_y[:-1]
     total = total if loss is None else total + loss
@@ -225,9 +237,15 @@ def _gathered(grid):
     linked = jnp.array([low_x, low_x, low_y, low_y], grid.sides.linked.dtype)
     sides = Sides(linked, jnp.zeros_like(linked), grid.sides.periodic)
     level = Level(
-        jnp.concatenate([west, east], axis=1), jnp.concatenate([south, north]),
-        None if grid.loss is None else whole(grid.loss), inverse, (wide, high), sides, one, grid.shape,
-    )  # fmt: skip
+        jnp.concatenate([west, east], axis=1),
+        jnp.concatenate([south, north]),
+        None if grid.loss is None else whole(grid.loss),
+        inverse,
+        (wide, high),
+        sides,
+        one,
+        grid.shape,
+    )
     return level, Gathering()
 
 

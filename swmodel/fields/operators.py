@@ -22,9 +22,21 @@ from .field import AbstractField, Pair
 from .linear import linear_pair
 
 __all__ = [
-    "Axis", "X", "Y", "west", "east", "south", "north", "difference_x", "difference_y", "mean_x", "mean_y", "mean_xy",
-    "pointwise", "sum_xy",
-]  # fmt: skip
+    "Axis",
+    "X",
+    "Y",
+    "west",
+    "east",
+    "south",
+    "north",
+    "difference_x",
+    "difference_y",
+    "mean_x",
+    "mean_y",
+    "mean_xy",
+    "pointwise",
+    "sum_xy",
+]
 
 FieldT = TypeVar("FieldT", bound=AbstractField)
 

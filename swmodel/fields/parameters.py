@@ -25,10 +25,35 @@ from ..errors import ConfigError
 from ..runtime.paths import expanded
 
 __all__ = [
-    "COORDINATES", "Choice", "DERIVED", "FileName", "Flag", "Levels", "MOST", "Moment", "POINT", "Names", "Number",
-    "OF_GRID", "Pair", "Part", "Places", "Precision", "SIDES", "Sides", "Stages", "Text", "array_of", "check_arguments",
-    "check_fields", "declared", "has_rules", "parameter", "refuse", "shown",
-]  # fmt: skip
+    "COORDINATES",
+    "Choice",
+    "DERIVED",
+    "FileName",
+    "Flag",
+    "Levels",
+    "MOST",
+    "Moment",
+    "POINT",
+    "Names",
+    "Number",
+    "OF_GRID",
+    "Pair",
+    "Part",
+    "Places",
+    "Precision",
+    "SIDES",
+    "Sides",
+    "Stages",
+    "Text",
+    "array_of",
+    "check_arguments",
+    "check_fields",
+    "declared",
+    "has_rules",
+    "parameter",
+    "refuse",
+    "shown",
+]
 
 SMALLEST, LARGEST = 1e-30, 1e30  # the range of single precision, with a margin for products
 MOST = 2**31 - 1  # whole numbers are 32 bits wide in programs
@@ -390,9 +415,14 @@ class Places:
 
 
 def parameter(
-    position: str | None = None, units: str = "1", *, default: Any = dataclasses.MISSING, static: bool = False,
-    required: bool = False, **limits: Any,
-) -> Any:  # fmt: skip
+    position: str | None = None,
+    units: str = "1",
+    *,
+    default: Any = dataclasses.MISSING,
+    static: bool = False,
+    required: bool = False,
+    **limits: Any,
+) -> Any:
     """Declare a parameter of a part of a model, on its class: `rate: Any = parameter("h", "s-1")`.
 
     Args:
@@ -413,9 +443,14 @@ OF_GRID = DERIVED | {"of_grid": True}
 
 
 def declared(
-    rule: Any, *, default: Any = dataclasses.MISSING, static: bool = False, required: bool = False,
-    kw_only: bool = False, doc: str = "",
-) -> Any:  # fmt: skip
+    rule: Any,
+    *,
+    default: Any = dataclasses.MISSING,
+    static: bool = False,
+    required: bool = False,
+    kw_only: bool = False,
+    doc: str = "",
+) -> Any:
     """Declare a field of a dataclass with a rule (a Number, Flag, Choice, Text, Pair, Part, ...) and a description."""
     metadata = {"rule": rule, "static": static, "required": required, "doc": doc or getattr(rule, "doc", "")}
     return dataclasses.field(default=default, metadata=metadata, kw_only=kw_only)

@@ -22,9 +22,18 @@ from .parameters import Number, check_fields, declared, parameter
 from .pytrees import is_pytree, pytree, static
 
 __all__ = [
-    "ModelPart", "as_pytree", "control_names", "name_of", "numbers_of", "positions_of", "replaced", "shipped_parts",
-    "snake_case", "unchecked", "units_of",
-]  # fmt: skip
+    "ModelPart",
+    "as_pytree",
+    "control_names",
+    "name_of",
+    "numbers_of",
+    "positions_of",
+    "replaced",
+    "shipped_parts",
+    "snake_case",
+    "unchecked",
+    "units_of",
+]
 
 PACKAGE = __name__.partition(".")[0]
 

@@ -33,9 +33,14 @@ SPEEDS = {"m s-1": 1.0, "m/s": 1.0, "cm s-1": 0.01, "cm/s": 0.01}
 
 
 def harmonic_constants(
-    path: str | os.PathLike, constituents: Iterable[str] | Mapping[str, tuple[str, str]], grid: Any, *,
-    sides: str | tuple | None = None, units: str = "m", position: str = "h",
-) -> dict[str, tuple[GridValues, GridValues]]:  # fmt: skip
+    path: str | os.PathLike,
+    constituents: Iterable[str] | Mapping[str, tuple[str, str]],
+    grid: Any,
+    *,
+    sides: str | tuple | None = None,
+    units: str = "m",
+    position: str = "h",
+) -> dict[str, tuple[GridValues, GridValues]]:
     """The constituents of a Tide, {name: (amplitude, phase lag in degrees)}, from a netCDF file.
 
     Args:

@@ -115,10 +115,19 @@ class SelfAttractionLoading(Forcing):
             cos and sin of m times the longitude of the tile's first cell (2, 1, m) [1], and c_n - c_N (n,) [1].
     """
 
-    degree: int = parameter(None, "1", minimum=2, maximum=HIGHEST, whole=True, default=90, static=True,
-                            doc="the highest degree of the spherical harmonics")  # fmt: skip
-    every: float = parameter(None, "s", minimum=0.0, maximum=3600.0, default=900.0, static=True,
-                             doc="how often it is computed")  # fmt: skip
+    degree: int = parameter(
+        None,
+        "1",
+        minimum=2,
+        maximum=HIGHEST,
+        whole=True,
+        default=90,
+        static=True,
+        doc="the highest degree of the spherical harmonics",
+    )
+    every: float = parameter(
+        None, "s", minimum=0.0, maximum=3600.0, default=900.0, static=True, doc="how often it is computed"
+    )
     density: float = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY, static=True, doc="of the water")
     legendre: Any = dataclasses.field(default=None, metadata=OF_GRID)
     weights: Any = dataclasses.field(default=None, metadata=OF_GRID)
@@ -126,8 +135,10 @@ class SelfAttractionLoading(Forcing):
     factors: Any = dataclasses.field(default=None, metadata=OF_GRID)
     columns: int = dataclasses.field(default=0, metadata=OF_GRID | {"static": True})
 
-    references = "Hendershott (1972), doi:10.1111/j.1365-246X.1972.tb06167.x; Wang et al. (2012), " \
-        "doi:10.1016/j.cageo.2012.06.022"  # fmt: skip
+    references = (
+        "Hendershott (1972), doi:10.1111/j.1365-246X.1972.tb06167.x; Wang et al. (2012), "
+        "doi:10.1016/j.cageo.2012.06.022"
+    )
     variable: ClassVar[Variable] = Variable(
         "self_attraction", "h", "m", "elevation by self-attraction and loading, less a fraction of the elevation"
     )

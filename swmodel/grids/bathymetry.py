@@ -30,9 +30,16 @@ from .water import survey, without
 from .windows import BlockCache, CachedValues, grid_values
 
 __all__ = [
-    "Bathymetry", "SeaFloor", "as_bathymetry", "depth_on", "elevation_in", "elevation_on", "from_depth", "onto_grid",
+    "Bathymetry",
+    "SeaFloor",
+    "as_bathymetry",
+    "depth_on",
+    "elevation_in",
+    "elevation_on",
+    "from_depth",
+    "onto_grid",
     "read_elevation",
-]  # fmt: skip
+]
 
 DEEPEST = 12000.0  # [m], below any sea floor: a larger depth is an undeclared missing value
 ROWS_AT_ONCE = 2**22  # values of a file held in memory at a time
@@ -91,9 +98,14 @@ class SeaFloor:
     """
 
     def __init__(
-        self, grid: Any, raw: Callable, minimum_depth: float = 0.0, fill_lakes: bool = False, notes: tuple = (),
+        self,
+        grid: Any,
+        raw: Callable,
+        minimum_depth: float = 0.0,
+        fill_lakes: bool = False,
+        notes: tuple = (),
         nowhere: Callable | None = None,
-    ):  # fmt: skip
+    ):
         if not minimum_depth >= 0:
             raise ConfigError(f"minimum_depth = {minimum_depth} is not a depth; give 0 or more metres.")
         self.grid, self.minimum_depth, self.fill_lakes = grid, minimum_depth, fill_lakes

@@ -18,9 +18,20 @@ from ..fields.parameters import array_of
 from .grid import Grid
 
 __all__ = [
-    "Formula", "GridRecords", "GridValues", "BlockCache", "CachedValues", "LazyRecords", "Mapped", "Outer", "Stored",
-    "TileRecords", "blocks_of", "grid_values", "cached",
-]  # fmt: skip
+    "Formula",
+    "GridRecords",
+    "GridValues",
+    "BlockCache",
+    "CachedValues",
+    "LazyRecords",
+    "Mapped",
+    "Outer",
+    "Stored",
+    "TileRecords",
+    "blocks_of",
+    "grid_values",
+    "cached",
+]
 
 MARGIN = 4  # the number of cells around a block that are cached, so that halos need no second evaluation
 BLOCK = 2**20  # the number of cells of the blocks in which one process goes through a whole grid

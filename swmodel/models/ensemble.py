@@ -252,9 +252,21 @@ def _shared(model):
     parts = model.terms, model.open_boundaries, model.tracers, model.core
     terms, open_boundaries, tracers, core = (jax.tree.structure(part) for part in parts)
     return (
-        model.grid, model.dtype, id(model.communicator), type(model.coriolis), model.momentum, model.linear,
-        model.side, core, model.engine, terms, open_boundaries, tracers, model.uplift is None, model.start,
-    )  # fmt: skip
+        model.grid,
+        model.dtype,
+        id(model.communicator),
+        type(model.coriolis),
+        model.momentum,
+        model.linear,
+        model.side,
+        core,
+        model.engine,
+        terms,
+        open_boundaries,
+        tracers,
+        model.uplift is None,
+        model.start,
+    )
 
 
 def _kind(leaf):

@@ -7,8 +7,14 @@ from .decomposition import Decomposition, Tile, TileError, best_layout, check_ra
 from .serial import SerialCommunicator
 
 __all__ = [
-    "Communicator", "Decomposition", "SerialCommunicator", "Tile", "TileError", "best_layout", "make_communicator",
-]  # fmt: skip
+    "Communicator",
+    "Decomposition",
+    "SerialCommunicator",
+    "Tile",
+    "TileError",
+    "best_layout",
+    "make_communicator",
+]
 
 _made = {}
 

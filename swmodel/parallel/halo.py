@@ -25,9 +25,18 @@ from ..fields.pytrees import pytree, replace, static
 from ..stencils.native import paste
 
 __all__ = [
-    "Sides", "exchange", "beyond_open_sides", "refresh", "without_open_faces", "without_padding",
-    "WEST", "EAST", "SOUTH", "NORTH", "SIDES",
-]  # fmt: skip
+    "Sides",
+    "exchange",
+    "beyond_open_sides",
+    "refresh",
+    "without_open_faces",
+    "without_padding",
+    "WEST",
+    "EAST",
+    "SOUTH",
+    "NORTH",
+    "SIDES",
+]
 
 WEST, EAST, SOUTH, NORTH = range(4)
 _OF_AXIS = {"x": (WEST, EAST), "y": (SOUTH, NORTH)}

@@ -13,6 +13,19 @@ from .prediction import Compute, Machine, Prediction, fit_compute, machines_of, 
 from .timing import Program
 
 __all__ = [
-    "Compute", "Link", "Machine", "Prediction", "Program", "basin", "beach", "fit_compute", "fit_link", "machines_of",
-    "measure_link", "predict", "signature", "stepper_named", "triad_bandwidth",
-]  # fmt: skip
+    "Compute",
+    "Link",
+    "Machine",
+    "Prediction",
+    "Program",
+    "basin",
+    "beach",
+    "fit_compute",
+    "fit_link",
+    "machines_of",
+    "measure_link",
+    "predict",
+    "signature",
+    "stepper_named",
+    "triad_bandwidth",
+]

@@ -23,9 +23,18 @@ from ..parallel import SerialCommunicator
 from ..stepping.explicit import TimeStepper
 
 __all__ = [
-    "SPACING", "TIME_STEP", "VISCOSITY", "F0", "BETA", "DRAGS", "STEPPERS", "OneOfMany", "basin", "beach",
+    "SPACING",
+    "TIME_STEP",
+    "VISCOSITY",
+    "F0",
+    "BETA",
+    "DRAGS",
+    "STEPPERS",
+    "OneOfMany",
+    "basin",
+    "beach",
     "stepper_named",
-]  # fmt: skip
+]
 
 SPACING = 5000.0  # of the cells [m]
 TIME_STEP = 2.0  # [s], for every stepper
@@ -43,9 +52,15 @@ def stepper_named(name: str) -> TimeStepper:
 
 
 def basin(
-    nx: int, ny: int, precision: str = "float32", communicator: Any = "auto", layout: tuple[int, int] | None = None,
-    *, drag: str | None = None, engine: str = "auto",
-) -> tuple[ShallowWater, State]:  # fmt: skip
+    nx: int,
+    ny: int,
+    precision: str = "float32",
+    communicator: Any = "auto",
+    layout: tuple[int, int] | None = None,
+    *,
+    drag: str | None = None,
+    engine: str = "auto",
+) -> tuple[ShallowWater, State]:
     """(ShallowWater, State of this tile) of the basin with nx x ny cells.
 
     Args:

@@ -126,9 +126,17 @@ class Plan:
             self.machine, subject.compute, cells * ranks, ranks, (messages, size, reductions), self.per_machine
         )
         row = Row(
-            ranks, found.machines, layout, (tile[0], tile[1]), found.compute, found.exchange, subject.memory(cells),
-            messages + reductions, size, subject.steps * found.seconds,
-        )  # fmt: skip
+            ranks,
+            found.machines,
+            layout,
+            (tile[0], tile[1]),
+            found.compute,
+            found.exchange,
+            subject.memory(cells),
+            messages + reductions,
+            size,
+            subject.steps * found.seconds,
+        )
         return row if subject.gradient is None else self._with_gradient(row, subject.gradient, cells)
 
     def _with_gradient(self, row, gradient, cells):

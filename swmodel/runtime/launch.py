@@ -32,10 +32,28 @@ from .private import backends_are_initialized
 from .signals import PROCESS
 
 __all__ = [
-    "FORWARDED", "LaunchError", "Launcher", "Process", "terminate", "bind_rank", "binding_warning", "check_world",
-    "configure_process", "crowding", "launched_ranks", "launcher", "load_mpi", "local_rank", "mpi_installed", "mpirun",
-    "mpirun_environment", "placement", "remove_session", "stop", "threads_per_rank",
-]  # fmt: skip
+    "FORWARDED",
+    "LaunchError",
+    "Launcher",
+    "Process",
+    "terminate",
+    "bind_rank",
+    "binding_warning",
+    "check_world",
+    "configure_process",
+    "crowding",
+    "launched_ranks",
+    "launcher",
+    "load_mpi",
+    "local_rank",
+    "mpi_installed",
+    "mpirun",
+    "mpirun_environment",
+    "placement",
+    "remove_session",
+    "stop",
+    "threads_per_rank",
+]
 
 
 STARTING = 5.0  # [s] that MPI may take to start, after a signal

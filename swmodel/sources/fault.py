@@ -20,8 +20,16 @@ from swmodel.fields.pytrees import pytree, replace, static
 from swmodel.grids.grid import EARTH_RADIUS
 
 __all__ = [
-    "REFERENCES", "AzimuthalEqualArea", "Fault", "Plane", "Source", "final_slip", "mistakes", "numpy_for", "top_of",
-]  # fmt: skip
+    "REFERENCES",
+    "AzimuthalEqualArea",
+    "Fault",
+    "Plane",
+    "Source",
+    "final_slip",
+    "mistakes",
+    "numpy_for",
+    "top_of",
+]
 
 REFERENCES = {  # where longitude, latitude and depth are meant: (share of the length along strike, width down dip)
     "centroid": (0.5, 0.5),

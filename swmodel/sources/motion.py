@@ -26,9 +26,16 @@ from swmodel.sources.fault import REFERENCES, Fault, Source, final_slip, numpy_f
 from swmodel.sources.okada import Rectangle, surface_displacement
 
 __all__ = [
-    "breakpoints", "depth_gradient", "displacement", "lift", "per_metre_at", "records", "slip_history",
-    "sum_over_faults", "uplift",
-]  # fmt: skip
+    "breakpoints",
+    "depth_gradient",
+    "displacement",
+    "lift",
+    "per_metre_at",
+    "records",
+    "slip_history",
+    "sum_over_faults",
+    "uplift",
+]
 
 
 def _per_metre(source, fault, longitude, latitude):

@@ -80,9 +80,17 @@ class SeaSurface:
         if near is not None and (near[0] >= window.shape[0] or near[1] >= window.shape[1]):
             near = None
         return cls(
-            x, y, gradient, window, smoothing, grid.shape,
-            (int(rows.start), int(columns.start)), refinement, near, 360.0 if grid.spherical else None,
-        )  # fmt: skip
+            x,
+            y,
+            gradient,
+            window,
+            smoothing,
+            grid.shape,
+            (int(rows.start), int(columns.start)),
+            refinement,
+            near,
+            360.0 if grid.spherical else None,
+        )
 
     def elevation(self, source: Source) -> jax.Array:
         """The surface (ny, nx) [m] where all slip of `source` happens at once."""

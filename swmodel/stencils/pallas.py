@@ -43,9 +43,15 @@ def pallas_loop(
     if layout.members is not None:
         axes = [None if x.ndim in (0, 2) else 0 for x in operands]
         one = functools.partial(
-            pallas_loop, graph=graph, origins=origins, aliases=aliases, dtypes=dtypes, margin=margin,
-            layout=dataclasses.replace(layout, members=None), interpret=interpret,
-        )  # fmt: skip
+            pallas_loop,
+            graph=graph,
+            origins=origins,
+            aliases=aliases,
+            dtypes=dtypes,
+            margin=margin,
+            layout=dataclasses.replace(layout, members=None),
+            interpret=interpret,
+        )
         return jax.vmap(one, in_axes=axes)(*operands)
     used = [*operands[: len(origins)], *(x.reshape(1) for x in operands[len(origins) : len(origins) + graph.scalars])]
     in_place = {

@@ -121,10 +121,7 @@ def _bind(*arguments, **parameters):
 
 
 def _call(graph, arrays, scalars, over, origins, dtypes, **parameters):
-    """(operands, parameters) of a call, without those `arrays` and `scalars` that the Graph does not read.
-
-    Result k may overwrite over[k], if that is not None.
-    """
+    """(operands, parameters) of a call that binds only what the Graph reads; result k may overwrite over[k] or None."""
     graph, kept, kept_scalars = graph.pruned
     operands = [*(arrays[k] for k in kept), *(scalars[k] for k in kept_scalars)]
     place, aliases = {id(a): k for k, a in enumerate(operands)}, []

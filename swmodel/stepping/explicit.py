@@ -30,8 +30,16 @@ from ..fields.state import State, like
 from .amplification import first_growth, largest_root, of_step
 
 __all__ = [
-    "TimeStepper", "time_step", "AB2", "AB3", "SSPRK3", "RK4", "ForwardBackward", "check_steps", "known_dt",
-]  # fmt: skip
+    "TimeStepper",
+    "time_step",
+    "AB2",
+    "AB3",
+    "SSPRK3",
+    "RK4",
+    "ForwardBackward",
+    "check_steps",
+    "known_dt",
+]
 
 
 def time_step() -> Any:

@@ -31,9 +31,21 @@ from .fused import POLE, NotCompiled
 from .members import Members, first_member, per_member
 
 __all__ = [
-    "arrays_if_loops_fail", "check_covered", "differentiable_step_loop", "each_interval", "engine_of", "integrate",
-    "on_tiles", "one_step", "pack_state", "run_steps", "scan_steps", "shown", "step_loop", "unpack_state",
-]  # fmt: skip
+    "arrays_if_loops_fail",
+    "check_covered",
+    "differentiable_step_loop",
+    "each_interval",
+    "engine_of",
+    "integrate",
+    "on_tiles",
+    "one_step",
+    "pack_state",
+    "run_steps",
+    "scan_steps",
+    "shown",
+    "step_loop",
+    "unpack_state",
+]
 
 
 def step_loop(dynamics: Any, stepper: Any, prepared: bool = True) -> StepLoop:

@@ -5,6 +5,16 @@ from .limiters import LIMITERS, Koren, Limiter, MinMod, MonotonizedCentral, Supe
 from .tracer import Tracer, check_name
 
 __all__ = [
-    "LIMITERS", "AdvectionScheme", "Centred", "FluxLimited", "Koren", "Limiter", "MinMod", "MonotonizedCentral",
-    "Superbee", "Tracer", "VanLeer", "check_name",
-]  # fmt: skip
+    "LIMITERS",
+    "AdvectionScheme",
+    "Centred",
+    "FluxLimited",
+    "Koren",
+    "Limiter",
+    "MinMod",
+    "MonotonizedCentral",
+    "Superbee",
+    "Tracer",
+    "VanLeer",
+    "check_name",
+]

@@ -11,6 +11,17 @@ from .plan import LayoutError, Plan, Waves
 from .trigonometric import dct, dst, idct, idst
 
 __all__ = [
-    "Cosine", "Fourier", "Kind", "LayoutError", "Plan", "RealFourier", "Sine", "Unchanged", "Waves",
-    "dct", "dst", "idct", "idst",
-]  # fmt: skip
+    "Cosine",
+    "Fourier",
+    "Kind",
+    "LayoutError",
+    "Plan",
+    "RealFourier",
+    "Sine",
+    "Unchanged",
+    "Waves",
+    "dct",
+    "dst",
+    "idct",
+    "idst",
+]

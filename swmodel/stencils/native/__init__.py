@@ -16,6 +16,15 @@ from .strips import cut, paste
 from .tape import depends_on, empty, push_slot, read_slot
 
 __all__ = [
-    "cut", "depends_on", "empty", "forwarded", "paste", "push_slot", "read_slot", "set_handle", "shift", "usable",
+    "cut",
+    "depends_on",
+    "empty",
+    "forwarded",
+    "paste",
+    "push_slot",
+    "read_slot",
+    "set_handle",
+    "shift",
+    "usable",
     "why_not",
-]  # fmt: skip
+]

@@ -27,8 +27,15 @@ from ...runtime.signals import PROCESS
 from ..abi import header
 
 __all__ = [
-    "CompileError", "find_compiler", "forwarded", "loop_name", "register_shift", "set_handle", "usable", "why_not",
-]  # fmt: skip
+    "CompileError",
+    "find_compiler",
+    "forwarded",
+    "loop_name",
+    "register_shift",
+    "set_handle",
+    "usable",
+    "why_not",
+]
 
 TARGET, PUSH_SLOT, READ_SLOT, EMPTY = "swmodel_fused_loop", "swmodel_push_slot", "swmodel_read_slot", "swmodel_empty"
 PASTE, CUT, DEPENDS_ON, MOVE = "swmodel_paste", "swmodel_cut", "swmodel_depends_on", "swmodel_move"

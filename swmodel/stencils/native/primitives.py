@@ -84,9 +84,14 @@ def declare_linear(
         return jax.linear_transpose(lambda x: plain(x, **options), x.aval)(cotangent)
 
     primitive = declare(
-        name, lambda x, **options: [plain(x, **options)], lambda x, **options: [native(x, **options)],
-        shapes, tangents, batch, transposed,
-    )  # fmt: skip
+        name,
+        lambda x, **options: [plain(x, **options)],
+        lambda x, **options: [native(x, **options)],
+        shapes,
+        tangents,
+        batch,
+        transposed,
+    )
     return lambda x, **options: primitive.bind(x, **options)[0]
 
 
