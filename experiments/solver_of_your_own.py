@@ -1,8 +1,8 @@
 """An elliptic solver of your own, registered by its name: Chebyshev's semi-iteration, without global sums.
 
-A solver gives two methods. `prepare` is called once for an equation; `invert` solves A x = r on this rank's tile.
-The base class provides derivatives, null spaces and areas. An installed package needs no call of `register`: it names its solver as
-an entry point of the group "swmodel.elliptic".
+A solver has two methods. `prepare` is called once for an equation; `invert` solves A x = r on this rank's tile.
+The base class provides derivatives, null spaces and areas. An installed package needs no call of `register`: its
+solver is an entry point of the group "swmodel.elliptic".
 
 Golub & Varga 1961, doi:10.1007/BF01386013.
 """

@@ -1,4 +1,6 @@
-"""Monai valley: gauges compared with the laboratory's records, and the flooded land. After `swmodel run monai_valley.toml`.
+"""Monai valley: gauges compared with the laboratory's records, and the flooded land.
+
+Run it after `swmodel run monai_valley.toml`:
 
 python figure.py [FOLDER] [--animation]
 """
