@@ -10,7 +10,7 @@ animate      mp4 or GIF of a field
 spectra      wavenumber spectra of boxes, frequency spectra of gauges
 budgets      volume, energy, enstrophy; streamfunction and transports
 pages        one HTML page of a run
-cli          `plot`, which chooses among them by what the files hold
+cli          `plot`, which chooses among them by the content of the files
 """
 
 import importlib

@@ -12,7 +12,7 @@ from matplotlib.animation import FFMpegWriter, PillowWriter
 from . import style
 from .errors import PlotError
 from .files import label, mesh_of, seconds, snapshot, stamp, start_of, wet_cells
-from .maps import colorbar_beside, draw_base, draw_field, draw_gauges, drawable, field_norm, map_axes, sea_floor
+from .maps import colorbar_right_of, draw_base, draw_field, draw_gauges, drawable, field_norm, map_axes, sea_floor
 
 __all__ = ["animate", "suffix"]
 
@@ -55,7 +55,7 @@ def animate(
         draw_base(axes, mesh, wet_cells(dataset), sea_floor(dataset))
         draw_gauges(axes, mesh, gauges)
         title = axes.set_title("")
-        colorbar_beside(axes, image, label(dataset[variable]))
+        colorbar_right_of(axes, image, label(dataset[variable]))
         try:
             with writer.saving(page, str(path), DOTS_PER_INCH):
                 for k in range(len(time)):

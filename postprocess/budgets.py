@@ -5,7 +5,7 @@
     enstrophy            sum area_q zeta^2 / 2                                                             [m2 s-2]
     potential enstrophy  sum (volume round a corner) q^2 / 2,  q = (f + zeta) / h_q                        [m s-2]
 
-These are the sums that the energy- and enstrophy-conserving schemes keep (Sadourny 1975,
+These are the sums that the energy- and enstrophy-conserving schemes conserve (Sadourny 1975,
 doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2). The streamfunction has U = -d psi/dy and V = d psi/dx, and is 0 at
 the first corner, in the south-west.
 """
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from . import style
-from .cgrid import corner_area, corner_sum, fluxes, kinetic_energy, thickness, under_lid, vorticity
+from .cgrid import corner_area, corner_sum, fluxes, has_rigid_lid, kinetic_energy, thickness, vorticity
 from .errors import PlotError
 from .files import mesh_of, nearest, scaled, seconds, snapshot, wet_cells
 
@@ -111,9 +111,9 @@ def _sums(dataset, mesh, wet, record, constants):
         "kinetic_energy": density * (wet_area * h * kinetic_energy(u, v, mesh, y_faces)).sum(),
         "enstrophy": 0.5 * (corner_area(mesh) * zeta**2).sum(),
     }
-    if not under_lid(dataset):
+    if not has_rigid_lid(dataset):
         sums["mean_elevation"] = (wet_area * eta).sum() / wet_area.sum()
-    if gravity is not None and not under_lid(dataset):
+    if gravity is not None and not has_rigid_lid(dataset):
         sums["potential_energy"] = 0.5 * density * gravity * (wet_area * eta**2).sum()
     if coriolis is not None:
         volume = corner_sum(wet_area * h, mesh)
@@ -140,8 +140,10 @@ def streamfunction(dataset: xr.Dataset, record: int | None = None) -> xr.DataArr
 
 
 def streamfunction_on_edges(dataset: xr.Dataset, record: int | None = None) -> np.ndarray:
-    """The streamfunction at all corners, (ny + 1, nx + 1): a periodic direction has them at both its ends, which differ
-    where a mean flow goes through it."""
+    """The streamfunction at all corners, (ny + 1, nx + 1).
+
+    A periodic direction has corners at both its ends. Their values differ if a mean flow crosses it.
+    """
     _need(dataset, ("u", "v"))
     mesh = mesh_of(dataset)
     records = range(dataset.sizes["time"]) if record is None else [record]
@@ -180,7 +182,7 @@ def transport(
 ) -> xr.DataArray:
     """Transport [m3 s-1] over time through the section from `start` to `end`, positive to the right of that way.
 
-    The section follows cell sides between the corners nearest to the two points, so that volume is kept to rounding.
+    The section follows cell sides between the corners nearest to the two points, which conserves volume to rounding.
 
     Args:
         start, end: (x, y), in metres or degrees as in the file.

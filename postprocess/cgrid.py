@@ -17,7 +17,7 @@ __all__ = [
     "fluxes",
     "kinetic_energy",
     "thickness",
-    "under_lid",
+    "has_rigid_lid",
     "vorticity",
 ]
 
@@ -46,17 +46,19 @@ def corner_sum(centres: np.ndarray, mesh: Mesh) -> np.ndarray:
 
 
 def thickness(dataset: xr.Dataset, record: int | None) -> np.ndarray:
-    """Thickness of the water column h [m] (ny, nx), NaN on land:
-    the file's own, else depth + eta, under a lid depth."""
+    """Thickness of the water column h [m] (ny, nx), NaN on land.
+
+    It is that of the file, else depth + eta, or depth under a rigid lid.
+    """
     if "thickness" in dataset:
         return snapshot(dataset, "thickness", record)
     if "depth" not in dataset or "eta" not in dataset:
         raise PlotError("thickness: the file holds neither thickness nor both depth and eta; write one of them.")
     depth = snapshot(dataset, "depth", record)
-    return depth if under_lid(dataset) else depth + snapshot(dataset, "eta", record)
+    return depth if has_rigid_lid(dataset) else depth + snapshot(dataset, "eta", record)
 
 
-def under_lid(dataset: xr.Dataset) -> bool:
+def has_rigid_lid(dataset: xr.Dataset) -> bool:
     """Whether the run had a rigid lid: eta is the pressure on it, and no part of the thickness."""
     return dataset.attrs.get("time_stepper", "").startswith("RigidLid")
 

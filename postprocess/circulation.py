@@ -1,4 +1,4 @@
-"""The figure of a basin's circulation: elevation, streamfunction, speed with arrows, and how they came about."""
+"""The figure of a basin's circulation: elevation, streamfunction, speed with arrows, and their history."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from . import style
 from .budgets import budgets, gyre_transport, streamfunction_on_edges, time_axis
-from .cgrid import around, under_lid
+from .cgrid import around, has_rigid_lid
 from .errors import PlotError
 from .files import Mesh, label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, field_norm, map_axes
@@ -76,7 +76,7 @@ def _elevation(page, place, dataset, mesh, record):
     image = draw_field(axes, mesh, values, *field_norm(dataset["eta"], values))
     draw_base(axes, mesh, wet_cells(dataset))
     _plain(axes)
-    axes.set_title("Pressure on the lid" if under_lid(dataset) else "Elevation")
+    axes.set_title("Pressure on the rigid lid" if has_rigid_lid(dataset) else "Elevation")
     _bar(page, place, image, label(dataset["eta"]))
 
 
@@ -108,7 +108,7 @@ def _streamfunction(page, place, dataset, mesh, record):
 
 
 def _nice(value):
-    """The next number that a scale may be divided by."""
+    """The next round number, for the interval of a scale."""
     power = 10.0 ** np.floor(np.log10(value))
     return power * next(m for m in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if m * power >= value * (1 - 1e-9))
 
@@ -135,7 +135,7 @@ def centred(dataset: xr.Dataset, mesh: Mesh, record: int | None) -> tuple[np.nda
 
 
 def _arrows(axes, mesh, u, v, across=24):
-    """Arrows on a coarser grid; their lengths grow with the root of the speed, so that the interior is seen too."""
+    """Arrows on a coarser grid; their lengths grow with the root of the speed, so that weak flow is visible too."""
     every = max(1, round(mesh.x.size / across))
     rows, columns = (slice(every // 2, None, every),) * 2
     u, v = u[rows, columns], v[rows, columns]

@@ -1,4 +1,4 @@
-"""From files to figures in one call: what `swmodel plot FILE...` and `python -m postprocess FILE...` do."""
+"""From files to figures in one call: `swmodel plot FILE...` and `python -m postprocess FILE...`."""
 
 import argparse
 import contextlib
@@ -40,18 +40,19 @@ def plot(
     member: int = 0,
     box: Sequence | None = None,
 ) -> Any:
-    """Draws the figures that `paths`, one or several output files of one run, call for: a page of the fields and what
-    belongs to them, and one of spectra.
+    """Draw the figures that suit `paths`, one or several output files of one run.
+
+    There is one page of the fields, with gauges and maxima, and one of spectra.
 
     Args:
         paths: a path or several: fields, maxima and gauges in any order.
         output: the file to write; its suffix chooses the format. By default it is NAME.KIND.png in the folder of the
             first file. A second figure has its kind in its name, too.
-        kind: one of KINDS; "auto" chooses by what the files hold.
+        kind: one of KINDS; "auto" chooses by the content of the files.
         observations: a folder with a CSV file per gauge (see gauges.py); their scores are printed.
-        variable: what maps, animations and spectra show; eta, or kinetic energy, without it.
+        variable: the variable of maps, animations and spectra; eta, or kinetic energy, without it.
         times: seconds since the start, for maps.
-        member: which one of an ensemble, from 0.
+        member: the number of a member of an ensemble, from 0.
         box: ((x0, x1), (y0, y1)) in the file's coordinates, of which spectra are taken; the whole domain without it.
 
     Returns:
@@ -78,7 +79,7 @@ def plot(
 
 
 def _sort(paths, opened, member):
-    """({what it holds: dataset}, {the same: path}); restarts are ignored if there are other files."""
+    """({kind of file: dataset}, {kind of file: path}); restarts are ignored if there are other files."""
     from .files import kind_of, open_output
 
     files, sources = {}, {}

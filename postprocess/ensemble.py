@@ -33,7 +33,7 @@ def figure(
     Args:
         fields: a dataset with a dimension `member`, or None for no maps.
         gauges: the dataset of the gauges' series, or None for none.
-        variable: what maps show; eta unless given.
+        variable: that of the maps; eta unless given.
         times: [the time] of the maps [s]; the last record unless given.
 
     Raises:

@@ -4,4 +4,4 @@ __all__ = ["PlotError"]
 
 
 class PlotError(ValueError):
-    """A figure or number that cannot be drawn or computed; the message is one sentence that says what to do."""
+    """Raised for a figure or number that cannot be drawn or computed; the message is one sentence with the remedy."""

@@ -12,7 +12,7 @@ from .files import label, mesh_of, nearest, seconds, snapshot, stamp, start_of, 
 from .gauges import draw_legend, draw_series, read_gauges, time_unit
 from .maps import (
     arrival_words,
-    colorbar_beside,
+    colorbar_right_of,
     draw_base,
     draw_field,
     draw_gauges,
@@ -69,7 +69,7 @@ def tsunami(
             axes = map_axes(page, (MARGIN, 0.52 + lower - large[1], *large), mesh_of(maxima))
             image = draw_maximum(axes, maxima, series)
             axes.set_title(f"Maximum elevation; lines: {arrival_words(maxima)}, h:mm after the start")
-            colorbar_beside(axes, image, label(maxima["maximum_elevation"]))
+            colorbar_right_of(axes, image, label(maxima["maximum_elevation"]))
             left = MARGIN + large[0] + 1.6
         if shown and gauges is not None:
             _draw_gauges(page, shown, observations, start_of(gauges), (left, lower))
@@ -93,7 +93,7 @@ def _records(fields, times):
     if times is None:
         times = [max(have[0], have[-1] * part) for part in (0.125, 0.25, 0.5, 1.0)]
     if len(times) > 4:
-        raise PlotError(f"tsunami: {len(times)} times were given, and there is room for 4; choose among them.")
+        raise PlotError(f"tsunami: {len(times)} times were given, and the page shows 4; choose among them.")
     return nearest(fields, times)
 
 
@@ -125,11 +125,11 @@ def _draw_snapshots(page, fields, records, series, place):
         draw_gauges(axes, mesh, series, names=False)
         axes.set_title(stamp(float(seconds(fields)[k]), start_of(fields), float(seconds(fields)[-1])))
         keep_outer_labels(axes, n == 0, True)
-    colorbar_beside(axes, image, label(fields["eta"]))
+    colorbar_right_of(axes, image, label(fields["eta"]))
 
 
 def _name_others(page, names, left):
-    """Say which gauges of the file have no series on the page."""
+    """Write the names of the gauges that have no series on the page."""
     if names:
         text = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
         text = f"Not shown: {text} (--kind gauges shows all)"

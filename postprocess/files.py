@@ -62,7 +62,7 @@ def open_output(path: str | pathlib.Path, member: int | None = 0) -> xr.Dataset:
 
 
 def _with_names(dataset):
-    """Index gauges by their names: `dataset.sel(gauge="Lisbon")`; files have no such index: CF wants numbers."""
+    """Index gauges by their names, as in `dataset.sel(gauge="Lisbon")`; in files CF requires numbers."""
     if "gauge_name" not in dataset.variables:
         return dataset
     names = [n.decode() if isinstance(n, bytes) else str(n) for n in dataset["gauge_name"].values]
@@ -92,7 +92,7 @@ def _source(dataset):
 
 
 def kind_of(dataset: xr.Dataset) -> str:
-    """ "restart", "sensitivity", "inversion", "spectra", "gauges", "maxima" or "fields", by what the file holds."""
+    """The kind of a file: "restart", "sensitivity", "inversion", "spectra", "gauges", "maxima" or "fields"."""
     if "restart_format" in dataset.attrs:
         return "restart"
     if "sensitivity_of" in dataset.attrs:
@@ -167,7 +167,7 @@ def start_of(dataset: xr.Dataset) -> datetime.datetime | None:
 
 
 def stamp(time: float, start: datetime.datetime | None = None, longest: float = 0.0) -> str:
-    """`time` [s] for people: "T+01:30 (07:16 UTC)", "day 31.5 (2011-04-11)" or "year 2.5 (2013-09-09)".
+    """`time` [s] as text: "T+01:30 (07:16 UTC)", "day 31.5 (2011-04-11)" or "year 2.5 (2013-09-09)".
 
     The larger of `time` and `longest` decides which form is used, so that all stamps of a figure have the same form.
     """

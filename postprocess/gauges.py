@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import offset_copy
 
 from . import style
-from .cgrid import under_lid
+from .cgrid import has_rigid_lid
 from .files import start_of
 from .scores import Rules, Score, Series, arrival, peak, score, scores, table, time_unit, variance_explained
 from .series import read_gauges, read_observations, rules_of
@@ -149,7 +149,7 @@ def figure(
     """A figure of every gauge's series, with `observations` {name: Series} where there are any.
 
     Args:
-        series: what is drawn, if not all gauges of the file.
+        series: the series that are drawn; all gauges of the file without it.
     """
     gauges = read_gauges(dataset, variable) if series is None else list(series)
     observations = observations or {}
@@ -164,7 +164,7 @@ def figure(
             f"{time_unit(gauges[0].time[-1])[1]} after " + (f"{start:%Y-%m-%d %H:%M:%S} UTC" if start else "the start"),
             loc="left",
         )
-        drawing.supylabel("Pressure on the lid [m]" if under_lid(dataset) else "Elevation [m]", fontsize=9)
+        drawing.supylabel("Pressure on the rigid lid [m]" if has_rigid_lid(dataset) else "Elevation [m]", fontsize=9)
         height = drawing.get_size_inches()[1]
         drawing.subplots_adjust(0.1, 0.52 / height, 0.98, 1 - 0.35 / height, hspace=0.42)
     return drawing

@@ -134,9 +134,9 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
 
 
 def _chosen(gauges):
-    """The gauges with a series on the page, in the file's order: of many, those that vary most against their errors.
+    """The gauges with a series on the page, in the file's order: of many, those that vary most compared with errors.
 
-    None where the observations are those of tracks, at many places with few times each.
+    There are none if the observations are those of tracks, at many places with few times each.
     """
     if len(gauges) <= MOST_GAUGES:
         return gauges
@@ -149,7 +149,7 @@ def _chosen(gauges):
 
 
 def _name_others(page, names):
-    """Say which gauges have no series on the page."""
+    """Write the names of the gauges that have no series on the page."""
     if names:
         text = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
         size = page.get_size_inches()
@@ -208,7 +208,7 @@ def _shown(dataset, mesh, control):
 
 
 def _high(values):
-    """The upper end of a scale for values of which most may be zero."""
+    """The upper end of a scale for values most of which may be zero."""
     size = np.abs(values[np.isfinite(values)])
     some = size[size > 0.02 * size.max(initial=0.0)]
     return float(np.percentile(some, 99.5)) if some.size else 1.0

@@ -17,7 +17,7 @@ from .files import Mesh, label, mesh_of, nearest, positions, seconds, snapshot, 
 __all__ = [
     "add_colorbar",
     "arrival_words",
-    "colorbar_beside",
+    "colorbar_right_of",
     "draw_arrivals",
     "draw_base",
     "draw_field",
@@ -86,7 +86,7 @@ def draw_base(axes: Axes, mesh: Mesh, wet: np.ndarray, depth: np.ndarray | None 
                 zorder=3,
             )
     if depth is not None and np.isfinite(depth).any() and np.nanmax(depth) > 1.05 * np.nanmin(depth):
-        # the shelf break, the ridges and the trenches: what bends and splits a long wave
+        # the shelf break, the ridges and the trenches, which refract long waves
         levels = [d for d in (200, 3000, 6500) if np.nanmin(depth) < d < np.nanmax(depth)]
         if levels:
             axes.contour(
@@ -254,7 +254,7 @@ def draw_maximum(axes: Axes, dataset: xr.Dataset, gauges: Sequence = (), every: 
     values = snapshot(dataset, "maximum_elevation")
     wet = wet & np.isfinite(values)
     values = np.where(wet, values, np.nan)
-    # below the lower end all is the lightest colour, so that calm water does not shout
+    # values below the lower end have the lightest colour, so that calm water does not stand out
     high = style.limits(values[wet & (values > 0)], 99.9)[1]
     norm = LogNorm(high / 100, high)
     image = draw_field(axes, mesh, np.where(wet, np.maximum(values, high / 1e4), np.nan), norm, style.colormap("amp"))
@@ -274,7 +274,7 @@ def map_axes(figure: Figure, box: Sequence[float], mesh: Mesh) -> Axes:
     return figure.add_axes((left / w, bottom / h, drawn[0] / w, drawn[1] / h))
 
 
-def colorbar_beside(axes: Axes, image: Any, text: str) -> Any:
+def colorbar_right_of(axes: Axes, image: Any, text: str) -> Any:
     """A colour bar along the right side of `axes`."""
     figure: Any = axes.get_figure(root=True)
     w, h = figure.get_size_inches()
@@ -400,5 +400,5 @@ def maximum(dataset: xr.Dataset, gauges: Sequence = ()) -> Figure:
         axes = map_axes(figure, (0.6, 0.45, width, height), mesh)
         image = draw_maximum(axes, dataset, gauges)
         axes.set_title(f"Maximum elevation; lines: {arrival_words(dataset)}, h:mm after the start")
-        colorbar_beside(axes, image, label(dataset["maximum_elevation"]))
+        colorbar_right_of(axes, image, label(dataset["maximum_elevation"]))
     return figure

@@ -1,15 +1,15 @@
 """Scores of a gauge: arrival time, maximum, and the variance of an observed record that the model explains.
 
-All are taken over one window: what the experiment's window, the run and, where there is one, the observed record have
-in common. The window, the threshold and the fraction come from the gauge file (`[output.gauges]` of the experiment).
+All are taken over one window: the intersection of the experiment's window, the run and, if there is one, the observed
+record. The window, the threshold and the fraction come from the gauge file (`[output.gauges]` of the experiment).
 
     maximum             the highest elevation in the window [m]
     arrival             the first time [s] in the window at which the elevation exceeds `fraction` of that maximum
-    variance explained  1 - var(observed - model) / var(observed), at the observed times; the mean error does not count
-    bias                that mean error, mean(model - observed) [m]
+    variance explained  1 - var(observed - model) / var(observed), at the observed times, without the mean error
+    bias                the mean error, mean(model - observed) [m]
 
-A figure that cannot be had is NaN, and a note says why: nothing was recorded in the window, the elevation stays below
-the threshold, it was above the level of the arrival when the window opened, or it was still rising when it ended.
+A score that cannot be computed is NaN, and a note gives the reason: nothing was recorded in the window, the elevation
+stays below the threshold, it was above the level of the arrival when the window opened, or it still rose when it ended.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ class Rules:
 
     Attributes:
         window: (first, last) time since the start [s]; infinite where the run and the record set the limits.
-        threshold: a wave lower than this is none [m].
+        threshold: lower maxima do not count as waves [m].
         fraction: of the maximum, at which a wave has arrived.
     """
 
@@ -67,10 +67,10 @@ class Score:
     Attributes:
         arrival, maximum: of the model [s], [m].
         observed_arrival, observed_maximum: [s], [m].
-        variance_explained: 1 is perfect, 0 as good as a constant.
+        variance_explained: 1 is perfect, 0 as good as a constant [1].
         bias: mean of model - observed [m].
-        window: (first, last) time [s] that was scored.
-        notes: sentences that say why figures are missing, or what they leave out.
+        window: (first, last) time of the score [s].
+        notes: sentences on why scores are missing, or what they leave out.
         fraction: of the maximum, at which a wave has arrived.
     """
 
@@ -112,7 +112,7 @@ def _ends(series):
 
 
 def _covered(series, window, whose):
-    """(what `series` has of the window or None, notes)."""
+    """(the part of the window that `series` covers, or None; notes)."""
     ends = _ends(series)
     if ends is None:
         return None, (f"{whose} has no values",)

@@ -23,12 +23,12 @@ from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, ke
 __all__ = ["figure", "maps_of"]
 
 PERCENTILE = 99.8  # of |values|: single cells next to a gauge are far above all others
-FAINT = 1e-3  # of that: what lies beyond is not shown
-MARGIN, LEAST = 0.08, 0.25  # of the domain: around what is shown, and what is shown at least
+FAINT = 1e-3  # of that percentile; the region of smaller values is not shown
+MARGIN, LEAST = 0.08, 0.25  # shares of the domain: the margin around the region that is shown, and its least size
 
 
 def maps_of(dataset: xr.Dataset) -> list[str]:
-    """The names of the maps in a file: not those of single records."""
+    """The names of the maps in a file, without those of single records."""
     return [
         name
         for name, array in ((str(key), array) for key, array in dataset.data_vars.items())

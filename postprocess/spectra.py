@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from . import style
-from .cgrid import under_lid
+from .cgrid import has_rigid_lid
 from .errors import PlotError
 from .files import pretty, scaled, seconds, stamp, start_of
 from .scores import Series, time_unit
@@ -27,9 +27,9 @@ def frequency_spectrum(series: Series, segments: int = 1) -> tuple[np.ndarray, n
     """(frequency [Hz], power [m2 Hz-1]) of a gauge's Series, by Welch's method with Hann windows.
 
     Args:
-        segments: into how many half-overlapping parts the record is cut; more are smoother and resolve less.
+        segments: the number of half-overlapping parts of the record; more of them are smoother and resolve less.
 
-    Gaps are bridged linearly, and uneven records put on their median interval.
+    Gaps are interpolated linearly, and uneven records are interpolated to their median interval.
     """
     from scipy.signal import welch
 
@@ -58,7 +58,7 @@ def of_fields(
         variable = "eta"
     names = [variable] if variable is not None else ["kinetic_energy", "enstrophy"]
     whole = variable is None and {"eta", "depth"} <= set(dataset)
-    if whole and not under_lid(dataset):
+    if whole and not has_rigid_lid(dataset):
         names.append("potential_energy")
     if variable is None and "degree" in dataset["xh"].attrs.get("units", "") and "vorticity" not in dataset:
         names.remove("enstrophy")
@@ -79,9 +79,11 @@ def of_fields(
 def figure(
     dataset: xr.Dataset, variable: str | None = None, records: Sequence[int] | None = None, box: Any = None
 ) -> Figure:
-    """A page of a run's own file of spectra, or of those of its fields: spectra at several records with the slopes of
-    k^-3 and k^-5/3 as guides and, where they are known, transfers and fluxes, averaged over the later half; of
-    `variable` alone, if it is given."""
+    """A page of a run's own file of spectra, or of the spectra of its fields.
+
+    It has spectra at several records, with the slopes of k^-3 and k^-5/3 as guides. If the file allows, it has
+    transfers and fluxes, averaged over the later half. With `variable` it has the spectrum of this variable alone.
+    """
     time = seconds(dataset)
     shown = sorted({0, len(time) // 2, len(time) - 1}) if records is None else list(records)
     if "wavenumber" in dataset.dims:
@@ -158,7 +160,7 @@ def _draw_spectra(axes, found, names, stamps):
 
 
 def _words(name):
-    """ "kinetic energy", of which a variable is the spectrum."""
+    """The quantity of a spectrum in words, such as "kinetic energy"."""
     return name.removesuffix("_spectrum").replace("_", " ")
 
 
@@ -190,7 +192,7 @@ def _draw_transfers(axes, later, quantity):
     for name, mean in zip(names, values):
         axes.semilogx(k, mean, linewidth=1.5, label=name.split("_transfer_")[1].replace("_", " "))
     axes.axhline(0, color=style.BLACK, linewidth=0.6)
-    axes.set_title(f"What changes {quantity.replace('_', ' ')}, mean of {later.sizes['time']} records")
+    axes.set_title(f"Transfers of {quantity.replace('_', ' ')}, mean of {later.sizes['time']} records")
     _wavenumbers(axes)
     axes.set_ylabel(f"k T(k) [{units}]")
     axes.legend()

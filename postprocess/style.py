@@ -1,4 +1,4 @@
-"""What all figures share: type, line weights, and colours that can be distinguished with any colour vision."""
+"""The style of all figures: type, line weights, and colours that can be distinguished with any colour vision."""
 
 import pathlib
 import warnings
@@ -87,7 +87,7 @@ def colormap(name: str) -> Any:
     """cmocean's map of that name, or matplotlib's nearest to it where cmocean is not installed."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # what it says to matplotlib is not for our users
+            warnings.simplefilter("ignore", DeprecationWarning)  # it is addressed to cmocean's authors
             import cmocean
     except (ImportError, TypeError):  # not installed, or too old for this matplotlib
         return mpl.colormaps[_FALLBACK.get(name, "viridis")].copy()

@@ -1,4 +1,4 @@
-"""Isotropic wavenumber spectra, and transfers, of the fields of a file: as swmodel.Spectra has them during a run.
+"""Isotropic wavenumber spectra, and transfers, of the fields of a file, as swmodel.Spectra computes them during a run.
 
     kinetic energy     mean(h_u u^2 + h_v v^2) / (2 H), H the mean depth; mean(u^2 + v^2) / 2 where a file has no depth
     potential energy   mean(g eta^2) / (2 H)
@@ -9,10 +9,10 @@ are sums of Re(a_k* b_k) over modes, here of u and h_u u: by rings |k| = n dk -+
 
     sum over rings of E(k) dk = the mean,     sum of T(k) = dE(k)/dt by advection and by pressure,
 
-k in rad m-1. Fields are transformed where they lie on the C-grid. A direction in which the domain is periodic is
-transformed as it is, one between walls by the sines and cosines that fit them; in a box, on the sphere and between open
-sides the mean is taken out and a Hann window laid over each direction, whose loss of variance is put back (Harris 1978,
-doi:10.1109/PROC.1978.10837). docs/spectra.md has more.
+with k in rad m-1. Fields are transformed at their own C-grid points. A periodic direction has Fourier series, and one
+between walls the sines and cosines that satisfy the boundary conditions. In a box, on the sphere and between open sides
+the mean is subtracted, and a Hann window is applied along each direction, whose loss of variance is corrected (Harris
+1978, doi:10.1109/PROC.1978.10837). docs/spectra.md has more.
 """
 
 import re
@@ -22,7 +22,7 @@ import numpy as np
 import xarray as xr
 from scipy.fft import dct, dst
 
-from .cgrid import under_lid
+from .cgrid import has_rigid_lid
 from .errors import PlotError
 from .files import mesh_of, positions, snapshot
 
@@ -67,8 +67,9 @@ def _of_spectrum(units):
 
 
 def transfers(dataset: xr.Dataset, record: int = -1, box: Any = None) -> xr.Dataset:
-    """The transfers of energy and enstrophy by advection and pressure at one record, as Sadourny's
-    energy-conserving form has it (1975, doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2), on a plane.
+    """The transfers of energy and enstrophy by advection and pressure at one record, on a plane.
+
+    They are those of Sadourny's energy-conserving form (1975, doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2).
 
     Returns:
         xarray.Dataset of transfers and fluxes over wavenumber, named as in the files of spectra of a run.
@@ -89,7 +90,7 @@ def transfers(dataset: xr.Dataset, record: int = -1, box: Any = None) -> xr.Data
         "kinetic_energy_transfer_pressure": (flow.kinetic(*flow.pressure(), thinning=False), scale),
         "enstrophy_transfer_advection": ([("q", flow.curl(*flow.advection()), "q", flow.zeta)], 2.0),
     }
-    if not under_lid(dataset):
+    if not has_rigid_lid(dataset):
         lifting = [("eta", flow.thinning, "eta", flow.eta)]
         found["potential_energy_transfer_pressure"] = lifting, 2 * sea.gravity * scale
     rows = {}
@@ -168,7 +169,7 @@ class Sea:
 
     def lifted(self, eta: np.ndarray) -> np.ndarray:
         """The elevation that is part of the thickness."""
-        return 0.0 * eta if under_lid(self.dataset) else eta
+        return 0.0 * eta if has_rigid_lid(self.dataset) else eta
 
     def pairs(self, variable: str) -> list[tuple]:
         """[(position, a, position, b)] whose products, averaged, are the quantity."""
@@ -180,8 +181,8 @@ class Sea:
             flow = Neighbours(self)
             return [("u", u, "u", flow.mean(h, 1) * u), ("v", v, "v", flow.mean(h, 0) * v)]
         if variable == "potential_energy":
-            if under_lid(self.dataset):
-                raise PlotError("potential energy: under a rigid lid nothing is lifted, so that there is none.")
+            if has_rigid_lid(self.dataset):
+                raise PlotError("potential energy: under a rigid lid there is none; choose another variable.")
             eta = self.field("eta")
             return [("eta", eta, "eta", 0.5 * self.gravity / self.mean_depth * eta)]
         if variable == "enstrophy":
@@ -271,8 +272,10 @@ def _cut(mesh, box):
 
 
 class Neighbours:
-    """Means and differences of neighbours, of arrays with one value a cell; beyond walls centres go on as at them, and
-    faces are 0."""
+    """Means and differences of neighbours, of arrays with one value a cell.
+
+    Beyond walls values at centres are those next to the wall, and values on faces are 0.
+    """
 
     def __init__(self, sea: Sea):
         self.periodic = sea.mesh.periodic_y, sea.mesh.periodic_x

@@ -2,9 +2,9 @@
 
 report    the files that a page shows, and the page around its sections
 sections  the sections
-frames    the records of a field as images that a slider goes through, within a number of bytes
+frames    the records of a field as images for a slider, within a number of bytes
 drawings  figures as SVG that take the colours of the page, light or dark
-facts     what the files say of the run: grid, time step, timing, scores
+facts     properties of the run from its files: grid, time step, timing, scores
 page.*    the page's frame, style and script
 """
 

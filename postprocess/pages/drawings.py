@@ -36,7 +36,7 @@ def as_svg(figure: Figure, name: str, description: str) -> str:
 
     Args:
         name: of the figure; the identifiers within the SVG begin with it, so that those of two figures differ.
-        description: what a screen reader says.
+        description: text for screen readers.
     """
     figure.patch.set_alpha(0.0)
     text = io.StringIO()

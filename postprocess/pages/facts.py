@@ -1,4 +1,4 @@
-"""What the files of a run say of it: how it was set up, how long it took, and how its gauges compare with records."""
+"""Properties of a run from its files: its set-up, its timing, and the scores of its gauges."""
 
 import json
 import pathlib
@@ -69,7 +69,7 @@ def _duration(time):
 
 
 def timing_rows(folder: pathlib.Path, attributes: Mapping[str, Any], cells: int) -> list[tuple[str, str]]:
-    """(label, text) pairs of how long the run took, from timing.json; none for a run that left no such file.
+    """(label, text) pairs of the time that the run took, from timing.json; none without this file.
 
     Args:
         cells: of the grid.
@@ -114,7 +114,7 @@ def experiment_of(attributes: Mapping[str, Any]) -> tuple[str, dict, pathlib.Pat
 
 
 def row_of(score: Score, length: float) -> Sequence[str]:
-    """A row of the table of scores, under HEADS; "–" for what cannot be computed.
+    """A row of the table of scores, under HEADS; "–" for scores that cannot be computed.
 
     Args:
         length: of the unit of time [s].
@@ -138,7 +138,7 @@ def _number(value, form):
 
 
 def size(count: float) -> str:
-    """A number of bytes for people."""
+    """A number of bytes as text."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

@@ -19,7 +19,7 @@ from .. import style
 from ..cgrid import around
 from ..errors import PlotError
 from ..files import Mesh, label, mesh_of, positions, seconds, snapshot, stamp, start_of, wet_cells
-from ..maps import colorbar_beside, draw_base, draw_gauges, field_norm, map_axes, sea_floor
+from ..maps import colorbar_right_of, draw_base, draw_gauges, field_norm, map_axes, sea_floor
 from .drawings import as_svg, fix_colours
 
 __all__ = ["Movie", "movies", "variables_of"]
@@ -38,8 +38,8 @@ class Movie:
     Attributes:
         name, title: of the variable: "eta", "Sea surface elevation [m]".
         frames: data URIs of the images, one a record.
-        stamps: the time of each, for people.
-        seconds: the same in s since the start.
+        stamps: the time of each as text.
+        seconds: the time of each since the start [s].
         base: <svg> of axes, land and colour bar.
         box: (left, top, width, height) of the images within the SVG, from 0 to 1.
         shape: height of the SVG over its width.
@@ -60,7 +60,7 @@ class Movie:
 
     @property
     def bytes(self) -> int:
-        """Of the images in the page."""
+        """The number of bytes of the images in the page."""
         return sum(map(len, self.frames))
 
 
@@ -125,7 +125,7 @@ def at_centres(dataset: xr.Dataset, mesh: Mesh, name: str, record: int) -> np.nd
 
 
 def _mean(parts):
-    """The mean of the parts that are numbers, NaN where none is."""
+    """The mean of the parts that are finite; NaN where no part is."""
     found = sum(np.isfinite(part).astype(float) for part in parts)
     total = sum(np.nan_to_num(part) for part in parts)
     return np.where(found > 0, total / np.maximum(found, 1.0), np.nan)
@@ -192,7 +192,7 @@ def _base(dataset, array, mappable, gauges):
         draw_base(axes, mesh, wet_cells(dataset), sea_floor(dataset))
         draw_gauges(axes, mesh, gauges)
         fix_colours(axes)
-        colorbar_beside(axes, mappable, label(array))
+        colorbar_right_of(axes, mappable, label(array))
         place = axes.get_position()
         svg = as_svg(page, f"map-{array.name}", f"Axes, land and colour bar of {array.name}")
     box = (float(place.x0), float(1 - place.y1), float(place.width), float(place.height))

@@ -62,7 +62,7 @@ class Run:
 
 
 def sections(run: Run, variables: Sequence[str] = ()) -> Iterator[Section]:
-    """The sections for which the run has files, in the order in which a reader asks for them."""
+    """The sections for which the run has files, in the order of the page."""
     for part in _parts(run, variables):
         if part is not None:
             yield part

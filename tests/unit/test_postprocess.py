@@ -406,7 +406,7 @@ def test_a_page_of_spectra_tells_the_experiment_and_which_line_is_which(gyre):
 
 def test_a_page_of_one_spectrum_has_it_once_with_what_changes_it(gyre):
     found = spectra.of_fields(files.open_output(gyre), records=[0, 1, 2])
-    assert titles(spectra.figure(found, "enstrophy")) == ["Enstrophy", "What changes enstrophy, mean of 2 records"]
+    assert titles(spectra.figure(found, "enstrophy")) == ["Enstrophy", "Transfers of enstrophy, mean of 2 records"]
     assert titles(spectra.figure(found[["kinetic_energy_spectrum"]])) == ["Kinetic energy"]
 
 

@@ -85,7 +85,7 @@ PLOTS = {
     "eta --variable salinity": "has no variable 'salinity'; it has depth, eta",
     "eta --kind maps --variable xh": "'xh' in",
     "eta --kind maps --time 30day": "time 2.592e+06 s is not in",
-    "eta --kind tsunami --time 0s --time 1s --time 1h --time 2h --time 3s": "there is room for 4; choose among them",
+    "eta --kind tsunami --time 0s --time 1s --time 1h --time 2h --time 3s": "the page shows 4; choose among them",
     "once --kind animation": "'eta' has one record only; an animation needs two or more",
     "eta --kind animation -o a.avi": "does not end in .mp4 or .gif",
     "eta --kind animation -o folder.gif": "folder.gif cannot be written",
