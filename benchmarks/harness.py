@@ -1,4 +1,4 @@
-"""Shared parts of all figures: workers that time steps on request, in turns, and a record of all timings.
+"""Shared parts of all figures: workers that time steps on request, alternately, and a record of all timings.
 
 A worker is a process that lives as long as its figure: it prints `ready {json}` once it is compiled and warm, and
 answers `run N` by `took SECONDS` for N steps. While it waits it uses no core, so that the sides of a ratio can be timed

@@ -1,4 +1,4 @@
-"""The gain by each native operation: the time of a case with and without it, in turns, in separate processes.
+"""The gain by each native operation: the time of a case with and without it, alternately, in separate processes.
 
     python benchmarks/native_parts.py [PART ...] [--repeats 5] [--cells 512]
 

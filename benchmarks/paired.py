@@ -1,4 +1,4 @@
-"""Time this checkout against another one in turns, so that a change can be shown to cost nothing.
+"""Time this checkout and another one alternately, to measure the cost of a change.
 
     git worktree add ../before COMMIT && python benchmarks/paired.py ../before [--repeats 9] [--size 1800x1200]
 

@@ -11,7 +11,7 @@ RANKS, TOLERANCE = 2, 1e-12
 
 def measure(bench):
     if len(bench.cores) < RANKS:
-        raise NotMeasured(f"{RANKS} ranks want a core each, and there is one")
+        raise NotMeasured(f"{RANKS} ranks need a core each, and there is one")
     kind = peer()
     for name, shape in SHAPES.items():
         sides = {"swmodel": "fft", "peer": kind}

@@ -54,5 +54,5 @@ def cells_of(data):
     for one, name, nx, ny in CELLS.findall(data):
         found |= {name: int(one)} if name else {"x": int(nx), "y": int(ny)}
     if set(found) != {"x", "y"}:
-        raise NotMeasured("claw.data of GeoClaw does not say how many cells it has")
+        raise NotMeasured("claw.data of GeoClaw does not contain the number of cells")
     return found["x"], found["y"]

@@ -51,6 +51,6 @@ def runs(bench, basin):
 
 
 def difference(wanted, found, names):
-    """|found - wanted| / |wanted|, L2, of the fields of these names together."""
+    """|found - reference| / |reference|, L2, of the fields of these names together."""
     size = sum(np.sum(wanted[name].astype(float) ** 2) for name in names)
     return float(np.sqrt(sum(np.sum((found[name].astype(float) - wanted[name]) ** 2) for name in names) / size))

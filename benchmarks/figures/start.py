@@ -46,7 +46,7 @@ def measure(bench):
         said, seconds = timed([*command, "--output", str(bench.folder / "start"), *more], environment)
         found = re.search(r"the first step was taken after ([\d.]+) s", said)
         if found is None:
-            raise NotMeasured(f"the run did not say when its first step was taken: {said[-200:]}")
+            raise NotMeasured(f"the run did not print when its first step was taken: {said[-200:]}")
         return float(found[1]), seconds
 
     bench.figure("seconds_to_first_step_first_time", first_step("--until", "10min")[0], at_most=10.0)

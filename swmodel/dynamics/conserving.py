@@ -21,8 +21,8 @@ dx where the level is smooth, and as large as the difference between the cells a
 u_side is the velocity upstream of a side, with a limited slope. So the scheme is of second order where the flow is
 smooth, of first order at fronts.
 
-**Contractions keep the energy head.** Where the flow speeds up towards a higher bed, Q (u_side - u) / V' is replaced by
-the difference of u^2/2, and g eta + u^2/2 is then constant along a steady flow over a step.
+**Contractions conserve the energy head.** Where the flow speeds up towards a higher bed, Q (u_side - u) / V' becomes
+the difference of u^2/2. Then g eta + u^2/2 is constant along a steady flow over a step.
 
 **SSPRK3.** Each stage is a step of Euler of length dt. The stages are combined in momentum, not in velocity:
 

@@ -2,8 +2,8 @@
 
     du/dt = + q V,   dv/dt = - q U,   q = (f + zeta) / h,   U = h_u u,  V = h_v v
 
-on a C-grid, q at corners. Each scheme takes q and the transports through whole cell sides, u h_u dy and v h_v dx
-[m3 s-1], and returns accelerations times the side that the face faces, dx_u du/dt and dy_v dv/dt.
+on a C-grid, with q at corners. Each scheme takes q and the volume fluxes through whole cell sides, u h_u dy and
+v h_v dx [m3 s-1]. It returns accelerations times the distance of the adjacent centres, dx_u du/dt and dy_v dv/dt.
 
     EnergyConserving     mean_y(q mean_x(V)),      -mean_x(q mean_y(U))       Sadourny (1975)
     EnstrophyConserving  mean_y(q) mean_xy(V),     -mean_x(q) mean_xy(U)      Sadourny (1975)

@@ -1,7 +1,7 @@
 """The lateral boundary condition for the flow along coasts and walls: free slip or no slip.
 
-At a corner (position q) on a coast, derivatives of the velocity across the coast are the one-sided difference over a
-whole cell, times `factor` [1]: 0 with free slip; 2 with no slip, since the velocity falls to 0 within half a cell.
+At a corner (position q) on a coast, the derivative of the velocity across the coast is the one-sided difference over a
+whole cell, times `factor` [1]. It is 0 with free slip, and 2 with no slip (the velocity falls to 0 in half a cell).
 """
 
 import dataclasses

@@ -140,7 +140,7 @@ def _moment(text):
 
 
 def _chosen(path, known, storm):
-    """The number of the storm that is asked for; `known` has the identifier and the name of each in the file."""
+    """The number of the storm `storm` in a file; `known` has the identifier and the name of each storm."""
     wanted = [k for k, names in enumerate(known) if storm is None or storm.strip().upper() in map(str.upper, names)]
     if len(wanted) == 1:
         return wanted[0]

@@ -171,7 +171,7 @@ def onto_grid(
     """Depth and mask of `grid` from gridded elevations, by the rule at the top of this module.
 
     Args:
-        elevation: path of a netCDF file, or an xarray.DataArray of elevation (or of depth, if its attributes say so).
+        elevation: path of a netCDF file, or an xarray.DataArray of elevation (or of depth, by its attributes).
         method: "average" over each cell's area; "interpolate" bilinearly to its centre if the data are coarser.
         minimum_depth: wet cells shallower than this are deepened to it [m].
         mask: (ny, nx) bool, True where wet, in place of the half-wet rule; where it makes water out of land, the depth

@@ -54,11 +54,11 @@ class Topography:
 
 
 def topography(source: str | os.PathLike | xr.DataArray, grid: Any, method: str = "average") -> Topography:
-    """The Topography of `grid` from gridded elevations, or depths if their attributes or name say so.
+    """The Topography of `grid` from gridded elevations, or from depths, as identified by their attributes or name.
 
     Args:
         source: path of a netCDF file, or an xarray.DataArray; the attribute `positive`, a standard_name or the
-            variable's name must say which way up it is.
+            variable's name must determine its sign.
         grid: the Grid.
         method: "average" over each cell's area, or "interpolate" bilinearly to its centre.
 

@@ -149,7 +149,7 @@ def _faces(wide, labels, tile, ny, nx):
     return tuple(np.concatenate(parts) for parts in zip(*found))
 
 
-# -- what a user should know of them ----------------------------------------------------------------------------------
+# -- sentences for the user -------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,7 +32,7 @@ __all__ = ["GaussianCovariance", "filtered", "white_noise"]
 def white_noise(seed: int, plan: fft.Plan, dtype: Any = float) -> jax.Array:
     """Tile arrays of independent standard normal numbers, one for each point of a plan's field, on any ranks.
 
-    Each row (plane) of the first axis has a generator of its own; a process draws those of which it has a part.
+    Each row (plane) of the first axis has a generator of its own. A process draws the rows that its tiles need.
 
     Raises:
         ValueError: for a seed that is no whole number from 0 on.

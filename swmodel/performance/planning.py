@@ -76,7 +76,7 @@ class Subject:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A number of ranks: what each has, needs, and sends in a step [bytes, s]; gradients are None where none is asked.
+    """A number of ranks: what each has, needs, and sends in a step [bytes, s]; gradients are None unless requested.
 
     Attributes:
         levels: of segments in which the gradient's steps are stored; 1 stores all of them.

@@ -87,7 +87,7 @@ def _listed(place, what):
 def make(what: str, how: str, write: Callable[[Path], None], suffix: str = "so") -> Path:
     """The file that `write(path)` writes, kept under these names.
 
-    Ranks of a host want the same file at the same time: one makes it, the others wait for it. Where the file system
+    Ranks of a host need the same file at the same time: one makes it, and the others wait for it. Where the file system
     has no locks, each makes its own.
     """
     with _lock(folder() / f"{what}.{how}.lock"):

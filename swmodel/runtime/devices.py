@@ -134,7 +134,7 @@ def check_devices(count: int | None = None) -> int:
     """`count`, or the number of all devices of the run if it is None.
 
     Raises:
-        LaunchError: for more devices than there are, or if a launcher started processes that do not know each other.
+        LaunchError: for more devices than there are, or if a launcher started processes that are not connected.
     """
     import jax
 

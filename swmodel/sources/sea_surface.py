@@ -175,7 +175,7 @@ NEAR = 8  # cells
 
 
 def _near(source, grid, x, y):
-    """(rows, columns) that hold, around any fault's reference point, the fault and NEAR cells beside it."""
+    """(rows, columns) of a block around a reference point that contains any fault, with a margin of NEAR cells."""
     reach = float(np.max(np.hypot(source.faults.length, source.faults.width)))  # of the farthest corner [m]
     steps = np.diff(y).min(), np.diff(x).min()
     if grid.spherical:

@@ -1,7 +1,7 @@
 """A compiler for stencil loops over arrays with ghost cells. Nothing in it is particular to the ocean.
 
-XLA turns a time step into a dozen passes over memory. Here a function of Fields is traced with `Expression`s instead of
-arrays: each describes a value at a cell in terms of loads from neighbouring cells (expressions.py).
+XLA makes about a dozen passes over memory for a time step. Here a function of Fields is traced with `Expression`s
+instead of arrays. Each describes a value at a cell in terms of loads from neighbouring cells (expressions.py).
 
 In:   Expressions, derived from Fields with a halo; a Layout, the shape of the results with ghosts (`stencil.run`).
 Out:  the results as arrays. The loop is a `Graph` of scalar operations (graph.py). On a CPU it becomes one vectorised

@@ -39,7 +39,7 @@ class Members:
 def stacked(communicator: Any, trees: Sequence, kinds: Sequence[int]) -> Any:
     """One pytree of many of the same structure, with leaves of a kind other than SAME stacked along a first axis.
 
-    Numbers become arrays (members, 1), because a vector (members,) could not be told from one along a tile.
+    Numbers become arrays (members, 1), because a vector (members,) could be mistaken for one along a tile.
     """
     leaves = [jax.tree.leaves(tree) for tree in trees]
     differ = [k for k, kind in enumerate(kinds) if kind != SAME]
