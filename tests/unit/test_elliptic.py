@@ -163,7 +163,7 @@ def test_multigrid_takes_few_iterations_where_depth_varies_a_hundredfold():
     assert counts["multigrid"] <= 15 and counts["diagonal"] > 50
 
 
-def test_what_is_settled_is_unchanged():
+def test_materialized_arrays_are_unchanged():
     domain = Domain.of(cases.plane(), SerialCommunicator())
     x = jnp.arange(6.0).reshape(2, 3)
     np.testing.assert_array_equal(jax.jit(lambda x: materialized(x, domain.tile.sides))(x), x)
