@@ -149,7 +149,7 @@ def test_the_standard_name_goes_before_the_name_and_the_user_before_both(tmp_pat
 def test_several_fields_that_could_be_meant_are_listed(tmp_path):
     field = elevation_on(LON, LAT, SEA)
     xr.Dataset({"surface": field, "bedrock": field}).to_netcdf(tmp_path / "file.nc")
-    with pytest.raises(DataError, match="several fields, surface, bedrock; say which"):
+    with pytest.raises(DataError, match="several fields, surface, bedrock; choose one with variable="):
         read_elevation(tmp_path / "file.nc")
 
 
