@@ -54,7 +54,7 @@ def test_a_resumed_run_is_the_same_bit_for_bit(kind, tmp_path):
 
 def test_schemes_that_cannot_carry_what_a_side_keeps_refuse_it():
     model = simulation("chapman", sw.RK4(50.0)).model
-    with pytest.raises(ConfigError, match="SemiImplicit: ChapmanFlather keeps outer_elevation_x from step to step"):
+    with pytest.raises(ConfigError, match="SemiImplicit: ChapmanFlather steps outer_elevation_x, which needs"):
         model.ready_for(sw.SemiImplicit(600.0))
     with pytest.raises(ConfigError, match="inward = 0.0 is not positive"):
         sw.RadiationNudging(inward=0.0)
