@@ -164,7 +164,7 @@ def check_stepper(model: Any, stepper: TimeStepper) -> None:
     if stepper.is_implicit and keeping:
         raise ConfigError(
             f"{type(stepper).__name__}: {type(keeping[0]).__name__} steps {keeping[0].state_variables()[0].name}, "
-            "which needs an explicit scheme; use another open boundary, or another stepper."
+            "which needs an explicit scheme; use another part of its kind, or another stepper."
         )
     if model.momentum.conserves_momentum and not stepper.euler_stages:
         raise ConfigError(

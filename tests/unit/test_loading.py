@@ -106,5 +106,5 @@ def test_what_cannot_be_is_refused():
         ocean(degree=12)
     with pytest.raises(ConfigError, match="degree = 201 is greater than 200"):
         sw.SelfAttractionLoading(201)
-    with pytest.raises(ConfigError, match="SelfAttractionLoading keeps self_attraction from step to step"):
+    with pytest.raises(ConfigError, match="SelfAttractionLoading steps self_attraction, which needs"):
         ocean().ready_for(sw.SemiImplicit(600.0))

@@ -232,7 +232,7 @@ def test_a_rate_cannot_be_a_tide():
 
 def test_an_implicit_scheme_refuses_a_clamped_side():
     model = model_with(sw.Clamped("west", 0.1))
-    with pytest.raises(ConfigError, match="Clamped finds the flow"):
+    with pytest.raises(ConfigError, match="Clamped computes the flow"):
         model.ready_for(sw.SemiImplicit(600.0))
 
 

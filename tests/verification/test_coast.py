@@ -101,7 +101,7 @@ def test_wetting_names_what_it_needs():
         sw.Simulation(shore(), shore().at_rest(), sw.RK4(0.1))
     with pytest.raises(ConfigError, match="not linear"):
         sw.ShallowWater(grid, 1.0, momentum=sw.MomentumConserving(), linear=True)
-    with pytest.raises(ConfigError, match="Clamped finds the flow.*use Flather"):
+    with pytest.raises(ConfigError, match="Clamped computes the flow.*use Flather"):
         sw.ShallowWater(grid, 1.0, momentum=sw.MomentumConserving(), boundaries=(sw.Clamped("west", 0.0),))
     with pytest.raises(ConfigError, match="thin"):
         sw.WettingDrying(thin=0.0)
