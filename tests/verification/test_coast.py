@@ -135,18 +135,38 @@ def test_tangent_and_adjoint_agree_over_a_shore_and_with_differences(engine, dry
     """Away from kinks; where there are dry cells, some are flooded and others fall dry on the way."""
     bed = np.random.default_rng(3).uniform(*((-3.0, 3.0) if dry else (4.0, 6.0)), (10, 12))
     model = shore(bed=bed, dissipation=sw.ManningDrag(0.03), engine=engine)
+    check_derivatives(model, lambda end: end.eta + end.u * end.v)
+
+
+@pytest.mark.verify  # a minute of compiling
+def test_tangent_and_adjoint_of_a_tracer_agree_over_a_shore_and_with_differences():
+    """The content that the water carries through cells that are flooded and fall dry, by all of the state."""
+    dye = sw.Tracer("dye", initial=lambda x, y: 0.5 + 0.4 * np.sin(0.07 * x) * np.cos(0.09 * y), diffusivity=0.5)
+    model = shore(dissipation=sw.ManningDrag(0.03), tracers=(dye,))
+    check_derivatives(model, lambda end: end["dye"], "dye")
+
+
+def check_derivatives(model, observed, *carried):
+    """Raise AssertionError unless the gradient of a weighted sum of what is `observed` of the third state is that of
+    the tangent, and the rest of Taylor's series falls as the square of the step.
+
+    Args:
+        observed: a function of a State.
+        carried: the names of tracers, whose contents are changed along with u, v and eta.
+    """
     stepper, start = sw.SSPRK3(0.4), wild(model, speed=1.0)
     dynamics = model.dynamics(stepper)
     rng = np.random.default_rng(7)
     direction = model.state(*(rng.uniform(-1.0, 1.0, model.grid.shape) for _ in range(3)))
     wet = np.asarray(start.eta) + model.depth > 0
-    direction = direction.replace(eta=rng.uniform(-1.0, 1.0, model.grid.shape) * wet)
+    changes = {name: jnp.asarray(rng.uniform(-1.0, 1.0, model.grid.shape) * wet) for name in ("eta", *carried)}
+    direction = direction.replace(**changes)
     weights = jnp.asarray(rng.uniform(-1.0, 1.0, model.grid.shape))
 
     @jit
     def cost(size):
         end, _ = sw.integrate(dynamics, stepper, start + size * direction, 3)
-        return jnp.sum(weights * (end.eta + end.u * end.v))
+        return jnp.sum(weights * observed(end))
 
     slope = jax.jvp(cost, (0.0,), (1.0,))[1]
     assert float(jax.grad(cost)(0.0)) == pytest.approx(float(slope), rel=1e-12)
