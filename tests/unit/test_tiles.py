@@ -10,7 +10,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.adjoint.verification.examination import in_motion
+from swmodel.adjoint.verification.examination import moving_state
 from swmodel.cli.starting import started
 from swmodel.config import Override, read
 from swmodel.config.build.experiment import assemble
@@ -220,7 +220,7 @@ def test_the_state_that_a_verification_starts_from_takes_the_memory_of_its_tile(
     draft = read(str(experiment), [Override("--set", ("initial",), {"type": "rest"})])
     made = assemble(draft, 10_000)
     model, state = started(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
-    moving, peak = peak_of(lambda: in_motion(model, state))
+    moving, peak = peak_of(lambda: moving_state(model, state))
     assert float(np.abs(moving.u).max()) > 0 and peak < 30 * BYTES, peak / BYTES
 
 
@@ -277,10 +277,10 @@ def test_a_verification_starts_from_the_same_state_on_any_tiles(coriolis, monkey
     grid = sw.SphericalGrid(24, 18, (0.0, 360.0), (-40.0, 50.0))
     depth = lambda x, y: np.where(np.hypot(x - 100.0, y) < 30.0, 0.0, 3000.0)  # noqa: E731
     whole = sw.ShallowWater(grid, depth, coriolis=coriolis, communicator="serial", engine="arrays")
-    expected, parts = in_motion(whole, whole.at_rest(), seed=3), Decomposition(grid.shape, (2, 3))
+    expected, parts = moving_state(whole, whole.at_rest(), seed=3), Decomposition(grid.shape, (2, 3))
     for rank in (*range(6), *range(6)):  # first to collect the sums
         ocean = sw.ShallowWater(grid, depth, coriolis=coriolis, communicator=Summed((2, 3), rank), engine="arrays")
-        found = in_motion(ocean, ocean.at_rest(), seed=3)
+        found = moving_state(ocean, ocean.at_rest(), seed=3)
         if len(Summed.parts) == 6:
             for name in ("u", "v", "eta"):
                 wanted = expected[name][parts.tile(rank).slices]
