@@ -37,7 +37,7 @@ def pytree(cls: type[T]) -> type[T]:
         if has_rules(cls):
             setattr(cls, "__post_init__", _checking(getattr(cls, "__post_init__", None)))  # noqa: B010
         cls = dataclasses.dataclass(frozen=True)(cls)
-    setattr(cls, "_is_pytree", cls)  # noqa: B010  (the type checker knows no such attribute of a class)
+    setattr(cls, "_is_pytree", cls)  # noqa: B010  (the attribute is not one that the type checker finds)
     fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
     data = [f.name for f in fields if not f.metadata.get("static")]
     meta = [f.name for f in fields if f.metadata.get("static")]

@@ -2,8 +2,8 @@
 
     eta(t) = f A cos(omega (t - t0) + V + u - g)
 
-A is the amplitude, g the Greenwich phase lag, V the equilibrium argument at Greenwich at the time t0, f and u the nodal
-factor and angle, which follow the moon's node over 18.6 years. V, f and u come from UTide (Codiga 2011), which computes
+A is the amplitude, g the Greenwich phase lag, and V the equilibrium argument at Greenwich at the time t0. The nodal
+factor f and angle u follow the moon's node over 18.6 years. V, f and u come from UTide (Codiga 2011), which computes
 them from the Doodson numbers and the astronomical variables at t0. A run keeps the f and u of its start.
 """
 

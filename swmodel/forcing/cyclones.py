@@ -4,10 +4,11 @@
     V(r) = sqrt(B (p_n - p_c) / rho_air (R/r)^B exp(-(R/r)^B) + (r f / 2)^2) - r |f| / 2        Holland (1980)
     V(r) = V_m [(R/r)^B exp(1 - (R/r)^B)]^x,   V_m = sqrt(B (p_n - p_c) / (rho_air e))          Holland et al. (2010)
 
-R is the radius of maximum wind. The wind at 10 m is the share `reduction` of V, rotated inwards by `inflow`, plus the
-share `translation` of the motion of the centre where V is largest, falling off as V. The stress follows from a wind
-law (atmosphere.py). Centre, central pressure, R and B are linear between the points of the track, and controls of the
-adjoint (`forcing.0.x`, `forcing.0.central_pressure`, ...): vectors with one value for each point.
+R is the radius of maximum wind. The wind at 10 m is the share `reduction` of V, rotated inwards by `inflow`. To it the
+share `translation` of the motion of the centre is added where V is largest, and less elsewhere, in proportion to V. The
+stress follows from a wind law (atmosphere.py). Centre, central pressure, R and B are linear between the points of the
+track, and controls of the adjoint (`forcing.0.x`, `forcing.0.central_pressure`, ...): vectors with one value for each
+point.
 
 Holland (1980), doi:10.1175/1520-0493(1980)108<1212:AAMOTW>2.0.CO;2; Holland et al. (2010), doi:10.1175/2010MWR3317.1.
 """

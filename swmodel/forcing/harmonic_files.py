@@ -60,7 +60,7 @@ def harmonic_constants(
         names = (constituents,) if isinstance(constituents, str) else constituents
         constituents = {name: (f"eta_amplitude_{canonical(name)}", f"eta_phase_{canonical(name)}") for name in names}
     whole = {"": (slice(0, grid.ny), slice(0, grid.nx))}
-    strips = whole if sides is None else {side: _beside(side, grid) for side in Sides.tuple_of(sides)}
+    strips = whole if sides is None else {side: _along_side(side, grid) for side in Sides.tuple_of(sides)}
     data = axes.decode(axes.open_raw(path))
     found = {}
     for name, variables in constituents.items():
@@ -72,7 +72,7 @@ def harmonic_constants(
     return found
 
 
-def _beside(side, grid):
+def _along_side(side, grid):
     """(rows, columns) of the cells next to a side."""
     ny, nx = grid.shape
     lines = {"west": slice(0, 1), "east": slice(nx - 1, nx), "south": slice(0, 1), "north": slice(ny - 1, ny)}

@@ -20,8 +20,8 @@ so that w S is symmetric, and the force has an energy. A tile needs its own cell
 by an FFT along x and a Legendre sum along y, and one sum over ranks of (N + 1)^2 numbers completes them.
 
 S eta changes slowly, and is computed every few minutes. It is computed for the elevation in the middle of the interval
-until the next computation, extrapolated by the continuity equation, so that the error is of second order in the
-interval. The fraction c_N acts in every step.
+until the next computation, which the continuity equation extrapolates. The error is of second order in the interval.
+The fraction c_N acts in every step.
 """
 
 import dataclasses

@@ -263,7 +263,7 @@ def from_depth(
     Args:
         depth: [m], positive down: a number; a function of the cell centres x (1, nx) and y (ny, 1) [m, or degrees on
             the sphere]; or an array (ny, nx), rows from south to north.
-        minimum_depth, mask, fill_lakes: as for `onto_grid`; nothing is deepened unless asked.
+        minimum_depth, mask, fill_lakes: as for `onto_grid`; by default nothing is deepened.
 
     Raises:
         ConfigError: for a wrong shape, an infinite depth, or no water at all.

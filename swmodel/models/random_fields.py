@@ -35,14 +35,14 @@ def white_noise(seed: int, plan: fft.Plan, dtype: Any = float) -> jax.Array:
     Each row (plane) of the first axis has a generator of its own. A process draws the rows that its tiles need.
 
     Raises:
-        ValueError: for a seed that is no whole number from 0 on.
+        ValueError: for a seed that is not a whole number from 0 on.
     """
     try:
         number = operator.index(seed)
     except TypeError:
         number = -1
     if number < 0:
-        raise ValueError(f"white_noise: seed = {seed!r} is no whole number from 0 on; give one, as 1.")
+        raise ValueError(f"white_noise: seed = {seed!r} is not a whole number from 0 on; give one, as 1.")
     _check_plan("white_noise", plan)
     row = lambda j: np.random.default_rng((number, j)).standard_normal(plan.shape[1:])  # noqa: E731
     parts = plan.communicator.decomposition(plan.shape[:2])

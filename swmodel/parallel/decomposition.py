@@ -2,8 +2,8 @@
 
 Ranks are numbered along x first: rank = iy * px + ix. Of n cells on p tiles the first n mod p tiles have one more.
 
-Where all arrays must have one shape (devices of one process), smaller tiles are padded by at most one row and one
-column, at their low side, where they overlap their neighbour. The first tile is never padded, and the last one ends
+Devices of one process need arrays of one shape. Smaller tiles are then padded by at most one row and one column, at
+their low side, where they overlap their neighbour. The first tile is never padded, and the last one ends
 with the domain, so that the edges of the domain are those of the arrays. Arrays of a model are zero in the padding.
 """
 

@@ -2,7 +2,7 @@
 
 mpi4jax writes the handles of the communicator, the data type and the operation into each call of a program. Those of
 Open MPI are addresses, which differ from process to process, so that a program could not be loaded by another one
-(runtime/programs.py). Here the calls that mpi4jax lowers get the number of an entry in a table, and the name of a
+(runtime/programs.py). Here the calls that mpi4jax lowers get the number of an entry in a table instead. They go to a
 function of the native runtime, which looks the handle up and calls mpi4jax (stencils/native/handles.cpp).
 
 Calls with a communicator that is not in the table, of the user's own, are left alone, and so is everything where there

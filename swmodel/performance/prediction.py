@@ -4,10 +4,10 @@
     compute  = overhead max(1, r / cores) + per_cell n + beyond max(n - knee, 0)     r ranks with n cells on a machine
     exchange = messages latency + bytes / bandwidth + reductions ceil(log2 ranks) latency
 
-The r ranks of a machine share its cores and its memory, so that n counts the cells of all of them, and all cores work
-on them whether as threads or as ranks. Below `knee` cells the fields stay in the cache; beyond it each cell costs more.
-The overhead, what a step costs however few its cells, is every rank's own; ranks beyond the cores wait for each other.
-`exchange` takes the slowest link a message goes by: between machines where there are several.
+The r ranks of a machine share its cores and its memory, so that n counts the cells of all of them. All cores work
+on them, whether as threads or as ranks. Below `knee` cells the fields stay in the cache; beyond it each cell costs
+more. The overhead, which does not depend on the number of cells, is every rank's own. Ranks beyond the cores wait for
+each other. `exchange` takes the slowest link of a message, the one between machines if there are several.
 """
 
 import dataclasses

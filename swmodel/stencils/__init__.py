@@ -8,8 +8,8 @@ Out:  the results as arrays. The loop is a `Graph` of scalar operations (graph.p
       C++ loop (schedule.py, source.py, native/), on a GPU one Pallas kernel (pallas.py). Intermediate values stay in
       registers or in a few rows in the cache: one pass reads each array once and may overwrite it with a result.
 
-Tangents and adjoints of a loop are loops as well (derivatives.py), by forward differentiation of the graph and by its
-transpose in gather form, as PerforAD derives adjoint stencils (Hueckelheim et al. 2019, arXiv:1907.02818). An adjoint
+Tangents and adjoints of a loop are loops as well (derivatives.py). They are made by forward differentiation of the
+graph, and by its transpose in gather form, as in PerforAD (Hueckelheim et al. 2019, arXiv:1907.02818). An adjoint
 loop reads the values of earlier steps from the slots in which they were stored (slots.py).
 
 Python, the runtime in C++ and the loops share one description of their interface (abi.py). Loops can be printed, with

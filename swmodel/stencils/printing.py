@@ -1,7 +1,7 @@
 """Readable forms of a loop: its graph, its cost, and its commented C++ source.
 
-If the environment variable SWMODEL_KEEP_SOURCE names a folder, the C++ source of each loop is written there before the
-loop is compiled, with a comment for each statement and the graph at the end.
+If the environment variable SWMODEL_KEEP_SOURCE names a folder, the C++ source of each loop is written there before it
+is compiled. Each statement has a comment, and the graph is at the end.
 """
 
 import dataclasses

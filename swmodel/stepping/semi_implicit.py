@@ -147,7 +147,7 @@ class SemiImplicit(Implicit):
 
 @pytree
 class RigidLid(Implicit):
-    """A rigid lid, without gravity waves: the transport has no divergence, and eta is the lid's pressure over rho g.
+    """A rigid lid, without gravity waves: the transport has no divergence, and eta is the surface pressure over rho g.
 
     Args:
         dt: [s].

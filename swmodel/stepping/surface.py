@@ -113,9 +113,9 @@ def _screening(equations, domain, weight):
     speed = (equations.gravity * equations.depth).map(lambda x: jnp.sqrt(jnp.where(x > 0, x, 0.0 * x + 1.0))) * g.wet
     lengths = {WEST: (west, g.dy["u"]), EAST: (east, g.dy["u"]), SOUTH: (south, g.dx["v"]), NORTH: (north, g.dx["v"])}
     total = jnp.zeros(domain.tile.shape, one.dtype)
-    for side, (beside, length) in lengths.items():
+    for side, (neighbour, length) in lengths.items():
         if SIDES[side] in sides.open_sides:
-            length = beside(length) if isinstance(length, Field) else length
+            length = neighbour(length) if isinstance(length, Field) else length
             rate = (speed * length * g.per_area_h).interior
             total = total + sides.open[side] * _edge(side, total.shape).astype(one.dtype) * rate
     return one + weight * total

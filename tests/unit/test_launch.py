@@ -185,7 +185,7 @@ def test_a_smaller_world_stops_in_one_sentence_that_names_both_mpis(started, mon
         launch.check_world(1)
     text = str(stop.value)
     assert "Hydra's mpirun (MPICH, Intel MPI) started 4 processes" in text
-    assert "Open MPI 5.0.11 (/opt/lib/libmpi.so.40), sees 1" in text
+    assert "Open MPI 5.0.11 (/opt/lib/libmpi.so.40), counts 1" in text
     assert "\n" not in text and text.endswith(".")
 
 

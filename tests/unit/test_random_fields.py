@@ -70,7 +70,7 @@ def test_what_is_no_covariance_is_refused_in_a_sentence():
     with pytest.raises(ValueError, match="does not conserve the sum of squares"):
         GaussianCovariance(fft.Plan(SerialCommunicator(), (6, 5), (fft.Cosine(1), fft.Cosine(2))), (1.0, 1.0), 3.0)
     for seed in (-1, 0.5, "one"):
-        with pytest.raises(ValueError, match="is no whole number from 0 on"):
+        with pytest.raises(ValueError, match="is not a whole number from 0 on"):
             white_noise(seed, plan)
 
 

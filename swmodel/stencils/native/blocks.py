@@ -3,8 +3,8 @@
     Block(source, target, sizes, source_strides, target_strides)      counted in elements; source None: zeros
     move(x, shape, blocks)                                            a new array made of these blocks of x
 
-XLA on a CPU transposes an array element by element, along whole rows of one array and columns of the other, and pads
-and crops it in passes of their own. This call works on tiles, and fills whole cache lines in each.
+XLA on a CPU transposes an array element by element, along whole rows of one array and columns of the other. It pads
+and crops in passes of their own. This call works on tiles, and fills whole cache lines in each.
 """
 
 import dataclasses
