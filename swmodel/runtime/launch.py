@@ -230,8 +230,8 @@ def check_world(size: int) -> None:
     library = "swmodel uses no MPI and" if version is None else f"the MPI that mpi4py loaded, {version} ({path}),"
     raise LaunchError(
         f"{started.name} started {started.size} processes, but {library} counts {size}, so that each would run the "
-        "whole domain and overwrite the others' files; start with the mpirun of that MPI, or build mpi4py and mpi4jax for "
-        "the launcher's (`make setup MPI=system`): `swmodel doctor` shows all three."
+        "whole domain and overwrite the others' files; start with the mpirun of that MPI, or build mpi4py and mpi4jax "
+        "for the launcher's (`make setup MPI=system`): `swmodel doctor` shows all three."
     )
 
 
