@@ -174,10 +174,10 @@ FAILS_FROM = """n=$(($(cat "$0.n" 2>/dev/null || echo 0) + 1)); echo $n >"$0.n"
 def no_loops_known():
     """Loops of other tests are forgotten, and those of this one afterwards."""
     library.loop_name.cache_clear()
-    loop._KNOWN.clear()
+    loop._OBSTACLES.clear()
     yield
     library.loop_name.cache_clear()
-    loop._KNOWN.clear()
+    loop._OBSTACLES.clear()
 
 
 def small_run(**options):
