@@ -85,7 +85,7 @@ def test_where_one_rank_cannot_compile_a_loop_all_run_on_arrays(monkeypatch, sha
     def refuse(graph, dtypes):
         raise CompileError("the compiler gave up")
 
-    monkeypatch.setattr(loop, "_KNOWN", {})
+    monkeypatch.setattr(loop, "_OBSTACLES", {})
     if model.communicator.size - 1 in ranks:
         monkeypatch.setattr("swmodel.stencils.stencil.compile_loop", refuse)
     state = model.state(eta=lambda x, y: 1e-3 * np.sin(x / 4e3))
