@@ -233,7 +233,10 @@ MISTAKES = {
     ("[inversion.obs", "[inversion.twin]\nseed = 1\n[inversion.obs"): "harmonic constants are those of a file",
     ('constituents = ["M2"]\nwindow', 'constituents = ["M22"]\nwindow'): "there is no tidal constituent 'M22'",
     ('37.5 hour"]', '30 hour"]'): "too short to separate M2 from the mean",
-    ('boundary.0.incoming"\ncon', 'boundary.0.elevation"\ncon'): "there is no control 'boundary.0.elevation.amplitude.M2'",
+    (
+        'boundary.0.incoming"\ncon',
+        'boundary.0.elevation"\ncon',
+    ): "there is no control 'boundary.0.elevation.amplitude.M2'",
     ('deviation = "1 cm"\n', ""): "has no column deviation_m; add it, or give the deviation",
 }
 

@@ -16,7 +16,7 @@ from swmodel.errors import ConfigError
 from swmodel.fields.variables import units_of_product
 from swmodel.runtime import budget
 from swmodel.simulation.products import why_not_separable
-from swmodel.simulation.samples import plus, total, zero_sum
+from swmodel.simulation.samples import add_term, total, zero_sum
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4), "x")
 
@@ -185,7 +185,7 @@ def test_a_mean_in_float32_keeps_a_small_signal_on_a_large_constant():
 
     optimised = {"xla_backend_optimization_level": 3, "xla_llvm_disable_expensive_passes": False}  # as in a run
     compiled = functools.partial(jax.jit, compiler_options=optimised)
-    found = compiled(lambda s: jax.lax.fori_loop(0, count, lambda k, s: plus(s, "eta", sample(k)), s))(sums)
+    found = compiled(lambda s: jax.lax.fori_loop(0, count, lambda k, s: add_term(s, "eta", sample(k)), s))(sums)
     plain = compiled(lambda s: jax.lax.fori_loop(0, count, lambda k, s: s + sample(k), s))(sums["eta"])
     wanted = 4000.0 + 0.5 * float(small)
     np.testing.assert_allclose(total(found, "eta") / count, wanted, rtol=0, atol=1e-6)
