@@ -1,7 +1,7 @@
 """The workers of benchmarks/figures/adjoint.py. One argument, a JSON object, whose `kind` is
 
     time      times `what` of `steps` steps of the basin, `size`: "forward", "gradient" (with `checkpoints`), "tangent",
-              or "plain", jax.grad of integrate; by `engine`
+              or "plain", jax.grad of integrate; by `engine`; with `coastal`, of waves towards a beach, by SSPRK3
     memory    runs one gradient, or one Hessian `product`, and reports the peak resident memory of this process and the
               prediction
 
@@ -20,15 +20,18 @@ def problem_of(options, process):
     import jax.numpy as jnp
 
     from swmodel import adjoint
-    from swmodel.performance import basin, stepper_named
+    from swmodel.performance import basin, beach, stepper_named
 
-    engine = options.get("engine", "auto")
-    model, state = basin(*options["size"], options.get("precision", "float32"), process.communicator, engine=engine)
+    precision, engine = options.get("precision", "float32"), options.get("engine", "auto")
+    if options.get("coastal"):
+        model, state = beach(*options["size"], precision, process.communicator)
+    else:
+        model, state = basin(*options["size"], precision, process.communicator, engine=engine)
     name, arguments = options.get("checkpoints", ["StoreAll", {}])
     cost = adjoint.FinalState(lambda state, equations: jnp.sum(state.eta * state.eta))
     return adjoint.Problem(
         model,
-        stepper_named("ab2"),
+        stepper_named("ssprk3" if options.get("coastal") else "ab2"),
         state,
         options["steps"],
         cost,

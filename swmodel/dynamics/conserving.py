@@ -41,7 +41,6 @@ import jax.numpy as jnp
 from ..errors import ConfigError
 from ..fields.field import AbstractField
 from ..fields.operators import (
-    Axis,
     X,
     Y,
     difference_x,
@@ -58,12 +57,12 @@ from ..fields.state import State, as_tile_field, like
 from .momentum import EnergyConserving
 from .shallow_water import DerivedFields
 from .tracers.advection import limited_difference, limited_face, upstream
-from .tracers.limiters import Limiter, MonotonizedCentral
+from .tracers.limiters import Limiter, MonotonizedCentral, larger, smaller
 from .wetting import limited_outflow, outflow, outflow_share
 
 __all__ = ["ConservingFlow", "MomentumConserving"]
 
-TINY = 1e-30  # keeps quotients of volumes finite where there is no water
+SHALLOW = 1e-3  # bounds quotients by the thickness where no `thin` does [m]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,12 +110,14 @@ class MomentumConserving(EnergyConserving):
         state, first = flow.state, start.map(as_tile_field, start.positions)
         rates = {"eta": flow.rate, **equations.transported(flow, time)}
         new = {name: first[name] + weight * ((state[name] - first[name]) + dt * rates[name]) for name in rates}
-        before = equations.geometry.area_h * flow.thickness(flow.more[0])
-        after = flow.volume + (equations.geometry.area_h * dt) * flow.rate
-        velocities = flow.velocities(after)
-        for name, axis in (("u", X), ("v", Y)):
-            old, fresh = ((1.0 - weight) * flow.moving(axis, before, name), weight * flow.moving(axis, after, name))
-            new[name] = (old * first[name] + fresh * velocities[name]) / (old + fresh + TINY)
+        before, after = flow.on_faces(flow.thickness(flow.more[0])), flow.h + dt * flow.rate
+        parts = zip("uv", before, flow.on_faces(after), flow.velocities(after))
+        for name, earlier, held, (moved, resistance) in parts:
+            old, fresh = (1.0 - weight) * flow.moving(earlier), weight * flow.moving(held)
+            momentum, carrier = old * first[name], old + fresh
+            if resistance is not None:  # one quotient for friction and for the momentum over the water
+                momentum, carrier = momentum * resistance, carrier * resistance
+            new[name] = pointwise(_quotient, momentum + fresh * moved, carrier)
         return like(now, state.replace(**new))
 
 
@@ -136,7 +137,7 @@ class ConservingFlow(DerivedFields):
     def thickness(self, eta: AbstractField) -> AbstractField:
         """H + eta in cells that may be wet, 0 on land [m], a Field at h."""
         h = (self.depth + eta) * self.geometry.wet
-        return h if self.thin is None else h.map(lambda x: jnp.maximum(x, 0.0))
+        return h if self.thin is None else h.map(lambda x: larger(x, 0.0))
 
     @property
     def column(self) -> AbstractField:
@@ -164,12 +165,15 @@ class ConservingFlow(DerivedFields):
         mixing = self.covered * pointwise(lambda v, out: (v > out).astype(v.dtype), self.volume, leaving)
         return g.wet_u * west(mixing) * east(mixing), g.wet_v * south(mixing) * north(mixing)
 
-    def moving(self, axis: Axis, volume: AbstractField, position: str) -> AbstractField:
-        """The volume on faces that carries momentum [m3]: that of the water less half of `thin`, and never negative."""
-        if self.thin is None:
-            return axis.mean(volume)
-        area = self.geometry.area_u if position == "u" else self.geometry.area_v
-        return (axis.mean(volume) - 0.5 * self.thin * area).map(lambda v: jnp.maximum(v, 0.0))
+    def on_faces(self, h: AbstractField) -> tuple[AbstractField, AbstractField]:
+        """The mean thickness of water in the cells of u and of v [m], Fields there, of the thickness at h."""
+        g = self.geometry
+        volume = g.area_h * h
+        return mean_x(volume) / g.area_u, mean_y(volume) / g.area_v
+
+    def moving(self, h: AbstractField) -> AbstractField:
+        """The thickness on faces that carries momentum [m]: without half of what is thin, which is left by rounding."""
+        return h if self.thin is None else (h - 0.5 * self.thin).map(lambda h: larger(h, 0.0))
 
     @functools.cached_property
     def volume(self) -> AbstractField:
@@ -207,7 +211,7 @@ class ConservingFlow(DerivedFields):
             return added
         left = self.h.map(lambda h: h / self.time.dt) + self._carried
         added = added * self.h.map(lambda h: (h > self.thin).astype(h.dtype))
-        return pointwise(jnp.maximum, added, -left)
+        return pointwise(larger, added, -left)
 
     @property
     def rate(self) -> AbstractField:
@@ -216,103 +220,88 @@ class ConservingFlow(DerivedFields):
 
     def _flux(self, axis, velocity):
         """The flux per unit width through the faces across an axis [m2 s-1], before outflow is limited."""
-        limiter, damping = self.equations.momentum.limiter, self.equations.momentum.damping
-        depth, wet = self.depth, self.geometry.wet
+        momentum, depth, wet = self.equations.momentum, self.depth, self.geometry.wet
         joined = axis.low(wet) * axis.high(wet)
-        step = axis.difference(self.eta) * (joined * self._connected(axis, depth))
-        low, high = _both_sides(axis, self.eta, step, limiter)
-        h_face = upstream(velocity, low, high) + axis.mean(depth)
+        bed = pointwise(smaller, axis.low(depth), axis.high(depth))  # the depth of the higher one
+        step = self._where_connected(axis, axis.difference(self.eta) * joined, bed)
+        low, high = _both_sides(axis, self.eta, step, momentum.limiter)
+        h_face, deep = upstream(velocity, low, high) + axis.mean(depth), joined
         if self.thin is not None:
-            h_face = self._at_shores(axis, velocity, h_face, depth, joined)
+            water = pointwise(smaller, axis.low(self.eta), axis.high(self.eta)) + bed  # over the higher bed
+            h_face = self._at_shores(axis, velocity, h_face, water, joined)
+            rise = axis.difference(depth).map(jnp.abs) + self.thin
+            deep = pointwise(lambda h, on: jnp.where(h > 0, on, 0.0), water - rise, joined)
         flux = h_face * velocity
-        if damping == 0:
+        if momentum.damping == 0:
             return flux
-        at_sea = axis.low(axis.low(joined)) * joined * axis.high(axis.high(joined)) * self._covered(axis, depth)
-        speed = pointwise(_wave_speed, h_face * self.gravity, at_sea)
-        return flux - (0.5 * damping) * speed * (high - low)
+        on = axis.low(axis.low(joined)) * deep * axis.high(axis.high(joined))
+        speed = h_face.map(lambda h: jnp.sqrt(self.gravity * larger(h, self.thin or SHALLOW)))
+        return flux - (0.5 * momentum.damping) * speed * on * (high - low)
 
-    def _over_higher_bed(self, axis, depth, lowest):
-        """The lower, or the higher, of two levels over the higher of two beds [m], not negative."""
-        level = pointwise(lowest, axis.low(self.eta), axis.high(self.eta))
-        return level + pointwise(jnp.minimum, axis.low(depth), axis.high(depth))
-
-    def _connected(self, axis, depth):
-        """1 on faces where water of one cell lies over the bed of the other, else 0."""
+    def _where_connected(self, axis, step, bed):
+        """A difference on faces; 0 where the water of neither cell lies over the bed of both."""
         if self.thin is None:
-            return 1.0
-        return self._over_higher_bed(axis, depth, jnp.maximum).map(lambda h: (h > self.thin).astype(h.dtype))
+            return step
+        over = pointwise(larger, axis.low(self.eta), axis.high(self.eta)) + bed
+        return pointwise(lambda h, step: jnp.where(h > self.thin, step, 0.0), over, step)
 
-    def _covered(self, axis, depth):
-        """1 on faces where the water is deeper than the step of the bed, else 0."""
-        if self.thin is None:
-            return 1.0
-        rise = axis.difference(depth).map(jnp.abs)
-        water = self._over_higher_bed(axis, depth, jnp.minimum)
-        return pointwise(lambda h, step: (h > step + self.thin).astype(h.dtype), water, rise)
-
-    def _at_shores(self, axis, velocity, from_level, depth, joined):
+    def _at_shores(self, axis, velocity, from_level, water, joined):
         """The thickness at faces, from the level where water covers both beds, else from the thickness upstream."""
         step = axis.difference(self.h) * joined
         from_thickness = limited_face(axis, self.h, step, velocity, self.equations.momentum.limiter)
-        over = self._over_higher_bed(axis, depth, jnp.minimum).map(lambda h: jnp.maximum(h, 0.0))
-        change = pointwise(jnp.minimum, from_level - from_thickness, over)
-        change = pointwise(jnp.maximum, change, -over)
-        return (from_thickness + change).map(lambda h: jnp.maximum(h, 0.0))
+        over = water.map(lambda h: larger(h, 0.0))
+        change = pointwise(smaller, from_level - from_thickness, over)
+        change = pointwise(larger, change, -over)
+        return (from_thickness + change).map(lambda h: larger(h, 0.0))
 
     # -- momentum -----------------------------------------------------------------------------------------------------
 
-    def velocities(self, after: AbstractField) -> dict[str, AbstractField]:
-        """{"u": , "v": } after a step of Euler [m s-1], Fields at u and v.
+    def velocities(self, after: AbstractField) -> list[tuple[AbstractField, AbstractField | None]]:
+        """For u and v (the velocity after a step of Euler [m s-1], what friction divides it by [1] or None).
 
         Args:
-            after: the volume of water in each cell after the step [m3], a Field at h.
+            after: the thickness of the water after the step [m], a Field at h.
         """
         g, dt = self.geometry, self.time.dt
-        rotation = self._coriolis()
+        rotation, thickness, held = self._coriolis(), self.on_faces(self.h), self.on_faces(after)
         explicit, damping = self.equations.split_terms(self, self.time)
-        new = {}
+        least, new = self.thin or SHALLOW, []
         for k, (name, axis, across, flux, cross) in enumerate(
             (("u", X, Y, *self._fluxes), ("v", Y, X, *self._fluxes[::-1]))
         ):
-            velocity, per_d = self.state[name], (g.per_dx["u"], g.per_dy["v"])[k]
-            volume, held = axis.mean(self.volume), axis.mean(after)
-            least = (self.thin or TINY) * (g.area_u, g.area_v)[k]
-            per_volume = _at_least(pointwise(jnp.maximum, volume, held), least).map(lambda x: 1.0 / x)
-            carried, spreading = self._carried_along(axis, velocity, flux, per_volume, per_d)
-            carried = carried + self._carried_across(axis, across, velocity, cross, name) * per_volume
-            filled = volume * per_volume  # V / V'
-            filled = filled + spreading * (1.0 - filled)
+            velocity, per_d, area = self.state[name], (g.per_dx["u"], g.per_dy["v"])[k], (g.area_u, g.area_v)[k]
+            most = pointwise(larger, thickness[k], held[k])
+            per_h = most.map(lambda h: 1.0 / larger(h, least))
+            carried, growth = self._carried_along(axis, velocity, flux, per_h / area, per_d)
+            carried = carried + self._carried_across(axis, across, velocity, cross, name) * (per_h / area)
+            filled = pointwise(lambda du, share: jnp.where(du > 0, 1.0, share), growth, thickness[k] * per_h)  # V / V'
             rate = rotation[k] * per_d - carried - self.gravity * axis.difference(self.eta) * per_d * filled
-            rate = rate + explicit[k]
-            moved = velocity + dt * rate
-            if damping[k] is not None:
-                moved = moved / (1.0 + dt * damping[k])
-            new[name] = self._given_by_wet_cells(axis, moved, after) * (g.wet_u, g.wet_v)[k]
+            moved = velocity + dt * (rate + explicit[k])
+            moved = self._given_by_wet_cells(axis, moved, after) * (g.wet_u, g.wet_v)[k]
+            new.append((moved, None if damping[k] is None else 1.0 + dt * damping[k]))
         return new
 
     def _carried_along(self, axis, velocity, flux, per_volume, per_d):
-        """(the advection of a component along itself, u du/dx [m s-2]; 1 where the flow spreads, else 0), on faces."""
+        """(the advection of a component along itself, u du/dx [m s-2]; u_side ahead less that behind [m s-1])."""
         through = axis.mean(flux)  # at cell centres
         step = axis.difference(velocity)
-        upstream_half = 0.5 * limited_difference(axis, step, through, self.equations.momentum.limiter)
-        from_low = upstream(through, upstream_half, step - upstream_half)  # u_side less the velocity on the low face
+        half = limited_difference(axis, step, through, self.equations.momentum.limiter)
+        from_low = upstream(through, half, step - half)  # u_side less the velocity on the low face
         from_high = from_low - step  # and less that on the high one
-        high = axis.high(through) * axis.high(from_low) * per_volume
-        low = axis.low(through) * axis.low(from_high) * per_volume
-        rising = pointwise(
-            lambda u, slope: (u * slope < 0).astype(u.dtype), velocity, axis.difference(self.equations.depth)
-        )
-        high = high + rising * _kept_head(axis.high(from_low), velocity, high, per_d, 1.0)
-        low = low + rising * _kept_head(axis.low(from_high), velocity, low, per_d, -1.0)
-        spreading = (axis.high(from_low) - axis.low(from_high)).map(lambda change: (change > 0).astype(change.dtype))
-        return high - low, spreading
+        ahead, behind = axis.high(from_low), axis.low(from_high)
+        growth = ahead - behind
+        advected = (axis.high(through * from_low) - axis.low(through * from_high)) * per_volume
+        head = (velocity + 0.5 * (ahead + behind)) * growth * per_d
+        rising = velocity * axis.difference(self.equations.depth)
+        contracts = pointwise(lambda rise, du: jnp.where(rise < 0, du, 0.0), rising, growth)
+        return upstream(contracts, head, advected), growth
 
     def _carried_across(self, axis, across, velocity, cross, name):
         """The sum of Q (u_side - u) over the two sides that lie across the component's own direction [m4 s-2]."""
         wet = self.geometry.wet_u if name == "u" else self.geometry.wet_v
         through = axis.mean(cross)  # at corners
         step = across.difference(velocity) * (across.low(wet) * across.high(wet))
-        half = 0.5 * limited_difference(across, step, through, self.equations.momentum.limiter)
+        half = limited_difference(across, step, through, self.equations.momentum.limiter)
         from_low = upstream(through, half, step - half)
         return across.high(through * from_low) - across.low(through * (from_low - step))
 
@@ -330,9 +319,8 @@ class ConservingFlow(DerivedFields):
         """`velocity` where the cell that the water comes from is wet, else 0."""
         if self.thin is None:
             return velocity
-        least = self.thin * self.geometry.area_h
-        wet = (after - least).map(lambda x: (x > 0).astype(x.dtype))
-        return limited_outflow(velocity, axis.low(wet), axis.high(wet))
+        given = upstream(velocity, axis.low(after), axis.high(after))
+        return pointwise(lambda h, u: jnp.where(h > self.thin, u, 0.0), given, velocity)
 
     @functools.cached_property
     def per_h_q(self) -> AbstractField:
@@ -340,7 +328,7 @@ class ConservingFlow(DerivedFields):
         if self.thin is None:
             return super().per_h_q
         g = self.geometry
-        return g.wet_area_q / pointwise(jnp.maximum, self._wet_volume, self.thin * g.wet_area_q + g.dry_q)
+        return g.wet_area_q / pointwise(larger, self._wet_volume, self.thin * g.wet_area_q + g.dry_q)
 
     @functools.cached_property
     def per_h_u(self) -> AbstractField:
@@ -355,38 +343,18 @@ class ConservingFlow(DerivedFields):
     def _per_h(self, h, wet):
         if self.thin is None:
             return wet / (h + (1.0 - wet))
-        return wet * h.map(lambda x: 1.0 / jnp.maximum(x, self.thin))
-
-
-def _at_least(x, least):
-    """The larger of a Field and a number, or a column of numbers."""
-    if isinstance(least, AbstractField):
-        return pointwise(jnp.maximum, x, least)
-    return x.map(lambda value: jnp.maximum(value, least))
+        return wet * h.map(lambda x: 1.0 / larger(x, self.thin))
 
 
 def _both_sides(axis, x, step, limiter):
     """The values on a face reconstructed from its low and its high side."""
-    low = axis.low(x) + 0.5 * pointwise(limiter, axis.low(axis.low(step)), step)
-    high = axis.high(x) - 0.5 * pointwise(limiter, axis.high(axis.high(step)), step)
-    return low, high
+    if limiter.symmetric:  # a cell has one slope
+        half = pointwise(limiter.half, axis.low(step), axis.high(step))
+        return axis.low(x) + axis.low(half), axis.high(x) - axis.high(half)
+    low = axis.low(x) + pointwise(limiter.half, axis.low(axis.low(step)), step)
+    return low, axis.high(x) - pointwise(limiter.half, axis.high(axis.high(step)), step)
 
 
-def _kept_head(jump, velocity, advected, per_d, sign):
-    """The correction [m s-2] that makes advection conserve the energy head, where the flow speeds up; else 0.
-
-    Args:
-        jump: u_side less the velocity [m s-1].
-        velocity: on the face [m s-1].
-        advected: Q jump / V [m s-2].
-        per_d: 1 / the distance between cell centres [m-1].
-        sign: 1 for the side ahead along the axis, -1 for that behind.
-    """
-    head = (velocity + 0.5 * jump) * jump * per_d
-    return pointwise(lambda step, x: jnp.where(sign * step > 0, x, jnp.zeros_like(x)), jump, head - advected)
-
-
-def _wave_speed(gh, factor):
-    """sqrt(gh) times a factor, with a finite derivative where the factor is 0."""
-    on = factor > 0
-    return jnp.where(on, jnp.sqrt(jnp.where(on, jnp.maximum(gh, 0.0), 1.0)), 0.0) * factor
+def _quotient(momentum, carrier):
+    """momentum / carrier; 0 where both are, with a finite derivative there."""
+    return momentum / jnp.where(carrier > 0, carrier, 1.0)

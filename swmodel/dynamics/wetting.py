@@ -29,6 +29,7 @@ from ..fields.field import AbstractField
 from ..fields.operators import east, north, pointwise, south, west
 from ..fields.parameters import Number, check_fields, declared
 from .tracers.advection import upstream
+from .tracers.limiters import larger, smaller
 
 __all__ = ["WettingDrying", "limited_outflow", "outflow", "outflow_share"]
 
@@ -64,16 +65,16 @@ def outflow_share(volume: AbstractField, along_x: AbstractField, along_y: Abstra
 
 def outflow(along_x: AbstractField, along_y: AbstractField) -> AbstractField:
     """The sum of the fluxes out of each cell [m3 s-1], a Field at h, of the fluxes through whole faces."""
-    onwards = [flux.map(lambda f: jnp.maximum(f, 0.0)) for flux in (along_x, along_y)]
-    back = [flux.map(lambda f: jnp.minimum(f, 0.0)) for flux in (along_x, along_y)]
+    onwards = [flux.map(lambda f: larger(f, 0.0)) for flux in (along_x, along_y)]
+    back = [flux.map(lambda f: smaller(f, 0.0)) for flux in (along_x, along_y)]
     return east(onwards[0]) - west(back[0]) + north(onwards[1]) - south(back[1])
 
 
 def _share(volume, leaving):
     """min(1, volume / leaving), a little less where it is less than 1, with finite derivatives."""
-    margin = 1.0 - 32.0 * float(jnp.finfo(volume.dtype).eps)
-    enough = leaving <= margin * volume
-    return jnp.where(enough, 1.0, margin * volume / jnp.where(enough, 1.0, leaving))
+    leaving = (1.0 + 32.0 * float(jnp.finfo(volume.dtype).eps)) * leaving
+    enough = leaving <= volume
+    return jnp.where(enough, 1.0, volume / jnp.where(enough, 1.0, leaving))
 
 
 def limited_outflow(flux: AbstractField, low: AbstractField, high: AbstractField) -> AbstractField:

@@ -342,7 +342,7 @@ class _Writer:
         if isinstance(other, Constant) or kind not in BITS or is_nan_with(self.graph, one, other):
             one, other, a, b = other, one, b, a
         if isinstance(one, Constant) or kind not in BITS or is_nan_with(self.graph, other, one):
-            return _select(f"({a} {beyond} {b})", a, b, kind)
+            return f"{a} {beyond} {b} ? {a} : {b}"
         return _select(f"({a} {beyond} {b}) | ({a} != {a})", a, b, kind)
 
     def _is_condition(self, argument):
@@ -356,7 +356,11 @@ class _Writer:
         if op.name in ("max", "min"):
             return self._extreme(op, arguments)
         if op.name == "select_n" and len(arguments) == 3:
-            return _select(arguments[0], arguments[2], arguments[1], _type(op.dtype))
+            condition, other, chosen = arguments
+            pairs = (chosen, other), (other, chosen)
+            if condition in (f"({a} {sign} {b})" for a, b in pairs for sign in "<>"):  # the larger or the smaller one
+                return f"{condition} ? {chosen} : {other}"
+            return _select(condition, chosen, other, _type(op.dtype))
         if op.name == "integer_pow" and 0 < abs(op.parameters[0]) <= LARGEST_POWER:
             product = " * ".join(arguments * abs(op.parameters[0]))
             return product if op.parameters[0] > 0 else f"1 / ({product})"

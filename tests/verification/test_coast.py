@@ -139,10 +139,11 @@ def test_tangent_and_adjoint_agree_over_a_shore_and_with_differences(engine, dry
 
 
 @pytest.mark.verify  # a minute of compiling
-def test_tangent_and_adjoint_of_a_tracer_agree_over_a_shore_and_with_differences():
+@pytest.mark.parametrize("engine", ("auto", "arrays"))
+def test_tangent_and_adjoint_of_a_tracer_agree_over_a_shore_and_with_differences(engine):
     """The content that the water carries through cells that are flooded and fall dry, by all of the state."""
     dye = sw.Tracer("dye", initial=lambda x, y: 0.5 + 0.4 * np.sin(0.07 * x) * np.cos(0.09 * y), diffusivity=0.5)
-    model = shore(dissipation=sw.ManningDrag(0.03), tracers=(dye,))
+    model = shore(dissipation=sw.ManningDrag(0.03), engine=engine, tracers=(dye,))
     check_derivatives(model, lambda end: end["dye"], "dye")
 
 

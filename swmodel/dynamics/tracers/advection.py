@@ -126,14 +126,14 @@ def upstream(transport: AbstractField, low: AbstractField, high: AbstractField) 
 
 
 def limited_difference(axis: Axis, step: AbstractField, transport: AbstractField, limiter: Limiter) -> AbstractField:
-    """L(a, b) on faces: b is `step`, the difference across the face, and a that across the next face upstream."""
+    """L(a, b) / 2 on faces: b is `step`, the difference across the face, and a that across the next face upstream."""
     behind = upstream(transport, axis.low(axis.low(step)), axis.high(axis.high(step)))
-    return pointwise(limiter, behind, step)
+    return pointwise(limiter.half, behind, step)
 
 
 def limited_face(
     axis: Axis, c: AbstractField, step: AbstractField, transport: AbstractField, limiter: Limiter
 ) -> AbstractField:
     """The value upstream of faces, with a limited slope; `step` is the difference of c across them."""
-    half = 0.5 * limited_difference(axis, step, transport, limiter)
+    half = limited_difference(axis, step, transport, limiter)
     return upstream(transport, axis.low(c) + half, axis.high(c) - half)

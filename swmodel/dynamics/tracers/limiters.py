@@ -18,11 +18,12 @@ A limiter has a kink where it changes from one branch to another. Derivatives ar
 
 import abc
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-__all__ = ["LIMITERS", "Limiter", "MinMod", "VanLeer", "MonotonizedCentral", "Koren", "Superbee"]
+__all__ = ["LIMITERS", "Limiter", "MinMod", "VanLeer", "MonotonizedCentral", "Koren", "Superbee", "larger", "smaller"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,14 +32,30 @@ class Limiter(abc.ABC):
 
     Attributes:
         steepness: the least s for which |L(a, b)| <= s min(|a|, |b|) [1].
+        symmetric: whether L(a, b) = L(b, a), so that a cell has one slope.
         references: the literature that files of a run cite for it.
     """
 
     steepness = 2.0
+    symmetric = True
     references = "Sweby (1984), doi:10.1137/0721062"
 
     @abc.abstractmethod
     def __call__(self, a: jax.Array, b: jax.Array) -> jax.Array: ...
+
+    def half(self, a: jax.Array, b: jax.Array) -> jax.Array:
+        """L(a, b) / 2, how far the value at the face lies from that of the cell."""
+        return 0.5 * self(a, b)
+
+
+def larger(x: jax.Array, y: Any) -> jax.Array:
+    """The larger one; x where they are equal or not numbers. The derivative is that of the one taken."""
+    return jnp.where(y > x, y, x)
+
+
+def smaller(x: jax.Array, y: Any) -> jax.Array:
+    """The smaller one; x where they are equal or not numbers. The derivative is that of the one taken."""
+    return jnp.where(y < x, y, x)
 
 
 def _smallest(first, *others):
@@ -78,13 +95,19 @@ class MonotonizedCentral(Limiter):
     references = "van Leer (1977), doi:10.1016/0021-9991(77)90095-X"
 
     def __call__(self, a: jax.Array, b: jax.Array) -> jax.Array:
-        return _smallest(0.5 * (a + b), 2.0 * a, 2.0 * b)
+        return 2.0 * self.half(a, b)
+
+    def half(self, a: jax.Array, b: jax.Array) -> jax.Array:
+        """L(a, b) / 2: (a + b) / 4, held between 0 and the one of a and b that is nearer to it."""
+        lowest, highest = smaller(larger(a, b), 0.0), larger(smaller(a, b), 0.0)
+        return smaller(larger(0.25 * (a + b), lowest), highest)
 
 
 @dataclasses.dataclass(frozen=True)
 class Koren(Limiter):
     """The third-order upwind-biased slope, limited; Koren (1993)."""
 
+    symmetric = False
     references = "Koren (1993), A robust upwind discretization method for advection, diffusion and source terms"
 
     def __call__(self, a: jax.Array, b: jax.Array) -> jax.Array:
