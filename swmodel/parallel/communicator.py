@@ -130,7 +130,7 @@ class Communicator(abc.ABC):
     def along(self, axis: str) -> int:
         """The number of ranks along mesh axis "y" or "x"."""
         if axis not in AXES:
-            raise ValueError(f"axis = {axis!r} is no axis of the mesh of ranks; give 'y' or 'x'.")
+            raise ValueError(f"axis = {axis!r} is not an axis of the mesh of ranks; give 'y' or 'x'.")
         return self.layout[AXES[axis]]
 
     def decomposition(self, shape: tuple[int, int]) -> Decomposition:

@@ -199,7 +199,7 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence(ranks):
         ranks.all_to_all(jnp.zeros((ranks.along("x") + 1, 2)), "x")
     with pytest.raises(TypeError, match="no order"):
         ranks.maximum(jnp.zeros(3, complex))
-    with pytest.raises(ValueError, match="'z' came"):
+    with pytest.raises(ValueError, match="'z' is not an axis of the mesh"):
         ranks.shift(jnp.zeros(3), "z", 1)
     with pytest.raises(ValueError, match="whole grid's"):
         ranks.scatter(jnp.zeros(3))
