@@ -215,25 +215,37 @@ def scores(gauges: Iterable[Series], observations: Mapping[str, Series] | None =
 # -- as text -----------------------------------------------------------------------------------------------------------
 
 
+_OF_MODEL = ("gauge", "arrival", "maximum", "window")  # columns that need no record
+
+
 def table(rows: "Sequence[Score]") -> str:
-    """The Scores as text, aligned, "-" for missing scores; below, the notes and the meaning of the columns."""
+    """The Scores as text, aligned, "-" for missing scores; below, the notes and the meaning of the columns.
+
+    Columns that compare with records are left out if no gauge has a value in them, as in a run without observations.
+    """
     unit, _, length = time_unit(max((t for row in rows for t in row.window if np.isfinite(t)), default=3600.0))
     heads = ("gauge", "arrival", "observed", "late by", "maximum", "observed", "ratio", "variance", "bias", "window")
     when = f"[{unit}]"
     units = ("", when, when, when, "[m]", "[m]", "", "explained", "[m]", when)
-    lines = [heads, units, *(_cells(row, length) for row in rows)]
-    widths = [max(len(line[n]) for line in lines) for n in range(len(heads))]
+    cells = [_cells(row, length) for row in rows]
+    shown = [n for n, head in enumerate(heads) if head in _OF_MODEL or any(line[n] != "-" for line in cells)]
+    lines = [[line[n] for n in shown] for line in (heads, units, *cells)]
+    widths = [max(map(len, column)) for column in zip(*lines)]
     text = [
         "  ".join(cell.ljust(w) if n == 0 else cell.rjust(w) for n, (cell, w) in enumerate(zip(line, widths))).rstrip()
         for line in lines
     ]
     notes = [f"  {row.name}: {'; '.join(row.notes)}." for row in rows if row.notes]
+    return "\n".join([*text, *(["Notes:", *notes] if notes else []), _meaning(rows)])
+
+
+def _meaning(rows):
+    """A line on what the table's columns mean."""
     shares = ", ".join(f"{100 * fraction:g} %" for fraction in sorted({row.fraction for row in rows}))
-    meaning = (
-        f"Arrival: first above {shares} of the window's own maximum. "
-        "Variance explained: without the bias, which is the mean of model - observed."
-    )
-    return "\n".join([*text, *(["Notes:", *notes] if notes else []), meaning])
+    text = f"Arrival: first above {shares} of the window's own maximum."
+    if any(np.isfinite(row.variance_explained) for row in rows):
+        text += " Variance explained: without the bias, which is the mean of model - observed."
+    return text
 
 
 def _cells(row, length):

@@ -13,8 +13,12 @@ import importlib
 import os
 from typing import Any
 
+from .runtime.resources import CheckoutFinder
+
 # HDF5 reads this variable when it is loaded. Files can then be opened while a run is writing them.
 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
+
+CheckoutFinder.install()  # of swmodel.postprocess
 
 _HOMES = {
     "adjoint.assimilation.priors": ("Prior",),
@@ -84,10 +88,8 @@ __all__ = [*_HOME_OF, "postprocess", "units"]
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         name = "VERSION"
-    if name == "units":
-        return importlib.import_module(".units", __name__)
-    if name == "postprocess":  # in a checkout this folder is next to the package
-        return importlib.import_module(".runtime.resources", __name__).postprocess()
+    if name in ("postprocess", "units"):
+        return importlib.import_module(f".{name}", __name__)
     if name not in _HOME_OF:
         raise AttributeError(f"swmodel has no {name!r}; it has {', '.join(sorted(__all__))}.")
     value = getattr(importlib.import_module(f".{_HOME_OF[name]}", __name__), name)

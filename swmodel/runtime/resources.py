@@ -6,12 +6,15 @@ cases.
 
 import importlib.util
 import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["experiments", "postprocess"]
+__all__ = ["CheckoutFinder", "experiments", "postprocess"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
+POSTPROCESS = "swmodel.postprocess"
 
 
 def experiments() -> Path:
@@ -20,17 +23,29 @@ def experiments() -> Path:
 
 
 def postprocess() -> ModuleType:
-    """The package of post-processing scripts, imported as `swmodel.postprocess`."""
-    name = "swmodel.postprocess"
-    if name not in sys.modules:
+    """The package `swmodel.postprocess`."""
+    return importlib.import_module(POSTPROCESS)
+
+
+class CheckoutFinder:
+    """Finds `swmodel.postprocess` next to the package, for `import` in a checkout; see `sys.meta_path`."""
+
+    @staticmethod
+    def find_spec(
+        fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The specification of `swmodel.postprocess`, and None for any other name."""
+        if fullname != POSTPROCESS:
+            return None
         folder = _folder("postprocess")
-        init = folder / "__init__.py"
-        spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(folder)])
-        assert spec is not None and spec.loader is not None  # as for every file whose name ends in .py
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+        file = folder / "__init__.py"
+        return importlib.util.spec_from_file_location(fullname, file, submodule_search_locations=[str(folder)])
+
+    @classmethod
+    def install(cls) -> None:
+        """Make Python use this finder, after its own ones."""
+        if cls not in sys.meta_path:
+            sys.meta_path.append(cls)
 
 
 def _folder(name):
