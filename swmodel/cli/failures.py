@@ -18,7 +18,7 @@ from ..runtime.signals import PROCESS
 
 __all__ = ["fail", "sentences"]
 
-PATIENCE = 10.0  # [s] that a failing rank waits for the others to fail as well
+TIMEOUT = 10.0  # [s] that a failing rank waits for the others to fail as well
 
 
 def sentences(error: BaseException) -> list[str]:
@@ -76,8 +76,8 @@ def _world(started):
 
 
 def _all_fail(world):
-    """Whether all ranks call this within PATIENCE."""
-    request, deadline = world.Ibarrier(), clock.monotonic() + PATIENCE
+    """Whether all ranks call this within TIMEOUT."""
+    request, deadline = world.Ibarrier(), clock.monotonic() + TIMEOUT
     while not request.Test():
         if clock.monotonic() > deadline:
             return False

@@ -26,7 +26,7 @@ __all__ = ["Speed", "shared_machine", "speed_line"]
 QUICK_CUTS = (4, 1)  # two sizes of tiles give the costs of a step and of a cell
 QUICK_REPEATS, QUICK_SHARE = 3, 0.1
 MOST_A_CORE = 4  # the most ranks on a core whose messages are timed
-PATIENCE = 120.0  # [s] for messages between ranks here
+TIMEOUT = 120.0  # [s] for messages between ranks here
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,10 +153,10 @@ def _shared_here(ranks):
         )
         try:
             with PROCESS.cleanup(lambda: launch.terminate(process)):
-                output, _ = process.communicate(timeout=PATIENCE)
+                output, _ = process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
             raise ConfigError(
-                f"{ranks} ranks exchanged no messages within {PATIENCE:g} s; find out why with `swmodel doctor`."
+                f"{ranks} ranks exchanged no messages within {TIMEOUT:g} s; find out why with `swmodel doctor`."
             ) from None
         finally:
             launch.stop(process)

@@ -1,8 +1,9 @@
 """The interface between Python, the runtime (*.cpp) and the loops that source.py writes, described once.
 
-Calls pass integers from Python to C++: the plan of a loop, blocks of an array that move. Each record of them is a class
-below, and the runtime calls a loop row by row with a `RowCall`. `header()` is all of it as C++. The runtime and every
-generated loop begin with that text, so that no layout and no constant is written by hand on two sides.
+Python passes lists of integers to C++: the plan of a loop, or the blocks of an array that are moved. Each kind of
+record in these lists is a class below. The runtime calls a loop once for each row of its results, with a `RowCall`.
+`header()` returns the C++ declarations of all of them. The runtime and every generated loop begin with this text, so
+that each layout and each constant is written in one place.
 """
 
 import dataclasses
@@ -11,15 +12,15 @@ from typing import Any
 
 __all__ = ["AXES", "VECTOR", "LoopPlan", "MovedBlock", "ResultPlan", "SourcePlan", "When", "header", "numbers"]
 
-VECTOR = 16  # elements: rows of arrays begin at multiples of it, and vectors have so many elements at most
-AXES = 4  # of a block that moves
+VECTOR = 16  # [elements] rows of arrays begin at multiples of it, and vectors are not longer
+AXES = 4  # of a block that is moved
 
 
 class When(enum.IntEnum):
     """When a row of results may overwrite the row of an operand.
 
-    AT_ONCE: the operand is read at the result's own cell alone.
-    UNLESS_SHARED: the operand is read in other rows, which may belong to another thread's chunk: such rows wait until
+    AT_ONCE: the operand is read only at the cell of the result.
+    UNLESS_SHARED: the operand is read in other rows, too. Rows that the chunk of another thread reads are written after
         all chunks are done.
     LATER: a later cell or row of the same chunk reads the old value, too.
     """
@@ -36,67 +37,67 @@ def _integer(doc, count=1):
 
 @dataclasses.dataclass(frozen=True)
 class LoopPlan:
-    """The head of a loop's plan. `sources` SourcePlans follow, a ResultPlan for each result, and the numbers of the
-    sources that are pushed into a slot."""
+    """The head of a loop's plan. After it come `sources` SourcePlans, a ResultPlan for each result, and the indices of
+    the sources that are copied into a slot."""
 
     rows: int = _integer("rows of the tile")
     columns: int = _integer("columns of the tile")
-    ghosts: int = _integer("rows of ghosts in each result, on either side")
+    ghosts: int = _integer("ghost rows of each result, at each end")
     west: int = _integer("elements of a result's row before the tile's first column")
     margin: int = _integer("cells around the tile that are computed, too")
-    early: int = _integer("rows before the first one of the results at which passes begin")
+    early: int = _integer("number of rows before the first row of results at which the passes begin")
     sharers: int = _integer("devices that share the threads of this process")
-    sources: int = _integer("arrays that are read")
-    scalars: int = _integer("numbers that are read")
-    pushed: int = _integer("sources that are copied into a slot before they are overwritten")
+    sources: int = _integer("number of arrays that are read")
+    scalars: int = _integer("number of scalars that are read")
+    pushed: int = _integer("number of sources that are copied into a slot before they are overwritten")
 
 
 @dataclasses.dataclass(frozen=True)
 class SourcePlan:
     """One array that a loop reads."""
 
-    slot: int = _integer("the operand that holds the number of the slot to read, or -1 where there are no slots")
-    row: int = _integer("row of the tile's cell (0, 0)")
-    column: int = _integer("column of the tile's cell (0, 0)")
-    is_column: int = _integer("1 where values do not vary along x, and the array has one column")
-    ahead: int = _integer("first row that is read in one round of all passes, from the results' row")
-    below: int = _integer("first row that is read for one row of results, early rounds included")
-    above: int = _integer("last row that is read for one row of results")
+    slot: int = _integer("index of the operand that holds the slot to read, or -1 if the array has no slots")
+    row: int = _integer("row of the array that holds the tile's cell (0, 0)")
+    column: int = _integer("column of the array that holds the tile's cell (0, 0)")
+    is_column: int = _integer("1 if the array has one column, because its values do not vary along x")
+    ahead: int = _integer("first row that one round of all passes reads, relative to the row of results")
+    below: int = _integer("first row that a row of results depends on, relative to it, early rounds included")
+    above: int = _integer("last row that a row of results depends on, relative to it")
 
 
 @dataclasses.dataclass(frozen=True)
 class ResultPlan:
     """One array that a loop writes."""
 
-    over: int = _integer("the operand that it overwrites, or -1")
+    over: int = _integer("index of the operand that it overwrites, or -1")
     when: int = _integer("a When")
 
 
 @dataclasses.dataclass(frozen=True)
 class MovedBlock:
-    """A block of an array and its place in another one: `sizes` elements along four axes, counted in elements."""
+    """A block of one array and its place in another one, with `sizes` elements along four axes."""
 
-    source: int = _integer("place of its first element in the source, or -1 for zeros")
-    target: int = _integer("place of its first element in the target")
+    source: int = _integer("index of its first element in the source, or -1 for zeros")
+    target: int = _integer("index of its first element in the target")
     sizes: tuple = _integer("elements along each axis", AXES)
-    source_strides: tuple = _integer("elements from one to the next along each axis in the source", AXES)
-    target_strides: tuple = _integer("elements from one to the next along each axis in the target", AXES)
+    source_strides: tuple = _integer("elements between neighbours along each axis of the source", AXES)
+    target_strides: tuple = _integer("elements between neighbours along each axis of the target", AXES)
 
 
 RECORDS = LoopPlan, SourcePlan, ResultPlan, MovedBlock
 
-ROW_CALL = """// What a loop needs for one row of its results.
+ROW_CALL = """// The arguments of a loop for one row of its results.
 struct RowCall {
-  const void* const* in;       // of each source, the element of the row's first cell
-  const int64_t* stride;       // of each source, elements from one row to the next
-  const int64_t* limits;       // of each source: first and last row and column, from the region's first cell
-  const void* const* scalars;  // the numbers from outside
-  void* const* out;            // of each result, the element of the row's first cell; null in early rounds
-  int64_t lead;                // elements from where a vector begins to the row's first cell
-  int64_t cells;               // cells of a row that are computed
-  int64_t rows;                // rows that are computed in all
-  int64_t j;                   // this row, from the first one that is computed
-  int64_t since;               // this row, from the first one of the chunk; negative in early rounds
+  const void* const* in;       // of each source: address of the element at the row's first cell
+  const int64_t* stride;       // of each source: elements from one row to the next
+  const int64_t* limits;       // of each source: first and last row and column, relative to the region's first cell
+  const void* const* scalars;  // addresses of the scalars
+  void* const* out;            // of each result: address of the element at the row's first cell; null in early rounds
+  int64_t lead;                // elements between the start of the first vector and the row's first cell
+  int64_t cells;               // number of cells of a row that are computed
+  int64_t rows;                // number of rows that are computed in all
+  int64_t j;                   // this row, counted from the first computed row
+  int64_t since;               // this row, counted from the first row of the chunk; negative in early rounds
   char* kept;                  // memory for the rolling rows of intermediate values
 };
 """

@@ -111,7 +111,7 @@ def test_a_grid_of_three_dimensions_is_refused_in_a_sentence():
 
 
 @pytest.mark.parametrize("border", [(1, 1, 1, 1), (3, 2, 1, 4), (1, 2, 4, 2)])
-def test_ghosts_are_set_in_place_whatever_room_an_array_has_on_each_side(border):
+def test_ghosts_are_set_in_place_for_any_padding_of_an_array_on_each_side(border):
     """As `exchange` has them, on a torus: the tile's own cells from the other side."""
     grid, communicator = sw.CartesianGrid(6, 5, (0.0, 6.0), (0.0, 5.0), "xy"), SerialCommunicator()
     sides = Sides.of(grid, communicator, (), float)

@@ -131,7 +131,7 @@ def test_where_one_device_sends_nothing_the_others_wait_for_a_while_and_the_next
     mesh = make_communicator("sharded", SHAPE, (1, 3))
     if not mesh._shares_memory:
         pytest.skip("XLA's collectives end the process")
-    monkeypatch.setattr(native.messages, "PATIENCE", 2.0)
+    monkeypatch.setattr(native.messages, "TIMEOUT", 2.0)
     shift = lambda x: mesh.shift(x, "x", 1)  # noqa: E731
     program = jit(mesh.spmd(lambda x: shift(jax.lax.cond(x[0, 0] >= 0, shift, lambda x: x, shift(x)))))
     numbers = {rank: np.full((2, 2), float(rank)) for rank in range(3)}

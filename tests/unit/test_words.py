@@ -15,6 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "swmodel").rglob("*.py"))
+NATIVE = sorted(file for end in ("cpp", "h") for file in (ROOT / "swmodel").rglob(f"*.{end}"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BANNED = (
     r"room|rooms|march|marches|told|tell|tells|foretell|beside|heap|says|said|asks|asked|sees|seen|wants|knows|goes on"
 )
@@ -83,6 +85,43 @@ def violations(source):
 def test_words_and_sentences_are_those_of_the_field():
     found = [(str(file.relative_to(ROOT)), *one) for file in FILES for one in violations(file.read_text())]
     assert not found
+
+
+def native_violations(source):
+    """Those of the comments of C++ code; lines of comments that follow each other are one comment."""
+    for block in re.finditer(r"(?:^[ \t]*//.*\n)+|//.*", source, re.MULTILINE):
+        line = source[: block.start()].count("\n") + 1
+        text = re.sub(r"^[ \t]*//[ \t]?", "", block.group(), flags=re.MULTILINE)
+        for found in WORD.finditer(text):
+            yield line, found.group()
+        for sentence in sentences(text):
+            count = len(re.findall(r"[A-Za-z][\w'-]*", sentence))
+            if count > LONGEST:
+                yield line, f"a sentence of {count} words: {' '.join(sentence.split()[:8])} ..."
+
+
+def page_violations(text):
+    """(line, word) of a page in Markdown, without its code."""
+    code = r"^```.*?^```$|`[^`\n]*`"
+    prose = re.sub(code, lambda found: re.sub(r"[^\n]", " ", found.group()), text, flags=re.MULTILINE | re.DOTALL)
+    for found in WORD.finditer(prose):
+        yield prose[: found.start()].count("\n") + 1, found.group()
+
+
+def test_comments_of_native_code_use_the_terms_of_the_field():
+    assert len(NATIVE) > 5
+    assert not [(file.name, *one) for file in NATIVE for one in native_violations(file.read_text())]
+
+
+def test_pages_use_the_terms_of_the_field():
+    assert not [(str(file.relative_to(ROOT)), *one) for file in PAGES for one in page_violations(file.read_text())]
+
+
+def test_private_words_are_found_in_native_code_and_on_pages():
+    assert list(native_violations("int x;  // the room beside\n")) == [(1, "room"), (1, "beside")]
+    assert list(native_violations("int room;\n")) == []
+    assert [line for line, _ in native_violations(f"x;\n// A sentence {'with a word and ' * 9}\n// no end.\n")] == [2]
+    assert list(page_violations("The\npage tells.\n\n```\ntells\n```\n")) == [(2, "tells")]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-// Operations in place for which XLA copies whole arrays: slots of an array, strips at its edges, memory that is new.
+// In-place operations on slots of an array and on strips at its edges, for which XLA would copy whole arrays; and arrays
+// that are not initialised.
 
 #include <sys/mman.h>
 
@@ -20,11 +21,11 @@ namespace {
 
 constexpr int64_t kBytesOfPiece = 1 << 18;
 constexpr int64_t kLine = 64;            // [bytes] of a cache line
-constexpr int64_t kLarge = 1 << 23;      // [bytes] an array so large does not stay in a cache
+constexpr int64_t kLarge = 1 << 23;      // [bytes] larger arrays do not stay in a cache
 
 inline bool IsLarge(const ffi::AnyBuffer& array) { return static_cast<int64_t>(array.size_bytes()) > kLarge; }
 
-// Asks the system to map memory in large pages, as soon as it maps it.
+// Advises the operating system to use large pages when it maps this memory.
 inline void AdviseLargePages(const void* data, size_t bytes) {
 #ifdef MADV_HUGEPAGE
   constexpr uintptr_t kPage = uintptr_t{1} << 21;
@@ -52,7 +53,7 @@ inline void Copy(char* to, const char* from, int64_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
-// A thread that used streaming stores calls this before other threads read what it has written.
+// Has to be called by a thread that has used streaming stores, before other threads read the data.
 inline void FenceStreamingStores() {
 #ifdef __SSE2__
   _mm_sfence();
@@ -86,7 +87,7 @@ char* Slot(const ffi::AnyBuffer& slots, int64_t index) {
 }
 
 // Copies arrays into slot `index` of arrays of slots. Operands: index, arrays of slots, arrays; results: arrays of slots,
-// arrays, in place of these. As the arrays are results, XLA overwrites none of them before it is copied.
+// arrays, both in place. Because the arrays are results, too, XLA cannot overwrite one of them before it has been copied.
 ffi::Error PushSlot(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results) {
   const int64_t count = results.size() / 2, index = *operands.get<ffi::BufferR0<ffi::S32>>(0).value().typed_data();
   Copies copies;
@@ -114,11 +115,12 @@ ffi::Error ReadSlot(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::Rema
   return ffi::Error::Success();
 }
 
-// Returns its first operands. The others are there so that XLA runs this call, and what overwrites its results, after them.
+// Returns its first operands. The other operands are dependencies: XLA executes this call, and all operations that overwrite
+// its results, after the operations that compute them.
 ffi::Error DependsOn(ffi::RemainingArgs, ffi::RemainingRets) { return ffi::Error::Success(); }
 
-// Arrays with undefined values, in large pages: the system maps new memory page by page, and mapping a small page takes as
-// long as a step of the few cells that fit in it.
+// Arrays with undefined values, in large pages. The operating system maps new memory page by page, and mapping a small page
+// takes as long as a step of the few cells that fit in it.
 ffi::Error Empty(ffi::RemainingArgs, ffi::RemainingRets results) {
   for (size_t k = 0; k < results.size(); ++k) {
     auto array = *results.get<ffi::AnyBuffer>(k).value();
@@ -127,7 +129,7 @@ ffi::Error Empty(ffi::RemainingArgs, ffi::RemainingRets results) {
   return ffi::Error::Success();
 }
 
-// A strip of an array of shape (..., rows, columns), which is visited row by row.
+// A strip of an array of shape (..., rows, columns). EachRow calls a function for each of its rows.
 class Strip {
  public:
   Strip(const ffi::AnyBuffer& array, const ffi::AnyBuffer& strip, const int32_t* place)

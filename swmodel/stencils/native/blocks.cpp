@@ -1,5 +1,5 @@
-// Copies blocks of an array to other places, with axes in another order, in one pass over memory. Distributed transforms
-// pack with it what they send to other ranks.
+// Copies blocks of an array to other places, with axes in another order, in one pass over memory. Distributed transforms use
+// it to pack and unpack messages.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr int64_t kSide = 32;  // of the squares that are transposed
+constexpr int64_t kSide = 32;  // [elements] of the squares that are transposed at once
 constexpr int64_t kBytesOfTask = 1 << 18;
 
 struct Block : MovedBlock {
@@ -41,7 +41,7 @@ inline void Line(const T* from, T* to, int64_t count) {
 }
 
 // Rows of the target are columns of the source. They are copied square by square, through a buffer that stays in the cache.
-// So each page and cache line of both arrays is used up in one go, also where rows are a power of two apart.
+// All elements of a cache line are therefore used while it is in the cache, even if rows are a power of two apart.
 template <typename T, bool kStreaming>
 void Transposed(const T* from, T* to, int64_t rows, int64_t columns, int64_t source, int64_t target) {
   T square[kSide][kSide + 1];
@@ -54,8 +54,8 @@ void Transposed(const T* from, T* to, int64_t rows, int64_t columns, int64_t sou
     }
 }
 
-// Some columns of a block, at one place of the two axes that are neither `row` nor `column`. Elements of the target are
-// contiguous along `row`.
+// Copies some columns of a block, at one position along the two axes that are neither `row` nor `column`. Elements of the
+// target are contiguous along `row` if they are along any axis.
 template <typename T, bool kStreaming>
 void MovePiece(const T* from, T* to, const Block& block, int64_t row, int64_t column, int64_t columns) {
   const int64_t rows = block.sizes[row], across = block.source_strides[column], along = block.source_strides[row];
@@ -123,7 +123,7 @@ ffi::Error Move(ffi::ThreadPool pool, ffi::AnyBuffer from, ffi::Result<ffi::AnyB
     case 4: MoveBlocks<uint32_t>(source, target, blocks, pool.num_threads(), streaming); break;
     case 8: MoveBlocks<uint64_t>(source, target, blocks, pool.num_threads(), streaming); break;
     case 16: MoveBlocks<Sixteen>(source, target, blocks, pool.num_threads(), streaming); break;
-    default: return ffi::Error::InvalidArgument("swmodel_move: elements of 4, 8 or 16 bytes are moved");
+    default: return ffi::Error::InvalidArgument("swmodel_move: elements must have 4, 8 or 16 bytes");
   }
   return ffi::Error::Success();
 }

@@ -1,8 +1,8 @@
 // Calls of mpi4jax whose attributes hold numbers instead of MPI's handles.
 //
-// A handle of Open MPI is an address, which differs from process to process: a program that holds one cannot be kept on
-// disk. Programs of swmodel hold the number of an entry in the table below (parallel/handles.py). The functions here
-// look the handles up and call mpi4jax's own functions with them.
+// A handle of Open MPI is an address, which differs from process to process, so that a compiled program with such a handle
+// cannot be stored on disk and reused. Programs of swmodel contain the index of an entry in the table below
+// (parallel/handles.py). The functions here look up the handles and call mpi4jax's own functions with them.
 
 #include <array>
 #include <cstdint>
@@ -26,7 +26,7 @@ bool IsHandle(const XLA_FFI_ByteSpan& name) {
 template <int kFunction>
 XLA_FFI_Error* Forward(XLA_FFI_CallFrame* frame) {
   XLA_FFI_Attrs& attributes = frame->attrs;
-  if (attributes.size == 0 || attributes.size > kAttributes) return originals[kFunction](frame);  // a query of the traits
+  if (attributes.size == 0 || attributes.size > kAttributes) return originals[kFunction](frame);  // XLA queries the traits
   std::array<XLA_FFI_Scalar, kAttributes> scalars;
   std::array<void*, kAttributes> values;
   for (int64_t k = 0; k < attributes.size; ++k) {
@@ -51,7 +51,7 @@ constexpr std::array<XLA_FFI_Handler*, kFunctions> Forwards(std::integer_sequenc
 
 extern "C" void swmodel_set_handle(int64_t number, int64_t handle) { handles[number] = handle; }
 
-// The function that calls `original`, number k of those that are forwarded.
+// Returns forwarding function number k, which calls `original`.
 extern "C" void* swmodel_forward(int64_t k, void* original) {
   static constexpr auto forwards = Forwards(std::make_integer_sequence<int, kFunctions>());
   originals[k] = reinterpret_cast<XLA_FFI_Handler*>(original);

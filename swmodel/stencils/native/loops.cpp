@@ -1,7 +1,8 @@
 // Runs a fused loop (source.py) over a tile for XLA: chunks of rows in parallel, results in place where XLA allows it.
 //
-// A result may overwrite an array that is still to be read. Each chunk then holds back as many rows of results as are read
-// further down. Rows that other chunks read are written after all chunks are done. abi.py describes RowCall and the plan.
+// A result may overwrite an array that the loop still reads. Each chunk then writes a row of results only after the last row
+// that reads the old values. Rows that other chunks read are written after all chunks are done. abi.py describes RowCall and
+// the plan.
 
 #include <algorithm>
 #include <cstdint>
@@ -26,8 +27,8 @@ struct Kernel {
 };
 
 constexpr int64_t kAll = 1 << 30;        // rows
-constexpr int64_t kCellsOfChunk = 4096;  // a smaller chunk costs more to hand to a thread than it saves
-constexpr int64_t kRowsOfChunk = 128;    // in a smaller one the rows that two neighbours both compute weigh too much
+constexpr int64_t kCellsOfChunk = 4096;  // of smaller chunks, the overhead of a thread exceeds the gain
+constexpr int64_t kRowsOfChunk = 128;    // in smaller chunks, too many rows are computed by two neighbours
 
 std::mutex registry_mutex;
 std::unordered_map<std::string, Kernel>& Registry() {
@@ -73,7 +74,7 @@ struct Loop {
   }
 };
 
-// Memory that a thread keeps from loop to loop.
+// The scratch memory of this thread, which later loops reuse.
 char* Scratch(size_t bytes) {
   thread_local std::vector<char> memory;
   if (memory.size() < bytes + 64) memory.resize(bytes + 64);
@@ -130,7 +131,7 @@ class Chunk {
     return (loop_.lead() + loop_.cells() + kVector - 1) / kVector * kVector * loop_.results[k].size;
   }
 
-  // Lays out the scratch memory: the kernel's rolling rows, then rows of results that wait. Returns its size.
+  // Lays out the scratch memory: the kernel's rolling rows, then rows of results that are written later. Returns its size.
   size_t LayOutScratch() {
     size_t used = (loop_.kernel.kept_bytes(loop_.lead() + loop_.cells()) + 63) / 64 * 64;
     rings_.assign(loop_.results.size(), 0);
@@ -199,7 +200,7 @@ void ClearGhosts(const Loop& loop, const Result& r, int64_t member) {
   }
 }
 
-// Reads a record of a plan, and goes on to what follows it.
+// Reads a record of a plan, and advances the pointer to the next one.
 template <typename Record>
 Record Next(const int64_t*& plan) {
   Record record;
@@ -208,8 +209,8 @@ Record Next(const int64_t*& plan) {
   return record;
 }
 
-// The Loop of a plan and the buffers of a call. After the operands that its sources and scalars are come: arrays that are
-// overwritten without being read; arrays of slots; and the numbers of slots.
+// Fills a Loop from a plan and the buffers of a call. Its operands are, in this order: the sources, the scalars, arrays that
+// are overwritten without being read, arrays of slots, and the indices of slots.
 void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& results, const int64_t* plan) {
   loop.plan = Next<LoopPlan>(plan);
   loop.members = 1;

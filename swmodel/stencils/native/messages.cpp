@@ -1,8 +1,8 @@
 // Messages between the devices of one process.
 //
 // In XLA's own collectives the threads of devices sleep until all have arrived, and wake up slowly (see threads.cpp). Here
-// a rank leaves a copy for its neighbour and polls its own mailbox for a while. If nothing has arrived by then, the call
-// returns a Future, which the sender completes. It occupies no thread meanwhile, so that devices may reach independent
+// a rank puts a copy into its neighbour's mailbox and polls its own mailbox for a while. If nothing has arrived by then, the
+// call returns a Future, which the sender completes. A waiting call occupies no thread, so that devices may reach independent
 // shifts and collectives of a run in any order.
 //
 // If one device fails, the others would wait for ever. A rank that waits for too long gets an error instead.
@@ -31,8 +31,8 @@ namespace ffi = xla::ffi;
 
 namespace {
 
-// Threads on which devices continue whose calls returned a Future: as many as there ever were of these at once. XLA's own
-// threads are fewer, and other collectives may block all of them until just these devices arrive.
+// Threads that complete Futures, and on which the waiting devices then continue. There are as many threads as there have been
+// Futures to complete at once. XLA has fewer threads, and other collectives may block all of them until these devices arrive.
 class Helpers {
  public:
   static Helpers& Get() {
@@ -90,7 +90,7 @@ class Mailbox {
     Helpers::Get().Call([done = std::move(waiting.done)]() mutable { done.SetAvailable(); });
   }
 
-  ffi::Future Take(size_t rank, void* place, size_t size, double patience) {
+  ffi::Future Take(size_t rank, void* place, size_t size, double timeout) {
     auto& box = boxes_[rank];
     if (boxes_.size() <= std::thread::hardware_concurrency())  // else another rank needs this core
       ThreadPool::Poll([&] { return box.here.load(std::memory_order_acquire) > 0; });
@@ -98,7 +98,7 @@ class Mailbox {
     ffi::Future future(done);
     std::unique_lock<std::mutex> lock(mutex_);
     if (box.messages.empty()) {
-      box.waiting.emplace(Waiting{place, done, patience});
+      box.waiting.emplace(Waiting{place, done, timeout});
       return future;
     }
     auto message = std::move(box.messages.front());
@@ -110,7 +110,7 @@ class Mailbox {
     return future;
   }
 
-  // Called once a second. Completes with an error the calls that have waited for too long, or all calls of a run that has
+  // Called once a second. Calls that have waited for too long end with an error, and so do all calls of a run that has
   // failed. Returns whether there were any.
   bool Tick(bool failed) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -118,7 +118,7 @@ class Mailbox {
     bool some = false;
     for (size_t rank = 0; rank < boxes_.size(); ++rank) {
       auto& waiting = boxes_[rank].waiting;
-      if (!waiting || (waiting->patience-- > 0 && !failed_)) continue;
+      if (!waiting || (waiting->seconds_left-- > 0 && !failed_)) continue;
       some = true;
       Helpers::Get().Call([rank, done = std::move(waiting->done)]() mutable {
         done.SetError(ffi::Error(ffi::ErrorCode::kDeadlineExceeded,
@@ -143,7 +143,7 @@ class Mailbox {
   struct Waiting {
     void* place;
     ffi::Promise done;
-    double patience;
+    double seconds_left;
   };
   struct Box {  // messages on their way to one rank, from the one rank that sends to it
     std::deque<std::unique_ptr<char[]>> messages;
@@ -159,8 +159,8 @@ class Mailbox {
 
 struct Channel;
 
-// Ends calls that wait for too long. It counts its own rounds of a second each, so that the time for which the whole
-// process is stopped does not count.
+// Ends calls that wait for too long. It counts its own rounds of a second each, so that a time during which the whole
+// process was stopped does not count.
 class Monitor {
  public:
   static Monitor& Get() {
@@ -187,8 +187,8 @@ class Monitor {
   bool is_running_ = false;
 };
 
-// The state of one call site of a shift in a compiled program, shared by all devices. XLA makes one for each copy of the
-// call that it compiles.
+// The state of one call site of a shift in a compiled program, shared by all devices. XLA creates a Channel for each copy of
+// the call that it compiles.
 struct Channel {
   static ffi::TypeId id;
 
@@ -210,7 +210,7 @@ struct Channel {
   std::unordered_map<int64_t, std::shared_ptr<Mailbox>> runs;
 };
 
-// Where one device has waited for too long, all calls of its run end with an error, at whatever call site they wait.
+// If one device has waited for too long, all waiting calls of its run end with an error, whatever their call site.
 void Monitor::Run() {
   for (;; std::this_thread::sleep_for(std::chrono::seconds(1))) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -231,13 +231,13 @@ constexpr ffi::TypeInfo kChannelInfo = ffi::MakeTypeInfo<Channel>();
 
 ffi::ErrorOr<std::unique_ptr<Channel>> OpenChannel() { return std::make_unique<Channel>(); }
 
-// y of rank r is the x of rank sources[r], for which it waits `patience` seconds at most.
+// The result y of rank r is the x of rank sources[r]. The call waits `timeout` seconds at most.
 ffi::Future Shift(Channel* channel, ffi::RunId run, ffi::Buffer<ffi::S32> rank, ffi::AnyBuffer x,
-                  ffi::Result<ffi::AnyBuffer> y, ffi::Span<const int64_t> sources, double patience) {
+                  ffi::Result<ffi::AnyBuffer> y, ffi::Span<const int64_t> sources, double timeout) {
   const int64_t me = rank.typed_data()[0];
   const auto mailbox = channel->Of(run.run_id, sources.size());
   mailbox->Send(std::find(sources.begin(), sources.end(), me) - sources.begin(), x.untyped_data(), x.size_bytes());
-  return mailbox->Take(me, y->untyped_data(), y->size_bytes(), patience);
+  return mailbox->Take(me, y->untyped_data(), y->size_bytes(), timeout);
 }
 
 }  // namespace
@@ -250,4 +250,4 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_shift, Shift,
                               ffi::Ffi::Bind().Ctx<ffi::State<Channel>>().Ctx<ffi::RunId>()
                                   .Arg<ffi::Buffer<ffi::S32>>().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>()
                                   .Attr<ffi::Span<const int64_t>>("sources")
-                                  .Attr<double>("patience"));
+                                  .Attr<double>("timeout"));

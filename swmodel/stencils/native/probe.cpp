@@ -1,5 +1,5 @@
-// A small loop with the two functions that source.py writes. It is compiled first, to find out whether the compiler accepts
-// our options and makes a library that can be loaded.
+// A small loop with the two functions of every generated loop (source.py). It is compiled first, as a test of whether the
+// compiler accepts the options and produces a library that can be loaded.
 #include <cmath>
 #include <cstdint>
 #include <cstring>

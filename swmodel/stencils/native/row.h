@@ -1,4 +1,5 @@
-// What every loop has that source.py writes, after the text of abi.py and the constants kLeft, kRight and kKept.
+// Definitions that all generated loops (source.py) share. The text of abi.py and the constants kLeft, kRight and kKept
+// come before them.
 #include <math.h>
 #include <string.h>
 
@@ -12,10 +13,11 @@ static inline T Select(bool is, T x, T y) {
   return x;
 }
 
-// Cube roots without calls, branches and divisions, so that loops with them are vectorised. r approximates a^(-1/3), at first by the
-// exponent with |1 - a r^3| < 0.103, then by a step of the series in e = 1 - a r^3 (Moroz et al. 2021, doi:10.3390/en14041058);
-// the root is a r^2 (1 - e)^(-2/3), to within 1.6 units of the last place. Zeros, infinities and NaN are their own roots; those of
-// numbers too small to be normal are less than that of the smallest normal one, and have no correct digits.
+// Cube roots without function calls, branches or divisions, so that compilers vectorise loops that contain them. r approximates
+// a^(-1/3), first from the exponent of a, with |1 - a r^3| < 0.103, and then by one step of the series in e = 1 - a r^3
+// (Moroz et al. 2021, doi:10.3390/en14041058). The root is a r^2 (1 - e)^(-2/3), with an error of at most 1.6 units in the
+// last place. The root of a zero, of an infinity or of NaN is the argument itself. For a subnormal argument the result is
+// less than the root of the smallest normal number, and has no correct digits.
 static inline float sw_cbrtf(float x) {
   const float a = fabsf(x);
   int32_t bits;
@@ -35,7 +37,7 @@ static inline double sw_cbrt(double x) {
   const double a = fabs(x);
   int64_t bits;
   memcpy(&bits, &a, 8);
-  bits = (1430186000 - ((bits >> 32) * 1431655766 >> 32)) << 32;  // a third of the upper half: vectors have no 64-bit division
+  bits = (1430186000 - ((bits >> 32) * 1431655766 >> 32)) << 32;  // the upper half over three
   double r;
   memcpy(&r, &bits, 8);
   double e = 1.0 - a * r * r * r;
@@ -50,12 +52,12 @@ static inline int64_t WholeVectors(int64_t cells) { return (cells + kVector - 1)
 static inline int64_t Width(int64_t cells) { return WholeVectors(cells + kLeft + kRight); }
 static inline int64_t Width(const RowCall& c) { return Width(c.lead + c.cells); }
 
-// The first column of a pass that goes `left` cells further than the results: a multiple of the vector length.
+// The first column of a pass that extends `left` cells beyond the results; a vector begins there.
 static inline int64_t Before(const RowCall& c, int64_t left) {
   return -c.lead - WholeVectors(left > c.lead ? left - c.lead : 0);
 }
 
-// Whether a source has the row that lies so many rows from the call's. Otherwise Zeros is read in its place.
+// Whether a source contains the row at the offset `row` from that of the call. If it does not, Zeros is read instead.
 static inline bool Has(const RowCall& c, int64_t source, int64_t row) {
   return c.j + row >= c.limits[4 * source] && c.j + row < c.limits[4 * source + 1];
 }
@@ -81,8 +83,8 @@ struct Columns {
 
 using Pass = void (*)(const RowCall&, int64_t, int64_t);
 
-// Runs a pass from column `from` to column `to`, in the variant that each part of the row needs. Columns beyond both ends may be
-// computed, too, so that vectors are whole. Kept rows are not read there, and results are not changed.
+// Runs a pass from column `from` to column `to`, with the variant that each part of the row requires. Columns beyond both ends
+// may be computed, too, to complete the vectors. Rolling rows are not read there, and results are not changed.
 template <Pass kPlain, Pass kBoxed, Pass kEdge>
 static inline void run(const RowCall& c, int64_t from, int64_t to, bool more, const Columns& columns) {
   if (more && from + WholeVectors(to - from) <= columns.loads.high) to = from + WholeVectors(to - from);

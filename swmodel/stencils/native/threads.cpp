@@ -20,7 +20,7 @@ class ThreadPool {
     return *pool;
   }
 
-  // Calls work(0), ..., work(count - 1) on at most `threads` threads, the caller's among them. While another caller uses
+  // Calls work(0), ..., work(count - 1) on at most `threads` threads, including the caller's. If another caller is using
   // the pool, the caller's thread does all of the work.
   template <typename Work>
   void Run(int64_t threads, int64_t count, const Work& work) {
@@ -40,18 +40,18 @@ class ThreadPool {
     Until([&] { return inside_ == 0; });  // no thread uses this round's work any more
   }
 
-  // Polls a condition for kPatience at most, and returns whether it holds.
+  // Polls a condition for kPollingTime at most, and returns whether it holds.
   template <typename Condition>
   static bool Poll(const Condition& holds) {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
+    const auto end = std::chrono::steady_clock::now() + kPollingTime;
     Until([&] { return holds() || std::chrono::steady_clock::now() > end; });
     return holds();
   }
 
  private:
-  static constexpr auto kPatience = std::chrono::microseconds(300);
+  static constexpr auto kPollingTime = std::chrono::microseconds(300);
 
-  // Pauses between two polls. Every 64th time another thread may take the core.
+  // Pauses between two polls. Every 64th pause lets another thread run on this core.
   static void Pause(int k) {
     if (k % 64 == 0) sched_yield();
 #if defined(__x86_64__) || defined(__i386__)
@@ -85,7 +85,7 @@ class ThreadPool {
     }
   }
 
-  // Waits for another round than `last`.
+  // Waits until the number of the round is no longer `last`.
   void Await(int64_t last) {
     if (Poll([&] { return round_ != last; })) return;
     std::unique_lock<std::mutex> lock(sleep_);
