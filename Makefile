@@ -62,9 +62,10 @@ bench: setup  ## every figure that was asked for, side by side with its peer: wi
 mutants: setup  ## break the model on purpose, place by place, and list what no test notices: MUTANTS="--module halo"
 	@$(BIN)/python scripts/mutate.py $(MUTANTS)
 
-docs: setup  ## the documentation site, output/docs/index.html; a warning is an error
+docs: setup  ## the documentation site, output/docs/index.html; a warning or a dead link is an error
 	@$(PYTHON) scripts/setup.py --venv "$(VENV)" --extra docs
 	@$(BIN)/python -m sphinx --fail-on-warning --keep-going -q -b html docs output/docs
+	@$(BIN)/python scripts/check_site.py output/docs
 	@echo "docs: open output/docs/index.html"
 
 dist: setup  ## the wheel and the source distribution, in dist/

@@ -1,6 +1,9 @@
 """The documentation site: every page can be reached from the first one, and the reference has every public name."""
 
+import ast
+import importlib.util
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -28,15 +31,81 @@ def test_every_page_is_reached_from_the_first():
 
 
 def test_the_reference_describes_every_public_name_once():
-    described = Counter()
+    described = Counter(object for module, object in entries() if module in (sw, adjoint))
+    public = {getattr(sw, name) for name in set(sw.__all__) - NOT_DESCRIBED}
+    public |= {getattr(adjoint, name) for name in adjoint.__all__}
+    assert set(described) == public
+    assert max(described.values()) == 1
+
+
+def test_the_reference_describes_what_the_pages_import():
+    described = {id(object) for module in whole_modules() for object in members(module)}
+    described |= {id(object) for _, object in entries()} | {id(module) for module in whole_modules()}
+    described |= {id(module) for module, _ in entries()}
+    missing = {
+        f"{module}.{name}"
+        for page in (DOCS.parent / "README.md", *DOCS.rglob("*.md"))
+        for module, name in imports(page.read_text())
+        if id(getattr(importlib.import_module(module), name)) not in described
+    }
+    assert not missing
+
+
+def test_links_of_a_site_that_lead_nowhere_are_found(tmp_path):
+    check = script("check_site")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "index.html").write_text(
+        '<a href="folder/b.html#here">b</a> <a href="#top" id="top">top</a> <a href="https://example.org/x">web</a>'
+    )
+    (tmp_path / "folder" / "b.html").write_text('<p id="here"><a href="../index.html">a</a> <img src="c.png"></p>')
+    assert check.dead_links(tmp_path) == ["folder/b.html: c.png does not exist."]
+    (tmp_path / "folder" / "c.png").touch()
+    assert check.dead_links(tmp_path) == []
+    (tmp_path / "folder" / "b.html").write_text('<p id="there">b</p>')
+    assert check.dead_links(tmp_path) == ["index.html: folder/b.html#here names no element of that page."]
+
+
+def test_the_pages_that_answer_queries_exist():
+    pages = {page for answers in script("check_site").QUERIES.values() for page in answers}
+    assert all((DOCS / f"{page}.md").exists() for page in pages)
+
+
+def script(name):
+    """A module of scripts/."""
+    spec = importlib.util.spec_from_file_location(name, DOCS.parent / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses look for their annotations
+    spec.loader.exec_module(module)
+    return module
+
+
+def entries():
+    """(module, object) of each class and function that has an entry of its own in the reference."""
     for page in (DOCS / "reference").glob("*.md"):
         module = "swmodel"
         for directive, name in re.findall(r"^\.\. (\w+):: ([\w.]+)$", page.read_text(), flags=re.MULTILINE):
             if directive == "currentmodule":
                 module = name
             elif directive in ("autoclass", "autofunction"):
-                described[getattr(sw if module == "swmodel" else adjoint, name)] += 1
-    public = {getattr(sw, name) for name in set(sw.__all__) - NOT_DESCRIBED}
-    public |= {getattr(adjoint, name) for name in adjoint.__all__}
-    assert set(described) == public
-    assert max(described.values()) == 1
+                home = importlib.import_module(module)
+                yield home, getattr(home, name)
+
+
+def whole_modules():
+    """The modules that the reference describes with all of their public names."""
+    for page in (DOCS / "reference").glob("*.md"):
+        for name in re.findall(r"^\.\. automodule:: ([\w.]+)$(?!\n +:no-members:)", page.read_text(), re.MULTILINE):
+            yield importlib.import_module(name)
+
+
+def members(module):
+    """The public objects of a module, or of the modules in a package that it names."""
+    return [getattr(module, name) for name in getattr(module, "__all__", dir(module))]
+
+
+def imports(text):
+    """(module, name) of each `from swmodel... import name` in a page's blocks of Python."""
+    for block in re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("swmodel"):
+                yield from ((node.module, alias.name) for alias in node.names)
