@@ -31,6 +31,7 @@ QUERIES = {
     "adjoint coast": ("questions",),
     "how do I run 8 GPUs": ("questions", "sharded"),
     "several GPUs": ("questions", "sharded"),
+    "how large a problem fits on a GPU": ("questions",),
     "own bathymetry": ("notebooks/own_bathymetry",),
     "own term": ("notebooks/own_term", "own_parts"),
     "4D-Var": ("notebooks/four_d_var", "inversion", "reference/inversion"),

@@ -136,11 +136,17 @@ def _lines(made, experiment, model, stepper, tile, moving, sea):
     itemsize, members, output = model.dtype.itemsize, model.members or 1, experiment.output
     need = budget.of_model(members * tile, tile, itemsize, stepper.states_kept, moving)
     need += bytes_of_gauges(output, itemsize, members) + bytes_of_sums(output, tile, itemsize)
+    there = budget.of_device()
+    largest = budget.largest_tile(there, itemsize, stepper.states_kept, moving) // members
+    fit = f"{largest:,} cells fill {facts.size(there)} here"
     return [
         ("experiment", experiment.run.title or made.draft.file.stem),
         ("grid", facts.grid_line(made.grid)),
         ("sea floor", sea),
-        ("memory", f"about {facts.size(need)} per rank, in {model.dtype}"),
+        (
+            "memory",
+            f"about {facts.size(need)} per rank, in {model.dtype}\n{fit}",
+        ),
         ("core", model.core.describe()),
         ("stepper", f"{type(stepper).__name__}, a halo of {model.halo(stepper)} cells"),
     ]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..runtime import launch
+from ..runtime import budget, launch
 from ..runtime.libraries import cuda_aware, loaded_mpi
 from ..runtime.signals import PROCESS
 from ..runtime.version import versions
@@ -98,17 +98,21 @@ def _add_versions(report):
 
 
 def _add_devices(report, timeout):
-    code = "import jax; answer([f'{d.platform}: {d.device_kind} (id {d.id})' for d in jax.devices()])"
+    code = (
+        "import jax; memory = lambda device: (device.memory_stats() or {}).get('bytes_limit')\n"
+        "answer([(f'{d.platform}: {d.device_kind} (id {d.id})', memory(d)) for d in jax.devices()])"
+    )
     try:
         devices = _probe(code, timeout)
     except ProbeError as error:
         report.problems.append(f"JAX finds no device to run on ({error}); reinstall jax, or set JAX_PLATFORMS=cpu.")
         return
-    for device in devices:
-        report.add("devices", "device", device)
+    for device, memory in devices:
+        report.add("devices", "device", f"{device}, {budget.size(memory)} of memory" if memory else device)
+    report.add("devices", "memory", f"{budget.size(budget.available())} available on this machine")
     report.add("devices", "cores", f"{os.cpu_count()}, of which this process may use {launch.threads_per_rank()}")
     _add_engine(report)
-    if shutil.which("nvidia-smi") and not any(device.startswith(("cuda", "gpu")) for device in devices):
+    if shutil.which("nvidia-smi") and not any(device.startswith(("cuda", "gpu")) for device, _ in devices):
         report.remarks.append(
             "a GPU driver is here, and JAX uses the CPU: `make setup GPU=yes` installs JAX with CUDA, and "
             "JAX_PLATFORMS=cpu, if set, keeps it from the GPU."

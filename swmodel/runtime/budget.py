@@ -7,7 +7,18 @@ from pathlib import Path
 from ..errors import ConfigError
 from .launchers import launcher
 
-__all__ = ["available", "of_gauges", "of_model", "of_spectra", "of_sums", "on_host", "require", "size"]
+__all__ = [
+    "available",
+    "largest_tile",
+    "of_device",
+    "of_gauges",
+    "of_model",
+    "of_spectra",
+    "of_sums",
+    "on_host",
+    "require",
+    "size",
+]
 
 BASE = 300e6  # [bytes] of Python, JAX, MPI and the compiled program, per rank
 GAUGE_RECORDS = 4096  # steps whose readings are kept until they are written, as in simulation.py and netcdf.py
@@ -29,6 +40,24 @@ def of_model(tile: int, host: int, itemsize: int, kept: int = 1, records: int = 
     arrays = 45 + 3 * kept  # geometry, terms, and the intermediate fields of a stage
     summed = 4 * records * itemsize  # while the motions of the faults are summed
     return BASE + arrays * itemsize * tile + (6 * 8 + summed) * host
+
+
+def largest_tile(memory: float, itemsize: int, kept: int = 1, records: int = 0) -> int:
+    """The number of cells of the largest tile for which `of_model` is at most `memory` [bytes]; 0 if there is none.
+
+    On a CPU the fields and the copies on the host share this memory. On a GPU the copies are in that of the machine.
+    """
+    copies = on_host(1)
+    per_cell = of_model(1, copies, itemsize, kept, records) - BASE
+    return max(int((memory - BASE) / per_cell), 0)
+
+
+def of_device() -> float:
+    """Bytes that a rank's fields may use: of the GPU if JAX uses one, else what is available on this machine."""
+    import jax
+
+    stats = jax.devices()[0].memory_stats() or {}
+    return float(stats.get("bytes_limit", available()))
 
 
 def of_spectra(tile: int, itemsize: int, transfers: bool = True) -> int:

@@ -290,6 +290,19 @@ def test_gauges_count_too(little, tmp_path, command):
     assert status == 2 and "with 2,000 gauges needs about" in err and "use fewer gauges" in err
 
 
+def test_check_prints_how_many_cells_fill_the_memory(tmp_path, command, little):
+    path = tmp_path / "case.toml"
+    path.write_text(GOOD)
+    little(4e9)
+    status, printed, err = command("check", path)
+    assert status == 0, err
+    largest = int(re.search(r"([\d,]+) cells fill 4 GB here", printed)[1].replace(",", ""))
+    options = {"itemsize": 8, "kept": sw.RK4(1.0).states_kept}
+    assert largest == budget.largest_tile(4e9, **options)
+    assert budget.of_model(largest, largest, **options) <= 4e9 < budget.of_model(largest + 1, largest + 1, **options)
+    assert budget.largest_tile(1e8, 8) == 0
+
+
 def test_gauges_are_kept_for_as_many_steps_as_the_budget_says():
     assert budget.GAUGE_RECORDS == pace.LONGEST_CHUNK == netcdf.GAUGE_CHUNK
 
