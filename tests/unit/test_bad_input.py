@@ -297,7 +297,8 @@ def test_check_prints_how_many_cells_fill_the_memory(tmp_path, command, little):
     status, printed, err = command("check", path)
     assert status == 0, err
     largest = int(re.search(r"([\d,]+) cells fill 4 GB here", printed)[1].replace(",", ""))
-    options = {"itemsize": 8, "kept": sw.RK4(1.0).states_kept}
+    options = {"itemsize": 4, "kept": sw.AB2(1.0).states_kept}
+    assert "in float32" in printed and "AB2" in printed
     assert largest == budget.largest_tile(4e9, **options)
     assert budget.of_model(largest, largest, **options) <= 4e9 < budget.of_model(largest + 1, largest + 1, **options)
     assert budget.largest_tile(1e8, 8) == 0

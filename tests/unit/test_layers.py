@@ -51,7 +51,8 @@ def test_the_list_of_folders_for_contributors_has_all_of_them_in_this_order():
 def imported(name):
     """The modules of this package that module `name` imports anywhere, within functions too."""
     file = MODULES[name]
-    package = name.split(".") if file.stem == "__init__" else name.split(".")[:-1]
+    is_folder = file.stem == "__init__" and name != "__init__"  # the second is that of the whole package
+    package = name.split(".") if is_folder else name.split(".")[:-1]
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = package[: len(package) - node.level + 1] + (node.module.split(".") if node.module else [])

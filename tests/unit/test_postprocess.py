@@ -515,7 +515,7 @@ def test_nothing_in_common_gives_no_figure_rather_than_an_error():
     row = gauges.score(gauges.Series("a", t, pulse(t)), gauges.Series("a", t + 1e5, np.full(t.size, np.nan)))
     assert np.isnan([row.variance_explained, row.arrival, row.observed_maximum]).all()
     text = gauges.table([row])
-    assert text.splitlines()[2].split() == ["a", "-", "-", "-"]
+    assert text.splitlines()[2].split()[:3] == ["a", "-", "-"] and "variance" not in text.splitlines()[0]
     assert "the record has no values" in text
     row = gauges.score(gauges.Series("a", t, pulse(t)), gauges.Series("a", t + 1e4, pulse(t)))
     assert row.window == (np.nan, np.nan) and "the run ends at 9.933 min, and the record begins" in gauges.table([row])
@@ -741,7 +741,7 @@ def test_plot_makes_one_page_of_a_tsunami_from_its_three_files(tsunami, tmp_path
     assert drawn == tmp_path / "run.tsunami.png"
     assert_drawn(drawn, 800)
     row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("KPG1"))
-    assert row.split()[7:] == ["1.00", "+0.000", "17", "to", "116"]
+    assert row.split()[-5:] == ["1.00", "+0.000", "17", "to", "116"]
 
 
 @pytest.mark.parametrize(

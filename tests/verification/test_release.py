@@ -50,7 +50,7 @@ def installed(distribution, folder, python):
 
 
 def try_out(programs, folder):
-    """What the README does first: new, check, run, plot, report; from an empty folder."""
+    """What the README does first: new, check, run, plot, report, view; from an empty folder."""
     swmodel = programs / "swmodel"
     assert done(swmodel, "--version", cwd=folder) == f"swmodel {VERSION}\n"
     where = done(programs / "python", "-c", "import swmodel; print(swmodel.__file__)", cwd=folder)
@@ -61,6 +61,7 @@ def try_out(programs, folder):
     assert "out/fields.nc" in done(swmodel, "run", "mine/double_gyre.toml", *small, "-o", "out", cwd=folder)
     assert (folder / done(swmodel, "plot", "out/fields.nc", cwd=folder).strip()).stat().st_size > 20_000
     assert "<canvas" in (folder / done(swmodel, "report", "out", cwd=folder).strip()).read_text()
+    assert "report.html" in done(swmodel, "view", "out", cwd=folder)  # with a display it opens a browser
     done(programs / "python", "-c", "from swmodel.postprocess import budgets; print(budgets.figure)", cwd=folder)
 
 
