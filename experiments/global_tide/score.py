@@ -13,6 +13,7 @@ Names of M2 have no suffix; those of other constituents end in theirs, as error_
 """
 
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +27,16 @@ CONSTITUENTS = {
     "K1": (86164.09, 1, 0.141565 * 0.736),
     "O1": (92949.63, 1, 0.100661 * 0.695),
 }
-DRAG, WAVENUMBER = 2.5e-3, 1.26e-3  # C_D [1] and kappa [m-1] of global_tide.toml
 OCEANS = {"atlantic": (-70.0, 20.0), "indian": (20.0, 120.0), "pacific": (120.0, 290.0)}  # [degrees] of longitude
 REACH, AROUND, DEEP, SHARE = 60e3, 1.5, 1000.0, 0.9  # [m], [degrees], [m], [1]
 HERE = Path(__file__).parent
+
+
+def drags(file=HERE / "global_tide.toml"):
+    """(C_D [1], kappa [m-1]) of the two drags of an experiment."""
+    with open(file, "rb") as source:
+        found = {part["type"]: part for part in tomllib.load(source)["dissipation"]}
+    return found["quadratic_drag"]["coefficient"], found["internal_wave_drag"]["wavenumber"]
 
 
 def distance(lon, lat, longitude, latitude):
@@ -100,8 +107,12 @@ def terawatts(lon, lat, tide, name="M2"):
     return float(RHO * G * np.nansum(work * area) / 1e12)
 
 
-def dissipation(harmonics, bottom=HERE / "bottom.nc", name="M2", wavenumber=WAVENUMBER, phases=24):
-    """The mean power [TW] that internal waves and friction take, {name: value}; empty without velocities."""
+def dissipation(harmonics, bottom=HERE / "bottom.nc", name="M2", coefficients=None, phases=24):
+    """The mean power [TW] that internal waves and friction take, {name: value}; empty without velocities.
+
+    `coefficients` are C_D and kappa, those of `drags` unless given.
+    """
+    drag, wavenumber = coefficients or drags()
     with xr.open_dataset(harmonics) as run, xr.open_dataset(bottom) as floor:
         if f"u_amplitude_{name}" not in run:
             return {}
@@ -124,7 +135,7 @@ def dissipation(harmonics, bottom=HERE / "bottom.nc", name="M2", wavenumber=WAVE
             here, there = np.real(along * phase), np.real(across * phase)
             friction += np.sum(np.hypot(here, there) * here**2 * area) / phases
     factor = RHO / 1e12
-    return {"m2_wave_drag_terawatts": float(factor * waves), "m2_friction_terawatts": float(factor * DRAG * friction)}
+    return {"m2_wave_drag_terawatts": float(factor * waves), "m2_friction_terawatts": float(factor * drag * friction)}
 
 
 def scores(harmonics, gauges=HERE / "gauges.csv", floor=HERE / "etopo5_global_15min.nc"):

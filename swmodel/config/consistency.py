@@ -6,7 +6,7 @@ from typing import Any
 
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.coriolis import Coriolis
-from ..fields.parameters import POINT
+from ..fields.parameters import POINT, Moment
 from ..simulation.products import why_not_separable
 from .adjoint import control_mistakes, time_mistakes
 from .coast import coast_mistakes
@@ -16,6 +16,7 @@ from .expressions import COORDINATES, Expression
 from .inversion import inversion_mistakes
 from .mistakes import Mistake, nearest
 from .parts import shipped
+from .tides import TideSection
 from .variables import variable_mistakes
 
 __all__ = ["mistakes_between"]
@@ -33,6 +34,7 @@ def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
         _intervals,
         _rigid_lid,
         _potential,
+        _dates_of_tides,
         _harmonics,
         _sums,
         core_mistakes,
@@ -67,11 +69,42 @@ def _potential(sections):
             yield Mistake(("forcing", index, "type"), "the tidal potential needs a spherical grid; leave it out")
 
 
+def _dates_of_tides(sections):
+    """Mistakes of tides in a run without a date, on which the positions of the moon and the sun depend."""
+    run = sections.get("run")
+    if run is None or run.start is not None:
+        return
+    missing = (
+        "needs the date of the start, on which the moon and the sun depend; give run.start, as 2024-01-01T00:00:00Z"
+    )
+    for group in ("boundary", "forcing", "dissipation"):
+        for index, entry in enumerate(sections.get(group, ())):
+            for name, value in entry:
+                if isinstance(value, TideSection) and value.constituents:
+                    yield Mistake((group, index, name), f"a tide {missing}")
+            if "start" in _dates_in(entry.part):
+                yield Mistake((group, index, "type"), f"{entry.type!r} {missing}")
+    inversion, cost = sections.get("inversion"), getattr(sections.get("adjoint"), "cost", None)
+    if inversion is not None and inversion.observations.type == "harmonics":
+        yield Mistake(("inversion", "observations", "type"), f"a phase lag {missing}")
+    if cost is not None and "start" in _dates_in(cost.part):
+        yield Mistake(("adjoint", "cost", "type"), f"a phase lag {missing}")
+
+
+def _dates_in(part):
+    """The names of the parameters of a class that are dates."""
+    return [field.name for field in dataclasses.fields(part) if isinstance(field.metadata.get("rule"), Moment)]
+
+
 def _harmonics(sections):
     output, run = sections.get("output"), sections.get("run")
     tides = None if output is None else output.harmonics
     if tides is not None and run is not None:
-        if why := why_not_separable(tides.constituents, run.until - tides.begin):
+        if tides.begin >= run.until:
+            yield Mistake(
+                ("output", "harmonics", "begin"), f"{tides.begin:g} s is after the end of the run; begin earlier"
+            )
+        elif why := why_not_separable(tides.constituents, run.until - tides.begin):
             yield Mistake(("output", "harmonics", "constituents"), why.rstrip("."))
 
 

@@ -24,20 +24,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..errors import ConfigError
 from ..fields.field import WHOLE, Field
 from ..fields.operators import X, Y, difference_x, difference_y
 from ..fields.parameters import Sides, declared, parameter
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree, replace, static
 from ..fields.variables import Variable
-from ..grids.grid import Grid
 from ..grids.windows import GridValues
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 from ..stencils.native import paste
 from .terms import Term, TiledPart, rate_at, to_u, to_v, value_at
 from .transport import transports
 
-__all__ = ["Clamped", "Flather", "Inside", "OpenBoundary", "Sponge"]
+__all__ = ["Clamped", "Flather", "Inside", "OpenBoundary", "Sponge", "SpongeProfile"]
 
 LEVELS: dict[str, Any] = {
     "minimum": -100.0,
@@ -421,9 +421,27 @@ class Sponge(Term):
         object.__setattr__(self, "sides", Sides.tuple_of(self.sides))
 
     def on_tile(self, domain: Any) -> Self:
-        profile = _Profile(domain.grid, self.sides, self.width)
+        profile = SpongeProfile(domain.grid, self.sides, self.width)
         here = super().on_tile(domain)
         return replaced(here, {"rate": here.rate * domain.cut(profile)})
+
+    def check_water(self, model: Any) -> None:
+        """Raise ConfigError if its layer at a side holds no cell, or land alone; of all four sides one needs water."""
+        dry = {side: why for side in self.sides if (why := self._why_dry(model, side))}
+        if dry and not (len(self.sides) == len(SIDES) and len(dry) < len(SIDES)):
+            side, why = next(iter(dry.items()))
+            raise ConfigError(f"Sponge: the layer of {self.width:g} m along the {side} side {why}.")
+
+    def _why_dry(self, model, side):
+        profile, layer, water = SpongeProfile(model.grid, (side,), self.width), False, False
+        for rank in model.communicator.ranks:
+            tile = model.decomposition.tile(rank).slices
+            inside = profile.block(*tile) > 0
+            layer, water = layer or inside.any(), water or (inside & model.sea_floor.wet.block(*tile)).any()
+        layer, water = model.communicator.agree(layer), model.communicator.agree(water)
+        if not layer:
+            return "holds no cell; make it wider than half a cell"
+        return None if water else "is land alone; leave the side out, or make the layer wider"
 
     def rates(self, site: Any) -> Any:
         return self.rate
@@ -435,13 +453,8 @@ class Sponge(Term):
         return -self.rate * (flow.eta - self.elevation) * flow.geometry.wet
 
 
-def sponge_profile(grid: Grid, sides: tuple, width: float) -> np.ndarray:
+class SpongeProfile(GridValues):
     """(1 - distance / width)^3 within `width` [m] of a side and 0 elsewhere, (ny, nx); the maximum over sides."""
-    return np.asarray(_Profile(grid, sides, width))
-
-
-class _Profile(GridValues):
-    """The profile of a sponge."""
 
     def __init__(self, grid, sides, width):
         self.grid, self.sides, self.width, self.shape = grid, sides, width, grid.shape

@@ -406,6 +406,9 @@ class Term(TiledPart):
         """(p - p_0) / rho [m2 s-2] of the air pressure at a Time, for a reference p_0 [Pa], a Field at h."""
         raise NotImplementedError
 
+    def check_water(self, model: Any) -> None:
+        """Raise ConfigError if it acts on no water of a model; collective."""
+
     def rates(self, site: Any) -> Any:
         """The fastest damping rate [s-1] in each cell of a `site` of stepping/stability.py; 0 if there is no limit."""
         return 0.0

@@ -23,6 +23,7 @@ from .wind_laws import WindLaw, drag_law
 __all__ = ["AirPressure", "Wind", "inverse_barometer"]
 
 SPEEDS = np.array([1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0])  # [m s-1]
+WINDS: dict[str, Any] = {"minimum": -150.0, "maximum": 150.0}  # [m s-1], which no mean wind at 10 m exceeds
 CALM = 1e-3  # [m s-1]; keeps the speed differentiable without wind
 STANDARD_PRESSURE = 101325.0  # [Pa]
 
@@ -92,8 +93,8 @@ class Wind(Forcing):
         air_density, density: of air and water [kg m-3].
     """
 
-    x: Any = parameter("h", "m s-1", default=0.0, doc="the wind towards +x")
-    y: Any = parameter("h", "m s-1", default=0.0, doc="the wind towards +y")
+    x: Any = parameter("h", "m s-1", **WINDS, default=0.0, doc="the wind towards +x")
+    y: Any = parameter("h", "m s-1", **WINDS, default=0.0, doc="the wind towards +y")
     drag: Any = declared(DragLaw(), default="garratt", static=True)
     air_density: Any = parameter(
         None, "kg m-3", minimum=0.1, maximum=10.0, default=AIR_DENSITY, doc="the density of the air"

@@ -122,13 +122,20 @@ class _Waves(GridValues):
         part = self.plan.part(rows, columns)
         wave = self._read(part)
         if not np.isfinite(wave).all():
-            part = self.plan
-            wave = filled(self._read(part), part, self.strip.spherical)
-            return part(wave)[rows, columns]
+            part, wave = self.plan, self._read(self.plan)
+            if not np.isfinite(wave).any():
+                where = f"along the {self.strip.side} side" if self.strip.side else "on the grid"
+                raise DataError(f"{self.fields[0].name} has no valid value {where}; check its missing values.")
+            return part(filled(wave, part, self.strip.spherical))[rows, columns]
         return part(wave)
 
     def _read(self, part):
         size, lag = (scale * part.read(field) for scale, field in zip(self.scales, self.fields))
+        if (size < 0).any():
+            raise DataError(
+                f"{self.fields[0].name} is an amplitude, and is negative, {np.nanmin(size):g} somewhere; mark missing "
+                "values by _FillValue, or give the positive amplitude with another phase lag."
+            )
         return size * np.exp(1j * np.deg2rad(lag))
 
 

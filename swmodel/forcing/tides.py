@@ -27,6 +27,7 @@ from ..errors import ConfigError
 from ..fields.parameters import Moment, Number, array_of, check_arguments
 from ..fields.pytrees import pytree, replace, static
 from ..grids.windows import GridValues
+from ..stencils.native import computed_once
 from .constituents import distinct, nodal, periods
 
 __all__ = ["Harmonics", "Tide", "middle_latitude", "ramp_at", "ramp_rate_at", "waves_at"]
@@ -78,7 +79,7 @@ class Tide:
         latitude: for the nodal factors [degrees]; the middle of the grid unless given.
 
     Raises:
-        ConfigError: for a constituent that is not known, or that is not given as a pair.
+        ConfigError: for a constituent that is not known, or that is not given as a pair, and for a negative amplitude.
     """
 
     constituents: Mapping[str, tuple[Any, Any]]
@@ -99,6 +100,13 @@ class Tide:
             raise ConfigError(f"Tide: {error}.") from None
         named = {name: tuple(pair) for name, pair in zip(names, self.constituents.values())}
         object.__setattr__(self, "constituents", named)
+        for name, (size, _) in named.items():
+            values = _known_values(size)
+            if values is not None and values.size and (least := float(np.nanmin(values))) < 0:
+                raise ConfigError(
+                    f"Tide: the amplitude of {name} is negative, {least:g} somewhere; give the positive one, and a "
+                    "phase lag that differs by 180 degrees."
+                )
 
     def check_limits(self, rule: Number, name: str) -> None:
         """Raise ConfigError for an amplitude that is beyond the limits of a parameter; functions are not evaluated.
@@ -107,7 +115,7 @@ class Tide:
             rule: the Number of the parameter. name: of the parameter, for messages.
         """
         for key, (size, _) in self.constituents.items():
-            values = array_of(size) if not (callable(size) or isinstance(size, jax.Array)) else None
+            values = _known_values(size)
             if values is None or rule.maximum is None or not values.size:
                 continue
             largest = float(np.nanmax(np.abs(values), initial=0.0))
@@ -122,11 +130,10 @@ class Tide:
 
         Args:
             position: on the C-grid. domain: the model's Domain. name: of the parameter, for messages.
-            rule: the Number of the parameter, within whose limits the amplitudes of functions and files must be.
+            rule: the Number of the parameter, whose maximum the amplitudes of functions and files must not exceed.
         """
-        limits = None
-        if rule is not None and rule.maximum is not None:
-            limits = Number(position, rule.units, minimum=-rule.maximum, maximum=rule.maximum, steady=True)
+        units, largest = ("", None) if rule is None else (rule.units, rule.maximum)
+        limits = Number(position, units, minimum=0.0, maximum=largest, steady=True)
         grid = domain.grid
         latitude = middle_latitude(grid)
         latitude = latitude if self.latitude is None else float(self.latitude)
@@ -146,6 +153,11 @@ class Tide:
             names=tuple(factors),
             ramp=float(self.ramp),
         )
+
+
+def _known_values(size):
+    """An amplitude as an array; None where it is not known before the grid is, or while a program is traced."""
+    return None if callable(size) or isinstance(size, jax.Array) else array_of(size)
 
 
 def _on_tile(x, position, domain, name, limits):
@@ -231,6 +243,7 @@ class Quadratures(TimeVarying):
         return self._sum(growth * cos - turning * sin, growth * sin + turning * cos)
 
     def _sum(self, of_cosines, of_sines):
+        of_cosines, of_sines = computed_once([of_cosines, of_sines])
         total = 0.0
         for k, name in enumerate(self.names):
             total = total + self.cosines[name] * of_cosines[k] + self.sines[name] * of_sines[k]

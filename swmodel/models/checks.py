@@ -117,7 +117,7 @@ def check_sides(model: Any) -> None:
 
 
 def check_water(model: Any) -> None:
-    """Raise ConfigError for an open side along which there is land alone; collective.
+    """Raise ConfigError for an open side along which there is land alone, and for terms without water; collective.
 
     Of a condition on all four sides, which is what it has unless sides are named, one side needs water.
     """
@@ -132,6 +132,8 @@ def check_water(model: Any) -> None:
             f"{type(condition).__name__}: {sides} open, and every cell along "
             f"{'it' if len(dry) == 1 else 'them'} is land; {remedy}."
         )
+    for term in model.terms:
+        term.check_water(model)
 
 
 def _has_water(model, side):

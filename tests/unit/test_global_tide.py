@@ -48,7 +48,14 @@ def test_drags_take_the_power_of_their_laws(tmp_path):
     xr.Dataset(fields, {"xh": lon, "yh": lat}).to_netcdf(tmp_path / "harmonics.nc")
     floor = {"roughness": (("lat", "lon"), np.full(size, 100.0)), "buoyancy": (("lat", "lon"), np.full(size, 1e-3))}
     xr.Dataset(floor, {"lon": lon, "lat": lat}).to_netcdf(tmp_path / "bottom.nc")
-    found = score.dissipation(tmp_path / "harmonics.nc", tmp_path / "bottom.nc", wavenumber=1e-3)
+    found = score.dissipation(tmp_path / "harmonics.nc", tmp_path / "bottom.nc", coefficients=(2.5e-3, 1e-3))
     area = 4 * np.pi * 6.371e6**2 / 1e12
     assert found["m2_wave_drag_terawatts"] == pytest.approx(1025 * 0.5 * 1e-3 * 100**2 * 1e-3 * 0.02 * area, rel=1e-3)
     assert found["m2_friction_terawatts"] == pytest.approx(1025 * 2.5e-3 * 0.2**3 * 4 / (3 * np.pi) * area, rel=1e-2)
+
+
+def test_coefficients_of_the_drags_are_those_of_the_experiment(tmp_path):
+    text = (score.HERE / "global_tide.toml").read_text()
+    assert score.drags() == (2.5e-3, 1.26e-3)
+    (tmp_path / "other.toml").write_text(text.replace("2.5e-3", "3e-3").replace("1.26e-3", "1e-3"))
+    assert score.drags(tmp_path / "other.toml") == (3e-3, 1e-3)

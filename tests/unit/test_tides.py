@@ -184,6 +184,9 @@ def test_a_wave_that_comes_in_enters_whole_and_an_elevation_lets_in_half():
         ({"M2": 1.0}, r"M2 must be a pair; give \(amplitude"),
         ({"M2": (1.0, 0.0), "m2": (1.0, 0.0)}, "M2 is given twice"),
         ({"M2": ("big", 0.0)}, "amplitude of M2 = 'big' is not a number"),
+        ({"M2": (-0.5, 0.0)}, "the amplitude of M2 is negative, -0.5 somewhere; give the positive one"),
+        ({"M2": (np.array([0.1] * 4 + [-0.1]), 0.0)}, "the amplitude of M2 is negative, -0.1 somewhere"),
+        ({"M2": (lambda x, y: x - 2e4, 0.0)}, "elevation: amplitude of M2, somewhere, = -.* is negative"),
         ({"M2": (1e4, 0.0)}, "elevation: the amplitude of M2 reaches 10000 m, more than the 100 m that are possible"),
         (
             {"M2": (lambda x, y: 1e4 + 0 * x, 0.0)},
@@ -213,6 +216,28 @@ def test_a_side_of_land_alone_cannot_be_open(sides, passes):
         make()
 
 
+@pytest.mark.parametrize(
+    "width, sides, said",
+    [
+        (1.5e3, "west", "Sponge: the layer of 1500 m along the west side is land alone; leave the side out, or make"),
+        (300.0, "east", "Sponge: the layer of 300 m along the east side holds no cell; make it wider than half a cell"),
+        (3e3, "west", None),
+        (1.5e3, ("west", "east", "south", "north"), None),
+    ],
+)
+def test_a_sponge_needs_water(width, sides, said):
+    """Two columns of land in the west; of a sponge on all four sides, which is the default, one layer needs water."""
+    grid = sw.CartesianGrid(8, 5, (0.0, 8e3), (0.0, 5e3))
+    make = lambda: sw.ShallowWater(  # noqa: E731
+        grid, lambda x, y: np.where(x < 2e3, 0.0, 50.0) + 0 * y, boundaries=(sw.Sponge(sides, width=width, rate=1e-3),)
+    )
+    if said is None:
+        make()
+        return
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        make()
+
+
 def test_steps_and_their_transposes_get_the_tide_of_the_cells_next_to_the_sides_alone():
     """What a program holds of amplitudes and phase lags grows with the length of the sides, not with the grid."""
     wave = lambda x, y: 0.1 + 1e-7 * x + 2e-7 * y  # noqa: E731
@@ -223,6 +248,11 @@ def test_steps_and_their_transposes_get_the_tide_of_the_cells_next_to_the_sides_
     longest = max(ny, nx) + 2 * model.halo(stepper)
     sizes = [x.size for x in jax.tree.leaves(equations.open_boundaries)]
     assert longest - 2 <= max(sizes) <= longest
+
+
+def test_a_wind_that_cannot_be_is_refused():
+    with pytest.raises(ConfigError, match="Wind: x = 5000.0 is greater than 150; give a number in m s-1"):
+        sw.Wind(x=5000.0)
 
 
 def test_a_rate_cannot_be_a_tide():
@@ -284,8 +314,16 @@ def test_amplitudes_and_phases_of_a_file_are_controls_of_its_adjoint():
         ("constituents.S2", "constituents.M2", "the tidal constituent M2 is given twice"),
         ("constituents.m2", "constituents.M9X", "elevation.constituents: there is no tidal constituent 'M9X'"),
         ("phase = 75", "phas = 75", "S2.phas: unknown key; did you mean 'phase'?"),
+        ("start = 2008-09-08T06:00:00Z", "", "boundary[0].elevation: a tide needs the date of the start"),
+        ('"10 cm"', '"-10 cm"', "the amplitude of M2 is negative, -0.1 somewhere"),
+        ('"0.4 * exp(-y / 200e3)"', '"0.1 - y / 200e3"', "the amplitude of S2 is negative"),
         ('"10 cm"', '"10 km"', "the amplitude of M2 reaches 10000 m, more than the 100 m that are possible"),
         ('"10 cm"', '"10 s"', "'10 s' is a time; expected a length in m"),
+        (
+            "[stepper]",
+            '[output.harmonics]\nconstituents = ["M2"]\nbegin = "2 h"\n[stepper]',
+            "7200 s is after the end of the run; begin earlier",
+        ),
         ("constituents.m2 =", "m2 =", "elevation.m2: unknown key"),
     ],
 )
@@ -316,7 +354,7 @@ def atlas(path, lon=(-6.0, -3.5), units="m"):
     size, lag = np.meshgrid(0.5 + 0.1 * (y - 50.0), (20.0 * x + 100.0) % 360.0, indexing="ij")
     size[-3:] = np.nan
     data = {"eta_amplitude_M2": (("lat", "lon"), size, {"units": units}), "lag": (("lat", "lon"), lag)}
-    data["eta_phase_M2"] = data["lag"]
+    data |= {"eta_phase_M2": data["lag"], "low": (("lat", "lon"), -size, {"units": units})}
     xr.Dataset(data, {"lon": x, "lat": y}).to_netcdf(path)
     return path
 
@@ -354,6 +392,12 @@ def test_missing_values_of_an_atlas_take_the_nearest_ones(tmp_path):
         ((-6.0, -3.5), "ft", 'file = "atlas.nc"', "eta_amplitude_M2 in .*atlas.nc is in 'ft'; give it in 'm'"),
         ((-6.0, -3.5), "m", 'file = "atlas.nc", phase = "hp"', "has no variable 'hp'"),
         ((-6.0, -3.5), "m", 'file = "none.nc"', "none.nc"),
+        (
+            (-6.0, -3.5),
+            "m",
+            'file = "atlas.nc", amplitude = "low"',
+            "low is an amplitude, and is negative, -",
+        ),
     ],
 )
 def test_a_file_of_an_experiment_covers_its_sides_or_is_refused_at_check(tmp_path, lon, units, table, said):

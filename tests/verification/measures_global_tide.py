@@ -4,6 +4,8 @@ Global tides from a potential alone, with a drag by internal waves: Arbic et al.
 Power: 2.4 TW for M2, Egbert & Ray (2000), doi:10.1038/35015531.
 """
 
+from collections.abc import Callable
+
 from swmodel.verification import Case, Mark, Outcome
 from tests.verification.experiments import scores
 
@@ -22,31 +24,30 @@ def measure_15(_: tuple = ()) -> Outcome:
     return Outcome({"global_m2_terawatts_15": found["m2_terawatts"], "global_m2_error_15": found["error_open_ocean"]})
 
 
-Case(
-    name="global_tide",
-    group="tides",
-    title="M2 of the world ocean",
-    tests="tidal potential, self-attraction and internal-wave drag together",
-    source="Arbic et al. (2004)",
-    doi="10.1016/j.dsr2.2004.09.014",
-    equation="power of the potential: 2.4 TW, Egbert and Ray (2000), doi:10.1038/35015531",
-    measure=measure,
-    marks=(
-        Mark("global_m2_terawatts", "power that the potential of M2 puts into the ocean [TW]", most=2.8, least=2.0),
-        Mark("global_m2_error_30", "r.m.s. vector error of M2 at gauges of oceanic islands [cm], at 30'", most=20.0),
-    ),
-)
-Case(
-    name="global_tide_15",
-    group="tides",
-    title="M2 of the world ocean at 15'",
-    tests="the same at twice the resolution",
-    source="Arbic et al. (2004)",
-    doi="10.1016/j.dsr2.2004.09.014",
-    equation="power of the potential: 2.4 TW, Egbert and Ray (2000), doi:10.1038/35015531",
-    measure=measure_15,
-    marks=(
-        Mark("global_m2_terawatts_15", "power that the potential of M2 puts into the ocean [TW]", most=2.8, least=2.0),
-        Mark("global_m2_error_15", "r.m.s. vector error of M2 at gauges of oceanic islands [cm], at 15'", most=15.0),
-    ),
-)
+def declare(name: str, cells: str, largest_error: float, power: str, error: str, measured: Callable) -> Case:
+    """The Case of cells of one size.
+
+    Args:
+        name: of the case. cells: their size, as "30'".
+        largest_error: the mark of the error [cm].
+        power, error: the names of the two figures.
+        measured: the function that returns them.
+    """
+    return Case(
+        name=name,
+        group="tides",
+        title=f"M2 of the world ocean at {cells}",
+        tests="tidal potential, self-attraction and internal-wave drag together",
+        source="Arbic et al. (2004)",
+        doi="10.1016/j.dsr2.2004.09.014",
+        equation="power of the potential: 2.4 TW, Egbert and Ray (2000), doi:10.1038/35015531",
+        measure=measured,
+        marks=(
+            Mark(power, "power that the potential of M2 puts into the ocean [TW]", most=2.8, least=2.0),
+            Mark(error, f"r.m.s. vector error of M2 at gauges of oceanic islands [cm], at {cells}", most=largest_error),
+        ),
+    )
+
+
+declare("global_tide", "30'", 20.0, "global_m2_terawatts", "global_m2_error_30", measure)
+declare("global_tide_15", "15'", 15.0, "global_m2_terawatts_15", "global_m2_error_15", measure_15)

@@ -1,7 +1,8 @@
 """Native code for XLA on CPUs, compiled by the machine's C++ compiler: fused loops, and operations in place.
 
     library   compiles the runtime (*.cpp, one text) and the loops that source.py writes; runtime/cache.py keeps them
-    tape      `push_slot`, `read_slot`, `empty`: the states of many steps; `depends_on`: an order of operations
+    tape      `push_slot`, `read_slot`, `empty`: the states of many steps; `depends_on`, `computed_once`: orders of
+              operations
     messages  `shift`: between the devices of one process
     strips    `paste` and `cut`: a few rows or columns of large arrays
     library   `forwarded`: calls of mpi4jax that hold numbers in place of handles (see parallel/handles.py)
@@ -13,9 +14,10 @@ Without a compiler, and on other devices, these are the ordinary JAX operations.
 from .library import forwarded, set_handle, usable, why_not
 from .messages import shift
 from .strips import cut, paste
-from .tape import depends_on, empty, push_slot, read_slot
+from .tape import computed_once, depends_on, empty, push_slot, read_slot
 
 __all__ = [
+    "computed_once",
     "cut",
     "depends_on",
     "empty",

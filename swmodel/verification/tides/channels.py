@@ -1,5 +1,6 @@
 """Tides in channels with known solutions: a quarter wave, a Kelvin wave, Taylor's amphidrome."""
 
+import datetime
 import subprocess
 import sys
 import tempfile
@@ -10,7 +11,8 @@ import numpy as np
 import xarray as xr
 
 import swmodel as sw
-from swmodel.forcing.constituents import period
+from swmodel.forcing.constituents import nodal, period
+from swmodel.forcing.tides import MIDDLE
 
 from ..case import Case, Mark, Outcome, Panel, Twin
 from ..norms import convergence
@@ -52,6 +54,8 @@ def _twin():
     return Twin(model, sw.RK4(300.0), model.state(eta=channel))
 
 
+START = datetime.datetime(2024, 1, 1)
+FACTOR, ANGLE = nodal("M2", START, MIDDLE)  # f and V + u, so that the tide of the file is cos(omega t)
 CHANNEL = f"""
 [grid]
 type = "cartesian"
@@ -74,14 +78,16 @@ eta = "cos({K} * ({LENGTH} - x)) / {np.cos(K * LENGTH)}"
 [[boundary]]
 type = "clamped"
 sides = "west"
-[boundary.elevation]
-constituents.M2 = {{amplitude = "cos({K} * ({LENGTH} - x)) / {np.cos(K * LENGTH)}", phase = 0}}
+[boundary.elevation.constituents.M2]
+amplitude = "cos({K} * ({LENGTH} - x)) / {FACTOR * np.cos(K * LENGTH)}"
+phase = {np.rad2deg(ANGLE)}
 [[output.fields]]
 file = "channel.nc"
 variables = ["eta"]
 every = {T / 2}
 [run]
 until = {2 * T}
+start = {START.isoformat()}Z
 """
 
 
