@@ -456,10 +456,10 @@ class Sponge(Term):
 class SpongeProfile(GridValues):
     """(1 - distance / width)^3 within `width` [m] of a side and 0 elsewhere, (ny, nx); the maximum over sides."""
 
-    def __init__(self, grid, sides, width):
+    def __init__(self, grid: Any, sides: tuple, width: float):
         self.grid, self.sides, self.width, self.shape = grid, sides, width, grid.shape
 
-    def block(self, rows, columns):
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
         grid, row = self.grid, np.arange(rows.start, rows.stop)
         metrics, shape = grid.metrics(row), (row.size, columns.stop - columns.start)
         dx, dy = (np.broadcast_to(metrics[name], (row.size, 1)) for name in ("dx_h", "dy_h"))
