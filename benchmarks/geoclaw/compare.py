@@ -77,7 +77,7 @@ def prepared(folder, model, run):
     """Write what GeoClaw reads to a folder, and build it there."""
     source = pathlib.Path(os.environ["CLAW"])
     grid, bottom = model.grid, np.where(model.wet, -model.depth, PLATEAU)
-    for name in ("setrun.py", "cells_module.f90"):
+    for name in ("setrun.py", "uniform.py", "cells_module.f90"):
         shutil.copy(HERE / name, folder)
     makefile = (source / "geoclaw" / "examples" / "storm-surge" / "ike" / "Makefile").read_text()
     makefile = makefile.replace("\nMODULES = \\\n", "\nMODULES = \\\n  ./cells_module.f90 \\\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import netCDF4
 import numpy as np
-from clawpack.clawutil import data
+from uniform import uniform_run
 
 CELLS, LOWER, UPPER = (720, 540), (120.0, 15.0), (180.0, 60.0)
 SECONDS = 1800.0
@@ -38,30 +38,8 @@ def write_hump(path):
 
 
 def setrun():
-    rundata = data.ClawRunData("geoclaw", 2)
-    c = rundata.clawdata
-    c.num_dim = 2
-    c.lower[:], c.upper[:], c.num_cells[:] = LOWER, UPPER, CELLS
-    c.num_eqn, c.num_aux, c.capa_index = 3, 3, 2
-    c.t0, c.output_style, c.tfinal, c.num_output_times = 0.0, 1, SECONDS, 1
-    c.output_t0, c.output_format, c.output_q_components = False, "ascii", "all"
-    c.output_aux_components, c.output_aux_onlyonce = "none", True
-    c.verbosity, c.dt_variable, c.dt_initial, c.dt_max = 0, True, 1.0, 1e99
-    c.cfl_desired, c.cfl_max, c.steps_max = 0.75, 1.0, 1000000
-    c.order, c.dimensional_split, c.transverse_waves = 2, "unsplit", 2
-    c.num_waves, c.limiter, c.use_fwaves, c.source_split, c.num_ghost = 3, ["mc"] * 3, True, "godunov", 2
-    c.bc_lower[:] = c.bc_upper[:] = ["extrap", "extrap"]
-    c.checkpt_style = 0
-    a = rundata.amrdata
-    a.amr_levels_max = 1
-    a.refinement_ratios_x = a.refinement_ratios_y = a.refinement_ratios_t = [2]
-    a.aux_type = ["center", "capacity", "yleft"]
-    a.flag_richardson, a.flag2refine, a.regrid_interval, a.verbosity_regrid = False, False, 1000000, 0
-    g = rundata.geo_data
-    g.gravity, g.coordinate_system, g.earth_radius = 9.81, 2, 6.371e6
-    g.coriolis_forcing, g.friction_forcing, g.manning_coefficient, g.friction_depth = True, True, 0.025, 1e10
-    g.sea_level, g.dry_tolerance = 0.0, 1e-2
-    rundata.topo_data.topofiles = [[3, "depth.tt3"]]
+    """GeoClaw's settings of the run."""
+    rundata = uniform_run(LOWER, UPPER, CELLS, SECONDS, radius=6.371e6)
     rundata.qinit_data.qinit_type, rundata.qinit_data.qinitfiles = 4, [["hump.xyz"]]
     return rundata
 

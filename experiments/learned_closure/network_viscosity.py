@@ -20,14 +20,14 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import swmodel as sw
-from swmodel.dynamics.dissipation import strain, viscous_force
+from swmodel.dynamics.dissipation import viscous_force
 from swmodel.errors import ConfigError
 from swmodel.fields.field import Field
 from swmodel.fields.operators import east, mean_xy, north, south, west
 
 INPUTS, HIDDEN = 19, 8
 USUAL_RATE = 1e-6  # s_0 [s-1]
-LEAST_RATE = 1e-12  # [s-1]; keeps s differentiable at rest
+STRAIN = sw.Smagorinsky(1.0)  # for its strain |D| [s-1]
 SAME = {-1: lambda f: west(west(f)), 0: lambda f: f, 1: lambda f: east(east(f))}
 ROWS = {-1: lambda f: south(south(f)), 0: lambda f: f, 1: lambda f: north(north(f))}
 
@@ -60,8 +60,7 @@ class NetworkViscosity(sw.Term):
     def viscosity(self, flow: Any) -> Any:
         """nu [m2 s-1], a Field at h."""
         g = flow.geometry
-        tension, shear = strain(flow.u, flow.v, g)
-        deformation = (tension * tension + mean_xy(shear * shear) + LEAST_RATE**2).map(jnp.sqrt)
+        deformation = STRAIN.squared_rate(flow).map(jnp.sqrt)
         nine = [around(deformation, j, i) for j in SAME for i in SAME]
         nine += [around(mean_xy(flow.vorticity), j, i) for j in SAME for i in SAME]
         rate = (functools.reduce(operator.add, [x * x for x in nine]) * (1.0 / 9.0)).map(jnp.sqrt)
@@ -75,7 +74,7 @@ class NetworkViscosity(sw.Term):
 
     def rates(self, site: Any) -> Any:
         length2 = 2.0 / (site.per_dx2 + site.per_dy2)
-        return site.viscous_rate(length2 * site.speed() * np.sqrt(site.per_dx2 + site.per_dy2))
+        return site.viscous_rate(length2 * STRAIN.estimated_rate(site))
 
 
 def around(field: Any, row: int, column: int) -> Any:

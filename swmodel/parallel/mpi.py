@@ -163,13 +163,14 @@ class MPICommunicator(Communicator):
         for rank in range(self.size):
             iy, ix = divmod(rank, px)
             place = whole[..., rows[iy] : rows[iy + 1], columns[ix] : columns[ix + 1]]
-            if rank and place.flags.c_contiguous:  # tiles as wide as the grid
-                self.host.Recv(place, source=rank)
+            if rank == 0:
+                place[...] = own
                 continue
-            part = own if rank == 0 else np.empty(shapes[rank], own.dtype)
-            if rank:
-                self.host.Recv(part, source=rank)
-            place[...] = part
+            direct = place.flags.c_contiguous  # tiles as wide as the grid
+            part = place if direct else np.empty(shapes[rank], own.dtype)
+            self.host.Recv(part, source=rank)
+            if not direct:
+                place[...] = part
         return whole
 
     def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:

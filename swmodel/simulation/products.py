@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
-from ..fields.variables import Variable, variable
+from ..fields.variables import PROGNOSTIC, Variable, variable
 from ..forcing.constituents import canonical, nodal, period, periods
 from ..forcing.tides import middle_latitude, waves_at
 from ..stencils.native import computed_once
@@ -54,7 +54,9 @@ class Harmonics(Sampled):
 
     def settings(self) -> dict[str, Any]:
         argument = [round(argument, 6) for _, argument in self.nodal]
-        return {"constituents": list(self.names), "variables": list(self.variables), "argument": argument}
+        found = {"constituents": list(self.names), "variables": list(self.variables), "argument": argument}
+        tracers = set(self.variables) - {row.name for row in PROGNOSTIC}
+        return found | {"tracers": "concentration"} if tracers else found  # restarts without this have sums of h c
 
     def initial(self, state: State) -> dict[str, jax.Array]:
         found: dict[str, jax.Array] = {}

@@ -95,8 +95,7 @@ def advance(
             None if gauges is None else gauges.update(series, as_shown(get_state(), step), k - first),
             health.update(fault, get_state, dynamics.depth, lambda: uplift_at(step), step),
             tuple(
-                product.update(its, get_state, step, loop.equations, stepper.rigid_lid)
-                for product, its in zip(products, sums)
+                product.update(its, get_state, step, loop.equations, as_shown) for product, its in zip(products, sums)
             ),
         )
 

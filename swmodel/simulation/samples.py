@@ -117,16 +117,24 @@ class Sampled:
         return {"since": communicator.place(lambda rank: np.int32(step)), **self.initial(state)}
 
     def update(
-        self, sums: dict[str, Any], get_state: Any, step: jax.Array, equations: Any, rigid_lid: bool
+        self, sums: dict[str, Any], get_state: Any, step: jax.Array, equations: Any, as_shown: Any
     ) -> dict[str, Any]:
-        """The arrays after step number `step`, whose State is `get_state()`; unchanged if it is not a sample."""
+        """The arrays after step number `step`; unchanged if it is not a sample.
+
+        Args:
+            sums: the arrays before it.
+            get_state: a function that returns the State after the step.
+            step: its number.
+            equations: the Dynamics, prepared.
+            as_shown: a function of a State and its step that returns the State as files hold it.
+        """
         due = (step >= self.first) & (step % self.every == 0)
 
         def with_sample():
             state = get_state()
             dtype = state.eta.dtype
             time = Time(step, jnp.zeros((), dtype), jnp.asarray(self.dt, dtype), self.dt)
-            sample = Sample(equations, state, equations.shown(state, time, rigid_lid), time)
+            sample = Sample(equations, state, as_shown(state, step), time)
             return {**sums, **self.add_sample(sums, sample)}
 
         return jax.lax.cond(due, with_sample, lambda: sums)

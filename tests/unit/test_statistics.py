@@ -15,7 +15,7 @@ from swmodel.config.build import outputs
 from swmodel.errors import ConfigError
 from swmodel.fields.variables import units_of_product
 from swmodel.runtime import budget
-from swmodel.simulation.products import why_not_separable
+from swmodel.simulation.products import Harmonics, why_not_separable
 from swmodel.simulation.samples import add_term, total, zero_sum
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4), "x")
@@ -211,6 +211,25 @@ def test_products_of_a_tracer_are_those_of_its_concentration(engine, tmp_path):
         assert found.mean_u_salt.units == "m-2 s-1 kg" and found.variance_salt.units == "kg2 m-6"
     with xr.open_dataset(tmp_path / "tide.nc") as found:
         assert 1.0 < found.salt_mean.min() and found.salt_mean.max() < 3.0
+
+
+def test_sums_of_a_tracer_in_older_restarts_are_not_continued(tmp_path, monkeypatch, caplog):
+    """They were sums of its content h c."""
+
+    def made():
+        model = sw.ShallowWater(GRID, 50.0, engine="arrays", tracers=(sw.Tracer("salt"),))
+        run = sw.Simulation(model, model.state(salt=2.0), sw.RK4(100.0))
+        return run.harmonics(tmp_path / "tide.nc", ("M2",), variables=("eta", "salt"))
+
+    with monkeypatch.context() as older:
+        settings = Harmonics.settings
+        older.setattr(Harmonics, "settings", lambda self: {k: x for k, x in settings(self).items() if k != "tracers"})
+        made().restart(tmp_path / "older.nc").run(steps=2)
+    made().restart(tmp_path / "newer.nc").run(steps=2)
+    made().resume(tmp_path / "newer.nc")
+    assert "alone" not in caplog.text
+    made().resume(tmp_path / "older.nc")
+    assert "hold samples from 200 s on alone" in caplog.text and "tide.nc" in caplog.text
 
 
 def test_units_of_products():
