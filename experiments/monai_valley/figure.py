@@ -11,11 +11,10 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
+from laboratory import records
 from matplotlib.animation import FuncAnimation, PillowWriter
 
 FILM = 5e-4  # [m], the thinnest water that counts as a flood
-STILL = 2.0  # [s], until then no wave has come in, and the gauges' mean level is that of the water at rest
-HERE = Path(__file__).parent
 
 
 def flooded(folder: Path) -> tuple:
@@ -28,15 +27,14 @@ def flooded(folder: Path) -> tuple:
 
 def main(folder: Path) -> None:
     """Draw monai_valley.png in the folder of the output."""
-    measured = np.genfromtxt(HERE / "bp07_gauges.csv", delimiter=",", names=True)
+    seconds, measured = records()
     figure, axes = plt.subplot_mosaic(
         [["g5", "map"], ["g7", "map"], ["g9", "map"]], figsize=(11, 6), layout="constrained"
     )
     with xr.open_dataset(folder / "gauges.nc", decode_times=False) as gauges:
         names = [str(name) for name in gauges["gauge_name"].values]
         for name, series in zip(names, gauges["eta"].transpose(..., "time").values):
-            record = measured[f"{name}_m"] - measured[f"{name}_m"][measured["time_s"] < STILL].mean()
-            axes[name].plot(measured["time_s"], 100 * record, "k.", ms=2, label="laboratory")
+            axes[name].plot(seconds, 100 * measured[name], "k.", ms=2, label="laboratory")
             axes[name].plot(gauges["time"], 100 * series, label="swmodel")
             axes[name].set(xlim=(10, 22.5), ylabel=f"{name} [cm]")
     axes["g5"].legend()

@@ -207,8 +207,16 @@ def bp6c() -> dict[str, float]:
 # -- problem 7: Monai valley ------------------------------------------------------------------------------------------
 
 MONAI_GAUGES = {"g5": (4.521, 1.196), "g7": (4.521, 1.696), "g9": (4.521, 2.196)}  # [m]
-STILL = 2.0  # until then no wave has come in, and the gauges' mean level is that of the water at rest [s]
 GULLY = (slice(5.0, 5.3), slice(1.7, 2.05))  # x and y of the place of the highest run-up [m]
+
+
+def module_of(name: str) -> Any:
+    """A module of the experiment."""
+    described = importlib.util.spec_from_file_location(name, MONAI_DATA / f"{name}.py")
+    assert described is not None and described.loader is not None
+    module = importlib.util.module_from_spec(described)
+    described.loader.exec_module(module)
+    return module
 
 
 def monai_model(spacing: float = 0.014, **options: Any) -> sw.ShallowWater:
@@ -230,17 +238,9 @@ def monai(spacing: float = 0.014) -> dict[str, float]:
     highest, series, times = records(simulation, 22.5, MONAI_GAUGES)
     x, y = model.grid.coordinates("h")
     gully = (x > GULLY[0].start) & (x < GULLY[0].stop) & (y > GULLY[1].start) & (y < GULLY[1].stop)
-    data = table(MONAI_DATA / "bp07_gauges.csv")
-    seconds = data["time_s"][data["time_s"] <= 22.5]
-    errors = []
-    for name, levels in series.items():
-        measured = data[f"{name}_m"][: seconds.size]
-        measured = measured - measured[seconds < STILL].mean()
-        misfit = np.interp(seconds, times, levels) - measured
-        errors.append(np.sqrt(np.mean(misfit**2)) / np.ptp(measured))
     return {
         "monai_runup_m": run_up(np.where(gully, highest, -np.inf), model.depth, 5e-4),
-        "monai_gauge_error": float(np.mean(errors)),
+        "monai_gauge_error": module_of("laboratory").misfit(times, series),
     }
 
 
@@ -249,10 +249,7 @@ def monai_inverse() -> dict[str, float]:
 
     The gauges are the laboratory's; `twin` are those of a run with the published wave, with errors of 1 mm.
     """
-    described = importlib.util.spec_from_file_location("incoming_wave", MONAI_DATA / "incoming_wave.py")
-    assert described is not None and described.loader is not None
-    module = importlib.util.module_from_spec(described)
-    described.loader.exec_module(module)
+    module = module_of("incoming_wave")
     errors = (module.invert(0.084, twin, 10)[1] for twin in (False, True))
     return dict(zip(("monai_inverse_error", "monai_inverse_twin_error"), errors))
 
