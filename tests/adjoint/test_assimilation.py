@@ -70,6 +70,7 @@ def exact_matrix():
     return np.stack(columns, axis=1)
 
 
+@pytest.mark.verify
 def test_departures_are_those_of_the_cost_and_their_transpose_is_exact():
     variational, departures = case()
     at = {"patch": np.random.default_rng(1).standard_normal(size())}

@@ -161,6 +161,7 @@ def cost_of(integrate, model, stepper=sw.AB2):
     return cost, (dynamics.depth, jnp.asarray(10.0), cases.moving(model).eta)
 
 
+@pytest.mark.verify
 def test_integrate_has_the_derivatives_of_the_plain_one_outside_and_inside_of_jit():
     """The Hessian product, a tangent of the gradient, is a central difference of gradients."""
     model = cases.basin()

@@ -198,6 +198,7 @@ length = "200 km"
 TRUE = "0.6", "50"
 
 
+@pytest.mark.verify
 def test_an_inversion_of_constants_in_a_file_finds_the_tide_at_the_side_and_at_a_gauge_left_out(tmp_path, command):
     run = CASE.format(until="37.5 hour", amplitude=TRUE[0], phase=TRUE[1])
     (tmp_path / "truth.toml").write_text(run + '[output.harmonics]\nconstituents = ["M2"]\nbegin = "25 hour"\n')

@@ -1,8 +1,11 @@
 """The processes that take thousands of experiment files through `check`: what they count, and what they survive."""
 
+import pytest
+
 from . import checked
 
 
+@pytest.mark.verify
 def test_twelve_mutated_files_and_a_run_of_what_is_accepted(tmp_path):
     tally = checked.inputs(12, tmp_path, seconds=300.0, seed=100, runs=1)
     assert tally.inputs == 12 and tally.runs <= 2 and not tally.unclear, tally.unclear

@@ -4,6 +4,7 @@ import tracemalloc
 
 import netCDF4
 import numpy as np
+import pytest
 
 from swmodel.grids.grid import CartesianGrid
 from swmodel.output.netcdf import FieldFile, GaugeFile
@@ -11,6 +12,7 @@ from swmodel.output.netcdf import FieldFile, GaugeFile
 from . import endurance
 
 
+@pytest.mark.verify
 def test_memory_does_not_grow_in_twenty_thousand_steps_with_every_output(tmp_path):
     found = endurance.measure(tmp_path, steps=20_000, cells=40, timeout=300)
     assert found["steps"] == 20_000 and len(found["samples"]) > 20

@@ -108,6 +108,7 @@ window = ["1 min", "1 hour"]
 """
 
 
+@pytest.mark.verify
 def test_an_inversion_goes_on_from_its_restart_after_a_signal(tmp_path):
     case = write_case(tmp_path, until="1 hour")
     case.write_text(case.read_text() + INVERSION)

@@ -150,6 +150,7 @@ def test_a_run_starts_from_the_analysis(study, command, tmp_path):
             np.testing.assert_allclose(found["observation_analysis"].values[mine], series, atol=1e-6)
 
 
+@pytest.mark.verify
 def test_errors_that_are_much_too_small_are_a_warning(study, command):
     path, folder = study(BASIN, PATCH, GAUGES.replace("error = 0.05", 'deviation = "0.01 mm"'), TWIN)
     status, _, errors = command("invert", path, "-o", folder)
@@ -182,6 +183,7 @@ def ratios_at_withheld_gauges(found):
     return ratios
 
 
+@pytest.mark.verify
 def test_the_spread_at_withheld_gauges_is_their_actual_error_where_the_sources_can_make_the_truth(
     study, command, tmp_path
 ):

@@ -178,6 +178,7 @@ def test_two_processes_make_one_run_whose_first_one_writes(experiment):
     same_files(folder, serial)
 
 
+@pytest.mark.verify
 def test_two_processes_that_fail_alike_end_with_the_same_status(experiment):
     file, _ = experiment
     arguments = "--communicator", "sharded", "--devices", 1, "--set", "initial.amplitude=-150", "-q"
@@ -240,6 +241,7 @@ def study(tmp_path_factory):
     return dict(np.load(folder / "found.npz"))
 
 
+@pytest.mark.verify
 def test_two_processes_find_the_steps_and_gradients_of_one_rank(study):
     from tests.unit.test_sharded import run
 

@@ -26,6 +26,7 @@ from swmodel.simulation.simulation import Simulation
 ROOT = Path(sw.__file__).parents[1]
 UsageError = typer.BadParameter.__base__  # of the click that typer has
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.md"))
+LONGEST = ROOT / "docs" / "inversion.md"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *NOTEBOOKS]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONTINUES = re.compile(r"<!-- continues (\S+) -->")
@@ -69,7 +70,7 @@ def executed(document):
 
 
 WITH_PYTHON = [
-    pytest.param(document, marks=pytest.mark.verify) if document in NOTEBOOKS else document
+    pytest.param(document, marks=pytest.mark.verify) if document in (*NOTEBOOKS, LONGEST) else document
     for document in DOCUMENTS
     if blocks(document, "python")
 ]

@@ -388,7 +388,7 @@ def test_check_tells_the_core_and_refuses_land(command, tmp_path):
     assert status == 2 and "model.core: 'pseudo_spectral' has no coasts, and 20 cells are land" in printed
 
 
-@pytest.mark.parametrize("periodic", ["xy", "x"])
+@pytest.mark.parametrize("periodic", ["xy", pytest.param("x", marks=pytest.mark.verify)])
 def test_transports_are_those_of_the_part_of_a_state_that_series_resolve(periodic):
     """What is beyond moves no water: minus the divergence of the transports is how eta changes."""
     ocean = model(periodic, depth=lambda x, y: 1000.0 + 100.0 * np.sin(2 * np.pi * x / L) + 0 * y)

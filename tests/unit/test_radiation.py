@@ -60,6 +60,7 @@ def test_schemes_that_cannot_carry_what_a_side_keeps_refuse_it():
         sw.RadiationNudging(inward=0.0)
 
 
+@pytest.mark.verify
 def test_a_gravity_wave_enters_whole_and_a_pulse_leaves():
     """With the marks of `swmodel verify open_side_chapman_flather open_side_radiation_nudging`."""
     assert sides.entered("chapman_flather") == pytest.approx(1.0, abs=0.01)

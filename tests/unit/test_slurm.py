@@ -169,6 +169,7 @@ def test_a_run_that_ends_by_itself_is_not_queued_again(cluster, tmp_path, end, s
     assert calls_of(cluster, "scontrol") == calls_of(cluster, "scancel") == []
 
 
+@pytest.mark.verify
 def test_a_job_does_not_go_on_from_the_restart_of_another_experiment(cluster, tmp_path):
     """One that stands where its own would be, of a run before somebody edited the file."""
     (tmp_path / "case.toml").write_text(CASE.format(until="1 hour"))

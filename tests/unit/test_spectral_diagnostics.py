@@ -185,7 +185,7 @@ def test_advection_and_rotation_move_energy_from_scale_to_scale_and_make_none(mo
     np.testing.assert_allclose(found["kinetic_energy_flux"], flux, rtol=0, atol=1e-12 * np.abs(flux).max())
 
 
-@pytest.mark.parametrize("periodic", ("xy", "x", ""))
+@pytest.mark.parametrize("periodic", (pytest.param("xy", marks=pytest.mark.verify), "x", ""))
 def test_series_trade_energy_by_pressure_and_move_it_by_rotation_exactly(periodic):
     """Of a resolved state over rough depth: what pressure gives to one it takes from the other, and f takes nothing."""
     model = ocean(periodic, core=sw.PseudoSpectral())
