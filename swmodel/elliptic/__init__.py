@@ -1,12 +1,14 @@
 """Solvers of (div c grad - lambda) phi = b on the C-grid. A solver is an object, which may be of a class of your own.
 
-Spectral, FourierTridiagonal              direct solvers: constant coefficients without land
-ConjugateGradients(preconditioner)        the general case; with Diagonal(), FastPoisson() or Multigrid()
-Domain, Coefficients, solve               the equation, and its solution from the host
-Solver, Preconditioner                    base classes for your own; `register` gives a solver a name
+    Spectral, FourierTridiagonal              direct solvers: constant coefficients without land
+    ConjugateGradients(preconditioner)        the general case; with Diagonal(), FastPoisson() or Multigrid()
+    Domain, Coefficients, solve               the equation, and its solution from the host
+    Solver, Preconditioner                    base classes for your own; `register` gives a solver a name
 
-domain = elliptic.Domain.of(grid, communicator, wet)
-phi, report = elliptic.solve(elliptic.Spectral(), domain, elliptic.Coefficients(1.0), b)
+On the host an equation is solved by
+
+    domain = elliptic.Domain.of(grid, communicator, wet)
+    phi, report = elliptic.solve(elliptic.Spectral(), domain, elliptic.Coefficients(1.0), b)
 """
 
 import functools
