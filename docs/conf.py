@@ -43,7 +43,7 @@ html_title = "swmodel"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 html_show_sourcelink = False
-html_search_scorer = "_extensions/search_scorer.js"
+html_search_scorer = str(HERE / "_extensions" / "search_scorer.js")
 html_theme_options = {
     "navbar_align": "left",
     "show_toc_level": 2,
