@@ -29,7 +29,7 @@ def entry(name: str, page: str, entries: dict[str, str]) -> str:
 
 def process(app: Any, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     if pagename.startswith("_modules/"):
-        entries = {name: one.docname for name, one in app.env.get_domain("py").objects.items()}
+        entries = {one.node_id: one.docname for one in app.env.get_domain("py").objects.values()}
         context["body"] = BACK.sub(lambda link: f'{link[1]}{entry(link[3], link[2], entries)}"', context["body"])
 
 
