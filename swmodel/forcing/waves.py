@@ -18,7 +18,6 @@ from typing import Any, Self
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.special
 
 from ..defaults import GRAVITY
 from ..dynamics.terms import TimeVarying
@@ -199,7 +198,9 @@ class CnoidalWave:
 
     def _of(self, m):
         """(L [m], c [m s-1]) of waves of the parameter m."""
-        K, E = scipy.special.ellipk(m), scipy.special.ellipe(m)
+        from scipy.special import ellipe, ellipk  # takes a fifth of a second
+
+        K, E = ellipk(m), ellipe(m)
         ratio = self.height / self.depth
         speed2 = self.gravity * self.depth * (1 + ratio * (2 - m - 3 * E / K) / m)
         return K * np.sqrt(16 * m / (3 * ratio)) * self.depth, np.sqrt(max(speed2, 0.0))
@@ -226,9 +227,11 @@ class CnoidalWave:
 
     def elevation(self, cycles: Any) -> np.ndarray:
         """eta [m] at numbers of periods after a crest, without the ramp."""
+        from scipy.special import ellipe, ellipj, ellipk
+
         m = self.parameter
-        K, E = scipy.special.ellipk(m), scipy.special.ellipe(m)
-        cn = scipy.special.ellipj(2 * K * np.asarray(cycles, float), m)[1]
+        K, E = ellipk(m), ellipe(m)
+        cn = ellipj(2 * K * np.asarray(cycles, float), m)[1]
         return self.height * ((1 - m - E / K) / m + cn**2)
 
     def placed(self, position: str, domain: Any, name: str, rule: Any = None) -> "Cycle":

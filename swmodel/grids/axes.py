@@ -2,19 +2,40 @@
 
 Files of any convention are accepted: longitudes from -180 or from 0, latitudes from either pole, dimensions in any
 order. Axes are identified by CF attributes, else by usual names. A rotated or curvilinear grid raises DataError.
+
+Importing xarray takes a second, so that it is imported when it opens a file. Its objects are recognised without it.
 """
 
+from __future__ import annotations
+
+import dataclasses
 import os
 import pathlib
+import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from ..errors import DataError
 
-__all__ = ["decode", "find_axis", "label", "open_raw", "rectilinear"]
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from .stored import StoredDataset
+
+__all__ = [
+    "Axis",
+    "check_file",
+    "decode",
+    "find_axis",
+    "horizontal_axes",
+    "is_data_array",
+    "is_dataset",
+    "label",
+    "open_raw",
+    "rectilinear",
+]
 
 _DEGREES = {
     "x": "degrees_east degree_east degrees_e degree_e degreese degreee".split(),
@@ -29,20 +50,41 @@ _GEOGRAPHIC = {"x": "longitude", "y": "latitude"}
 
 def open_raw(path: str | os.PathLike) -> xr.Dataset:
     """The netCDF file at `path` (or an OPeNDAP address), with values as stored, of which none is read yet."""
-    if "://" not in str(path) and not pathlib.Path(path).is_file():
-        raise DataError(f"there is no file {path} (looked from {pathlib.Path.cwd()}); check the path.")
+    import xarray as xr
+
+    check_file(path)
     try:
         return xr.open_dataset(path, decode_cf=False)
     except (ValueError, OSError) as error:
         raise DataError(f"{path} cannot be opened as netCDF; give a netCDF file.") from error
 
 
+def check_file(path: str | os.PathLike) -> None:
+    """Raise DataError if `path` is neither a file nor an OPeNDAP address."""
+    if "://" not in str(path) and not pathlib.Path(path).is_file():
+        raise DataError(f"there is no file {path} (looked from {pathlib.Path.cwd()}); check the path.")
+
+
+def is_data_array(x: Any) -> bool:
+    """Whether x is an xarray.DataArray, of which there is none before xarray was imported."""
+    xarray = sys.modules.get("xarray")
+    return xarray is not None and isinstance(x, xarray.DataArray)
+
+
+def is_dataset(x: Any) -> bool:
+    """Whether x is an xarray.Dataset."""
+    xarray = sys.modules.get("xarray")
+    return xarray is not None and isinstance(x, xarray.Dataset)
+
+
 def decode(dataset: xr.Dataset) -> xr.Dataset:
     """Apply the packing and missing values of `dataset` lazily, and leave its times as numbers."""
+    import xarray as xr
+
     return xr.decode_cf(dataset, decode_times=False, decode_timedelta=False)
 
 
-def label(field: xr.DataArray) -> str:
+def label(field: Any) -> str:
     """The name of a field in messages: its file, or its own name."""
     return str(field.encoding.get("source") or field.name or "the field")
 
@@ -58,7 +100,7 @@ def _has_axis(letter):
     )
 
 
-def find_axis(dataset: xr.Dataset, dims: Sequence, letter: str) -> Any:
+def find_axis(dataset: xr.Dataset | StoredDataset, dims: Sequence, letter: str) -> Any:
     """The name of the variable of `dataset` along x or y for a field with dimensions `dims`, or None."""
     near = {name: v for name, v in dataset.variables.items() if set(v.dims) <= set(dims)}
     sure, likely = _has_axis(letter)[:3], _has_axis(letter)[3:]
@@ -116,10 +158,35 @@ def _ascending(values, is_longitude):
     return np.roll(order, -start), circle
 
 
-def rectilinear(dataset: xr.Dataset, name: str) -> xr.DataArray:
-    """Variable `name` of `dataset`, lazily, as (..., lat, lon) with both axes ascending.
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """A horizontal axis of a field.
 
-    A file in metres, or one without units whose x and y cannot be degrees, is returned as (..., y, x).
+    Attributes:
+        dim: the dimension of the file.
+        kept: the places along `dim` that make the axis ascend, a slice or an array.
+        values: the coordinates at these places, ascending.
+        attrs: {"units": "degrees", "m", or "" if the file does not give them}.
+    """
+
+    dim: str
+    kept: Any
+    values: np.ndarray
+    attrs: dict[str, str]
+
+    def index(self, part: slice) -> np.ndarray:
+        """The places along `dim` of a part of the axis."""
+        places = np.arange(self.values.size) if isinstance(self.kept, slice) else self.kept
+        if isinstance(self.kept, slice) and self.kept.step == -1:
+            places = places[::-1]
+        return places[part]
+
+
+def horizontal_axes(dataset: xr.Dataset | StoredDataset, name: str) -> dict[str, Axis]:
+    """{"lat": Axis, "lon": Axis} of variable `name`; "y" and "x" in metres, or without units if they cannot be degrees.
+
+    Raises:
+        DataError: if there is no such variable or axis, or an axis is not of a rectilinear grid.
     """
     if name not in dataset.data_vars:
         raise DataError(
@@ -144,10 +211,19 @@ def rectilinear(dataset: xr.Dataset, name: str) -> xr.DataArray:
     (y_dim, y), (x_dim, x) = axes["y"], axes["x"]
     by_y, y = _ascending(y, is_longitude=False)
     by_x, x = _ascending(x, is_longitude=names[1] == "lon")
-    times = {k: v.variable for k, v in field.coords.items() if not {x_dim, y_dim} & set(v.dims) and v.dims == (k,)}
-    field = field.drop_vars(list(field.coords)).isel({y_dim: by_y, x_dim: by_x})
-    field = field.rename({y_dim: names[0], x_dim: names[1]}).transpose(..., *names)
-    axes = {name: (name, values, {"units": units}) for name, values in zip(names, (y, x))}
-    field = field.assign_coords({**times, **axes})
+    return {names[0]: Axis(y_dim, by_y, y, {"units": units}), names[1]: Axis(x_dim, by_x, x, {"units": units})}
+
+
+def rectilinear(dataset: xr.Dataset, name: str) -> xr.DataArray:
+    """Variable `name` of `dataset`, lazily, as (..., lat, lon) with both axes ascending.
+
+    A file in metres, or one without units whose x and y cannot be degrees, is returned as (..., y, x).
+    """
+    axes = horizontal_axes(dataset, name)
+    field, own = dataset[name], {axis.dim for axis in axes.values()}
+    times = {k: v.variable for k, v in field.coords.items() if not own & set(v.dims) and v.dims == (k,)}
+    field = field.drop_vars(list(field.coords)).isel({axis.dim: axis.kept for axis in axes.values()})
+    field = field.rename({axis.dim: new for new, axis in axes.items()}).transpose(..., *axes)
+    field = field.assign_coords({**times, **{new: (new, axis.values, axis.attrs) for new, axis in axes.items()}})
     field.encoding = {"source": dataset.encoding.get("source")}
     return field

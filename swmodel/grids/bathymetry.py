@@ -18,12 +18,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from ..errors import ConfigError, DataError
 from ..parallel.serial import SerialCommunicator
-from .axes import label
-from .elevation import elevation_in, read_elevation
+from .axes import is_data_array, label
+from .elevation import elevation_in, open_elevation, read_elevation
 from .grid import Grid
 from .remapping import remapping
 from .water import survey, without
@@ -38,6 +37,7 @@ __all__ = [
     "elevation_on",
     "from_depth",
     "onto_grid",
+    "open_elevation",
     "read_elevation",
 ]
 
@@ -74,7 +74,7 @@ def as_bathymetry(source: Any, grid: Grid, **options: Any) -> Bathymetry:
                 f"the bathymetry has shape {source.depth.shape}, and the grid has {grid.shape}; make it for this grid."
             )
         return source
-    if isinstance(source, (str, os.PathLike, xr.DataArray)):
+    if isinstance(source, (str, os.PathLike)) or is_data_array(source):
         return onto_grid(source, grid, **options)
     return from_depth(source, grid, **options)
 
@@ -181,8 +181,8 @@ def onto_grid(
     Raises:
         DataError: if the file cannot be read, does not cover the grid, or leaves it no water.
     """
-    if not isinstance(elevation, xr.DataArray):
-        with read_elevation(elevation) as opened:
+    if isinstance(elevation, (str, os.PathLike)):
+        with open_elevation(elevation) as opened:
             return onto_grid(opened, grid, method, minimum_depth, mask, fill_lakes)
     return elevation_on(elevation, grid, method, minimum_depth, mask, fill_lakes).whole()
 
@@ -200,8 +200,8 @@ def elevation_on(
     Raises:
         DataError: if the file cannot be read, or does not cover the grid.
     """
-    if not isinstance(elevation, xr.DataArray):
-        elevation = read_elevation(elevation)
+    if isinstance(elevation, (str, os.PathLike)):
+        elevation = open_elevation(elevation)
     if "turned_over" not in elevation.attrs:
         name = elevation.name or "elevation"
         elevation = elevation_in(elevation.to_dataset(name=name), name, name)

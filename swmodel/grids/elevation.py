@@ -4,16 +4,21 @@ Variables and their signs are identified by CF attributes, else by their names i
 down, becomes an elevation, positive up, without being read, by a change of sign of its packing.
 """
 
+from __future__ import annotations
+
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from ..errors import DataError
-from .axes import decode, find_axis, open_raw, rectilinear
+from .axes import check_file, decode, find_axis, horizontal_axes, open_raw, rectilinear
+from .stored import StoredField, open_stored
 
-__all__ = ["elevation_in", "read_elevation"]
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["elevation_in", "open_elevation", "read_elevation"]
 
 ELEVATION_STANDARD_NAMES = (
     "height_above_mean_sea_level",
@@ -72,28 +77,63 @@ def read_elevation(path: str | os.PathLike, variable: str | None = None, positiv
     return field
 
 
+def open_elevation(path: str | os.PathLike, variable: str | None = None, positive: str | None = None) -> Any:
+    """The elevation of `read_elevation` for `remapping`: without xarray where the file does not need it."""
+    check_file(path)
+    dataset = open_stored(path)
+    if dataset is None:
+        return read_elevation(path, variable, positive)
+    name = variable or _find_elevation(dataset, path)
+    attrs = dataset[name].attrs if name in dataset else {}
+    down = _points_down(name, attrs, str(path), positive, name in dataset)
+    axes = horizontal_axes(dataset, name)
+    field = dataset[name].with_attrs(**(_turned(attrs) if down else {}))
+    own = {axis.dim for axis in axes.values()}
+    left = tuple(dim for dim, n in zip(field.dims, field.shape) if dim in own or n > 1)
+    if len(left) != 2:
+        raise DataError(_not_one_field(name, str(path), left))
+    return StoredField(field, axes, _attrs(down), dataset)
+
+
 def elevation_in(dataset: xr.Dataset, name: Any, source: Any, positive: str | None = None) -> xr.DataArray:
     """Variable `name` of a Dataset as elevation; `source` is its file. The sign of a depth changes lazily, by its
     packing. `positive` is that of `read_elevation`."""
     attrs = dataset.variables[name].attrs if name in dataset.variables else {}
+    down = _points_down(name, attrs, source, positive, name in dataset)
+    if down:
+        dataset = dataset.assign({name: dataset[name].assign_attrs(_turned(attrs))})
+    field = rectilinear(decode(dataset), name).squeeze()
+    if field.ndim != 2:
+        raise DataError(_not_one_field(name, source, field.dims))
+    field.attrs = _attrs(down)
+    field.encoding = {"source": source}
+    return field.rename("elevation")
+
+
+def _turned(attrs):
+    """The packing with which a depth becomes an elevation."""
+    return {"scale_factor": -attrs.get("scale_factor", 1.0), "add_offset": -attrs.get("add_offset", 0.0)}
+
+
+def _attrs(down):
+    return {"units": "m", "positive": "up", "turned_over": int(down)}
+
+
+def _not_one_field(name, source, dims):
+    return f"{name} in {source} has dimensions {dims}; select one field (lat, lon) and save it."
+
+
+def _points_down(name, attrs, source, positive, is_there):
+    """Whether a variable, which must be in metres, is a depth; `positive` as of `read_elevation`."""
     units = str(attrs.get("units", "m")).lower()
     if units in ("km", "cm", "dm", "mm", "ft", "feet", "fathom", "fathoms", "1e3 m"):
         raise DataError(f"{name} in {source} is in {units}; convert it to metres.")
-    if positive == "as given" and name in dataset and not _has_known_sign(name, attrs):
+    if positive == "as given" and is_there and not _has_known_sign(name, attrs):
         raise DataError(
             f"{name} in {source} may be positive up or down, and has no attribute for it; give it the attribute "
             "positive = 'up' or 'down', or give positive with the file's name."
         )
-    down = positive == "down" if positive in ("up", "down") else _is_depth(name, attrs)
-    if down:
-        packing = {"scale_factor": -attrs.get("scale_factor", 1.0), "add_offset": -attrs.get("add_offset", 0.0)}
-        dataset = dataset.assign({name: dataset[name].assign_attrs(packing)})
-    field = rectilinear(decode(dataset), name).squeeze()
-    if field.ndim != 2:
-        raise DataError(f"{name} in {source} has dimensions {field.dims}; select one field (lat, lon) and save it.")
-    field.attrs = {"units": "m", "positive": "up", "turned_over": int(down)}
-    field.encoding = {"source": source}
-    return field.rename("elevation")
+    return positive == "down" if positive in ("up", "down") else _is_depth(name, attrs)
 
 
 def _is_depth(name, attrs):
@@ -139,6 +179,8 @@ def _find_elevation(dataset, path):
 
 def _from_old_gmt(dataset):
     """GMT's format before version 4: ranges, spacing and one long row of values that starts in the north-west."""
+    import xarray as xr
+
     with dataset:
         dataset = dataset.load()
     nx, ny = (int(n) for n in dataset["dimension"].values)

@@ -10,11 +10,10 @@ from typing import Any
 
 import cftime
 import numpy as np
-import xarray as xr
 
 from ..errors import ConfigError, DataError
 from ..fields.parameters import in_utc
-from .axes import decode, open_raw, rectilinear
+from .axes import decode, is_data_array, is_dataset, open_raw, rectilinear
 from .grid import POSITIONS, Grid
 from .remapping import filled, remapping
 from .windows import GridRecords, GridValues, LazyRecords
@@ -100,10 +99,10 @@ def read_field_onto(
     """
     if position not in POSITIONS:
         raise ConfigError(f"position = {position!r} is not on the C-grid; use one of {', '.join(POSITIONS)}.")
-    if isinstance(source, xr.DataArray):
+    if is_data_array(source):
         variable = str(source.name or "field")
         source = source.to_dataset(name=variable)
-    if not isinstance(source, xr.Dataset):
+    if not is_dataset(source):
         with decode(open_raw(source)) as dataset:
             return read_field_onto(dataset, variable, grid, position, start, window)
     found = field_records(source, variable, grid, position, start, window)
@@ -127,7 +126,7 @@ def field_records(
         fill: whether missing values take the nearest valid one of the whole field, which is then read as a whole. Else
             a point takes the weighted mean of the valid nodes among the four around it, and is NaN where none is valid.
     """
-    if not isinstance(source, xr.Dataset):
+    if not is_dataset(source):
         source = decode(open_raw(source))  # xarray opens the file again when values are read
     field = rectilinear(source, variable)
     field = field.squeeze([dim for dim in field.dims[1:-2] if field.sizes[dim] == 1])

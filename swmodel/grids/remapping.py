@@ -10,18 +10,23 @@ A data cell reaches half-way to the next node. Longitudes may follow any convent
 All arithmetic is done on the host in float64, and only the box that is needed is read.
 """
 
+from __future__ import annotations
+
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
-import scipy.spatial
-import xarray as xr
 
 from ..errors import ConfigError, DataError
 from ..runtime.netcdf import LOCK
 from .axes import label
 from .grid import Grid
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from .stored import StoredField
 
 __all__ = ["Remapping", "cell_edges", "filled", "linear_weights", "overlap_weights", "remapping"]
 
@@ -69,7 +74,7 @@ class Remapping:
     to_y: scipy.sparse.csr_array  # (ny, n rows)
     to_x: scipy.sparse.csr_array  # (nx, n columns)
 
-    def part(self, rows: slice, columns: slice) -> "Remapping":
+    def part(self, rows: slice, columns: slice) -> Remapping:
         """The Remapping to some rows and columns of the grid, which reads only the nodes that these need."""
         to_y, j0, j1 = _needed(self.to_y, rows)
         to_x, i0, i1 = _needed(self.to_x, columns)
@@ -83,7 +88,7 @@ class Remapping:
         rows = slice(self.rows.start + j0, self.rows.start + j1)
         return Remapping(rows, tuple(kept), self.y[j0:j1], self.x[i0:i1], to_y, to_x)
 
-    def read(self, field: xr.DataArray, rows: slice | None = None) -> np.ndarray:
+    def read(self, field: xr.DataArray | StoredField, rows: slice | None = None) -> np.ndarray:
         """The box (n rows, n columns) of a 2-D field as float64, or only some of its rows."""
         y, x = field.dims
         with LOCK:
@@ -102,7 +107,7 @@ def _needed(weights, targets):
     return part[:, first:last], first, last
 
 
-def remapping(field: xr.DataArray, grid: Grid, method: str, position: str = "h") -> Remapping:
+def remapping(field: xr.DataArray | StoredField, grid: Grid, method: str, position: str = "h") -> Remapping:
     """The Remapping of `field`, a result of `rectilinear`, to `grid`.
 
     Args:
@@ -181,6 +186,8 @@ def _not_covered(field, grid):
 
 def filled(values: np.ndarray, plan: Any, spherical: bool) -> np.ndarray:
     """`values` on the plan's nodes with missing ones taken from the nearest valid node."""
+    import scipy.spatial  # takes a twentieth of a second, for which few runs need to wait
+
     missing = ~np.isfinite(values)
     if not missing.any():
         return values

@@ -9,18 +9,22 @@ deepened, so that beaches keep their slope. The datum is the level z = 0 of the 
 A file with missing values, with an unknown sign, or with heights that cannot be metres raises DataError.
 """
 
+from __future__ import annotations
+
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from ..errors import ConfigError, DataError
-from .axes import label
+from .axes import is_data_array, label
 from .bathymetry import DEEPEST
-from .elevation import elevation_in, read_elevation
+from .elevation import elevation_in, open_elevation
 from .remapping import remapping
 from .windows import GridValues, cached, grid_values
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["HIGHEST", "Topography", "topography", "topography_of"]
 
@@ -48,7 +52,7 @@ class Topography:
         self.grid, self.depth, self.report = grid, depth, tuple(report)
         self.wet = depth.map(lambda depth: np.ones(depth.shape, bool), dtype=bool)
 
-    def surveyed(self, communicator: Any) -> "Topography":
+    def surveyed(self, communicator: Any) -> Topography:
         """This topography itself: lakes and channels are not reported where the shore moves."""
         return self
 
@@ -65,16 +69,16 @@ def topography(source: str | os.PathLike | xr.DataArray, grid: Any, method: str 
     Raises:
         DataError: if the file cannot be read, does not cover the grid, has holes, or is certainly not in metres.
     """
-    if isinstance(source, xr.DataArray):
+    if is_data_array(source):
         name = str(source.name or "topography")
         return _on_grid(elevation_in(source.to_dataset(name=name), name, name, "as given"), grid, method)
-    return _on_grid(read_elevation(source, positive="as given"), grid, method)
+    return _on_grid(open_elevation(source, positive="as given"), grid, method)
 
 
 def topography_of(section: Any, grid: Any) -> Topography:
     """The Topography of `grid` from a [bathymetry] section of an experiment file."""
     if section.type == "file":
-        found = read_elevation(section.file, section.variable, section.positive or "as given")
+        found = open_elevation(section.file, section.variable, section.positive or "as given")
         return _on_grid(found, grid, section.method)
 
     def check(depth):

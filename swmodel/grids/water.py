@@ -11,9 +11,6 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import scipy.ndimage
-import scipy.sparse
-import scipy.sparse.csgraph
 
 from ..parallel.decomposition import Tile
 from ..parallel.serial import SerialCommunicator
@@ -99,13 +96,35 @@ def _joined(names, faces, owners):
     order = np.argsort(faces, kind="stable")
     faces, owners = faces[order], owners[order]
     same = np.flatnonzero(faces[1:] == faces[:-1])
-    links = scipy.sparse.coo_array((np.ones(same.size), (owners[same], owners[same + 1])), shape=(names.size,) * 2)
-    count, body = scipy.sparse.csgraph.connected_components(links, directed=False)
-    first = np.full(count, names.size)
-    np.minimum.at(first, body, np.arange(names.size))
-    number = np.empty(count, int)
-    number[np.argsort(first)] = np.arange(count)
-    return number[body], count
+    return connected(names.size, owners[same], owners[same + 1])
+
+
+def connected(count: int, one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, int]:
+    """(the component of each of `count` things, from 0 in the order of their first things; the number of components).
+
+    Thing one[k] is linked to other[k]. In each round every component joins one of its neighbours, which at least halves
+    the number of components that have any. scipy does the same, but takes a tenth of a second to import.
+    """
+    root, before = np.arange(count), None
+    while before is None or (root != before).any():
+        before = root
+        low, root = np.minimum(root[one], root[other]), root.copy()
+        np.minimum.at(root, before[one], low)
+        np.minimum.at(root, before[other], low)
+        while (root[root] != root).any():
+            root = root[root]
+    first, component = np.unique(root, return_inverse=True)
+    return component, first.size
+
+
+def components(mask: np.ndarray) -> tuple[np.ndarray, int]:
+    """(the components of a mask (my, mx), joined through faces, from 1 in the order of their first cells, 0 outside;
+    their number). The runs of cells of a row are linked to those of the next row."""
+    starts = mask & ~np.pad(mask, ((0, 0), (1, 0)))[:, :-1]
+    run = np.cumsum(starts.ravel()).reshape(mask.shape) - 1
+    both = mask[1:] & mask[:-1]
+    component, count = connected(int(starts.sum()), run[:-1][both], run[1:][both])
+    return np.where(mask, np.append(component, -1)[run] + 1, 0), count
 
 
 def _labelled(mask, grid, tile, periodic, weight):
@@ -113,8 +132,7 @@ def _labelled(mask, grid, tile, periodic, weight):
     ny, nx = grid.shape
     modes = ["wrap" if axis in periodic else 0 for axis in "yx"]
     wide = tile.cut(mask, 1, *modes).astype(bool)
-    found: Any = scipy.ndimage.label(wide[1:-1, 1:-1])
-    labels, count = found
+    labels, count = components(wide[1:-1, 1:-1])
     rows, columns = np.nonzero(labels)
     owner = labels[rows, columns] - 1
     height = np.zeros(owner.size) if weight is None else tile.cut(weight, 0, 0, 0)[rows, columns]

@@ -1,6 +1,5 @@
 """The version of the model, the commit of its source, and the versions of the packages that it depends on."""
 
-import importlib.metadata
 import platform
 import subprocess
 from pathlib import Path
@@ -25,7 +24,9 @@ def git_commit() -> str | None:
 
 
 def package_version(name: str) -> str | None:
-    """The installed version of a distribution, or None; imports nothing."""
+    """The installed version of a distribution, or None; does not import it."""
+    import importlib.metadata  # takes a tenth of the time of `swmodel --help`, which does not need it
+
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -22,7 +22,7 @@ def grid_of(section: Any) -> Grid:
 
 def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | Topography:
     """The SeaFloor of `grid` from a [bathymetry] section; its Topography where the model has `wetting`."""
-    from ...grids.bathymetry import depth_on, elevation_on, read_elevation
+    from ...grids.bathymetry import depth_on, elevation_on, open_elevation
     from ...grids.topography import topography_of
 
     if wetting is not None:
@@ -34,5 +34,5 @@ def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | T
     if section.type == "formula":
         return depth_on(section.depth, grid, **options)
     return elevation_on(
-        read_elevation(section.file, section.variable, section.positive), grid, section.method, **options
+        open_elevation(section.file, section.variable, section.positive), grid, section.method, **options
     )

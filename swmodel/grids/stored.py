@@ -1,0 +1,197 @@
+"""Fields of netCDF files that are read by windows, without xarray, whose import takes a second of a run's start.
+
+A `StoredDataset` has the attributes of an xarray.Dataset that `axes` and `elevation` use, and a `StoredField` those of
+a 2-D xarray.DataArray that `remapping` uses. Fill values and packing are decoded as xarray does, to the same types and
+bits. Files that need more than that, such as unsigned integers in signed ones, are left to xarray.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import netCDF4
+import numpy as np
+
+from ..runtime.netcdf import LOCK
+
+__all__ = ["StoredDataset", "StoredField", "open_stored"]
+
+FILLS, PACKING = ("_FillValue", "missing_value"), ("scale_factor", "add_offset")
+OF_XARRAY = ("_Unsigned", "dtype")  # attributes by which xarray changes the type of values
+
+
+def open_stored(path: str | os.PathLike) -> StoredDataset | None:
+    """The netCDF file at `path`, of which no value is read yet; None for a file that is left to xarray."""
+    try:
+        with LOCK:
+            dataset = StoredDataset(netCDF4.Dataset(os.fspath(path)), str(path))
+    except (OSError, AttributeError):
+        return None
+    if "xysize" in dataset.dims or not all(variable.is_decoded_here for variable in dataset.variables.values()):
+        dataset.close()
+        return None
+    return dataset
+
+
+class StoredDataset:
+    """The variables of an open netCDF file, with values as numbers.
+
+    Args:
+        file: the netCDF4.Dataset.
+        source: its path, for messages.
+
+    Attributes:
+        variables: {name: StoredVariable}.
+        data_vars: those that are not the coordinates of a dimension.
+        dims: the names of the dimensions.
+        encoding: {"source": the path}.
+    """
+
+    def __init__(self, file: Any, source: str):
+        file.set_auto_maskandscale(False)
+        file.set_auto_chartostring(False)
+        self.file, self.encoding, self.dims = file, {"source": source}, tuple(file.dimensions)
+        self.variables = {name: StoredVariable(name, variable) for name, variable in file.variables.items()}
+        self.data_vars = {name: one for name, one in self.variables.items() if one.dims != (name,)}
+
+    def __getitem__(self, name: str) -> StoredVariable:
+        return self.variables[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.variables
+
+    def close(self) -> None:
+        """Close the file."""
+        with LOCK:
+            if self.file.isopen():
+                self.file.close()
+
+
+class StoredVariable:
+    """A variable of a file: its `name`, `dims`, `shape`, stored `dtype` and `attrs`; and its `values`, decoded."""
+
+    def __init__(self, name: str, variable: Any, attrs: Mapping[str, Any] | None = None):
+        self._variable, self.name = variable, name
+        self.dims, self.shape, self.dtype = tuple(variable.dimensions), tuple(variable.shape), variable.dtype
+        self.attrs = {key: variable.getncattr(key) for key in variable.ncattrs()} if attrs is None else dict(attrs)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.dims)
+
+    @property
+    def is_decoded_here(self) -> bool:
+        """Whether `values` are those that xarray would give; text is never read."""
+        if not isinstance(self.dtype, np.dtype) or self.dtype.kind not in "iuf":
+            return True
+        found = [np.asarray(self.attrs.get(key, 0.0)) for key in (*FILLS, *PACKING)]
+        plain = all(value.ndim == 0 and value.dtype.kind in "iuf" for value in found)
+        return plain and all(value.dtype.kind == "f" for value in found[2:]) and not self.attrs.keys() & {*OF_XARRAY}
+
+    def with_attrs(self, **changes: Any) -> StoredVariable:
+        """The variable with other attributes."""
+        return StoredVariable(self.name, self._variable, self.attrs | changes)
+
+    @property
+    def values(self) -> np.ndarray:
+        return self.read((slice(None),) * self.ndim)
+
+    def read(self, window: Sequence[Any]) -> np.ndarray:
+        """The decoded values of a window, which has a slice or a number for each dimension."""
+        with LOCK:
+            stored = np.asarray(self._variable[tuple(window)])
+        return _decoded(stored.astype(stored.dtype.newbyteorder("="), copy=False), self.attrs)
+
+
+def _decoded(stored: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
+    """Stored numbers without packing, and with NaN in the place of missing values."""
+    given = [attrs[key] for key in FILLS if key in attrs]
+    fills = [fill for fill in given if not np.isnan(fill)]
+    packing = {key: attrs[key] for key in PACKING if key in attrs}
+    if fills:
+        dtype = _type_of_packed(stored.dtype, packing) if packing else _type_with_missing(stored.dtype)
+        missing, stored = np.zeros(stored.shape, bool), np.array(stored, dtype)
+        for fill in fills:
+            missing |= stored == fill
+        stored[missing] = np.nan
+    if packing:
+        stored = stored.astype(stored.dtype if given else _type_of_packed(stored.dtype, packing))
+        stored *= packing.get("scale_factor", 1)
+        stored += packing.get("add_offset", 0)
+    return stored
+
+
+def _type_with_missing(dtype):
+    """The type of numbers that may be missing and are not packed."""
+    if dtype.kind == "f":
+        return dtype
+    return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
+
+
+def _type_of_packed(dtype, packing):
+    """The type of packed numbers, by that of their factor and offset."""
+    types = [np.dtype(type(value)) for value in packing.values()]
+    if len(types) == 2 and types[0] == types[1] and types[0] in (np.float32, np.float64):
+        return np.dtype(np.float64) if dtype.kind in "iu" and dtype.itemsize == 4 else types[0]
+    return np.dtype(np.float64) if "add_offset" in packing else types[0]
+
+
+class StoredField:
+    """A 2-D field (y, x) of a file, both axes ascending, of which windows are read.
+
+    Args:
+        variable: the StoredVariable. Its dimensions of length 1 other than the axes are left out.
+        axes: {name of an axis of the field: its axes.Axis}, y before x.
+        attrs: of the field.
+        dataset: the StoredDataset, which is open until `close`.
+    """
+
+    name = "elevation"
+    ndim = 2
+
+    def __init__(self, variable: StoredVariable, axes: Mapping[str, Any], attrs: Mapping, dataset: StoredDataset):
+        self._variable, self._axes, self.attrs, self._dataset = variable, dict(axes), dict(attrs), dataset
+        self.dims, self.encoding = tuple(axes), dict(dataset.encoding)
+        self.shape = tuple(axis.values.size for axis in axes.values())
+
+    def __getitem__(self, name: str) -> Any:
+        """The axis of that name, with `values` and `attrs`."""
+        return self._axes[name]
+
+    def isel(self, window: Mapping[str, slice]) -> StoredWindow:
+        """A window: {name of an axis: a slice of it}."""
+        return StoredWindow(self, window)
+
+    def read(self, window: Mapping[str, slice]) -> np.ndarray:
+        """The values (rows, columns) of a window."""
+        kept = {axis.dim: axis.index(window.get(name, slice(None))) for name, axis in self._axes.items()}
+        lows = {dim: int(index.min()) if index.size else 0 for dim, index in kept.items()}
+        boxes = {dim: slice(lows[dim], int(index.max(initial=-1)) + 1) for dim, index in kept.items()}
+        values = self._variable.read([boxes.get(dim, 0) for dim in self._variable.dims])
+        y, x = (axis.dim for axis in self._axes.values())
+        order = [dim for dim in self._variable.dims if dim in kept]
+        values = values if order == [y, x] else values.T
+        return values[kept[y] - lows[y]][:, kept[x] - lows[x]]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._dataset.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class StoredWindow:
+    """A window of a StoredField; `values` reads it."""
+
+    def __init__(self, field: StoredField, window: Mapping[str, slice]):
+        self._field, self._window = field, window
+
+    @property
+    def values(self) -> np.ndarray:
+        return self._field.read(self._window)
