@@ -3,10 +3,6 @@
 The first time nothing is kept of earlier runs (XDG_CACHE_HOME is an empty folder): loops, programs of JAX and the
 source are compiled and computed. Then they are loaded. All run on as many ranks as there are cores, two at most.
 The time of a gradient is that of the whole command, after a run that has computed the source.
-
-What output costs is measured from the first step of such a run to its end: with a snapshot every model minute, over the
-time with none. As records fall on steps, `dt = "auto"` makes steps of 10 s in the place of 11.8 s for them. With the
-same dt on both sides, what remains is the writing.
 """
 
 import re
@@ -15,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from harness import ROOT, NotMeasured, ratio
+from harness import ROOT, NotMeasured
 
 NAMES = (
     "seconds_to_first_step_first_time",
@@ -25,29 +21,19 @@ NAMES = (
     "seconds_demo",
     "seconds_of_check",
     "seconds_of_help",
-    "output_overhead",
-    "output_overhead_same_dt",
 )
 EXPERIMENT = ROOT / "experiments" / "tohoku_2011" / "tohoku.toml"
 SENSITIVITY = EXPERIMENT.with_name("sensitivity.toml")
 RANKS = 2
-DT_OF_RECORDS = 10.0  # [s] that "auto" chooses for a record every minute
 AGAIN = 3
 
 
 def measure(bench):
-    kept = bench.folder / "cache_of_start"
-    environment = bench.environment(RANKS, XDG_CACHE_HOME=str(kept))
-    subprocess.run(["rm", "-rf", str(kept)], check=True)
+    environment, cache = _environment(bench)
+    subprocess.run(["rm", "-rf", str(cache)], check=True)
 
     def first_step(*more):
-        """(seconds to the first step, seconds of the whole command) of a run."""
-        command = [*bench.mpirun(RANKS), sys.executable, "-m", "swmodel", "run", str(EXPERIMENT), "--overwrite"]
-        said, seconds = timed([*command, "--output", str(bench.folder / "start"), *more], environment)
-        found = re.search(r"the first step was taken after ([\d.]+) s", said)
-        if found is None:
-            raise NotMeasured(f"the run did not print when its first step was taken: {said[-200:]}")
-        return float(found[1]), seconds
+        return run_of_experiment(bench, *more)
 
     bench.figure("seconds_to_first_step_first_time", first_step("--until", "10min")[0], at_most=10.0)
     again = [first_step("--until", "10min")[0] for _ in range(AGAIN)]
@@ -59,15 +45,32 @@ def measure(bench):
     for name, arguments, most in (("check", ["check", str(EXPERIMENT)], 3.0), ("help", ["--help"], 0.2)):
         times = [timed([sys.executable, "-m", "swmodel", *arguments], environment)[1] for _ in range(AGAIN)]
         bench.figure(f"seconds_of_{name}", statistics.median(times), at_most=most, each=times)
-    often, never = ["--set", "output.fields.0.every='1 minute'"], ["--set", "output.fields=[]"]
-    sides = {"often": often, "never": never, "never_same_dt": [*never, "--set", f"stepper.dt={DT_OF_RECORDS}"]}
-    took = {side: [] for side in sides}
-    for _ in range(AGAIN):
-        for side, settings in sides.items():
-            first, whole = first_step(*settings)
-            took[side].append(whole - first)
-    bench.figure("output_overhead", ratio(took["often"], took["never"]), at_most=1.10, **took)
-    bench.figure("output_overhead_same_dt", ratio(took["often"], took["never_same_dt"]))
+
+
+def run_of_experiment(bench, *more):
+    """(seconds to the first step, seconds of the whole command) of a run of the Tohoku experiment.
+
+    Args:
+        bench: the Bench.
+        more: further arguments of `swmodel run`.
+    """
+    command = [*bench.mpirun(RANKS), sys.executable, "-m", "swmodel", "run", str(EXPERIMENT), "--overwrite"]
+    said, seconds = timed([*command, "--output", str(folder_of_run(bench)), *more], _environment(bench)[0])
+    found = re.search(r"the first step was taken after ([\d.]+) s", said)
+    if found is None:
+        raise NotMeasured(f"the run did not print when its first step was taken: {said[-200:]}")
+    return float(found[1]), seconds
+
+
+def folder_of_run(bench):
+    """The folder with the files of `run_of_experiment`."""
+    return bench.folder / "start"
+
+
+def _environment(bench):
+    """(the environment of the commands, the folder in which they keep what they compile)."""
+    cache = bench.folder / "cache_of_start"
+    return bench.environment(RANKS, XDG_CACHE_HOME=str(cache)), cache
 
 
 def _gradient(bench):

@@ -80,6 +80,14 @@ class StageEvaluation(abc.ABC):
         """A pytree of Fields with its values stored, if that has to be done before the next stage reads them."""
 
     @abc.abstractmethod
+    def tile_values(self, field: Any) -> jax.Array:
+        """The values of a Field in the tile's own cells, an array (my, mx)."""
+
+    @abc.abstractmethod
+    def with_ghosts(self, equations: Any, x: jax.Array) -> Any:
+        """An array (my, mx) of values at cell centres as a Field at h with filled halo; communicates."""
+
+    @abc.abstractmethod
     def register_tendency(self, tendency: State) -> State:
         """The tendency that the equations return to a stepper; it may be stored along with the stage made of it."""
 
@@ -117,6 +125,14 @@ class ArrayEvaluation(StageEvaluation):
 
     def finish_stage(self, tree: Any) -> Any:
         return tree
+
+    def tile_values(self, field: Any) -> jax.Array:
+        return field.interior
+
+    def with_ghosts(self, equations: Any, x: jax.Array) -> Any:
+        tile = equations.geometry.tile
+        (wide,) = exchange([x], tile.halo, tile.sides, equations.communicator)
+        return Field(wide, "h", (tile.halo,) * 4)
 
     def register_tendency(self, tendency: State) -> State:
         return tendency

@@ -123,7 +123,7 @@ class ConjugateGradients(Solver):
         stencil, prepared = plan.stencil, plan.prepared
 
         def dots(*pairs, ordered=self.ordered):
-            return stencil.communicator.sum(jnp.stack([jnp.sum(a * b) for a, b in pairs]), ordered=ordered)
+            return stencil.communicator.sum(jnp.stack([_product(a, b) for a, b in pairs]), ordered=ordered)
 
         def unfinished(loop):
             k, _, _, _, (square, _) = loop
@@ -148,3 +148,12 @@ class ConjugateGradients(Solver):
         k, x, _, _, (square, _) = lax.while_loop(unfinished, iterate, start)
         residual = jnp.sqrt(square / jnp.where(size > 0, size, 1.0))
         return norm * x, Report(k, residual, square <= self.tolerance**2 * size)
+
+
+def _product(a, b):
+    """The sum of a b over a tile.
+
+    XLA adds the values of one sum one after another on one core. The sums of columns are computed with vectors and on
+    all cores; the barrier prevents XLA from making one sum of both.
+    """
+    return jnp.sum(lax.optimization_barrier(jnp.sum(a * b, axis=0)))

@@ -10,21 +10,23 @@ import numpy as np
 from ..diagnostics import derived as diagnostics
 from ..dynamics.clock import Time
 from ..runtime.compilation import jit
+from ..stepping.loop import step_loop
 from ..stepping.members import per_member
 
 __all__ = ["fields_of_tiles", "gather_fields"]
 
 
 @jit(static_argnames=("names", "edges", "rigid_lid"))
-def _diagnose(dynamics, state, step, names, edges, rigid_lid):
-    def fields(dynamics, state, step):
+def _diagnose(dynamics, stepper, packed, step, names, edges, rigid_lid):
+    def fields(dynamics, stepper, packed, step):
+        state = step_loop(dynamics, stepper, prepared=False).get_state(packed)
         elevation = 0.0 * state.eta if rigid_lid else state.eta
         flow = dynamics.prepare().flow(state.replace(eta=elevation), Time(step))
         found = {name: _with_edges(diagnostics.field(name, flow), edges) for name in names}
         found = {**found, "eta": state.eta} if rigid_lid and "eta" in names else found
         return jax.tree.map(jnp.copy, found)  # never the state's own arrays, which the next chunk of steps overwrites
 
-    return dynamics.communicator.spmd(per_member(fields, at=0))(dynamics, state, step)
+    return dynamics.communicator.spmd(per_member(fields, at=1))(dynamics, stepper, packed, step)
 
 
 def _with_edges(field, edges):
@@ -38,8 +40,9 @@ def fields_of_tiles(simulation: Any, names: Sequence[str]) -> dict[str, jax.Arra
     """{name: tile arrays of the present state}, on faces with those on the low side where they are not periodic."""
     model = simulation.model
     edges = not model.grid.periodic_x, not model.grid.periodic_y
-    dynamics, step = model.interval(simulation.halo, simulation.step, simulation.dt), jnp.int32(simulation.step)
-    return _diagnose(dynamics, simulation.state, step, tuple(names), edges, simulation.scheme.rigid_lid)
+    dynamics, packed = simulation.packed()
+    step, lid = jnp.int32(simulation.step), simulation.scheme.rigid_lid
+    return _diagnose(dynamics, simulation.stepper, packed, step, tuple(names), edges, lid)
 
 
 def gather_fields(simulation: Any, names: Sequence[str]) -> tuple[Callable[[], dict[str, np.ndarray | None]], int]:

@@ -244,7 +244,7 @@ class GaugeOutput(Output):
     def _append(self, simulation, series, steps):
         shares = simulation.communicator.tiles(series).values()
         names, used = self.gauges.variables, slice(len(steps))
-        mine = [sum(np.asarray(tile[name][..., used, :], np.float64) for tile in shares) for name in names]
+        mine = [sum(np.asarray(tile[name])[..., used, :].astype(np.float64) for tile in shares) for name in names]
         values = dict(zip(names, simulation.communicator.host_sum(np.stack(mine))))
         seconds = steps * simulation.dt
         self.submit(lambda: self.file.append(seconds, values), sum(array.nbytes for array in values.values()))

@@ -144,6 +144,13 @@ class Simulation(Outputs):
             self._unpacked = unpack_state(self._dynamics(), self.stepper, self._packed)
         return self._unpacked
 
+    def packed(self) -> tuple[Any, Any]:
+        """(the Dynamics of the present step, the carry of the step loop), which the next chunk of steps overwrites."""
+        dynamics = self._dynamics()
+        if self._packed is None:
+            self._packed = pack_state(dynamics, self.stepper, self._unpacked)
+        return dynamics, self._packed
+
     def shown(self) -> State:
         """The present State as files show it: tracers as concentration instead of content."""
         if not self.model.tracers:
@@ -258,9 +265,7 @@ class Simulation(Outputs):
 
     def _loop(self, last, signals, run, report, submit):
         monitors = (self._maxima, self._gauges, Health.of(self.model, self.dt), self._products)
-        if self._packed is None:
-            self._packed = pack_state(self._dynamics(), self.stepper, self._unpacked)
-        carry = start_carry(self, monitors, self._packed)
+        carry = start_carry(self, monitors, self.packed()[1])
         pace, began = self._pace, clock.perf_counter()
         run.due(self)
         run.settle(self)

@@ -56,7 +56,8 @@ class FusedEvaluation(StageEvaluation):
     def __init__(self, dynamics: Any, stepper: Any, interpret: bool = False):
         self.ghosts, self.sides, self.communicator = dynamics.tile.halo, dynamics.tile.sides, dynamics.communicator
         self.layout = Layout(tuple(dynamics.tile.shape), self.ghosts)
-        self.group = self.ghosts // ((dynamics.reach or self.ghosts) * stepper.stages) or 1
+        shared = self.ghosts // ((dynamics.reach or self.ghosts) * stepper.stages)
+        self.group = 1 if stepper.is_implicit else shared or 1
         self.sharers, self._tendencies = len(self.communicator.ranks), []
         self.interpret = interpret
         self.arrays: Any = None
@@ -151,6 +152,14 @@ class FusedEvaluation(StageEvaluation):
         made = {id(x): self.stored(a, x.position, margin, name) for x, a, name in zip(new, arrays, names)}
         return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
 
+    def tile_values(self, field: Any) -> jax.Array:
+        return self.layout.own(self.finish_stage(field).plain.array)
+
+    def with_ghosts(self, equations: Any, x: jax.Array) -> Any:
+        wide = self.stored(self.layout.with_border(x), "h", 0, "solution")
+        self.refresh([wide.plain])
+        return wide
+
 
 class FusedStepLoop(StepLoop):
     """The step loop by fused loops; its carry is (state, history) in arrays with halos, which the steps overwrite.
@@ -180,6 +189,8 @@ class FusedStepLoop(StepLoop):
         """
         if dynamics.tile.pole is not None:
             return POLE
+        if (why := stepper.obstacle_to_loops(dynamics)) is not None:
+            return why
 
         def one(dynamics, stepper, first):
             loop = cls(dynamics, stepper)
@@ -206,6 +217,7 @@ class FusedStepLoop(StepLoop):
         if prepared:
             self.stepper = mark_numbers(stepper, dynamics.communicator)
             self.equations = self.evaluation.arrays = dynamics.prepare()
+            self.stepper = self.stepper.prepare(self.equations)
             self._expressions = self._lifted(dynamics)
 
     def _lifted(self, dynamics):

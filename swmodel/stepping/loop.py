@@ -124,8 +124,6 @@ def obstacle(dynamics: Any, stepper: Any) -> str | None:
     """A phrase that explains why the steps of one member do not run in fused loops; None where they do. Inside spmd."""
     if dynamics.step_loop is ArrayStepLoop:
         return _why_arrays(dynamics)
-    if stepper.is_implicit:
-        return f"{type(stepper).__name__} solves an equation at each step, for which there are no loops"
     leaves, structure = jax.tree.flatten((dynamics, stepper))
     key = structure, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves)
     if key not in _OBSTACLES:

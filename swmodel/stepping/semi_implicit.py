@@ -49,7 +49,7 @@ from ..fields.pytrees import pytree, static
 from ..fields.state import State, as_tile_field, like
 from .amplification import interval_with_waves
 from .explicit import AB2, Past, TimeStepper, time_step
-from .surface import Surface, with_ghosts
+from .surface import Surface
 
 __all__ = ["SemiImplicit", "RigidLid", "Solved"]
 
@@ -91,6 +91,13 @@ class Implicit(TimeStepper):
             places = {"transport_x": "u", "transport_y": "v", "eta": "h", **state.positions}
             transported = jax.tree.map(jnp.zeros_like, State.of(surface | others, places))
         return Solved(Past.empty(flow, 1), jnp.zeros((), state.eta.dtype), transported)
+
+    def obstacle_to_loops(self, dynamics: Any) -> str | None:
+        if dynamics.open_boundaries:
+            return f"{type(self).__name__} has no loops for the outflow through open sides"
+        if dynamics.tracers or any(term.state_variables() for term in dynamics.terms):
+            return f"{type(self).__name__} has no loops for variables other than u, v and eta"
+        return None
 
     def check(self) -> None:
         super().check()
@@ -193,10 +200,11 @@ class PlannedStep(Implicit):
             more: h - R [m], a Field at h; None under a rigid lid, where E_eta is 0.
         """
         u, v = equations.acceleration(flow, 0.0 * flow.eta, flow.time)
-        if more is None:
-            return State(u, v, 0.0 * flow.eta)
-        eta = -divergence(mean_x(more) * flow.u, mean_y(more) * flow.v, equations.geometry)
-        return State(u, v, equations.with_sources(eta, flow, flow.time))
+        eta = 0.0 * flow.eta
+        if more is not None:
+            eta = -divergence(mean_x(more) * flow.u, mean_y(more) * flow.v, equations.geometry)
+            eta = equations.with_sources(eta, flow, flow.time)
+        return equations.evaluation.register_tendency(State(u, v, eta))
 
     def extrapolated(self, now: State, old: Any, count: jax.Array) -> State:
         """AB2's mean of a State of Fields now and of one a step ago, which has no weight if `count` is 0."""
@@ -247,15 +255,15 @@ class FreeSurfaceStep(PlannedStep):
     def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
         e, dt, theta = equations, self.dt, self.theta
         flow = e.flow(state, time, _fields(history.transported))
-        now = self.explicit(e, flow, flow.h - self.surface.rest)
+        now = self.explicit(e, flow, flow.h - self.surface.depth_at_rest(e))
         slope = self.extrapolated(now, history.past.values[0], history.past.count)
         u, v = self.surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, flow.eta)
         filled, *_ = e.evaluation.fill_halos(e, State(u, v, flow.eta), time + 1.0)
         u, v, eta = filled.u, filled.v, filled.eta
         known = dt * slope.eta - (dt * (1.0 - theta)) * self.surface.outflow(e, flow.u, flow.v)
         rhs = known - (dt * theta) * self.surface.outflow(e, u, v)
-        delta, left = self.surface.solve(rhs.interior)
-        delta = with_ghosts(e, delta)
+        rhs, known = e.evaluation.finish_stage((rhs, known))
+        delta, left = self.surface.solve(e, rhs)
         u, v = self.surface.pushed(e, u, v, theta * dt, delta)
         u, v = e.apply_open_boundaries(u, v, eta + delta, time + 1.0)
         eta = flow.eta + known - (dt * theta) * self.surface.outflow(e, u, v)
@@ -271,7 +279,7 @@ class FreeSurfaceStep(PlannedStep):
             slope: of eta, without what is implicit [m s-1].
             after: (u, v) at the end of the step.
         """
-        more = flow.h - self.surface.rest
+        more = flow.h - self.surface.depth_at_rest(equations)
         x, y = mean_x(more) * flow.u, mean_y(more) * flow.v
         names = history.transported.names
         values = {**dict(flow.state), "transport_x": x, "transport_y": y}
@@ -279,7 +287,8 @@ class FreeSurfaceStep(PlannedStep):
         values = iter(flow.more)
         old = now.map(lambda _: next(values))
         explicit = self.extrapolated(now, old, history.past.count)
-        rest = zip(self.surface.transports(flow.u, flow.v), self.surface.transports(*after))
+        surface = self.surface
+        rest = zip(surface.transports(equations, flow.u, flow.v), surface.transports(equations, *after))
         implicit = [(1.0 - self.theta) * before + self.theta * later for before, later in rest]
         transports = explicit.transport_x + implicit[0], explicit.transport_y + implicit[1]
         added = 0.0
@@ -306,8 +315,8 @@ class RigidLidStep(PlannedStep):
         filled, *_ = e.evaluation.fill_halos(e, State(u, v, eta), time + 1.0)
         u, v, eta = filled.u, filled.v, filled.eta
         # the unknown is g dt delta: div (R grad (g dt delta)) = div R u*
-        delta, left = self.surface.solve(-self.surface.outflow(e, u, v).interior)
-        delta = with_ghosts(e, delta) / (e.gravity * dt)
+        delta, left = self.surface.solve(e, -self.surface.outflow(e, u, v))
+        delta = delta / (e.gravity * dt)
         u, v = self.surface.pushed(e, u, v, dt, delta)
         others, kept = self._others(flow, old, (u, v), history) if e.tracers else ({}, None)
         new = like(state, state.replace(u=u, v=v, eta=eta + delta, **others))
@@ -316,7 +325,8 @@ class RigidLidStep(PlannedStep):
     def _others(self, flow, old, after, history):
         """({name: what is transported, a step later}, the State that the next step needs)."""
         share = jnp.where(history.past.count > 0, 0.5, 0.0).astype(flow.u.dtype)  # u at the start may have a divergence
-        pairs = zip(self.surface.transports(flow.u, flow.v), self.surface.transports(*after))
+        e = flow.equations
+        pairs = zip(self.surface.transports(e, flow.u, flow.v), self.surface.transports(e, *after))
         transports = tuple(share * before + (1.0 - share) * later for before, later in pairs)
         names, values = history.transported.names, iter(old)
         now = State.of({name: flow.state[name] for name in names}, history.transported.positions)

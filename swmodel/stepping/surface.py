@@ -18,9 +18,9 @@ from ..errors import ConfigError
 from ..fields.field import Field
 from ..fields.operators import difference_x, difference_y, east, mean_x, mean_y, north, south, west
 from ..fields.pytrees import pytree, replace, static
-from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, exchange
+from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 
-__all__ = ["Surface", "automatic", "with_ghosts"]
+__all__ = ["Surface", "automatic"]
 
 TOLERANCE = {4: 1e-5, 8: 1e-10}  # of conjugate gradients, by the size of a number [bytes]
 
@@ -38,7 +38,7 @@ class Surface:
     """The equation of the module docstring, with a solver that is prepared once for all steps.
 
     Attributes:
-        rest: R, the depth at rest [m], a Field at h; where it is constant, one number.
+        rest: R, the depth at rest [m], one number; None where it varies and is that of the Equations.
         plan: the solver's Plan.
         solver: the elliptic.Solver.
     """
@@ -57,19 +57,29 @@ class Surface:
         domain = replace(equations.elliptic_domain, tile=equations.geometry.tile)
         rigid, dtype = scheme.rigid_lid, equations.depth.dtype
         constant = equations.flat and not domain.masked and not equations.open_boundaries
-        rest = _constant(equations) if constant else equations.depth
+        rest = _constant(equations) if constant else None
         numbers = jnp.asarray(1.0, dtype) if rigid else equations.gravity * (scheme.theta * scheme.dt) ** 2
-        c = numbers * (rest if constant else rest.interior)
+        c = numbers * (equations.depth.interior if rest is None else rest)
         screening = None if rigid else _screening(equations, domain, scheme.theta * scheme.dt)
         solver = scheme.solver or automatic(domain, constant, dtype)
         return Surface(rest, solver.plan(domain, elliptic.Coefficients(c, screening)), solver)
 
-    def solve(self, rhs: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """(delta, the relative residual of a solver that did not converge, else 0), of a tile array rhs."""
+    def depth_at_rest(self, equations: Any) -> Any:
+        """R [m], a Field at h or a number."""
+        return equations.depth if self.rest is None else self.rest
+
+    def solve(self, equations: Any, rhs: Any) -> tuple[Any, jax.Array]:
+        """(delta, a Field at h with halo; the relative residual of a solver that did not converge, else 0).
+
+        Args:
+            equations: the Equations.
+            rhs: a Field at h.
+        """
+        rhs = equations.evaluation.tile_values(rhs)
         delta, report = self.solver.solve_and_report(self.plan, -rhs)
         # A residual that is not finite comes from a state that is not, and is not the solver's.
         left = jnp.where(report.converged | ~jnp.isfinite(report.residual), 0.0, report.residual)
-        return delta, jax.lax.stop_gradient(left).astype(rhs.dtype)
+        return equations.evaluation.with_ghosts(equations, delta), jax.lax.stop_gradient(left).astype(rhs.dtype)
 
     def pushed(self, equations: Any, u: Any, v: Any, dt: Any, eta: Any) -> tuple[Any, Any]:
         """u - dt g d eta/dx and v - dt g d eta/dy, Fields at u and v; no change on faces between cells of land."""
@@ -78,17 +88,17 @@ class Surface:
         along_y = difference_y(e.gravity * eta) * g.per_dy["v"] * g.wet_v
         return u - dt * along_x, v - dt * along_y
 
-    def transports(self, u: Any, v: Any) -> tuple[Any, Any]:
+    def transports(self, equations: Any, u: Any, v: Any) -> tuple[Any, Any]:
         """R u and R v [m2 s-1], Fields at u and v."""
-        if not isinstance(self.rest, Field):
+        if self.rest is not None:
             return self.rest * u, self.rest * v
-        return mean_x(self.rest) * u, mean_y(self.rest) * v
+        return mean_x(equations.depth) * u, mean_y(equations.depth) * v
 
     def outflow(self, equations: Any, u: Any, v: Any) -> Any:
         """div (R u), a Field at h [m s-1]."""
-        if not isinstance(self.rest, Field):
+        if self.rest is not None:
             return self.rest * divergence(u, v, equations.geometry)
-        return divergence(*self.transports(u, v), equations.geometry)
+        return divergence(*self.transports(equations, u, v), equations.geometry)
 
 
 def _constant(equations):
@@ -126,10 +136,3 @@ def _edge(side, shape):
     axis = 1 if side in (WEST, EAST) else 0
     at = jax.lax.broadcasted_iota(jnp.int32, shape, axis)
     return at == (0 if side in (WEST, SOUTH) else shape[axis] - 1)
-
-
-def with_ghosts(equations: Any, x: jax.Array) -> Field:
-    """A tile array of cells as a Field with a halo; communicates."""
-    tile = equations.geometry.tile
-    (wide,) = exchange([x], tile.halo, tile.sides, equations.communicator)
-    return Field(wide, "h", (tile.halo,) * 4)

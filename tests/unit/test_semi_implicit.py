@@ -19,8 +19,6 @@ from swmodel.errors import BlowUp, ConfigError, DataError, SwmodelError
 from swmodel.fields.pytrees import replace
 from swmodel.runtime.compilation import jit
 from swmodel.stepping.amplification import semi_implicit_growth
-from swmodel.stepping.arrays import ArrayStepLoop
-from swmodel.stepping.fused import FusedStepLoop
 from swmodel.stepping.loop import run_steps, step_loop
 from swmodel.stepping.stability import limits
 from swmodel.stepping.surface import automatic
@@ -506,16 +504,68 @@ def test_a_cost_has_neither_value_nor_gradient_where_its_equation_was_not_solved
             question()
 
 
-def test_fused_loops_leave_implicit_steps_to_arrays():
-    """Whatever engine is asked for."""
-    model = sw.ShallowWater(plane(), 3000.0, coriolis=sw.FPlane(1e-4))
-    assert model.engine == "fused"
-    stepper = jax.tree.map(jnp.asarray, sw.SemiImplicit(1000.0))
-    dynamics = model.dynamics(stepper)
-    start, steps = moving(model), jnp.int32(3)
-    both = [replace(dynamics, step_loop=kind) for kind in (FusedStepLoop, ArrayStepLoop)]
-    ends = [_run(d, stepper, start, stepper.history(start), steps)[0] for d in both]
-    assert all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, ends)))
+ON_BOTH = {
+    "rough bottom": ({"depth": "rough"}, sw.SemiImplicit(2000.0)),
+    "flat bottom": ({"depth": 3000.0, "side": sw.NoSlip()}, sw.SemiImplicit(2000.0)),
+    "everything explicit": (
+        {
+            "depth": "rough",
+            "forcing": (sw.WindStress(x=0.1),),
+            "dissipation": (sw.Laplacian(1e3), sw.QuadraticDrag(2.5e-3)),
+        },
+        sw.SemiImplicit(1500.0, theta=0.7),
+    ),
+    "lid": ({"depth": "rough", "dissipation": (sw.Laplacian(1e3),)}, sw.RigidLid(2000.0)),
+    "flat lid": ({"depth": 3000.0}, sw.RigidLid(2000.0)),
+}
+
+
+def on_both_engines(name, grid):
+    """[the ShallowWater of a case in fused loops, and on arrays], its stepper."""
+    options, stepper = ON_BOTH[name]
+    depth = rough(grid) if options["depth"] == "rough" else options["depth"]
+    options = {"coriolis": sw.FPlane(1e-4), **options, "depth": depth}
+    return [sw.ShallowWater(grid, **options, engine=engine) for engine in ("auto", "arrays")], stepper
+
+
+@pytest.mark.parametrize("name", ON_BOTH)
+@pytest.mark.parametrize("periodic", ("", "x"))
+def test_fused_loops_take_the_steps_of_arrays(name, periodic):
+    """To rounding, which a solver's tolerance limits."""
+    models, stepper = on_both_engines(name, plane(periodic=periodic))
+    ends = []
+    for model, engine in zip(models, ("fused", "arrays")):
+        assert sw.Simulation(model, moving(model), stepper).engine[0] == engine
+        ends.append(take_steps(model, stepper, moving(model), 4))
+    (fused, its_history), (arrays, history) = ends
+    assert relative(fused, arrays, ("u", "v", "eta")) < 1e-9
+    for ours, theirs in zip(jax.tree.leaves(its_history), jax.tree.leaves(history)):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9 * np.abs(theirs).max() + 1e-30)
+
+
+@pytest.mark.parametrize("name", ("everything explicit", "lid"))
+def test_gradients_of_fused_implicit_steps_are_those_of_arrays(name):
+    models, stepper = on_both_engines(name, plane())
+    found = []
+    for model in models:
+        cost = adjoint.GaugeElevation({"A": (5e5, 5e5)})
+        problem = adjoint.Problem(model, stepper, moving(model), 3, cost, ["initial.eta", "initial.u", "depth"])
+        found.append(problem.value_and_gradient())
+    for ours, theirs in zip(*map(jax.tree.leaves, found)):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-8 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize(
+    "options, why",
+    [
+        ({"boundaries": (sw.Flather(),)}, "SemiImplicit has no loops for the outflow through open sides"),
+        ({"tracers": (sw.Tracer("dye"),)}, "SemiImplicit has no loops for variables other than u, v and eta"),
+    ],
+    ids=("open sides", "tracer"),
+)
+def test_steps_that_have_no_loops_say_why(options, why):
+    model = sw.ShallowWater(plane(), 3000.0, **options)
+    assert sw.Simulation(model, model.at_rest(), sw.SemiImplicit(1000.0)).engine == ("arrays", why)
 
 
 def section(kind, **options):
