@@ -78,6 +78,10 @@ IMPLICIT = {
         ),
         sw.SemiImplicit(500.0, solver=LAND),
     ),
+    "free surface, islands and lakes between walls": (
+        lambda **o: sw.ShallowWater(cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), **o),
+        sw.SemiImplicit(500.0, solver=LAND),
+    ),
     "rigid lid, lakes and islands": (
         lambda **o: sw.ShallowWater(cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), **o),
         sw.RigidLid(500.0, solver=LAND),
