@@ -41,8 +41,8 @@ def fields_of_tiles(simulation: Any, names: Sequence[str]) -> dict[str, jax.Arra
     model = simulation.model
     edges = not model.grid.periodic_x, not model.grid.periodic_y
     dynamics, packed = simulation.packed()
-    step, lid = jnp.int32(simulation.step), simulation.scheme.rigid_lid
-    return _diagnose(dynamics, simulation.stepper, packed, step, tuple(names), edges, lid)
+    step, rigid_lid = jnp.int32(simulation.step), simulation.scheme.rigid_lid
+    return _diagnose(dynamics, simulation.stepper, packed, step, tuple(names), edges, rigid_lid)
 
 
 def gather_fields(simulation: Any, names: Sequence[str]) -> tuple[Callable[[], dict[str, np.ndarray | None]], int]:

@@ -101,7 +101,7 @@ def configure_process(
         gpu = _bind(started)
     use_one_arena()
     # The matrices of a run are small, such as that of multigrid's coarsest grid. LAPACK gains nothing by more threads,
-    # which wait in a loop for a core: beside other work eigenvectors take hundreds of times as long.
+    # which wait in a loop for a core: while other programs run, eigenvectors take hundreds of times as long.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import jax
 

@@ -92,7 +92,6 @@ class TimeStepper(ModelPart, abc.ABC):
 
     def obstacle_to_loops(self, dynamics: Any) -> str | None:
         """A phrase that explains why steps of these Dynamics cannot run in fused loops, or None."""
-        return None
 
     def history(self, state: Any) -> Any:
         """The empty history of the scheme: a pytree of tile arrays and an integer count of steps taken."""
