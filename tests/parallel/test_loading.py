@@ -9,8 +9,6 @@ from tests import own_parts
 
 from . import cases
 
-pytestmark = pytest.mark.skipif(cases.RANKS == 6, reason="four ranks show what more would")
-
 
 def run(communicator, engine):
     """(model, State after three evaluations)."""

@@ -11,7 +11,6 @@ from . import cases
 from .test_tides import tide
 
 STEPPER = sw.ForwardBackward(10.0)
-pytestmark = pytest.mark.skipif(cases.RANKS == 6, reason="four ranks show what more would")
 
 
 def ocean(communicator, engine):
