@@ -1,6 +1,6 @@
 """Run the tests serially, then those of tests/parallel under mpirun, and sum up.
 
-    python scripts/run_tests.py [--ranks 1,2,4,6] [--timeout 1800] [what pytest takes: -k halo, tests/parallel, -x ...]
+    python scripts/run_tests.py [--ranks 1,2,4,6] [--timeout 3600] [what pytest takes: -k halo, tests/parallel, -x ...]
 
 All but tests/parallel runs on 1 rank, files side by side on the cores there are, and tests/parallel on 2; on 6 the
 verbs, transforms and solvers, and that steps and gradients equal those of one rank; on 4 the verbs and the steps.
@@ -154,7 +154,7 @@ def sum_up(tallies):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--ranks", default="1,2,4,6", help="on how many ranks, separated by commas")
-    parser.add_argument("--timeout", type=float, default=1800.0, help="seconds for each number of ranks")
+    parser.add_argument("--timeout", type=float, default=3600.0, help="seconds for each number of ranks")
     chosen, rest = parser.parse_known_args()
     numbers = [int(ranks) for ranks in chosen.ranks.split(",")]
     serial, parallel = split(rest, max(numbers) > 1 and launch.mpi_installed())
