@@ -21,6 +21,7 @@ from ..errors import DataError
 
 if TYPE_CHECKING:
     import xarray as xr
+    from typing_extensions import TypeIs
 
     from .stored import StoredDataset
 
@@ -65,13 +66,13 @@ def check_file(path: str | os.PathLike) -> None:
         raise DataError(f"there is no file {path} (looked from {pathlib.Path.cwd()}); check the path.")
 
 
-def is_data_array(x: Any) -> bool:
+def is_data_array(x: Any) -> TypeIs[xr.DataArray]:
     """Whether x is an xarray.DataArray, of which there is none before xarray was imported."""
     xarray = sys.modules.get("xarray")
     return xarray is not None and isinstance(x, xarray.DataArray)
 
 
-def is_dataset(x: Any) -> bool:
+def is_dataset(x: Any) -> TypeIs[xr.Dataset]:
     """Whether x is an xarray.Dataset."""
     xarray = sys.modules.get("xarray")
     return xarray is not None and isinstance(x, xarray.Dataset)

@@ -90,7 +90,7 @@ class Remapping:
 
     def read(self, field: xr.DataArray | StoredField, rows: slice | None = None) -> np.ndarray:
         """The box (n rows, n columns) of a 2-D field as float64, or only some of its rows."""
-        y, x = field.dims
+        y, x = (str(name) for name in field.dims)
         with LOCK:
             pieces = [field.isel({y: rows or self.rows, x: columns}).values for columns in self.columns]
         return np.concatenate(pieces, axis=1).astype(np.float64)
@@ -119,7 +119,7 @@ def remapping(field: xr.DataArray | StoredField, grid: Grid, method: str, positi
     if method not in ("average", "interpolate"):
         raise ConfigError(f"method = {method!r} is not a way to regrid; use 'average' or 'interpolate'.")
     _check_axes(field, grid)
-    (y_name, x_name), spherical = field.dims[-2:], grid.spherical
+    (y_name, x_name), spherical = (str(name) for name in field.dims[-2:]), grid.spherical
     y, x = field[y_name].values, field[x_name].values
     row_index, y = _surround(y, *grid.y_edges[[0, -1]], is_longitude=False)
     column_index, x = _surround(x, *grid.x_edges[[0, -1]], is_longitude=spherical)
