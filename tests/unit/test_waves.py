@@ -12,7 +12,7 @@ from swmodel.dynamics.clock import Time
 from swmodel.dynamics.terms import value_at
 from swmodel.errors import ConfigError
 
-GRID = sw.CartesianGrid(40, 4, (0.0, 40.0), (0.0, 4.0), periodic="y")
+GRID = sw.CartesianGrid(40, 5, (0.0, 40.0), (0.0, 5.0), periodic="y")
 TIMES = np.arange(0.0, 12.0, 0.5)
 
 TRAIN = sw.CnoidalWave(0.1, 1.0, 5.0)
@@ -73,7 +73,7 @@ def test_a_wave_comes_in_whole_and_leaves_at_the_other_side():
 
 @pytest.mark.parametrize("side, cell", (("west", (0, 0)), ("north", (-1, 0))))
 def test_a_level_at_a_side_is_kept_when_the_reflected_wave_is_back(side, cell):
-    shape = {"west": (20, 4), "north": (4, 20)}[side]
+    shape = {"west": (20, 5), "north": (5, 20)}[side]
     grid = sw.CartesianGrid(*shape, (0.0, shape[0]), (0.0, shape[1]), periodic="y" if side == "west" else "x")
     level = lambda t: 0.05 * np.sin(2 * np.pi * t / 15.0)  # noqa: E731
     record, found = sw.Record(np.arange(0.0, 31.0, 0.5), level(np.arange(0.0, 31.0, 0.5))), {}

@@ -9,7 +9,7 @@ import swmodel as sw
 from ..case import Case, Mark, Outcome
 from .exact_flows import CarrierGreenspan, CarrierWuYeh, DamBreak, PlanarBowl, RadialBowl
 
-ROWS = 4  # rows of a channel, at least as many as the halo has
+ROWS = 5  # rows of a channel, at least as many as the halo has
 
 
 def model_of(grid: Any, depth: Any, thin: float = 1e-4, **options: Any) -> sw.ShallowWater:
