@@ -367,7 +367,12 @@ def test_control_groups_limit_memory(monkeypatch):
     ("old", "new", "says"),
     [
         ('type = "ab2"\nepsilon = 0.1', 'type = "ssprk3"', "fused loops"),
-        ('type = "ab2"\nepsilon = 0.1', 'type = "semi_implicit"', "arrays (XLA fuses): SemiImplicit solves an"),
+        ('type = "ab2"\nepsilon = 0.1', 'type = "semi_implicit"', "fused loops"),
+        (
+            '[stepper]\ntype = "ab2"\nepsilon = 0.1',
+            '[[tracer]]\nname = "dye"\n\n[stepper]\ntype = "semi_implicit"',
+            "arrays (XLA fuses): SemiImplicit has no loops for variables other than u, v and eta",
+        ),
         ("start = 2011", 'engine = "arrays"\nstart = 2011', "arrays (XLA fuses): engine = 'arrays' was chosen"),
     ],
 )
