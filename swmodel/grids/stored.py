@@ -7,6 +7,7 @@ bits. Files that need more than that, such as unsigned integers in signed ones, 
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -25,22 +26,29 @@ OF_XARRAY = ("_Unsigned", "dtype")  # attributes by which xarray changes the typ
 def open_stored(path: str | os.PathLike) -> StoredDataset | None:
     """The netCDF file at `path`, of which no value is read yet; None for a file that is left to xarray."""
     try:
-        with LOCK:
-            dataset = StoredDataset(netCDF4.Dataset(os.fspath(path)), str(path))
+        with LOCK, _opened(path) as file:
+            dataset = StoredDataset(file, path)
     except (OSError, AttributeError):
         return None
     if "xysize" in dataset.dims or not all(variable.is_decoded_here for variable in dataset.variables.values()):
-        dataset.close()
         return None
     return dataset
 
 
+def _opened(path):
+    """The netCDF4.Dataset of a file, whose values are not decoded."""
+    file = netCDF4.Dataset(os.fspath(path))
+    file.set_auto_maskandscale(False)
+    file.set_auto_chartostring(False)
+    return file
+
+
 class StoredDataset:
-    """The variables of an open netCDF file, with values as numbers.
+    """The variables of a netCDF file, with values as numbers. The file is open only while values are read from it.
 
     Args:
-        file: the netCDF4.Dataset.
-        source: its path, for messages.
+        file: the netCDF4.Dataset, which is not kept.
+        path: of the file.
 
     Attributes:
         variables: {name: StoredVariable}.
@@ -49,11 +57,10 @@ class StoredDataset:
         encoding: {"source": the path}.
     """
 
-    def __init__(self, file: Any, source: str):
-        file.set_auto_maskandscale(False)
-        file.set_auto_chartostring(False)
-        self.file, self.encoding, self.dims = file, {"source": source}, tuple(file.dimensions)
-        self.variables = {name: StoredVariable(name, variable) for name, variable in file.variables.items()}
+    def __init__(self, file: Any, path: str | os.PathLike):
+        self.encoding, self.dims = {"source": str(path)}, tuple(file.dimensions)
+        where = os.path.abspath(path)
+        self.variables = {name: StoredVariable.of(where, name, variable) for name, variable in file.variables.items()}
         self.data_vars = {name: one for name, one in self.variables.items() if one.dims != (name,)}
 
     def __getitem__(self, name: str) -> StoredVariable:
@@ -62,20 +69,23 @@ class StoredDataset:
     def __contains__(self, name: object) -> bool:
         return name in self.variables
 
-    def close(self) -> None:
-        """Close the file."""
-        with LOCK:
-            if self.file.isopen():
-                self.file.close()
 
-
+@dataclasses.dataclass(frozen=True)
 class StoredVariable:
     """A variable of a file: its `name`, `dims`, `shape`, stored `dtype` and `attrs`; and its `values`, decoded."""
 
-    def __init__(self, name: str, variable: Any, attrs: Mapping[str, Any] | None = None):
-        self._variable, self.name = variable, name
-        self.dims, self.shape, self.dtype = tuple(variable.dimensions), tuple(variable.shape), variable.dtype
-        self.attrs = {key: variable.getncattr(key) for key in variable.ncattrs()} if attrs is None else dict(attrs)
+    path: str
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: Any
+    attrs: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, path: str, name: str, variable: Any) -> Self:
+        """That of a netCDF4.Variable, which is not kept."""
+        attrs = {key: variable.getncattr(key) for key in variable.ncattrs()}
+        return cls(path, name, tuple(variable.dimensions), tuple(variable.shape), variable.dtype, attrs)
 
     @property
     def ndim(self) -> int:
@@ -92,7 +102,7 @@ class StoredVariable:
 
     def with_attrs(self, **changes: Any) -> StoredVariable:
         """The variable with other attributes."""
-        return StoredVariable(self.name, self._variable, self.attrs | changes)
+        return dataclasses.replace(self, attrs={**self.attrs, **changes})
 
     @property
     def values(self) -> np.ndarray:
@@ -100,8 +110,8 @@ class StoredVariable:
 
     def read(self, window: Sequence[Any]) -> np.ndarray:
         """The decoded values of a window, which has a slice or a number for each dimension."""
-        with LOCK:
-            stored = np.asarray(self._variable[tuple(window)])
+        with LOCK, _opened(self.path) as file:
+            stored = np.asarray(file[self.name][tuple(window)])
         return _decoded(stored.astype(stored.dtype.newbyteorder("="), copy=False), self.attrs)
 
 
@@ -145,14 +155,14 @@ class StoredField:
         variable: the StoredVariable. Its dimensions of length 1 other than the axes are left out.
         axes: {name of an axis of the field: its axes.Axis}, y before x.
         attrs: of the field.
-        dataset: the StoredDataset, which is open until `close`.
+        dataset: the StoredDataset.
     """
 
     name = "elevation"
     ndim = 2
 
     def __init__(self, variable: StoredVariable, axes: Mapping[str, Any], attrs: Mapping, dataset: StoredDataset):
-        self._variable, self._axes, self.attrs, self._dataset = variable, dict(axes), dict(attrs), dataset
+        self._variable, self._axes, self.attrs = variable, dict(axes), dict(attrs)
         self.dims, self.encoding = tuple(axes), dict(dataset.encoding)
         self.shape = tuple(axis.values.size for axis in axes.values())
 
@@ -176,8 +186,7 @@ class StoredField:
         return values[kept[y] - lows[y]][:, kept[x] - lows[x]]
 
     def close(self) -> None:
-        """Close the file."""
-        self._dataset.close()
+        """Do nothing: unlike that of an xarray.DataArray, the file is not open."""
 
     def __enter__(self) -> Self:
         return self

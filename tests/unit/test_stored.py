@@ -182,3 +182,14 @@ def test_a_spiral_is_one_component():
     labels, count = components(mask)
     assert count == scipy.ndimage.label(mask)[1]
     np.testing.assert_array_equal(labels, scipy.ndimage.label(mask)[0])
+
+
+def test_a_file_that_was_read_is_not_kept_open(tmp_path):
+    """HDF5 lets no program write to a file that is open."""
+    path = tmp_path / "depth.nc"
+    for depth in (1.0, 2.0):
+        with netCDF4.Dataset(path, "w") as file:
+            file.createDimension("x", 3)
+            file.createVariable("z", "f4", ("x",))[:] = depth
+        stored = open_stored(path)
+        np.testing.assert_array_equal(stored["z"].values, [depth] * 3)
