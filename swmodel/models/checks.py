@@ -119,8 +119,11 @@ def check_sides(model: Any) -> None:
 def check_water(model: Any) -> None:
     """Raise ConfigError for an open side along which there is land alone, and for terms without water; collective.
 
-    Of a condition on all four sides, which is what it has unless sides are named, one side needs water.
+    Of a condition on all four sides, which is what it has unless sides are named, one side needs water. Nothing is
+    checked where one tile of many is looked at, since the water may be in the others.
     """
+    if not model.communicator.reaches_all:
+        return
     found = {side: _has_water(model, side) for side in model.open_sides}
     for condition in model.open_boundaries:
         dry = [side for side in condition.sides if not found[side]]

@@ -116,6 +116,7 @@ class Communicator(abc.ABC):
     rank = 0
     size = 1
     layout = (1, 1)
+    reaches_all = True  # whether sums and maxima are those of all ranks; False where one rank stands for many
     gathers_alone = False  # whether this process holds all tiles, so that any thread may call `gather_to_root`
 
     @property

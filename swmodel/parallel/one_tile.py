@@ -17,7 +17,7 @@ class OneTileCommunicator(SerialCommunicator):
     """Tile number `rank` of a mesh of `layout` = (py, px)."""
 
     name = "one tile"
-    gathers_alone = False
+    reaches_all = gathers_alone = False
 
     def __init__(self, layout: tuple[int, int], rank: int):
         self.layout, self.size, self.rank = tuple(layout), layout[0] * layout[1], rank

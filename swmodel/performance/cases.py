@@ -128,6 +128,8 @@ class OneOfMany(SerialCommunicator):
     its messages cost, and which messages it would send.
     """
 
+    reaches_all = False
+
     def __init__(self, layout: Sequence[int]):
         self.layout, self.size = tuple(layout), layout[0] * layout[1]
 
