@@ -2,11 +2,13 @@
 
 import tracemalloc
 
+import dask.array  # noqa: F401  and xarray's: the memory of modules is not counted
 import jax
 import jax.numpy as jnp
 import netCDF4
 import numpy as np
 import pytest
+import xarray.backends  # noqa: F401
 
 import swmodel as sw
 from swmodel import adjoint
