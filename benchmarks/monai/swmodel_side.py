@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import jax
 import xarray as xr
 
 import swmodel as sw
@@ -40,6 +41,7 @@ def run(setup, precision, folder):
 
 
 def main(precision):
+    jax.config.update("jax_enable_x64", precision == "float64")
     with open("setup.json") as file:
         setup = json.load(file)
     with tempfile.TemporaryDirectory() as folder:
