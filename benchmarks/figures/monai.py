@@ -21,7 +21,6 @@ from harness import HERE, ROOT, NotMeasured
 EXPERIMENT = ROOT / "experiments" / "monai_valley"
 SIDES = HERE / "monai"
 CELLS, SIZE = (196, 121), (5.488, 3.402)  # and [m]
-GAUGES = {"g5": (4.521, 1.196), "g7": (4.521, 1.696), "g9": (4.521, 2.196)}  # [m]
 LEAST = {"float32": 40.0, "float64": 15.0}  # times GeoClaw's cell-steps per second
 PEERS = ("geoclaw", "anuga")
 PATIENCE = 1200.0  # [s]
@@ -67,7 +66,7 @@ def described(threads):
     return {
         "cells": CELLS,
         "size": SIZE,
-        "gauges": GAUGES,
+        "gauges": laboratory().GAUGES,
         "topography": floor,
         "wave": {"times": wave["time_s"].tolist(), "levels": wave["eta_m"].tolist()},
         "roughness": 0.01,

@@ -7,6 +7,7 @@ import numpy as np
 
 END = 22.5  # [s], until which the records of the wave at x = 0 and of the gauges are compared
 STILL = 2.0  # [s], until then no wave has come in, and the gauges' mean level is that of the water at rest
+GAUGES = {"g5": (4.521, 1.196), "g7": (4.521, 1.696), "g9": (4.521, 2.196)}  # x and y [m]
 HERE = Path(__file__).parent
 
 
@@ -15,7 +16,7 @@ def records() -> tuple[np.ndarray, dict[str, np.ndarray]]:
     table = np.genfromtxt(HERE / "bp07_gauges.csv", delimiter=",", names=True)
     table = table[table["time_s"] <= END]
     still = table["time_s"] < STILL
-    found = {name: table[f"{name}_m"] for name in ("g5", "g7", "g9")}
+    found = {name: table[f"{name}_m"] for name in GAUGES}
     return table["time_s"], {name: level - level[still].mean() for name, level in found.items()}
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tests.verification.experiments import score_module
+from tests.verification.experiments import module_of
 
 xr = pytest.importorskip("xarray")
-score = score_module("global_tide")
+score = module_of("global_tide", "score")
 
 
 def grid(step=5.0):

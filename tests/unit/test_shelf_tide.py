@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from tests.verification.experiments import FOLDER, score_module
+from tests.verification.experiments import FOLDER, module_of
 
 xr = pytest.importorskip("xarray")
 
@@ -29,7 +29,7 @@ def test_errors_are_distances_in_the_complex_plane_and_shares_those_of_the_ampli
     gauges = [("a", 1, wave, 0.5 * wave, wave + 0.1, 0.0, 0.1)]
     gauges += [(f"{k}", 0, wave, 1j * wave, wave + 0.1j * (k + 1), 0.1, 0.1) for k in range(3)]
     file_with(tmp_path / "inversion.nc", gauges)
-    found = score_module("northwest_europe").scores(tmp_path / "inversion.nc")
+    found = module_of("northwest_europe", "score").scores(tmp_path / "inversion.nc")
     assert found["gauges_used"] == 1 and found["gauges_left_out"] == 3
     assert found["error_used_first_guess"] == pytest.approx(100.0) and found["share_used_first_guess"] == pytest.approx(
         50
@@ -45,11 +45,11 @@ def test_gauges_in_rivers_are_left_out_and_not_at_sea(tmp_path):
     wave = 1.0 + 0.5j
     gauges = [("a", 1, wave, wave, wave, 0.0, 0.1), ("b", 0, wave, wave, wave + 0.1, 0.0, 0.1)]
     file_with(tmp_path / "inversion.nc", [*gauges, ("Belum", 0, wave, wave, wave + 0.5, 0.0, 0.1)])
-    found = score_module("northwest_europe").scores(tmp_path / "inversion.nc")
+    found = module_of("northwest_europe", "score").scores(tmp_path / "inversion.nc")
     assert found["gauges_left_out"] == 2 and found["gauges_at_sea"] == 1
     assert found["error_at_sea_analysis"] == pytest.approx(10.0)
     with open(FOLDER / "northwest_europe" / "gauges.csv", encoding="utf-8") as file:
-        assert set(score_module("northwest_europe").RIVERS) <= {row["name"] for row in csv.DictReader(file)}
+        assert set(module_of("northwest_europe", "score").RIVERS) <= {row["name"] for row in csv.DictReader(file)}
 
 
 def test_every_second_gauge_by_name_is_left_out():

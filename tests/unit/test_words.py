@@ -69,14 +69,19 @@ def sentences(text):
             yield from re.split(r"(?<=[.!?:;])\s+", part)
 
 
+def violations_of_text(line, text):
+    """(line, violation) of a docstring or comment, which starts in that line."""
+    for found in WORD.finditer(text):
+        yield line, found.group()
+    for sentence in sentences(text):
+        count = len(re.findall(r"[A-Za-z][\w'-]*", sentence))
+        if count > LONGEST:
+            yield line, f"a sentence of {count} words: {' '.join(sentence.split()[:8])} ..."
+
+
 def violations(source):
     for line, text in passages(source):
-        for found in WORD.finditer(text):
-            yield line, found.group()
-        for sentence in sentences(text):
-            count = len(re.findall(r"[A-Za-z][\w'-]*", sentence))
-            if count > LONGEST:
-                yield line, f"a sentence of {count} words: {' '.join(sentence.split()[:8])} ..."
+        yield from violations_of_text(line, text)
     for line, name in names(source):
         if (found := PART_OF_NAME.search(name)) and not any(name.endswith(known) for known in EXCEPTIONS):
             yield line, f"{found.group(1)} in the name {name}"
@@ -92,12 +97,7 @@ def native_violations(source):
     for block in re.finditer(r"(?:^[ \t]*//.*\n)+|//.*", source, re.MULTILINE):
         line = source[: block.start()].count("\n") + 1
         text = re.sub(r"^[ \t]*//[ \t]?", "", block.group(), flags=re.MULTILINE)
-        for found in WORD.finditer(text):
-            yield line, found.group()
-        for sentence in sentences(text):
-            count = len(re.findall(r"[A-Za-z][\w'-]*", sentence))
-            if count > LONGEST:
-                yield line, f"a sentence of {count} words: {' '.join(sentence.split()[:8])} ..."
+        yield from violations_of_text(line, text)
 
 
 def page_violations(text):

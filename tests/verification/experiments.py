@@ -11,9 +11,9 @@ from types import ModuleType
 FOLDER = Path(__file__).parents[2] / "experiments"
 
 
-def score_module(experiment: str) -> ModuleType:
-    """score.py of an experiment, as a module."""
-    described = importlib.util.spec_from_file_location(f"{experiment}_score", FOLDER / experiment / "score.py")
+def module_of(experiment: str, name: str) -> ModuleType:
+    """NAME.py of an experiment's folder, as a module."""
+    described = importlib.util.spec_from_file_location(f"{experiment}_{name}", FOLDER / experiment / f"{name}.py")
     assert described is not None and described.loader is not None
     module = importlib.util.module_from_spec(described)
     described.loader.exec_module(module)
@@ -35,4 +35,4 @@ def scores(
         program = [sys.executable, "-m", "swmodel", command, str(FOLDER / experiment / file), "--output", folder]
         program += [argument for change in changes for argument in ("--set", change)]
         subprocess.run(program, check=True, capture_output=True, timeout=hours * 3600)
-        return score_module(experiment).scores(Path(folder) / output)
+        return module_of(experiment, "score").scores(Path(folder) / output)

@@ -5,7 +5,6 @@ results of the 2011 model benchmarking workshop. Problems 1 and 4: Synolakis (19
 Briggs et al. (1995), doi:10.1007/BF00874384; 7: Matsuyama and Tanaka (2001), data of Liu, Yeh and Synolakis (2008).
 """
 
-import importlib.util
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from swmodel.grids.topography import topography
 from swmodel.verification import Case, Mark, Outcome
 from swmodel.verification.coasts.exact_flows import BumpFlow
 from swmodel.verification.coasts.shores import ROWS, model_of
+from tests.verification.experiments import module_of
 
 REPOSITORY = Path(__file__).parents[2]
 BEACH_DATA = REPOSITORY / "tests" / "data" / "nthmp"
@@ -206,17 +206,7 @@ def bp6c() -> dict[str, float]:
 
 # -- problem 7: Monai valley ------------------------------------------------------------------------------------------
 
-MONAI_GAUGES = {"g5": (4.521, 1.196), "g7": (4.521, 1.696), "g9": (4.521, 2.196)}  # [m]
 GULLY = (slice(5.0, 5.3), slice(1.7, 2.05))  # x and y of the place of the highest run-up [m]
-
-
-def module_of(name: str) -> Any:
-    """A module of the experiment."""
-    described = importlib.util.spec_from_file_location(name, MONAI_DATA / f"{name}.py")
-    assert described is not None and described.loader is not None
-    module = importlib.util.module_from_spec(described)
-    described.loader.exec_module(module)
-    return module
 
 
 def monai_model(spacing: float = 0.014, **options: Any) -> sw.ShallowWater:
@@ -235,12 +225,13 @@ def monai(spacing: float = 0.014) -> dict[str, float]:
     model = monai_model(spacing)
     dt = 0.7 * spacing / np.sqrt(2 * model.gravity * 0.16)
     simulation = sw.Simulation(model, model.at_rest(), sw.SSPRK3(dt))
-    highest, series, times = records(simulation, 22.5, MONAI_GAUGES)
+    laboratory = module_of("monai_valley", "laboratory")
+    highest, series, times = records(simulation, laboratory.END, laboratory.GAUGES)
     x, y = model.grid.coordinates("h")
     gully = (x > GULLY[0].start) & (x < GULLY[0].stop) & (y > GULLY[1].start) & (y < GULLY[1].stop)
     return {
         "monai_runup_m": run_up(np.where(gully, highest, -np.inf), model.depth, 5e-4),
-        "monai_gauge_error": module_of("laboratory").misfit(times, series),
+        "monai_gauge_error": laboratory.misfit(times, series),
     }
 
 
@@ -249,7 +240,7 @@ def monai_inverse() -> dict[str, float]:
 
     The gauges are the laboratory's; `twin` are those of a run with the published wave, with errors of 1 mm.
     """
-    module = module_of("incoming_wave")
+    module = module_of("monai_valley", "incoming_wave")
     errors = (module.invert(0.084, twin, 10)[1] for twin in (False, True))
     return dict(zip(("monai_inverse_error", "monai_inverse_twin_error"), errors))
 
