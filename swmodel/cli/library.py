@@ -17,6 +17,7 @@ __all__ = ["library", "copy_experiment"]
 
 SUFFIXES = (".toml", ".py", ".nc", ".csv", ".md", ".txt")
 ELSEWHERE = re.compile(r'"\.\./(\w+/[\w.]+)"')  # a file of another experiment
+SENTENCE = re.compile(r".*?[.?](?= [A-Z])")  # and another one after it
 
 
 def library() -> dict[str, list[Path]]:
@@ -95,7 +96,12 @@ def _list(known):
 
 
 def _headline(files):
-    """The first comment of the TOML file, or the first line of the script's docstring."""
+    """The first sentence of the TOML file's first comment, or of the script's docstring."""
     described = _main_first(files[0].parent.name, sorted(files, key=lambda file: file.suffix != ".toml"))[0]
-    first = described.read_text(encoding="utf-8").splitlines()[0]
-    return first.strip("# \"'")
+    lines = []
+    for line in described.read_text(encoding="utf-8").splitlines():
+        lines.append(line.strip("# \"'"))
+        if not lines[-1] or lines[-1].endswith((".", "?")):
+            break
+    text = " ".join(lines).strip()
+    return SENTENCE.match(text)[0] if SENTENCE.match(text) else text

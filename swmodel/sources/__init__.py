@@ -103,7 +103,7 @@ def read_source(path: str | os.PathLike, **options: Any) -> Source:
 
 
 def _csv_rows(path):
-    with open(path, newline="", encoding="utf-8") as file:
+    with open(path, newline="", encoding="utf-8-sig") as file:
         lines = [(number, line.split("#")[0].strip()) for number, line in enumerate(file, 1)]
     lines = [(number, line) for number, line in lines if line]
     if not lines:

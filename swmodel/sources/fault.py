@@ -199,11 +199,16 @@ def mistakes(fault: Fault, names: Sequence[str] | None = None) -> list[str]:
             "depth",
             top < -1e-6 * fault.width,
             "puts the upper edge above the sea floor",
-            f"make it larger, or check that it is the depth of the reference point, {fault.reference}",
+            [
+                f"make it {least:.0f} m or more, or check that it is the depth of the reference point, "
+                f"{fault.reference}"
+                for least in np.ceil(fault.depth - top)
+            ],
         ),
     ]
     return [
-        f"{names[i]}: {name} = {np.reshape(getattr(fault, name)[i], -1)[k]:g} {why}; {remedy}."
+        f"{names[i]}: {name} = {np.reshape(getattr(fault, name)[i], -1)[k]:g} {why}; "
+        f"{np.broadcast_to(remedy, len(names))[i]}."
         for name, wrong, why, remedy in rules
         for i, k in np.argwhere(np.reshape(wrong, (len(names), -1)))
     ]

@@ -300,6 +300,8 @@ def test_records_are_read_from_the_files_of_post_processing(tmp_path):
     assert list(found) == ["DART 21418"] and found["DART 21418"].place == (1.0, 2.0)
     np.testing.assert_array_equal(found["DART 21418"].time, [0.0, 4.0, 8.0])
     np.testing.assert_array_equal(found["DART 21418"].counted()[1], [0.25, 0.5])
+    (tmp_path / "21418.csv").write_text("time_s,elevation_m\n8,0.5\n", encoding="utf-8-sig")  # as spreadsheets do
+    np.testing.assert_array_equal(records_in(tmp_path, {"DART 21418": (1.0, 2.0)})["DART 21418"].time, [8.0])
     with pytest.raises(DataError, match="no CSV file .* is named after"):
         records_in(tmp_path, {"unseen": (0.0, 0.0)})
     (tmp_path / "unseen.csv").write_text("t,eta\n1,2\n")

@@ -174,6 +174,13 @@ def test_new_lists_every_experiment(command):
     assert {"double_gyre", "north_atlantic", "tohoku_2011"} <= set(re.findall(r"^(\w+)  ", out, re.M))
 
 
+def test_new_describes_every_experiment_by_a_whole_sentence(command):
+    listed = command("new")[1].partition("\n\n")[0].splitlines()
+    assert len(listed) == len(library())
+    assert all(re.fullmatch(r"\w+ +[A-Z4].+[.?]", line) for line in listed), listed
+    assert any("crosses it from the open southern side, and piles water up at the northern coast." in x for x in listed)
+
+
 @pytest.mark.parametrize("name", sorted(library()))
 def test_a_copy_of_an_experiment_passes_check(command, tmp_path, name):
     status, out, _ = command("new", name, tmp_path / "mine")

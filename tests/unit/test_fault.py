@@ -316,6 +316,12 @@ def written(tmp_path, text, name="faults.csv"):
     return path
 
 
+def test_a_table_of_a_spreadsheet_may_begin_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "faults.csv"
+    path.write_text(CSV.removeprefix("# a comment\n"), encoding="utf-8-sig")
+    np.testing.assert_array_equal(read_source(path).faults.longitude, [143.0, 142.0])
+
+
 @pytest.mark.parametrize("name, text", [("faults.csv", CSV), ("faults.toml", TOML)])
 def test_a_table_is_read_with_its_units_and_windows(tmp_path, name, text):
     faults = read_source(written(tmp_path, text, name)).faults
@@ -338,6 +344,7 @@ def test_a_table_is_read_with_its_units_and_windows(tmp_path, name, text):
         (", 85, 1, 200", ", 85, -1, 200", r"line 3 (a): slip = -1 is negative; reverse it by a rake 180 degrees away."),
         ("195, 12, 85, 0", "195, 92, 85, 0", "line 5 (b): dip = 92 is not within 0 to 90 degrees"),
         ("142, 38, 20,", "142, 38, 5,", "line 5 (b): depth = 5000 puts the upper edge above the sea floor"),
+        ("142, 38, 20,", "142, 38, 5,", "; make it 6238 m or more, or check that it is the depth of the reference"),
         ("142, 38, 20, 100", "142, 38, 20, -100", "line 5 (b): length = -100000 is not positive"),
         ("142, 38, 20", "142, north, 20", "line 5 (b): latitude [degrees] = 'north' is not a number"),
         ("142, 38, 20", "142, nan, 20", "line 5 (b): latitude = nan is not a number"),

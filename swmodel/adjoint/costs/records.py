@@ -175,7 +175,7 @@ def header(path: str | Path) -> list[str]:
 def _text(path):
     """The opened file; raises DataError if it is not text."""
     try:
-        with open(path, newline="", encoding="utf-8") as file:
+        with open(path, newline="", encoding="utf-8-sig") as file:
             yield file
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} is not a text file that can be read ({error}); save it as CSV in UTF-8.") from error
