@@ -45,8 +45,8 @@ def report(
     found = _files(given)
     page = _page(given, found, output)
     with contextlib.ExitStack() as opened:
-        files, names = _opened(found, opened, member)
-        run = Run(files, names, _observed(files, observations))
+        files, left_out = _opened(found, opened, member)
+        run = Run(files, found, _observed(files, observations), left_out)
         text = _filled(run, list(sections(run, variables)))
     try:
         page.write_text(text, encoding="utf-8")
@@ -88,19 +88,27 @@ def _page(given, found, output):
 
 
 def _opened(found, opened, member):
-    """({what it holds: dataset}, paths); files of which there is no figure are in the paths alone."""
-    files = {}
+    """({what it holds: dataset}, {path: why it is not shown})."""
+    files, first, left_out = {}, {}, {}
     for path in found:
-        with contextlib.suppress(PlotError) if len(found) > 1 else contextlib.nullcontext():
+        try:
             dataset = opened.enter_context(open_output(path, member))
             kind = kind_of(dataset)
-            if kind == "restart" and len(found) == 1:
-                raise PlotError(f"report: {path} is a restart, of which there is no page; give an output file.")
-            if kind != "restart":
-                files.setdefault(kind, dataset)
+        except PlotError as error:
+            if len(found) == 1:
+                raise
+            left_out[path] = str(error).partition(": ")[2]  # without the name of the function
+            continue
+        if kind == "restart" and len(found) == 1:
+            raise PlotError(f"report: {path} is a restart, of which there is no page; give an output file.")
+        if kind == "restart":
+            continue
+        if kind in files:
+            left_out[path] = f"{first[kind]} holds {kind}, too, and was shown; name {path.name} alone for a page of it."
+        files.setdefault(kind, dataset), first.setdefault(kind, path.name)
     if not files:
         raise PlotError(f"report: none of {', '.join(p.name for p in found)} can be drawn; give output files of a run.")
-    return files, found
+    return files, left_out
 
 
 def _observed(files, folder):

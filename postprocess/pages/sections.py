@@ -45,11 +45,13 @@ class Run:
         files: {what it holds: dataset}, the first one of each kind.
         paths: of all files that were found.
         observed: {name: Series} of the records.
+        left_out: {path: why the page does not show the file}.
     """
 
     files: dict[str, xr.Dataset]
     paths: list[pathlib.Path]
     observed: dict[str, Series]
+    left_out: dict[pathlib.Path, str] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def gauges(self) -> list[Series]:
@@ -85,7 +87,13 @@ def _summary(run):
     rows = facts.setup_rows(dataset, dataset.attrs)
     cells = dataset.sizes.get("xh", 0) * dataset.sizes.get("yh", 0)
     took = facts.timing_rows(run.paths[0].parent, dataset.attrs, cells)
-    return Section("summary", "Summary", f'<div class="facts">{_list(rows)}{_list(took)}</div>') if rows else None
+    missing = "".join(
+        f'<p class="note">Not shown: {html.escape(path.name)}. {html.escape(why)}</p>'
+        for path, why in run.left_out.items()
+    )
+    if not rows and not missing:
+        return None
+    return Section("summary", "Summary", f'<div class="facts">{_list(rows)}{_list(took)}</div>{missing}')
 
 
 def _list(rows):

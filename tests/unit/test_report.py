@@ -212,6 +212,17 @@ def test_mistakes_are_one_sentence(folder, tmp_path):
         figures.report_files([tmp_path / "x.nc"])
 
 
+def test_the_page_names_the_files_that_it_does_not_show(folder, page, tmp_path):
+    assert "Not shown" not in page.read_text()
+    for name in ("fields.nc", "maxima.nc"):
+        shutil.copy(folder / name, tmp_path / name)
+    shutil.copy(folder / "fields.nc", tmp_path / "later.nc")
+    (tmp_path / "gauges.nc").write_bytes((folder / "gauges.nc").read_bytes()[:1000])  # a run that was interrupted
+    text = postprocess.report(tmp_path).read_text()
+    assert "Not shown: later.nc. fields.nc holds fields, too, and was shown;" in text
+    assert re.search(r"Not shown: gauges.nc. \S+gauges.nc cannot be read as netCDF", text)
+
+
 def test_view_opens_a_browser_where_there_is_a_display_and_else_prints_the_path(folder, monkeypatch, capsys):
     opened = []
     monkeypatch.setattr(figures.webbrowser, "open", lambda address: opened.append(address) or True)
