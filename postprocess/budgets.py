@@ -244,11 +244,12 @@ def figure(dataset: xr.Dataset, gravity: float | None = None, coriolis: Any = No
     sums = budgets(dataset, gravity, coriolis)
     time, unit = time_axis(sums["time"].values)
     with style.applied():
-        page = style.new_figure(9.0, 0.7 + 1.75 * -(-len(sums) // 2))
-        axes = page.subplots(-(-len(sums) // 2), 2, squeeze=False)
-        for one in axes.flat[len(sums) :]:
-            one.set_axis_off()
-        for one, (name, row) in zip(axes.flat, sums.items()):
+        rows = -(-len(sums) // 2)
+        page = style.new_figure(9.0, 1.1 + 1.75 * rows)
+        places = page.add_gridspec(rows, 2)
+        for n, (name, row) in enumerate(sums.items()):
+            last = n == len(sums) - 1  # of an odd number, the last one is as wide as the page
+            one = page.add_subplot(places[n // 2, slice(n % 2, None) if last else n % 2])
             values = row.values
             steady = name != "mean_elevation" and np.ptp(values) < 1e-3 * np.abs(values).max()
             shown, units = scaled(values / values[0] - 1, "") if steady else scaled(values, row.attrs["units"])
@@ -260,7 +261,8 @@ def figure(dataset: xr.Dataset, gravity: float | None = None, coriolis: Any = No
             one.set_xlabel(f"Time [{unit}]")
             one.grid(axis="both")
             one.spines[["top", "right"]].set_visible(False)
-        page.tight_layout()
+        page.tight_layout(rect=(0, 0, 1, 1 - 0.5 / page.get_size_inches()[1]))
+        style.heading(page, dataset.attrs.get("title", ""))
     return page
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "kinetic_energy",
     "thickness",
     "has_rigid_lid",
+    "surface",
     "vorticity",
 ]
 
@@ -61,6 +62,14 @@ def thickness(dataset: xr.Dataset, record: int | None) -> np.ndarray:
 def has_rigid_lid(dataset: xr.Dataset) -> bool:
     """Whether the run had a rigid lid: eta is the pressure on it, and no part of the thickness."""
     return dataset.attrs.get("time_stepper", "").startswith("RigidLid")
+
+
+def surface(dataset: xr.Dataset) -> str:
+    """What eta is, as the title of a panel: the elevation, that of a layer's thickness, or the pressure on a lid."""
+    if has_rigid_lid(dataset):
+        return "Pressure on the rigid lid"
+    about = dataset["eta"].attrs.get("long_name", "") if "eta" in dataset else ""
+    return "Thickness anomaly" if about.startswith("thickness") else "Elevation"
 
 
 def _on_faces(h, axis, periodic):

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from . import style
 from .budgets import budgets, gyre_transport, streamfunction_on_edges, time_axis
-from .cgrid import around, has_rigid_lid
+from .cgrid import around, surface
 from .errors import PlotError
 from .files import Mesh, label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, field_norm, map_axes
@@ -76,7 +76,7 @@ def _elevation(page, place, dataset, mesh, record):
     image = draw_field(axes, mesh, values, *field_norm(dataset["eta"], values))
     draw_base(axes, mesh, wet_cells(dataset))
     _plain(axes)
-    axes.set_title("Pressure on the rigid lid" if has_rigid_lid(dataset) else "Elevation")
+    axes.set_title(surface(dataset))
     _bar(page, place, image, label(dataset["eta"]))
 
 

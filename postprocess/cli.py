@@ -28,6 +28,13 @@ KINDS = (
 )
 
 WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
+WRITTEN_BY = {
+    "fields": "[[output.fields]] of an experiment",
+    "gauges": "[output.gauges] of an experiment",
+    "maxima": "[output.maxima] of an experiment",
+    "sensitivity": "`swmodel adjoint`",
+    "inversion": "`swmodel invert`",
+}
 
 
 def plot(
@@ -214,7 +221,8 @@ def _observed(files, folder, kinds):
 def _file(files, wanted, kind):
     if wanted not in files:
         raise PlotError(
-            f"plot: a figure of kind {kind!r} needs a file of {wanted}; the ones given hold {', '.join(files)}."
+            f"plot: a figure of kind {kind!r} needs a file of {wanted}, which {WRITTEN_BY[wanted]} writes; "
+            f"the ones given hold {', '.join(files)}."
         )
     return files[wanted]
 

@@ -39,6 +39,8 @@ def figure(
     Raises:
         PlotError: for files of a single run, or more than one time.
     """
+    if fields is None and gauges is None:
+        raise PlotError("ensemble: it needs the members' fields or series; give a file of fields or of gauges.")
     for dataset in (fields, gauges):
         if dataset is not None and dataset.sizes.get("member", 1) < 2:
             raise PlotError("ensemble: the file has a single run and no spread; give a file of an ensemble.")

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import offset_copy
 
 from . import style
-from .cgrid import has_rigid_lid
+from .cgrid import surface
 from .files import start_of
 from .scores import Rules, Score, Series, arrival, peak, score, scores, table, time_unit, variance_explained
 from .series import read_gauges, read_observations, rules_of
@@ -164,7 +164,7 @@ def figure(
             f"{time_unit(gauges[0].time[-1])[1]} after " + (f"{start:%Y-%m-%d %H:%M:%S} UTC" if start else "the start"),
             loc="left",
         )
-        drawing.supylabel("Pressure on the rigid lid [m]" if has_rigid_lid(dataset) else "Elevation [m]", fontsize=9)
+        drawing.supylabel(f"{surface(dataset)} [m]", fontsize=9)
         height = drawing.get_size_inches()[1]
         drawing.subplots_adjust(0.1, 0.52 / height, 0.98, 1 - 0.35 / height, hspace=0.42)
     return drawing

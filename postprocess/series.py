@@ -102,13 +102,18 @@ def read_observations(folder: str | pathlib.Path, names: Iterable[str]) -> dict[
 
 
 def _read_csv(path, name):
-    with open(path, newline="") as file:
-        rows = list(csv.DictReader(file))
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets begin a file with a mark of the order
+            rows = list(csv.DictReader(file, skipinitialspace=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise PlotError(f"read_observations: {path} is no text that can be read; save it as CSV in UTF-8.") from error
     if not rows or not {"time_s", "elevation_m"} <= set(rows[0]):
         raise PlotError(
             f"read_observations: {path} lacks the columns time_s and elevation_m in its first line; add that line."
         )
     table = np.array([[_number(row["time_s"]), _number(row["elevation_m"])] for row in rows])
+    if not np.isfinite(table).all(axis=1).any():
+        raise PlotError(f"read_observations: no line of {path} has two numbers, time_s and elevation_m; give some.")
     table = table[np.isfinite(table[:, 0])]
     time, first = np.unique(table[:, 0], return_index=True)
     return Series(name, time, table[first, 1])

@@ -209,6 +209,9 @@ def define_moment(
         define(dataset, "time_bnds", ("bnds",), {}, np.array([since, seconds]))
 
 
+BY_NAME = "xarray selects by name after set_index(gauge='gauge_name'); postprocess.open_output does this"
+
+
 def define_gauges(
     dataset: netCDF4.Dataset, grid: Grid, gauges: Mapping[str, tuple[float, float]], depth: np.ndarray | None
 ) -> None:
@@ -216,6 +219,7 @@ def define_gauges(
     names = np.char.encode(np.array(list(gauges), str), "utf-8")
     dataset.createDimension("name_length", max(names.dtype.itemsize, 1))
     attributes = {"long_name": "name of the gauge", "cf_role": "timeseries_id", "_Encoding": "utf-8"}
+    attributes["comment"] = BY_NAME
     letters = names.view("S1").reshape(names.size, -1) if names.size else None
     define(dataset, "gauge_name", ("gauge", "name_length"), attributes, letters, dtype="S1")
     points = np.array(list(gauges.values()), float).reshape(-1, 2)

@@ -10,7 +10,7 @@ import numpy as np
 from . import Claim
 from .masking import with_low_faces
 from .netcdf import write_fields
-from .run_metadata import members_of, static_fields
+from .run_metadata import members_of, rows_of, static_fields
 from .schedule import Output, ReplacedFile
 
 __all__ = ["ProductOutput"]
@@ -45,7 +45,8 @@ class ProductOutput(Output):
         whole = {name: model.gather(x) for name, x in sums.items() if name != "since"}
         if next(iter(whole.values())) is None:
             return
-        found = product.results(whole, steps, model.variables)
+        rows = rows_of(simulation, [row.name for row in model.variables])
+        found = product.results(whole, steps, rows)
         if not found:
             return
         static, grid, dt = static_fields(simulation), model.grid, simulation.dt

@@ -91,9 +91,10 @@ class Extremes(Sampled):
         }
 
     def results(self, sums: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
+        surface = next(row.long_name for row in rows if row.name == "eta")
         made = {
-            "highest": ("maximum_elevation", "m", "maximum sea surface elevation", "time: maximum"),
-            "lowest": ("minimum_elevation", "m", "minimum sea surface elevation", "time: minimum"),
+            "highest": ("maximum_elevation", "m", f"maximum {surface}", "time: maximum"),
+            "lowest": ("minimum_elevation", "m", f"minimum {surface}", "time: minimum"),
             "thickness": (
                 "maximum_thickness",
                 "m",
@@ -105,7 +106,7 @@ class Extremes(Sampled):
             "over": (
                 "time_over_threshold",
                 "s",
-                f"time for which the elevation was over {self.threshold:g} m",
+                f"time for which the {surface} was over {self.threshold:g} m",
                 "time: sum",
             ),
         }

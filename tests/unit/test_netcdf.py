@@ -571,6 +571,9 @@ def test_gauges_are_series_by_name_and_place(tmp_path):
         np.testing.assert_array_equal(np.stack([dataset.longitude, dataset.latitude], 1), list(GAUGES.values()))
         np.testing.assert_array_equal(dataset.eta, values.T.astype(np.float32))
         assert dataset.eta.dims == ("gauge", "time") and dataset.depth.values.tolist() == [5000.0, 20.0]
+        assert "set_index(gauge='gauge_name')" in dataset.gauge_name.attrs["comment"]
+        named = dataset.set_index(gauge="gauge_name")
+        np.testing.assert_array_equal(named.eta.sel(gauge="Ōarai"), dataset.eta[1])
         assert dataset.time.values[4] == np.datetime64(START + datetime.timedelta(seconds=10))
 
 

@@ -319,10 +319,11 @@ def test_under_reduced_gravity_nothing_is_called_a_sea_surface(tmp_path):
     model = sw.ShallowWater(GRID, 500.0, gravity=0.02)
     run = Simulation(model, model.at_rest(), STEPPER)
     run.write(tmp_path / "f.nc", ("eta", "thickness"), every=10.0).maxima(tmp_path / "m.nc")
-    run.gauges(tmp_path / "g.nc", {"a": (3e4, 3e4)}).run(steps=1)
+    run.gauges(tmp_path / "g.nc", {"a": (3e4, 3e4)}).extremes(tmp_path / "e.nc").run(steps=1)
     _, eta, thickness, depth = attributes_of(tmp_path / "f.nc", "eta", "thickness", "depth")
     found = [eta, thickness, depth, *attributes_of(tmp_path / "g.nc", "eta")[1:]]
     found += attributes_of(tmp_path / "m.nc", "maximum_elevation", "depth")[1:]
+    found += attributes_of(tmp_path / "e.nc", "maximum_elevation", "minimum_elevation", "time_over_threshold")[1:]
     assert all("standard_name" not in about and "layer" in about["long_name"] for about in found)
     assert not any("sea" in about["long_name"] for about in found)
 

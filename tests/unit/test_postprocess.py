@@ -17,7 +17,7 @@ matplotlib = pytest.importorskip("matplotlib")
 
 import postprocess  # noqa: E402
 import swmodel as sw  # noqa: E402
-from postprocess import budgets, cgrid, files, gauges, maps, spectra, style, wavenumbers  # noqa: E402
+from postprocess import budgets, cgrid, circulation, files, gauges, maps, spectra, style, wavenumbers  # noqa: E402
 from postprocess.cli import main, plot  # noqa: E402
 from postprocess.errors import PlotError  # noqa: E402
 from swmodel.diagnostics import derived as diagnostics  # noqa: E402
@@ -290,6 +290,23 @@ def test_changes_without_units_have_no_brackets():
     assert labels["Volume"] == "relative change [10⁻⁴]" and labels["Enstrophy"] == "[m² s⁻²]"
     page = budgets.figure(output(times=(0.0, 600.0), u=1.0, v=0.0, eta=0.0, depth=1.0))
     assert page.axes[0].get_ylabel() == "relative change"
+
+
+def test_a_page_of_budgets_has_its_title_and_no_empty_place():
+    page = budgets.figure(output(times=(0.0, 600.0), u=1.0, v=0.0, eta=0.0, depth=1.0).assign_attrs(title="A gyre"))
+    boxes = [axes.get_position() for axes in page.axes]
+    assert len(boxes) == 5 and boxes[-1].width > 2 * boxes[0].width and boxes[1].x0 > boxes[0].x1
+    assert [text.get_text() for text in page.texts] == ["A gyre"]
+
+
+def test_pages_of_a_layer_call_eta_an_anomaly_of_its_thickness():
+    layer = output(times=(0.0, 600.0), u=1.0, v=0.0, eta=0.5, depth=1.0)
+    layer.eta.attrs["long_name"] = "thickness of the layer less its thickness at rest"
+    assert circulation.circulation(layer).axes[0].get_title("left") == "Thickness anomaly"
+    series = gauge_output([0.0, 60.0], {"a": [0.0, 1.0]})
+    assert gauges.figure(series)._supylabel.get_text() == "Elevation [m]"
+    series.eta.attrs["long_name"] = layer.eta.attrs["long_name"]
+    assert gauges.figure(series)._supylabel.get_text() == "Thickness anomaly [m]"
 
 
 def test_section_outside_the_domain_is_refused():
@@ -586,6 +603,17 @@ def test_observations_that_cannot_be_used_are_explained(tmp_path):
     (tmp_path / "a.csv").write_text("seconds,metres\n1,2\n")
     with pytest.raises(PlotError, match="columns time_s and elevation_m"):
         gauges.read_observations(tmp_path, ["a"])
+    (tmp_path / "a.csv").write_bytes(bytes(range(128, 256)))
+    with pytest.raises(PlotError, match="a.csv is no text that can be read; save it as CSV in UTF-8"):
+        gauges.read_observations(tmp_path, ["a"])
+    (tmp_path / "a.csv").write_text("time_s,elevation_m\nnoon,high\n")
+    with pytest.raises(PlotError, match="no line of .*a.csv has two numbers"):
+        gauges.read_observations(tmp_path, ["a"])
+
+
+def test_records_of_a_spreadsheet_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "a.csv").write_text("time_s, elevation_m\n0, 0.5\n", encoding="utf-8-sig")
+    np.testing.assert_array_equal(gauges.read_observations(tmp_path, ["a"])["a"].value, [0.5])
 
 
 def test_gauges_are_read_with_their_names_and_places():
@@ -635,6 +663,8 @@ def test_mean_and_spread_of_an_ensemble_are_drawn():
     assert len(band.lines) == 4 and band.lines[-1].get_ydata()[-1] == 3.0
     with pytest.raises(PlotError, match="a single run and no spread"):
         postprocess.ensemble.figure(one)
+    with pytest.raises(PlotError, match="give a file of fields or of gauges"):
+        postprocess.ensemble.figure(None, None)
 
 
 def test_a_script_imports_modules_of_postprocess_in_a_checkout_as_in_an_installed_package(tmp_path):
@@ -829,7 +859,10 @@ def test_mp4_is_written_whatever_the_size_of_the_picture(tsunami, tmp_path):
         ({"kind": "sculpture"}, "kind 'sculpture' is not one of auto, tsunami"),
         ({"variable": "salinity"}, "no variable 'salinity'; it has depth, eta"),
         ({"times": [1e6]}, "time 1e\\+06 s is not in .* from 0 to 10800 s"),
-        ({"kind": "maximum"}, "needs a file of maxima; the ones given hold fields"),
+        (
+            {"kind": "maximum"},
+            r"needs a file of maxima, which \[output.maxima\] of an experiment writes; the ones given hold",
+        ),
         ({"kind": "circulation"}, "the file lacks u, v"),
         ({"kind": "budgets"}, "the file lacks u, v"),
         ({"output": "nowhere/a.png"}, "folder nowhere of a.png does not exist"),
@@ -910,7 +943,7 @@ def test_the_advice_at_land_is_to_draw_a_box_which_both_command_lines_take(tmp_p
     drawn.unlink()
     plot_files([path], drawn, box=(5e5, 1e6, 0.0, 1e6))
     assert_drawn(drawn)
-    with pytest.raises(PlotError, match="needs a file of fields; the ones given hold gauges"):
+    with pytest.raises(PlotError, match="needs a file of fields, which .* writes; the ones given hold gauges"):
         gauge_output([0.0, 1.0], {"A": [1.0, 2.0]}).to_netcdf(tmp_path / "gauges.nc")
         plot(tmp_path / "gauges.nc", box=((0, 1), (0, 1)))
 

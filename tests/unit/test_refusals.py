@@ -78,7 +78,7 @@ PLOTS = {
     "eta -o eta.nc": "the figure eta.nc would replace",
     "eta -o picture.xyz": "does not end in a format that can be drawn",
     "eta -o folder.png": "folder.png cannot be written",
-    "eta --kind gauges": "needs a file of gauges; the ones given hold fields",
+    "eta --kind gauges": "needs a file of gauges, which [output.gauges] of an experiment writes; the ones given",
     "eta --observations .": "observations were given without a gauge file",
     "gauges --observations missing": "is no folder; give the one that holds a CSV file per gauge",
     "gauges --observations .": "no CSV file in . is named after one of the gauges A",
