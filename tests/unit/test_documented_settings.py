@@ -110,7 +110,10 @@ def mistakes(text, folder):
     found = []
     for whole in (SPHERE, PLANE):
         file = folder / "case.toml"
-        file.write_text(dump(merged(tomllib.loads(whole), part)))
+        tables = tomllib.loads(whole)
+        if "faults" in part.get("source", {}):
+            tables.pop("source", None)  # a table of faults
+        file.write_text(dump(merged(tables, part)))
         found.append([sentence for sentence in read(file).sentences() if not FILES.search(sentence)])
     return min(found, key=len)
 
