@@ -293,7 +293,9 @@ def test_changes_without_units_have_no_brackets():
 
 
 def test_a_page_of_budgets_has_its_title_and_no_empty_place():
-    page = budgets.figure(output(times=(0.0, 600.0), u=1.0, v=0.0, eta=0.0, depth=1.0).assign_attrs(title="A gyre"))
+    page = budgets.figure(
+        output(times=(0.0, 600.0), u=1.0, v=0.0, eta=0.0, depth=1.0).assign_attrs(title="A gyre", gravity=9.81)
+    )
     boxes = [axes.get_position() for axes in page.axes]
     assert len(boxes) == 5 and boxes[-1].width > 2 * boxes[0].width and boxes[1].x0 > boxes[0].x1
     assert [text.get_text() for text in page.texts] == ["A gyre"]
