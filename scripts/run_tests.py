@@ -92,6 +92,8 @@ def run(ranks, arguments, timeout):
             command += ["-n", str(min(launch.threads_per_rank(), 4)), "--dist", "loadfile", "--no-loadscope-reorder"]
         environment = {**launch.mpirun_environment(), "PYTHONHASHSEED": "0"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # workers, ranks and commands share what is compiled
+        if "verify" in arguments:
+            environment.setdefault("SWMODEL_CXXFLAGS", "")  # loops as users compile them
         status = _wait(command, environment, timeout)
         file = folder / "tally.json"
         tally = json.loads(file.read_text()) if file.exists() else dict.fromkeys(COUNTED, 0)

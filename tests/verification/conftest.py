@@ -9,5 +9,7 @@ def all_optimisations():
     before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", False)
     jax.clear_caches()
-    yield
+    with pytest.MonkeyPatch.context() as environment:  # of the commands that they start
+        environment.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS", raising=False)
+        yield
     jax.config.update("jax_disable_most_optimizations", before)
