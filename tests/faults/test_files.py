@@ -20,7 +20,7 @@ needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="MPI is not in
         ("removed file", 1),
         ("file cut short", 1),
         pytest.param("removed file", 2, marks=needs_mpi),
-        pytest.param("file cut short", 2, marks=needs_mpi),
+        pytest.param("file cut short", 2, marks=[needs_mpi, pytest.mark.verify]),
     ],
 )
 def test_a_run_that_cannot_write_ends_with_one_sentence_on_every_rank_and_keeps_the_restart(kind, ranks, tmp_path):

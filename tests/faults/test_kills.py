@@ -1,11 +1,19 @@
 """A run that is killed and resumed ends with the same bits, and no kill loses a file."""
 
 import numpy as np
+import pytest
 
 from . import harness, kills, run
 
 
-def test_a_run_killed_twice_ends_as_one_that_nobody_disturbed(tmp_path):
+def test_a_run_that_was_killed_ends_as_one_that_nobody_disturbed(tmp_path, monkeypatch):
+    monkeypatch.setattr(kills, "RANKS", 1)
+    tally = kills.kills(1, tmp_path, seconds=300.0, seed=3, steps=600)
+    assert tally.kills == 1 and not tally.lost, tally.lost
+
+
+@pytest.mark.verify
+def test_two_ranks_killed_twice_end_as_a_run_that_nobody_disturbed(tmp_path):
     tally = kills.kills(2, tmp_path, seconds=300.0, seed=3, steps=1200)
     assert tally.kills == 2 and not tally.lost, tally.lost
 

@@ -197,7 +197,7 @@ with PROCESS.ending_with(lambda name: f"{name} stopped it; see b."), PROCESS.cle
 
 @pytest.mark.parametrize("twice", [False, True])
 def test_a_main_thread_in_native_code_is_ended_when_its_time_is_over_or_a_second_signal_comes(twice):
-    program = STUCK if not twice else STUCK.replace("orderly(1.0)", "orderly(60.0)")
+    program = STUCK if not twice else STUCK.replace("graceful(1.0)", "graceful(60.0)")
     process = subprocess.Popen(
         [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

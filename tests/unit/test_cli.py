@@ -388,7 +388,9 @@ def test_an_interrupt_ends_a_command_at_once_and_says_so():
     assert (done.returncode, done.stderr) == (130, "stopped by SIGINT.\n")
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.verify)]
+)
 def test_a_signal_ends_the_run_with_its_status_after_a_restart(case, tmp_path, number, status):
     process = start("run", case, "-o", tmp_path, "--until", "10 year", "--set", "output.fields=[]")
     while not (tmp_path / "restart.nc").exists() and process.poll() is None:

@@ -4,6 +4,7 @@ The blocks of a document are one script. `<!-- continues NAME.md -->` above a bl
 block of another document has made.
 """
 
+import ast
 import functools
 import importlib.util
 import re
@@ -26,7 +27,8 @@ from swmodel.simulation.simulation import Simulation
 ROOT = Path(sw.__file__).parents[1]
 UsageError = typer.BadParameter.__base__  # of the click that typer has
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.md"))
-LONGEST = ROOT / "docs" / "inversion.md"
+LONGEST = "adjoint coast elliptic ensembles inversion own_parts semi_implicit sensitivity sharded tracers"
+LONG = [*NOTEBOOKS, *(ROOT / "docs" / f"{name}.md" for name in LONGEST.split())]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *NOTEBOOKS]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONTINUES = re.compile(r"<!-- continues (\S+) -->")
@@ -70,7 +72,7 @@ def executed(document):
 
 
 WITH_PYTHON = [
-    pytest.param(document, marks=pytest.mark.verify) if document in (*NOTEBOOKS, LONGEST) else document
+    pytest.param(document, marks=pytest.mark.verify) if document in LONG else document
     for document in DOCUMENTS
     if blocks(document, "python")
 ]
@@ -99,6 +101,32 @@ def test_the_python_of_a_document_runs_and_integrates_as_a_simulation_does(docum
     wanted = Simulation(model, state, stepper).run(steps=steps)
     for a, b in zip(*(jax.tree.leaves(jax.tree.map(model.gather, x)) for x in (found, wanted))):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * np.abs(b).max())
+
+
+def unknown(code):
+    """The names that a program imports, or takes from the modules that it imports, and that are not there."""
+    tree, names, missing = ast.parse(code), {}, []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            try:
+                exec(ast.unparse(node), names)  # noqa: S102
+            except ImportError as error:
+                missing.append(str(error))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = names.get(node.value.id)
+            if isinstance(module, type(ast)) and not hasattr(module, node.attr):
+                missing.append(f"{module.__name__}.{node.attr}")
+    return missing
+
+
+def test_every_name_that_a_document_imports_or_takes_from_a_module_is_there():
+    """Also in the documents that run in `make verify` alone."""
+    for document in DOCUMENTS:
+        for line, code in blocks(document, "python"):
+            assert not unknown(code), f"{document}:{line}"
+    of_units, of_sw = unknown("import swmodel as sw\nfrom swmodel.units import kmm\nsw.AB5(2.0)")
+    assert "'kmm'" in of_units and of_sw == "swmodel.AB5"
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
