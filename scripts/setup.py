@@ -252,6 +252,24 @@ def cuda_major(toolkit):
     return int(re.search(r"#define\s+CUDART_VERSION\s+(\d+)", header)[1]) // 1000
 
 
+def compile_runtime(environment):
+    """Compile the runtime of fused loops into the environment, so that the first run of a user need not wait for it."""
+    stencils = ROOT / "swmodel" / "stencils"
+    sources = [*sorted(stencils.glob("native/*.cpp")), stencils / "native" / "library.py", stencils / "abi.py"]
+    versions = environment.installed().get("jaxlib"), shutil.which(os.environ.get("CXX", "c++"))
+    want = hashlib.sha256(b"\0".join([*(path.read_bytes() for path in sources), repr(versions).encode()])).hexdigest()
+    if environment.stamp.get("runtime") == want:
+        return
+    share = environment.folder / "share"
+    code = "from swmodel.stencils.native import why_not; print(why_not() or 'compiled')"
+    env = {"XDG_CACHE_HOME": str(share)}
+    share.mkdir(exist_ok=True)
+    environment.run(str(environment.python), "-c", code, what="compiling the runtime of fused loops", env=env)
+    if (share / "swmodel").is_dir():
+        (share / "swmodel").chmod(0o755)  # for other users of the environment
+    environment.record(runtime=want)
+
+
 def has_gpu():
     try:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=30)
@@ -292,6 +310,7 @@ def main():
         install_mpi(environment, choice, cuda)
     if choice["mpi"] == "bundled":
         forward_signals(environment)
+    compile_runtime(environment)
     environment.record(mpi=choice["mpi"], cuda=cuda)
     if environment.stamp != before:
         print(f"swmodel is set up: . {os.path.relpath(environment.bin)}/activate; swmodel doctor", flush=True)

@@ -121,6 +121,8 @@ def explained_by(overrides: Sequence[Override]) -> list[str]:
 
 
 def _run(draft, options, restart):
+    from ..simulation.program import compile_ahead
+
     begun = clock.perf_counter()
     process, made, experiment, folder = begin(draft, options)
     if options.debug:
@@ -129,6 +131,7 @@ def _run(draft, options, restart):
     inputs = inputs_of(draft) + ([] if restart is None else [(RESUMED, restart)])
     files = _outputs(simulation, experiment, folder, options.overwrite or restart is not None, inputs)
     message = None if restart is None else _resume(simulation, restart, experiment.run.until, options.force)
+    compile_ahead(simulation)
     _announce(made, experiment, simulation, process)
     if message:
         logs.LOGGER.info("%s", message)

@@ -147,6 +147,10 @@ class Ensemble:
             self._stacked[width] = ids, trees, both  # the trees are kept, so that ids stay theirs
         return self._stacked[width][2]
 
+    def outline(self, halo: int, step: int, dt: float, stages: int = 1) -> Members:
+        """`interval`, whose shapes are those of ShallowWater.outline."""
+        return self.interval(halo, step, dt, stages)
+
     def _share(self, trees, halo):
         """Let members refer to the first one's arrays where theirs are equal."""
         leaves = [jax.tree.leaves(tree) for tree in trees]

@@ -48,6 +48,6 @@ def _trace(model, stepper, width):
     def step(dynamics, stepper, state):
         return one_step(dynamics.prepare(), stepper, state, stepper.history(state), 0)
 
-    dynamics = model.interval(width, 0, 1.0)  # of whatever length: a stencil does not depend on it
+    dynamics = model.outline(width, 0, 1.0)  # of whatever length: a stencil does not depend on it
     like = jax.eval_shape(lambda: zeros(further_variables(model), dynamics.depth.shape, model.dtype))
     jax.eval_shape(model.communicator.spmd(step), dynamics, stepper, like)

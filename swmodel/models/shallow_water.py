@@ -14,7 +14,7 @@ from ..dynamics.cores import FiniteDifferences
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..dynamics.shallow_water import Coverage, Dynamics, further_variables
 from ..dynamics.slip import FreeSlip
-from ..dynamics.terms import tile_array
+from ..dynamics.terms import Window, tile_array
 from ..fields.parameters import Number, check_arguments
 from ..fields.pytrees import replace
 from ..fields.state import State, check_state
@@ -290,6 +290,13 @@ class ShallowWater:
             stages: the number of stages that share one halo exchange; the halo is so many times as wide.
         """
         return self._bound(halo, stages, float(dt), lambda series: self._windows.at(series, step, float(dt)))
+
+    def outline(self, halo: int, step: int, dt: float, stages: int = 1) -> Dynamics:
+        """`interval` with the shapes of the uplift alone, to trace steps while a thread computes the uplift."""
+        dt, record = float(dt), jax.ShapeDtypeStruct(self.communicator.placed_shape(self.grid.shape), self.dtype)
+        number = jax.ShapeDtypeStruct((), jnp.int32)
+        like, at = Window(record, record, number, number), self._windows.at
+        return self._bound(halo, stages, dt, lambda series: like if series is self.uplift else at(series, step, dt))
 
     def _bound(self, halo, stages, dt, windows_of):
         """Dynamics with `windows_of(series)` in the place of each Series."""

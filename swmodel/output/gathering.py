@@ -13,7 +13,7 @@ from ..runtime.compilation import jit
 from ..stepping.loop import step_loop
 from ..stepping.members import per_member
 
-__all__ = ["fields_of_tiles", "gather_fields"]
+__all__ = ["fields_of_tiles", "gather_fields", "lowered_fields"]
 
 
 @jit(static_argnames=("names", "edges", "rigid_lid"))
@@ -36,13 +36,21 @@ def _with_edges(field, edges):
     return field.crop((int(west and x), 0, int(south and y), 0)).data
 
 
+def lowered_fields(simulation: Any, names: Sequence[str], dynamics: Any, packed: Any) -> Any:
+    """The program of `fields_of_tiles`, not yet compiled, for a Dynamics and a carry of the step loop, or shapes."""
+    return _diagnose.lower(*_arguments(simulation, names, dynamics, packed))
+
+
 def fields_of_tiles(simulation: Any, names: Sequence[str]) -> dict[str, jax.Array]:
     """{name: tile arrays of the present state}, on faces with those on the low side where they are not periodic."""
-    model = simulation.model
-    edges = not model.grid.periodic_x, not model.grid.periodic_y
-    dynamics, packed = simulation.packed()
+    return _diagnose(*_arguments(simulation, names, *simulation.packed()))
+
+
+def _arguments(simulation, names, dynamics, packed):
+    grid = simulation.model.grid
+    edges = not grid.periodic_x, not grid.periodic_y
     step, rigid_lid = jnp.int32(simulation.step), simulation.scheme.rigid_lid
-    return _diagnose(dynamics, simulation.stepper, packed, step, tuple(names), edges, rigid_lid)
+    return dynamics, simulation.stepper, packed, step, tuple(names), edges, rigid_lid
 
 
 def gather_fields(simulation: Any, names: Sequence[str]) -> tuple[Callable[[], dict[str, np.ndarray | None]], int]:

@@ -17,7 +17,7 @@ from ..runtime.netcdf import LOCK
 from . import Claim, Footprint
 from .collisions import same_file
 from .fingerprint import fingerprint
-from .gathering import gather_fields
+from .gathering import gather_fields, lowered_fields
 from .metadata import Compression
 from .netcdf import FieldFile, GaugeFile, has_zstd, write_fields
 from .restart import write_restart
@@ -96,6 +96,10 @@ class Output:
 
     def write(self, simulation: Any) -> None:
         """Let a record of the present step be written; collective."""
+
+    def lowered(self, simulation: Any, dynamics: Any, packed: Any) -> list:
+        """The programs that its records need, not yet compiled, for this Dynamics and carry of the step loop."""
+        return []
 
     def chunk(self, simulation: Any, series: Any, count: int) -> None:
         """Take the gauges' series of the last `count` steps; collective."""
@@ -181,6 +185,9 @@ class FieldOutput(SnapshotOutput):
 
     def record(self, simulation: Any) -> tuple[Callable[[], dict[str, np.ndarray | None]], int]:
         return gather_fields(simulation, self.variables)
+
+    def lowered(self, simulation: Any, dynamics: Any, packed: Any) -> list:
+        return [lowered_fields(simulation, self.variables, dynamics, packed)]
 
 
 class GaugeOutput(Output):

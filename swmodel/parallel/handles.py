@@ -3,7 +3,8 @@
 mpi4jax writes the handles of the communicator, the data type and the operation into each call of a program. Those of
 Open MPI are addresses, which differ from process to process, so that a program could not be loaded by another one
 (runtime/programs.py). Here the calls that mpi4jax lowers get the number of an entry in a table instead. They go to a
-function of the native runtime, which looks the handle up and calls mpi4jax (stencils/native/handles.cpp).
+function of the native runtime, which looks the handle up and calls mpi4jax (stencils/native/handles.cpp). The ranks of
+neighbours are looked up likewise.
 
 Calls with a communicator that is not in the table, of the user's own, are left alone, and so is everything where there
 is no C++ compiler. All private names of mpi4jax are in this file.
@@ -12,6 +13,8 @@ is no C++ compiler. All private names of mpi4jax are in this file.
 import ctypes
 import functools
 import importlib
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -21,7 +24,7 @@ from mpi4py import MPI
 
 from ..stencils.native import forwarded, set_handle, usable
 
-__all__ = ["number_communicators", "ordered_effect"]
+__all__ = ["number_communicators", "number_ranks", "ordered_effect"]
 
 VERBS = ("sendrecv", "alltoall", "allreduce", "allgather", "bcast", "reduce", "gather", "scatter")
 TYPES = (
@@ -30,9 +33,12 @@ TYPES = (
 )  # fmt: skip
 OPERATIONS = ("SUM", "MAX", "MIN", "PROD")
 FIRST_COMMUNICATOR, MOST = 32, 4096  # numbers in the table; those before are of types and operations
+ENDS = ("source", "dest")  # attributes of sendrecv that hold a rank
 HANDLES = ("comm", "op", "dtype", "sendtype", "recvtype")  # attributes that hold one, as in handles.cpp
 
 _numbers: dict[int, int] = {}  # {handle: its number}
+_ranks: dict[tuple[int, int], int] = {}  # {(number of a communicator, rank in it): the number of that rank}
+_free = itertools.count(FIRST_COMMUNICATOR)
 
 
 def number_communicators(*communicators: Any) -> None:
@@ -43,9 +49,24 @@ def number_communicators(*communicators: Any) -> None:
     if not _forward_calls():
         return
     for communicator in communicators:
-        number = max(FIRST_COMMUNICATOR - 1, *_numbers.values()) + 1
+        number = next(_free)
         if number < MOST:
             _number(communicator, number)
+
+
+def number_ranks(communicator: Any, ranks: Sequence[int]) -> None:
+    """Give numbers to these ranks, in their order, for messages on a communicator that has a number.
+
+    Each rank names its own neighbours in the same order. The programs of all ranks are then the same where their tiles
+    have the same shape, so that one rank can compile them for all.
+    """
+    if not _forward_calls() or (of := _numbers.get(_signed(MPI._handleof(communicator)))) is None:
+        return
+    for rank in ranks:
+        number = next(_free)
+        if number < MOST and (of, rank) not in _ranks:
+            _ranks[of, rank] = number
+            set_handle(number, rank)
 
 
 def _number(mpi_object, number):
@@ -80,7 +101,7 @@ def _forward_calls():
 
 
 def _target(verb):
-    return f"swmodel_{verb}_ranks"
+    return f"swmodel_{verb}_numbered"
 
 
 def _pointer(capsule):
@@ -100,6 +121,7 @@ def _lowered(verb, rule, context, *operands, **parameters):
     config = next(name for name in configs if isinstance(attributes[name], mlir.ir.DictAttr))
     values = {entry.name: entry.attr for entry in attributes[config]}
     numbers = {name: _numbers.get(values[name].value) for name in HANDLES if name in values}
+    numbers |= {name: _ranks.get((numbers["comm"], values[name].value)) for name in ENDS if name in values}
     if None in numbers.values():
         return results
     integer = mlir.ir.IntegerType.get_signless(64)

@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike
 from ..runtime.launch import LaunchError
 from .communicator import AXES, Communicator, rank_after_rank
 from .decomposition import Decomposition, check_ranks
-from .handles import number_communicators, ordered_effect
+from .handles import number_communicators, number_ranks, ordered_effect
 
 __all__ = ["MPICommunicator"]
 
@@ -65,6 +65,7 @@ class MPICommunicator(Communicator):
         iy, ix = self.coordinates
         self._lines = {"y": world.Split(color=ix, key=iy), "x": world.Split(color=iy, key=ix), None: self.device}
         number_communicators(self.device, self._lines["y"], self._lines["x"])
+        number_ranks(self.device, [self._neighbour(axis, step) for axis in AXES for step in (-1, 1)])
 
     # -- device: a message longer than MPI's counts, or than the caller's limit, goes in pieces ------------------------
 

@@ -10,6 +10,8 @@ CHECKSUM the bytes of the file. Loading a damaged library or executable ends a p
 the checksum is verified before each use, and a file with another checksum is removed and made again. A file gets its
 name by renaming, when it is complete.
 
+`make setup` compiles the runtime of the loops once, into the folder of the environment, where it is found too.
+
 Loaded code runs with the rights of the user. So a folder that others can write to is not used.
 """
 
@@ -27,15 +29,16 @@ import re
 import shutil
 import socket
 import stat
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from .signals import PROCESS
 
-__all__ = ["digest", "digest_of_bytes", "find", "folder", "instructions", "keep", "make", "prune"]
+__all__ = ["alone", "digest", "digest_of_bytes", "find", "folder", "if_alone", "instructions", "keep", "make", "prune"]
 
 CHECKSUM = 16  # digits
 RECENT = 50_000_000  # [ns] in which a folder may change twice without another time of change
@@ -56,32 +59,45 @@ def find(what: str, how: str, suffix: str = "so") -> Path | None:
 
     Its time of modification becomes the time of this use, which `prune` reads.
     """
-    named = fnmatch.filter(_listed(folder(), what), f"{what}.{how}.*.{suffix}")
-    for path in [folder() / name for name in sorted(named)]:
-        with contextlib.suppress(OSError):
-            if _checksum(path) == path.name.split(".")[2]:
-                with contextlib.suppress(OSError):
-                    os.utime(path)
-                return path
-            path.unlink()
+    for place in (folder(), *(() if how == "*" else _of_environment())):  # loops need a compiler besides the runtime
+        named = fnmatch.filter(_listed(place, what), f"{what}.{how}.*.{suffix}")
+        for path in [place / name for name in sorted(named)]:
+            with contextlib.suppress(OSError):
+                if _checksum(path) == path.name.split(".")[2]:
+                    with contextlib.suppress(OSError):
+                        os.utime(path)
+                    return path
+                path.unlink()
     return None
 
 
-_listing: dict[str, Any] = {}  # of the folder, when it was last read: when it was changed, {what: names}
+@functools.cache
+def _of_environment() -> tuple[Path, ...]:
+    """The folder with the loops' runtime that `make setup` has compiled, if only its owner or root can write to it."""
+    chosen = Path(sys.prefix, "share", "swmodel")
+    try:
+        found = chosen.stat()
+    except OSError:
+        return ()
+    safe = found.st_uid in (0, os.geteuid()) and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return (chosen,) if safe else ()
+
+
+_listings: dict[Path, tuple[int, Any]] = {}  # {folder: (when it was changed, {what: names})}, as they were last read
 
 
 def _listed(place, what):
-    """The names of the files of `what` in the folder, which is read again only where it has changed."""
+    """The names of the files of `what` in a folder, which is read again only where it has changed."""
     try:
-        changed = place, os.stat(place).st_mtime_ns
+        changed = os.stat(place).st_mtime_ns
     except OSError:  # it was removed
         return []
-    if _listing.get("changed") != changed or time.time_ns() - changed[1] < RECENT:
+    if _listings.get(place, (None,))[0] != changed or time.time_ns() - changed < RECENT:
         names = collections.defaultdict(list)
         for name in os.listdir(place):
             names[name.partition(".")[0]].append(name)
-        _listing.update(changed=changed, names=names)
-    return _listing["names"].get(what, [])
+        _listings[place] = changed, names
+    return _listings[place][1].get(what, [])
 
 
 def make(what: str, how: str, write: Callable[[Path], None], suffix: str = "so") -> Path:
@@ -90,12 +106,36 @@ def make(what: str, how: str, write: Callable[[Path], None], suffix: str = "so")
     Ranks of a host need the same file at the same time: one makes it, and the others wait for it. Where the file system
     has no locks, each makes its own.
     """
-    with _lock(folder() / f"{what}.{how}.lock"):
+    with alone(what, how):
         found = find(what, how, suffix)  # by another process, in the meantime
         if found is not None:
             return found
         _remove_stale()
         return keep(what, how, write, suffix, to_disk=True)
+
+
+def alone(what: str, how: str) -> contextlib.AbstractContextManager[None]:
+    """A context in which one process at a time makes the file of these names, where the file system has locks."""
+    return _lock(folder() / f"{what}.{how}.lock")
+
+
+@contextlib.contextmanager
+def if_alone(what: str, how: str) -> Iterator[bool]:
+    """`alone` without waiting: whether this process has the lock, True where the file system has no locks."""
+    path = folder() / f"{what}.{how}.lock"
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        except OSError:
+            pass
+        try:
+            yield True
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
 
 
 def keep(what: str, how: str, write: Callable[[Path], None], suffix: str, to_disk: bool = False) -> Path:

@@ -8,11 +8,16 @@ the processor as well as on JAX's own key (program, options, versions).
 Executables that call mpi4jax directly hold the addresses of MPI's objects, which differ from run to run. They are not
 kept. Those of swmodel's communicator hold numbers instead (parallel/handles.py).
 
+Ranks of a host need the same programs at about the same time. One of them compiles a program under a lock, which ends
+with its process, and the others wait for the entry. A rank that has waited for PATIENCE compiles the program itself.
+
 Where a release of JAX lacks the private names that this needs (private.py), nothing is kept.
 """
 
 import contextlib
 import functools
+import threading
+import time as clock
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +25,7 @@ from typing import Any
 import jax
 
 from . import cache
+from .launchers import launched_ranks
 from .private import compilation_cache
 
 __all__ = ["keep_programs"]
@@ -27,6 +33,8 @@ __all__ = ["keep_programs"]
 SUFFIX = "program"
 HOW = "jax"
 MOST_BYTES = 500e6
+PATIENCE = 60.0  # [s] that a rank waits for a program that another one compiles
+POLL = 0.002  # [s] between two looks at the lock
 WITH_ADDRESSES = b"mpi_"  # the prefix of the names of mpi4jax's calls
 
 
@@ -44,7 +52,8 @@ def keep_programs() -> bool:
     if found is None:
         return False
     module, interface = found
-    kept = type("VerifiedCache", (_VerifiedCache, interface), {})(module.decompress_executable)
+    shared = launched_ranks() > 1
+    kept = type("VerifiedCache", (_VerifiedCache, interface), {})(module.decompress_executable, shared)
     module.get_file_cache = lambda path: (kept, path)
     settings.update("jax_compilation_cache_dir", str(cache.folder()))
     settings.update("jax_persistent_cache_min_compile_time_secs", 0.0)
@@ -56,14 +65,19 @@ def keep_programs() -> bool:
 class _VerifiedCache:
     """The interface of JAX's caches: `get` and `put` of compressed executables by their key."""
 
-    def __init__(self, decompress: Callable[[bytes], bytes]):
-        self._decompress = decompress
+    def __init__(self, decompress: Callable[[bytes], bytes], shared: bool = False):
+        self._decompress, self._shared = decompress, shared
         self._path = cache.folder()
         self._pruned = False
+        self._claims = threading.local()  # `held`: the ExitStack with the lock of the program that a thread compiles
 
     def get(self, key: str) -> bytes | None:
-        """The entry of that key, or None."""
-        found = cache.find(_name(key), HOW, SUFFIX)
+        """The entry of that key, or None; the caller then compiles the program, and others wait for its `put`."""
+        self._release()  # of a program whose compilation has failed, or that was not kept
+        name = _name(key)
+        found = cache.find(name, HOW, SUFFIX)
+        if found is None and self._shared:
+            found = self._claimed(name)
         if found is None:
             return None
         with contextlib.suppress(OSError):
@@ -72,13 +86,40 @@ class _VerifiedCache:
 
     def put(self, key: str, value: bytes) -> None:
         """Keep an entry; a full disk or a folder that has gone does not matter."""
-        if WITH_ADDRESSES in self._decompress(value):
-            return
-        with contextlib.suppress(OSError):
-            cache.keep(_name(key), HOW, functools.partial(_write, value), SUFFIX)
-            if not self._pruned:
-                self._pruned = True
-                cache.prune(SUFFIX, MOST_BYTES)
+        try:
+            if WITH_ADDRESSES in self._decompress(value):
+                return
+            with contextlib.suppress(OSError):
+                cache.keep(_name(key), HOW, functools.partial(_write, value), SUFFIX)
+                if not self._pruned:
+                    self._pruned = True
+                    cache.prune(SUFFIX, MOST_BYTES)
+        finally:
+            self._release()
+
+    def _claimed(self, name):
+        """The entry that another process makes meanwhile; None where this thread has the lock or loses patience."""
+        until = clock.monotonic() + PATIENCE
+        while clock.monotonic() < until:
+            held = contextlib.ExitStack()
+            try:
+                alone = held.enter_context(cache.if_alone(name, HOW))
+            except OSError:  # the folder has gone
+                return None
+            found = cache.find(name, HOW, SUFFIX)
+            if alone and found is None:
+                self._claims.held = held
+                return None
+            held.close()
+            if found is not None:
+                return found
+            clock.sleep(POLL)
+        return None
+
+    def _release(self):
+        held, self._claims.held = getattr(self._claims, "held", None), None
+        if held is not None:
+            held.close()
 
 
 def _write(value: bytes, path: Path) -> None:

@@ -16,7 +16,7 @@ from ..stepping.loop import on_tiles, pack_state, run_steps, step_loop
 from .monitors import Health
 from .pace import LONGEST_CHUNK
 
-__all__ = ["Carry", "advance", "fastest_stages", "start_carry"]
+__all__ = ["Carry", "advance", "compile_ahead", "fastest_stages", "start_carry"]
 
 
 @pytree
@@ -104,6 +104,25 @@ def advance(
     last = first + count
     fault = health.finish(fault, lambda: loop.get_state(packed), dynamics.depth, lambda: uplift_at(last), last)
     return Carry(packed, highest, series, fault, sums)
+
+
+def compile_ahead(simulation: Any) -> None:
+    """Compile the programs of the first steps and snapshots before the uplift of a moving sea floor is known.
+
+    JAX keeps them for the calls that follow. Ranks begin with different ones, and load what another rank has compiled
+    (runtime/programs.py). Nothing is done for ensembles and several devices, whose arguments have other forms.
+    """
+    model, start = simulation.model, simulation._unpacked
+    if model.members is not None or model.communicator.name == "sharded" or start is None:
+        return
+    dynamics, stepper, monitors = simulation.outline(), simulation.stepper, simulation.monitors()
+    pack = pack_state.lower(dynamics, stepper, start)
+    packed = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), pack.out_info)
+    carry, number = start_carry(simulation, monitors, packed), jnp.int32(0)
+    found = [pack, *(one for output in simulation._outputs for one in output.lowered(simulation, dynamics, packed))]
+    found.append(advance.lower(dynamics, stepper, carry, monitors, number, number))
+    for lowered in found[:: -1 if model.communicator.rank % 2 else 1]:
+        lowered.compile()
 
 
 def fastest_stages(simulation: Any, stages: Sequence[int] = (1, 2, 3, 4, 6, 8), steps: int = 24) -> int:

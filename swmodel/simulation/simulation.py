@@ -117,7 +117,7 @@ class Simulation(Outputs):
     @property
     def engine(self) -> tuple[str, str | None]:
         """("fused" or "arrays", the reason for arrays or None): how the steps of this run are computed."""
-        engine, why = engine_of(self._dynamics(), self.stepper)
+        engine, why = engine_of(self.outline(), self.stepper)
         return engine, self._why_arrays or why
 
     @property
@@ -162,12 +162,20 @@ class Simulation(Outputs):
         self._packed, self._unpacked = None, (state, history)
 
     def _dynamics(self):
-        dynamics = self.model.interval(self.halo, self.step, self.dt, self.stages)
-        if self._knows_engine:
-            return dynamics
-        self._knows_engine = True
-        self._why_arrays = arrays_if_loops_fail(self.model, dynamics, self.stepper)
-        return self._dynamics()
+        self.outline()
+        return self.model.interval(self.halo, self.step, self.dt, self.stages)
+
+    def outline(self) -> Any:
+        """The Dynamics of the present step with the shapes of the uplift alone; the first call compiles the loops."""
+        at = self.halo, self.step, self.dt, self.stages
+        if not self._knows_engine:
+            self._knows_engine = True
+            self._why_arrays = arrays_if_loops_fail(self.model, self.model.outline(*at), self.stepper)
+        return self.model.outline(*at)
+
+    def monitors(self) -> tuple:
+        """(Maxima or None, Gauges or None, Health, products) of this run."""
+        return self._maxima, self._gauges, Health.of(self.model, self.dt), self._products
 
     def start_history(self, state: State) -> Any:
         """The stepper's history before its first step from `state`."""
@@ -264,7 +272,7 @@ class Simulation(Outputs):
         return last
 
     def _loop(self, last, signals, run, report, submit):
-        monitors = (self._maxima, self._gauges, Health.of(self.model, self.dt), self._products)
+        monitors = self.monitors()
         carry = start_carry(self, monitors, self.packed()[1])
         pace, began = self._pace, clock.perf_counter()
         run.due(self)

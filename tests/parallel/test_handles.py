@@ -37,12 +37,25 @@ def test_a_message_holds_numbers_of_mpis_objects(communicator, verb):
     shape = (SIZE, 3) if verb == "alltoall" else (2, 3)
     program = jax.jit(lambda x: VERBS[verb](communicator, x)).lower(jnp.ones(shape))
     text = program.as_text()
-    assert f"swmodel_{verb}_ranks" in text and programs.WITH_ADDRESSES.decode() not in text
+    assert f"swmodel_{verb}_numbered" in text and programs.WITH_ADDRESSES.decode() not in text
     named = dict(re.findall(r"\b(comm|op|dtype|sendtype|recvtype) = (-?\d+)", text))
     assert "comm" in named and all(0 <= int(number) < 4096 for number in named.values())
     assert len(set(communicator.host_gather(str(named)))) == 1
     executable = program.compile().runtime_executable().serialize()
     assert programs.WITH_ADDRESSES not in executable
+
+
+@pytest.mark.skipif(SIZE == 1, reason="one rank sends no messages")
+def test_messages_to_neighbours_are_the_same_program_on_all_ranks(communicator):
+    def there_and_back(x):
+        return communicator.shift(communicator.shift(x, "x", 1), "x", -1)
+
+    text = jax.jit(there_and_back).lower(jnp.ones((2, 3))).as_text()
+    assert text.count("swmodel_sendrecv_numbered") == 2 and len(set(communicator.host_gather(text))) == 1
+    rank = jnp.full((2, 3), float(communicator.rank))
+    west = jax.jit(lambda x: communicator.shift(x, "x", 1))(rank)
+    np.testing.assert_array_equal(west, (communicator.rank - 1) % SIZE)
+    np.testing.assert_array_equal(jax.jit(there_and_back)(rank), rank)
 
 
 def test_messages_of_the_users_own_communicator_are_left_alone():

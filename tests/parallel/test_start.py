@@ -2,8 +2,10 @@
 
 import os
 
+import numpy as np
 import pytest
 
+from swmodel.config.build import sources
 from swmodel.parallel import make_communicator
 from swmodel.runtime import cache, compilation
 from swmodel.stencils.native import library
@@ -61,3 +63,13 @@ def test_a_rank_that_finds_all_that_it_needs_makes_no_file(empty_cache, monkeypa
     compilation.compiler_options()
     communicator.barrier()
     assert (os.stat(folder).st_mtime_ns, sorted(os.listdir(folder))) == before
+
+
+def test_one_rank_computes_the_motion_of_a_source(empty_cache, monkeypatch):
+    communicator, _ = empty_cache
+    calls, motion = [], (np.ones((2, 1, 1)), (0, 1, 0, 1))
+    monkeypatch.setattr(sources, "_computed", lambda *arguments: calls.append("computed") or motion)
+    communicator.barrier()
+    uplift, box = sources._made_or_kept("a" * 24, None, None, None, alone=True)
+    assert box == (0, 1, 0, 1) and uplift.sum() == 2.0
+    assert sum(map(len, communicator.host_gather(calls))) == 1

@@ -95,6 +95,26 @@ def test_a_folder_that_others_can_write_to_is_not_used(kept, mode, caplog):
     assert len(caplog.messages) == 1 and f"{kept} can be written by others" in caplog.text
 
 
+@pytest.mark.parametrize(("mode", "is_found"), [(0o755, True), (0o775, False)])
+def test_what_make_setup_has_compiled_is_found(kept, compiler, monkeypatch, tmp_path, mode, is_found):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path / "environment" / "share" / "swmodel")
+    cache.folder().mkdir(parents=True)
+    compiler('echo . >>"$0.calls"; exec $CXX "$@"')
+    first = compiled()
+    cache.folder().chmod(mode)
+    kept.mkdir(parents=True)
+    monkeypatch.setattr(cache, "folder", lambda: kept)
+    cache._of_environment.cache_clear()
+    try:
+        again = compiled()
+        assert answer(again) == 42 and (again == first) == is_found
+        assert len(open(f"{library.find_compiler()[0]}.calls").readlines()) == 2 - is_found
+        assert cache.find(first.name.split(".")[0], "*") == (None if is_found else again)
+    finally:
+        cache._of_environment.cache_clear()
+
+
 def test_a_folder_of_somebody_else_is_not_used(kept, monkeypatch):
     kept.mkdir(parents=True, mode=0o700)
     monkeypatch.setattr("swmodel.runtime.cache.os.geteuid", lambda: os.getuid() + 1)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -111,3 +112,62 @@ def test_what_can_be_made_again_is_not_waited_for_until_it_is_on_disk(tmp_path, 
     assert not synced
     cache.make("b", "cpp", lambda path: path.write_bytes(b"code"))
     assert len(synced) == 1
+
+
+@pytest.fixture
+def shared(tmp_path, monkeypatch):
+    """The cache of a rank among several, and an Executor whose thread stands for another rank."""
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
+    with ThreadPoolExecutor(1) as other:
+        yield programs._VerifiedCache(decompress=lambda value: value, shared=True), other
+
+
+def test_a_rank_waits_for_the_program_that_another_one_compiles(shared, tmp_path):
+    kept, other = shared
+    assert kept.get("a") is None, "this rank compiles it"
+    waiting = other.submit(kept.get, "a")
+    with pytest.raises(TimeoutError):
+        waiting.result(0.2)
+    kept.put("a", b"code")
+    assert waiting.result(10) == b"code" and not list(tmp_path.glob("*.lock"))
+
+
+def test_a_program_that_failed_is_given_up_when_the_next_one_is_asked_for(shared):
+    kept, other = shared
+    assert kept.get("a") is None
+    waiting = other.submit(kept.get, "a")
+    assert kept.get("b") is None and waiting.result(10) is None
+
+
+def test_a_program_that_is_not_kept_is_compiled_by_each_rank(shared):
+    kept, other = shared
+    assert kept.get("a") is None
+    waiting = other.submit(kept.get, "a")
+    kept.put("a", b"calls mpi_sendrecv_ffi at 0x7f00")
+    assert waiting.result(10) is None
+
+
+def test_a_rank_loses_patience_with_one_that_compiles_for_ever(shared, monkeypatch):
+    kept, other = shared
+    monkeypatch.setattr(programs, "PATIENCE", 0.1)
+    assert kept.get("a") is None
+    assert other.submit(kept.get, "a").result(10) is None
+
+
+def test_the_lock_of_a_rank_that_was_killed_is_free(shared, tmp_path):
+    kept, _ = shared
+    code = textwrap.dedent(f"""
+        import os, sys
+        from pathlib import Path
+        from swmodel.runtime import cache, programs
+        cache.folder = lambda: Path({str(tmp_path)!r})
+        kept = programs._VerifiedCache(decompress=lambda value: value, shared=True)
+        assert kept.get("a") is None
+        print("compiling", flush=True)
+        sys.stdin.read()
+    """)
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "compiling\n"
+        process.kill()
+    assert kept.get("a") is None and list(tmp_path.glob("*.lock")), "it compiles the program itself"

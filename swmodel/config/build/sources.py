@@ -6,13 +6,17 @@ grid, the depths, the precision, and the program text of `swmodel.sources`.
 """
 
 import contextlib
+import dataclasses
+import functools
 import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...grids.windows import GridRecords, grid_values
+from ...grids.windows import GridRecords, LazyRecords, grid_values
 from ...runtime import budget, cache
 
 __all__ = ["motion_after_survey", "motion_of"]
@@ -30,72 +34,126 @@ def motion_of(section: Any, grid: Any, bathymetry: Any, source: Any, most: int) 
         source: the sources.Source of its faults.
         most: the most intervals in which the motion is sampled, if `every` is "auto".
     """
-    from ... import sources
     from ...sources.bottom_motion import BottomMotion
 
-    breakpoints = sources.breakpoints(source)
-    times = _times(breakpoints, section.every, most)
-    region = sources.region_around(source, grid)
-    depth = _depths_in(region, grid, bathymetry)
-    _check_memory(breakpoints, section.every, depth.shape)
-    name = _name(section, grid, depth, source, times)
-    found = _kept(name)
-    if found is None:
-        found = _computed(section, grid, bathymetry, source, times, region)
-        _keep(name, *found)
-    times, uplift, (j0, j1, i0, i1) = found
-    wet = np.asarray(grid_values(bathymetry.wet, grid).block(slice(j0, j1), slice(i0, i1)))
-    last, area = np.where(wet, uplift[-1], 0.0), grid.area_h[j0:j1]
-    if last.shape != grid.shape:  # there are cells outside the box, where the uplift is zero
-        last, area = np.pad(last, ((0, 1), (0, 0))), np.pad(area, ((0, 1), (0, 0)))
-    summary = sources.summarise(source, last, area)
-    return BottomMotion(times, GridRecords.in_box(uplift, (j0, i0), grid.shape)), summary
+    plan = _Plan.of(section, grid, bathymetry, source, most)
+    return BottomMotion(plan.times, plan.records()), plan.summary()
 
 
 def motion_after_survey(section: Any, grid: Any, bathymetry: Any, source: Any, most: int) -> tuple:
-    """`motion_of` for a sea floor whose lakes are still to be filled, which changes the depths in Kajiura's filter.
+    """`motion_of` for the ranks of a run, by a thread, for a sea floor whose lakes may still have to be filled.
 
-    The ranks survey the sea floor together, once there is a communicator; the motion is computed after that.
+    The ranks survey the sea floor together, once there is a communicator. After that one process of a host computes the
+    motion, while the main thread compiles loops and programs, which need the number and the shape of records alone.
     """
     motion = _MotionAfterSurvey(section, grid, bathymetry, source, most)
     return motion, motion
 
 
 class _MotionAfterSurvey:
-    """A motion that is computed when its `series` is called, and its summary; arguments as for `motion_of`."""
+    """A motion that a thread computes once its `series` is called, and its summary; arguments as for `motion_of`."""
 
     def __init__(self, section, grid, bathymetry, source, most):
         from ... import sources
 
         self.section, self.grid, self.bathymetry, self.source, self.most = section, grid, bathymetry, source, most
-        self.summary = sources.summarise(source)  # without volumes, until the motion is computed
+        self.summary = lambda: sources.summarise(source)  # without volumes, until the motion is computed
 
     def __str__(self):
-        return str(self.summary)
+        return str(self.summary())
 
     def series(self, domain: Any) -> Any:
-        """The records of the uplift on the tiles of a domain; collective."""
+        """The records of the uplift on the tiles of a domain, which wait for the thread; collective."""
         floor = self.bathymetry.surveyed(domain.communicator)
-        motion, self.summary = motion_of(self.section, self.grid, floor, self.source, self.most)
-        return motion.series(domain)
+        plan = _Plan.of(self.section, self.grid, floor, self.source, self.most)
+        self.summary = plan.summary
+        thread = ThreadPoolExecutor(1, "source")
+        plan.start(thread)
+        thread.shutdown(wait=False)
+        count = len(plan.times)
+        # The first record, at the first onset, is zero, so that BottomMotion would not insert one before it.
+        return domain.series(plan.times, LazyRecords(lambda k: plan.records()[k], (count, *self.grid.shape)))
 
 
-def _computed(section, grid, bathymetry, source, times, region):
-    """(times (m,) [s], uplift (m, my, mx) [m], box (j0, j1, i0, i1)); the uplift is zero outside the box."""
-    from ... import sources
+@dataclasses.dataclass
+class _Plan:
+    """A motion that is to be computed, or that is on disk.
 
-    surface = sources.SeaSurface.of(
-        grid, bathymetry.depth, region, horizontal=section.horizontal, kajiura=section.kajiura, around=source
-    )
-    times, uplift = surface.patches(source, times)
-    times, uplift, (j, i) = np.asarray(times), np.asarray(uplift), surface.corner
+    Attributes:
+        times: of its records [s].
+        found: a function without arguments: (uplift (m, my, mx) [m], box (j0, j1, i0, i1)).
+    """
+
+    grid: Any
+    bathymetry: Any
+    source: Any
+    times: Any
+    found: Callable[[], tuple]
+
+    @classmethod
+    def of(cls, section, grid, bathymetry, source, most):
+        """The plan for the arguments of `motion_of`. Depths are read here, and not by a thread."""
+        from ... import sources
+
+        breakpoints = sources.breakpoints(source)
+        times = _times(breakpoints, section.every, most)
+        region = sources.region_around(source, grid)
+        depth = _depths_in(region, grid, bathymetry)
+        _check_memory(breakpoints, section.every, depth.shape)
+        name = _name(section, grid, depth, source, times)
+        moments = breakpoints if times is None else times
+        held = _kept(name)
+        if held is not None:
+            return cls(grid, bathymetry, source, moments, lambda: held)
+        surface = sources.SeaSurface.of(
+            grid, bathymetry.depth, region, horizontal=section.horizontal, kajiura=section.kajiura, around=source
+        )
+        alone = 8 * len(moments) * depth.size <= MOST_BYTES  # or it would not be kept, for the others
+        made = functools.partial(_made_or_kept, name, surface, source, times, alone)
+        return cls(grid, bathymetry, source, moments, functools.cache(made))
+
+    def start(self, thread: Any) -> None:
+        """Let a thread of an Executor find the motion."""
+        self.found = thread.submit(self.found).result
+
+    def records(self) -> GridRecords:
+        """The records of the whole grid, zero outside the box."""
+        uplift, (j0, _, i0, _) = self.found()
+        return GridRecords.in_box(uplift, (j0, i0), self.grid.shape)
+
+    def summary(self) -> Any:
+        """The Summary of the source, with volumes."""
+        from ... import sources
+
+        uplift, (j0, j1, i0, i1) = self.found()
+        wet = np.asarray(grid_values(self.bathymetry.wet, self.grid).block(slice(j0, j1), slice(i0, i1)))
+        last, area = np.where(wet, uplift[-1], 0.0), self.grid.area_h[j0:j1]
+        if last.shape != self.grid.shape:  # there are cells outside the box, where the uplift is zero
+            last, area = np.pad(last, ((0, 1), (0, 0))), np.pad(area, ((0, 1), (0, 0)))
+        return sources.summarise(self.source, last, area)
+
+
+def _made_or_kept(name, surface, source, times, alone):
+    """(uplift, box) of that name, which one process of a host computes while the others wait if `alone`."""
+    with cache.alone(name, HOW) if alone else contextlib.nullcontext():
+        found = _kept(name)
+        if found is None:
+            found = _computed(surface, source, times)
+            _keep(name, *found)
+    return found
+
+
+def _computed(surface, source, times):
+    """(uplift (m, my, mx) [m], box (j0, j1, i0, i1)); the uplift is zero outside the box."""
+    _, uplift = surface.patches(source, times)
+    uplift, (j, i) = np.asarray(uplift), surface.corner
     moved = np.any(uplift != 0, axis=0)
     rows, columns = (np.flatnonzero(moved.any(axis)) for axis in (1, 0))
     if not rows.size:
-        return times, uplift[:, :1, :1], (j, j + 1, i, i + 1)
+        return uplift[:, :1, :1], (j, j + 1, i, i + 1)
     part = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
     box = (j + rows[0], j + rows[-1] + 1, i + columns[0], i + columns[-1] + 1)
-    return times, np.ascontiguousarray(uplift[:, *part]), tuple(map(int, box))
+    return np.ascontiguousarray(uplift[:, *part]), tuple(map(int, box))
 
 
 def _check_memory(breakpoints, every, shape):
@@ -162,22 +220,22 @@ def _content(array):
 
 
 def _kept(name):
-    """(times, uplift, box) of that name, in the form of `_computed`; None if there is no such file."""
+    """(uplift, box) of that name, in the form of `_computed`; None if there is no such file."""
     path = cache.find(name, HOW, SUFFIX)
     if path is None:
         return None
     with contextlib.suppress(OSError), path.open("rb") as file, np.load(file, allow_pickle=False) as held:
-        return held["times"], held["uplift"], tuple(map(int, held["box"]))
+        return held["uplift"], tuple(map(int, held["box"]))
     return None
 
 
-def _keep(name, times, uplift, box):
+def _keep(name, uplift, box):
     if uplift.nbytes > MOST_BYTES:
         return
 
     def write(path):
         with path.open("wb") as file:
-            np.savez(file, times=times, box=np.asarray(box), uplift=uplift)
+            np.savez(file, box=np.asarray(box), uplift=uplift)
 
     with contextlib.suppress(OSError):  # if the disk is full, the motion is computed again in the next run
         cache.keep(name, HOW, write, SUFFIX)

@@ -2,7 +2,7 @@
 //
 // A handle of Open MPI is an address, which differs from process to process, so that a compiled program with such a handle
 // cannot be stored on disk and reused. Programs of swmodel contain the index of an entry in the table below
-// (parallel/handles.py). The functions here look up the handles and call mpi4jax's own functions with them.
+// (parallel/handles.py), and so do messages for the ranks of neighbours. The functions here look up the handles and call mpi4jax's own functions with them.
 
 #include <array>
 #include <cstdint>
@@ -20,7 +20,8 @@ int64_t handles[kHandles];
 
 bool IsHandle(const XLA_FFI_ByteSpan& name) {
   const std::string_view text(name.ptr, name.len);
-  return text == "comm" || text == "op" || text == "dtype" || text == "sendtype" || text == "recvtype";
+  return text == "comm" || text == "op" || text == "dtype" || text == "sendtype" || text == "recvtype" || text == "source" ||
+         text == "dest";
 }
 
 template <int kFunction>

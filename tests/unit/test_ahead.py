@@ -1,0 +1,67 @@
+"""Programs are compiled before the motion of a source is known, and are those that the run then calls."""
+
+import jax
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.grids.windows import LazyRecords, Stored
+from swmodel.simulation.program import compile_ahead
+
+SHAPE = (12, 16)
+
+
+class Later:
+    """A source whose records are counted when they are read."""
+
+    def __init__(self):
+        self.read = []
+
+    def series(self, domain):
+        def record(k):
+            self.read.append(k)
+            return Stored(np.full(SHAPE, 0.1 * k), SHAPE)
+
+        return domain.series(np.array([0.0, 60.0]), LazyRecords(record, (2, *SHAPE)))
+
+
+def simulation_of(source, tmp_path, engine):
+    grid = sw.CartesianGrid(nx=SHAPE[1], ny=SHAPE[0], x=(0.0, 160e3), y=(0.0, 120e3))
+    model = sw.ShallowWater(
+        grid, 100.0, boundaries=sw.Flather(), source=source, engine=engine, communicator="serial", dtype="float32"
+    )
+    simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(dt=20.0))
+    simulation.write(tmp_path / "fields.nc", ("eta", "u"), every=60.0)
+    simulation.gauges(tmp_path / "gauges.nc", {"a": (80e3, 60e3)})
+    simulation.maxima(tmp_path / "maxima.nc")
+    return simulation
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """The names of the programs that JAX compiles or loads from here on."""
+    names = []
+
+    def note(event, seconds, **about):
+        if event.endswith("backend_compile_duration"):
+            names.append(about["fun_name"])
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    return names
+
+
+@pytest.mark.parametrize("engine", ["auto", "arrays"])
+def test_the_run_compiles_none_of_them_again(tmp_path, engine, compiled):
+    source = Later()
+    simulation = simulation_of(source, tmp_path, engine)
+    compiled.clear()
+    compile_ahead(simulation)
+    assert not source.read, "the uplift is not known yet"
+    assert sum("_diagnose" in name for name in compiled) == 1
+    assert sum("program" in name for name in compiled) == 2, "the first arrays of the step loop, and the steps"
+    before = simulation.engine
+    compiled.clear()
+    simulation.run(steps=9)
+    assert source.read and simulation.engine == before
+    assert not any("_diagnose" in name for name in compiled)
+    assert sum("program" in name for name in compiled) <= 1, "the state at the end is taken from the arrays of the loop"
