@@ -141,7 +141,8 @@ try:
     main({arguments!r})
 except SystemExit:
     assert "jax" not in sys.modules, "jax"
-    assert "xarray" not in sys.modules, "xarray"
+    for name in ("xarray", "numpy", "markdown_it"):
+        assert name not in sys.modules, name
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
