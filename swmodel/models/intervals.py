@@ -1,11 +1,13 @@
 """The intervals between the records of a model's forcings, boundaries and sources, in numbers of steps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from ..dynamics.terms import Series
+from ..dynamics.terms import Series, Window
 
 __all__ = ["CurrentWindows", "interval_starts", "next_record", "read_ends"]
 
@@ -29,6 +31,13 @@ class CurrentWindows:
             window = series.window(step, dt, self._dtype, known)
             self._held[id(series)] = interval, window
         return window
+
+    def outlines(self, later: Series | None, domain: Any, step: int, dt: float) -> Callable[[Series], Any]:
+        """The function `at` for this step, which gives of the Series `later`, of fields on a Domain, shapes alone."""
+        shape = domain.communicator.placed_shape(domain.grid.shape)
+        record, number = jax.ShapeDtypeStruct(shape, self._dtype), jax.ShapeDtypeStruct((), jnp.int32)
+        like = Window(record, record, number, number)
+        return lambda series: like if series is later else self.at(series, step, dt)
 
 
 def next_record(series: Sequence[Series], step: int, dt: float) -> int | None:

@@ -14,7 +14,7 @@ from ..dynamics.cores import FiniteDifferences
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..dynamics.shallow_water import Coverage, Dynamics, further_variables
 from ..dynamics.slip import FreeSlip
-from ..dynamics.terms import Window, tile_array
+from ..dynamics.terms import tile_array
 from ..fields.parameters import Number, check_arguments
 from ..fields.pytrees import replace
 from ..fields.state import State, check_state
@@ -116,16 +116,15 @@ class ShallowWater:
         self.communicator = make_communicator(communicator, grid.shape, layout)
         self.decomposition = self.communicator.decomposition(grid.shape)
         checks.check_memory(grid, self.decomposition, len(self.communicator.ranks), self.dtype)
-        self.requires_loops = engine == "fused"
+        self.requires_loops, self.gravity = engine == "fused", float(gravity)
         kind = kind_of_loop(engine, self.communicator, core)
         self.step_loop: type[StepLoop] = ArrayStepLoop if any(grid.poles) else kind
         self.domain = Domain(grid, self.communicator, self.dtype)
         self.wetting = wetting
-        usual = LEAST_THICKNESS if wetting is None else 0.0
-        self.least_thickness = usual if least_thickness is None else float(least_thickness)
+        least = LEAST_THICKNESS if wetting is None else 0.0
+        self.least_thickness = least if least_thickness is None else float(least_thickness)
         self.sea_floor = floor_of(depth, self.domain, wetting)
         self.domain = replace(self.domain, sea_floor=self.sea_floor)
-        self.gravity = float(gravity)
         named = _named("forcing", forcing) | _named("dissipation", dissipation) | _named("boundary", boundaries)
         open_boundaries = {name: term for name, term in named.items() if isinstance(term, OpenBoundary)}
         terms = {name: term for name, term in named.items() if name not in open_boundaries}
@@ -293,10 +292,7 @@ class ShallowWater:
 
     def outline(self, halo: int, step: int, dt: float, stages: int = 1) -> Dynamics:
         """`interval` with the shapes of the uplift alone, to trace steps while a thread computes the uplift."""
-        dt, record = float(dt), jax.ShapeDtypeStruct(self.communicator.placed_shape(self.grid.shape), self.dtype)
-        number = jax.ShapeDtypeStruct((), jnp.int32)
-        like, at = Window(record, record, number, number), self._windows.at
-        return self._bound(halo, stages, dt, lambda series: like if series is self.uplift else at(series, step, dt))
+        return self._bound(halo, stages, float(dt), self._windows.outlines(self.uplift, self.domain, step, float(dt)))
 
     def _bound(self, halo, stages, dt, windows_of):
         """Dynamics with `windows_of(series)` in the place of each Series."""
