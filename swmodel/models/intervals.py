@@ -1,7 +1,7 @@
 """The intervals between the records of a model's forcings, boundaries and sources, in numbers of steps."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ class CurrentWindows:
         """The function `at` for this step, which gives of the Series `later`, of fields on a Domain, shapes alone."""
         shape = domain.communicator.placed_shape(domain.grid.shape)
         record, number = jax.ShapeDtypeStruct(shape, self._dtype), jax.ShapeDtypeStruct((), jnp.int32)
-        like = Window(record, record, number, number)
+        like = Window(record, record, cast(Any, number), cast(Any, number))
         return lambda series: like if series is later else self.at(series, step, dt)
 
 

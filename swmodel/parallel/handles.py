@@ -37,7 +37,7 @@ ENDS = ("source", "dest")  # attributes of sendrecv that hold a rank
 HANDLES = ("comm", "op", "dtype", "sendtype", "recvtype")  # attributes that hold one, as in handles.cpp
 
 _numbers: dict[int, int] = {}  # {handle: its number}
-_ranks: dict[tuple[int, int], int] = {}  # {(number of a communicator, rank in it): the number of that rank}
+_ranks: dict[tuple[int | None, int], int] = {}  # {(number of a communicator, rank in it): the number of that rank}
 _free = itertools.count(FIRST_COMMUNICATOR)
 
 
