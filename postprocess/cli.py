@@ -74,7 +74,9 @@ def plot(
         raise PlotError("plot: no file was given; give one or several that a run has written.")
     if kind not in KINDS:
         raise PlotError(f"plot: kind {kind!r} is not one of {', '.join(KINDS)}.")
-    with contextlib.ExitStack() as opened:
+    from .files import undamaged
+
+    with undamaged(paths), contextlib.ExitStack() as opened:
         files, sources = _sort(paths, opened, None if kind == "ensemble" else member)
         if box is not None and "fields" in files:  # a run's own spectra are of the whole domain
             files.pop("spectra", None), sources.pop("spectra", None)

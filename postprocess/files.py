@@ -4,12 +4,13 @@ Files follow CF and SGRID: centres `yh, xh` with eta, faces `xq` of u and `yq` o
 a closed or open direction, n (the east and north ones) along a periodic one; NaN on land; time since the start.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import functools
 import pathlib
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ __all__ = [
     "snapshot",
     "stamp",
     "start_of",
+    "undamaged",
     "wet_cells",
 ]
 
@@ -48,6 +50,8 @@ def open_output(path: str | pathlib.Path, member: int | None = 0) -> xr.Dataset:
     """
     path = pathlib.Path(path)
     is_store = path.suffix == ".zarr" and path.is_dir()
+    if path.is_dir() and not is_store:
+        raise PlotError(f"open_output: {path} is a folder; give the files in it, as {path}/*.nc.")
     if not path.is_file() and not is_store:
         raise PlotError(f"open_output: {path} is no file; give the path of a netCDF file that a run has written.")
     try:
@@ -59,6 +63,18 @@ def open_output(path: str | pathlib.Path, member: int | None = 0) -> xr.Dataset:
     dataset = _with_names(dataset if member is None else _of_member(dataset, member, path))
     dataset.encoding["source"] = str(path)
     return dataset
+
+
+@contextlib.contextmanager
+def undamaged(paths: Sequence[pathlib.Path]) -> Iterator[None]:
+    """A context in which values of the files are read; damaged ones raise PlotError, with the names of the files."""
+    try:
+        yield
+    except RuntimeError as error:  # of the netCDF library, which reads values late
+        if not str(error).startswith("NetCDF"):
+            raise
+        names = " or ".join(map(str, paths))
+        raise PlotError(f"plot: {names} is damaged ({error}); give a file that a run has written whole.") from error
 
 
 def _with_names(dataset):

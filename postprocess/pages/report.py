@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import PlotError
-from ..files import kind_of, open_output
+from ..files import kind_of, open_output, undamaged
 from ..series import read_gauges, read_observations
 from . import facts
 from .sections import Run, sections
@@ -44,13 +44,17 @@ def report(
     given = [pathlib.Path(p) for p in ([paths] if isinstance(paths, (str, pathlib.Path)) else paths)]
     found = _files(given)
     page = _page(given, found, output)
-    with contextlib.ExitStack() as opened:
+    with undamaged(found), contextlib.ExitStack() as opened:
         files, left_out = _opened(found, opened, member)
         run = Run(files, found, _observed(files, observations), left_out)
         text = _filled(run, list(sections(run, variables)))
+    part = page.with_name(f".{page.name}.part")
     try:
-        page.write_text(text, encoding="utf-8")
+        part.write_text(text, encoding="utf-8")
+        part.replace(page)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise PlotError(f"report: {page} cannot be written ({error.strerror}); name another with --output.") from error
     return page
 
@@ -107,7 +111,8 @@ def _opened(found, opened, member):
             left_out[path] = f"{first[kind]} holds {kind}, too, and was shown; name {path.name} alone for a page of it."
         files.setdefault(kind, dataset), first.setdefault(kind, path.name)
     if not files:
-        raise PlotError(f"report: none of {', '.join(p.name for p in found)} can be drawn; give output files of a run.")
+        reason = next(iter(left_out.values()), "they are restarts; give output files of a run.")
+        raise PlotError(f"report: none of {', '.join(p.name for p in found)} can be drawn: {reason}")
     return files, left_out
 
 

@@ -9,8 +9,8 @@ import re
 import shutil
 from pathlib import Path
 
-from ..errors import ConfigError
-from ..runtime.paths import make_folder
+from ..errors import ConfigError, DataError
+from ..runtime.paths import make_folder, refusal
 from ..runtime.resources import experiments
 
 __all__ = ["library", "copy_experiment"]
@@ -60,13 +60,21 @@ def copy_experiment(name: str | None, folder: str | None, force: bool) -> None:
     make_folder(target)
     for file, copy in copies.items():
         make_folder(copy.parent)
-        if file.suffix == ".toml":
-            text = file.read_text(encoding="utf-8")
-            copy.write_text(ELSEWHERE.sub(lambda found: f'"{Path(found[1]).name}"', text), encoding="utf-8")
-        else:
-            shutil.copyfile(file, copy)
+        try:
+            _copy(file, copy)
+        except OSError as error:  # such as a full disk
+            raise DataError(refusal(copy, error)) from error
         print(f"{copy}  ({file.stat().st_size / 1000:.0f} kB)")
     print("\n  ".join(["next:", *_next_commands(target / _main_first(name, known[name])[0].name)]))
+
+
+def _copy(file, copy):
+    """Copy a file; in a TOML file, files of other experiments are those next to it."""
+    if file.suffix == ".toml":
+        text = file.read_text(encoding="utf-8")
+        copy.write_text(ELSEWHERE.sub(lambda found: f'"{Path(found[1]).name}"', text), encoding="utf-8")
+    else:
+        shutil.copyfile(file, copy)
 
 
 def _next_commands(file):

@@ -175,6 +175,15 @@ def test_new_lists_every_experiment(command):
     assert {"double_gyre", "north_atlantic", "tohoku_2011"} <= set(re.findall(r"^(\w+)  ", out, re.M))
 
 
+def test_new_on_a_full_disk_names_the_copy_that_does_not_fit(command, tmp_path, monkeypatch):
+    def full(file, copy):
+        raise OSError(28, "No space left on device", str(file))
+
+    monkeypatch.setattr("swmodel.cli.library.shutil.copyfile", full)
+    status, _, err = command("new", "tohoku_2011", tmp_path)
+    assert status == 2 and err.startswith(f"error: {tmp_path}/") and "no space left" in err and err.count("\n") == 1
+
+
 def test_new_describes_every_experiment_by_a_whole_sentence(command):
     listed = command("new")[1].partition("\n\n")[0].splitlines()
     assert len(listed) == len(library())

@@ -73,6 +73,7 @@ PLOTS = {
     "eta --member 1": "has no member 1; it holds 1, counted from 0",
     "members --member 2": "has no member 2; it holds 2, counted from 0",
     "missing": "missing.nc is no file",
+    "folder.png": "open_output: folder.png is a folder; give the files in it, as folder.png/*.nc.",
     "text": "text.nc cannot be read as netCDF",
     "eta -o nowhere/a.png": "the folder nowhere of a.png does not exist; make it first",
     "eta -o eta.nc": "the figure eta.nc would replace",

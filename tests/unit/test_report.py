@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -205,6 +206,8 @@ def test_mistakes_are_one_sentence(folder, tmp_path):
         postprocess.report(folder, tmp_path / "page.pdf")
     with refused(match="does not exist; make it first"):
         postprocess.report(folder, tmp_path / "none" / "page.html")
+    with refused(match="none of .* can be drawn: .*fields.nc has no member 3; it holds 1, counted from 0"):
+        postprocess.report(folder, tmp_path / "a.html", member=3)
     with refused(match="the run has no gauges"):
         postprocess.report(folder / "fields.nc", tmp_path / "a.html", observations=folder)
     (tmp_path / "x.nc").write_text("no netCDF")
@@ -221,6 +224,35 @@ def test_the_page_names_the_files_that_it_does_not_show(folder, page, tmp_path):
     text = postprocess.report(tmp_path).read_text()
     assert "Not shown: later.nc. fields.nc holds fields, too, and was shown;" in text
     assert re.search(r"Not shown: gauges.nc. \S+gauges.nc cannot be read as netCDF", text)
+
+
+def test_a_page_that_does_not_fit_on_the_disk_leaves_the_earlier_one(folder, tmp_path, monkeypatch):
+    page, write = tmp_path / "page.html", Path.write_text
+    page.write_text("earlier")
+
+    def full(self, text, **options):
+        write(self, text[:100], **options)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(PlotError, match="page.html cannot be written .No space left on device.; name another"):
+        postprocess.report(folder / "maxima.nc", page)
+    assert page.read_text() == "earlier" and [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+@pytest.mark.parametrize("draw", [postprocess.report, postprocess.plot])
+def test_damaged_values_are_one_sentence(folder, tmp_path, draw):
+    file = tmp_path / "fields.nc"
+    with xr.open_dataset(folder / "fields.nc", decode_times=False) as data:
+        data.to_netcdf(file, encoding={"eta": {"fletcher32": True, "chunksizes": (4, NY, NX)}})
+        row = data.eta.values[2, 12].tobytes()
+    raw = file.read_bytes()
+    at = raw.index(row)
+    file.write_bytes(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
+    with pytest.raises(
+        PlotError, match=r"fields.nc is damaged \(NetCDF: .*\); give a file that a run has written whole"
+    ):
+        draw(file)
 
 
 def test_view_opens_a_browser_where_there_is_a_display_and_else_prints_the_path(folder, monkeypatch, capsys):
