@@ -168,9 +168,13 @@ def assemble(model, everyone, name, halo):
 
 @functools.cache
 def alone(name, engine):
-    """The same on one rank, on arrays where there are two engines; every rank computes it, as it is small."""
-    everyone, slope, _, _ = found(MODELS[name], SerialCommunicator(), engine)
-    return everyone[0], slope
+    """The same on one rank, on arrays where there are two engines."""
+
+    def of_one():
+        everyone, slope, _, _ = found(MODELS[name], SerialCommunicator(), engine)
+        return everyone[0], slope
+
+    return cases.from_root(of_one)
 
 
 KIND, LAYOUTS = ("sharded", [(2, 3), (2, 2)]) if cases.RANKS == 1 else ("auto", cases.LAYOUTS)
