@@ -1,0 +1,144 @@
+"""The shell lines of README and docs do what they say: each page's are run one after the other, in a folder of its own.
+
+Runs are shortened (SHORTER), and no more than two ranks are started. What a machine under test does not have, or what
+is a target of make with hours of its own, is in ELSEWHERE with the reason.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_documents import DOCUMENTS, NOTEBOOKS, ROOT, blocks
+
+pytestmark = pytest.mark.verify
+
+BIN = Path(sys.executable).parent
+PROGRAMS = re.compile(r"(\.|swmodel|mpirun|srun|sbatch|python|pip|make|export|[A-Z_]+=\S*)\s")
+# {pattern of a line: why it is not run here}
+ELSEWHERE = {
+    r"^make (demo|test|docs|bench|faults|mutants|gallery|verify)": "a target with minutes or hours of its own",
+    r"^make xgeoclaw|geoclaw/ocean\.py|^(GEO)?CLAW=": "needs a Clawpack with a Fortran compiler",
+    r"^srun|^sbatch|--coordinator": "needs a cluster",
+    r"^pip install": "tests/verification/test_release.py installs the wheel",
+    r"--verify": "compiles for minutes; tests/unit/test_cli_adjoint.py verifies the derivatives of small basins",
+    r"learned_closure\.py": "trains for an hour; tests/verification/test_learned_closure.py trains a small one",
+    r"native_parts\.py": "a benchmark of a quarter of an hour",
+    r"scaling_figure\.py": "needs the logs of a cluster; tests/unit/test_slurm.py draws one from logs of its own",
+    r"^swmodel verify( --html \S+| --quick| tides coasts)?$": "tests/verification/test_suite.py runs the cases",
+    r"northwest_europe|^swmodel (invert inversion|run (analysis|northwest_europe))\.toml$|score\.py": "takes an hour; "
+    "`make verify CASE=shelf_tide`",
+}
+COARSE = ("--set", "grid.nx=90", "--set", "grid.ny=68")
+SMALL = ("--set", "grid.nx=32", "--set", "grid.ny=32")
+FEW_SOURCES = ("--set", "inversion.withhold=false", "--set", "inversion.controls.0.spacing=2")
+# {(command, experiment): the options that shorten it}
+SHORTER = {
+    ("run", "tohoku.toml"): (*COARSE, "--until", "2 minute"),
+    ("adjoint", "sensitivity.toml"): COARSE,
+    ("invert", "inversion.toml"): (*COARSE, *FEW_SOURCES),
+    ("run", "double_gyre.toml"): (*SMALL, "--until", "20 day"),
+    ("run", "dye_in_a_gyre.toml"): (*SMALL, "--until", "20 day"),
+    ("run", "decaying_turbulence.toml"): (*SMALL, "--until", "10 day"),
+    ("run", "storm_in_a_basin.toml"): ("--until", "6 hour"),
+    ("run", "tidal_channel.toml"): (),
+    ("run", "north_atlantic.toml"): ("--set", "grid.nx=50", "--set", "grid.ny=25", "--until", "2 day"),
+    ("run", "monai_valley.toml"): ("--until", "5 s"),
+    ("run", "x.toml"): (*SMALL, "--until", "1 day"),
+    ("bench", "tohoku.toml"): COARSE,
+}
+# {page: what its readers have done before}
+BEFORE = {
+    "figures.md": ("swmodel run tohoku.toml", "swmodel run double_gyre.toml -o output/gyre"),
+    "restarts.md": ("swmodel run tohoku.toml -o output",),
+    "many_ranks.md": ("swmodel bench --size 64x48 --save node.json",),
+    "performance.md": ("swmodel bench --size 64x48 --save machine.json",),
+}
+
+
+def lines(document):
+    """[(number, line)] of what a page tells its reader to type."""
+    return [
+        (first + k + 1, row)
+        for language in ("", "bash")
+        for first, text in blocks(document, language)
+        for k, row in enumerate(text.splitlines())
+        if PROGRAMS.match(row)
+    ]
+
+
+def shortened(row):
+    """The words of a line, with shorter runs on at most two ranks, which replace each other's files."""
+    words = shlex.split(row, comments=True)
+    words = [word if before != "-n" else str(min(int(word), 2)) for before, word in zip(["", *words], words)]
+    if "swmodel" not in words:
+        return words
+    command, *arguments = words[words.index("swmodel") + 1 :]
+    named = [Path(word).name for word in arguments if not word.startswith("-")]
+    more = next((SHORTER[command, name] for name in named if (command, name) in SHORTER), ())
+    if "--until" in words and "--until" in more:
+        at = words.index("--until")
+        words[at : at + 2] = []
+    if command in ("run", "adjoint", "invert") and "--overwrite" not in words:
+        more = (*more, "--overwrite")
+    return [*words, *more]
+
+
+def expanded(word, folder):
+    """The files of a pattern, as a shell finds them."""
+    return sorted(str(file.relative_to(folder)) for file in folder.glob(word))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A reader's folder: the experiments that pages name, and their files."""
+    shutil.copytree(ROOT / "experiments" / "tohoku_2011", tmp_path, dirs_exist_ok=True)
+    for name in ("double_gyre.toml", "gyre.toml", "x.toml"):
+        shutil.copy(ROOT / "experiments" / "double_gyre.toml", tmp_path / name)
+    tohoku = tmp_path / "tohoku.toml"
+    tohoku.write_text(tohoku.read_text().replace("nx = 720", "nx = 90").replace("ny = 540", "ny = 68"))
+    shutil.copy(ROOT / "experiments" / "global_tide" / "global_tide.toml", tmp_path / "globe.toml")
+    for file in (ROOT / "experiments" / "global_tide").glob("*.nc"):
+        shutil.copy(file, tmp_path)
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    return tmp_path
+
+
+def typed(row, folder):
+    """Run a line as it is typed after `. .venv/bin/activate`."""
+    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"}
+    words = [file for word in shortened(row) for file in (expanded(word, folder) if "*" in word else [word])]
+    found = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=900)
+    if found.returncode:
+        said = f"{found.stdout[-1500:]}\n{found.stderr[-1500:]}"
+        return f"{row}\nas {shlex.join(words)}\nended with {found.returncode}:\n{said}"
+    return ""
+
+
+def is_run(row):
+    command = row.split("#")[0].strip()
+    return not command.startswith((".", "export")) and not any(re.search(pattern, command) for pattern in ELSEWHERE)
+
+
+PAGES = [page for page in DOCUMENTS if page not in NOTEBOOKS and any(is_run(row) for _, row in lines(page))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_of_a_page_run(page, folder):
+    wrong = [typed(row, folder) for row in BEFORE.get(page.name, ())]
+    wrong += [f"line {number}: {said}" for number, row in lines(page) if is_run(row) and (said := typed(row, folder))]
+    assert not any(wrong), "\n\n".join(filter(None, wrong))
+
+
+def test_each_reason_not_to_run_a_line_and_each_shortening_is_of_a_line():
+    rows = [row.split("#")[0].strip() for page in DOCUMENTS for _, row in lines(page)]
+    assert not [pattern for pattern in ELSEWHERE if not any(re.search(pattern, row) for row in rows)]
+    prepared = [row for before in BEFORE.values() for row in before]
+    assert not [
+        key for key in SHORTER if not any({*key} <= {Path(w).name for w in row.split()} for row in rows + prepared)
+    ]
