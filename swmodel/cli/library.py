@@ -112,4 +112,5 @@ def _headline(files):
         if not lines[-1] or lines[-1].endswith((".", "?")):
             break
     text = " ".join(lines).strip()
-    return SENTENCE.match(text)[0] if SENTENCE.match(text) else text
+    first = SENTENCE.match(text)
+    return first[0] if first else text
