@@ -350,7 +350,7 @@ def panels(
     width = 3.4
     height = min(width * mesh.shape, 4.5)
     with style.applied():
-        figure = style.new_figure(columns * (width + 0.35) + 1.45, rows * (height + 0.5) + 0.4)
+        figure = style.titled_figure(columns * (width + 0.35) + 1.45, rows * (height + 0.5) + 0.4, dataset)
         for n, (k, values) in enumerate(zip(records, fields)):
             row, column = divmod(n, columns)
             box = (0.65 + column * (width + 0.35), 0.5 + (rows - 1 - row) * (height + 0.5), width, height)
@@ -396,7 +396,7 @@ def maximum(dataset: xr.Dataset, gauges: Sequence = ()) -> Figure:
     width = 6.5
     height = min(width * mesh.shape, 7.5)
     with style.applied():
-        figure = style.new_figure(width + 1.6, height + 1.0)
+        figure = style.titled_figure(width + 1.6, height + 1.0, dataset)
         axes = map_axes(figure, (0.6, 0.45, width, height), mesh)
         image = draw_maximum(axes, dataset, gauges)
         axes.set_title(f"Maximum elevation; lines: {arrival_words(dataset)}, h:mm after the start")

@@ -171,14 +171,15 @@ def _wavenumbers(axes):
 
 
 def _slopes(axes, k, values, guides):
-    """Lines of given slopes through the middle of the last spectrum."""
+    """Lines of given slopes above the middle of the last spectrum, moved down where they would leave the panel."""
     middle = len(k) // 6
     if not values[middle] > 0:
         return
     limits = axes.get_ylim()
     for power, text, dash in guides:
-        line = 3 * values[middle] * (k / k[middle]) ** power
-        axes.plot(k[middle:], line[middle:], dash, color=style.GREY, linewidth=1.0, label=text)
+        line = (3 * values[middle] * (k / k[middle]) ** power)[middle:]
+        line *= min(1.0, 0.7 * limits[1] / line.max())
+        axes.plot(k[middle:], line, dash, color=style.GREY, linewidth=1.0, label=text)
     axes.set_ylim(max(limits[0], limits[1] * 1e-12), limits[1])
 
 

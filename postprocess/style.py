@@ -26,7 +26,10 @@ __all__ = [
     "limits",
     "new_figure",
     "save",
+    "titled_figure",
 ]
+
+TITLE_HEIGHT = 0.45  # [inches] above a page for its title
 
 # Okabe & Ito (2008), Color Universal Design
 ORANGE, GREEN, BLUE, VERMILLION, PURPLE = "#E69F00", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
@@ -121,6 +124,14 @@ def new_figure(width: float, height: float) -> Figure:
     """An empty figure [inches] that never opens a window."""
     figure = Figure(figsize=(width, height), layout=None)
     FigureCanvasAgg(figure)
+    return figure
+
+
+def titled_figure(width: float, height: float, dataset: Any) -> Figure:
+    """`new_figure` with space above it for the title of a dataset, if it has one."""
+    title = dataset.attrs.get("title", "")
+    figure = new_figure(width, height + (TITLE_HEIGHT if title else 0.0))
+    heading(figure, title)
     return figure
 
 

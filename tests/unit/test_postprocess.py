@@ -433,6 +433,23 @@ def test_a_page_of_one_spectrum_has_it_once_with_what_changes_it(gyre):
     assert titles(spectra.figure(found[["kinetic_energy_spectrum"]])) == ["Kinetic energy"]
 
 
+def test_guides_of_a_spectrum_that_rise_stay_in_the_panel(gyre):
+    found = spectra.of_fields(files.open_output(gyre), records=[0, 1, 2])
+    panel = next(axes for axes in spectra.figure(found, "enstrophy").axes if axes.get_title("left") == "Enstrophy")
+    guides = [line for line in panel.lines if line.get_label().startswith("k")]
+    assert len(guides) == 2
+    assert all(line.get_ydata().max() <= panel.get_ylim()[1] for line in guides)
+
+
+@pytest.mark.parametrize("draw", [maps.panels, maps.maximum])
+def test_maps_have_the_title_of_the_experiment_above_their_panels(tsunami, draw):
+    file = tsunami[1] if draw is maps.maximum else tsunami[0]
+    page = draw(files.open_output(file).assign_attrs(title="A wave"))
+    assert page.texts[0].get_text() == "A wave"
+    renderer = page.canvas.get_renderer()
+    assert page.texts[0].get_window_extent().y0 >= max(axes.get_tightbbox(renderer).y1 for axes in page.axes)
+
+
 def test_long_titles_of_pages_are_set_small():
     page = style.new_figure(6.4, 4.8)
     for words in (4, 40):
