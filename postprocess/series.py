@@ -103,7 +103,7 @@ def read_observations(folder: str | pathlib.Path, names: Iterable[str]) -> dict[
 
 def _read_csv(path, name):
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets begin a file with a mark of the order
+        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets write a byte order mark
             rows = list(csv.DictReader(file, skipinitialspace=True))
     except (UnicodeDecodeError, csv.Error) as error:
         raise PlotError(f"read_observations: {path} is no text that can be read; save it as CSV in UTF-8.") from error

@@ -109,7 +109,8 @@ def _opened(found, opened, member):
             continue
         if kind in files:
             left_out[path] = f"{first[kind]} holds {kind}, too, and was shown; name {path.name} alone for a page of it."
-        files.setdefault(kind, dataset), first.setdefault(kind, path.name)
+        else:
+            files[kind], first[kind] = dataset, path.name
     if not files:
         reason = next(iter(left_out.values()), "they are restarts; give output files of a run.")
         raise PlotError(f"report: none of {', '.join(p.name for p in found)} can be drawn: {reason}")

@@ -17,7 +17,7 @@ __all__ = ["library", "copy_experiment"]
 
 SUFFIXES = (".toml", ".py", ".nc", ".csv", ".md", ".txt")
 ELSEWHERE = re.compile(r'"\.\./(\w+/[\w.]+)"')  # a file of another experiment
-SENTENCE = re.compile(r".*?[.?](?= [A-Z])")  # and another one after it
+SENTENCE = re.compile(r".*?[.?](?= [A-Z])")  # the first of several sentences
 
 
 def library() -> dict[str, list[Path]]:

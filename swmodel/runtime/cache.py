@@ -32,13 +32,13 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from .signals import PROCESS
 
-__all__ = ["alone", "digest", "digest_of_bytes", "find", "folder", "if_alone", "instructions", "keep", "make", "prune"]
+__all__ = ["alone", "digest", "digest_of_bytes", "find", "folder", "instructions", "keep", "make", "prune"]
 
 CHECKSUM = 16  # digits
 RECENT = 50_000_000  # [ns] in which a folder may change twice without another time of change
@@ -59,7 +59,8 @@ def find(what: str, how: str, suffix: str = "so") -> Path | None:
 
     Its time of modification becomes the time of this use, which `prune` reads.
     """
-    for place in (folder(), *(() if how == "*" else _of_environment())):  # loops need a compiler besides the runtime
+    # Without a compiler (`how` is "*") the runtime of the environment is of no use: the loops cannot be compiled.
+    for place in (folder(), *(() if how == "*" else _of_environment())):
         named = fnmatch.filter(_listed(place, what), f"{what}.{how}.*.{suffix}")
         for path in [place / name for name in sorted(named)]:
             with contextlib.suppress(OSError):
@@ -114,28 +115,12 @@ def make(what: str, how: str, write: Callable[[Path], None], suffix: str = "so")
         return keep(what, how, write, suffix, to_disk=True)
 
 
-def alone(what: str, how: str) -> contextlib.AbstractContextManager[None]:
-    """A context in which one process at a time makes the file of these names, where the file system has locks."""
-    return _lock(folder() / f"{what}.{how}.lock")
+def alone(what: str, how: str, wait: bool = True) -> contextlib.AbstractContextManager[bool]:
+    """A context in which one process at a time makes the file of these names, where the file system has locks.
 
-
-@contextlib.contextmanager
-def if_alone(what: str, how: str) -> Iterator[bool]:
-    """`alone` without waiting: whether this process has the lock, True where the file system has no locks."""
-    path = folder() / f"{what}.{how}.lock"
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        except OSError:
-            pass
-        try:
-            yield True
-        finally:
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
+    Its value is whether this process may make the file. That is False only without `wait`, while another process does.
+    """
+    return _lock(folder() / f"{what}.{how}.lock", wait)
 
 
 def keep(what: str, how: str, write: Callable[[Path], None], suffix: str, to_disk: bool = False) -> Path:
@@ -184,15 +169,22 @@ def _to_disk(path):
 
 
 @contextlib.contextmanager
-def _lock(path):
+def _lock(path, wait):
     remove = functools.partial(path.unlink, missing_ok=True)
-    try:
-        with path.open("w") as lock, PROCESS.cleanup(remove):
-            with contextlib.suppress(OSError):
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-    finally:
-        remove()
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        except OSError:  # the file system has no locks
+            pass
+        try:
+            with PROCESS.cleanup(remove):
+                yield True
+        finally:
+            with contextlib.suppress(OSError):  # the folder has gone
+                remove()
 
 
 def _prefix(process):

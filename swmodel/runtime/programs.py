@@ -103,7 +103,7 @@ class _VerifiedCache:
         while clock.monotonic() < until:
             held = contextlib.ExitStack()
             try:
-                alone = held.enter_context(cache.if_alone(name, HOW))
+                alone = held.enter_context(cache.alone(name, HOW, wait=False))
             except OSError:  # the folder has gone
                 return None
             found = cache.find(name, HOW, SUFFIX)

@@ -162,7 +162,8 @@ class Simulation(Outputs):
         self._packed, self._unpacked = None, (state, history)
 
     def _dynamics(self):
-        self.outline()
+        if not self._knows_engine:
+            self.outline()
         return self.model.interval(self.halo, self.step, self.dt, self.stages)
 
     def outline(self) -> Any:
