@@ -171,20 +171,23 @@ def _to_disk(path):
 @contextlib.contextmanager
 def _lock(path, wait):
     remove = functools.partial(path.unlink, missing_ok=True)
-    with path.open("w") as lock:
+    with contextlib.ExitStack() as held:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(held.enter_context(path.open("w")), fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            mine = True
         except BlockingIOError:
-            yield False
-            return
-        except OSError:  # the file system has no locks
-            pass
-        try:
-            with PROCESS.cleanup(remove):
-                yield True
-        finally:
-            with contextlib.suppress(OSError):  # the folder has gone
-                remove()
+            mine = False
+        except OSError:  # a file system without locks, a full disk, or a folder that has gone
+            mine = True
+        if mine:
+            held.callback(_without_errors, remove)
+            held.enter_context(PROCESS.cleanup(remove))
+        yield mine
+
+
+def _without_errors(function):
+    with contextlib.suppress(OSError):
+        function()
 
 
 def _prefix(process):

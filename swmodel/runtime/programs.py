@@ -102,10 +102,7 @@ class _VerifiedCache:
         until = clock.monotonic() + PATIENCE
         while clock.monotonic() < until:
             held = contextlib.ExitStack()
-            try:
-                alone = held.enter_context(cache.alone(name, HOW, wait=False))
-            except OSError:  # the folder has gone
-                return None
+            alone = held.enter_context(cache.alone(name, HOW, wait=False))
             found = cache.find(name, HOW, SUFFIX)
             if alone and found is None:
                 self._claims.held = held

@@ -100,6 +100,12 @@ def test_a_damaged_file_is_computed_again(count, tmp_path):
     np.testing.assert_array_equal(first.uplift, again.uplift)
 
 
+def test_a_folder_that_has_gone_or_takes_no_lock_does_not_matter(count, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path / "gone")
+    found, _ = motion()
+    assert len(count) == 1 and np.abs(found.uplift).max() > 0.1
+
+
 def test_a_full_disk_does_not_matter(count, monkeypatch):
     def full(*arguments, **options):
         raise OSError(28, "No space left on device")
