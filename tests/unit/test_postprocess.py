@@ -435,6 +435,8 @@ def test_a_page_of_one_spectrum_has_it_once_with_what_changes_it(gyre):
 
 def test_guides_of_a_spectrum_that_rise_stay_in_the_panel(gyre):
     found = spectra.of_fields(files.open_output(gyre), records=[0, 1, 2])
+    k = found["wavenumber"].values  # with this spectrum, lines above its middle would leave the panel
+    found["enstrophy_spectrum"][:] = np.where(k < np.median(k), 1.0, 0.1)
     panel = next(axes for axes in spectra.figure(found, "enstrophy").axes if axes.get_title("left") == "Enstrophy")
     guides = [line for line in panel.lines if line.get_label().startswith("k")]
     assert len(guides) == 2
