@@ -4,6 +4,9 @@ A node that several cells need, and that costs more than a load, is computed onc
 stay in the cache. For row j of the results, each kept node is computed at row j + lead, before the nodes that need it
 there. Nodes that do not need each other at other columns of the same row are computed in one pass along it. Nodes that
 are not kept are computed wherever they are needed.
+
+Masks are stored as bytes, which saves memory traffic. A first pass converts their rows to floats: in a loop over mixed
+types, a compiler makes as many cells at a time as a vector has bytes, for which there are not enough registers.
 """
 
 import dataclasses
@@ -99,7 +102,7 @@ def schedule(graph: Graph) -> Schedule:
     kept = _chosen(graph)
     uses = {n: _uses(graph, kept, graph.arguments(n), kept[n].lead) for n in kept}
     uses[None] = _uses(graph, kept, graph.outputs, 0)
-    levels = _levels(kept, uses)
+    levels = _levels(graph, kept, uses)
     groups = [sorted(n for n in kept if levels[n] == level) for level in range(levels[None] + 1)]
     used = [set().union(*(uses[n] for n in group)) for group in groups]
     used[-1] |= uses[None]
@@ -149,7 +152,7 @@ def _kept_if(graph, estimates):
     need(graph.outputs, {(0, 0)})
     for number in range(len(graph.nodes) - 1, -1, -1):
         places = needed[number]
-        if _is_worth_keeping(graph.nodes[number], estimates[number], len(places)):
+        if _is_worth_keeping(graph, number, estimates[number], len(places)):
             rows = [row for row, _ in places]
             kept[number] = Kept(max(rows), max(rows) - min(rows) + 1)
             places = {(max(rows), 0)}
@@ -157,10 +160,22 @@ def _kept_if(graph, estimates):
     return dict(sorted(kept.items()))
 
 
-def _is_worth_keeping(node, estimate, places):
+def _is_worth_keeping(graph, number, estimate, places):
+    node = graph.nodes[number]
+    if _is_widened(graph, number):
+        return True
     if node.axes < 2 or node.dtype == "bool" or node.name == "load" or places < 2:
         return False
     return (places - 1) * estimate > places  # operations saved, and loads added
+
+
+def _is_widened(graph, number):
+    """Whether a node converts bytes that are loaded to a wider type."""
+    node = graph.nodes[number]
+    if node.axes < 2 or node.name != "convert_element_type" or not node.dtype.startswith("float"):
+        return False
+    (loaded,) = (graph.nodes[a.node] for a in graph.arguments(number))
+    return loaded.name == "load" and loaded.dtype == "uint8"
 
 
 def _estimates(graph, kept):
@@ -175,7 +190,7 @@ def _estimates(graph, kept):
     estimates = []
 
     def is_kept(n):
-        return n in kept if kept is not None else _is_worth_keeping(graph.nodes[n], estimates[n], len(offsets[n]))
+        return n in kept if kept is not None else _is_worth_keeping(graph, n, estimates[n], len(offsets[n]))
 
     for number, node in enumerate(graph.nodes):
         inner = {ref: estimates[ref.node] for ref in graph.arguments(number) if not is_kept(ref.node)}
@@ -200,14 +215,18 @@ def _uses(graph, kept, refs, lead):
     return found
 
 
-def _levels(kept, uses):
+def _levels(graph, kept, uses):
     """{node: number of its pass}, None for the results. A node shares a pass with those it needs at its own cell."""
-    levels = {}
+    widened = {n for n in kept if _is_widened(graph, n)}
+    first = 1 if widened else 0  # they have pass 0 to themselves
+    levels = dict.fromkeys(widened, 0)
     for number in [*kept, None]:
         places = {}
         for n, row, column in uses[number]:
             if n in kept:
                 places.setdefault(n, set()).add((row, column))
-        levels[number] = max((levels[n] + (at != {(kept[n].lead, 0)}) for n, at in places.items()), default=0)
+        if number not in widened:
+            before = (levels[n] + (n in widened or at != {(kept[n].lead, 0)}) for n, at in places.items())
+            levels[number] = max(before, default=first)
     levels[None] = max(levels.values())
     return levels

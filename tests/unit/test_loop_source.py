@@ -149,6 +149,21 @@ def loop(factor):
     return run([factor * mean_xy(mean_xy(stored(source, "h")))], Layout((NY, NX), 2), names=("smooth",))[0][0]
 
 
+def masked(mask, eta):
+    return mean_xy(mean_xy(mask * eta)) * mask
+
+
+def test_masks_are_converted_in_a_pass_of_their_own():
+    """A pass over bytes and floats is compiled for as many cells at a time as a vector has bytes: 64 with AVX-512."""
+    mask = Source(jnp.ones((NY + 4, NX + 4), jnp.uint8), (2, 2), (2,) * 4, np.dtype("float64"), name="mask")
+    made = trace_graph([masked(stored(mask, "h"), stored(source_of("eta"), "h"))])[0]
+    text = c_source(made, (("uint8", "float64"), ("float64",)))
+    bodies = re.findall(r"static void pass(\d+)(?:_\w+)?\(.*?\n(.*?)\n\}\n", text, re.S)
+    assert {number for number, body in bodies if "uint8_t" in body} == {"0"}
+    assert {number for number, body in bodies} > {"0"}
+    assert all("in1_" not in body for number, body in bodies if number == "0")  # only the conversion is in it
+
+
 @needs_compiler
 def test_sources_are_kept_where_asked_for(tmp_path, monkeypatch):
     monkeypatch.setenv("SWMODEL_KEEP_SOURCE", str(tmp_path / "kept"))
