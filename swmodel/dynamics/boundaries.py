@@ -33,7 +33,7 @@ from ..fields.pytrees import pytree, replace, static
 from ..fields.variables import Variable
 from ..grids.windows import GridValues
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
-from ..stencils.native import paste
+from ..stencils.native import paste, read_strips
 from .terms import Term, TiledPart, rate_at, to_u, to_v, value_at
 from .transport import transports
 
@@ -44,6 +44,7 @@ LEVELS: dict[str, Any] = {
     "maximum": 100.0,
 }  # [m], limits of elevations and of tidal amplitudes, which no real sea level exceeds
 CURRENTS: dict[str, Any] = {"minimum": -50.0, "maximum": 50.0}  # [m s-1]
+INSIDE = 4  # cells inside a side that conditions may read
 RELAXATION_STEPS = 4.0  # T / dt of Clamped; every explicit stepper is stable with this rate
 
 
@@ -141,8 +142,10 @@ class OpenBoundary(TiledPart):
 
     def fill(
         self, u: Any, v: Any, eta: Any, equations: Any, time: Any, eta_time: Any, memory: Any = None
-    ) -> tuple[Any, Any]:
-        """u and v (Fields with halo), set by this condition on the open faces and in the ghost faces outside them.
+    ) -> tuple[Any, Any, Any]:
+        """(u, v, eta), Fields with halo; u and v are set on the open faces and in the ghost faces outside them.
+
+        Use these eta in place of the argument (see `read_strips`).
 
         Args:
             u, v, eta: Fields with halo.
@@ -154,14 +157,15 @@ class OpenBoundary(TiledPart):
         sides = equations.geometry.tile.sides
         for side in (WEST, EAST, SOUTH, NORTH):
             if SIDES[side] in self.sides:
-                condition, inside = self._at_side(side, (u, v, eta), equations, time, eta_time, memory)
+                (u, v, eta), near = _windows((u, v, eta), side)
+                condition, inside = self._at_side(side, near, equations, time, eta_time, memory)
                 sign = -1.0 if side in (WEST, SOUTH) else 1.0
                 out = sign * (condition.at(time).outflow(inside, time) * inside.wet)
                 if side in (WEST, EAST):
-                    u = _beyond(u, out, side, sides.open[side])
+                    u = _beyond(u, near[0], out, side, sides.open[side])
                 else:
-                    v = _beyond(v, out, side, sides.open[side])
-        return u, v
+                    v = _beyond(v, near[1], out, side, sides.open[side])
+        return u, v, eta
 
     def fill_rates(self, memory: Any, u: Any, v: Any, eta: Any, equations: Any, time: Any, eta_time: Any) -> Any:
         """`memory`, {name in the State: Field}, with the rates of its variables in the ghost cells beyond the sides."""
@@ -171,7 +175,7 @@ class OpenBoundary(TiledPart):
                 condition, inside = self._at_side(side, (u, v, eta), equations, time, eta_time, memory)
                 for name, rate in condition.at(time).rates(inside, time).items():
                     key = f"{name}_{_axis(side)}"
-                    new[key] = _beyond(new[key], rate * inside.wet, side, sides.open[side])
+                    new[key] = _beyond(new[key], new[key], rate * inside.wet, side, sides.open[side])
         return new
 
     def along_sides(self) -> Self:
@@ -378,17 +382,45 @@ def _all_inside(tree, side):
     return jax.tree.map(lambda field: _cells_inside(field, side), tree, is_leaf=_is_field)
 
 
-def _beyond(normal, out, side, is_open):
-    """`normal` with the open face at `side`, and the ghost faces beyond it, set from `out`, where the side is open."""
+def _windows(fields, side):
+    """(the Fields, Fields of their cells near a side of the tile: all beyond it, and INSIDE cells inside).
+
+    Use the first ones in place of the arguments (see `read_strips`).
+    """
+    if len({field.data.shape for field in fields}) > 1:
+        each = [_windows([field], side) for field in fields]
+        return [whole for (whole,), _ in each], [near for _, (near,) in each]
+    along_x, low = side in (WEST, EAST), side in (WEST, SOUTH)
+    rows, columns = fields[0].data.shape[-2:]
+    n = columns if along_x else rows
+    cells = min(max(field.halo[side] for field in fields) + INSIDE, n)
+    first = 0 if low else n - cells
+    place, shape = ((0, first), (rows, cells)) if along_x else ((first, 0), (cells, columns))
+    arrays, (strips,) = read_strips([field.data for field in fields], [place], [shape])
+    whole = [Field(x, field.position, field.halo) for x, field in zip(arrays, fields)]
+    return whole, [Field(x, field.position, field.halo) for x, field in zip(strips, fields)]
+
+
+def _beyond(normal, near, out, side, is_open):
+    """`normal` with the open face at `side`, and the ghost faces beyond it, set from `out`, where the side is open.
+
+    Args:
+        normal: a Field.
+        near: its `_windows` at the side, or `normal` itself.
+        out: a Field of one row or column.
+        side: WEST, EAST, SOUTH or NORTH.
+        is_open: 1.0 where the side of this tile is an open one of the domain, else 0.0.
+    """
     along_x, low = side in (WEST, EAST), side in (WEST, SOUTH)
     place, across = (-1, -2) if along_x else (-2, -1)
     own = not low and normal.position != "h"  # u is on the east face: the east side's own face is a cell of the tile
     faces = normal.halo[side] + own
-    first = 0 if low else normal.data.shape[place] - faces
     start = normal.halo[SOUTH if along_x else WEST] - out.halo[SOUTH if along_x else WEST]
-    rows = lax.slice_in_dim(normal.data, start, start + out.data.shape[across], axis=normal.data.ndim + across)
-    old = lax.slice_in_dim(rows, first, first + faces, axis=normal.data.ndim + place)
+    rows = lax.slice_in_dim(near.data, start, start + out.data.shape[across], axis=near.data.ndim + across)
+    n = near.data.shape[place]
+    old = lax.slice_in_dim(rows, *((0, faces) if low else (n - faces, n)), axis=near.data.ndim + place)
     new = old + is_open * (out.data - old)
+    first = 0 if low else normal.data.shape[place] - faces
     corner = (start, first) if along_x else (first, start)
     return Field(paste([normal.data], [[new]], [corner])[0], normal.position, normal.halo)
 

@@ -294,8 +294,10 @@ class Equations:
 
     def apply_open_boundaries(
         self, u: Any, v: Any, eta: Any, time: Time, eta_time: Time | None = None, memory: Any = None
-    ) -> tuple[Any, Any]:
-        """u and v (Fields with halo), set on open faces and beyond them by the open boundary conditions for eta.
+    ) -> tuple[Any, Any, Any]:
+        """(u, v, eta), Fields with halo; u and v are set on open faces and beyond them by the open boundary conditions.
+
+        Use this eta in place of the argument: its array is the same, and its cotangents are added up in place.
 
         Conditions that close a volume budget are applied last, since in corners they read the flow through the other
         side.
@@ -307,8 +309,8 @@ class Equations:
             memory: {name: Field} of the variables of open sides.
         """
         for condition in sorted(self.open_boundaries, key=lambda condition: condition.closes_volume):
-            u, v = condition.fill(u, v, eta, self, time, eta_time or time, memory)
-        return u, v
+            u, v, eta = condition.fill(u, v, eta, self, time, eta_time or time, memory)
+        return u, v, eta
 
     def boundary_rates(self, memory: Any, u: Any, v: Any, eta: Any, time: Time, eta_time: Time) -> Any:
         """`memory`, {name: Field} of open sides' variables, with their rates in the ghost cells beyond the sides."""

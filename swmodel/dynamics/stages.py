@@ -110,7 +110,8 @@ class ArrayEvaluation(StageEvaluation):
         state, more = state.map(lambda _: next(values)), [next(values) for _ in more]
         outside = next(values, state.eta)
         eta_time, memory = time if own else time.begun, {name: state[name] for name in equations.boundary_names}
-        u, v = equations.apply_open_boundaries(state.u, state.v, outside, time, eta_time, memory)
+        u, v, outside = equations.apply_open_boundaries(state.u, state.v, outside, time, eta_time, memory)
+        state = state.replace(eta=outside) if own else state
         memory = equations.boundary_rates(memory, state.u, state.v, outside, time, eta_time)
         return state.replace(u=u, v=v, **memory), more, outside
 

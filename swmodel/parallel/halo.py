@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike
 from ..fields.field import Field
 from ..fields.parameters import SIDES
 from ..fields.pytrees import pytree, replace, static
-from ..stencils.native import paste
+from ..stencils.native import paste, read_strips
 
 __all__ = [
     "Sides",
@@ -156,15 +156,19 @@ def _refreshed(arrays, width, axis, sides, communicator, border):
     rows, columns = arrays[0].shape[-2:]
     # Messages along x leave out the ghost rows; those along y, which follow, include the corners.
     if axis == "x":
-        low, high, n, place, across = west, east, columns, -1, (south, rows - north, -2)
+        low, high, n, place, start, length = west, east, columns, -1, south, rows - north - south
     else:
-        low, high, n, place, across = south, north, rows, -2, (west - width, columns - east + width, -1)
-    strips = [_cells(_cells(a, *across), low, n - high, place) for a in arrays]
+        low, high, n, place, start, length = south, north, rows, -2, west - width, columns - east - west + 2 * width
+    at = lambda k: (start, k) if axis == "x" else (k, start)  # noqa: E731
+    own = n - low - high
+    parts = [(low, min(width + 1, own)), (n - high - width, width)]
+    shapes = [(length, cells) if axis == "x" else (cells, length) for _, cells in parts]
+    arrays, ends = read_strips(arrays, [at(k) for k, _ in parts], shapes)
+    strips = [jnp.concatenate(both, axis=place) for both in zip(*ends)]  # `_beyond` reads no cell between them
     before, after = _beyond(strips, width, axis, sides, communicator)
     padded = sides.padded(axis)
     first, last = low - width + (0 if padded is None else padded.astype(int)), n - high
-    corners = [(south, k) if axis == "x" else (k, west - width) for k in (first, last)]
-    return paste(arrays, [before, after], corners)
+    return paste(arrays, [before, after], [at(first), at(last)])
 
 
 def beyond_open_sides(field: Field, sides: Sides) -> Field:

@@ -106,9 +106,9 @@ class FusedEvaluation(StageEvaluation):
         arrays = [self._field(f.plain, f.position) for f in (u, v, outside)]
         eta_time = time if own else time.begun
         memory = {name: self._field(f.plain, f.position) for name, f in zip(equations.boundary_names, kept)}
-        opened = self.arrays.apply_open_boundaries(*arrays, time, eta_time, memory)
+        *opened, level = self.arrays.apply_open_boundaries(*arrays, time, eta_time, memory)
         memory = self.arrays.boundary_rates(memory, *arrays, time, eta_time)
-        for f, found in zip((u, v, *kept), (*opened, *memory.values())):
+        for f, found in zip((u, v, outside, *kept), (*opened, level, *memory.values())):
             f.plain.array = found.data
         changes = dict(zip(equations.boundary_names, kept))
         return state.replace(u=u, v=v, eta=outside if own else eta, **changes), more, outside

@@ -265,7 +265,7 @@ class FreeSurfaceStep(PlannedStep):
         rhs, known = e.evaluation.finish_stage((rhs, known))
         delta, left = self.surface.solve(e, rhs)
         u, v = self.surface.pushed(e, u, v, theta * dt, delta)
-        u, v = e.apply_open_boundaries(u, v, eta + delta, time + 1.0)
+        u, v, _ = e.apply_open_boundaries(u, v, eta + delta, time + 1.0)
         eta = flow.eta + known - (dt * theta) * self.surface.outflow(e, u, v)
         others, kept = self._others(e, flow, slope.eta, (u, v), history) if e.tracers else ({}, None)
         return like(state, state.replace(u=u, v=v, eta=eta, **others)), self.next_history(

@@ -4,7 +4,7 @@
     tape      `push_slot`, `read_slot`, `empty`: the states of many steps; `depends_on`, `computed_once`: orders of
               operations
     messages  `shift`: between the devices of one process
-    strips    `paste` and `cut`: a few rows or columns of large arrays
+    strips    `paste` and `cut`, `read_strips` and `add_strips`: a few rows or columns of large arrays
     library   `forwarded`: calls of mpi4jax that hold numbers in place of handles (see parallel/handles.py)
     blocks    `move`: blocks of an array to other places, with axes in another order
 
@@ -13,10 +13,13 @@ Without a compiler, and on other devices, these are the ordinary JAX operations.
 
 from .library import forwarded, set_handle, usable, why_not
 from .messages import shift
+from .strips import add as add_strips
 from .strips import cut, paste
+from .strips import read as read_strips
 from .tape import computed_once, depends_on, empty, push_slot, read_slot
 
 __all__ = [
+    "add_strips",
     "computed_once",
     "cut",
     "depends_on",
@@ -25,6 +28,7 @@ __all__ = [
     "paste",
     "push_slot",
     "read_slot",
+    "read_strips",
     "set_handle",
     "shift",
     "usable",

@@ -181,6 +181,39 @@ ffi::Error Cut(ffi::RemainingArgs operands, ffi::RemainingRets results) {
   return ffi::Error::Success();
 }
 
+// Operands: places (n, 2), arrays; results: the arrays, in place, and for each place a copy of the strip of each.
+ffi::Error ReadStrips(ffi::RemainingArgs operands, ffi::RemainingRets results) {
+  const int64_t count = operands.size() - 1, places = results.size() / count - 1;
+  const int32_t* place = operands.get<ffi::Buffer<ffi::S32>>(0).value().typed_data();
+  for (int64_t p = 0; p < places; ++p)
+    for (int64_t k = 0; k < count; ++k)
+      Strip(*results.get<ffi::AnyBuffer>(k).value(), *results.get<ffi::AnyBuffer>(count * (p + 1) + k).value(), place + 2 * p)
+          .EachRow([](char* array, char* strip, int64_t bytes) { std::memcpy(strip, array, bytes); });
+  return ffi::Error::Success();
+}
+
+template <typename T>
+void AddRow(char* array, char* strip, int64_t bytes) {
+  T* sum = reinterpret_cast<T*>(array);
+  const T* more = reinterpret_cast<const T*>(strip);
+  for (int64_t i = 0; i < bytes / static_cast<int64_t>(sizeof(T)); ++i) sum[i] += more[i];
+}
+
+// Operands: places (n, 2), arrays, and for each place a strip of each array, of floats; results: the sums, in place.
+ffi::Error AddStrips(ffi::RemainingArgs operands, ffi::RemainingRets results) {
+  const int64_t count = results.size(), places = (operands.size() - 1) / count - 1;
+  const int32_t* place = operands.get<ffi::Buffer<ffi::S32>>(0).value().typed_data();
+  for (int64_t p = 0; p < places; ++p)
+    for (int64_t k = 0; k < count; ++k) {
+      auto array = *results.get<ffi::AnyBuffer>(k).value();
+      const Strip strip(array, operands.get<ffi::AnyBuffer>(1 + count * (p + 1) + k).value(), place + 2 * p);
+      if (array.element_type() == ffi::F32) strip.EachRow(AddRow<float>);
+      else if (array.element_type() == ffi::F64) strip.EachRow(AddRow<double>);
+      else return ffi::Error::InvalidArgument("swmodel_add_strips adds floats of 4 or 8 bytes");
+    }
+  return ffi::Error::Success();
+}
+
 }  // namespace
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_push_slot, PushSlot,
@@ -190,4 +223,6 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_read_slot, ReadSlot,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_empty, Empty, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_paste, Paste, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_cut, Cut, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_read_strips, ReadStrips, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_add_strips, AddStrips, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_depends_on, DependsOn, ffi::Ffi::Bind().RemainingArgs().RemainingRets());

@@ -1,7 +1,9 @@
-"""Strips of large arrays, pasted and cut out in place.
+"""Strips of large arrays, pasted, cut out, read and added in place.
 
     paste(arrays, strips, places)   the arrays with these strips at these places
     cut(arrays, places, shapes)     (the arrays with zeros there, what was there): each other's transpose
+    read(arrays, places, shapes)    (the arrays, copies of strips)
+    add(arrays, strips, places)     the arrays plus strips at these places: each other's transpose
 
 XLA on a CPU fuses two updates of one array into a loop that copies all of it to change two rows. These calls change the
 rows alone.
@@ -15,10 +17,10 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters import ad
 
-from .library import CUT, PASTE
+from .library import ADD, CUT, PASTE, READ
 from .primitives import declare, in_place
 
-__all__ = ["cut", "paste"]
+__all__ = ["add", "cut", "paste", "read"]
 
 
 def paste(
@@ -50,6 +52,25 @@ def cut(
     return found[:count], [found[k : k + count] for k in range(count, len(found), count)]
 
 
+def read(
+    arrays: Sequence[jax.Array], places: Sequence[tuple], shapes: Sequence[tuple[int, int]]
+) -> tuple[list[jax.Array], list[list[jax.Array]]]:
+    """(the arrays, for each place the list of copies of the strips of `shapes` there).
+
+    Use the arrays that are returned in place of the arguments. The cotangents of the strips are then added to that of
+    the array in place. The transpose of a slice is an array of zeros around the strip, and a sum of two whole arrays.
+    """
+    count = len(arrays)
+    found = strips_read.bind(_as_array(places), *arrays, shapes=tuple(map(tuple, shapes)))
+    return found[:count], [found[k : k + count] for k in range(count, len(found), count)]
+
+
+def add(arrays: Sequence[jax.Array], strips: Sequence[Sequence[jax.Array]], places: Sequence[tuple]) -> list[jax.Array]:
+    """The arrays plus strips at places; the arguments are those of `paste`."""
+    operands = [*arrays, *(strip for group in strips for strip in group)]
+    return strips_added.bind(_as_array(places), *operands, count=len(arrays))
+
+
 def _as_array(places):
     if all(isinstance(n, (int, np.integer)) for place in places for n in place):
         return jnp.asarray(np.asarray(places, np.int32))
@@ -78,6 +99,23 @@ def _cut_plainly(places, *arrays, shapes):
     return [*arrays, *strips]
 
 
+def _read_plainly(places, *arrays, shapes):
+    strips = []
+    for k, shape in enumerate(shapes):
+        strips += [jax.lax.dynamic_slice(a, _starts(places, k, a.ndim), (*a.shape[:-2], *shape)) for a in arrays]
+    return [*arrays, *strips]
+
+
+def _add_plainly(places, *operands, count):
+    arrays = list(operands[:count])
+    for k in range(places.shape[0]):
+        group = operands[count * (k + 1) : count * (k + 2)]
+        starts = [_starts(places, k, a.ndim) for a in arrays]
+        new = [jax.lax.dynamic_slice(a, at, s.shape) + s for a, at, s in zip(arrays, starts, group)]
+        arrays = [jax.lax.dynamic_update_slice(a, x, at) for a, x, at in zip(arrays, new, starts)]
+    return arrays
+
+
 def _paste_natively(*operands, count):
     return in_place(PASTE, operands, 1, count)
 
@@ -85,6 +123,15 @@ def _paste_natively(*operands, count):
 def _cut_natively(*operands, shapes):
     strips = [jax.ShapeDtypeStruct((*x.shape[:-2], *shape), x.dtype) for shape in shapes for x in operands[1:]]
     return in_place(CUT, operands, 1, len(operands) - 1, strips)
+
+
+def _read_natively(*operands, shapes):
+    strips = [jax.ShapeDtypeStruct((*x.shape[:-2], *shape), x.dtype) for shape in shapes for x in operands[1:]]
+    return in_place(READ, operands, 1, len(operands) - 1, strips)
+
+
+def _add_natively(*operands, count):
+    return in_place(ADD, operands, 1, count)
 
 
 def _paste_shapes(places, *operands, count):
@@ -97,7 +144,7 @@ def _cut_shapes(places, *arrays, shapes):
 
 
 def _tangents(primitive, primals, tangents, **parameters):
-    """Both are linear in all but the places."""
+    """All are linear in all but the places."""
     slopes = [ad.instantiate_zeros(t) for t in tangents[1:]]
     return primitive.bind(*primals, **parameters), primitive.bind(primals[0], *slopes, **parameters)
 
@@ -125,5 +172,17 @@ def _cut_transposed(cotangents, places, *arrays, shapes):
     return [None, *pasted.bind(places, *map(ad.instantiate_zeros, cotangents), count=len(arrays))]
 
 
+def _read_transposed(cotangents, places, *arrays, shapes):
+    return [None, *strips_added.bind(places, *map(ad.instantiate_zeros, cotangents), count=len(arrays))]
+
+
+def _add_transposed(cotangents, places, *operands, count):
+    shapes = tuple(operands[count * k].aval.shape[-2:] for k in range(1, len(operands) // count))
+    found = strips_read.bind(places, *map(ad.instantiate_zeros, cotangents), shapes=shapes)
+    return [None, *(x if ad.is_undefined_primal(operand) else None for x, operand in zip(found, operands))]
+
+
 pasted = declare("paste", _paste_plainly, _paste_natively, _paste_shapes, _tangents, _batch, _paste_transposed)
 cut_out = declare("cut", _cut_plainly, _cut_natively, _cut_shapes, _tangents, _batch, _cut_transposed)
+strips_read = declare("read_strips", _read_plainly, _read_natively, _cut_shapes, _tangents, _batch, _read_transposed)
+strips_added = declare("add_strips", _add_plainly, _add_natively, _paste_shapes, _tangents, _batch, _add_transposed)
