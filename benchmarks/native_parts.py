@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 1.0  # of one timing
 
 PARTS = {  # name: (case, operations that run as JAX's own, or "messages", "blocks" or "malloc")
-    "strips": ("periodic", ("paste", "cut")),
-    "strips_open": ("open", ("paste", "cut")),
+    "strips": ("periodic", ("paste", "cut", "read_strips", "add_strips")),
+    "strips_open": ("open", ("paste", "cut", "read_strips", "add_strips")),
     "slots": ("gradient", ("push_slot", "read_slot", "empty")),
     "depends_on": ("maxima_open", ("depends_on",)),
     "messages": ("devices", "messages"),

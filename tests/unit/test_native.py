@@ -9,7 +9,17 @@ from swmodel.fields.field import Field
 from swmodel.fields.operators import mean_xy
 from swmodel.stencils import native
 from swmodel.stencils.expressions import Source, stored
-from swmodel.stencils.native import computed_once, cut, depends_on, empty, paste, push_slot, read_slot
+from swmodel.stencils.native import (
+    add_strips,
+    computed_once,
+    cut,
+    depends_on,
+    empty,
+    paste,
+    push_slot,
+    read_slot,
+    read_strips,
+)
 from swmodel.stencils.stencil import Layout, run
 
 needs_compiler = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
@@ -46,29 +56,62 @@ def test_strips_go_where_they_belong_and_come_out_again(count, compiler, monkeyp
             np.testing.assert_array_equal(group[k], expected[part])
             expected[part] = 0.0
         np.testing.assert_array_equal(without[k], expected)
+    same, copies = jax.jit(lambda a: read_strips(a, PLACES, SHAPES))(arrays)
+    sums = jax.jit(lambda a, s: add_strips(a, s, PLACES))(arrays, strips)
+    for k, array in enumerate(arrays):
+        np.testing.assert_array_equal(same[k], array)
+        expected = np.array(array)
+        for (row, column), (rows, columns), copied, group in zip(PLACES, SHAPES, copies, strips):
+            part = slice(row, row + rows), slice(column, column + columns)
+            np.testing.assert_array_equal(copied[k], np.asarray(array)[part])
+            expected[part] += group[k]
+        np.testing.assert_array_equal(sums[k], expected)
 
 
-def test_pasting_and_cutting_are_each_others_transpose():
+@pytest.mark.parametrize("write, take", [(paste, cut), (add_strips, read_strips)], ids=["paste, cut", "add, read"])
+def test_writing_and_taking_strips_are_each_others_transpose(write, take):
     arrays, strips = arrays_and_strips(2)
-    pasted, pull = jax.vjp(lambda a, s: paste(a, s, PLACES), arrays, strips)
+    pasted, pull = jax.vjp(lambda a, s: write(a, s, PLACES), arrays, strips)
     weights = [random(30 + k, NY, NX) for k in range(2)]
     left = sum(jnp.vdot(x, w) for x, w in zip(pasted, weights))
     right = sum(jnp.vdot(x, y) for x, y in zip(*map(jax.tree.leaves, ((arrays, strips), pull(weights)))))
     assert float(left) == pytest.approx(float(right), rel=1e-14)
-    taken, pull = jax.vjp(lambda a: cut(a, PLACES, SHAPES), arrays)
+    taken, pull = jax.vjp(lambda a: take(a, PLACES, SHAPES), arrays)
     weights = jax.tree.map(lambda x: jnp.cos(x), taken)
     left = sum(jnp.vdot(x, w) for x, w in zip(*map(jax.tree.leaves, (taken, weights))))
     right = sum(jnp.vdot(x, y) for x, y in zip(arrays, *pull(weights)))
     assert float(left) == pytest.approx(float(right), rel=1e-14)
 
 
-def test_strips_have_tangents_and_take_members():
+@pytest.mark.parametrize("write", [paste, add_strips])
+def test_strips_have_tangents_and_take_members(write):
     arrays, strips = arrays_and_strips(2)
-    _, slopes = jax.jvp(lambda s: paste(arrays, s, PLACES), (strips,), (strips,))
-    np.testing.assert_array_equal(slopes[0], paste([jnp.zeros((NY, NX))] * 2, strips, PLACES)[0])
-    many = jax.vmap(lambda x: paste([x * a for a in arrays], strips, PLACES))(jnp.array([1.0, 2.0]))
+    _, slopes = jax.jvp(lambda s: write(arrays, s, PLACES), (strips,), (strips,))
+    np.testing.assert_array_equal(slopes[0], write([jnp.zeros((NY, NX))] * 2, strips, PLACES)[0])
+    many = jax.vmap(lambda x: write([x * a for a in arrays], strips, PLACES))(jnp.array([1.0, 2.0]))
     for k, factor in enumerate((1.0, 2.0)):
-        np.testing.assert_array_equal(many[1][k], paste([factor * a for a in arrays], strips, PLACES)[1])
+        np.testing.assert_array_equal(many[1][k], write([factor * a for a in arrays], strips, PLACES)[1])
+
+
+@needs_compiler
+def test_the_cotangents_of_strips_are_added_in_place():
+    """Neither the strips nor their cotangents cost a pass over the array."""
+
+    def steps(x):
+        def body(k, x):
+            (x,), ((low,), (high,)) = read_strips([x], [(0, 0), (NY - 1, 0)], [(1, NX), (1, NX)])
+            return paste([x], [[jnp.sin(low * high)]], [(3, 0)])[0]
+
+        return jax.lax.fori_loop(0, 4, body, x)
+
+    def back(x, bar):
+        return jax.vjp(steps, x)[1](bar)[0]
+
+    compiled = jax.jit(back, donate_argnums=1).lower(random(1, NY, NX), random(2, NY, NX)).compile()
+    adding = [part for part in compiled.as_text().split("\n\n") if native.library.ADD in part]
+    assert len(adding) == 1
+    whole = [line for line in adding[0].splitlines() if f"= f64[{NY},{NX}]" in line]
+    assert not [line for line in whole if " copy(" in line or " pad(" in line or " add(" in line or "fusion(" in line]
 
 
 @needs_compiler
