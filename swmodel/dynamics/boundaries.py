@@ -19,23 +19,28 @@ import dataclasses
 import functools
 from typing import Any, ClassVar, Self
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from ..errors import ConfigError
-from ..fields.field import WHOLE, Field
-from ..fields.operators import X, Y, difference_x, difference_y
+from ..fields.operators import X, Y
 from ..fields.parameters import Sides, declared, parameter
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree, replace, static
 from ..fields.variables import Variable
 from ..grids.windows import GridValues
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
-from ..stencils.native import paste, read_strips
+from .near_sides import (
+    all_inside,
+    axis_name,
+    cells_inside,
+    needed_velocity,
+    next_velocity,
+    normal_velocity,
+    set_beyond,
+    windows,
+)
 from .terms import Term, TiledPart, rate_at, to_u, to_v, value_at
-from .transport import transports
 
 __all__ = ["Clamped", "Flather", "Inside", "OpenBoundary", "Sponge", "SpongeProfile"]
 
@@ -44,7 +49,6 @@ LEVELS: dict[str, Any] = {
     "maximum": 100.0,
 }  # [m], limits of elevations and of tidal amplitudes, which no real sea level exceeds
 CURRENTS: dict[str, Any] = {"minimum": -50.0, "maximum": 50.0}  # [m s-1]
-INSIDE = 4  # cells inside a side that conditions may read
 RELAXATION_STEPS = 4.0  # T / dt of Clamped; every explicit stepper is stable with this rate
 
 
@@ -137,7 +141,7 @@ class OpenBoundary(TiledPart):
         raise NotImplementedError
 
     def state_variables(self) -> tuple[Variable, ...]:
-        axes = {_axis(SIDES.index(side)): None for side in SIDES if side in self.sides}
+        axes = {axis_name(SIDES.index(side)): None for side in SIDES if side in self.sides}
         return tuple(dataclasses.replace(row, name=f"{row.name}_{axis}") for row in self.memory for axis in axes)
 
     def fill(
@@ -157,14 +161,14 @@ class OpenBoundary(TiledPart):
         sides = equations.geometry.tile.sides
         for side in (WEST, EAST, SOUTH, NORTH):
             if SIDES[side] in self.sides:
-                (u, v, eta), near = _windows((u, v, eta), side)
+                (u, v, eta), near = windows((u, v, eta), side)
                 condition, inside = self._at_side(side, near, equations, time, eta_time, memory)
                 sign = -1.0 if side in (WEST, SOUTH) else 1.0
                 out = sign * (condition.at(time).outflow(inside, time) * inside.wet)
                 if side in (WEST, EAST):
-                    u = _beyond(u, near[0], out, side, sides.open[side])
+                    u = set_beyond(u, near[0], out, side, sides.open[side])
                 else:
-                    v = _beyond(v, near[1], out, side, sides.open[side])
+                    v = set_beyond(v, near[1], out, side, sides.open[side])
         return u, v, eta
 
     def fill_rates(self, memory: Any, u: Any, v: Any, eta: Any, equations: Any, time: Any, eta_time: Any) -> Any:
@@ -174,15 +178,15 @@ class OpenBoundary(TiledPart):
             if SIDES[side] in self.sides:
                 condition, inside = self._at_side(side, (u, v, eta), equations, time, eta_time, memory)
                 for name, rate in condition.at(time).rates(inside, time).items():
-                    key = f"{name}_{_axis(side)}"
-                    new[key] = _beyond(new[key], new[key], rate * inside.wet, side, sides.open[side])
+                    key = f"{name}_{axis_name(side)}"
+                    new[key] = set_beyond(new[key], new[key], rate * inside.wet, side, sides.open[side])
         return new
 
     def along_sides(self) -> Self:
         """This prepared condition with parameters of the cells next to its sides alone: cut once for all steps."""
 
         def cut(x, name, position):
-            return _AlongSides({side: _all_inside(x, SIDES.index(side)) for side in self.sides})
+            return _AlongSides({side: all_inside(x, SIDES.index(side)) for side in self.sides})
 
         return self._each(cut)
 
@@ -191,7 +195,7 @@ class OpenBoundary(TiledPart):
         eta, g = flow[-1], equations.geometry
         own = self._each(lambda x, name, position: x.of[SIDES[side]] if isinstance(x, _AlongSides) else x)
         near = equations.gravity, equations.depth, equations.uplift, equations.geometry.wet, eta, own
-        gravity, depth, uplift, wet, eta, condition = _all_inside(near, side)
+        gravity, depth, uplift, wet, eta, condition = all_inside(near, side)
         depth = (depth if uplift is None else depth - value_at(uplift, time)) + (1.0 - wet)
         if equations.wetting is not None:  # waves are taken to be no slower than over water of the thickness `thin`
             thin = equations.wetting.thin
@@ -200,16 +204,16 @@ class OpenBoundary(TiledPart):
         needed = None
         if self.closes_volume:
             column = depth if equations.linear else depth + eta * wet
-            needed = functools.partial(_needed, side, column, flow, equations, time)
-        next_velocity = functools.partial(_next_velocity, side, flow)
-        inside = Inside(gravity, depth, eta, wet, eta_time, needed, next_velocity)
+            needed = functools.partial(needed_velocity, side, column, flow, equations, time)
+        following = functools.partial(next_velocity, side, flow)
+        inside = Inside(gravity, depth, eta, wet, eta_time, needed, following)
         if self.memory:
             across, along = (g.dx["h"], g.dy["h"]) if side in (WEST, EAST) else (g.dy["h"], g.dx["h"])
             inside = replace(
                 inside,
-                memory={x.name: _cells_inside((memory or {})[f"{x.name}_{_axis(side)}"], side) for x in self.memory},
-                spacing=(_cells_inside(across, side), _cells_inside(along, side)),
-                normal=functools.partial(_normal, side, *flow[:2]),
+                memory={x.name: cells_inside((memory or {})[f"{x.name}_{axis_name(side)}"], side) for x in self.memory},
+                spacing=(cells_inside(across, side), cells_inside(along, side)),
+                normal=functools.partial(normal_velocity, side, *flow[:2]),
                 side=side,
             )
         return condition, inside
@@ -274,155 +278,6 @@ class Clamped(OpenBoundary):
     def at(self, time: Any) -> Self:
         """This condition itself: it reads the elevation at the time of eta, and its rate at that of the stage."""
         return self
-
-
-def _needed(side, column, flow, equations, time, rate):
-    """The velocity out of the domain [m s-1] with which the cells next to a side rise at `rate` [m s-1].
-
-    The volume budget of a cell: area rate = -(column length out) - (outflow through the other three faces).
-
-    Args:
-        side: WEST, EAST, SOUTH or NORTH.
-        column: thickness of the cells, a Field of one row or column.
-        flow: (u, v, eta), Fields.
-        equations, time: of the stage.
-        rate: a Field of one row or column, or a number.
-    """
-    g = equations.geometry
-    names = ("depth", "wet", "u", "v", "eta", "dy", "dx", "area")
-    fields = (equations.depth_at(time), g.wet, *flow, g.dy["u"], g.dx["v"], g.area_h)
-    near = {name: _cells_around(field, side) for name, field in zip(names, fields)}
-    h = near["depth"] if equations.linear else near["depth"] + near["eta"] * near["wet"]
-    U, V = transports(h, near["u"], near["v"])
-    U, V = U * near["dy"], V * near["dx"]
-    open_face = 0 if side in (WEST, SOUTH) else 1
-    if side in (WEST, EAST):
-        length, U = _as_h(g.dy["u"]), _closed(U, -1, open_face)
-    else:
-        length, V = _cell(near["dx"], open_face), _closed(V, -2, open_face)
-    through = difference_x(U) + difference_y(V)
-    area = near["area"] if side in (WEST, EAST) else _cell(near["area"], 1)
-    return -(area * rate + through) / (column * length)
-
-
-def _next_velocity(side, flow):
-    """The velocity out of the domain on the first faces inside a side [m s-1], a Field of one row or column."""
-    normal = flow[0] if side in (WEST, EAST) else flow[1]
-    low = side in (WEST, SOUTH)
-    if not low:  # a face has the number of the cell on its west or south
-        halo = tuple(width + (k == side) for k, width in enumerate(normal.halo))
-        normal = Field(normal.data, normal.position, halo)
-    found = _cells_inside(normal, side)
-    return Field(-found.data if low else found.data, "h", found.halo)
-
-
-def _cells_around(field, side):
-    """A Field of the cells next to one of a tile's sides, with a halo of one cell across it; numbers as they are."""
-    along_x = side in (WEST, EAST)
-    if not _is_field(field) or (along_x and field.halo[WEST] == WHOLE):
-        return field
-    axis = field.data.ndim - (1 if along_x else 2)
-    n, width = field.data.shape[axis], field.halo[side]
-    at = width if side in (WEST, SOUTH) else n - width - 1
-    halo = (1, 1, *field.halo[2:]) if along_x else (*field.halo[:2], 1, 1)
-    return Field(lax.slice_in_dim(field.data, at - 1, at + 2, axis=axis), field.position, halo)
-
-
-def _as_h(field):
-    """A Field of lengths of faces as a Field at h; numbers unchanged."""
-    return Field(field.data, "h", field.halo) if _is_field(field) else field
-
-
-def _cell(field, k):
-    """Row number k of a Field of `_cells_around`, as a Field of one row; numbers as they are."""
-    if not _is_field(field):
-        return field
-    data = lax.slice_in_dim(field.data, k, k + 1, axis=field.data.ndim - 2)
-    return Field(data, "h", (*field.halo[:2], 0, 0))
-
-
-def _closed(flux, place, face):
-    """A Field of `_cells_around` on faces, without the flux through face number `face` across the side."""
-    axis = flux.data.ndim + place
-    shape = [1] * flux.data.ndim
-    shape[axis] = flux.data.shape[axis]
-    kept = (np.arange(flux.data.shape[axis]) != face).reshape(shape)
-    return flux.map(lambda x: x * jnp.asarray(kept, x.dtype))
-
-
-def _is_field(x):
-    return isinstance(x, Field)
-
-
-def _axis(side):
-    return "x" if side in (WEST, EAST) else "y"
-
-
-def _normal(side, u, v, k):
-    """The velocity out of the domain on the faces `k` cells inside the open ones of a side, a Field at h."""
-    field = u if side in (WEST, EAST) else v
-    low = side in (WEST, SOUTH)
-    found = _cells_inside(Field(field.data, "h", field.halo), side, k - 1 if low else k)
-    return -found if low else found
-
-
-def _cells_inside(field, side, further=0):
-    """The row or column of a tile's cells next to one of its sides, or `further` inside; numbers as they are."""
-    if not _is_field(field) or (side in (WEST, EAST) and field.halo[WEST] == WHOLE):
-        return field
-    axis = field.data.ndim - (1 if side in (WEST, EAST) else 2)
-    n, width = field.data.shape[axis], field.halo[side]
-    at = width + further if side in (WEST, SOUTH) else n - width - 1 - further
-    halo = (0, 0, *field.halo[2:]) if side in (WEST, EAST) else (*field.halo[:2], 0, 0)
-    return Field(lax.slice_in_dim(field.data, at, at + 1, axis=axis), field.position, halo)
-
-
-def _all_inside(tree, side):
-    """`tree` with `_cells_inside` of each of its Fields."""
-    return jax.tree.map(lambda field: _cells_inside(field, side), tree, is_leaf=_is_field)
-
-
-def _windows(fields, side):
-    """(the Fields, Fields of their cells near a side of the tile: all beyond it, and INSIDE cells inside).
-
-    Use the first ones in place of the arguments (see `read_strips`).
-    """
-    if len({field.data.shape for field in fields}) > 1:
-        each = [_windows([field], side) for field in fields]
-        return [whole for (whole,), _ in each], [near for _, (near,) in each]
-    along_x, low = side in (WEST, EAST), side in (WEST, SOUTH)
-    rows, columns = fields[0].data.shape[-2:]
-    n = columns if along_x else rows
-    cells = min(max(field.halo[side] for field in fields) + INSIDE, n)
-    first = 0 if low else n - cells
-    place, shape = ((0, first), (rows, cells)) if along_x else ((first, 0), (cells, columns))
-    arrays, (strips,) = read_strips([field.data for field in fields], [place], [shape])
-    whole = [Field(x, field.position, field.halo) for x, field in zip(arrays, fields)]
-    return whole, [Field(x, field.position, field.halo) for x, field in zip(strips, fields)]
-
-
-def _beyond(normal, near, out, side, is_open):
-    """`normal` with the open face at `side`, and the ghost faces beyond it, set from `out`, where the side is open.
-
-    Args:
-        normal: a Field.
-        near: its `_windows` at the side, or `normal` itself.
-        out: a Field of one row or column.
-        side: WEST, EAST, SOUTH or NORTH.
-        is_open: 1.0 where the side of this tile is an open one of the domain, else 0.0.
-    """
-    along_x, low = side in (WEST, EAST), side in (WEST, SOUTH)
-    place, across = (-1, -2) if along_x else (-2, -1)
-    own = not low and normal.position != "h"  # u is on the east face: the east side's own face is a cell of the tile
-    faces = normal.halo[side] + own
-    start = normal.halo[SOUTH if along_x else WEST] - out.halo[SOUTH if along_x else WEST]
-    rows = lax.slice_in_dim(near.data, start, start + out.data.shape[across], axis=near.data.ndim + across)
-    n = near.data.shape[place]
-    old = lax.slice_in_dim(rows, *((0, faces) if low else (n - faces, n)), axis=near.data.ndim + place)
-    new = old + is_open * (out.data - old)
-    first = 0 if low else normal.data.shape[place] - faces
-    corner = (start, first) if along_x else (first, start)
-    return Field(paste([normal.data], [[new]], [corner])[0], normal.position, normal.halo)
 
 
 @pytree

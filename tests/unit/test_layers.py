@@ -164,7 +164,6 @@ def test_physics_knows_no_communicator_by_name():
 
 
 LONG_MODULES = {  # lines, and what keeps them in one place
-    "dynamics.boundaries": 480,  # the conditions on open sides, which share how a side is cut out
     "dynamics.shallow_water": 600,  # Dynamics, Equations and DerivedFields call each other in every stage of a step
     "dynamics.terms": 500,  # the base classes of parts, and the records of their parameters
     "fields.parameters": 480,  # a table of rules, one class for each kind of argument

@@ -1,0 +1,181 @@
+"""The cells of a tile near an open side: how they are cut out, and how values on the side and beyond it are set.
+
+The functions take Fields, and give back numbers and columns as they are. A side is WEST, EAST, SOUTH or NORTH.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ..fields.field import WHOLE, Field
+from ..fields.operators import difference_x, difference_y
+from ..parallel.halo import EAST, SOUTH, WEST
+from ..stencils.native import paste, read_strips
+from .transport import transports
+
+__all__ = [
+    "all_inside",
+    "axis_name",
+    "cells_inside",
+    "needed_velocity",
+    "next_velocity",
+    "normal_velocity",
+    "set_beyond",
+    "windows",
+]
+
+INSIDE = 4  # cells inside a side that conditions may read
+
+
+def needed_velocity(side: int, column: Any, flow: Sequence, equations: Any, time: Any, rate: Any) -> Any:
+    """The velocity out of the domain [m s-1] with which the cells next to a side rise at `rate` [m s-1].
+
+    The volume budget of a cell: area rate = -(column length out) - (outflow through the other three faces).
+
+    Args:
+        side: WEST, EAST, SOUTH or NORTH.
+        column: thickness of the cells, a Field of one row or column.
+        flow: (u, v, eta), Fields.
+        equations, time: of the stage.
+        rate: a Field of one row or column, or a number.
+    """
+    g = equations.geometry
+    names = ("depth", "wet", "u", "v", "eta", "dy", "dx", "area")
+    fields = (equations.depth_at(time), g.wet, *flow, g.dy["u"], g.dx["v"], g.area_h)
+    near = {name: _cells_around(field, side) for name, field in zip(names, fields)}
+    h = near["depth"] if equations.linear else near["depth"] + near["eta"] * near["wet"]
+    U, V = transports(h, near["u"], near["v"])
+    U, V = U * near["dy"], V * near["dx"]
+    open_face = 0 if side in (WEST, SOUTH) else 1
+    if side in (WEST, EAST):
+        length, U = _as_h(g.dy["u"]), _closed(U, -1, open_face)
+    else:
+        length, V = _cell(near["dx"], open_face), _closed(V, -2, open_face)
+    through = difference_x(U) + difference_y(V)
+    area = near["area"] if side in (WEST, EAST) else _cell(near["area"], 1)
+    return -(area * rate + through) / (column * length)
+
+
+def next_velocity(side: int, flow: Sequence) -> Field:
+    """The velocity out of the domain on the first faces inside a side [m s-1], a Field of one row or column."""
+    normal = flow[0] if side in (WEST, EAST) else flow[1]
+    low = side in (WEST, SOUTH)
+    if not low:  # a face has the number of the cell on its west or south
+        halo = tuple(width + (k == side) for k, width in enumerate(normal.halo))
+        normal = Field(normal.data, normal.position, halo)
+    found = cells_inside(normal, side)
+    return Field(-found.data if low else found.data, "h", found.halo)
+
+
+def _cells_around(field, side):
+    """A Field of the cells next to one of a tile's sides, with a halo of one cell across it; numbers as they are."""
+    along_x = side in (WEST, EAST)
+    if not _is_field(field) or (along_x and field.halo[WEST] == WHOLE):
+        return field
+    axis = field.data.ndim - (1 if along_x else 2)
+    n, width = field.data.shape[axis], field.halo[side]
+    at = width if side in (WEST, SOUTH) else n - width - 1
+    halo = (1, 1, *field.halo[2:]) if along_x else (*field.halo[:2], 1, 1)
+    return Field(lax.slice_in_dim(field.data, at - 1, at + 2, axis=axis), field.position, halo)
+
+
+def _as_h(field):
+    """A Field of lengths of faces as a Field at h; numbers unchanged."""
+    return Field(field.data, "h", field.halo) if _is_field(field) else field
+
+
+def _cell(field, k):
+    """Row number k of a Field of `_cells_around`, as a Field of one row; numbers as they are."""
+    if not _is_field(field):
+        return field
+    data = lax.slice_in_dim(field.data, k, k + 1, axis=field.data.ndim - 2)
+    return Field(data, "h", (*field.halo[:2], 0, 0))
+
+
+def _closed(flux, place, face):
+    """A Field of `_cells_around` on faces, without the flux through face number `face` across the side."""
+    axis = flux.data.ndim + place
+    shape = [1] * flux.data.ndim
+    shape[axis] = flux.data.shape[axis]
+    kept = (np.arange(flux.data.shape[axis]) != face).reshape(shape)
+    return flux.map(lambda x: x * jnp.asarray(kept, x.dtype))
+
+
+def _is_field(x):
+    return isinstance(x, Field)
+
+
+def axis_name(side: int) -> str:
+    """The axis across a side: "x" or "y"."""
+    return "x" if side in (WEST, EAST) else "y"
+
+
+def normal_velocity(side: int, u: Field, v: Field, k: int) -> Field:
+    """The velocity out of the domain on the faces `k` cells inside the open ones of a side, a Field at h."""
+    field = u if side in (WEST, EAST) else v
+    low = side in (WEST, SOUTH)
+    found = cells_inside(Field(field.data, "h", field.halo), side, k - 1 if low else k)
+    return -found if low else found
+
+
+def cells_inside(field: Any, side: int, further: int = 0) -> Any:
+    """The row or column of a tile's cells next to one of its sides, or `further` inside; numbers as they are."""
+    if not _is_field(field) or (side in (WEST, EAST) and field.halo[WEST] == WHOLE):
+        return field
+    axis = field.data.ndim - (1 if side in (WEST, EAST) else 2)
+    n, width = field.data.shape[axis], field.halo[side]
+    at = width + further if side in (WEST, SOUTH) else n - width - 1 - further
+    halo = (0, 0, *field.halo[2:]) if side in (WEST, EAST) else (*field.halo[:2], 0, 0)
+    return Field(lax.slice_in_dim(field.data, at, at + 1, axis=axis), field.position, halo)
+
+
+def all_inside(tree: Any, side: int) -> Any:
+    """`tree` with `cells_inside` of each of its Fields."""
+    return jax.tree.map(lambda field: cells_inside(field, side), tree, is_leaf=_is_field)
+
+
+def windows(fields: Sequence[Field], side: int) -> tuple[list[Field], list[Field]]:
+    """(the Fields, Fields of their cells near a side of the tile: all beyond it, and INSIDE cells inside).
+
+    Use the first ones in place of the arguments (see `stencils.native.read_strips`).
+    """
+    if len({field.data.shape for field in fields}) > 1:
+        each = [windows([field], side) for field in fields]
+        return [whole for (whole,), _ in each], [near for _, (near,) in each]
+    along_x, low = side in (WEST, EAST), side in (WEST, SOUTH)
+    rows, columns = fields[0].data.shape[-2:]
+    n = columns if along_x else rows
+    cells = min(max(field.halo[side] for field in fields) + INSIDE, n)
+    first = 0 if low else n - cells
+    place, shape = ((0, first), (rows, cells)) if along_x else ((first, 0), (cells, columns))
+    arrays, (strips,) = read_strips([field.data for field in fields], [place], [shape])
+    whole = [Field(x, field.position, field.halo) for x, field in zip(arrays, fields)]
+    return whole, [Field(x, field.position, field.halo) for x, field in zip(strips, fields)]
+
+
+def set_beyond(normal: Field, near: Field, out: Field, side: int, is_open: Any) -> Field:
+    """`normal` with the open face at `side`, and the ghost faces beyond it, set from `out`, where the side is open.
+
+    Args:
+        normal: a Field.
+        near: its `windows` at the side, or `normal` itself.
+        out: a Field of one row or column.
+        side: WEST, EAST, SOUTH or NORTH.
+        is_open: 1.0 where the side of this tile is an open one of the domain, else 0.0.
+    """
+    along_x, low = side in (WEST, EAST), side in (WEST, SOUTH)
+    place, across = (-1, -2) if along_x else (-2, -1)
+    own = not low and normal.position != "h"  # u is on the east face: the east side's own face is a cell of the tile
+    faces = normal.halo[side] + own
+    start = normal.halo[SOUTH if along_x else WEST] - out.halo[SOUTH if along_x else WEST]
+    rows = lax.slice_in_dim(near.data, start, start + out.data.shape[across], axis=near.data.ndim + across)
+    n = near.data.shape[place]
+    old = lax.slice_in_dim(rows, *((0, faces) if low else (n - faces, n)), axis=near.data.ndim + place)
+    new = old + is_open * (out.data - old)
+    first = 0 if low else normal.data.shape[place] - faces
+    corner = (start, first) if along_x else (first, start)
+    return Field(paste([normal.data], [[new]], [corner])[0], normal.position, normal.halo)
