@@ -40,6 +40,9 @@ QUERIES = {
     "own bathymetry": ("notebooks/own_bathymetry",),
     "own term": ("notebooks/own_term", "own_parts"),
     "4D-Var": ("notebooks/four_d_var", "inversion", "reference/inversion"),
+    "gauge by name": ("questions", "notebooks/postprocessing"),
+    "select a gauge": ("questions", "notebooks/postprocessing"),
+    "reduced gravity": ("questions",),
     "restart": ("restarts",),
     "ensemble": ("ensembles", "notebooks/ensembles"),
 }
