@@ -11,7 +11,7 @@ from matplotlib.animation import FFMpegWriter, PillowWriter
 
 from . import style
 from .errors import PlotError
-from .files import label, mesh_of, seconds, snapshot, stamp, start_of, wet_cells
+from .files import label, mesh_of, replacing, seconds, snapshot, stamp, start_of, wet_cells
 from .maps import colorbar_right_of, draw_base, draw_field, draw_gauges, drawable, field_norm, map_axes, sea_floor
 
 __all__ = ["animate", "suffix"]
@@ -33,6 +33,8 @@ def animate(
     width: float = 6.4,
 ) -> pathlib.Path:
     """Writes every record of `variable` as a frame of `path` (.mp4 or .gif); returns `path`.
+
+    An older file stays until the new one is complete.
 
     Args:
         width: of the map [inches].
@@ -57,7 +59,7 @@ def animate(
         title = axes.set_title("")
         colorbar_right_of(axes, image, label(dataset[variable]))
         try:
-            with writer.saving(page, str(path), DOTS_PER_INCH):
+            with replacing(path) as part, writer.saving(page, str(part), DOTS_PER_INCH):
                 for k in range(len(time)):
                     image.set_data(drawable(dataset, mesh, variable, k))
                     title.set_text(stamp(time[k], start, time[-1]))

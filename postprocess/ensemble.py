@@ -105,5 +105,5 @@ def _draw_series(page, dataset, names, lower):
         axes.set(xlim=(time[0] / length, time[-1] / length), title=gauge)
         axes.set_ylabel(f"[{pretty(dataset[name].attrs.get('units', ''))}]")
         axes.spines[["top", "right"]].set_visible(False)
-    left_out = f"; not shown: {', '.join(names[MOST_GAUGES:])}" if len(names) > MOST_GAUGES else ""
+    left_out = f"; not shown: {style.few(names[MOST_GAUGES:])}" if len(names) > MOST_GAUGES else ""
     axes.set_xlabel(f"{unit} after the start; thin: members, band: mean ± spread{left_out}", loc="left")

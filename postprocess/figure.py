@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from . import style
 from .errors import PlotError
 from .files import label, mesh_of, nearest, seconds, snapshot, stamp, start_of, wet_cells
+from .gauges import MOST_GAUGES as MOST_ALONE
 from .gauges import draw_legend, draw_series, read_gauges, time_unit
 from .maps import (
     arrival_words,
@@ -28,6 +29,7 @@ __all__ = ["tsunami"]
 WIDTH = 13.0  # [inches]
 MARGIN = 0.55
 LEAST_PER_GAUGE = 0.92
+FOOT, NOTE = 0.52, 0.22  # [inches] below the lower row, with the axis label and the legend; of the note below these
 MOST_GAUGES = 8  # observed ones come first
 
 
@@ -59,21 +61,24 @@ def tsunami(
     top = min(small * mesh.shape, 4.0)
     large = _map_size(mesh_of(maxima), len(shown)) if maxima is not None else (0.0, 0.0)
     lower = max(large[1], LEAST_PER_GAUGE * len(shown))
+    others = [gauge.name for gauge in series if gauge not in shown]
+    foot = FOOT + (NOTE if others else 0.0)
     with style.applied():
-        page = style.new_figure(WIDTH, 0.95 + top + (1.05 + lower if lower else 0.3))
+        page = style.new_figure(WIDTH, 0.95 + top + (0.53 + foot + lower if lower else 0.3))
         _heading(page, fields)
         base = page.get_size_inches()[1] - 0.85 - top
         _draw_snapshots(page, fields, records, series, (small, top, base))
         left = MARGIN + 0.1
         if maxima is not None:
-            axes = map_axes(page, (MARGIN, 0.52 + lower - large[1], *large), mesh_of(maxima))
+            axes = map_axes(page, (MARGIN, foot + lower - large[1], *large), mesh_of(maxima))
             image = draw_maximum(axes, maxima, series)
             axes.set_title(f"Maximum elevation; lines: {arrival_words(maxima)}, h:mm after the start")
             colorbar_right_of(axes, image, label(maxima["maximum_elevation"]))
             left = MARGIN + large[0] + 1.6
         if shown and gauges is not None:
-            _draw_gauges(page, shown, observations, start_of(gauges), (left, lower))
-            _name_others(page, [g.name for g in series if g.name not in {one.name for one in shown}], left)
+            _draw_gauges(page, shown, observations, start_of(gauges), (left, lower, foot))
+            more = "all" if len(series) <= MOST_ALONE else "more"
+            style.name_others(page, others, left, f" (--kind gauges shows {more})")
     return page
 
 
@@ -128,22 +133,13 @@ def _draw_snapshots(page, fields, records, series, place):
     colorbar_right_of(axes, image, label(fields["eta"]))
 
 
-def _name_others(page, names, left):
-    """Write the names of the gauges that have no series on the page."""
-    if names:
-        text = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        text = f"Not shown: {text} (--kind gauges shows all)"
-        place = left / WIDTH, 0.06 / page.get_size_inches()[1]
-        page.text(*place, text, fontsize=7.5, color=style.GREY, ha="left", va="bottom")
-
-
 def _draw_gauges(page, series, observations, start, place):
-    left, lower = place
+    left, lower, foot = place
     height = page.get_size_inches()[1]
     each = lower / len(series)
     span = series[0].time[0], series[0].time[-1]
     for n, gauge in enumerate(series):
-        bottom = 0.52 + lower - (n + 1) * each + (0.0 if n == len(series) - 1 else 0.12)
+        bottom = foot + lower - (n + 1) * each + (0.0 if n == len(series) - 1 else 0.12)
         tall = each - 0.32 - (0.12 if n < len(series) - 1 else 0.0) * 0.5
         axes = page.add_axes((left / WIDTH, bottom / height, (WIDTH - left - 0.3) / WIDTH, tall / height))
         draw_series(axes, gauge, observations.get(gauge.name), span)

@@ -28,6 +28,7 @@ __all__ = [
     "open_output",
     "positions",
     "pretty",
+    "replacing",
     "scaled",
     "seconds",
     "snapshot",
@@ -75,6 +76,18 @@ def undamaged(paths: Sequence[pathlib.Path]) -> Iterator[None]:
             raise
         names = " or ".join(map(str, paths))
         raise PlotError(f"plot: {names} is damaged ({error}); give a file that a run has written whole.") from error
+
+
+@contextlib.contextmanager
+def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A path next to `path` to write to, which becomes `path` at the end; after an error `path` is as it was before."""
+    part = path.with_name(f".{path.stem}.part{path.suffix}")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        with contextlib.suppress(OSError):  # it has its new name, or was never made
+            part.unlink()
 
 
 def _with_names(dataset):

@@ -35,6 +35,7 @@ __all__ = [
     "variance_explained",
 ]
 
+MOST_GAUGES, PER_COLUMN = 96, 24  # of `figure`
 _OBSERVED = "#8c8c8c"
 
 
@@ -146,25 +147,42 @@ def figure(
     variable: str | None = None,
     series: Sequence[Series] | None = None,
 ) -> Figure:
-    """A figure of every gauge's series, with `observations` {name: Series} where there are any.
+    """A figure of the gauges' series, with `observations` {name: Series} where there are any.
+
+    There are PER_COLUMN gauges in a column and MOST_GAUGES on the page, observed ones first; a note names the others.
 
     Args:
         series: the series that are drawn; all gauges of the file without it.
     """
     gauges = read_gauges(dataset, variable) if series is None else list(series)
     observations = observations or {}
-    start = start_of(dataset)
+    if len(gauges) > MOST_GAUGES:
+        gauges.sort(key=lambda gauge: gauge.name not in observations)
+    shown, others = gauges[:MOST_GAUGES], [gauge.name for gauge in gauges[MOST_GAUGES:]]
+    columns = -(-len(shown) // PER_COLUMN)
+    rows, foot = -(-len(shown) // columns), 0.52 + (0.22 if others else 0.0)  # [inches]
     with style.applied():
-        drawing = style.new_figure(8.0, 0.9 + 1.75 * len(gauges))
-        axes = drawing.subplots(len(gauges), 1, sharex=True, squeeze=False)[:, 0]
-        for one, gauge in zip(axes, gauges):
+        drawing = style.new_figure(8.0 * columns, 0.38 + foot + 1.75 * rows)
+        grid = drawing.subplots(rows, columns, sharex=True, squeeze=False)
+        axes = grid.T.ravel()
+        for one, gauge in zip(axes, shown):
             row = draw_series(one, gauge, observations.get(gauge.name))
-        draw_legend(axes[-1], bool(observations), row.fraction)
-        axes[-1].set_xlabel(
-            f"{time_unit(gauges[0].time[-1])[1]} after " + (f"{start:%Y-%m-%d %H:%M:%S} UTC" if start else "the start"),
-            loc="left",
-        )
-        drawing.supylabel(f"{surface(dataset)} [m]", fontsize=9)
+        for one in axes[len(shown) :]:
+            one.remove()
+        last = axes[len(shown) - 1]
+        last.tick_params(labelbottom=True)
+        draw_legend(last, bool(observations), row.fraction)
+        grid[-1, 0].set_xlabel(_time_label(dataset, shown), loc="left")
+        drawing.supylabel(f"{surface(dataset)} [m]", x=0.02 / columns, fontsize=9)
         height = drawing.get_size_inches()[1]
-        drawing.subplots_adjust(0.1, 0.52 / height, 0.98, 1 - 0.35 / height, hspace=0.42)
+        drawing.subplots_adjust(
+            0.1 / columns, foot / height, 1 - 0.02 / columns, 1 - 0.35 / height, wspace=0.12, hspace=0.42
+        )
+        style.name_others(drawing, others, 0.8, " (give fewer gauges to postprocess.gauges.figure as `series`)")
     return drawing
+
+
+def _time_label(dataset, gauges):
+    start = start_of(dataset)
+    since = f"{start:%Y-%m-%d %H:%M:%S} UTC" if start else "the start"
+    return f"{time_unit(gauges[0].time[-1])[1]} after {since}"

@@ -96,7 +96,8 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
     Raises:
         PlotError: for a control that the file does not have.
     """
-    controls, gauges = controls_of(dataset), series_of(dataset)
+    controls, points = controls_of(dataset), series_of(dataset)
+    gauges = [] if dataset.attrs.get("inversion_kind") == "tracks" else points
     if variable is not None:
         wanted = variable.replace(".", "_")
         if wanted not in [control.name for control in controls]:
@@ -127,16 +128,16 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
             _draw_control(page, dataset, mesh, control, gauges, bottom, height)
         if shown:
             _draw_series(page, shown, lower)
-            _name_others(page, [gauge.name for gauge in gauges if gauge not in shown])
+            style.name_others(page, [gauge.name for gauge in gauges if gauge not in shown], LEFT)
         else:
-            _draw_departures(page, gauges, lower)
+            _draw_departures(page, points, lower)
     return page
 
 
 def _chosen(gauges):
     """The gauges with a series on the page, in the file's order: of many, those that vary most compared with errors.
 
-    There are none if the observations are those of tracks, at many places with few times each.
+    There are none if most have fewer than LEAST_TIMES observations each.
     """
     if len(gauges) <= MOST_GAUGES:
         return gauges
@@ -146,14 +147,6 @@ def _chosen(gauges):
     signal = {gauge.name: float(np.std(gauge.values["observed"] / gauge.deviation)) for gauge in long}
     first = sorted(long, key=lambda gauge: -signal[gauge.name])[:MOST_GAUGES]
     return [gauge for gauge in gauges if gauge in first]
-
-
-def _name_others(page, names):
-    """Write the names of the gauges that have no series on the page."""
-    if names:
-        text = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        size = page.get_size_inches()
-        page.text(LEFT / size[0], 0.06 / size[1], f"Not shown: {text}", fontsize=7.5, color=style.GREY, va="bottom")
 
 
 def _heading(dataset):
@@ -295,14 +288,15 @@ def _draw_gauge(axes, gauge, length):
 
 
 def _draw_series(page, gauges, lower):
-    """Draw the series of the gauges, two in a row."""
+    """Draw the series of the gauges, two in a row, or a single one over the whole width."""
     size = page.get_size_inches()
-    rows = -(-len(gauges) // 2)
-    width = (size[0] - LEFT - 0.9) / 2
+    columns = min(len(gauges), 2)
+    rows = -(-len(gauges) // columns)
+    width = (size[0] - LEFT - 0.3 - 0.6 * (columns - 1)) / columns
     span = min(g.time[0] for g in gauges), max(g.time[-1] for g in gauges)
     _, unit, length = time_unit(span[1])
     for n, gauge in enumerate(gauges):
-        row, column = divmod(n, 2)
+        row, column = divmod(n, columns)
         place = (LEFT + column * (width + 0.6), 0.6 + (rows - 1 - row) * 1.45, width, 1.0)
         axes = page.add_axes((place[0] / size[0], place[1] / size[1], place[2] / size[0], place[3] / size[1]))
         _draw_gauge(axes, gauge, length)

@@ -37,6 +37,7 @@ _SIGNED: dict[str, str] = {name: "balance" for name in _BOTH_SIGNS}
 _SIGNED |= {name: "curl" for name in ("vorticity", "potential_vorticity", "divergence")}
 ISOCHRONES = (60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0, 86400.0)  # [s]
 _CORNERS = ((4, 2), (-4, 2), (4, -2), (-4, -2))  # of a dot, for its name [points]
+MANY_NAMES, CROWDED = 12, 0.3
 _HALO: list = [patheffects.withStroke(linewidth=2.0, foreground="white")]
 
 
@@ -147,21 +148,17 @@ def draw_gauges(axes: Axes, mesh: Mesh, gauges: Sequence, names: bool = True) ->
         if west <= x <= east and south <= gauge.y <= north:
             placed.append((gauge.name, (x * mesh.scale, gauge.y * mesh.scale)))
     for _, point in placed:
-        axes.plot(
-            *point,
-            "o",
-            markersize=4.6,
-            markerfacecolor="white",
-            markeredgecolor=style.BLACK,
-            markeredgewidth=1.0,
-            zorder=6,
-        )
+        edge = {"markeredgecolor": style.BLACK, "markeredgewidth": 1.0}
+        axes.plot(*point, "o", markersize=4.6, markerfacecolor="white", zorder=6, **edge)
     if names:
         _draw_names(axes, placed)
 
 
 def _draw_names(axes, placed, size=7.5):
-    """The names next to their dots, right and above if there is space, else at another corner."""
+    """The names next to their dots, right and above if there is space, else at another corner.
+
+    Of more than MANY_NAMES those that would hide more than CROWDED of themselves behind others are left out.
+    """
     points = [axes.transData.transform(point) * 72 / axes.figure.dpi for _, point in placed]
     frame = axes.get_window_extent().get_points().ravel() * 72 / axes.figure.dpi
     taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in points]
@@ -171,6 +168,8 @@ def _draw_names(axes, placed, size=7.5):
         boxes = [(left, low, left + wide, low + size) for left, low in boxes]
         costs = [sum(_overlap(box, other) for other in taken) + _outside(box, frame) for box in boxes]
         best = int(np.argmin(costs))
+        if len(placed) > MANY_NAMES and costs[best] > CROWDED * wide * size:
+            continue
         taken.append(boxes[best])
         dx, dy = _CORNERS[best]
         axes.annotate(
@@ -357,7 +356,7 @@ def panels(
             axes = map_axes(figure, box, mesh)
             image = draw_field(axes, mesh, values, norm, colormap)
             draw_base(axes, mesh, wet, sea_floor(dataset))
-            draw_gauges(axes, mesh, gauges)
+            draw_gauges(axes, mesh, gauges, names=n == 0)
             keep_outer_labels(axes, column == 0, n + columns >= len(fields))
             if k is not None:
                 axes.set_title(stamp(seconds(dataset)[k], start_of(dataset), seconds(dataset)[-1]))

@@ -2,6 +2,7 @@
 
 import pathlib
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -11,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from .errors import PlotError
+from .files import replacing
 
 __all__ = [
     "BLACK",
@@ -22,8 +24,10 @@ __all__ = [
     "VERMILLION",
     "applied",
     "colormap",
+    "few",
     "heading",
     "limits",
+    "name_others",
     "new_figure",
     "save",
     "titled_figure",
@@ -142,14 +146,28 @@ def heading(figure: Figure, title: str, left: float = 0.6, right: float = 0.6) -
     figure.text(left / width, 1 - 0.33 / height, title, fontsize=size, fontweight="bold", va="center")
 
 
+def few(names: Sequence[str]) -> str:
+    """The first four names, and the number of the others."""
+    return ", ".join(names[:4]) + (f" and {len(names) - 4:,} more" if len(names) > 4 else "")
+
+
+def name_others(figure: Figure, names: Sequence[str], left: float, hint: str = "") -> None:
+    """A note at the foot of a page, `left` inches from its side, of what it does not show."""
+    if names:
+        width, height = figure.get_size_inches()
+        text = f"Not shown: {few(names)}{hint}"
+        figure.text(left / width, 0.06 / height, text, fontsize=7.5, color=GREY, va="bottom")
+
+
 def save(figure: Figure, path: pathlib.Path) -> pathlib.Path:
-    """Writes `figure`; the suffix of `path` chooses PNG, PDF or SVG."""
+    """Writes `figure`; the suffix of `path` chooses PNG, PDF or SVG. An older file stays until this one is complete."""
     known = figure.canvas.get_supported_filetypes()
     suffix = path.suffix.lstrip(".").lower()
     if suffix not in known:
         raise PlotError(f"save: {path} does not end in a format that can be drawn; use .png, .pdf or .svg.")
     try:
-        figure.savefig(path, dpi=_DPI)
+        with replacing(path) as part:
+            figure.savefig(part, dpi=_DPI)
     except OSError as error:
         raise PlotError(f"save: {path} cannot be written ({error.strerror or error}); name another file.") from error
     return path

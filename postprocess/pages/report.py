@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import PlotError
-from ..files import kind_of, open_output, undamaged
+from ..files import kind_of, open_output, replacing, undamaged
 from ..series import read_gauges, read_observations
 from . import facts
 from .sections import Run, sections
@@ -48,13 +48,10 @@ def report(
         files, left_out = _opened(found, opened, member)
         run = Run(files, found, _observed(files, observations), left_out)
         text = _filled(run, list(sections(run, variables)))
-    part = page.with_name(f".{page.name}.part")
     try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(page)
+        with replacing(page) as part:
+            part.write_text(text, encoding="utf-8")
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
         raise PlotError(f"report: {page} cannot be written ({error.strerror}); name another with --output.") from error
     return page
 

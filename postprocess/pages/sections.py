@@ -23,7 +23,7 @@ from .frames import movies, variables_of
 __all__ = ["Run", "Section", "sections"]
 
 LARGEST = 7.5e6  # bytes of the images of maps in a page
-MOST_GAUGES = 24  # with a figure; observed ones come first
+MOST_GAUGES = gauges.PER_COLUMN  # with a figure, in one column below the slider's time; observed ones come first
 MOST_TIMES = 4000  # of a gauge's series in a figure
 DOI = re.compile(r"doi:(10\.\d{4,}/\S*[^\s;,.])")
 
@@ -144,10 +144,15 @@ def _left_out(shown):
     return f" {missing} records between those shown are left out, to keep the page small." if missing else ""
 
 
+def _untitled(dataset):
+    """The dataset without its title, which the page has as its heading."""
+    return dataset.assign_attrs(title="")
+
+
 def _maximum(run):
     if "maxima" not in run.files:
         return None
-    page = maps.maximum(run.files["maxima"], run.gauges)
+    page = maps.maximum(_untitled(run.files["maxima"]), run.gauges)
     fix_colours(page.axes[0])
     svg = as_svg(page, "maximum", "Map of the maximum elevation with lines of equal arrival time")
     return Section("maximum", "Maximum elevation", f"<figure>{svg}</figure>")
@@ -219,14 +224,14 @@ def _budgets(run):
     fields = run.files.get("fields")
     if fields is None or fields.sizes.get("time", 0) < 2 or not {"eta", "u", "v", "depth"} <= set(fields):
         return None
-    svg = as_svg(budgets.figure(fields), "budgets", "Volume, energy and enstrophy over time")
+    svg = as_svg(budgets.figure(_untitled(fields)), "budgets", "Volume, energy and enstrophy over time")
     return Section("budgets", "Volume and energy", f"<figure>{svg}</figure>")
 
 
 def _spectra(run):
     if "spectra" not in run.files:
         return None
-    svg = as_svg(spectra.figure(run.files["spectra"]), "spectra", "Spectra over wavenumber")
+    svg = as_svg(spectra.figure(_untitled(run.files["spectra"])), "spectra", "Spectra over wavenumber")
     return Section("spectra", "Spectra", f"<figure>{svg}</figure>")
 
 

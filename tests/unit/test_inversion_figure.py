@@ -43,6 +43,16 @@ def test_few_gauges_have_names_on_the_map_and_tracks_have_no_dots():
     assert not track.axes[0].lines and "40 observations" in track.axes[-1].get_xlabel()
 
 
+def test_tracks_that_pass_the_same_points_again_have_one_histogram():
+    page = inversion.figure(output(gauges=14, times=6).assign_attrs(inversion_kind="tracks"))
+    assert not page.axes[0].lines and "84 observations" in page.axes[-1].get_xlabel()
+
+
+def test_the_series_of_a_single_gauge_has_the_whole_width():
+    page = inversion.figure(output(gauges=1, times=6))
+    assert page.axes[-1].get_title(loc="left") == "G00" and page.axes[-1].get_position().width > 0.8
+
+
 def on_the_sphere(gauges):
     """A file with a small source near 141 to 145 E, 36 to 40 N, its truth, and gauges {name: (longitude, latitude)}."""
     x, y = np.arange(120.25, 180.0, 0.5), np.arange(15.25, 60.0, 0.5)

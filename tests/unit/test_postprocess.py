@@ -5,6 +5,7 @@ import datetime
 import os
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -648,7 +649,34 @@ def test_a_crowded_page_names_the_gauges_that_it_leaves_out(tsunami):
     t = np.arange(0, 10801, 600.0)
     with postprocess.open_output(tsunami[0]) as fields:
         page = postprocess.figure.tsunami(fields, gauges=gauge_output(t, {f"G{k}": np.sin(t) for k in range(11)}))
-    assert "Not shown: G8, G9, G10 (--kind gauges shows all)" in [text.get_text() for text in page.texts]
+    note = next(text for text in page.texts if "Not shown: G8, G9, G10 (--kind gauges shows all)" == text.get_text())
+    page.canvas.draw()  # which places labels
+    last, draws = page.axes[-1], page.canvas.get_renderer()
+    others = [thing.get_window_extent(draws) for thing in (last.get_legend(), last.xaxis.label)]
+    assert not any(note.get_window_extent(draws).overlaps(other) for other in others)
+
+
+def test_of_many_gauges_on_a_map_names_that_would_hide_each_other_are_left_out(tsunami):
+    crowd = [gauges.Series(f"G{k:02d}", np.zeros(1), np.zeros(1), 140.0 + 0.01 * k, 38.0) for k in range(20)]
+    with postprocess.open_output(tsunami[0]) as fields:
+        drawn = [maps.panels(fields, "eta", [0.0, 600.0], some).axes[:2] for some in (crowd, crowd[:3])]
+    assert [len(axes.texts) for axes in drawn[1]] == [3, 0] and not drawn[0][1].texts
+    assert 0 < len(drawn[0][0].texts) < 5
+    assert all(len([line for line in axes.lines if line.get_marker() == "o"]) == 20 for axes in drawn[0])
+
+
+def test_a_figure_of_very_many_gauges_has_columns_and_names_those_that_do_not_fit():
+    t = np.arange(0, 3601, 600.0)
+    series = [gauges.Series(f"G{k}", t, np.sin(t + k)) for k in range(99)]
+    dataset = gauge_output(t, {"G0": np.sin(t)})
+    page = gauges.figure(dataset, {"G98": series[98]}, series=series)
+    corners = {(round(axes.get_position().x0, 2), -axes.get_position().y0): axes for axes in page.axes}
+    titles = [axes.get_title(loc="left") or axes.get_title() for _, axes in sorted(corners.items())]
+    assert titles == ["G98", *(f"G{k}" for k in range(95))] and page.get_size_inches()[1] < 45
+    assert any(text.get_text().startswith("Not shown: G95, G96, G97 (") for text in page.texts)
+    few = gauges.figure(dataset, series=series[:25])
+    assert len(few.axes) == 25 and not any(text.get_text().startswith("Not shown") for text in few.texts)
+    assert [axes.xaxis.get_tick_params()["labelbottom"] for axes in few.axes].count(True) == 2
 
 
 def test_maps_of_sensitivity_are_per_area_without_waves_of_two_cells():
@@ -866,6 +894,20 @@ def test_mp4_without_ffmpeg_is_refused_and_gif_is_the_default(gyre, tmp_path, mo
     with pytest.raises(PlotError, match="needs ffmpeg.*name a .gif"):
         plot(gyre, output=tmp_path / "a.mp4", kind="animation")
     assert postprocess.cli._output(None, {"fields": gyre}, "animation").name == "gyre.animation.gif"
+
+
+@pytest.mark.parametrize("kind, name", [("animation", "a.gif"), ("maps", "a.png")])
+def test_a_figure_for_which_there_is_no_space_leaves_the_older_one(gyre, tmp_path, kind, name):
+    (tmp_path / name).write_bytes(b"older")
+    before = os.listdir(tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, limits[1]))  # what a quota does
+    try:
+        with pytest.raises(PlotError, match=f"{name} cannot be written"):
+            plot(gyre, output=tmp_path / name, kind=kind)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (tmp_path / name).read_bytes() == b"older" and os.listdir(tmp_path) == before
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")

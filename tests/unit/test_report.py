@@ -135,6 +135,10 @@ def test_the_page_is_well_formed_complete_and_needs_no_other_file(page, folder):
     assert '<span class="c"># of an hour</span>' in text and "a # b" in text
 
 
+def test_the_title_of_the_run_is_the_heading_of_the_page_alone(page):
+    assert page.read_text().count(">A &lt;wave&gt;<") == 2  # <title> and <h1>
+
+
 def test_timing_adds_up_the_starts_of_a_run(page):
     text = page.read_text()
     assert "4 s for 45 min of model time, in 2 runs" in text and "675 times as fast as real time" in text
