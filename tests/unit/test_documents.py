@@ -158,7 +158,8 @@ def parsed(arguments):
 def test_every_command_that_is_shown_exists_and_so_do_its_options_and_experiments():
     shown = list(commands())
     assert len(shown) > 30
-    wrong, stems = [], {file.name for files in library().values() for file in files}
+    copied = [file for files in library().values() for file in files]
+    wrong, names = [], {name for file in copied for name in (file.name, file.parent.name)}
     for document, line, arguments in shown:
         where = f"{document.name}, line {line}: swmodel {' '.join(arguments)}"
         try:
@@ -171,7 +172,7 @@ def test_every_command_that_is_shown_exists_and_so_do_its_options_and_experiment
         if arguments[0] == "new" and parameters.get("name") not in (None, *library()):
             wrong.append(f"{where}: there is no experiment {parameters['name']!r}")
         mine = [Path(word).name for word in arguments[1:] if word.startswith("mine/")]
-        wrong += [f"{where}: no experiment has a file {name}" for name in mine if name not in stems]
+        wrong += [f"{where}: no experiment has a file {name}" for name in mine if name not in names]
     assert not wrong, "\n".join(wrong)
 
 
