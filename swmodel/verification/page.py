@@ -53,13 +53,20 @@ def _any_quick(found):
 
 
 def _overview_row(scores):
-    case, verdicts = scores.case, scores.verdicts
-    mark, value = (verdicts[0][0].name, shown(verdicts[0][1])) if verdicts else ("", "")
+    case = scores.case
+    mark, value = _main_mark(scores.verdicts)
     return (
         f'<tr><td><a href="#{case.name}">{html.escape(case.title)}</a></td><td>{html.escape(case.tests)}</td>'
         f'<td>{html.escape(case.source)}</td><td><code>{mark}</code></td><td class="number">{value}</td>'
         f"<td>{VERDICTS[scores.passed]}</td></tr>"
     )
+
+
+def _main_mark(verdicts):
+    """(name, value) of the first mark that is missed; otherwise of the first one with a range, or of the first one."""
+    rank = {False: 0, True: 1, None: 2}
+    first = min(verdicts, key=lambda verdict: rank[verdict[2]], default=None)
+    return ("", "") if first is None else (first[0].name, shown(first[1]))
 
 
 def _section(scores):

@@ -63,6 +63,16 @@ def test_a_missed_mark_fails_its_case(case):
     assert not dataclasses.replace(good, failure="It blew up.").passed
 
 
+def test_the_overview_of_the_page_has_the_mark_that_is_missed(case):
+    (found,) = verify([case])
+    object.__setattr__(case, "marks", (Mark("third", "no range"), *case.marks))
+    values = {"third": 0.33, "half": 0.44, "half_order": 1.77}
+    overview = page([dataclasses.replace(found, values=values)]).partition("<section")[0]
+    assert "half_order" in overview and "1.77" in overview and "third" not in overview
+    overview = page([dataclasses.replace(found, values=values | {"half_order": 1.95})]).partition("<section")[0]
+    assert "half</code>" in overview and "0.44" in overview and "third" not in overview
+
+
 def test_names_are_those_of_cases_marks_and_groups(case):
     assert [c.name for c in select(["half_order", "made_up"])] == ["made_up"]
     assert {c.group for c in select(["coasts"])} == {"coasts"} and len(select()) == len(all_cases())
