@@ -7,6 +7,7 @@ parameter must have a share in the result.
 """
 
 import functools
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -128,17 +129,24 @@ def three_steps(dynamics, stepper, state):
 
 @functools.partial(jit, static_argnums=0)
 def both_modes(function, dynamics, stepper, state, x, y):
-    """(J x for each input on its own, J' y): `x` has the shape of the inputs (state, fields), `y` of the result."""
+    """(J x of each of the stacked directions, J' y): `x` has the inputs' shape (state, fields), `y` the result's."""
 
     def of(state, fields):
         return function(with_fields(dynamics, fields), stepper, state)
 
     at = state, fields_of(dynamics)
     _, tangent = jax.linearize(of, *at)
-    zero = jax.tree.map(jnp.zeros_like, x)
-    each = {"state": tangent(x[0], zero[1])}
-    each |= {name: tangent(zero[0], zero[1] | {name: x[1][name]}) for name in x[1]}
-    return each, jax.vjp(of, *at)[1](y)
+    return jax.lax.map(lambda direction: tangent(*direction), x), jax.vjp(of, *at)[1](y)
+
+
+def one_by_one(x):
+    """Directions, stacked, of which each changes one of the inputs (state, fields): the state, then each field."""
+    state, fields = x
+    alone = [(state, jax.tree.map(jnp.zeros_like, fields))]
+    for name in fields:
+        others = {other: field if other == name else jnp.zeros_like(field) for other, field in fields.items()}
+        alone.append((jax.tree.map(jnp.zeros_like, state), others))
+    return jax.tree.map(lambda *parts: jnp.stack(parts), *alone)
 
 
 def on_all_ranks(model, a, b):
@@ -157,10 +165,11 @@ def check(model, function, stepper):
         {name: model.scatter(random_like(field, 40 + 10 * k)) for k, (name, field) in enumerate(fields.items())},
     )
     y = State(*(model.scatter(cases.random(seed)) for seed in (34, 35, 36)))
-    each, (by_state, by_field) = both_modes(function, dynamics, stepper, state, x, y)
+    each, (by_state, by_field) = both_modes(function, dynamics, stepper, state, one_by_one(x), y)
     given = {"state": (x[0], by_state), **{name: (x[1][name], by_field[name]) for name in fields}}
-    for name, (direction, transposed) in given.items():
-        (forward, size), (backward, _) = on_all_ranks(model, each[name], y), on_all_ranks(model, direction, transposed)
+    for k, (name, (direction, transposed)) in enumerate(given.items()):
+        result = jax.tree.map(operator.itemgetter(k), each)
+        (forward, size), (backward, _) = on_all_ranks(model, result, y), on_all_ranks(model, direction, transposed)
         assert size > 0, f"{name} has no share in the result"
         assert abs(forward - backward) <= 2e-12 * size, f"{name}: {forward} and {backward}"
 
