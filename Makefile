@@ -50,8 +50,8 @@ demo: setup  ## the 2011 Tohoku tsunami on RANKS ranks, with maps and gauges in 
 test: setup  ## the whole test suite: serial, then under mpirun on 2, 4 and 6 ranks
 	@$(BIN)/python scripts/run_tests.py $(TESTS)
 
-verify: setup  ## the published cases at full size, and what takes long, serially; CASE=name prints one figure, name=value
-	@$(BIN)/python $(if $(CASE),-m tests.verification.measures $(CASE),scripts/run_tests.py --ranks 1 -m verify $(TESTS))
+verify: setup  ## the published cases at full size, and what takes long, on 1, 2, 4 and 6 ranks; CASE=name prints one figure, name=value
+	@$(BIN)/python $(if $(CASE),-m tests.verification.measures $(CASE),scripts/run_tests.py -m verify $(TESTS))
 
 faults: setup  ## break runs on purpose: kills, signals, full disks, flipped bits, bad input, a million steps
 	@$(BIN)/python -m tests.faults.run $(FAULTS)

@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 import swmodel as sw
 from swmodel.adjoint.verification.verification import verify
@@ -13,6 +14,8 @@ NX, NY = 13, 11
 RANKS = launched_ranks()
 LAYOUTS = {1: [(1, 1)], 2: [(1, 2), (2, 1)], 4: [(2, 2), (4, 1)], 6: [(2, 3), (3, 2)]}[RANKS]
 EACH = LAYOUTS if RANKS < 6 else LAYOUTS[:1]  # for what takes long to compile on a third of a core
+# What 2 and 4 ranks show already, for 6, each of which compiles on a third of a core: `pytestmark` of a module.
+MORE_THAN_FOUR = [pytest.mark.verify] if RANKS > 4 else []
 run = jit(sw.integrate, static_argnums=3)
 
 

@@ -8,6 +8,7 @@ from swmodel.parallel import SerialCommunicator
 
 from . import cases
 
+pytestmark = cases.MORE_THAN_FOUR
 BED = np.random.default_rng(3).uniform(-3.0, 3.0, (18, 24))
 
 

@@ -11,6 +11,7 @@ from tests import own_parts
 
 from . import cases
 
+pytestmark = cases.MORE_THAN_FOUR
 on_two = pytest.mark.skipif(cases.RANKS > 2, reason="two ranks show what more would")
 
 STEPS = 4
@@ -66,9 +67,15 @@ def test_runs_equal_those_of_one_rank_on_arrays(engine, winds):
 
 
 @on_two
-def test_gradients_pass_dot_products_and_taylor_tests(winds):
+@pytest.mark.parametrize(
+    "controls",
+    [  # a program is compiled for each
+        ("forcing.2.central_pressure", "dissipation.0.roughness"),
+        pytest.param(("forcing.2.x", "forcing.1.fraction"), marks=pytest.mark.verify),
+    ],
+)
+def test_gradients_pass_dot_products_and_taylor_tests(winds, controls):
     model = ocean(cases.all_ranks(), "fused", winds)
-    controls = ["forcing.2.x", "forcing.2.central_pressure", "forcing.1.fraction", "dissipation.0.roughness"]
     cost = own_parts.everything().Unrest()
     problem = adjoint.Problem(model, sw.ForwardBackward(60.0), cases.start(model), STEPS, cost, controls)
     cases.assert_verified(problem)

@@ -9,6 +9,8 @@ from tests import own_parts
 
 from . import cases
 
+pytestmark = cases.MORE_THAN_FOUR
+
 
 def run(communicator, engine):
     """(model, State after three evaluations)."""

@@ -50,9 +50,15 @@ def test_runs_equal_those_of_one_rank_on_arrays(engine):
     cases.assert_tiles_equal(model, ours, alone)
 
 
-def test_gradients_pass_dot_products_and_taylor_tests():
+@pytest.mark.parametrize(
+    "controls",
+    [  # a program is compiled for each
+        ("boundary.0.amplitude",),
+        pytest.param(("forcing.0.strength", "dissipation.1.rate"), marks=pytest.mark.verify),
+    ],
+)
+def test_gradients_pass_dot_products_and_taylor_tests(controls):
     model = ocean(cases.all_ranks(), "fused")
-    controls = ["forcing.0.strength", "dissipation.1.rate", "boundary.0.amplitude"]
     assert set(controls) < set(adjoint.names_of(model)) and "dissipation.2.rate" not in adjoint.names_of(model)
     problem = adjoint.Problem(model, OWN.Ralston(10.0), cases.start(model), STEPS, OWN.Unrest(), controls)
     cases.assert_verified(problem)

@@ -10,6 +10,7 @@ from tests import own_parts
 from . import cases
 from .test_tides import tide
 
+pytestmark = cases.MORE_THAN_FOUR
 STEPPER = sw.ForwardBackward(10.0)
 
 
