@@ -159,6 +159,7 @@ def _draw_names(axes, placed, size=7.5):
 
     Of more than MANY_NAMES those that would hide more than CROWDED of themselves behind others are left out.
     """
+    axes.apply_aspect()  # which otherwise cuts the frame later, when it is drawn
     points = [axes.transData.transform(point) * 72 / axes.figure.dpi for _, point in placed]
     frame = axes.get_window_extent().get_points().ravel() * 72 / axes.figure.dpi
     taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in points]

@@ -307,3 +307,8 @@ def test_records_are_read_from_the_files_of_post_processing(tmp_path):
     (tmp_path / "unseen.csv").write_text("t,eta\n1,2\n")
     with pytest.raises(DataError, match="lacks the columns"):
         records_in(tmp_path, {"unseen": (0.0, 0.0)})
+
+
+def test_the_title_of_a_transport_has_all_digits_of_its_ends():
+    title = costs.SectionTransport((0.0, 1e6), (123456.0, 1e6)).title()
+    assert title == "transport through the section from (0, 1000000) to (123456, 1000000) at the end"

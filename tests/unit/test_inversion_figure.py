@@ -80,6 +80,14 @@ def test_a_map_of_a_small_source_has_the_gauges_around_it_with_their_names():
     assert {text.get_text() for text in far.axes[0].texts} == {"KPG1"} and far.axes[0].get_xlim()[1] < 160
 
 
+def test_names_of_gauges_lie_within_the_frame_of_a_part_of_the_map():
+    page = inversion.figure(on_the_sphere({"21418": (148.7, 38.7), "21401": (152.6, 42.6), "21413": (152.1, 30.5)}))
+    page.canvas.draw()
+    frame = page.axes[0].get_window_extent()
+    assert len(page.axes[0].texts) == 3
+    assert all(text.get_window_extent().x1 <= frame.x1 for text in page.axes[0].texts)
+
+
 def test_where_the_truth_is_known_the_error_is_drawn():
     titles = [
         axes.get_title() or axes.get_title(loc="left")

@@ -184,8 +184,8 @@ class SectionTransport(TimedCost):
         return self.in_time(SectionReader.between(self.start, self.end, model), 1, model, dt, first_step, steps)
 
     def title(self) -> str:
-        (x0, y0), (x1, y1) = self.start, self.end
-        return f"transport through ({x0:g}, {y0:g}) to ({x1:g}, {y1:g}){self.when()}"
+        start, end = (f"({x:.9g}, {y:.9g})" for x, y in (self.start, self.end))
+        return f"transport through the section from {start} to {end}{self.when()}"
 
     def locations(self) -> dict[str, tuple[float, float]]:
         return {"start": self.start, "end": self.end}
