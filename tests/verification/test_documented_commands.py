@@ -54,6 +54,7 @@ SHORTER = {
 }
 # {page: what its readers have done before}
 BEFORE = {
+    "README.md": ("swmodel run tohoku.toml",),  # as `make demo` does
     "figures.md": ("swmodel run tohoku.toml", "swmodel run double_gyre.toml -o output/gyre"),
     "restarts.md": ("swmodel run tohoku.toml -o output",),
     "many_ranks.md": ("swmodel bench --size 64x48 --save node.json",),
