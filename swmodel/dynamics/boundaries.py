@@ -68,7 +68,8 @@ class Inside:
             these cells and their neighbours [m s-1].
         memory: {name: value} of the variables that the condition declares.
         spacing: the widths of the cells across and along the side [m].
-        normal: a function: the velocity out of the domain [m s-1] on the faces `k` cells inside the open ones, k up to 3.
+        normal: a function: the velocity out of the domain [m s-1] on the faces `k` cells inside the open ones; k is 3
+            at most.
         side: WEST, EAST, SOUTH or NORTH.
     """
 
