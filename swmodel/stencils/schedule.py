@@ -220,13 +220,12 @@ def _levels(graph, kept, uses):
     widened = {n for n in kept if _is_widened(graph, n)}
     first = 1 if widened else 0  # they have pass 0 to themselves
     levels = dict.fromkeys(widened, 0)
-    for number in [*kept, None]:
+    for number in [*(n for n in kept if n not in widened), None]:
         places = {}
         for n, row, column in uses[number]:
             if n in kept:
                 places.setdefault(n, set()).add((row, column))
-        if number not in widened:
-            before = (levels[n] + (n in widened or at != {(kept[n].lead, 0)}) for n, at in places.items())
-            levels[number] = max(before, default=first)
+        before = (levels[n] + (n in widened or at != {(kept[n].lead, 0)}) for n, at in places.items())
+        levels[number] = max(before, default=first)
     levels[None] = max(levels.values())
     return levels

@@ -107,7 +107,7 @@ class FusedEvaluation(StageEvaluation):
         eta_time = time if own else time.begun
         memory = {name: self._field(f.plain, f.position) for name, f in zip(equations.boundary_names, kept)}
         *opened, level = self.arrays.apply_open_boundaries(*arrays, time, eta_time, memory)
-        memory = self.arrays.boundary_rates(memory, *arrays, time, eta_time)
+        memory = self.arrays.boundary_rates(memory, *arrays[:2], level, time, eta_time)
         for f, found in zip((u, v, outside, *kept), (*opened, level, *memory.values())):
             f.plain.array = found.data
         changes = dict(zip(equations.boundary_names, kept))

@@ -9,6 +9,7 @@ XLA on a CPU fuses two updates of one array into a loop that copies all of it to
 rows alone.
 """
 
+import functools
 from collections.abc import Sequence
 
 import jax
@@ -36,8 +37,7 @@ def paste(
     Returns:
         A list of arrays. Where strips overlap, the later one is written last.
     """
-    operands = [*arrays, *(strip for group in strips for strip in group)]
-    return pasted.bind(_as_array(places), *operands, count=len(arrays))
+    return _write(pasted, arrays, strips, places)
 
 
 def cut(
@@ -47,9 +47,7 @@ def cut(
 
     A cell of several strips belongs to the last one, and is 0 in the others.
     """
-    count = len(arrays)
-    found = cut_out.bind(_as_array(places), *arrays, shapes=tuple(map(tuple, shapes)))
-    return found[:count], [found[k : k + count] for k in range(count, len(found), count)]
+    return _take(cut_out, arrays, places, shapes)
 
 
 def read(
@@ -60,15 +58,23 @@ def read(
     Use the arrays that are returned in place of the arguments. The cotangents of the strips are then added to that of
     the array in place. The transpose of a slice is an array of zeros around the strip, and a sum of two whole arrays.
     """
-    count = len(arrays)
-    found = strips_read.bind(_as_array(places), *arrays, shapes=tuple(map(tuple, shapes)))
-    return found[:count], [found[k : k + count] for k in range(count, len(found), count)]
+    return _take(strips_read, arrays, places, shapes)
 
 
 def add(arrays: Sequence[jax.Array], strips: Sequence[Sequence[jax.Array]], places: Sequence[tuple]) -> list[jax.Array]:
     """The arrays plus strips at places; the arguments are those of `paste`."""
+    return _write(strips_added, arrays, strips, places)
+
+
+def _write(primitive, arrays, strips, places):
     operands = [*arrays, *(strip for group in strips for strip in group)]
-    return strips_added.bind(_as_array(places), *operands, count=len(arrays))
+    return primitive.bind(_as_array(places), *operands, count=len(arrays))
+
+
+def _take(primitive, arrays, places, shapes):
+    count = len(arrays)
+    found = primitive.bind(_as_array(places), *arrays, shapes=tuple(map(tuple, shapes)))
+    return found[:count], [found[k : k + count] for k in range(count, len(found), count)]
 
 
 def _as_array(places):
@@ -116,29 +122,20 @@ def _add_plainly(places, *operands, count):
     return arrays
 
 
-def _paste_natively(*operands, count):
-    return in_place(PASTE, operands, 1, count)
+def _written_natively(target, *operands, count):
+    return in_place(target, operands, 1, count)
 
 
-def _cut_natively(*operands, shapes):
+def _taken_natively(target, *operands, shapes):
     strips = [jax.ShapeDtypeStruct((*x.shape[:-2], *shape), x.dtype) for shape in shapes for x in operands[1:]]
-    return in_place(CUT, operands, 1, len(operands) - 1, strips)
+    return in_place(target, operands, 1, len(operands) - 1, strips)
 
 
-def _read_natively(*operands, shapes):
-    strips = [jax.ShapeDtypeStruct((*x.shape[:-2], *shape), x.dtype) for shape in shapes for x in operands[1:]]
-    return in_place(READ, operands, 1, len(operands) - 1, strips)
-
-
-def _add_natively(*operands, count):
-    return in_place(ADD, operands, 1, count)
-
-
-def _paste_shapes(places, *operands, count):
+def _written_shapes(places, *operands, count):
     return [ShapedArray(x.shape, x.dtype) for x in operands[:count]]
 
 
-def _cut_shapes(places, *arrays, shapes):
+def _taken_shapes(places, *arrays, shapes):
     strips = [ShapedArray((*x.shape[:-2], *shape), x.dtype) for shape in shapes for x in arrays]
     return [*(ShapedArray(x.shape, x.dtype) for x in arrays), *strips]
 
@@ -162,27 +159,38 @@ def _batch(primitive, operands, axes, **parameters):
     return found, [0] * len(found)
 
 
-def _paste_transposed(cotangents, places, *operands, count):
+def _written_back(take, cotangents, places, *operands, count):
     shapes = tuple(operands[count * k].aval.shape[-2:] for k in range(1, len(operands) // count))
-    found = cut_out.bind(places, *map(ad.instantiate_zeros, cotangents), shapes=shapes)
+    found = take.bind(places, *map(ad.instantiate_zeros, cotangents), shapes=shapes)
     return [None, *(x if ad.is_undefined_primal(operand) else None for x, operand in zip(found, operands))]
 
 
-def _cut_transposed(cotangents, places, *arrays, shapes):
-    return [None, *pasted.bind(places, *map(ad.instantiate_zeros, cotangents), count=len(arrays))]
+def _taken_back(write, cotangents, places, *arrays, shapes):
+    return [None, *write.bind(places, *map(ad.instantiate_zeros, cotangents), count=len(arrays))]
 
 
-def _read_transposed(cotangents, places, *arrays, shapes):
-    return [None, *strips_added.bind(places, *map(ad.instantiate_zeros, cotangents), count=len(arrays))]
+def _declared_pair(names, plainly, targets):
+    """The Primitives of two operations that are each other's transpose: one writes strips, the other one takes them."""
+    write = declare(
+        names[0],
+        plainly[0],
+        functools.partial(_written_natively, targets[0]),
+        _written_shapes,
+        _tangents,
+        _batch,
+        lambda *operands, **parameters: _written_back(take, *operands, **parameters),
+    )
+    take = declare(
+        names[1],
+        plainly[1],
+        functools.partial(_taken_natively, targets[1]),
+        _taken_shapes,
+        _tangents,
+        _batch,
+        functools.partial(_taken_back, write),
+    )
+    return write, take
 
 
-def _add_transposed(cotangents, places, *operands, count):
-    shapes = tuple(operands[count * k].aval.shape[-2:] for k in range(1, len(operands) // count))
-    found = strips_read.bind(places, *map(ad.instantiate_zeros, cotangents), shapes=shapes)
-    return [None, *(x if ad.is_undefined_primal(operand) else None for x, operand in zip(found, operands))]
-
-
-pasted = declare("paste", _paste_plainly, _paste_natively, _paste_shapes, _tangents, _batch, _paste_transposed)
-cut_out = declare("cut", _cut_plainly, _cut_natively, _cut_shapes, _tangents, _batch, _cut_transposed)
-strips_read = declare("read_strips", _read_plainly, _read_natively, _cut_shapes, _tangents, _batch, _read_transposed)
-strips_added = declare("add_strips", _add_plainly, _add_natively, _paste_shapes, _tangents, _batch, _add_transposed)
+pasted, cut_out = _declared_pair(("paste", "cut"), (_paste_plainly, _cut_plainly), (PASTE, CUT))
+strips_added, strips_read = _declared_pair(("add_strips", "read_strips"), (_add_plainly, _read_plainly), (ADD, READ))
