@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ..errors import ConfigError
 from ..fields.field import WHOLE, Field
 from ..fields.operators import difference_x, difference_y
 from ..parallel.halo import EAST, SOUTH, WEST
@@ -115,7 +116,13 @@ def axis_name(side: int) -> str:
 
 
 def normal_velocity(side: int, u: Field, v: Field, k: int) -> Field:
-    """The velocity out of the domain on the faces `k` cells inside the open ones of a side, a Field at h."""
+    """The velocity out of the domain on the faces `k` cells inside the open ones of a side, a Field at h.
+
+    Raises:
+        ConfigError: unless k is a number from 0 to INSIDE - 1.
+    """
+    if not 0 <= k < INSIDE:
+        raise ConfigError(f"an open boundary reads the velocity {k} cells inside its side; read 0 to {INSIDE - 1}.")
     field = u if side in (WEST, EAST) else v
     low = side in (WEST, SOUTH)
     found = cells_inside(Field(field.data, "h", field.halo), side, k - 1 if low else k)
