@@ -395,6 +395,24 @@ def test_messages_are_staged_as_this_mpi_says_unless_the_user_does(monkeypatch):
     assert _python(STAGING).stdout.split()[-2] == "1"
 
 
+@pytest.mark.parametrize(
+    ("hosts", "chosen", "found"), [(1, None, "^ofi"), (2, None, None), (1, "tcp,self", "tcp,self")]
+)
+def test_on_one_host_open_mpi_does_not_look_for_networks_unless_it_is_asked_to(
+    started, monkeypatch, hosts, chosen, found
+):
+    started(OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": str(8 // hosts)})
+    monkeypatch.setenv("MPI4JAX_USE_CUDA_MPI", "0")
+    monkeypatch.setenv("OMPI_MCA_btl", chosen or "")
+    if chosen is None:
+        monkeypatch.delenv("OMPI_MCA_btl")
+    at_start = []
+    monkeypatch.setattr(launch, "mpi_installed", lambda: True)
+    monkeypatch.setattr(launch.importlib, "import_module", lambda name: at_start.append(os.environ.get("OMPI_MCA_btl")))
+    launch.load_mpi()
+    assert at_start == [found, found]
+
+
 # -- mpirun -----------------------------------------------------------------------------------------------------------
 
 
