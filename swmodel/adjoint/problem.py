@@ -16,11 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..dynamics.clock import Time
-from ..dynamics.shallow_water import Dynamics, Equations
+from ..dynamics.shallow_water import Dynamics
 from ..errors import ConfigError
 from ..fields.parameters import Number, Part, check_arguments
-from ..fields.pytrees import pytree, static
 from ..fields.state import State
 from ..models.shallow_water import ShallowWater
 from ..parallel.communicator import Communicator
@@ -36,7 +34,7 @@ from .core.runs import Plan, Run, Unit
 from .core.schedules import Checkpoints, StoreAll
 from .costs.costs import checked
 from .costs.readers import everywhere
-from .costs.tile_costs import Cost, TileCost, Weighted
+from .costs.tile_costs import AllReadings, Cost, Weighted
 
 __all__ = ["Problem", "dot"]
 
@@ -86,6 +84,7 @@ class Problem:
 
     Attributes:
         units: {parameter of a Transformed: units}.
+        own_controls: the Controls of the model that no Transformed computes.
 
     Raises:
         ConfigError: if a control does not exist, `cost` is not a Cost, the time step is over the model's limit, or the
@@ -120,10 +119,10 @@ class Problem:
         self.units: dict[str, str] = {
             name: unit for transform in transforms for name, unit in _units(transform).items()
         }
-        self.transforms = [Transform(self.communicator, t, self._to_program(t.parameters)) for t in transforms]
+        self.transforms = [Transform(self.communicator, t, self.to_program(t.parameters)) for t in transforms]
         made = [name for transform in self.transforms for name in transform.names]
         self.controls = controls_of(model, [*names, *made])
-        self._own_controls = [c for c in self.controls if c.name not in made]
+        self.own_controls = [c for c in self.controls if c.name not in made]
         self.halo = model.halo(self.stepper)
         self.masks = masks_of(model)
         self.programs: dict[tuple, Programs] = {}
@@ -181,12 +180,23 @@ class Problem:
     def dynamics(self, step: int) -> Dynamics:
         """The Dynamics of the interval between forcing records that begins with this step."""
         if self._window[0] != step:
+            self.outline(step)  # chooses the engine
             self._window = step, self.model.interval(self.halo, step, self.dt)
-            if not self._knows_engine:
-                self._knows_engine = True
-                if arrays_if_loops_fail(self.model, self._window[1], self.stepper) is not None:
-                    self._window = step, self.model.interval(self.halo, step, self.dt)
         return self._window[1]
+
+    def outline(self, step: int) -> Dynamics:
+        """`dynamics` with the shapes of the uplift alone, to compile programs while a thread computes the uplift."""
+        found = self.model.outline(self.halo, step, self.dt)
+        if not self._knows_engine:
+            self._knows_engine = True
+            if arrays_if_loops_fail(self.model, found, self.stepper) is not None:
+                found = self.model.outline(self.halo, step, self.dt)
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the controls and of the parameters of transforms, as `values` has them."""
+        return [c.name for c in self.own_controls] + [name for t in self.transforms for name in t.parameters]
 
     # -- values -------------------------------------------------------------------------------------------------------
 
@@ -195,14 +205,14 @@ class Problem:
         """The controls as the model and the first state have them."""
         found = {}
         dynamics = self.dynamics(self.first_step)
-        for control in self._own_controls:
+        for control in self.own_controls:
             if control.records:
                 records = {k: control.of_record(k, self.model.dtype) for k in control.records}
                 found[control.name] = self._to_user(records)
             else:
                 found[control.name] = self._to_user(jnp.asarray(control.get(dynamics, self.shown), self.model.dtype))
         for transform in self.transforms:
-            found |= {name: self._to_user(self._to_program(value)) for name, value in transform.parameters.items()}
+            found |= {name: self._to_user(self.to_program(value)) for name, value in transform.parameters.items()}
         return found
 
     @functools.cached_property
@@ -220,17 +230,17 @@ class Problem:
                 f"values for {', '.join(unknown)} came, which are not controls of this problem; "
                 f"give some of {', '.join(self.values)}."
             )
-        return {name: self._to_program((values or {}).get(name, own)) for name, own in self.values.items()}
+        return {name: self.to_program((values or {}).get(name, own)) for name, own in self.values.items()}
 
     def _directions(self, directions):
         """The directions of all controls, in the form that programs take; zero for those that are missing."""
-        zeros = {name: jax.tree.map(jnp.zeros_like, self._to_program(own)) for name, own in self.values.items()}
-        return zeros | {name: self._to_program(directions[name]) for name in zeros if name in directions}
+        zeros = {name: jax.tree.map(jnp.zeros_like, self.to_program(own)) for name, own in self.values.items()}
+        return zeros | {name: self.to_program(directions[name]) for name in zeros if name in directions}
 
-    def _to_program(self, value: Any) -> Any:
+    def to_program(self, value: Any) -> Any:
         """A value in the form that programs take: numbers and vectors with one copy for each tile."""
         if isinstance(value, dict):
-            return {k: self._to_program(x) for k, x in value.items()}
+            return {k: self.to_program(x) for k, x in value.items()}
         dtype = self.model.dtype
         if np.ndim(value) >= 2:
             return jnp.asarray(value, dtype)
@@ -330,13 +340,13 @@ class Problem:
 
     def _model_values(self, values):
         """The values of the model's controls from those of the user's parameters."""
-        raw = {c.name: values[c.name] for c in self._own_controls}
+        raw = {c.name: values[c.name] for c in self.own_controls}
         for transform in self.transforms:
             raw |= transform.expand.direct(transform.function, transform.chosen(values))[0]
         return raw
 
     def _with_tangents(self, values, directions):
-        raw, slopes = ({c.name: x[c.name] for c in self._own_controls} for x in (values, directions))
+        raw, slopes = ({c.name: x[c.name] for c in self.own_controls} for x in (values, directions))
         for transform in self.transforms:
             chosen = Pair(transform.chosen(values), jax.tree.leaves(transform.chosen(directions)))
             (pair,) = transform.expand.dual(transform.function, chosen)
@@ -345,14 +355,14 @@ class Problem:
 
     def _chained(self, values, gradient):
         """The gradient with respect to the user's parameters, by the chain rule."""
-        found = {c.name: gradient[c.name] for c in self._own_controls}
+        found = {c.name: gradient[c.name] for c in self.own_controls}
         for transform in self.transforms:
             bars = {name: gradient[name] for name in transform.names}
             found |= transform.contract.direct(transform.function, transform.chosen(values), bars)[0]
         return found
 
     def _chained_twice(self, values, directions, gradient, slopes):
-        found = {c.name: slopes[c.name] for c in self._own_controls}
+        found = {c.name: slopes[c.name] for c in self.own_controls}
         for transform in self.transforms:
             chosen = Pair(transform.chosen(values), jax.tree.leaves(transform.chosen(directions)))
             bars = Pair(
@@ -362,25 +372,6 @@ class Problem:
             (pair,) = transform.contract.dual(transform.function, chosen, bars)
             found |= pair.slopes
         return found
-
-
-@pytree
-class AllReadings(TileCost):
-    """A TileCost without a value: its accumulator (steps, count) holds all readings of another cost."""
-
-    cost: Any
-    shape: tuple = static()
-    first: int = static()
-
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
-        return self.cost.read(state, equations, time)
-
-    def start(self) -> jax.Array:
-        return jnp.zeros(self.shape)
-
-    def update(self, acc: Any, readings: jax.Array, first_step: Any) -> jax.Array:
-        rows = first_step - self.first + jnp.arange(len(readings), dtype=jnp.int32)
-        return acc.at[rows].set(readings, mode="drop")
 
 
 def _units(transformed):

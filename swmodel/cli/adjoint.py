@@ -197,6 +197,7 @@ def _tasks(study, options, number):
 
 def compute_maps(study: Study, options: Options) -> None:
     """Write the sensitivities, and check each map with the nonlinear model."""
+    from ..adjoint.core.ahead import compile_ahead
     from ..adjoint.sensitivity import forward_check, sensitivities
     from ..adjoint.verification.verification import default_amplitudes, units_of
 
@@ -208,6 +209,7 @@ def compute_maps(study: Study, options: Options) -> None:
     announce, finish = _tasks(study, options, 1 + 5 + options.check * len(study.section.controls))
     begun = clock.perf_counter()
     announce("gradient")
+    compile_ahead(problem)
     J, gradient = problem.value_and_gradient()
     if not math.isfinite(problem.communicator.host_broadcast(float(J))):
         raise BlowUp(

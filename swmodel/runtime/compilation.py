@@ -102,7 +102,12 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
             jax.block_until_ready(results)
         return results
 
-    return _with(call, lower=lambda *arguments, **keywords: compiled().lower(*arguments, **keywords))
+    ahead = {name: functools.partial(_called, compiled, name) for name in ("trace", "lower")}
+    return _with(call, **ahead)
+
+
+def _called(compiled, name, *arguments, **keywords):
+    return getattr(compiled(), name)(*arguments, **keywords)
 
 
 def _with(function: Any, **attributes: Any) -> Any:

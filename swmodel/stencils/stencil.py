@@ -21,7 +21,7 @@ from ..fields.field import HaloError
 from ..runtime.private import partial_evaluation
 from .compiled import compile_loop, compiled_loop
 from .derivatives import tangent, transpose
-from .graph import trace_graph
+from .graph import Graph, trace_graph
 from .schedule import whole_vectors
 from .source import c_source
 
@@ -376,7 +376,7 @@ mlir.register_lowering(fused_loop, mlir.lower_fun(_on_gpu, multiple_results=True
 def loops_in(jaxpr: Any) -> Iterator:
     """The equations of a jaxpr, and of those within it, that are fused loops."""
     for equation in jaxpr.eqns:
-        if equation.primitive is fused_loop:
+        if isinstance(equation.params.get("graph"), Graph):
             yield equation
         for value in equation.params.values():
             for inner in value if isinstance(value, (tuple, list)) else [value]:
@@ -390,11 +390,11 @@ def types_of(equation: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(np.dtype(v.aval.dtype).name for v in arrays), tuple(equation.params["dtypes"])
 
 
-def compile_loops(jaxpr: Any) -> None:
-    """Compile the fused loops of a jaxpr for CPUs, or find them compiled.
+def compile_loops(jaxprs: Sequence, order: int = 1) -> None:
+    """Compile the fused loops of jaxprs for CPUs, or find them compiled; with `order` = -1 the last one first.
 
     Raises:
         CompileError: if the compiler refuses one.
     """
-    for equation in loops_in(jaxpr):
+    for equation in [equation for jaxpr in jaxprs for equation in loops_in(jaxpr)][::order]:
         compile_loop(equation.params["graph"], types_of(equation))

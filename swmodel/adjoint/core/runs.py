@@ -94,11 +94,11 @@ class Run:
 
     def start(self) -> Point:
         """The first point."""
-        return self.programs.start(self._fixed_at_start(), self._both(self._at_start))
+        return self.programs.start(self.fixed_at_start(), self.controls_at_start())
 
     def shapes_at_start(self) -> Point:
         """The shapes of the first point; nothing is computed."""
-        return jax.eval_shape(self.programs.start, self._fixed_at_start(), self._both(self._at_start))
+        return jax.eval_shape(self.programs.start, self.fixed_at_start(), self.controls_at_start())
 
     def copy(self, point: Point) -> Point:
         """A copy of a point; one of the two may then be donated."""
@@ -162,8 +162,8 @@ class Run:
 
     def gradient(self) -> list[dict[str, Any]]:
         """[the cotangents of all controls], followed by their tangents if the Run has tangents."""
-        fixed = self._fixed_at_start() | {"carry": self._carry}
-        (at_start,) = self.programs.to_start(fixed, self._both(self._at_start), self._bars)
+        fixed = self.fixed_at_start() | {"carry": self._carry}
+        (at_start,) = self.programs.to_start(fixed, self.controls_at_start(), self._bars)
         for total, *more in zip(self._gradient, self._parts(at_start), self._parts(self._lasting)):
             for name, bar in (item for part in more for item in part.items()):
                 total[name] = total[name] + bar if name in total else bar
@@ -190,8 +190,9 @@ class Run:
     def _parts(x):
         return [x.value, x.slopes] if isinstance(x, Pair) else [x]
 
-    def _at_start(self, values, of_slopes=False):
-        return {c.name: values[c.name] for c in self.programs.at_start}
+    def controls_at_start(self) -> Any:
+        """{name: value} of the controls on which the first state depends, or a Pair of these."""
+        return self._both(lambda values, of_slopes=False: {c.name: values[c.name] for c in self.programs.at_start})
 
     def params(self, unit: int) -> Any:
         """{name: value} of the controls of the dynamics during a unit, or a Pair of these."""
@@ -229,13 +230,17 @@ class Run:
         count = here.count if steps is None else steps
         span = Span(np.int32(here.first + (count if at_end else 0)), np.int32(count))
         return {
-            "dynamics": problem.dynamics(here.window),
+            "dynamics": self._dynamics(here.window),
             "stepper": problem.stepper,
             "cost": self.cost,
             "span": span,
         }
 
-    def _fixed_at_start(self):
+    def _dynamics(self, window):
+        return self.problem.dynamics(window)
+
+    def fixed_at_start(self) -> dict[str, Any]:
+        """`fixed` of the first unit, with the first state."""
         return self.fixed(0) | {"state": self.problem.state, "masks": self.problem.masks}
 
 

@@ -23,6 +23,7 @@ from ...fields.pytrees import pytree, static
 from ...fields.state import State
 
 __all__ = [
+    "AllReadings",
     "AtEnd",
     "AtInstants",
     "Cost",
@@ -314,3 +315,22 @@ class OfLastState(TileCost):
 def rows(table: jax.Array, first: Any, count: int) -> jax.Array:
     """`count` rows of a table, from number `first` on; zeros after its end."""
     return jnp.take(table, first + jnp.arange(count, dtype=jnp.int32), axis=0, mode="fill", fill_value=0)
+
+
+@pytree
+class AllReadings(TileCost):
+    """A TileCost without a value: its accumulator (steps, count) holds all readings of another cost."""
+
+    cost: Any
+    shape: tuple = static()
+    first: int = static()
+
+    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+        return self.cost.read(state, equations, time)
+
+    def start(self) -> jax.Array:
+        return jnp.zeros(self.shape)
+
+    def update(self, acc: Any, readings: jax.Array, first_step: Any) -> jax.Array:
+        rows = first_step - self.first + jnp.arange(len(readings), dtype=jnp.int32)
+        return acc.at[rows].set(readings, mode="drop")

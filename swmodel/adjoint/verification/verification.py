@@ -372,7 +372,7 @@ def with_cost(problem: Problem, cost: Cost) -> Problem:
 def units_of(problem: Problem) -> dict[str, str]:
     """{control: units}; for parameters of a Transformed, its `units`, or "1" unless given."""
     found = {control.name: control.units for control in problem.controls}
-    return {name: found.get(name, problem.units.get(name, "1")) for name in problem.values}
+    return {name: found.get(name, problem.units.get(name, "1")) for name in problem.names}
 
 
 def default_amplitudes(problem: Problem) -> dict[str, float]:
