@@ -15,6 +15,7 @@ from ..output.collisions import check_apart
 from ..runtime import budget, launch
 from ..runtime.paths import expanded
 from . import facts, logs
+from .remarks import remarks
 from .speed import Speed, speed_line
 from .starting import files_of_run, files_of_studies, inputs_of, named_files, started
 
@@ -66,7 +67,8 @@ def _plan(made, experiment, model, state, ranks, speed):
     whole, tile = np.prod(model.grid.shape), max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
     moving = 0 if made.source is None else MOST_RECORDS
     members = model.members or 1
-    lines = _lines(made, experiment, model, stepper, int(tile), moving, facts.sea_line(model.sea_floor, whole))
+    floor = model.sea_floor
+    lines = _lines(made, experiment, model, stepper, int(tile), moving, facts.sea_line(floor, whole))
     lines.insert(3, ("ranks", facts.ranks_line(decomposition, made.bathymetry.wet)))
     lines.append(("engine", facts.engine_line(*Simulation(model, state, stepper_of(experiment.stepper, dt)).engine)))
     lines += _steps_lines(experiment, found, dt, longest)
@@ -80,7 +82,7 @@ def _plan(made, experiment, model, state, ranks, speed):
     lines += _studies(made, model, state, dt)
     outputs = facts.output_lines(experiment, whole, dt, members)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
-    return lines, _warnings(model.sea_floor.report, experiment, dt, longest, ranks)
+    return lines, _warnings(floor.report, experiment, model.grid, dt, longest, ranks, float(floor.depths[1]))
 
 
 def _check_forcing(model, experiment):
@@ -128,7 +130,7 @@ def _plan_of_tiles(made, experiment, ranks):
     outputs = facts.output_lines(experiment, whole, dt)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     partly = f"{extent}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."
-    return lines, [partly, *_warnings((), experiment, dt, longest, ranks)]
+    return lines, [partly, *_warnings((), experiment, grid, dt, longest, ranks)]
 
 
 def _lines(made, experiment, model, stepper, tile, moving, sea):
@@ -183,24 +185,10 @@ def _studies(made, model, state, dt):
     return found
 
 
-def _warnings(report, experiment, dt, longest, ranks):
+def _warnings(report, experiment, grid, dt, longest, ranks, deepest=np.inf):
     warnings = [*report, *facts.core_warnings(experiment)]
     warnings += facts.step_warnings(dt, longest)
-    output, until = experiment.output, experiment.run.until
-    repeated = {f"fields[{index}]": fields for index, fields in enumerate(output.fields)}
-    sampled = {name: sums for name in ("means", "extremes") if (sums := getattr(output, name)) is not None}
-    for name, section in (repeated | sampled).items():
-        every = section.every or dt
-        if abs(every / dt - round(every / dt)) > 1e-6 * every / dt:
-            what = "samples" if name in sampled else "records"
-            warnings.append(
-                f"output.{name}.every = {every:g} s is not a multiple of dt = {dt:.6g} s: "
-                f"{what} fall on the nearest step."
-            )
-        if every > until:
-            warnings.append(f"output.{name}.every is longer than the run.")
-        if getattr(section, "begin", 0.0) >= until:
-            warnings.append(f"output.{name}.begin is not before the end of the run: nothing is written.")
+    warnings += remarks(experiment, grid, dt, deepest)
     cores = launch.threads_per_rank()
     if ranks > cores:
         warnings.append(f"{ranks} ranks would share the {cores} cores of this machine and wait for each other.")

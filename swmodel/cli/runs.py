@@ -19,6 +19,7 @@ from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
 from . import facts, figures, logs, timing
 from .profiles import profiled
+from .remarks import remarks
 from .starting import RECORD, begin, files_of_run, inputs_of, named_files, prepare_paths, process_age, started
 
 __all__ = ["Options", "run_experiment", "resume_experiment"]
@@ -245,11 +246,12 @@ def _announce(made, experiment, simulation, process):
     if model.members is not None:
         lines.append(("ensemble", facts.members_line(model)))
     logs.LOGGER.info("%s", facts.table(lines))
-    long = facts.step_warnings(simulation.dt, longest)
+    long, deepest = facts.step_warnings(simulation.dt, longest), float(model.sea_floor.depths[1])
     for warning in [
         *model.sea_floor.report,
         *long,
         *facts.core_warnings(experiment),
+        *(remarks(experiment, model.grid, simulation.dt, deepest) if model.communicator.is_root else ()),
         _shared_cores_warning(simulation),
     ]:
         if warning:

@@ -193,6 +193,7 @@ def inversion_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
             if last > end * (1 + 1e-9):
                 path = ("inversion", "observations", "window", *([] if name is None else [name]))
                 yield Mistake(path, f"{last:g} s is after the end of the run, at {end:g} s; change it, or until")
+    yield from _fit_mistakes(section)
     if section.method == "green":
         if len(section.controls) > 1 or not section.controls[0].part.patterns:
             yield Mistake(
@@ -201,6 +202,18 @@ def inversion_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     if section.method == "linear" and not all(control.part.numbers for control in section.controls):
         text = "'linear' is for the numbers of unit sources and faults; use 'incremental', which is for all controls"
         yield Mistake(("inversion", "method"), text)
+
+
+def _fit_mistakes(section):
+    """A mistake of a fit of harmonic constants that begins in the spin-up, of which it has no elevations."""
+    observations = section.observations
+    window = observations.window if observations.type == "harmonics" else None
+    if window is not None and window[0] < section.spin_up * (1 - 1e-9):
+        text = (
+            f"the fit begins at {window[0]:g} s, in the spin-up, which ends at {section.spin_up:g} s; begin it there, "
+            "or shorten spin_up"
+        )
+        yield Mistake(("inversion", "observations", "window"), text)
 
 
 def _control_mistakes(section, sections):

@@ -51,12 +51,28 @@ def nearest(name: object, known: Iterable[object]) -> str:
 
 
 def from_pydantic(errors: Iterable[Any], root: type[BaseModel]) -> list[Mistake]:
-    """The Mistakes that pydantic's `errors()` describe for the model `root`."""
-    return [_mistake(error, root) for error in errors]
+    """The Mistakes that pydantic's `errors()` describe for the model `root`.
+
+    A value of a union without tags, as of a number or a table, has errors for each alternative. Only those of the
+    alternative that has its kind are kept if there are some, and of several on the same key the first.
+    """
+    located = [(error, *_follow(root, error["loc"])) for error in errors]
+    located.sort(key=lambda one: _is_of_another_kind(one[0], one[2]))
+    found: list[Mistake] = []
+    for error, path, labels, holder, annotation in located:
+        if not labels or not any(mistake.path[: len(path)] == path for mistake in found):
+            found.append(_mistake(error, root, path, holder, annotation))
+    return found
 
 
-def _mistake(error, root):
-    path, holder, annotation = _follow(root, error["loc"])
+def _is_of_another_kind(error, labels):
+    """Whether an alternative was tried for a value that is meant for another: a table for a number, or vice versa."""
+    if not labels or error["loc"][-1] != labels[-1]:
+        return False
+    return isinstance(error.get("input"), dict) != labels[-1].startswith("dict[")
+
+
+def _mistake(error, root, path, holder, annotation):
     kind, came, context = error["type"], error.get("input"), error.get("ctx", {})
     if kind == "extra_forbidden":
         return Mistake(path, f"unknown key; {_known_elsewhere(path, holder, root)}")
@@ -131,8 +147,12 @@ def _section_models(root, section):
 
 
 def _follow(annotation, location):
-    """(location without the tags that pydantic adds for unions, type that has its last key, type of the key)."""
-    path, holder = [], annotation
+    """Where a location of pydantic lies: (path, labels, holder, annotation).
+
+    The path is the location without the tags and labels that pydantic adds for unions; the labels are those of
+    alternatives without tags. The holder is the type that has its last key, the annotation the type of the key.
+    """
+    path, labels, holder = [], [], annotation
     for part in location:
         members = _members(annotation)
         tagged = [member for member in members if len(members) > 1 and _tag(member) == part]
@@ -140,10 +160,18 @@ def _follow(annotation, location):
             annotation = tagged[0]
         elif part == PLAIN and any(getattr(member, "tag", None) for member in members):
             continue
+        elif _is_label(part, members):
+            labels.append(part)
+            annotation = next((m for m in members if (get_origin(m) is dict) == part.startswith("dict[")), None)
         else:
             path.append(part)
             holder, annotation = annotation, _inside(members, part)
-    return tuple(path), holder, annotation
+    return tuple(path), labels, holder, annotation
+
+
+def _is_label(part, members):
+    """Whether a part of a location names an alternative of a union without tags."""
+    return isinstance(part, str) and len(members) > 1 and not any(_tag(member) for member in members)
 
 
 def _inside(members, part):

@@ -4,6 +4,7 @@ Each method adds a file to those that the run writes, and a monitor if something
 """
 
 import abc
+import datetime
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,6 +40,7 @@ class Outputs(abc.ABC):
     scheme: Any
     dt: float
     step: int
+    start: datetime.datetime | None
     _outputs: list
     _maxima: Maxima | None
     _gauges: Gauges | None
@@ -132,7 +134,8 @@ class Outputs(abc.ABC):
         """Fit tidal constituents to `variables` from `begin` [s] to the end, on the device, and write them to `path`.
 
         The file has amplitudes and Greenwich phase lags, by least squares over samples of at least 24 in the shortest
-        period. Nodal factors and arguments are those at the Simulation's `start`. Restarts hold the sums.
+        period. Nodal factors and arguments are those at the Simulation's `start`; without it factors are 1, and phase
+        lags are behind cos(omega t) from step 0. Restarts hold the sums.
 
         Args:
             path: the path of the file.
@@ -148,7 +151,8 @@ class Outputs(abc.ABC):
         }
         check_arguments("Simulation.harmonics", rules, locals())
         analysis = harmonic_analysis(self, tuple(constituents), tuple(variables), begin)
-        lags = "phase lags behind the equilibrium argument at Greenwich of the start of the run, in degrees"
+        behind = "the equilibrium argument at Greenwich of the start of the run"
+        lags = f"phase lags behind {behind if self.start is not None else 'cos(omega t) from step 0'}, in degrees"
         return self._with_product("harmonics", path, analysis, lags)
 
     def means(

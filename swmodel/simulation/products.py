@@ -78,7 +78,22 @@ class Harmonics(Sampled):
 
     def results(self, sums: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
         found, known = fitted(self, sums, steps), {row.name: row for row in rows}
-        return {made: x for name, parts in found.items() for made, x in _rows(known[name], parts)}
+        return {made: x for name, parts in found.items() for made, x in self._rows(known[name], parts)}
+
+    def _rows(self, row, parts):
+        """(row of the table, array) of the mean and of each constituent's amplitude and phase lag, of one variable."""
+        dated = any(argument != 0.0 for _, argument in self.nodal)
+        lag_of = "Greenwich phase lag" if dated else "phase lag from step 0"
+        tidal = TIDAL if row.name == "eta" else None
+
+        def made(key, units, what, standard_name=None):
+            options = {"standard_name": standard_name, "cell_methods": "time: mean"}
+            return variable(key, row.position, units, f"{what} of {row.long_name}", **options)[key]
+
+        yield made(f"{row.name}_mean", row.units, "mean"), parts["mean"]
+        for name, (amplitude, lag) in ((name, pair) for name, pair in parts.items() if name != "mean"):
+            yield made(f"{row.name}_amplitude_{name}", row.units, f"{name} amplitude", tidal), amplitude
+            yield made(f"{row.name}_phase_{name}", "degree", f"{lag_of} of {name}"), lag
 
     def basis(self, steps: np.ndarray) -> np.ndarray:
         """1, cos theta_k and sin theta_k at the given steps, (samples, 1 + 2 n) in float64."""
@@ -159,17 +174,3 @@ def harmonic_analysis(simulation: Any, names: tuple[str, ...], variables: tuple[
     factors = tuple((float(factor), float(argument)) for factor, argument in found)
     argument = model.domain.cut(np.array([argument for _, argument in factors]))
     return Harmonics(dt, sampled_every(names, dt), first, argument, names, variables, factors)
-
-
-def _rows(row, parts):
-    """(row of the table, array) of the mean and of each constituent's amplitude and phase lag, of one variable."""
-    tidal = TIDAL if row.name == "eta" else None
-
-    def made(key, units, what, standard_name=None):
-        options = {"standard_name": standard_name, "cell_methods": "time: mean"}
-        return variable(key, row.position, units, f"{what} of {row.long_name}", **options)[key]
-
-    yield made(f"{row.name}_mean", row.units, "mean"), parts["mean"]
-    for name, (amplitude, lag) in ((name, pair) for name, pair in parts.items() if name != "mean"):
-        yield made(f"{row.name}_amplitude_{name}", row.units, f"{name} amplitude", tidal), amplitude
-        yield made(f"{row.name}_phase_{name}", "degree", f"Greenwich phase lag of {name}"), lag

@@ -67,7 +67,8 @@ class SideTide(Transform):
             spacing: the distance between knots [m]; half of the length unless given.
 
         Raises:
-            ConfigError: if the sides have no water, or the spacing is longer than the length.
+            ConfigError: if the sides have no water, or the spacing is longer than the length or shorter than half a
+                cell.
         """
         spacing = 0.5 * length if spacing is None else float(spacing)
         if spacing > length:
@@ -155,6 +156,11 @@ def _line(side, sides, model, spacing):
     rows, columns = (every, np.full(n, at)) if along_y else (np.full(n, at), every)
     metrics = grid.metrics(np.arange(grid.ny))
     step = np.broadcast_to(metrics["dy_h" if along_y else "dx_h"], (grid.ny, 1))[rows, 0]
+    if spacing < 0.5 * step.min():
+        raise ConfigError(
+            f"knots {spacing:g} m apart are closer than half a cell of the {side} side, which is {step.min():g} m "
+            "long; give a longer length, or a longer spacing."
+        )
     count = max(int(np.ceil(step.sum() / spacing)), 1) + 1
     nodes = np.linspace(0.0, n - 1.0, count)
     hats = np.maximum(1.0 - np.abs(every - nodes[:, None]) / (nodes[1] - nodes[0]), 0.0)

@@ -54,6 +54,8 @@ def adjoint_line(made: Assembly, model: ShallowWater, state: State, dt: float) -
     problem = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
     if problem is None:
         return None
+    if not _is_covered(made, "adjoint", model, steps * dt, dt):
+        return None
     if made.attempt(("adjoint", "amplitude"), amplitudes_of, section, units_of(problem)) is None:
         return None
     what = f"{cost.title()} [{cost.units}]"
@@ -64,6 +66,7 @@ def inversion_line(made: Assembly, model: ShallowWater, state: State, dt: float)
     """A summary of [inversion] in words; None if it has mistakes, which are added to the Assembly `made`."""
     experiment, section = made.experiment(), made.section("inversion")
     (first, steps), before = build_inversion.steps_of(section, experiment.run, dt), len(made.mistakes)
+    _is_covered(made, "inversion", model, (first + steps) * dt, dt)
     unknowns = build_inversion.check_controls(section, made, model, state, dt)
     path = ("inversion", "observations")
     placed = made.attempt(path, build_inversion.placed, section, experiment.output, model, dt, (first + steps) * dt)
@@ -80,3 +83,11 @@ def inversion_line(made: Assembly, model: ShallowWater, state: State, dt: float)
     count = sum(record.counted()[0].size for record in records.values())
     observed = f"{count:,} observations at {len(records):,} places, of {source}"
     return f"{unknowns:,} unknowns by '{section.chosen}' from {observed}\nover {length_line(steps, dt)}"
+
+
+def _is_covered(made, name, model, end, dt):
+    """Whether records of forcing reach the end [s] of the study `name`, which may be after that of [run]."""
+    before = len(made.mistakes)
+    for check in (lambda: model.check_records(end, dt), lambda: model.check_files(end)):
+        made.attempt((name,), check)
+    return len(made.mistakes) == before

@@ -1,0 +1,285 @@
+"""Warnings about values of an experiment that are valid, but do not fit each other.
+
+Each is one sentence: what came, why it cannot do what was wanted, and what to do. `swmodel check` and `swmodel run`
+print them. Values that are wrong by themselves, or that no run can use, are mistakes (config/consistency.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..config.tides import BarometerSection
+from ..forcing.constituents import period
+from ..simulation.progress import duration
+from ..simulation.samples import Sampled
+
+if TYPE_CHECKING:
+    from ..config import Experiment
+
+__all__ = ["remarks"]
+
+FAINT = 0.01  # the share of a storm's pressure deficit that raises no surge to speak of: 5 mm of 0.5 m
+WIDE = 3.0  # a relative error of 3 is a factor of 20
+OF_METHODS = {  # keys that only these methods of an inversion read
+    "products": ("incremental", "descent"),
+    "residual": ("incremental",),
+    "uncertainty": ("incremental", "descent"),
+}
+
+
+def remarks(experiment: Experiment, grid: Any, dt: float, deepest: float = math.inf) -> list[str]:
+    """All warnings of an experiment.
+
+    Args:
+        experiment: the Experiment. grid: its grid. dt: the time step [s].
+        deepest: the largest depth [m]; infinite where only a part of the sea is known.
+    """
+    found = [*_intervals(experiment, dt), *_ramps(experiment), *_harmonics(experiment, dt)]
+    found += [*_gauges(experiment), *_thresholds(experiment, -deepest), *_repeated(experiment)]
+    return found + [*_storms(experiment, grid), *_barometers(experiment), *_inversion(experiment, deepest)]
+
+
+# -- times -------------------------------------------------------------------------------------------------------------
+
+
+def _intervals(experiment, dt):
+    output, until = experiment.output, experiment.run.until
+    repeated = {f"fields[{index}]": fields for index, fields in enumerate(output.fields)}
+    sampled = {name: sums for name in ("means", "extremes") if (sums := getattr(output, name)) is not None}
+    for name, section in (repeated | sampled).items():
+        every = section.every or dt
+        if abs(every / dt - round(every / dt)) > 1e-6 * every / dt:
+            what = "samples" if name in sampled else "records"
+            yield (
+                f"output.{name}.every = {every:g} s is not a multiple of dt = {dt:.6g} s: "
+                f"{what} fall on the nearest step."
+            )
+        if name in repeated and every > until:
+            yield f"output.{name}.every is longer than the run: only its first state is written."
+        if name in sampled and (first := _first_sample(section, dt)) > until + 0.5 * dt:
+            yield (
+                f"output.{name} takes no sample: the first one would be after {duration(first)}, and the run ends "
+                f"after {duration(until)}; begin earlier, or sample more often."
+            )
+
+
+def _first_sample(section, dt):
+    """The time of the first sample of means or extremes [s]."""
+    every = max(1, round((section.every or dt) / dt))
+    sampled = Sampled(dt, every, math.ceil(section.begin / dt - 1e-9))
+    return dt * sampled.samples(0, max(sampled.first, 1) + every)[0]
+
+
+def _ramped(experiment) -> Iterator[tuple[str, float]]:
+    """(name, time over which it is switched on [s]) of the tides that have a ramp."""
+    for group in ("boundary", "forcing", "dissipation"):
+        for index, entry in enumerate(getattr(experiment, group)):
+            held = [(f"{group}[{index}]", entry), *((f"{group}[{index}].{name}", value) for name, value in entry)]
+            for name, value in held:
+                ramp = getattr(value, "ramp", 0.0)
+                if isinstance(ramp, float) and ramp > 0:
+                    yield name, ramp
+
+
+def _ramps(experiment):
+    until = experiment.run.until
+    for name, ramp in _ramped(experiment):
+        if ramp > until:
+            yield (
+                f"{name}.ramp = {duration(ramp)} is longer than the run of {duration(until)}: the tide never has its "
+                "full amplitude; shorten the ramp, or run longer."
+            )
+            continue
+        for window, begin in _fits(experiment):
+            if begin < ramp:
+                yield (
+                    f"{window} begins after {duration(begin)}, and {name} is switched on until {duration(ramp)}: the "
+                    f"amplitudes that are found are too small; begin at {duration(ramp)} or later."
+                )
+
+
+def _fits(experiment):
+    """(name, begin [s]) of the windows in which tides are fitted."""
+    if (tides := experiment.output.harmonics) is not None:
+        yield "output.harmonics", tides.begin
+    cost = None if experiment.adjoint is None else experiment.adjoint.cost
+    if cost is not None and cost.type == "harmonic_misfit":
+        yield "adjoint.cost.window", 0.0 if cost.window is None else cost.window[0]
+    inversion = experiment.inversion
+    if inversion is not None and inversion.observations.type == "harmonics":
+        window = inversion.observations.window
+        yield "inversion.observations.window", inversion.spin_up if window is None else window[0]
+
+
+def _harmonics(experiment, dt):
+    tides = experiment.output.harmonics
+    if tides is None:
+        return
+    if experiment.run.start is None:
+        yield (
+            "output.harmonics has no date, because run.start is not given: its phase lags are behind cos(omega t) from "
+            "the first step, and nodal factors are 1; give run.start to compare them with tide tables."
+        )
+    for name in tides.constituents:
+        if dt > 0.5 * period(name):
+            yield (
+                f"output.harmonics cannot see {name}, of which a period of {duration(period(name))} has less than two "
+                f"steps of {duration(dt)}; shorten stepper.dt, or leave {name} out."
+            )
+
+
+# -- gauges and thresholds ---------------------------------------------------------------------------------------------
+
+
+def _gauges(experiment):
+    gauges, until = experiment.output.gauges, experiment.run.until
+    if gauges is None:
+        return
+    windows = [("", gauges.window)] if isinstance(gauges.window, tuple) else gauges.windows.items()
+    for name, (first, last) in windows:
+        which = f"output.gauges.window{'.' if name else ''}{name}"
+        if last > until * (1 + 1e-9):
+            none = first >= until
+            what = "nothing is scored" if none else f"only its part until {duration(until)} is scored"
+            yield (
+                f"{which} {'lies' if none else 'ends'} after the end of the run at {duration(until)}: {what}; change "
+                "the window, or run longer."
+            )
+    if gauges.observations is not None and (why := _no_records(gauges, until)):
+        yield f"output.gauges.observations: {why}"
+
+
+def _no_records(gauges, until):
+    """Why no observation can be compared with the run; None if one can."""
+    from ..adjoint.costs.records import records_in
+    from ..errors import SwmodelError
+
+    try:
+        records = records_in(gauges.observations, dict(gauges.positions))
+    except SwmodelError as error:
+        return str(error)
+    if any(((record.time >= 0) & (record.time <= until)).any() for record in records.values()):
+        return None
+    times = np.concatenate([record.time for record in records.values()])
+    first, last = times.min(initial=np.inf), times.max(initial=-np.inf)
+    return (
+        f"all observations lie between {first:g} and {last:g} s, and the run between 0 and {until:g} s; time_s counts "
+        "seconds from the start of the run."
+    )
+
+
+def _thresholds(experiment, lowest):
+    extremes = experiment.output.extremes
+    if extremes is not None and extremes.threshold <= lowest:
+        yield (
+            f"output.extremes.threshold = {extremes.threshold:g} m is below the deepest bed at {lowest:g} m: water is "
+            "always over it; give an elevation of the surface."
+        )
+
+
+# -- forcing -----------------------------------------------------------------------------------------------------------
+
+
+def _repeated(experiment):
+    for group in ("forcing", "dissipation"):
+        entries = getattr(experiment, group)
+        for index, entry in enumerate(entries):
+            if entry in entries[:index]:
+                yield (
+                    f"{group}[{index}] is the same as {group}[{entries.index(entry)}], and both count; leave one out, "
+                    "or give its double once."
+                )
+
+
+def _barometers(experiment):
+    if any(entry.type == "air_pressure" for entry in experiment.forcing):
+        return
+    for index, boundary in enumerate(experiment.boundary):
+        for name, value in boundary:
+            if isinstance(value, BarometerSection) and "reference" in value.model_fields_set:
+                yield (
+                    f"boundary[{index}].{name}.reference has no effect: it is that of an air_pressure, and a cyclone "
+                    "has its own ambient_pressure; leave it out."
+                )
+
+
+def _storms(experiment, grid):
+    for index, entry in enumerate(experiment.forcing):
+        if entry.type != "cyclone":
+            continue
+        name = f"forcing[{index}]"
+        if "exponent" in entry.model_fields_set and entry.profile != "holland_2010":
+            yield (
+                f"{name}.exponent has no effect with profile = {entry.profile!r}; leave it out, or give 'holland_2010'."
+            )
+        yield from _reach_of_storm(name, entry, experiment, grid)
+
+
+def _reach_of_storm(name, entry, experiment, grid):
+    """Warnings of a storm that is never near the grid, and of one that is smaller than its cells."""
+    storm = _cyclone(entry, experiment)
+    if storm is None or not grid.spherical:
+        return
+    times = np.linspace(0.0, experiment.run.until, 200)
+    x, y, radius, b = (np.interp(times, storm.times, getattr(storm, key)) for key in ("x", "y", "radius", "b"))
+    (west, east), (south, north) = grid.x_edges[[0, -1]], grid.y_edges[[0, -1]]
+    middle = 0.5 * (west + east)
+    across = np.maximum(np.abs((x - middle + 180.0) % 360.0 - 180.0) - 0.5 * (east - west), 0.0)
+    along = np.maximum(np.maximum(south - y, y - north), 0.0)
+    metres = np.deg2rad(1.0) * grid.radius
+    away = metres * np.hypot(across * np.cos(np.deg2rad(np.clip(y, south, north))), along)
+    share = 1.0 - np.exp(-((radius / np.maximum(away, radius)) ** b))
+    if share.max() < FAINT:
+        k = int(np.argmin(away))
+        yield (
+            f"{name}: the storm is never nearer to the grid than {away[k] / 1e3:.4g} km, where {100 * share[k]:.2g} % "
+            "of its pressure deficit are left; check its longitudes and latitudes, or the grid."
+        )
+        return
+    inside = away <= 0.0
+    cell = float(min(grid.metrics(np.arange(grid.ny))[key].max() for key in ("dx_h", "dy_h")))
+    if inside.any() and (least := float(radius[inside].min())) < cell:
+        yield (
+            f"{name}: the radius of maximum wind is {least / 1e3:.3g} km, less than a cell of {cell / 1e3:.3g} km, so "
+            "that the strongest winds fall between cells; use a finer grid."
+        )
+
+
+def _cyclone(entry, experiment):
+    """The Cyclone of a section; None for one that another check refuses."""
+    from ..errors import SwmodelError
+    from ..forcing.tracks import cyclone_of, read_track
+
+    try:
+        return cyclone_of(read_track(entry.track, entry.storm), experiment.run.start, experiment.run.until)
+    except SwmodelError:
+        return None
+
+
+# -- inversions --------------------------------------------------------------------------------------------------------
+
+
+def _inversion(experiment, deepest):
+    section = experiment.inversion
+    if section is None:
+        return
+    for key, methods in OF_METHODS.items():
+        if key in section.model_fields_set and section.chosen not in methods:
+            yield f"inversion.{key} has no effect with method = {section.chosen!r}; leave it out."
+    for index, control in enumerate(section.controls):
+        name = f"inversion.controls[{index}]"
+        relative = getattr(control, "positive", False) is True or control.type == "depth_classes"
+        if relative and control.deviation > WIDE:
+            yield (
+                f"{name}.deviation = {control.deviation:g} is relative, so that one standard deviation is a factor of "
+                f"e^{control.deviation:g}; give {control.deviation / 100:g} for {control.deviation:g} %."
+            )
+        if control.type == "depth_classes" and control.edges[-1] >= deepest:
+            yield (
+                f"{name}.edges reach {control.edges[-1]:g} m, and the sea is at most {deepest:.4g} m deep: the last "
+                "range has no cell; leave such edges out."
+            )

@@ -1,0 +1,280 @@
+"""Values of an experiment that do not fit each other: one sentence each, printed by `check` and by `run`."""
+
+import datetime
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import swmodel as sw
+from swmodel.cli.remarks import remarks
+from swmodel.config import load
+from swmodel.config.build.floors import grid_of
+from swmodel.errors import ConfigError
+
+EXPERIMENTS = Path(sw.__file__).parents[1] / "experiments"
+CHANNEL = EXPERIMENTS / "tidal_channel.toml"
+STORM = EXPERIMENTS / "storm_in_a_basin" / "storm_in_a_basin.toml"
+SHELF = EXPERIMENTS / "northwest_europe" / "inversion.toml"
+TRACK = "time_utc,longitude_deg,latitude_deg,maximum_wind_m_s,radius_of_maximum_wind_m,central_pressure_pa"
+
+
+@pytest.fixture
+def remarked(tmp_path):
+    """The warnings of an experiment with overrides, replaced and appended text, and steps of `dt` [s]."""
+
+    def call(file, overrides=(), more="", replaced=(), dt=60.0, deepest=20.0):
+        for data in file.parent.glob("*.*"):
+            shutil.copy(data, tmp_path)
+        text = file.read_text()
+        for old, new in replaced:
+            assert old in text
+            text = text.replace(old, new, 1)
+        copy = tmp_path / file.name
+        copy.write_text(text + more)
+        experiment = load(copy, overrides)
+        return [s for s in remarks(experiment, grid_of(experiment.grid), dt, deepest) if "nearest step" not in s]
+
+    return call
+
+
+@pytest.mark.parametrize("file", [CHANNEL, STORM, SHELF, EXPERIMENTS / "ike_2008" / "ike.toml"])
+def test_experiments_that_are_copied_need_no_remark(remarked, file):
+    assert remarked(file, deepest=5000.0) == []
+
+
+# -- times -------------------------------------------------------------------------------------------------------------
+
+
+def test_constants_without_a_date_are_not_those_of_tide_tables(remarked):
+    tide = CHANNEL.read_text().partition("[boundary.elevation]")[2].partition("[stepper]")[0]
+    undated = [("start = 2024-03-01T00:00:00Z\n", ""), (f"[boundary.elevation]{tide}", "elevation = 0.1\n\n")]
+    (said,) = remarked(CHANNEL, replaced=undated)
+    assert said.startswith("output.harmonics has no date") and said.endswith("with tide tables.")
+
+
+@pytest.mark.parametrize(
+    ("start", "behind"), [(None, "cos(omega t) from step 0"), ("2024-01-01T00:00:00Z", "Greenwich")]
+)
+def test_a_file_of_constants_says_behind_what_its_phase_lags_are(start, behind, tmp_path):
+    grid = sw.CartesianGrid(nx=4, ny=3, x=(0.0, 4e4), y=(0.0, 3e4))
+    model = sw.ShallowWater(grid, depth=100.0)
+    simulation = sw.Simulation(
+        model, model.at_rest(), sw.ForwardBackward(dt=60.0), start=start and datetime.datetime.fromisoformat(start)
+    )
+    simulation.harmonics(tmp_path / "tide.nc", ["M2"])
+    simulation.run(until=13 * 3600.0)
+    with xr.open_dataset(tmp_path / "tide.nc") as data:
+        assert behind in data.attrs["product_comment"]
+        assert data.eta_phase_M2.long_name.startswith("Greenwich phase lag") == (start is not None)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            ["boundary.0.elevation.ramp='30 day'"],
+            "boundary[0].elevation.ramp = 30 days is longer than the run of 20 days",
+        ),
+        (["boundary.0.elevation.ramp='5 day'"], "output.harmonics begins after 4 days, and boundary[0].elevation is"),
+        (["output.harmonics.begin=0"], "output.harmonics begins after 0 s, and boundary[0].elevation is switched on"),
+    ],
+)
+def test_a_tide_that_is_never_whole_where_it_is_looked_at(remarked, overrides, said):
+    (sentence,) = remarked(CHANNEL, overrides)
+    assert sentence.startswith(said)
+
+
+def test_the_fit_of_an_inversion_begins_after_the_ramp(remarked):
+    (sentence,) = remarked(SHELF, ["forcing.0.ramp='4.5 day'"], deepest=5000.0)
+    assert sentence.startswith("inversion.observations.window begins after 4.46 days, and forcing[0] is switched on")
+
+
+def test_a_constituent_needs_two_steps_in_a_period(remarked):
+    assert remarked(CHANNEL, dt=3.0 * 3600.0) == []
+    (said,) = remarked(CHANNEL, dt=3.2 * 3600.0)
+    assert said.startswith("output.harmonics cannot see M4")
+
+
+@pytest.mark.parametrize("name", ["means", "extremes"])
+@pytest.mark.parametrize(
+    ("keys", "when"),
+    [
+        ("begin = '21 day'", "21 days"),
+        ("every = '21 day'", "21 days"),
+        ("begin = '11 day'\nevery = '10.5 day'", "21 days"),
+    ],
+)
+def test_sums_without_a_sample_are_told(remarked, name, keys, when):
+    (said,) = remarked(CHANNEL, more=f"\n[output.{name}]\n{keys}\n")
+    assert said.startswith(
+        f"output.{name} takes no sample: the first one would be after {when}, and the run ends after 20"
+    )
+    assert remarked(CHANNEL, more=f"\n[output.{name}]\n{keys}\n".replace("21", "19").replace("10.5", "9.5")) == []
+
+
+# -- gauges and thresholds ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("window", "said"),
+    [
+        ("['30 day', '31 day']", "output.gauges.window lies after the end of the run at 20 days: nothing is scored"),
+        ("['3 day', '31 day']", "output.gauges.window ends after the end of the run at 20 days: only its part until"),
+        ("{mouth=['30 day', '31 day'], head=['2 day', '3 day']}", "output.gauges.window.mouth lies after the end"),
+    ],
+)
+def test_scores_after_the_end_of_a_run_are_none(remarked, window, said):
+    (sentence,) = remarked(CHANNEL, [f"output.gauges.window={window}"])
+    assert sentence.startswith(said)
+
+
+def test_observations_that_no_gauge_can_be_compared_with_are_told(remarked, tmp_path):
+    folder, given = tmp_path / "records", "output.gauges.observations='records'"
+    folder.mkdir()
+    (said,) = remarked(CHANNEL, [given])
+    assert said.startswith("output.gauges.observations: no CSV file in") and "mouth, middle, head" in said
+    (folder / "head.csv").write_text("time_s,elevation_m\n1800000,0\n1800060,1\n")
+    (said,) = remarked(CHANNEL, [given])
+    assert "lie between 1.8e+06 and 1.80006e+06 s, and the run between 0 and 1.728e+06 s" in said
+    (folder / "head.csv").write_text("time_s,elevation_m\n1700000,0\n1800060,1\n")
+    assert remarked(CHANNEL, [given]) == []
+
+
+def test_a_threshold_under_the_bed_is_always_passed(remarked):
+    (said,) = remarked(CHANNEL, more="\n[output.extremes]\nthreshold = '-20 m'\n")
+    assert said.startswith("output.extremes.threshold = -20 m is below the deepest bed at -20 m")
+    assert remarked(CHANNEL, more="\n[output.extremes]\nthreshold = '-19 m'\n") == []
+
+
+# -- forcing -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_forcing_twice_counts_twice(remarked):
+    (said,) = remarked(STORM, more="\n[[forcing]]\ntype = 'cyclone'\ntrack = 'track.csv'\ndrag = 'garratt'\n")
+    assert said.startswith("forcing[1] is the same as forcing[0], and both count")
+    (said,) = remarked(CHANNEL, more="\n[[dissipation]]\ntype = 'quadratic_drag'\ncoefficient = 2.5e-3\n")
+    assert said.startswith("dissipation[1] is the same as dissipation[0]")
+
+
+@pytest.mark.parametrize(
+    ("longitude", "radius", "said"),
+    [
+        (10.0, 4e4, "forcing[0]: the storm is never nearer to the grid than 9"),
+        (-92.0, 2e3, "forcing[0]: the radius of maximum wind is 2 km, less than a cell of 10.2 km"),
+        (268.0, 4e4, None),
+        (-99.0, 4e4, None),
+    ],
+)
+def test_a_storm_reaches_the_grid_and_is_resolved(remarked, tmp_path, longitude, radius, said):
+    rows = [f"2024-09-{day}T00:00:00,{longitude},{24 + day - 9},40,{radius:g},96000" for day in (9, 10, 11, 12)]
+    (tmp_path / "own.csv").write_text("\n".join([TRACK, *rows]).replace("-9T", "-09T"))
+    found = remarked(STORM, replaced=[('track.csv"', 'own.csv"')])
+    assert [s[: len(said)] for s in found] == [said] if said else found == []
+
+
+def test_keys_of_storms_without_an_effect_are_told(remarked):
+    (said,) = remarked(STORM, ["forcing.0.exponent=0.6"])
+    assert said.startswith("forcing[0].exponent has no effect with profile = 'holland_1980'")
+    assert remarked(STORM, ["forcing.0.exponent=0.6", "forcing.0.profile='holland_2010'"]) == []
+    (said,) = remarked(STORM, ["boundary.0.elevation={inverse_barometer=true, reference=100000}"])
+    assert said.startswith("boundary[0].elevation.reference has no effect")
+    assert remarked(STORM, ["boundary.0.elevation={inverse_barometer=true}"]) == []
+
+
+# -- inversions --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            ["inversion.controls.4.deviation=25"],
+            "inversion.controls[4].deviation = 25 is relative, so that one standard",
+        ),
+        (
+            ["inversion.controls.3.deviation=50"],
+            "inversion.controls[3].deviation = 50 is relative, so that one standard",
+        ),
+        (
+            ["inversion.controls.3.edges=['20 m', '6 km']"],
+            "inversion.controls[3].edges reach 6000 m, and the sea is at",
+        ),
+        (
+            ["inversion.method='descent'", "inversion.residual=0.1"],
+            "inversion.residual has no effect with method = 'descent'",
+        ),
+    ],
+)
+def test_controls_and_keys_of_an_inversion_that_do_nothing_of_use(remarked, overrides, said):
+    (sentence,) = remarked(SHELF, overrides, deepest=5000.0)
+    assert sentence.startswith(said)
+
+
+def test_a_fit_does_not_begin_in_the_spin_up(remarked):
+    with pytest.raises(ConfigError, match="the fit begins at 172800 s, in the spin-up, which ends at 259200 s"):
+        remarked(SHELF, ["inversion.observations.window=['2 day', '5.5 day']"])
+
+
+def test_knots_of_a_boundary_tide_are_not_closer_than_cells_can_tell():
+    from swmodel.adjoint.controls.side_tides import SideTide
+
+    grid = sw.CartesianGrid(nx=4, ny=6, x=(0.0, 4e4), y=(0.0, 6e4))
+    model = sw.ShallowWater(grid, depth=100.0, boundaries=(sw.Flather(("west",)),))
+    nothing = {"M2": (np.zeros(grid.shape), np.zeros(grid.shape))}
+    with pytest.raises(
+        ConfigError, match="4000 m apart are closer than half a cell of the west side, which is 10000 m long"
+    ):
+        SideTide.on(model, ("west",), nothing, (("a", "b"),), 0.1, 8e3)
+    assert SideTide.on(model, ("west",), nothing, (("a", "b"),), 0.1, 1.2e4) is not None
+
+
+# -- where they are printed --------------------------------------------------------------------------------------------
+
+
+def test_check_and_run_print_them(command, tmp_path):
+    for data in STORM.parent.glob("*"):
+        shutil.copy(data, tmp_path)
+    given = [tmp_path / STORM.name, "--set", "forcing.0.exponent=0.6", "--set", "grid.nx=16", "--set", "grid.ny=12"]
+    _, printed, _ = command("check", *given)
+    assert "warning: forcing[0].exponent has no effect" in printed
+    _, _, errors = command("run", *given, "--until", "30 min", "-o", tmp_path / "out")
+    assert "forcing[0].exponent has no effect" in errors
+
+
+@pytest.mark.parametrize(
+    "study",
+    [
+        "[adjoint]\nuntil = '60 h'\ncontrols = ['depth']\n"
+        "[adjoint.cost]\ntype = 'box_energy'\nx = [-94, -92]\ny = [26, 28]\n",
+        "[inversion]\nuntil = '60 h'\ntwin = {seed = 1}\n"
+        "observations = {type = 'gauges', window = [0, '60 h'], positions = {a = [-92, 27]}}\n"
+        "[[inversion.controls]]\ntype = 'field'\nname = 'initial.eta'\ndeviation = 1\nlength = '100 km'\n",
+    ],
+)
+def test_forcing_covers_a_study_that_is_longer_than_the_run(command, tmp_path, study):
+    for data in STORM.parent.glob("*"):
+        shutil.copy(data, tmp_path)
+    file = tmp_path / STORM.name
+    file.write_text(f"{STORM.read_text()}\n{study}")
+    status, _, errors = command("check", file, "--set", "grid.nx=16", "--set", "grid.ny=12")
+    assert status == 2 and "the track ends at 151200 s, and the run needs it until 2160" in errors
+
+
+def test_unions_are_told_by_the_key_alone(tmp_path):
+    copy = tmp_path / CHANNEL.name
+    copy.write_text(CHANNEL.read_text())
+
+    def refused(*overrides):
+        with pytest.raises(ConfigError) as caught:
+            load(copy, overrides)
+        return [s.partition(": ")[2] for s in caught.value.mistakes]
+
+    assert refused("run.stages_per_exchange=-1") == ["must be at least 1, got -1"]
+    assert refused("run.stages_per_exchange={a=1}") == ["expected a whole number, got {'a': 1}"]
+    (said,) = refused("output.gauges.window=['4 day', '3 day']")
+    assert said == "(345600, 259200) is not a range; the first value must be the smaller one"
+    both = refused("output.gauges.window={mouth=[3, 2], head=[5, 4]}")
+    assert [s.partition(":")[0] for s in both] == ["output.gauges.window.mouth", "output.gauges.window.head"]
