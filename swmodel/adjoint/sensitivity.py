@@ -29,7 +29,7 @@ class Sensitivity:
         position: "h", "u", "v" (on the C-grid), or "scalar".
         units: units of the cost per unit of the control, as UDUNITS reads them.
         value: (ny, nx), or a number or vector. For time records it is their sum: the same change at all times.
-        records: (n, ny, nx) or (n,), for each time record that is a control; None without records.
+        records: (n, ny, nx) or (n,) in the model's precision, for each time record that is a control, or None.
         times: times of these records [s], (n,).
     """
 
@@ -64,9 +64,9 @@ def sensitivities(problem: Problem, gradient: ControlDict, units: str = "1") -> 
         if isinstance(value, dict) and control is not None:
             records = np.array([_gathered(problem, x) for x in value.values()])
             times = np.asarray(control.series.times, float)[list(value)]
-            gathered = records.sum(axis=0)
+            gathered = records.sum(axis=0, dtype=float)
         else:
-            gathered = _gathered(problem, value)
+            gathered = np.asarray(_gathered(problem, value), float)
         if problem.communicator.is_root:
             position = "scalar" if np.ndim(gathered) < 2 else "h" if control is None else control.position
             found[name] = Sensitivity(name, position, per(units, of[name]), gathered, records, times)
@@ -74,11 +74,11 @@ def sensitivities(problem: Problem, gradient: ControlDict, units: str = "1") -> 
 
 
 def _gathered(problem: Problem, value: Any) -> np.ndarray:
-    """A tile array as a global one in float64 on the root (NaN elsewhere); a number or vector as it is."""
+    """A tile array as a global one on the root (NaN elsewhere); a number or vector as it is."""
     if np.ndim(value) < 2:
-        return np.asarray(value, float)
+        return np.asarray(value)
     whole = problem.model.gather(value)
-    return np.asarray(np.nan if whole is None else whole, float)
+    return np.asarray(np.nan if whole is None else whole, problem.model.dtype)
 
 
 @dataclasses.dataclass(frozen=True)

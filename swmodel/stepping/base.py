@@ -98,3 +98,7 @@ class StepLoop(abc.ABC):
         Returns:
             (carry, monitored) after the last step.
         """
+
+    def traced_steps(self, carry: Any, monitor: Monitor, monitored: Any) -> Callable:
+        """`steps(carry, first, count, monitored)` for such carries, which a loop may trace once for all counts."""
+        return lambda carry, first, count, monitored: self.steps(carry, first, count, monitor, monitored)

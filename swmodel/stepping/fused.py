@@ -7,6 +7,7 @@ nothing.
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
@@ -285,6 +286,22 @@ class FusedStepLoop(StepLoop):
                 for source, array in zip(plain, depends_on([source.array for source in plain], monitored)):
                     source.array = array
         return self._arrays(state, history), monitored
+
+    def traced_steps(self, carry: Any, monitor: Monitor, monitored: Any) -> Callable:
+        if self.group > 1 or self.period == 1:  # of a group, the first step alone refreshes halos
+            return super().traced_steps(carry, monitor, monitored)
+        closed, shapes = jax.make_jaxpr(
+            lambda carry, first, monitored: self.steps(carry, first, 1, monitor, monitored), return_shape=True
+        )(carry, jnp.int32(0), monitored)
+        structure = jax.tree.structure(shapes)
+
+        def steps(carry, first, count, monitored):
+            for k in range(count):
+                leaves = jax.tree.leaves((carry, first + k, monitored))
+                carry, monitored = structure.unflatten(jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *leaves))
+            return carry, monitored
+
+        return steps
 
     def _sources(self, state, history):
         """Arrays as Expressions. Of the carry, only earlier states in the history have halos that are still filled."""

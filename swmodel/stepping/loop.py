@@ -208,9 +208,10 @@ def run_steps(
     """
 
     def some(start, length):
-        return lambda k, carries: loop.steps(carries[0], start + k * length, length, monitor, carries[1])
+        return lambda k, carries: steps(carries[0], start + k * length, length, carries[1])
 
     count, first = jnp.asarray(count, jnp.int32), jnp.asarray(first, jnp.int32)
+    steps = loop.traced_steps(carry, monitor, monitored)
     whole = count // loop.period
     carries = jax.lax.fori_loop(0, whole, some(first, loop.period), (carry, monitored))
     rest = whole * loop.period

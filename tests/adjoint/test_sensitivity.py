@@ -135,12 +135,13 @@ def test_records_are_put_together_and_summed_and_their_times_kept():
         types.SimpleNamespace(name="gravity", position="scalar", units="m s-2", series=None),
     ]
     gradient = {"uplift": {1: np.ones((2, 3)), 2: 2 * np.ones((2, 3))}, "gravity": np.asarray(4.0)}
-    model = types.SimpleNamespace(gather=np.asarray)
+    model = types.SimpleNamespace(gather=np.asarray, dtype=np.dtype("float32"))
     problem = types.SimpleNamespace(
-        controls=controls, values=gradient, model=model, communicator=SerialCommunicator(), units={}
+        controls=controls, names=[*gradient], values=gradient, model=model, communicator=SerialCommunicator(), units={}
     )
     maps = sensitivities(problem, gradient, "m")
     np.testing.assert_array_equal(maps["uplift"].value, np.full((2, 3), 3.0))
+    assert (maps["uplift"].records.dtype, maps["uplift"].value.dtype) == (np.float32, np.float64)
     np.testing.assert_array_equal(maps["uplift"].times, [10.0, 20.0])
     assert maps["gravity"].units == "m per (m s-2)" and maps["gravity"].value == 4.0
     moved = pattern(problem, gradient["uplift"], 0.5)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.stepping.arrays import ArrayStepLoop
+from swmodel.stepping import fused
+from swmodel.stepping.arrays import ArrayStepLoop, one_step
 from swmodel.stepping.base import StepLoop
 from swmodel.stepping.fused import FusedStepLoop
 from swmodel.stepping.loop import on_tiles, pack_state, run_steps, step_loop, unpack_state
@@ -71,6 +72,24 @@ def test_a_monitor_gets_the_number_of_each_step_and_the_state_after_it(case):
     jax.tree.map(np.testing.assert_array_equal, shown, state)
     assert int(history.count) == 2
     np.testing.assert_array_equal(values[-1], state.eta)
+
+
+def test_a_program_of_many_fused_steps_traces_one(monkeypatch):
+    model = sw.ShallowWater(sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3)), 100.0, engine="fused")
+    stepper, steps = sw.ForwardBackward(5.0), []
+
+    def count(*arguments):
+        steps.append(arguments)
+        return one_step(*arguments)
+
+    def many(dynamics, stepper, state):
+        loop, monitor = FusedStepLoop(dynamics, stepper), lambda step, get_state, monitored: monitored + step
+        assert loop.period > 1
+        return run_steps(loop, loop.pack_state(state, stepper.history(state)), 8, monitor, jnp.int32(0))
+
+    monkeypatch.setattr(fused, "one_step", count)
+    jax.eval_shape(many, model.dynamics(stepper), stepper, model.at_rest())
+    assert len(steps) == 1
 
 
 def test_a_step_loop_without_one_of_its_methods_cannot_be_made():

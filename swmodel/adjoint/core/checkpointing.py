@@ -279,7 +279,8 @@ class LoopAdapter:
 
     def __init__(self, loop: Any, other: Any):
         self.loop, self.other, self.same_carry = loop, other, type(loop) is type(other)
-        self.equations, self.period, self.steps = loop.equations, loop.period, loop.steps
+        self.equations, self.period = loop.equations, loop.period
+        self.steps, self.traced_steps = loop.steps, loop.traced_steps
 
     def into(self, carry: Any) -> Any:
         """The fast loop's carry from the differentiable one's."""
