@@ -65,6 +65,7 @@ _HOMES = {
     "grids.bathymetry": ("elevation_on",),
     "grids.grid": ("CartesianGrid", "SphericalGrid"),
     "grids.topography": ("topography",),
+    "stepping.forward_backward_hancock": ("ForwardBackwardHancock",),
     "stepping.integrating_factor": ("IntegratingFactorRK4",),
     "stepping.loop": ("integrate",),
     "dynamics.slip": ("FreeSlip", "NoSlip"),

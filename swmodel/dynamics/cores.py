@@ -30,9 +30,9 @@ def check_has_tendencies(momentum: Any) -> None:
     """Raise ConfigError for a form of the momentum equation that gives no tendencies (conserving.py)."""
     if momentum.conserves_momentum:
         raise ConfigError(
-            f"{type(momentum).__name__} steps momentum in stages of SSPRK3, and has no tendency that could be split "
-            "into parts or integrated otherwise; use stepper SSPRK3 and leave transfers out, or choose another "
-            "momentum form, such as EnergyConserving()."
+            f"{type(momentum).__name__} steps momentum in stages of its own, and has no tendency that could be split "
+            "into parts or integrated otherwise; use stepper ForwardBackwardHancock or SSPRK3 and leave transfers "
+            "out, or choose another momentum form, such as EnergyConserving()."
         )
 
 

@@ -37,10 +37,12 @@ class VorticityFlux(abc.ABC):
     Attributes:
         references: the literature that files of a run cite for it, or None.
         conserves_momentum: whether it steps the momentum of whole stages (conserving.py) in place of giving tendencies.
+        wave_damping: the rate at which it damps the shortest waves, over that of an upwind scheme [1].
     """
 
     references: ClassVar[str | None] = None
     conserves_momentum: ClassVar[bool] = False
+    wave_damping: ClassVar[float] = 0.0
 
     def flow(self, flow: Any) -> Any:
         """The DerivedFields that tendencies are computed from."""

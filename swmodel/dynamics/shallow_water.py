@@ -246,6 +246,16 @@ class Equations:
         """
         return self.momentum.euler(self, start, now, weight, dt, as_time(time))
 
+    def forward_backward(self, state: State, dt: Any, time: Any) -> State:
+        """The State after a step of one stage (conserving.py); the model has MomentumConserving.
+
+        Args:
+            state: the State at the beginning of the step, of arrays or Fields.
+            dt: the time step [s].
+            time: the Time at the beginning of the step.
+        """
+        return self.momentum.forward_backward(self, state, dt, as_time(time))
+
     def tendency(self, state: State, time: Any) -> State:
         """d state/dt, as the core computes it, at a Time or a number of steps after step 0."""
         return self.evaluation.register_tendency(self.core.tendency(self, state, self._timed(time)))
@@ -498,6 +508,11 @@ class DerivedFields:
     def mixing_faces(self) -> tuple[AbstractField, AbstractField]:
         """1 on faces where concentrations are reconstructed with a slope and diffuse, Fields at u and v; else 0."""
         return self.geometry.wet_u, self.geometry.wet_v
+
+    @property
+    def sloping_faces(self) -> tuple[AbstractField, AbstractField]:
+        """The share of a slope that concentrations on faces contain, Fields at u and v [1]."""
+        return self.mixing_faces
 
     @functools.cached_property
     def water_added(self) -> Any:

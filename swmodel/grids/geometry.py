@@ -43,6 +43,7 @@ class TileGeometry:
     shape: tuple = static()
     halo: int = static()
     columns: int = static()  # nx of the whole grid
+    rotates: bool = static(default=True)  # whether there is a Coriolis force
 
     @staticmethod
     def build(
@@ -90,6 +91,7 @@ class TileGeometry:
             metrics=jax.tree.map(as_array, grid.metrics(rows)),
             wet=wet.astype(np.uint8),
             coriolis=as_array(0.0 if coriolis is None else coriolis.at(grid, rows)),
+            rotates=coriolis is not None,
             wet_u=(wet[:, 1:] * wet[:, :-1] * ~np.isin(columns[:-1], fixed_u)).astype(np.uint8),
             wet_v=(wet[1:] * wet[:-1] * ~np.isin(rows[:-1], fixed_v)[:, None]).astype(np.uint8),
             pole=as_array(np.isin(rows, at_pole)[:, None]) if at_pole else None,

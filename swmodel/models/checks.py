@@ -171,10 +171,22 @@ def check_stepper(model: Any, stepper: TimeStepper) -> None:
             f"{type(stepper).__name__}: {type(keeping[0]).__name__} steps {keeping[0].state_variables()[0].name}, "
             "which needs an explicit scheme; use another part of its kind, or another stepper."
         )
-    if model.momentum.conserves_momentum and not stepper.euler_stages:
+    if model.momentum.conserves_momentum and not stepper.conserves_momentum:
         raise ConfigError(
-            f"{type(stepper).__name__}: {type(model.momentum).__name__} steps momentum in stages of Euler, which "
-            "this scheme does not have; use SSPRK3."
+            f"{type(stepper).__name__}: {type(model.momentum).__name__} steps momentum in stages of its own, which "
+            "this scheme does not have; use ForwardBackwardHancock or SSPRK3."
+        )
+    if stepper.needs_momentum_form and not model.momentum.conserves_momentum:
+        raise ConfigError(
+            f"{type(stepper).__name__} steps the momentum of MomentumConserving, and momentum is "
+            f"{type(model.momentum).__name__}(); give momentum=MomentumConserving(), or use another stepper, such as "
+            "ForwardBackward."
+        )
+    rippling = [x.name for x in model.tracers if isinstance(x, Tracer) and not x.scheme.growth]
+    if stepper.needs_momentum_form and rippling:
+        raise ConfigError(
+            f"{type(stepper).__name__}: tracer {rippling[0]} has a scheme without limiter, which grows in a step of "
+            "one stage; give scheme=FluxLimited(), or use SSPRK3."
         )
 
 

@@ -66,7 +66,9 @@ class TimeStepper(ModelPart, abc.ABC):
             the newest entry overwrites the oldest.
         is_implicit: whether a step solves an equation of the whole domain.
         rigid_lid: whether the surface is fixed: eta is then the pressure on it, and no part of the thickness.
-        euler_stages: whether a step is a convex combination of steps of Euler, made by `equations.euler`.
+        conserves_momentum: whether its steps are made of those that MomentumConserving has: `equations.euler`, or
+            `equations.forward_backward`.
+        needs_momentum_form: whether it has no other steps than these.
         exact_waves: whether linear waves set no limit to its time step.
         remedy: the advice in the message for parameters with which no time step is stable.
     """
@@ -83,7 +85,8 @@ class TimeStepper(ModelPart, abc.ABC):
     is_implicit = False
     rigid_lid = False
     exact_waves = False
-    euler_stages = False
+    conserves_momentum = False
+    needs_momentum_form = False
     remedy = "another scheme"
 
     def prepare(self, equations: Any) -> Any:
@@ -119,6 +122,14 @@ class TimeStepper(ModelPart, abc.ABC):
             ConfigError: for a scheme without `amplification` whose step uses more of the equations than `tendency`.
         """
         return _interval(_ByValue(self), axis)
+
+    def wave_interval(self, damping: float) -> float:
+        """The stable interval of gravity waves whose level is damped.
+
+        Args:
+            damping: of the shortest waves, over that of an upwind scheme [1].
+        """
+        return self.stable_interval("wave")
 
     def _growth(self, angles, axis):
         """Growth factors at an array of angles: by the formulas of the class that defines the step, or by the step."""
@@ -311,7 +322,7 @@ class SSPRK3(TimeStepper):
     references = "Shu and Osher (1988), doi:10.1016/0021-9991(88)90177-5"
     stages = 3
     order = 3
-    euler_stages = True
+    conserves_momentum = True
 
     def amplification(self, z: complex | np.ndarray) -> Any:
         return abs(1 + z + z**2 / 2 + z**3 / 6)

@@ -81,9 +81,9 @@ def limits(model: Any, stepper: Any, state: State | None = None) -> list[Limit]:
     tiles = model.communicator.tiles((state, model.terms, model.tracers))
     sites = [_Site(model, rank, *tile) for rank, tile in tiles.items()]
     interval, find = stepper.stable_interval, functools.partial(_tightest, sites)
-    exact = stepper.exact_waves
+    exact, waves = stepper.exact_waves, stepper.wave_interval(model.momentum.wave_damping)
     found = [
-        find("gravity waves", interval("wave"), lambda site: site.wave_rate(exact)),
+        find("gravity waves", waves, lambda site: site.wave_rate(exact)),
         find("Coriolis force", interval("imaginary"), lambda site: site.coriolis_rate(exact)),
         find("advection", interval("carried"), lambda site: site.advection_rate()),
     ]
@@ -95,7 +95,7 @@ def limits(model: Any, stepper: Any, state: State | None = None) -> list[Limit]:
         find_rate = lambda site, k=k: np.asarray(site.terms[k].rates(site), float)  # noqa: E731
         found.append(find(type(term).__name__, interval("real"), find_rate))
     where = "open sides" if model.open_sides else "waves in the sponge"
-    open_sides = find(where, OPEN_SIDES, lambda site: site.open_rate(interval("wave"), interval("real")))
+    open_sides = find(where, OPEN_SIDES, lambda site: site.open_rate(waves, interval("real")))
     found.append(open_sides and dataclasses.replace(open_sides, alone=True))
     for k, tracer in enumerate(model.tracers):
         rates = functools.partial(_transported_rate, k=k, carried=interval("carried"), real=interval("real"))

@@ -49,10 +49,10 @@ class AdvectionScheme(abc.ABC):
 
     def faces(self, c: AbstractField, flow: Any) -> tuple:
         """(c_u, c_v), Fields at u and v, of the concentration c at h and DerivedFields, which have the transports."""
-        mixing_u, mixing_v = flow.mixing_faces
+        sloping_u, sloping_v = flow.sloping_faces
         return (
-            self.along("x", c, flow.U, mixing_u, flow.geometry),
-            self.along("y", c, flow.V, mixing_v, flow.geometry),
+            self.along("x", c, flow.U, sloping_u, flow.geometry),
+            self.along("y", c, flow.V, sloping_v, flow.geometry),
         )
 
     @abc.abstractmethod
@@ -65,7 +65,7 @@ class AdvectionScheme(abc.ABC):
             axis: "x" or "y".
             c: concentration, a Field at h with halo.
             transport: volume transport through the faces [m2 s-1], a Field at u or v.
-            moving: 1 on faces where the scheme may use a slope, else 0: DerivedFields.mixing_faces, at u or v.
+            moving: the share of a slope that the scheme may use, 0 to 1: DerivedFields.sloping_faces, at u or v.
             geometry: the Geometry.
         """
 

@@ -1,0 +1,383 @@
+"""Limited fluxes of water and of momentum, of which MomentumConserving makes its steps (conserving.py).
+
+    u' = u - dt { sum of Q (u_side - u) / V' + g (V / V') ddx(eta) } + dt (f v + F_u)
+
+V = mean_x(area h) is the volume of water in a face's own cell, and a prime marks values after a step of Euler. Q is the
+mean of the limited fluxes F of continuity, so that V' - V is exactly what Q brings. Summed over a flat bottom, V u
+changes in a step by the pressure on the walls alone, to rounding. Where V falls, V' is replaced by V, so that a cell
+that empties needs no shorter time step. Where the flow spreads, V / V' is replaced by 1, so that a front over a dry bed
+is not held back. With a half step (half_step.py), the pressure is that of the new level, V' ddx(eta') in place of
+V ddx(eta), and what faces reconstruct is a level and a velocity in the middle of the step.
+
+    F_u = h_u u - damping sqrt(g h_u) D / 2
+
+h_u is reconstructed from upstream with a limited slope. Where the water covers the bed of both cells, the level eta is
+reconstructed, and their mean depth is added. Elsewhere the thickness h is, so that a wedge of water leaves a shore in
+finite time. u_side is the velocity upstream of a side, with a limited slope. So the scheme is of second order where the
+flow is smooth, of first order at fronts.
+
+**Unresolved scales are damped by sixth differences.** With d = eta_high - eta_low, the difference across a face,
+
+    D = (1 - s) D6 + s J,     s = min(1, (d / (0.015 h_u))^2)
+    D6 = the one of d and (second difference of second difference of d) / 16 that is nearer to 0; 0 where signs differ
+
+J is the difference of the levels that are reconstructed from both sides with limited slopes. Where the second one of D6
+is taken, a wave of wavenumber k decays at the rate c [2 sin(k dx / 2)]^6 / (64 dx): by 1e-3 in a path of one wavelength
+of 16 cells. The shortest wave, of 2 cells, has D6 = d, which is the damping of an upwind scheme. D6 has the sign of d,
+so that damping only takes potential energy, and makes no new maximum (Xue 2000,
+doi:10.1175/1520-0493(2000)128<2853:HOMNDA>2.0.CO;2; Knievel et al. 2007, doi:10.1175/2007MWR2100.1). At a single jump
+of the level it is 3/8 of it, too little for a bore: there, where the level changes by more than 1.5 % of the depth from
+cell to cell, s is 1. Where both branches of D6 are 0, as at rest, the derivative is that of sixth differences.
+
+**Contractions conserve the energy head.** Where the flow speeds up towards a higher bed, Q (u_side - u) / V' becomes
+the difference of u^2/2. Then g eta + u^2/2 is constant along a steady flow over a step.
+
+On the sphere the momentum's components change with the direction of the axes; this acts as the Coriolis force with
+f + u tan(latitude) / a.
+"""
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..fields.field import AbstractField
+from ..fields.operators import (
+    X,
+    Y,
+    difference_x,
+    difference_y,
+    east,
+    mean_x,
+    mean_y,
+    north,
+    pointwise,
+    south,
+    west,
+)
+from ..fields.state import State
+from .half_step import HalfStep
+from .shallow_water import DerivedFields
+from .tracers.advection import limited_difference, limited_face, upstream
+from .tracers.limiters import larger, smaller
+from .wetting import limited_outflow, outflow, outflow_share
+
+__all__ = ["ConservingFlow"]
+
+STEEP = 0.015  # of s in the module docstring
+SHALLOW = 1e-3  # bounds quotients by the thickness where no `thin` does [m]
+
+
+class ConservingFlow(DerivedFields):
+    """Derived fields with limited transports, which leave no cell with less than no water.
+
+    Attributes:
+        half_step: a HalfStep, or None in a stage of Euler.
+    """
+
+    half_step: HalfStep | None = None
+
+    def __init__(self, equations: Any, state: State, more: Any, outside: Any, time: Any):
+        super().__init__(equations, state, more, outside, time)
+        self.depth = equations.depth_at(time.begun)  # eta is raised with the sea floor at the end of the step
+        self.h = self.thickness(self.eta)
+
+    def with_half_step(self) -> "ConservingFlow":
+        """The same flow for a step of one stage."""
+        flow = ConservingFlow(self.equations, self.state, self.more, self.outside, self.time)
+        flow.half_step = HalfStep(flow)
+        return flow
+
+    @property
+    def thin(self) -> Any:
+        """The thickness of water that stays where it is [m]; None without wetting and drying."""
+        return None if self.equations.wetting is None else self.equations.wetting.thin
+
+    def thickness(self, eta: AbstractField) -> AbstractField:
+        """H + eta in cells that may be wet, 0 on land [m], a Field at h."""
+        h = (self.depth + eta) * self.geometry.wet
+        return h if self.thin is None else h.map(lambda x: larger(x, 0.0))
+
+    @property
+    def column(self) -> AbstractField:
+        """The thickness to which contents of columns belong [m], a Field at h."""
+        return self.h
+
+    @functools.cached_property
+    def covered(self) -> AbstractField:
+        """1 in cells with more than a film of water, a Field at h; else 0."""
+        if self.thin is None:
+            return self.geometry.wet
+        return self.h.map(lambda h: (h > self.thin).astype(h.dtype))
+
+    @functools.cached_property
+    def mixing_faces(self) -> tuple[AbstractField, AbstractField]:
+        """1 on faces between covered cells of which at most half the water leaves in a step, Fields at u and v.
+
+        On other faces the flow carries the concentration of the cell upstream. So a cell that empties gives no more
+        than it has, and the undefined concentration of a dry cell is not read.
+        """
+        g = self.geometry
+        if self.thin is None:
+            return g.wet_u, g.wet_v
+        leaving = (2.0 * self.time.dt) * outflow(*self.fluxes)
+        mixing = self.covered * pointwise(lambda v, out: (v > out).astype(v.dtype), self.volume, leaving)
+        return g.wet_u * west(mixing) * east(mixing), g.wet_v * south(mixing) * north(mixing)
+
+    @functools.cached_property
+    def sloping_faces(self) -> tuple[AbstractField, AbstractField]:
+        """The share of a slope that concentrations on faces contain, Fields at u and v [1].
+
+        In a step of one stage it is 1 - |u| dt / dx on mixing faces: the mean over what passes in the step.
+        """
+        if self.half_step is None:
+            return self.mixing_faces
+        g, dt = self.geometry, self.time.dt
+        both = zip(self.mixing_faces, (self.u * g.per_dx["u"], self.v * g.per_dy["v"]))
+        return tuple(on * rate.map(lambda r: larger(1.0 - dt * jnp.abs(r), 0.0)) for on, rate in both)
+
+    def on_faces(self, h: AbstractField) -> tuple[AbstractField, AbstractField]:
+        """The mean thickness of water in the cells of u and of v [m], Fields there, of the thickness at h."""
+        g = self.geometry
+        volume = g.area_h * h
+        return mean_x(volume) / g.area_u, mean_y(volume) / g.area_v
+
+    def moving(self, h: AbstractField) -> AbstractField:
+        """The thickness on faces that carries momentum [m]: without half of what is thin, which is left by rounding."""
+        return h if self.thin is None else (h - 0.5 * self.thin).map(lambda h: larger(h, 0.0))
+
+    @functools.cached_property
+    def volume(self) -> AbstractField:
+        """The volume of water in each cell [m3], a Field at h."""
+        return self.geometry.area_h * self.h
+
+    @functools.cached_property
+    def fluxes(self) -> tuple[AbstractField, AbstractField]:
+        """The limited volume fluxes through whole faces [m3 s-1], Fields at u and v."""
+        g = self.geometry
+        flux_x, flux_y = self._flux(X, self.u) * g.dy["u"], self._flux(Y, self.v) * g.dx["v"]
+        if self.thin is None:
+            return flux_x, flux_y
+        share = outflow_share(self.volume, flux_x, flux_y, self.time.dt)
+        return limited_outflow(flux_x, west(share), east(share)), limited_outflow(flux_y, south(share), north(share))
+
+    @functools.cached_property
+    def _transports(self):
+        g = self.geometry
+        return self.fluxes[0] / g.dy["u"], self.fluxes[1] / g.dx["v"]
+
+    @functools.cached_property
+    def _carried(self):
+        """d eta/dt by the transports [m s-1], a Field at h."""
+        return -(difference_x(self.fluxes[0]) + difference_y(self.fluxes[1])) * self.geometry.per_area_h
+
+    @functools.cached_property
+    def water_added(self) -> Any:
+        """The rate at which terms raise eta [m s-1], a Field at h; 0.0 without such terms.
+
+        With wetting and drying, terms take no more water from a cell than it holds, and give none to a dry cell.
+        """
+        added = self.equations.with_sources(0.0, self, self.time)
+        if self.thin is None or not isinstance(added, AbstractField):
+            return added
+        left = self.h.map(lambda h: h / self.time.dt) + self._carried
+        added = added * self.h.map(lambda h: (h > self.thin).astype(h.dtype))
+        return pointwise(larger, added, -left)
+
+    @property
+    def rate(self) -> AbstractField:
+        """d eta/dt [m s-1], a Field at h."""
+        return self._carried + self.water_added
+
+    def _flux(self, axis, velocity):
+        """The flux per unit width through the faces across an axis [m2 s-1], before outflow is limited."""
+        momentum, depth, wet = self.equations.momentum, self.depth, self.geometry.wet
+        joined = axis.low(wet) * axis.high(wet)
+        bed = pointwise(smaller, axis.low(depth), axis.high(depth))  # the depth of the higher one
+        step = self._where_connected(axis, axis.difference(self.eta) * joined, bed)
+        low, high = _both_sides(axis, self.eta, step, momentum.limiter)
+        rise = 0.0 if self.half_step is None else self.half_step.of_level_upstream(axis, velocity)
+        h_face, deep = upstream(velocity, low, high) + axis.mean(depth) + rise, joined
+        if self.thin is not None:
+            water = pointwise(smaller, axis.low(self.eta), axis.high(self.eta)) + bed  # over the higher bed
+            h_face = self._at_shores(axis, velocity, h_face, water, joined, rise)
+            ledge = axis.difference(depth).map(jnp.abs) + self.thin
+            deep = pointwise(lambda h, on: jnp.where(h > 0, on, 0.0), water - ledge, joined)
+        flux = h_face * velocity
+        if momentum.damping == 0:
+            return flux
+        on = axis.low(axis.low(joined)) * deep * axis.high(axis.high(joined))
+        speed = h_face.map(lambda h: jnp.sqrt(self.gravity * larger(h, self.thin or SHALLOW)))
+        return flux - (0.5 * momentum.damping) * speed * on * self._damped(axis, step, high - low, h_face)
+
+    def _damped(self, axis, step, jump, h_face):
+        """D of the module docstring [m] from d, J and h_u."""
+        smooth = _unresolved(axis, step)
+        steep = pointwise(_steepness, step, h_face.map(lambda h: larger(h, self.thin or SHALLOW)))
+        return smooth + steep * (jump - smooth)
+
+    def _where_connected(self, axis, step, bed):
+        """A difference on faces; 0 where the water of neither cell lies over the bed of both."""
+        if self.thin is None:
+            return step
+        over = pointwise(larger, axis.low(self.eta), axis.high(self.eta)) + bed
+        return pointwise(lambda h, step: jnp.where(h > self.thin, step, 0.0), over, step)
+
+    def _at_shores(self, axis, velocity, from_level, water, joined, rise):
+        """The thickness at faces, from the level where water covers both beds, else from the thickness upstream."""
+        step = axis.difference(self.h) * joined
+        from_thickness = limited_face(axis, self.h, step, velocity, self.equations.momentum.limiter) + rise
+        over = water.map(lambda h: larger(h, 0.0))
+        change = pointwise(smaller, from_level - from_thickness, over)
+        change = pointwise(larger, change, -over)
+        return (from_thickness + change).map(lambda h: larger(h, 0.0))
+
+    # -- momentum -----------------------------------------------------------------------------------------------------
+
+    def velocities(self, after: AbstractField) -> list[tuple[AbstractField, AbstractField | None]]:
+        """For u and v (the velocity after a step of Euler [m s-1], what friction divides it by [1] or None).
+
+        Args:
+            after: the thickness of the water after the step [m], a Field at h.
+        """
+        g, dt = self.geometry, self.time.dt
+        rotation, thickness, held = self._rotation, self.on_faces(self.h), self.on_faces(after)
+        level, pushed = (self.eta, thickness) if self.half_step is None else (self.eta + dt * self.rate, held)
+        explicit, damping = self.equations.split_terms(self, self.time)
+        least, new = self.thin or SHALLOW, []
+        for k, (name, axis, across, flux, cross) in enumerate(
+            (("u", X, Y, *self.fluxes), ("v", Y, X, *self.fluxes[::-1]))
+        ):
+            velocity, per_d, area = self.state[name], (g.per_dx["u"], g.per_dy["v"])[k], (g.area_u, g.area_v)[k]
+            most = pointwise(larger, thickness[k], held[k])
+            per_h = most.map(lambda h: 1.0 / larger(h, least))
+            carried, growth = self._carried_along(axis, name, flux, per_h / area, per_d)
+            carried = carried + self._carried_across(axis, across, name, cross) * (per_h / area)
+            filled = pointwise(lambda du, share: jnp.where(du > 0, 1.0, share), growth, pushed[k] * per_h)  # V / V'
+            rate = rotation[k] * per_d - carried - self.gravity * axis.difference(level) * per_d * filled
+            moved = velocity + dt * (rate + explicit[k])
+            moved = self._given_by_wet_cells(axis, moved, after) * (g.wet_u, g.wet_v)[k]
+            new.append((moved, None if damping[k] is None else 1.0 + dt * damping[k]))
+        return new
+
+    def _carried_along(self, axis, name, flux, per_volume, per_d):
+        """(the advection of a component along itself, u du/dx [m s-2]; u_side ahead less that behind [m s-1])."""
+        velocity, through = self.state[name], axis.mean(flux)  # at cell centres
+        step = axis.difference(velocity)
+        from_low = self._beyond_low_face(axis, name, step, through)
+        from_high = from_low - step  # u_side less the velocity on the high face
+        ahead, behind = axis.high(from_low), axis.low(from_high)
+        growth = ahead - behind
+        advected = (axis.high(through * from_low) - axis.low(through * from_high)) * per_volume
+        head = (velocity + 0.5 * (ahead + behind)) * growth * per_d
+        rising = velocity * axis.difference(self.equations.depth)
+        contracts = pointwise(lambda rise, du: jnp.where(rise < 0, du, 0.0), rising, growth)
+        return upstream(contracts, head, advected), growth
+
+    def _carried_across(self, axis, across, name, cross):
+        """The sum of Q (u_side - u) over the two sides that lie across the component's own direction [m4 s-2]."""
+        wet = self.geometry.wet_u if name == "u" else self.geometry.wet_v
+        through = axis.mean(cross)  # at corners
+        step = across.difference(self.state[name]) * (across.low(wet) * across.high(wet))
+        from_low = self._beyond_low_face(across, name, step, through)
+        return across.high(through * from_low) - across.low(through * (from_low - step))
+
+    def _beyond_low_face(self, axis, name, step, through):
+        """u_side less the velocity on the low one of the two faces around a side [m s-1].
+
+        Args:
+            axis: from one face to the other.
+            name: of the component, "u" or "v".
+            step: its difference between both faces [m s-1].
+            through: the flux through the side [m3 s-1], which comes from one of them.
+        """
+        half = limited_difference(axis, step, through, self.equations.momentum.limiter)
+        from_low = upstream(through, half, step - half)
+        if self.half_step is None:
+            return from_low
+        gain = self.half_step.of_velocity[name]
+        return from_low + upstream(through, axis.low(gain), axis.high(gain))
+
+    @functools.cached_property
+    def _rotation(self):
+        """(dx_u du/dt, dy_v dv/dt) [m2 s-2] of the Coriolis force and of the metric term; numbers without rotation."""
+        if not self.rotates:
+            return 0.0, 0.0
+        if self.half_step is None:
+            return self.coriolis(*self.fluxes)
+        return self.coriolis(*(flux + gain for flux, gain in zip(self.fluxes, self.half_step.of_fluxes)))
+
+    @property
+    def rotates(self) -> bool:
+        """Whether there is a Coriolis force, or a sphere, on which the axes turn."""
+        return self.geometry.tile.rotates or isinstance(self.geometry.dx["u"], AbstractField)
+
+    def coriolis(self, along_x: AbstractField, along_y: AbstractField) -> tuple[AbstractField, AbstractField]:
+        """(dx_u du/dt, dy_v dv/dt) [m2 s-2] of the Coriolis force and of the metric term u tan(latitude) / a.
+
+        Args:
+            along_x, along_y: the volume fluxes [m3 s-1], Fields at u and v.
+        """
+        e, g = self.equations, self.geometry
+        f = g.f
+        if isinstance(g.dx["u"], AbstractField):
+            f = f - mean_y(self.u) * difference_y(g.dx["u"]) * g.per_area_q
+        form = e.momentum if e.coriolis_form is None else e.coriolis_form
+        return form.vorticity_flux(self.per_h_q * f, along_x, along_y)
+
+    def _given_by_wet_cells(self, axis, velocity, after):
+        """`velocity` where the cell that the water comes from is wet, else 0."""
+        if self.thin is None:
+            return velocity
+        given = upstream(velocity, axis.low(after), axis.high(after))
+        return pointwise(lambda h, u: jnp.where(h > self.thin, u, 0.0), given, velocity)
+
+    @functools.cached_property
+    def per_h_q(self) -> AbstractField:
+        """1 / h_q at corners, 0 where all four cells are land [m-1]."""
+        if self.thin is None:
+            return super().per_h_q
+        g = self.geometry
+        return g.wet_area_q / pointwise(larger, self._wet_volume, self.thin * g.wet_area_q + g.dry_q)
+
+    @functools.cached_property
+    def per_h_u(self) -> AbstractField:
+        """1 / h_u at u on faces between cells that may be wet, 0 on the others [m-1]."""
+        return self._per_h(mean_x(self.h), self.geometry.wet_u)
+
+    @functools.cached_property
+    def per_h_v(self) -> AbstractField:
+        """1 / h_v at v on faces between cells that may be wet, 0 on the others [m-1]."""
+        return self._per_h(mean_y(self.h), self.geometry.wet_v)
+
+    def _per_h(self, h, wet):
+        if self.thin is None:
+            return wet / (h + (1.0 - wet))
+        return wet * h.map(lambda x: 1.0 / larger(x, self.thin))
+
+
+def _both_sides(axis, x, step, limiter):
+    """The values on a face reconstructed from its low and its high side."""
+    if limiter.symmetric:  # a cell has one slope
+        half = pointwise(limiter.half, axis.low(step), axis.high(step))
+        return axis.low(x) + axis.low(half), axis.high(x) - axis.high(half)
+    low = axis.low(x) + pointwise(limiter.half, axis.low(axis.low(step)), step)
+    return low, axis.high(x) - pointwise(limiter.half, axis.high(axis.high(step)), step)
+
+
+def _steepness(difference, h):
+    """s of the module docstring: 1 where a difference of the level is STEEP h or more."""
+    steep = (STEEP * h) * (STEEP * h)
+    return smaller(difference * difference, steep) / steep
+
+
+def _unresolved(axis, step):
+    """D of the module docstring: the part of a difference across faces that belongs to the shortest waves."""
+    curvature = axis.low(axis.low(step)) + axis.high(axis.high(step)) - 2.0 * step
+    fourth = axis.low(axis.low(curvature)) + axis.high(axis.high(curvature)) - 2.0 * curvature
+    return pointwise(_limited, 0.0625 * fourth, step)
+
+
+def _limited(x, difference):
+    """x, held between 0 and a difference."""
+    return smaller(larger(x, smaller(difference, 0.0)), larger(difference, 0.0))
