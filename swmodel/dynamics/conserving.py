@@ -7,8 +7,8 @@ whose sides flow the volume fluxes Q [m3 s-1] (Stelling and Duinmeijer 2003, doi
 
     V' u' = V u + dt ( - sum of Q u_side - g V ddx(eta) + ...),     V' = V - dt sum of Q
 
-A prime marks values after a step of Euler. conserving_flow.py has the fluxes and the velocities u_side at the sides. Two
-time steppers make steps of it:
+A prime marks values after a step of Euler. conserving_flow.py has the fluxes and the velocities u_side at the sides.
+Two time steppers make steps of it:
 
 **SSPRK3** has three stages. Each is a step of Euler of length dt. The stages are combined in momentum, not in velocity:
 
@@ -19,7 +19,8 @@ time steppers make steps of it:
     eta' = eta - dt div(F)(eta_half, u),     V' u' = V u - dt [ sum of Q u_side(u_half) + g V' ddx(eta') ]
 
 The subscript `half` marks a predictor of half a step, from which the values at faces are reconstructed (half_step.py).
-On a flat bottom the sum of V' ddx(eta') is that of ddx(h'^2) / 2, so that momentum changes by the pressure on walls alone.
+On a flat bottom the sum of V' ddx(eta') is that of ddx(h'^2) / 2, so that only the pressure on walls changes the
+momentum.
 """
 
 import dataclasses

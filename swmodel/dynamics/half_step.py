@@ -8,8 +8,8 @@ step, fluxes are of second order in time, as in the scheme of Hancock (van Leer 
 predictor, a step that reads the level first and pushes the velocity by the new one (Mesinger and Arakawa 1976) would
 amplify the waves that run against a current, at the rate c u dt k^2 / 2, and inertial oscillations, at f^2 dt / 2.
 
-Where a cell has no more than a film of water, there is no predictor on its faces. The level changes by no more than half
-of the thickness.
+Where a cell has no more than a film of water, there is no predictor on its faces. The level changes by no more than
+half of the thickness.
 """
 
 import functools

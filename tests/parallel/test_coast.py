@@ -12,7 +12,7 @@ pytestmark = cases.MORE_THAN_FOUR
 BED = np.random.default_rng(3).uniform(-3.0, 3.0, (18, 24))
 
 
-def run(steps, **options):
+def run(steps, stepper, **options):
     grid = sw.CartesianGrid(24, 18, (0.0, 240.0), (0.0, 180.0), periodic="y")
     model = sw.ShallowWater(
         grid,
@@ -25,7 +25,7 @@ def run(steps, **options):
         dtype="float64",
         **options,
     )
-    return model, sw.Simulation(model, start(model), sw.SSPRK3(0.3)).run(steps=steps)
+    return model, sw.Simulation(model, start(model), stepper).run(steps=steps)
 
 
 def start(model):
@@ -41,13 +41,15 @@ def volume(model, state):
 
 MAKER = sw.WaveMaker(sides="west", elevation=sw.Record([0.0, 1.0, 2.0], [0.0, 0.5, 0.2]), until=1.0, total=True)
 CASES = [(sides, layout) for sides, layout in zip(((MAKER, sw.Flather("east")), ()), cases.LAYOUTS[:1] * 2)]
+STEPPERS = (sw.SSPRK3(0.3), sw.ForwardBackwardHancock(0.2))
 
 
+@pytest.mark.parametrize("stepper", STEPPERS, ids=lambda stepper: type(stepper).__name__)
 @pytest.mark.parametrize("boundaries, layout", CASES, ids=["open", "closed"])
-def test_fused_steps_over_a_shore_equal_those_on_arrays_of_one_rank_and_lose_no_water(boundaries, layout):
-    model, ours = run(4, layout=layout, boundaries=boundaries)
+def test_fused_steps_over_a_shore_equal_those_on_arrays_of_one_rank_and_lose_no_water(boundaries, layout, stepper):
+    model, ours = run(4, stepper, layout=layout, boundaries=boundaries)
     alone = {"communicator": SerialCommunicator(), "engine": "arrays"}
-    whole = cases.from_root(lambda: run(4, boundaries=boundaries, **alone)[1])
+    whole = cases.from_root(lambda: run(4, stepper, boundaries=boundaries, **alone)[1])
     for name in ("u", "v", "eta", "dye"):
         expected = np.asarray(whole[name])
         assert np.isfinite(expected).all()

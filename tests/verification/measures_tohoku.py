@@ -4,11 +4,14 @@ The Tohoku tsunami with moving shores beside the experiment as it stands; and a 
 beside the experiment's own with cells of half the size.
 """
 
+import dataclasses
 import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -29,20 +32,23 @@ radius = "50 km"
 """
 
 
-def with_shores(text: str) -> str:
+STEPPERS = {"": "ssprk3", "_one_stage": "forward_backward_hancock"}  # with the suffixes of cases and marks
+
+
+def with_shores(text: str, stepper: str) -> str:
     """The experiment file with wetting and drying in place of a minimum depth."""
     text = re.sub(r"minimum_depth = .*\nfill_lakes = .*\n", "", text)
     text = text.replace('momentum = "energy_conserving"', 'momentum = "momentum_conserving"\nwetting = {thin = "1 cm"}')
-    return text.replace('type = "forward_backward"', 'type = "ssprk3"')
+    return text.replace('type = "forward_backward"', f'type = "{stepper}"')
 
 
-def hump(text: str, form: str = "energy_conserving", finer: int = 1) -> str:
-    """The experiment file with a hump of water in place of the source, a momentum form, and `finer` times the cells."""
+def hump(text: str, form: str = "energy_conserving", stepper: str = "forward_backward", finer: int = 1) -> str:
+    """The experiment file with a hump of water in place of the source, a momentum form with its stepper, and `finer`
+    times the cells."""
     begin, end = text.index("[source]"), text.index("[stepper]")
     text = text[:begin] + HUMP + text[end:]
     text = text.replace("nx = 720", f"nx = {finer * 720}").replace("ny = 540", f"ny = {finer * 540}")
-    if form == "momentum_conserving":
-        text = text.replace('type = "forward_backward"', 'type = "ssprk3"')
+    text = text.replace('type = "forward_backward"', f'type = "{stepper}"')
     return text.replace('momentum = "energy_conserving"', f'momentum = "{form}"')
 
 
@@ -82,10 +88,14 @@ def wave_error(run: tuple, fine: tuple) -> float:
     return float(100.0 * np.sqrt(np.mean(difference[window] ** 2) / np.mean(levels[window] ** 2)))
 
 
-def coda() -> dict[str, float]:
+def coda(stepper: str) -> dict[str, float]:
     """What is left of a hump's waves at 21418 from the 49th to the 120th minute, and errors of the first wave."""
     text = (EXPERIMENT / "tohoku.toml").read_text()
-    runs = {"coda": hump(text, "momentum_conserving"), "coda_ocean": hump(text), "coda_fine": hump(text, finer=2)}
+    runs = {
+        "coda": hump(text, "momentum_conserving", stepper),
+        "coda_ocean": hump(text),
+        "coda_fine": hump(text, finer=2),
+    }
     series, found = {name: gauges(file) for name, file in runs.items()}, {}
     for name, run in series.items():
         seconds, levels = run["21418"]
@@ -96,42 +106,49 @@ def coda() -> dict[str, float]:
     return found
 
 
-def tohoku_wetting() -> dict[str, float]:
+def tohoku_wetting(stepper: str) -> dict[str, float]:
     """The largest relative changes of the three maxima, and of the three arrivals."""
     text = (EXPERIMENT / "tohoku.toml").read_text()
     here, shores = (
-        np.array([first_wave(*run[name]) for name in BUOYS]) for run in map(gauges, (text, with_shores(text)))
+        np.array([first_wave(*run[name]) for name in BUOYS]) for run in map(gauges, (text, with_shores(text, stepper)))
     )
     changes = shores / here - 1.0
     arrival, highest = (float(column[np.abs(column).argmax()]) for column in changes.T)
     return {"tohoku_wetting_maximum_error": highest, "tohoku_wetting_arrival_error": arrival}
 
 
-Case(
-    name="tohoku_wetting",
-    group="coasts",
-    title="The Tohoku tsunami with moving shores",
-    tests="that wetting and drying, without a minimum depth, leaves the waves offshore as they were",
-    source="the experiment tohoku_2011, by EnergyConserving and ForwardBackward, at 5 arc-minutes",
-    doi="",
-    equation="maxima and arrivals at DART 21418, 21401 and 21413",
-    measure=lambda _: Outcome(tohoku_wetting()),
-    marks=(
+def register(name: str, measure: Callable, marks: Sequence[Mark], title: str, **declared: Any) -> None:
+    """Register the cases of a function of the stepper's name, one for each stepper."""
+    for suffix, stepper in STEPPERS.items():
+        Case(
+            name=name + suffix,
+            group="coasts",
+            title=title + (", in one stage" if suffix else ""),
+            doi="",
+            measure=lambda _, suffix=suffix, stepper=stepper: Outcome(
+                {mark + suffix: value for mark, value in measure(stepper).items()}
+            ),
+            marks=tuple(dataclasses.replace(mark, name=mark.name + suffix) for mark in marks),
+            **declared,
+        )
+
+
+register(
+    "tohoku_wetting",
+    tohoku_wetting,
+    (
         Mark("tohoku_wetting_maximum_error", "largest relative change of a maximum", most=0.01),
         Mark("tohoku_wetting_arrival_error", "largest relative change of an arrival", most=0.01),
     ),
+    "The Tohoku tsunami with moving shores",
+    tests="that wetting and drying, without a minimum depth, leaves the waves offshore as they were",
+    source="the experiment tohoku_2011, by EnergyConserving and ForwardBackward, at 5 arc-minutes",
+    equation="maxima and arrivals at DART 21418, 21401 and 21413",
 )
-
-Case(
-    name="coda",
-    group="coasts",
-    title="What a hump of water leaves behind at DART 21418",
-    tests="that waves which the grid does not resolve are damped, and the first wave is not",
-    source="the experiment tohoku_2011 with a hump of 5 m and 50 km for its source, and cells of 5 and 2.5 arc-minutes",
-    doi="",
-    equation="standard deviation of the level from 49 to 120 minutes; r.m.s. difference of the first wave",
-    measure=lambda _: Outcome(coda()),
-    marks=(
+register(
+    "coda",
+    coda,
+    (
         Mark("coda_cm", "standard deviation of the coda, by MomentumConserving [cm]", most=2.0),
         Mark("coda_ocean_cm", "the same by EnergyConserving [cm]"),
         Mark("coda_fine_cm", "the same by EnergyConserving with cells of 2.5 arc-minutes [cm]"),
@@ -141,4 +158,8 @@ Case(
         ),
         *(Mark(f"coda_ocean_first_wave_{buoy}", "the same by EnergyConserving [%]") for buoy in BUOYS),
     ),
+    "What a hump of water leaves behind at DART 21418",
+    tests="that waves which the grid does not resolve are damped, and the first wave is not",
+    source="the experiment tohoku_2011 with a hump of 5 m and 50 km for its source, and cells of 5 and 2.5 arc-minutes",
+    equation="standard deviation of the level from 49 to 120 minutes; r.m.s. difference of the first wave",
 )

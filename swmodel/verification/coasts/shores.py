@@ -1,5 +1,6 @@
 """Marks of bores and shores against exact solutions; docs/coast.md has their figures."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,16 @@ import swmodel as sw
 from ..case import Case, Mark, Outcome
 from .exact_flows import CarrierGreenspan, CarrierWuYeh, DamBreak, PlanarBowl, RadialBowl
 
+Stepper = Callable[[float], sw.TimeStepper]
 ROWS = 5  # rows of a channel, at least as many as the halo has
+
+
+def one_stage(dt: float) -> sw.TimeStepper:
+    """ForwardBackwardHancock for a run whose time step by SSPRK3 is dt [s]: its longest step is 0.6 times as long."""
+    return sw.ForwardBackwardHancock(0.6 * dt)
+
+
+STEPPERS: dict[str, Stepper] = {"": sw.SSPRK3, "_one_stage": one_stage}  # with the suffixes of their cases and marks
 
 
 def model_of(grid: Any, depth: Any, thin: float = 1e-4, **options: Any) -> sw.ShallowWater:
@@ -27,7 +37,12 @@ def thickness(simulation: sw.Simulation) -> np.ndarray:
     return simulation.model.depth + np.asarray(simulation.state.eta, float)
 
 
-def rest(steps: int = 100, dtypes: tuple[str, ...] = ("float32", "float64"), **options: Any) -> dict[str, float]:
+def rest(
+    steps: int = 100,
+    dtypes: tuple[str, ...] = ("float32", "float64"),
+    stepper: Stepper = sw.SSPRK3,
+    **options: Any,
+) -> dict[str, float]:
     """The largest speed [m s-1] and change of the level [m] of lakes at rest, in single and double precision.
 
     Two lakes with different levels lie between islands, cliffs and beaches of a random topography, on the plane and on
@@ -44,14 +59,19 @@ def rest(steps: int = 100, dtypes: tuple[str, ...] = ("float32", "float64"), **o
             model = model_of(grid, bed, coriolis=turning, dissipation=sw.ManningDrag(0.03), dtype=dtype, **options)
             start = model.state(eta=levels)
             dt = 0.1 if not grid.spherical else 500.0
-            end = sw.Simulation(model, start, sw.SSPRK3(dt)).run(steps=steps)
+            end = sw.Simulation(model, start, stepper(dt)).run(steps=steps)
             changes = (end.u, end.v, end.eta - start.eta)
             worst = max(worst, *(float(np.abs(np.asarray(x)).max()) for x in changes))
     return {"rest_error": worst}
 
 
 def dam_break(
-    flow: DamBreak, cells: int, times: tuple[float, ...], courant: float = 0.8, **options: Any
+    flow: DamBreak,
+    cells: int,
+    times: tuple[float, ...],
+    courant: float = 0.8,
+    stepper: Stepper = sw.SSPRK3,
+    **options: Any,
 ) -> list[tuple]:
     """[(x, h)] at some times [s], on 1 km with the dam in the middle."""
     grid = channel(cells, -500.0, 500.0)
@@ -59,17 +79,17 @@ def dam_break(
     state = model.state(eta=lambda x, y: np.where(x < 0, flow.left, flow.right) - flow.right + 0.0 * y)
     speed = flow.celerity * (2.0 if flow.right == 0 else 1.5)
     steps = int(np.ceil(times[-1] * speed * cells / 1000.0 / courant))
-    simulation, found = sw.Simulation(model, state, sw.SSPRK3(times[-1] / steps)), []
+    simulation, found = sw.Simulation(model, state, stepper(times[-1] / steps)), []
     for time in times:
         simulation.run(until=time)
         found.append((grid.x_centres, thickness(simulation)[0]))
     return found
 
 
-def stoker(cells: int = 400) -> dict[str, float]:
+def stoker(cells: int = 400, stepper: Stepper = sw.SSPRK3) -> dict[str, float]:
     """A dam of 10 m breaks over 1 m of water: the bore's speed, from its places in 16 moments, and the error of h."""
     flow, times = DamBreak(), np.linspace(15.0, 30.0, 16)
-    profiles = dam_break(flow, cells, tuple(times))
+    profiles = dam_break(flow, cells, tuple(times), stepper=stepper)
     middle, speed = flow.middle
     fronts = [front(x, h, 0.5 * (middle + flow.right)) for x, h in profiles]
     x, h = profiles[-1]
@@ -86,10 +106,10 @@ def front(x: np.ndarray, h: np.ndarray, level: float) -> float:
     return float(x[k] + (x[k + 1] - x[k]) * (h[k] - level) / (h[k] - h[k + 1]))
 
 
-def ritter(cells: int = 400) -> dict[str, float]:
+def ritter(cells: int = 400, stepper: Stepper = sw.SSPRK3) -> dict[str, float]:
     """A dam of 10 m breaks over a dry bed: after 20 s, the places where h falls below 1 % and 0.1 % of that [cells]."""
     flow, time = DamBreak(right=0.0), 20.0
-    ((x, h),) = dam_break(flow, cells, (time,))
+    ((x, h),) = dam_break(flow, cells, (time,), stepper=stepper)
     exact = flow.thickness(x, time)
     cells_behind = lambda level: (front(x, h, level) - front(x, exact, level)) / (x[1] - x[0])  # noqa: E731
     return {
@@ -99,7 +119,9 @@ def ritter(cells: int = 400) -> dict[str, float]:
     }
 
 
-def bowl(flow: Any, cells: int, periods: float = 1.0, **options: Any) -> tuple[float, float, float]:
+def bowl(
+    flow: Any, cells: int, periods: float = 1.0, stepper: Stepper = sw.SSPRK3, **options: Any
+) -> tuple[float, float, float]:
     """(relative L2 error of h, relative change of mass, least thickness [m]) after some periods, on 4 m x 4 m."""
     grid = sw.CartesianGrid(cells, cells, (-2.0, 2.0), (-2.0, 2.0))
     model = model_of(grid, flow.bed, **options)
@@ -111,18 +133,18 @@ def bowl(flow: Any, cells: int, periods: float = 1.0, **options: Any) -> tuple[f
 
     state = model.state(eta=lambda x, y: flow.level(x, y, 0.0), u=moving("u", 0), v=moving("v", 1))
     steps = int(np.ceil(periods * flow.period * cells / 4.0 / 0.4 * (np.sqrt(flow.gravity * flow.depth) + 0.7)))
-    simulation = sw.Simulation(model, state, sw.SSPRK3(periods * flow.period / steps))
+    simulation = sw.Simulation(model, state, stepper(periods * flow.period / steps))
     before = thickness(simulation).sum()
-    simulation.run(steps=steps)
+    simulation.run(until=periods * flow.period)
     h = thickness(simulation)
     exact = np.maximum(flow.level(*grid.coordinates("h"), simulation.time) + model.depth, 0.0)
     error = np.sqrt(((h - exact) ** 2).sum() / (exact**2).sum())
     return float(error), float((h.sum() - before) / before), float(h.min())
 
 
-def bowl_marks(name: str, flow: Any) -> dict[str, float]:
+def bowl_marks(name: str, flow: Any, stepper: Stepper) -> dict[str, float]:
     """The error, the order between 50 and 100 cells, and the change of mass of a bowl."""
-    coarse, fine = bowl(flow, 50), bowl(flow, 100)
+    coarse, fine = (bowl(flow, cells, stepper=stepper) for cells in (50, 100))
     return {
         f"{name}_l2": fine[0],
         f"{name}_order": np.log2(coarse[0] / fine[0]),
@@ -130,25 +152,25 @@ def bowl_marks(name: str, flow: Any) -> dict[str, float]:
     }
 
 
-def thacker_planar() -> dict[str, float]:
+def thacker_planar(stepper: Stepper = sw.SSPRK3) -> dict[str, float]:
     """The marks of Thacker's plane surface in a bowl, after a period."""
-    return bowl_marks("thacker_planar", PlanarBowl())
+    return bowl_marks("thacker_planar", PlanarBowl(), stepper)
 
 
-def thacker_radial() -> dict[str, float]:
+def thacker_radial(stepper: Stepper = sw.SSPRK3) -> dict[str, float]:
     """The marks of Thacker's curved surface in a bowl, after a period."""
-    return bowl_marks("thacker_radial", RadialBowl())
+    return bowl_marks("thacker_radial", RadialBowl(), stepper)
 
 
-def carrier_greenspan(cells: int = 450) -> dict[str, float]:
+def carrier_greenspan(cells: int = 450, stepper: Stepper = sw.SSPRK3) -> dict[str, float]:
     """The errors of the shoreline of a standing wave on a beach during a period."""
     flow = CarrierGreenspan()
     grid = channel(cells, -4.0 * flow.scale, 0.5 * flow.scale)
-    place, speed = (error.max() for error in shore_errors(flow, grid, np.pi, 1200, 24))
+    place, speed = (error.max() for error in shore_errors(flow, grid, np.pi, 1200, 24, stepper))
     return {"carrier_greenspan_error": max(place, speed), "carrier_greenspan_place_error": place}
 
 
-def carrier_wu_yeh(cells: int = 1600) -> dict[str, float]:
+def carrier_wu_yeh(cells: int = 1600, stepper: Stepper = sw.SSPRK3) -> dict[str, float]:
     """The errors of the shoreline of the third wave of Carrier, Wu and Yeh (2003), through run-up and run-down.
 
     The errors of position and velocity are r.m.s. values in time over the range of each; the larger one is the first
@@ -156,7 +178,7 @@ def carrier_wu_yeh(cells: int = 1600) -> dict[str, float]:
     """
     flow = CarrierWuYeh()
     grid = channel(cells, -3.9 * flow.scale, 0.1 * flow.scale)
-    place, speed = shore_errors(flow, grid, 4.0, 4 * cells, 80)
+    place, speed = shore_errors(flow, grid, 4.0, 4 * cells, 80, stepper)
     rms = [float(np.sqrt(np.mean(error**2))) for error in (place, speed)]
     return {
         "carrier_wu_yeh_error": max(rms),
@@ -165,19 +187,22 @@ def carrier_wu_yeh(cells: int = 1600) -> dict[str, float]:
     }
 
 
-def shore_errors(flow: Any, grid: sw.CartesianGrid, duration: float, steps: int, moments: int) -> list[np.ndarray]:
+def shore_errors(
+    flow: Any, grid: sw.CartesianGrid, duration: float, steps: int, moments: int, stepper: Stepper
+) -> list[np.ndarray]:
     """The errors of the shoreline's place and of its velocity in time, over the range of places and of velocities.
 
     Args:
         flow: the exact solution.
         grid: the grid of the beach.
         duration: the length of the run, in the flow's unit of time.
-        steps: the number of steps of the run.
+        steps: the number of steps of a run by SSPRK3.
         moments: the number of times at which the shoreline is compared.
+        stepper: the stepper for the time step of SSPRK3.
     """
     model = model_of(grid, lambda x, y: -flow.slope * x + 0.0 * y, thin=1e-3)
     state = model.state(eta=np.broadcast_to(flow.first_level(grid.x_centres), grid.shape))
-    simulation = sw.Simulation(model, state, sw.SSPRK3(duration * flow.time_scale / steps))
+    simulation = sw.Simulation(model, state, stepper(duration * flow.time_scale / steps))
     times, places, speeds = np.linspace(0.0, duration * flow.time_scale, moments + 1)[1:], [], []
     for time in times:
         simulation.run(until=time)
@@ -196,19 +221,26 @@ def shoreline(x: np.ndarray, h: np.ndarray, slope: float) -> float:
     return float(x[k] + h[k] * 2 * dx / max(h[k - 2] - h[k], 0.2 * slope * dx))
 
 
-def _case(measure, marks, quick, **declared):
-    """Register a case whose function gives {mark: value}; `quick` are the arguments of its short form."""
-    Case(
-        name=measure.__name__,
-        group="coasts",
-        measure=lambda chosen: Outcome(measure(*chosen)),
-        marks=tuple(
-            Mark(name, meaning, most, least=1.0 if name.endswith("_order") else None, quick=short)
-            for name, meaning, most, short in marks
-        ),
-        quick=quick,
-        **declared,
-    )
+def _case(measure, marks, quick, title, **declared):
+    """Register the cases, one for each stepper, of a function that gives {mark: value}.
+
+    `quick` are the arguments of its short form. The ranges are those of SSPRK3 at full size.
+    """
+    for suffix, stepper in STEPPERS.items():
+        Case(
+            name=measure.__name__ + suffix,
+            group="coasts",
+            measure=lambda chosen, suffix=suffix, stepper=stepper: Outcome(
+                {name + suffix: value for name, value in measure(*chosen, stepper=stepper).items()}
+            ),
+            marks=tuple(
+                Mark(name + suffix, meaning, most, least=1.0 if name.endswith("_order") else None, quick=short)
+                for name, meaning, most, short in marks
+            ),
+            quick=quick,
+            title=title + (", in one stage" if suffix else ""),
+            **declared,
+        )
 
 
 DELESTRE = {"doi": "10.1002/fld.3741"}

@@ -1,0 +1,98 @@
+"""ForwardBackwardHancock: its longest step, its order, waves on currents, and rotation."""
+
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.runtime.compilation import jit
+
+from .cases import take_steps
+
+DEPTH, SIZE, GRAVITY = 10.0, 100.0, 9.81
+CELERITY = np.sqrt(GRAVITY * DEPTH)
+
+
+def sea(nx, ny, damping=1.0, size=SIZE, **options):
+    """A periodic sea of uniform depth."""
+    grid = sw.CartesianGrid(nx, ny, (0.0, nx * size), (0.0, ny * size), periodic="xy")
+    momentum = sw.MomentumConserving(damping=damping)
+    options = {"gravity": GRAVITY, "momentum": momentum, "communicator": "serial", "engine": "arrays"} | options
+    return sw.ShallowWater(grid, DEPTH, **options)
+
+
+def energy_left(model, dt, current=(0.0, 0.0), steps=300, amplitude=1e-6):
+    """The energy of random waves on a current after some steps, over that at the start."""
+    rng = np.random.default_rng(0)
+    eta, u, v = amplitude * rng.standard_normal((3, *model.grid.shape))
+    start = model.state(eta=DEPTH * eta, u=CELERITY * (current[0] + u), v=CELERITY * (current[1] + v))
+    energy = lambda s: sum(np.var(s[x]) for x in "uv") + GRAVITY / DEPTH * np.var(s.eta)  # noqa: E731
+    stepper = sw.ForwardBackwardHancock(dt)
+    end = jit(lambda state: sw.integrate(model.dynamics(stepper), stepper, state, steps)[0])(start)
+    return energy(end) / energy(start)
+
+
+@pytest.mark.parametrize("damping", (0.0, 0.5, 1.0))
+def test_waves_are_stable_up_to_the_limit_and_not_beyond(damping):
+    model = sea(16, 12, damping)
+    (limit,) = sw.limits(model, sw.ForwardBackwardHancock(1.0))
+    assert energy_left(model, 0.98 * limit.dt) < 1.0
+    assert not energy_left(model, 1.04 * limit.dt) < 1e3
+
+
+@pytest.mark.parametrize("current", ((0.3, 0.0), (1.0, 0.0), (0.7, 0.7), (3.0, 0.0)))
+def test_waves_on_a_current_do_not_grow_with_the_longest_step_of_waves_and_current_together(current):
+    """Without the predictor those that run against the current grow."""
+    model, stepper = sea(16, 12), sw.ForwardBackwardHancock(1.0)
+    state = model.state(u=CELERITY * current[0], v=CELERITY * current[1])
+    assert energy_left(model, 0.95 * sw.largest_time_step(model, stepper, state), current) < 0.6
+
+
+def wave_error(cells, current=0.4, share=0.4, periods=1.0):
+    """The mean error over the amplitude of the level of a wave that has run its own length against a current.
+
+    The velocity at the start is that of half a step later than the level.
+    """
+    model = sea(cells, 6, size=6400.0 / cells)
+    k, speed, amplitude = 2.0 * np.pi / 6400.0, (current - 1.0) * CELERITY, 1e-4
+    steps = int(np.ceil(periods * 6400.0 / abs(speed) / (share * 6400.0 / cells / CELERITY)))
+    dt = periods * 6400.0 / abs(speed) / steps
+    level = lambda x, t: amplitude * np.sin(k * (x - speed * t))  # noqa: E731
+    start = model.state(
+        eta=lambda x, y: level(x, 0.0) + 0.0 * y,
+        u=lambda x, y: current * CELERITY - CELERITY / DEPTH * level(x, 0.5 * dt) + 0.0 * y,
+    )
+    end, _ = take_steps(model, sw.ForwardBackwardHancock(dt), start, steps)
+    exact = level(model.grid.x_centres, steps * dt)
+    return np.abs(np.asarray(end.eta) - exact).mean() / amplitude
+
+
+def test_waves_on_a_current_are_of_second_order():
+    coarse, fine = wave_error(32), wave_error(64)
+    assert coarse < 0.03 and np.log2(coarse / fine) > 1.8
+
+
+def test_an_inertial_oscillation_keeps_its_speed_and_a_geostrophic_flow_stays():
+    """Where f dt is 0.05, the Coriolis force of the step's beginning alone would gain 13 % in an oscillation."""
+    f0, dt = 1e-3, 50.0
+    model = sea(8, 6, size=1e4, coriolis=sw.FPlane(f0))
+    end, _ = take_steps(model, sw.ForwardBackwardHancock(dt), model.state(u=0.1), 125)
+    assert np.hypot(np.asarray(end.u), np.asarray(end.v)) == pytest.approx(0.1, rel=1e-3)
+    grid = sw.CartesianGrid(8, 40, (0.0, 8e4), (0.0, 4e5), periodic="x")
+    model = (
+        sea(8, 40, coriolis=sw.FPlane(f0))
+        if grid is None
+        else sw.ShallowWater(
+            grid,
+            DEPTH,
+            gravity=GRAVITY,
+            coriolis=sw.FPlane(f0),
+            momentum=sw.MomentumConserving(),
+            communicator="serial",
+        )
+    )
+    level = lambda y: 1e-3 * np.cos(np.pi * y / 4e5)  # noqa: E731
+    slope = lambda y: -1e-3 * np.pi / 4e5 * np.sin(np.pi * y / 4e5)  # noqa: E731
+    start = model.state(eta=lambda x, y: level(y) + 0.0 * x, u=lambda x, y: -GRAVITY / f0 * slope(y) + 0.0 * x)
+    end, _ = take_steps(model, sw.ForwardBackwardHancock(dt), start, 400)
+    np.testing.assert_allclose(np.asarray(end.eta), np.asarray(start.eta), atol=1e-5)
+    np.testing.assert_allclose(np.asarray(end.u), np.asarray(start.u), atol=0.02 * np.abs(np.asarray(start.u)).max())
