@@ -155,7 +155,10 @@ class ConservingFlow(DerivedFields):
     def fluxes(self) -> tuple[AbstractField, AbstractField]:
         """The limited volume fluxes through whole faces [m3 s-1], Fields at u and v."""
         g = self.geometry
-        flux_x, flux_y = self._flux(X, self.u) * g.dy["u"], self._flux(Y, self.v) * g.dx["v"]
+        u, v = self.u, self.v
+        if self.half_step is not None:
+            u, v = u + self.half_step.gain["u"], v + self.half_step.gain["v"]
+        flux_x, flux_y = self._flux(X, u) * g.dy["u"], self._flux(Y, v) * g.dx["v"]
         if self.thin is None:
             return flux_x, flux_y
         share = outflow_share(self.volume, flux_x, flux_y, self.time.dt)
@@ -196,7 +199,7 @@ class ConservingFlow(DerivedFields):
         bed = pointwise(smaller, axis.low(depth), axis.high(depth))  # the depth of the higher one
         step = self._where_connected(axis, axis.difference(self.eta) * joined, bed)
         low, high = _both_sides(axis, self.eta, step, momentum.limiter)
-        rise = 0.0 if self.half_step is None else self.half_step.of_level_upstream(axis, velocity)
+        rise = 0.0 if self.half_step is None else self.half_step.rise_upstream(axis, velocity)
         h_face, deep = upstream(velocity, low, high) + axis.mean(depth) + rise, joined
         if self.thin is not None:
             water = pointwise(smaller, axis.low(self.eta), axis.high(self.eta)) + bed  # over the higher bed
@@ -242,7 +245,6 @@ class ConservingFlow(DerivedFields):
         """
         g, dt = self.geometry, self.time.dt
         rotation, thickness, held = self._rotation, self.on_faces(self.h), self.on_faces(after)
-        level, pushed = (self.eta, thickness) if self.half_step is None else (self.eta + dt * self.rate, held)
         explicit, damping = self.equations.split_terms(self, self.time)
         least, new = self.thin or SHALLOW, []
         for k, (name, axis, across, flux, cross) in enumerate(
@@ -253,8 +255,11 @@ class ConservingFlow(DerivedFields):
             per_h = most.map(lambda h: 1.0 / larger(h, least))
             carried, growth = self._carried_along(axis, name, flux, per_h / area, per_d)
             carried = carried + self._carried_across(axis, across, name, cross) * (per_h / area)
-            filled = pointwise(lambda du, share: jnp.where(du > 0, 1.0, share), growth, pushed[k] * per_h)  # V / V'
-            rate = rotation[k] * per_d - carried - self.gravity * axis.difference(level) * per_d * filled
+            push = axis.difference(self.eta) * _filled(growth, thickness[k] * per_h)
+            if self.half_step is not None:
+                later = axis.difference(self.eta + dt * self.rate) * _filled(growth, held[k] * per_h)
+                push = later + (0.5 * self.half_step.covered_faces[k]) * (push - later)
+            rate = rotation[k] * per_d - carried - self.gravity * push * per_d
             moved = velocity + dt * (rate + explicit[k])
             moved = self._given_by_wet_cells(axis, moved, after) * (g.wet_u, g.wet_v)[k]
             new.append((moved, None if damping[k] is None else 1.0 + dt * damping[k]))
@@ -295,17 +300,13 @@ class ConservingFlow(DerivedFields):
         from_low = upstream(through, half, step - half)
         if self.half_step is None:
             return from_low
-        gain = self.half_step.of_velocity[name]
+        gain = self.half_step.gain[name]
         return from_low + upstream(through, axis.low(gain), axis.high(gain))
 
     @functools.cached_property
     def _rotation(self):
         """(dx_u du/dt, dy_v dv/dt) [m2 s-2] of the Coriolis force and of the metric term; numbers without rotation."""
-        if not self.rotates:
-            return 0.0, 0.0
-        if self.half_step is None:
-            return self.coriolis(*self.fluxes)
-        return self.coriolis(*(flux + gain for flux, gain in zip(self.fluxes, self.half_step.of_fluxes)))
+        return self.coriolis(*self.fluxes) if self.rotates else (0.0, 0.0)
 
     @property
     def rotates(self) -> bool:
@@ -354,6 +355,11 @@ class ConservingFlow(DerivedFields):
         if self.thin is None:
             return wet / (h + (1.0 - wet))
         return wet * h.map(lambda x: 1.0 / larger(x, self.thin))
+
+
+def _filled(growth, share):
+    """V / V' [1], 1 where the flow spreads."""
+    return pointwise(lambda du, share: jnp.where(du > 0, 1.0, share), growth, share)
 
 
 def _both_sides(axis, x, step, limiter):

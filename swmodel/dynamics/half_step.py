@@ -1,15 +1,14 @@
-"""The predictor of a step of one stage: what level and velocity change by in half a step, by centred differences.
+"""The predictor of a step of one stage: level and velocity in the middle of the step, by centred differences.
 
-    eta_half - eta = - dt/2 div(mean(h) u)
-    u_half - u     =   dt/2 (f v - u ddx(u) - v ddy(u) - g ddx(eta)),    likewise v
+    eta_half = eta - dt/2 div(h u)
+    u_half   = [u + dt/2 (f v - u ddx(u) - v ddy(u) - g ddx(eta))] / (1 + r dt/2),     likewise v
 
-What flows through a face during a step are the mean values of the step. Reconstructed from values in the middle of the
-step, fluxes are of second order in time, as in the scheme of Hancock (van Leer 1984, doi:10.1137/0905001). Without the
-predictor, a step that reads the level first and pushes the velocity by the new one (Mesinger and Arakawa 1976) would
-amplify the waves that run against a current, at the rate c u dt k^2 / 2, and inertial oscillations, at f^2 dt / 2.
+r is the rate of friction. What flows through a face during a step is the mean over the step. Reconstructed from values in
+the middle of the step, fluxes are of second order in time, as in the scheme of Hancock (van Leer 1984,
+doi:10.1137/0905001).
 
-Where a cell has no more than a film of water, there is no predictor on its faces. The level changes by no more than
-half of the thickness.
+Where one of its cells has no more than a film of water, a face keeps its velocity. In half a step, the level changes by
+no more than half of the thickness, and the velocity by no more than half a cell in a step.
 """
 
 import functools
@@ -25,7 +24,7 @@ __all__ = ["HalfStep"]
 
 
 class HalfStep:
-    """The changes of a flow in the first half of a step.
+    """A flow in the middle of a step.
 
     Args:
         flow: the ConservingFlow at the beginning of the step.
@@ -35,38 +34,54 @@ class HalfStep:
         self.flow = flow
 
     @functools.cached_property
-    def of_level(self) -> AbstractField:
-        """eta_half - eta [m], a Field at h."""
-        flow = self.flow
-        x, y = flow.on_faces(flow.h)
-        rise = (-0.5 * flow.time.dt) * divergence(x * flow.u, y * flow.v, flow.geometry)
-        return pointwise(lambda rise, h: larger(smaller(rise, 0.5 * h), -0.5 * h), rise, flow.h)
-
-    def of_level_upstream(self, axis: Any, velocity: AbstractField) -> AbstractField:
-        """eta_half - eta in the cell from which the water comes to a face [m], a Field at the faces across an axis."""
-        return upstream(velocity, axis.low(self.of_level), axis.high(self.of_level))
+    def _transports(self):
+        """h u and h v with the mean thickness on faces [m2 s-1], Fields at u and v."""
+        x, y = self.flow.on_faces(self.flow.h)
+        return x * self.flow.u, y * self.flow.v
 
     @functools.cached_property
-    def of_velocity(self) -> dict[str, AbstractField]:
-        """{"u" or "v": the change of that component [m s-1], a Field on its faces}."""
-        flow, g = self.flow, self.flow.geometry
-        rotation = flow.coriolis(*flow.fluxes) if flow.rotates else (0.0, 0.0)
-        u = self._change("u", X, Y, flow.v, (g.per_dx["u"], g.per_dy["u"]), rotation[0])
-        return {"u": u, "v": self._change("v", Y, X, flow.u, (g.per_dy["v"], g.per_dx["v"]), rotation[1])}
+    def rise(self) -> AbstractField:
+        """eta_half - eta [m], a Field at h."""
+        rise = (-0.5 * self.flow.time.dt) * divergence(*self._transports, self.flow.geometry)
+        return pointwise(lambda rise, h: _within(rise, 0.5 * h), rise, self.flow.h)
 
-    def _change(self, name, axis, across, other, per_d, rotation):
-        """The change of one component in half a step; `other` is the other component."""
-        flow, velocity = self.flow, self.flow.state[name]
-        wet = flow.geometry.wet_u if name == "u" else flow.geometry.wet_v
+    def rise_upstream(self, axis: Any, velocity: AbstractField) -> AbstractField:
+        """eta_half - eta in the cell from which the water comes to a face [m], a Field at the faces across an axis."""
+        return upstream(velocity, axis.low(self.rise), axis.high(self.rise))
+
+    @functools.cached_property
+    def covered_faces(self) -> tuple[AbstractField, AbstractField]:
+        """1 on faces between two cells with more than a film of water, Fields at u and v; else 0."""
+        g, covered = self.flow.geometry, self.flow.covered
+        return tuple(wet * axis.low(covered) * axis.high(covered) for axis, wet in ((X, g.wet_u), (Y, g.wet_v)))
+
+    @functools.cached_property
+    def gain(self) -> dict[str, AbstractField]:
+        """{"u": u_half - u, "v": v_half - v} [m s-1], Fields at u and v."""
+        flow, g = self.flow, self.flow.geometry
+        rotation = (0.0, 0.0)
+        if flow.rotates:
+            x, y = self._transports
+            rotation = flow.coriolis(x * g.dy["u"], y * g.dx["v"])
+        _, damping = flow.equations.split_terms(flow, flow.time)
+        u = self._gain("u", X, Y, (g.per_dx["u"], g.per_dy["u"]), rotation[0], damping[0])
+        return {"u": u, "v": self._gain("v", Y, X, (g.per_dy["v"], g.per_dx["v"]), rotation[1], damping[1])}
+
+    def _gain(self, name, axis, across, per_d, rotation, damping):
+        """The change of one component in half a step."""
+        flow, half = self.flow, 0.5 * self.flow.time.dt
+        k, velocity, other = (0, flow.u, flow.v) if name == "u" else (1, flow.v, flow.u)
+        wet, length = ((flow.geometry.wet_u, flow.geometry.dx["u"]), (flow.geometry.wet_v, flow.geometry.dy["v"]))[k]
         along = velocity * axis.mean(axis.difference(velocity))
         slope = across.mean(across.difference(velocity) * (across.low(wet) * across.high(wet)))
         push = rotation - flow.gravity * axis.difference(flow.eta)
         rate = (push - along) * per_d[0] - axis.mean(across.mean(other)) * slope * per_d[1]
-        return (0.5 * flow.time.dt) * rate * (axis.low(flow.covered) * axis.high(flow.covered))
+        if damping is not None:
+            rate = (rate - damping * velocity) / (1.0 + half * damping)
+        cells = (half * rate * (half * per_d[0])).map(lambda x: _within(x, 0.25))  # by which it moves water
+        return cells * (self.covered_faces[k] * (length / half))
 
-    @functools.cached_property
-    def of_fluxes(self) -> tuple[AbstractField, AbstractField]:
-        """The changes of the volume fluxes through whole faces that belong to `of_velocity` [m3 s-1]."""
-        flow, g = self.flow, self.flow.geometry
-        x, y = flow.on_faces(flow.h)
-        return x * g.dy["u"] * self.of_velocity["u"], y * g.dx["v"] * self.of_velocity["v"]
+
+def _within(x, limit):
+    """x, held between -limit and limit."""
+    return larger(smaller(x, limit), -limit)
