@@ -269,12 +269,15 @@ class ConservingFlow(DerivedFields):
         """(the advection of a component along itself, u du/dx [m s-2]; u_side ahead less that behind [m s-1])."""
         velocity, through = self.state[name], axis.mean(flux)  # at cell centres
         step = axis.difference(velocity)
-        from_low = self._beyond_low_face(axis, name, step, through)
+        from_low = self._beyond_low_face(axis, step, through)
         from_high = from_low - step  # u_side less the velocity on the high face
-        ahead, behind = axis.high(from_low), axis.low(from_high)
-        growth = ahead - behind
+        growth = axis.high(from_low) - axis.low(from_high)
+        if self.half_step is not None:  # a separate sum is exactly 0 where both sides have the face's own velocity
+            gain = self._gain_upstream(axis, name, through)
+            growth = growth + (axis.high(gain) - axis.low(gain))
+            from_low, from_high = from_low + gain, from_high + gain
         advected = (axis.high(through * from_low) - axis.low(through * from_high)) * per_volume
-        head = (velocity + 0.5 * (ahead + behind)) * growth * per_d
+        head = (velocity + 0.5 * (axis.high(from_low) + axis.low(from_high))) * growth * per_d
         rising = velocity * axis.difference(self.equations.depth)
         contracts = pointwise(lambda rise, du: jnp.where(rise < 0, du, 0.0), rising, growth)
         return upstream(contracts, head, advected), growth
@@ -284,24 +287,26 @@ class ConservingFlow(DerivedFields):
         wet = self.geometry.wet_u if name == "u" else self.geometry.wet_v
         through = axis.mean(cross)  # at corners
         step = across.difference(self.state[name]) * (across.low(wet) * across.high(wet))
-        from_low = self._beyond_low_face(across, name, step, through)
+        from_low = self._beyond_low_face(across, step, through)
+        if self.half_step is not None:
+            from_low = from_low + self._gain_upstream(across, name, through)
         return across.high(through * from_low) - across.low(through * (from_low - step))
 
-    def _beyond_low_face(self, axis, name, step, through):
-        """u_side less the velocity on the low one of the two faces around a side [m s-1].
+    def _beyond_low_face(self, axis, step, through):
+        """u_side less the velocity on the low one of the two faces around a side [m s-1], at the start of the step.
 
         Args:
             axis: from one face to the other.
-            name: of the component, "u" or "v".
-            step: its difference between both faces [m s-1].
+            step: the velocity's difference between both faces [m s-1].
             through: the flux through the side [m3 s-1], which comes from one of them.
         """
         half = limited_difference(axis, step, through, self.equations.momentum.limiter)
-        from_low = upstream(through, half, step - half)
-        if self.half_step is None:
-            return from_low
+        return upstream(through, half, step - half)
+
+    def _gain_upstream(self, axis, name, through):
+        """By what u_side changes in half a step [m s-1]."""
         gain = self.half_step.gain[name]
-        return from_low + upstream(through, axis.low(gain), axis.high(gain))
+        return upstream(through, axis.low(gain), axis.high(gain))
 
     @functools.cached_property
     def _rotation(self):

@@ -3,8 +3,8 @@
     eta_half = eta - dt/2 div(h u)
     u_half   = [u + dt/2 (f v - u ddx(u) - v ddy(u) - g ddx(eta))] / (1 + r dt/2),     likewise v
 
-r is the rate of friction. What flows through a face during a step is the mean over the step. Reconstructed from values in
-the middle of the step, fluxes are of second order in time, as in the scheme of Hancock (van Leer 1984,
+r is the rate of friction. What flows through a face during a step is the mean over the step. Reconstructed from values
+in the middle of the step, fluxes are of second order in time, as in the scheme of Hancock (van Leer 1984,
 doi:10.1137/0905001).
 
 Where one of its cells has no more than a film of water, a face keeps its velocity. In half a step, the level changes by
