@@ -1,7 +1,7 @@
 """The workers of benchmarks/figures/adjoint.py. One argument, a JSON object, whose `kind` is
 
     time      times `what` of `steps` steps of the basin, `size`: "forward", "gradient" (with `checkpoints`), "tangent",
-              or "plain", jax.grad of integrate; by `engine`; with `coastal`, of waves towards a beach, by SSPRK3
+              or "plain", jax.grad of integrate; by `engine`; with `coastal`, of waves towards a beach, by `stepper`
     memory    runs one gradient, or one Hessian `product`, and reports the peak resident memory of this process and the
               prediction
 
@@ -31,7 +31,7 @@ def problem_of(options, process):
     cost = adjoint.FinalState(lambda state, equations: jnp.sum(state.eta * state.eta))
     return adjoint.Problem(
         model,
-        stepper_named("ssprk3" if options.get("coastal") else "ab2"),
+        stepper_named(options.get("stepper", "ssprk3" if options.get("coastal") else "ab2")),
         state,
         options["steps"],
         cost,

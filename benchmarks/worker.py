@@ -141,7 +141,7 @@ def _case(options, process):
     layout, precision = options.get("layout"), options.get("precision", "float32")
     if "coastal" in options:
         case = beach(*options["size"], precision, process.communicator, coastal=options["coastal"])
-        return *case, stepper_named("ssprk3")
+        return *case, stepper_named(options.get("stepper", "ssprk3"))
     chosen = {name: options[name] for name in ("drag", "engine") if name in options}
     case = basin(*options["size"], precision, process.communicator, layout and tuple(layout), **chosen)
     return *case, stepper_named(options.get("stepper", "ab2"))

@@ -69,6 +69,8 @@ TESTS = {
     "swmodel/dynamics/terms.py": ("tests/unit/test_terms.py", "tests/unit/test_records.py"),
     "swmodel/dynamics/transport.py": (f"{_VERIFICATION}conservation.py", *SHORT),
     "swmodel/stepping/explicit.py": STEPPERS,
+    "swmodel/stepping/forward_backward.py": STEPPERS,
+    "swmodel/dynamics/half_step.py": (f"{_VERIFICATION}one_stage.py", f"{_VERIFICATION}coast.py"),
     "swmodel/stepping/semi_implicit.py": ("tests/unit/test_stage_times.py", "tests/unit/test_semi_implicit.py"),
     "swmodel/stepping/surface.py": ("tests/unit/test_semi_implicit.py",),
     "swmodel/stepping/integrating_factor.py": (

@@ -6,28 +6,44 @@ from functools import partial
 from harness import ratio
 
 PRECISIONS = ("float32", "float64")
-NAMES = (*(f"coast_vs_ocean{suffix}" for suffix in ("", "_float64")), "coast_gradient_vs_forward")
+STEPPERS = {"": ("ssprk3", "ssprk3"), "_one_stage": ("forward_backward_hancock", "forward_backward")}  # coast, ocean
+NAMES = (
+    *(f"coast_vs_ocean{stages}{suffix}" for stages in STEPPERS for suffix in ("", "_float64")),
+    *(f"coast_gradient_vs_forward{stages}" for stages in STEPPERS),
+)
 SIZE = (1000, 1000)
 MOST = 1.6
 GRADIENT_SIZE, STEPS, MOST_OF_GRADIENT = (500, 500), 20, 5.0
 
 
 def measure(bench):
-    for name, precision in zip(NAMES, PRECISIONS):
-        start = partial(bench.steps, size=SIZE, precision=precision)
-        sides = {side: partial(start, f"{side} {precision}", coastal=side == "coast") for side in ("coast", "ocean")}
-        times = bench.timed(f"coast {precision}", sides)
-        bench.figure(name, ratio(times["coast"], times["ocean"]), at_most=MOST, size=SIZE)
-    _gradient(bench)
+    for stages, pair in STEPPERS.items():
+        for suffix, precision in zip(("", "_float64"), PRECISIONS):
+            sides = {
+                side: partial(
+                    bench.steps,
+                    f"{side} {precision} {stepper}",
+                    size=SIZE,
+                    precision=precision,
+                    coastal=side == "coast",
+                    stepper=stepper,
+                )
+                for side, stepper in zip(("coast", "ocean"), pair)
+            }
+            times = bench.timed(f"coast {precision} {pair[0]}", sides)
+            value = ratio(times["coast"], times["ocean"])
+            bench.figure(f"coast_vs_ocean{stages}{suffix}", value, at_most=MOST, size=SIZE)
+    for stages, (stepper, _) in STEPPERS.items():
+        _gradient(bench, f"coast_gradient_vs_forward{stages}", stepper)
 
 
-def _gradient(bench):
+def _gradient(bench, name, stepper):
     """Of the sum of the squared levels at the end by those at the start, all states stored."""
 
     def side(what):
-        options = {"size": GRADIENT_SIZE, "steps": STEPS, "what": what, "coastal": True}
+        options = {"size": GRADIENT_SIZE, "steps": STEPS, "what": what, "coastal": True, "stepper": stepper}
         return bench.start(f"coast {what}", bench.python("adjoint_worker.py", kind="time", **options))
 
-    times = bench.timed("coast gradient", {what: partial(side, what) for what in ("forward", "gradient")})
+    times = bench.timed(f"coast gradient {stepper}", {what: partial(side, what) for what in ("forward", "gradient")})
     value = ratio(times["gradient"], times["forward"])
-    bench.figure("coast_gradient_vs_forward", value, at_most=MOST_OF_GRADIENT, size=GRADIENT_SIZE, steps=STEPS)
+    bench.figure(name, value, at_most=MOST_OF_GRADIENT, size=GRADIENT_SIZE, steps=STEPS)

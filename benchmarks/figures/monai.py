@@ -1,8 +1,8 @@
 """Monai valley by swmodel, GeoClaw and ANUGA, with as many cells: speeds, and distances from the laboratory's gauges.
 
 GeoClaw is measured where CLAW names a Clawpack 5.14.0, CLAW_PYTHON a Python with it, and gfortran is there; ANUGA where
-ANUGA_PYTHON names a Python with ANUGA 4.1. Speeds are cell-steps per second: a step of swmodel (SSPRK3) has three
-stages, one of GeoClaw and of ANUGA one. The figures of the whole run compare times until the same end.
+ANUGA_PYTHON names a Python with ANUGA 4.1. Speeds are cell-steps per second: steps of swmodel (ForwardBackwardHancock),
+GeoClaw and ANUGA have one stage. The figures of the whole run compare times until the same end.
 """
 
 import importlib.util

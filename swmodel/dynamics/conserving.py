@@ -14,13 +14,13 @@ Two time steppers make steps of it:
 
     u = [(1 - w) V_start u_start + w V' u'] / [(1 - w) V_start + w V']
 
-**ForwardBackwardHancock** has one stage. The level is stepped first, and its new value pushes the velocity:
+**ForwardBackwardHancock** has one stage. The level is stepped first, and the velocity with its old and its new value:
 
-    eta' = eta - dt div(F)(eta_half, u),     V' u' = V u - dt [ sum of Q u_side(u_half) + g V' ddx(eta') ]
+    eta' = eta - dt div(F)(eta_half, u_half)
+    V' u' = V u - dt [ sum of Q u_side(u_half) + g (V ddx(eta) + V' ddx(eta')) / 2 ]
 
-The subscript `half` marks a predictor of half a step, from which the values at faces are reconstructed (half_step.py).
-On a flat bottom the sum of V' ddx(eta') is that of ddx(h'^2) / 2, so that only the pressure on walls changes the
-momentum.
+The subscript `half` marks the middle of the step, at which the values at faces are reconstructed (half_step.py). On a
+flat bottom V ddx(eta) is ddx(h^2) / 2, so that only the pressure on walls changes the sum of the momentum.
 """
 
 import dataclasses

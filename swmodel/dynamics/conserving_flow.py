@@ -2,12 +2,13 @@
 
     u' = u - dt { sum of Q (u_side - u) / V' + g (V / V') ddx(eta) } + dt (f v + F_u)
 
-V = mean_x(area h) is the volume of water in a face's own cell, and a prime marks values after a step of Euler. Q is the
-mean of the limited fluxes F of continuity, so that V' - V is exactly what Q brings. Summed over a flat bottom, V u
+V = mean_x(area h) is the volume of water in a face's own cell, and a prime marks values after a step of Euler. Q is
+the mean of the limited fluxes F of continuity, so that V' - V is exactly what Q brings. Summed over a flat bottom, V u
 changes in a step by the pressure on the walls alone, to rounding. Where V falls, V' is replaced by V, so that a cell
-that empties needs no shorter time step. Where the flow spreads, V / V' is replaced by 1, so that a front over a dry bed
-is not held back. With a half step (half_step.py), the pressure is that of the new level, V' ddx(eta') in place of
-V ddx(eta), and what faces reconstruct is a level and a velocity in the middle of the step.
+that empties needs no shorter time step. Where the flow spreads, V / V' is replaced by 1, so that a front over a dry
+bed is not held back. With a half step (half_step.py), what faces reconstruct are level and velocity in the middle of
+the step, and the pressure is (V ddx(eta) + V' ddx(eta')) / 2. On faces of cells with no more than a film, where the
+velocity has no predictor, it is that of the new level, V' ddx(eta').
 
     F_u = h_u u - damping sqrt(g h_u) D / 2
 

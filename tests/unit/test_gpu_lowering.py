@@ -31,6 +31,7 @@ STEPPERS = {
     "ab2": lambda: sw.AB2(10.0),
     "ab3": lambda: sw.AB3(10.0),
     "forward_backward": lambda: sw.ForwardBackward(10.0),
+    "forward_backward_hancock": lambda: sw.ForwardBackwardHancock(10.0),
     "rk4": lambda: sw.RK4(10.0),
     "ssprk3": lambda: sw.SSPRK3(10.0),
     "semi_implicit": lambda: sw.SemiImplicit(10.0),
@@ -79,7 +80,8 @@ def chunk(run):
 
 @pytest.mark.parametrize("name", STEPPERS)
 def test_a_chunk_of_steps_with_its_monitors(tmp_path, name):
-    ocean = hilly(dissipation=(sw.Laplacian(100.0), sw.ManningDrag(0.02)))
+    momentum = sw.MomentumConserving() if name == "forward_backward_hancock" else sw.EnergyConserving()
+    ocean = hilly(momentum=momentum, dissipation=(sw.Laplacian(100.0), sw.ManningDrag(0.02)))
     run = Simulation(ocean, ocean.at_rest(), STEPPERS[name]()).gauges(tmp_path / "gauges.nc", {"a": (5e4, 5e4)})
     if name != "rigid_lid":
         run.maxima(tmp_path / "maxima.nc")

@@ -167,7 +167,6 @@ LONG_MODULES = {  # lines, and what keeps them in one place
     "dynamics.shallow_water": 600,  # Dynamics, Equations and DerivedFields call each other in every stage of a step
     "dynamics.terms": 500,  # the base classes of parts, and the records of their parameters
     "fields.parameters": 480,  # a table of rules, one class for each kind of argument
-    "stepping.explicit": 420,  # the base class of steppers, and the five explicit schemes
     "stencils.graph": 460,  # the graph of a loop, and the search for common factors in it
 }
 LONG_FUNCTIONS = {  # lines of code

@@ -21,7 +21,8 @@ from ...dynamics.slip import NoSlip
 from ...grids.grid import CartesianGrid
 from ...models.shallow_water import ShallowWater
 from ...simulation.simulation import Simulation
-from ...stepping.explicit import RK4, ForwardBackward
+from ...stepping.explicit import RK4
+from ...stepping.forward_backward import ForwardBackward
 from ...units import day
 from ..case import Case, Mark, Outcome, Panel, Twin
 from ..norms import convergence, run_until
