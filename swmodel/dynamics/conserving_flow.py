@@ -274,7 +274,7 @@ class ConservingFlow(DerivedFields):
         from_high = from_low - step  # u_side less the velocity on the high face
         growth = axis.high(from_low) - axis.low(from_high)
         if self.half_step is not None:  # a separate sum is exactly 0 where both sides have the face's own velocity
-            gain = self._gain_upstream(axis, name, through)
+            gain = self.half_step.gain_upstream(axis, name, through)
             growth = growth + (axis.high(gain) - axis.low(gain))
             from_low, from_high = from_low + gain, from_high + gain
         advected = (axis.high(through * from_low) - axis.low(through * from_high)) * per_volume
@@ -290,7 +290,7 @@ class ConservingFlow(DerivedFields):
         step = across.difference(self.state[name]) * (across.low(wet) * across.high(wet))
         from_low = self._beyond_low_face(across, step, through)
         if self.half_step is not None:
-            from_low = from_low + self._gain_upstream(across, name, through)
+            from_low = from_low + self.half_step.gain_upstream(across, name, through)
         return across.high(through * from_low) - across.low(through * (from_low - step))
 
     def _beyond_low_face(self, axis, step, through):
@@ -303,11 +303,6 @@ class ConservingFlow(DerivedFields):
         """
         half = limited_difference(axis, step, through, self.equations.momentum.limiter)
         return upstream(through, half, step - half)
-
-    def _gain_upstream(self, axis, name, through):
-        """By what u_side changes in half a step [m s-1]."""
-        gain = self.half_step.gain[name]
-        return upstream(through, axis.low(gain), axis.high(gain))
 
     @functools.cached_property
     def _rotation(self):

@@ -67,6 +67,10 @@ class HalfStep:
         u = self._gain("u", X, Y, (g.per_dx["u"], g.per_dy["u"]), rotation[0], damping[0])
         return {"u": u, "v": self._gain("v", Y, X, (g.per_dy["v"], g.per_dx["v"]), rotation[1], damping[1])}
 
+    def gain_upstream(self, axis: Any, name: str, through: AbstractField) -> AbstractField:
+        """The gain of a component on the face from which the flux `through` a side comes [m s-1], a Field there."""
+        return upstream(through, axis.low(self.gain[name]), axis.high(self.gain[name]))
+
     def _gain(self, name, axis, across, per_d, rotation, damping):
         """The change of one component in half a step."""
         flow, half = self.flow, 0.5 * self.flow.time.dt

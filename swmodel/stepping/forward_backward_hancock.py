@@ -4,9 +4,9 @@
     V' u' = V u - dt [ sum of Q u_side(u_half) + g (V ddx(eta) + V' ddx(eta')) / 2 ]
 
 conserving.py has the discrete form. In linear waves this is the forward-backward scheme (Mesinger and Arakawa 1976)
-with u at the time of eta, known as the scheme of Stoermer and Verlet. A step multiplies (eta, u) of a wave of
-frequency w, whose level decays at the rate d, by a matrix with determinant 1 - d dt and trace 2 - d dt - (w dt)^2. It
-is stable while
+with u at the time of eta, known as the scheme of Stoermer and Verlet. The level of a wave of
+frequency w decays at the rate d. A step multiplies (eta, u) by a matrix with the determinant 1 - d dt and the trace
+2 - d dt - (w dt)^2. It is stable while
 
     (w dt)^2 + 2 d dt <= 4
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import jax
+import jax.core
 import jax.numpy as jnp
 
 from ..dynamics.replicated import mark_numbers
