@@ -19,6 +19,7 @@ def one_stage(dt: float) -> sw.TimeStepper:
     return sw.ForwardBackwardHancock(0.6 * dt)
 
 
+OWN_RANGES = {"ritter_front_cells_one_stage": 2.5, "carrier_greenspan_error_one_stage": 0.051}  # the fronts' lag is 2.2
 STEPPERS: dict[str, Stepper] = {"": sw.SSPRK3, "_one_stage": one_stage}  # with the suffixes of their cases and marks
 
 
@@ -224,7 +225,8 @@ def shoreline(x: np.ndarray, h: np.ndarray, slope: float) -> float:
 def _case(measure, marks, quick, title, **declared):
     """Register the cases, one for each stepper, of a function that gives {mark: value}.
 
-    `quick` are the arguments of its short form. The ranges are those of SSPRK3 at full size.
+    `quick` are the arguments of its short form. Ranges are of the full size, and the same for both steppers but for
+    those of OWN_RANGES.
     """
     for suffix, stepper in STEPPERS.items():
         Case(
@@ -234,7 +236,13 @@ def _case(measure, marks, quick, title, **declared):
                 {name + suffix: value for name, value in measure(*chosen, stepper=stepper).items()}
             ),
             marks=tuple(
-                Mark(name + suffix, meaning, most, least=1.0 if name.endswith("_order") else None, quick=short)
+                Mark(
+                    name + suffix,
+                    meaning,
+                    OWN_RANGES.get(name + suffix, most),
+                    least=1.0 if name.endswith("_order") else None,
+                    quick=short,
+                )
                 for name, meaning, most, short in marks
             ),
             quick=quick,
