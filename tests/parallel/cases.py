@@ -5,7 +5,10 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.adjoint.verification.verification import verify
+from swmodel.adjoint import Problem
+from swmodel.adjoint.costs.readers import everywhere
+from swmodel.adjoint.costs.tile_costs import Weighted
+from swmodel.adjoint.verification.verification import PROBES, Probe, verify
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.runtime.compilation import jit
 from swmodel.runtime.launch import launched_ranks
@@ -128,6 +131,16 @@ def assert_tiles_equal(model, state, whole):
     for name, expected in whole.items():
         tile = np.asarray(getattr(state, name))
         np.testing.assert_allclose(tile, expected[model.tile.slices], rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+def assert_derivatives(model, stepper, steps, controls):
+    """Gradients of a model's runs pass dot products and Taylor tests.
+
+    The cost weights the readings of the dot products, so that both tests have the same programs, which take long to
+    compile.
+    """
+    weights = everywhere(model, np.random.default_rng(5).standard_normal((steps, PROBES)))
+    assert_verified(Problem(model, stepper, start(model), steps, Weighted(Probe.of(model), weights, 1), controls))
 
 
 def assert_verified(problem):
