@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.config.parts import shipped
 from swmodel.errors import ConfigError, DataError
 from swmodel.parallel import SerialCommunicator
 from swmodel.performance import (
@@ -30,10 +31,11 @@ from swmodel.performance import (
     stepper_named,
     triad_bandwidth,
 )
-from swmodel.performance.cases import OneOfMany
+from swmodel.performance.cases import STEPPERS, OneOfMany
 from swmodel.performance.fitting import measure_compute
 from swmodel.performance.timing import batch_of
 from swmodel.runtime import launch
+from swmodel.stepping.explicit import TimeStepper
 
 NX, NY = 48, 36
 needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="needs mpi4py and mpi4jax")
@@ -391,3 +393,9 @@ def test_two_ranks_measure_the_memory_that_they_share(tmp_path):
     assert "shared memory only" in done.stdout and "fitted" in done.stdout
     found = json.loads(file.read_text())
     assert found["network"] is None and 0 <= found["shared"]["latency"] < 0.1 and found["shared"]["bandwidth"] > 1e6
+
+
+def test_every_explicit_stepper_that_ships_can_be_timed_by_name():
+    explicit = {name for name, one in shipped(TimeStepper).items() if not (one.is_implicit or one.needs_modes)}
+    assert set(STEPPERS) == explicit
+    assert isinstance(stepper_named("forward_backward"), sw.ForwardBackward)
