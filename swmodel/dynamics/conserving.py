@@ -14,13 +14,14 @@ Two time steppers make steps of it:
 
     u = [(1 - w) V_start u_start + w V' u'] / [(1 - w) V_start + w V']
 
-**ForwardBackwardHancock** has one stage. The level is stepped first, and the velocity with its old and its new value:
+**ForwardBackwardHancock** has one stage: the level is stepped first, then the velocity with both levels' pressure:
 
     eta' = eta - dt div(F)(eta_half, u_half)
-    V' u' = V u - dt [ sum of Q u_side(u_half) + g (V ddx(eta) + V' ddx(eta')) / 2 ]
+    V' u' = V u - dt [ sum of Q u_side(u_half) + g (V ddx(eta) + V' ddx(eta')) / 2 ] + ...
 
-The subscript `half` marks the middle of the step, at which the values at faces are reconstructed (half_step.py). On a
-flat bottom V ddx(eta) is ddx(h^2) / 2, so that only the pressure on walls changes the sum of the momentum.
+The subscript `half` marks values upstream in the middle of the step (half_step.py); slopes and damping are those of its
+beginning. On a flat bottom V ddx(eta) is ddx(h^2) / 2 in each area. So only the pressure on walls changes the sum of
+the momentum, where the water rises, the flow does not spread and there is no film.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """Limited fluxes of water and of momentum, of which MomentumConserving makes its steps (conserving.py).
 
-    u' = u - dt { sum of Q (u_side - u) / V' + g (V / V') ddx(eta) } + dt (f v + F_u)
+    u' = u - dt { sum of Q (u_side - u) / V' + g (V / V') ddx(eta) } + dt (f v + ...)
 
 V = mean_x(area h) is the volume of water in a face's own cell, and a prime marks values after a step of Euler. Q is
 the mean of the limited fluxes F of continuity, so that V' - V is exactly what Q brings. Summed over a flat bottom, V u
@@ -86,7 +86,7 @@ class ConservingFlow(DerivedFields):
     def with_half_step(self) -> "ConservingFlow":
         """The same flow for a step of one stage."""
         flow = ConservingFlow(self.equations, self.state, self.more, self.outside, self.time)
-        flow.half_step = HalfStep(flow)
+        flow.half_step = HalfStep(self)  # whose terms may read its transports
         return flow
 
     @property
@@ -129,7 +129,7 @@ class ConservingFlow(DerivedFields):
     def sloping_faces(self) -> tuple[AbstractField, AbstractField]:
         """The share of a slope that concentrations on faces contain, Fields at u and v [1].
 
-        In a step of one stage it is 1 - |u| dt / dx on mixing faces: the mean over what passes in the step.
+        In a step of one stage it is 1 - |u| dt / dx on mixing faces, the mean over what passes along one axis.
         """
         if self.half_step is None:
             return self.mixing_faces
@@ -359,7 +359,7 @@ class ConservingFlow(DerivedFields):
 
 
 def _filled(growth, share):
-    """V / V' [1], 1 where the flow spreads."""
+    """`share`, V or V' over the larger of both [1]; 1 where the flow spreads."""
     return pointwise(lambda du, share: jnp.where(du > 0, 1.0, share), growth, share)
 
 

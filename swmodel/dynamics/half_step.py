@@ -3,12 +3,11 @@
     eta_half = eta - dt/2 div(h u)
     u_half   = [u + dt/2 (f v - u ddx(u) - v ddy(u) - g ddx(eta))] / (1 + r dt/2),     likewise v
 
-r is the rate of friction. What flows through a face during a step is the mean over the step. Reconstructed from values
-in the middle of the step, fluxes are of second order in time, as in the scheme of Hancock (van Leer 1984,
-doi:10.1137/0905001).
+r is the rate of friction; on the sphere f has the metric term, too. A flux in the middle of a step is its mean over the
+step, to second order, as in the scheme of Hancock (van Leer 1984, doi:10.1137/0905001).
 
-Where one of its cells has no more than a film of water, a face keeps its velocity. In half a step, the level changes by
-no more than half of the thickness, and the velocity by no more than half a cell in a step.
+On faces of cells with no more than a film of water, and of open sides, the velocity is unchanged. In half a step the
+level changes by at most half of the thickness, and the velocity by at most dx / (2 dt).
 """
 
 import functools
@@ -82,7 +81,7 @@ class HalfStep:
         rate = (push - along) * per_d[0] - axis.mean(across.mean(other)) * slope * per_d[1]
         if damping is not None:
             rate = (rate - damping * velocity) / (1.0 + half * damping)
-        cells = (half * rate * (half * per_d[0])).map(lambda x: _within(x, 0.25))  # by which it moves water
+        cells = (half * rate * (half * per_d[0])).map(lambda x: _within(x, 0.25))  # displacement in half a step
         return cells * (self.covered_faces[k] * (length / half))
 
 

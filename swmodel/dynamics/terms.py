@@ -359,11 +359,13 @@ class Term(TiledPart):
     Attributes:
         nonlinear: whether it is undefined in the linear mode. A linear model then raises ConfigError.
         has_pressure: whether it has an air pressure, and defines `pressure_head`.
+        follows_pressure: whether its force is a gradient of the elevation, flow.level, at the time of the pressure's.
     """
 
     kind = "dissipation"
     nonlinear: ClassVar[bool] = False
     has_pressure: ClassVar[bool] = False
+    follows_pressure: ClassVar[bool] = False
 
     @abc.abstractmethod
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:

@@ -139,6 +139,7 @@ class SelfAttractionLoading(Forcing):
         "Hendershott (1972), doi:10.1111/j.1365-246X.1972.tb06167.x; Wang et al. (2012), "
         "doi:10.1016/j.cageo.2012.06.022"
     )
+    follows_pressure = True
     variable: ClassVar[Variable] = Variable(
         "self_attraction", "h", "m", "elevation by self-attraction and loading, less a fraction of the elevation"
     )

@@ -144,6 +144,7 @@ class SelfAttraction(Forcing):
     fraction: Any = parameter(None, "1", minimum=0.0, below=1.0, default=0.094, doc="of the elevation")
 
     uses_time = False
+    follows_pressure = True
 
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
         return gradient(flow.gravity * self.fraction * flow.level, flow.geometry)

@@ -182,6 +182,12 @@ def check_stepper(model: Any, stepper: TimeStepper) -> None:
             f"{type(model.momentum).__name__}(); give momentum=MomentumConserving(), or use another stepper, such as "
             "ForwardBackward."
         )
+    following = [type(term).__name__ for term in model.terms if term.follows_pressure]
+    if stepper.needs_momentum_form and following:
+        raise ConfigError(
+            f"{type(stepper).__name__}: {following[0]} acts with the elevation at the beginning of a step, and the "
+            "pressure with that at both ends, so that waves would be damped; use SSPRK3."
+        )
     rippling = [x.name for x in model.tracers if isinstance(x, Tracer) and not x.scheme.growth]
     if stepper.needs_momentum_form and rippling:
         raise ConfigError(

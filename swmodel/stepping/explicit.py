@@ -63,9 +63,9 @@ class TimeStepper(ModelPart, abc.ABC):
             the newest entry overwrites the oldest.
         is_implicit: whether a step solves an equation of the whole domain.
         rigid_lid: whether the surface is fixed: eta is then the pressure on it, and no part of the thickness.
-        conserves_momentum: whether its steps are made of those that MomentumConserving has: `equations.euler`, or
+        conserves_momentum: whether it can step models with MomentumConserving, by `equations.euler` or
             `equations.forward_backward`.
-        needs_momentum_form: whether it has no other steps than these.
+        needs_momentum_form: whether it can step no other models.
         exact_waves: whether linear waves set no limit to its time step.
         remedy: the advice in the message for parameters with which no time step is stable.
     """

@@ -1,7 +1,7 @@
 """The stepper of one stage for MomentumConserving: forward-backward in waves, and Hancock's predictor in advection.
 
     eta' = eta - dt div(F)(eta_half, u_half)
-    V' u' = V u - dt [ sum of Q u_side(u_half) + g (V ddx(eta) + V' ddx(eta')) / 2 ]
+    V' u' = V u - dt [ sum of Q u_side(u_half) + g (V ddx(eta) + V' ddx(eta')) / 2 ] + ...
 
 conserving.py has the discrete form. In linear waves this is the forward-backward scheme (Mesinger and Arakawa 1976)
 with u at the time of eta, known as the scheme of Stoermer and Verlet. The level of a wave of
@@ -30,9 +30,10 @@ ROTATION = 0.1  # the largest f dt: an inertial oscillation then grows by (f dt)
 
 @pytree
 class ForwardBackwardHancock(TimeStepper):
-    """One stage of second order for MomentumConserving. A step costs a third of one of SSPRK3, and is 0.6 as long.
+    """One stage for MomentumConserving. A step costs 0.4 of one of SSPRK3, and is 0.6 as long.
 
-    Terms, such as wind, and friction are of first order in time.
+    It is of second order in waves, currents and rotation. Of first order in time are the terms, such as wind and
+    friction, the damping of the level, what open sides give, and tracers in flow across the axes.
 
     Args:
         dt: [s].

@@ -145,6 +145,9 @@ def test_wetting_names_what_it_needs():
     ocean, dye = sw.ShallowWater(grid, 1.0), sw.Tracer("dye", scheme=sw.Centred())
     with pytest.raises(ConfigError, match="give momentum=MomentumConserving"):
         sw.Simulation(ocean, ocean.at_rest(), sw.ForwardBackwardHancock(0.1))
+    attracted = sw.ShallowWater(grid, 1.0, momentum=sw.MomentumConserving(), forcing=sw.SelfAttraction(0.09))
+    with pytest.raises(ConfigError, match="SelfAttraction acts.*use SSPRK3"):
+        sw.Simulation(attracted, attracted.at_rest(), sw.ForwardBackwardHancock(0.1))
     carried = sw.ShallowWater(grid, 1.0, momentum=sw.MomentumConserving(), tracers=dye)
     with pytest.raises(ConfigError, match="tracer dye.*give scheme=FluxLimited"):
         sw.Simulation(carried, carried.at_rest(), sw.ForwardBackwardHancock(0.1))

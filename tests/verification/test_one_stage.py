@@ -85,3 +85,17 @@ def test_an_inertial_oscillation_keeps_its_speed_and_a_geostrophic_flow_stays():
     end, _ = take_steps(model, sw.ForwardBackwardHancock(dt), start, 400)
     np.testing.assert_allclose(np.asarray(end.eta), np.asarray(start.eta), atol=1e-5)
     np.testing.assert_allclose(np.asarray(end.u), np.asarray(start.u), atol=0.02 * np.abs(np.asarray(start.u)).max())
+
+
+class Stirring(sw.Forcing):
+    """A force along the transports of the flow, which a term may read."""
+
+    def __call__(self, flow, time):
+        return 1e-3 * flow.U, 1e-3 * flow.V
+
+
+def test_a_term_may_read_the_transports():
+    """With one Euler step of the transport U = 10 m x 0.1 m/s, u gains dt 1e-3 U."""
+    model = sea(8, 6, forcing=Stirring())
+    end, _ = take_steps(model, sw.ForwardBackwardHancock(0.1), model.state(u=0.1), 1)
+    np.testing.assert_allclose(np.asarray(end.u), 0.1 + 0.1 * 1e-3 * 1.0, rtol=1e-6)
