@@ -180,18 +180,20 @@ class Problem:
     def dynamics(self, step: int) -> Dynamics:
         """The Dynamics of the interval between forcing records that begins with this step."""
         if self._window[0] != step:
-            self.outline(step)  # chooses the engine
+            self._choose_engine(step)
             self._window = step, self.model.interval(self.halo, step, self.dt)
         return self._window[1]
 
     def outline(self, step: int) -> Dynamics:
         """`dynamics` with the shapes of the uplift alone, to compile programs while a thread computes the uplift."""
-        found = self.model.outline(self.halo, step, self.dt)
+        self._choose_engine(step)
+        return self.model.outline(self.halo, step, self.dt)
+
+    def _choose_engine(self, step):
+        """Let the model run on arrays where loops cannot be compiled; once."""
         if not self._knows_engine:
             self._knows_engine = True
-            if arrays_if_loops_fail(self.model, found, self.stepper) is not None:
-                found = self.model.outline(self.halo, step, self.dt)
-        return found
+            arrays_if_loops_fail(self.model, self.model.outline(self.halo, step, self.dt), self.stepper)
 
     @property
     def names(self) -> list[str]:

@@ -43,7 +43,7 @@ class TileGeometry:
     shape: tuple = static()
     halo: int = static()
     columns: int = static()  # nx of the whole grid
-    rotates: bool = static(default=True)  # whether there is a Coriolis force
+    rotates: bool = static()  # whether there is a Coriolis force
 
     @staticmethod
     def build(

@@ -71,6 +71,11 @@ def check_names(variables: Sequence[Variable]) -> None:
             )
 
 
+def _without_limiter(model):
+    """The names of the tracers whose scheme may make new extrema."""
+    return [x.name for x in model.tracers if isinstance(x, Tracer) and not x.scheme.growth]
+
+
 def check_momentum(model: Any) -> None:
     """Raise ConfigError for parts that MomentumConserving, or wetting and drying, does not support."""
     form = type(model.momentum).__name__
@@ -89,7 +94,7 @@ def check_momentum(model: Any) -> None:
             f"ShallowWater: {closing[0]} computes the flow through the side from volume fluxes without limiters, and "
             f"{form} limits them; use Flather, or another form."
         )
-    rippling = [x.name for x in model.tracers if isinstance(x, Tracer) and not x.scheme.growth]
+    rippling = _without_limiter(model)
     if model.wetting is not None and rippling:
         raise ConfigError(
             f"ShallowWater: tracer {rippling[0]} has a scheme without limiter, which may take more from a drying cell "
@@ -188,7 +193,7 @@ def check_stepper(model: Any, stepper: TimeStepper) -> None:
             f"{type(stepper).__name__}: {following[0]} acts with the elevation at the beginning of a step, and the "
             "pressure with that at both ends, so that waves would be damped; use SSPRK3."
         )
-    rippling = [x.name for x in model.tracers if isinstance(x, Tracer) and not x.scheme.growth]
+    rippling = _without_limiter(model)
     if stepper.needs_momentum_form and rippling:
         raise ConfigError(
             f"{type(stepper).__name__}: tracer {rippling[0]} has a scheme without limiter, which grows in a step of "

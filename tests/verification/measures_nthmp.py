@@ -6,6 +6,7 @@ Briggs et al. (1995), doi:10.1007/BF00874384; 7: Matsuyama and Tanaka (2001), da
 """
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import swmodel as sw
 from swmodel.grids.topography import topography
 from swmodel.verification import Case, Mark, Outcome
 from swmodel.verification.coasts.exact_flows import BumpFlow
-from swmodel.verification.coasts.shores import ROWS, STEPPERS, Stepper, model_of
+from swmodel.verification.coasts.shores import ROWS, STEPPERS, Stepper, by_stepper, model_of
 from tests.verification.experiments import module_of
 
 REPOSITORY = Path(__file__).parents[2]
@@ -317,8 +318,8 @@ def mark(name: str, limit: float) -> Mark:
     return Mark(name, "relative error", most=limit)
 
 
-def register(function: Any, marks: dict[str, float], suffix: str, arguments: dict[str, Any]) -> None:
-    """Register the Case of a function that gives {mark: value}; `suffix` is added to the names of case and marks."""
+def register(function: Any, marks: dict[str, float], suffix: str, measured: Callable[[Any], Outcome]) -> None:
+    """Register a Case; `suffix` is added to the names of `function` and of its marks, `measured` is the Case's own."""
     title = (function.__doc__ or function.__name__).splitlines()[0].rstrip(".")
     Case(
         name=function.__name__ + suffix,
@@ -328,13 +329,13 @@ def register(function: Any, marks: dict[str, float], suffix: str, arguments: dic
         source="Synolakis et al. (2007), NOAA Tech. Mem. OAR PMEL-135",
         doi="",
         equation="measured in a laboratory, or a closed solution",
-        measure=lambda _: Outcome({name + suffix: value for name, value in function(**arguments).items()}),
+        measure=measured,
         marks=tuple(mark(name + suffix, limit) for name, limit in marks.items()),
     )
 
 
 for each_case, its_marks in MARKS.items():
-    for its_suffix, its_stepper in STEPPERS.items():
-        if each_case is not monai_inverse:
-            register(each_case, its_marks, its_suffix, {"stepper": its_stepper})
-register(monai_inverse, MARKS[monai_inverse], "", {})
+    if each_case is not monai_inverse:
+        for its_suffix, its_measure in by_stepper(each_case, STEPPERS):
+            register(each_case, its_marks, its_suffix, its_measure)
+register(monai_inverse, MARKS[monai_inverse], "", lambda _: Outcome(monai_inverse()))

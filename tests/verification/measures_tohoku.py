@@ -18,7 +18,8 @@ import xarray as xr
 
 from swmodel.runtime import resources
 from swmodel.runtime.launch import mpirun_environment
-from swmodel.verification.case import Case, Mark, Outcome
+from swmodel.verification.case import Case, Mark
+from swmodel.verification.coasts.shores import by_stepper
 
 BUOYS = ("21418", "21401", "21413")
 EXPERIMENT = resources.experiments() / "tohoku_2011"
@@ -119,15 +120,13 @@ def tohoku_wetting(stepper: str) -> dict[str, float]:
 
 def register(name: str, measure: Callable, marks: Sequence[Mark], title: str, **declared: Any) -> None:
     """Register the cases of a function of the stepper's name, one for each stepper."""
-    for suffix, stepper in STEPPERS.items():
+    for suffix, measured in by_stepper(measure, STEPPERS):
         Case(
             name=name + suffix,
             group="coasts",
             title=title + (", in one stage" if suffix else ""),
             doi="",
-            measure=lambda _, suffix=suffix, stepper=stepper: Outcome(
-                {mark + suffix: value for mark, value in measure(stepper).items()}
-            ),
+            measure=measured,
             marks=tuple(dataclasses.replace(mark, name=mark.name + suffix) for mark in marks),
             **declared,
         )

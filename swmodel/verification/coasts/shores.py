@@ -1,6 +1,6 @@
 """Marks of bores and shores against exact solutions; docs/coast.md has their figures."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -222,19 +222,32 @@ def shoreline(x: np.ndarray, h: np.ndarray, slope: float) -> float:
     return float(x[k] + h[k] * 2 * dx / max(h[k - 2] - h[k], 0.2 * slope * dx))
 
 
+def by_stepper(measure: Callable, steppers: dict[str, Any]) -> Iterator[tuple[str, Callable[[Any], Outcome]]]:
+    """(the suffix of its marks' names, the Case's function of the arguments of `measure`) for each stepper.
+
+    Args:
+        measure: gives {mark: value}; it has the argument `stepper`.
+        steppers: {suffix: stepper}.
+    """
+    for suffix, stepper in steppers.items():
+
+        def measured(chosen, suffix=suffix, stepper=stepper):
+            return Outcome({name + suffix: value for name, value in measure(*chosen, stepper=stepper).items()})
+
+        yield suffix, measured
+
+
 def _case(measure, marks, quick, title, **declared):
     """Register the cases, one for each stepper, of a function that gives {mark: value}.
 
     `quick` are the arguments of its short form. Ranges are of the full size, and the same for both steppers but for
     those of OWN_RANGES.
     """
-    for suffix, stepper in STEPPERS.items():
+    for suffix, measured in by_stepper(measure, STEPPERS):
         Case(
             name=measure.__name__ + suffix,
             group="coasts",
-            measure=lambda chosen, suffix=suffix, stepper=stepper: Outcome(
-                {name + suffix: value for name, value in measure(*chosen, stepper=stepper).items()}
-            ),
+            measure=measured,
             marks=tuple(
                 Mark(
                     name + suffix,
