@@ -248,7 +248,7 @@ class ConservingFlow(DerivedFields):
         rotation, thickness, held = self._rotation, self.on_faces(self.h), self.on_faces(after)
         explicit, damping = self.equations.split_terms(self, self.time)
         least, new = self.thin or SHALLOW, []
-        level = None if self.half_step is None else self.eta + dt * self.rate  # at the end of the step
+        level = self.eta + dt * self.rate  # at the end of the step
         for k, (name, axis, across, flux, cross) in enumerate(
             (("u", X, Y, *self.fluxes), ("v", Y, X, *self.fluxes[::-1]))
         ):
@@ -258,7 +258,7 @@ class ConservingFlow(DerivedFields):
             carried, growth = self._carried_along(axis, name, flux, per_h / area, per_d)
             carried = carried + self._carried_across(axis, across, name, cross) * (per_h / area)
             push = axis.difference(self.eta) * _filled(growth, thickness[k] * per_h)
-            if level is not None:
+            if self.half_step is not None:
                 later = axis.difference(level) * _filled(growth, held[k] * per_h)
                 push = later + (0.5 * self.half_step.covered_faces[k]) * (push - later)
             rate = rotation[k] * per_d - carried - self.gravity * push * per_d
