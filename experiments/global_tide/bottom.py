@@ -4,7 +4,8 @@ python bottom.py etopo5_global_15min.nc      prints the median of the roughness 
 
 The roughness r is the standard deviation of the depth from a plane, over 5 x 5 nodes of 15' (1.25 degrees). The
 buoyancy frequency is N = 5.24e-3 s-1 exp(-z / 1300 m) at the sea floor (Zaron & Egbert 2006, doi:10.1175/JPO2878.1).
-Both vanish where the water is shallower than 1000 m: the law holds for the deep ocean (Jayne & St. Laurent 2001).
+Both vanish where the water is shallower than 500 m: the law holds for the deep ocean (Jayne & St. Laurent 2001). In the
+cells of 30' of bottom.nc N is a mean, and r such that r^2 N is one, to which the drag is proportional.
 """
 
 import sys
@@ -12,7 +13,7 @@ import sys
 import numpy as np
 import xarray as xr
 
-SURFACE, SCALE, SHALLOW = 5.24e-3, 1300.0, 1000.0  # [s-1], [m], [m]
+SURFACE, SCALE, SHALLOW = 5.24e-3, 1300.0, 500.0  # [s-1], [m], [m]
 REACH = 2  # nodes on either side
 REGIONS = {"eastern_south_pacific": ((180, 285), (-60, 0)), "atlantic": ((300, 360), (-60, 60))}  # [degrees]
 
@@ -43,13 +44,15 @@ def main(file):
     }
     made = xr.Dataset(fields, {"lat": elevation.lat, "lon": elevation.lon})
     made.attrs = {"title": "Sea floor for the drag by internal waves", "source": "bottom.py, from ETOPO5 (NOAA 1988)"}
+    product = (made.roughness**2 * made.buoyancy).coarsen(lat=2, lon=2).mean()
     half = made.coarsen(lat=2, lon=2).mean(keep_attrs=True)
+    half.roughness.values = np.sqrt(product / half.buoyancy.where(half.buoyancy > 0, 1.0)).values
     packing = {"dtype": "int16", "zlib": True, "complevel": 9, "_FillValue": -1}
     half.to_netcdf(
         "bottom.nc",
         encoding={
             "roughness": packing,
-            "buoyancy": {**packing, "scale_factor": 1e-7},
+            "buoyancy": {**packing, "scale_factor": 2e-7},
         },
     )
     for name, ((west, east), (south, north)) in REGIONS.items():

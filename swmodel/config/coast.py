@@ -57,7 +57,7 @@ def coast_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
             ("model", "wetting"),
             f"wetting needs momentum = 'momentum_conserving', and momentum is {model.momentum!r}; change it",
         )
-    for name in ("minimum_depth", "fill_lakes"):
+    for name in ("minimum_depth", "fill_lakes", "sound_speed"):
         if bathymetry is not None and name in bathymetry.model_fields_set:
             yield Mistake(("bathymetry", name), "wetting keeps the topography as it is; leave this out")
     for k, tracer in enumerate(sections.get("tracer", ())):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from ..defaults import AIR_DENSITY, EARTH_RADIUS, GRAVITY, MINIMUM_DEPTH, WATER_DENSITY, WIND_DRAG
+from ..defaults import AIR_DENSITY, EARTH_RADIUS, GRAVITY, MINIMUM_DEPTH, SOUND_SPEEDS, WATER_DENSITY, WIND_DRAG
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.conserving import MomentumConserving
 from ..dynamics.coriolis import Coriolis as CoriolisParameter
@@ -71,6 +71,9 @@ class SphericalGrid(Section):
 Grid = Annotated[CartesianGrid | SphericalGrid, Field(discriminator="type")]
 
 
+SoundSpeed = Annotated[float, in_unit("m s-1"), Field(ge=SOUND_SPEEDS[0], le=SOUND_SPEEDS[1])]
+
+
 class FlatBottom(Section):
     type: Literal["flat"]
     depth: PositiveMetres  # of the water at rest
@@ -83,6 +86,7 @@ class DepthFormula(Section):
     depth: FormulaInMetres  # positive down
     minimum_depth: NonNegativeMetres = 0.0  # shallower water is this deep
     fill_lakes: Flag = False  # water apart from the largest body is land
+    sound_speed: SoundSpeed | None = None  # about 1500 m/s, for the slower waves of compressible water
 
 
 class BathymetryFile(Section):
@@ -92,9 +96,10 @@ class BathymetryFile(Section):
     file: InputFile  # netCDF file of elevation or depth
     variable: str | None = None  # its name in the file; found by its metadata unless given
     positive: Literal["up", "down"] | None = None  # elevation or depth, where the file does not say
-    method: Literal["average", "interpolate"] = "average"  # average over each cell, or interpolate to its centre
+    method: Literal["average", "harmonic", "interpolate"] = "average"  # mean over each cell, or value at its centre
     minimum_depth: NonNegativeMetres = MINIMUM_DEPTH  # shallower water is this deep
     fill_lakes: Flag = False  # water apart from the largest body is land
+    sound_speed: SoundSpeed | None = None  # about 1500 m/s, for the slower waves of compressible water
 
 
 Bathymetry = Annotated[FlatBottom | DepthFormula | BathymetryFile, Field(discriminator="type")]

@@ -5,10 +5,23 @@ On a cell with data nodes of elevation z (positive up, of which those with z < 0
     wet fraction  a = sum(w [z < 0])            the cell is wet if a >= 1/2
     depth         H = sum(w [z < 0] (-z)) / a   [m], the mean over the wet nodes, positive down; 0 on land
 
-with w the share of the cell's area (average) or the bilinear weights (interpolate). A missing value is land, and so is
-a node of exactly 0. In ETOPO5 these (0.85 %) are shorelines, tidal flats, river deltas, the steppe round the Caspian
-and the floating ice shelves of Antarctica; none is a sounding: as water they would be a sea of no depth, which takes
-from the mean depth of its cell or is deepened to the minimum. Depth is clipped from below once, here.
+with w the share of the cell's area (average, harmonic) or the bilinear weights (interpolate). A missing value is land,
+and so is a node of exactly 0. In ETOPO5 these (0.85 %) are shorelines, tidal flats, river deltas, the steppe round the
+Caspian and the floating ice shelves of Antarctica; none is a sounding: as water they would be a sea of no depth, which
+takes from the mean depth of its cell or is deepened to the minimum. Depth is clipped from below once, here.
+
+**Waves over a floor that cells do not resolve** travel as over a uniform depth below the mean: in one dimension, over
+the harmonic mean, since the pressure drops along x add up, g d eta/dx = - (1 / H) dU/dt with one transport U for all
+nodes. The method `harmonic` takes it in place of the mean, of nodes that are as deep as the minimum or deeper:
+
+    H = a / sum(w [z < 0] / max(-z, minimum))
+
+**Sea water is compressible.** A long wave stores elastic energy, and its mass is denser at depth. So it travels as in
+incompressible water of the depth (Watada 2013, doi:10.1002/grl.50785; 0.44 % slower in 4 km of water)
+
+    H [1 - g H / (2 c^2)]
+
+with the speed of sound c. `sound_speed` replaces the depth with it.
 """
 
 import copy
@@ -19,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from ..defaults import GRAVITY, SOUND_SPEEDS
 from ..errors import ConfigError, DataError
 from ..parallel.serial import SerialCommunicator
 from .axes import is_data_array, label
@@ -89,6 +103,7 @@ class SeaFloor:
         fill_lakes: whether water that no cell faces join to the largest water body becomes land.
         notes: sentences on the data themselves.
         nowhere: `nowhere()` raises where there is no water at all.
+        sound_speed: c [m s-1], 1000 to 2000; None for incompressible water.
 
     Attributes:
         depth: GridValues [m], positive down, 0 on land.
@@ -105,10 +120,17 @@ class SeaFloor:
         fill_lakes: bool = False,
         notes: tuple = (),
         nowhere: Callable | None = None,
+        sound_speed: float | None = None,
     ):
         if not minimum_depth >= 0:
             raise ConfigError(f"minimum_depth = {minimum_depth} is not a depth; give 0 or more metres.")
+        if sound_speed is not None and not SOUND_SPEEDS[0] <= sound_speed <= SOUND_SPEEDS[1]:
+            raise ConfigError(
+                f"sound_speed = {sound_speed} is not that of sea water, about 1500 m/s; give {SOUND_SPEEDS[0]:g} to "
+                f"{SOUND_SPEEDS[1]:g} m/s."
+            )
         self.grid, self.minimum_depth, self.fill_lakes = grid, minimum_depth, fill_lakes
+        self.sound_speed = sound_speed
         self.notes, self.report, self._nowhere, self.is_surveyed = tuple(notes), (), nowhere, False
         self._survey: tuple | None = None  # (communicator, the sea floor that its processes have surveyed)
         self._raw = raw if isinstance(raw, BlockCache) else BlockCache(raw, grid.shape)
@@ -117,9 +139,15 @@ class SeaFloor:
         self.depth = self._clipped(self.wet)
 
     def _clipped(self, wet):
-        least = self.minimum_depth
-        shallow = lambda depth, wet: np.where(wet, np.maximum(depth, least), 0.0)  # noqa: E731
-        return self._as_given.map(shallow, wet)
+        least, slope = self.minimum_depth, 0.0
+        if self.sound_speed is not None:
+            slope = 0.5 * GRAVITY / self.sound_speed**2
+
+        def depth_of_waves(depth, wet):
+            depth = np.where(wet, np.maximum(depth, least), 0.0)
+            return depth * (1.0 - slope * depth)
+
+        return self._as_given.map(depth_of_waves, wet)
 
     def surveyed(self, communicator: Any) -> "SeaFloor":
         """This sea floor with its report, and with lakes filled where `fill_lakes` is True; collective.
@@ -167,24 +195,29 @@ def onto_grid(
     minimum_depth: float = 20.0,
     mask: Any = None,
     fill_lakes: bool = False,
+    sound_speed: float | None = None,
 ) -> Bathymetry:
     """Depth and mask of `grid` from gridded elevations, by the rule at the top of this module.
 
     Args:
         elevation: path of a netCDF file, or an xarray.DataArray of elevation (or of depth, by its attributes).
-        method: "average" over each cell's area; "interpolate" bilinearly to its centre if the data are coarser.
+        method: "average" over each cell's area; "harmonic", the harmonic mean over it, for waves over a floor that
+            cells do not resolve; "interpolate" bilinearly to its centre if the data are coarser.
         minimum_depth: wet cells shallower than this are deepened to it [m].
         mask: (ny, nx) bool, True where wet, in place of the half-wet rule; where it makes water out of land, the depth
             is `minimum_depth`.
         fill_lakes: make land of water that no cell faces join to the largest water body.
+        sound_speed: of sea water [m s-1], about 1500, for waves in compressible water.
 
     Raises:
+        ConfigError: for a harmonic mean without a minimum_depth above 0, or another sound_speed than that of water.
         DataError: if the file cannot be read, does not cover the grid, or leaves it no water.
     """
+    options = method, minimum_depth, mask, fill_lakes, sound_speed
     if isinstance(elevation, (str, os.PathLike)):
         with open_elevation(elevation) as opened:
-            return onto_grid(opened, grid, method, minimum_depth, mask, fill_lakes)
-    return elevation_on(elevation, grid, method, minimum_depth, mask, fill_lakes).whole()
+            return onto_grid(opened, grid, *options)
+    return elevation_on(elevation, grid, *options).whole()
 
 
 def elevation_on(
@@ -194,10 +227,12 @@ def elevation_on(
     minimum_depth: float = 20.0,
     mask: Any = None,
     fill_lakes: bool = False,
+    sound_speed: float | None = None,
 ) -> SeaFloor:
     """The SeaFloor of `grid` from gridded elevations, which are read a window at a time; arguments as of `onto_grid`.
 
     Raises:
+        ConfigError: likewise.
         DataError: if the file cannot be read, or does not cover the grid.
     """
     if isinstance(elevation, (str, os.PathLike)):
@@ -205,11 +240,16 @@ def elevation_on(
     if "turned_over" not in elevation.attrs:
         name = elevation.name or "elevation"
         elevation = elevation_in(elevation.to_dataset(name=name), name, name)
+    harmonic = method == "harmonic"
+    if harmonic and not minimum_depth > 0:
+        raise ConfigError("the harmonic mean of depths needs a minimum_depth above 0, since that of 0 is 0.")
+    method = "average" if harmonic else method
     plan = remapping(elevation, grid, method)
     given = None if mask is None else _own_mask(mask, grid)
+    least = minimum_depth if harmonic else None
 
     def raw(rows, columns):
-        wet_fraction, depth = _wet_mean(elevation, plan, rows, columns)
+        wet_fraction, depth = _wet_mean(elevation, plan, rows, columns, least)
         if given is None:
             return depth, wet_fraction >= 0.5 - 1e-9
         wet = given[rows, columns]
@@ -224,13 +264,14 @@ def elevation_on(
         )
 
     notes = _on_the_data(elevation, plan, grid, method)
-    return SeaFloor(grid, raw, minimum_depth, fill_lakes, tuple(notes), nowhere)
+    return SeaFloor(grid, raw, minimum_depth, fill_lakes, tuple(notes), nowhere, sound_speed)
 
 
-def _wet_mean(elevation, plan, rows, columns):
+def _wet_mean(elevation, plan, rows, columns, least=None):
     """(wet fraction, mean depth over the wet nodes [m]) of a block of cells, some of the file's rows at a time.
 
     The file's rows are taken in the same groups for every block, so that sums do not depend on how the grid is cut.
+    With `least` the mean is the harmonic one, of nodes that are at least so deep [m].
     """
     shape = rows.stop - rows.start, columns.stop - columns.start
     wet_fraction, water = np.zeros(shape), np.zeros(shape)
@@ -250,29 +291,43 @@ def _wet_mean(elevation, plan, rows, columns):
                 "not declare, or other units; set _FillValue in the file, or convert it to metres."
             )
         node_is_wet = z < 0
+        depth = np.where(node_is_wet, -z, 0.0)
+        if least is not None:
+            depth = node_is_wet / np.maximum(depth, least)
         wet_fraction += part(node_is_wet.astype(np.float64), here)
-        water += part(np.where(node_is_wet, -z, 0.0), here)
-    return wet_fraction, water / np.where(wet_fraction > 0, wet_fraction, 1.0)
+        water += part(depth, here)
+    mean = water / np.where(wet_fraction > 0, wet_fraction, 1.0)
+    return wet_fraction, mean if least is None else 1.0 / np.where(mean > 0, mean, np.inf)
 
 
 def from_depth(
-    depth: Any, grid: Grid, minimum_depth: float = 0.0, mask: Any = None, fill_lakes: bool = False
+    depth: Any,
+    grid: Grid,
+    minimum_depth: float = 0.0,
+    mask: Any = None,
+    fill_lakes: bool = False,
+    sound_speed: float | None = None,
 ) -> Bathymetry:
     """Depth and mask of `grid` from a number, a function or an array; where it is 0, negative or NaN there is land.
 
     Args:
         depth: [m], positive down: a number; a function of the cell centres x (1, nx) and y (ny, 1) [m, or degrees on
             the sphere]; or an array (ny, nx), rows from south to north.
-        minimum_depth, mask, fill_lakes: as for `onto_grid`; by default nothing is deepened.
+        minimum_depth, mask, fill_lakes, sound_speed: as for `onto_grid`; by default nothing is deepened.
 
     Raises:
         ConfigError: for a wrong shape, an infinite depth, or no water at all.
     """
-    return depth_on(depth, grid, minimum_depth, mask, fill_lakes).whole()
+    return depth_on(depth, grid, minimum_depth, mask, fill_lakes, sound_speed).whole()
 
 
 def depth_on(
-    depth: Any, grid: Grid, minimum_depth: float = 0.0, mask: Any = None, fill_lakes: bool = False
+    depth: Any,
+    grid: Grid,
+    minimum_depth: float = 0.0,
+    mask: Any = None,
+    fill_lakes: bool = False,
+    sound_speed: float | None = None,
 ) -> SeaFloor:
     """The SeaFloor of `grid` from a number, a function or an array; arguments as of `from_depth`."""
     if not callable(depth):
@@ -296,7 +351,7 @@ def depth_on(
     def nowhere():
         raise ConfigError("the depth is nowhere above 0: it is positive down; change the sign if it is an elevation.")
 
-    return SeaFloor(grid, raw, minimum_depth, fill_lakes, (), nowhere)
+    return SeaFloor(grid, raw, minimum_depth, fill_lakes, (), nowhere, sound_speed)
 
 
 def _own_mask(mask, grid):

@@ -90,6 +90,8 @@ def topography_of(section: Any, grid: Any) -> Topography:
 
 
 def _on_grid(elevation, grid, method):
+    if method == "harmonic":
+        raise ConfigError("method = 'harmonic' is for depths, and heights of land have no harmonic mean; use 'average'")
     plan = remapping(elevation, grid, method)
     report = ()
     if elevation.attrs["turned_over"]:

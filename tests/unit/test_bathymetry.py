@@ -87,6 +87,27 @@ def test_the_volume_of_an_ocean_without_coasts_is_kept():
     assert (result.depth * grid.area_h).sum() == pytest.approx((-z * fine.area_h).sum(), rel=1e-12)
 
 
+def test_the_harmonic_mean_is_over_wet_nodes_that_are_at_least_as_deep_as_the_minimum():
+    z = np.array([[-1.0, -400.0, 900.0, 900.0, -50.0, -50.0], [-100.0, 30.0, 900.0, 900.0, -50.0, -50.0]])
+    field, grid = elevation_on([0.5, 1.5, 2.5, 3.5, 4.5, 5.5], [-0.5, 0.5], z), SphericalGrid(3, 1, (0, 6), (-1, 1))
+    result = onto_grid(field, grid, method="harmonic", minimum_depth=10.0)
+    expected = [[3.0 / (1 / 10.0 + 1 / 400.0 + 1 / 100.0), 0.0, 50.0]]
+    np.testing.assert_allclose(result.depth, expected, rtol=1e-12)
+    np.testing.assert_array_equal(result.wet, onto_grid(field, grid).wet)
+    with pytest.raises(ConfigError, match="harmonic mean of depths needs a minimum_depth above 0"):
+        onto_grid(field, grid, method="harmonic", minimum_depth=0.0)
+
+
+def test_compressible_water_has_the_depth_with_which_its_waves_travel_slower():
+    slower = np.sqrt(from_depth(4000.0, PLANE, sound_speed=1500.0).depth / 4000.0)
+    np.testing.assert_allclose(1.0 - slower, 0.0044, atol=5e-5)  # Watada (2013), for 4 km of water
+    deepened = from_depth(1.0, PLANE, minimum_depth=20.0, sound_speed=1500.0)
+    np.testing.assert_allclose(deepened.depth, 20.0 * (1.0 - 9.81 * 20.0 / (2 * 1500.0**2)), rtol=1e-12)
+    for wrong in (1.5, -1500.0, np.nan):
+        with pytest.raises(ConfigError, match="is not that of sea water"):
+            from_depth(4000.0, PLANE, sound_speed=wrong)
+
+
 def test_the_users_mask_replaces_the_rule():
     z = np.array([[-50.0, -50.0, 30.0]] * 2)
     field, grid = elevation_on([0.5, 1.5, 2.5], [0.25, 0.75], z), SphericalGrid(3, 1, (0, 3), (0, 1))
@@ -104,7 +125,7 @@ def test_blocks_of_rows_give_what_one_reading_gives(monkeypatch):
     rng = np.random.default_rng(5)
     field = elevation_on(np.arange(0, 40, 0.5), np.arange(0, 30, 0.5), rng.normal(-100, 300, size=(60, 80)))
     grid = SphericalGrid(17, 13, (2, 38), (1, 28))
-    for method in ("average", "interpolate"):
+    for method in ("average", "harmonic", "interpolate"):
         monkeypatch.undo()
         whole = onto_grid(field, grid, method=method)
         monkeypatch.setattr("swmodel.grids.bathymetry.ROWS_AT_ONCE", 7 * 80)

@@ -118,6 +118,8 @@ def test_an_experiment_has_the_land_of_a_file_and_a_map_of_roughness(folder, com
     [
         ("model.momentum=energy_conserving", "wetting needs momentum = 'momentum_conserving'"),
         ("bathymetry.minimum_depth=20", "wetting keeps the topography as it is"),
+        ("bathymetry.sound_speed=1500", "wetting keeps the topography as it is"),
+        ("bathymetry.method=harmonic", "heights of land have no harmonic mean"),
         ("dissipation.0.roughness=0", "is 0 on land"),
         ("dissipation.0.roughness.variable=bare", "is 0 in 24 cells of land"),
         ("dissipation.0.roughness.variable=minus", "is -0.02 somewhere, which is negative"),

@@ -5,8 +5,10 @@ omega^2 = f^2 cos^2(k dx / 2) cos^2(l dy / 2) + g H (4 / dx^2 sin^2(k dx / 2) + 
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import swmodel as sw
+from swmodel.grids.bathymetry import onto_grid
 
 from .cases import NAMED, plane, tendency
 
@@ -55,3 +57,26 @@ def test_water_flows_down_the_slope_of_the_surface():
     np.testing.assert_allclose(rates.u[:, :-1], -G * 2e-5, rtol=1e-9)
     np.testing.assert_allclose(rates.v[:-1], G * 1e-5, rtol=1e-9)
     assert (rates.u[:, -1] == 0).all() and (rates.v[-1] == 0).all()
+
+
+def test_waves_over_a_floor_that_cells_do_not_resolve_travel_as_over_its_harmonic_mean():
+    """A seiche over blocks of 8 km, 1 or 4 km deep at random, in cells of 1 km and in cells of 64 km."""
+    length, block, rng = 2048e3, 8e3, np.random.default_rng(3)
+    floor = np.repeat(rng.choice([1000.0, 4000.0], int(length / block)), 8)
+    y, x = 1e5 * np.array([-0.5, 0.5, 1.5, 2.5, 3.5, 4.5]), 1e3 * (np.arange(floor.size) + 0.5)
+    axes = {"y": ("y", y, {"units": "m"}), "x": ("x", x, {"units": "m"})}
+    file = xr.DataArray(-np.tile(floor, (y.size, 1)), dims=("y", "x"), coords=axes, name="elevation")
+    seconds = 1.5 * length / np.sqrt(G / np.mean(1.0 / floor))  # three quarters of a period
+
+    def level(cells, method):
+        grid = sw.CartesianGrid(cells, 4, (0.0, length), (0.0, 4e5))
+        model = sw.ShallowWater(grid, onto_grid(file, grid, method=method), linear=True, dtype="float64")
+        steps = int(np.ceil(seconds / (0.4 * (length / cells) / 200.0)))
+        start = model.state(eta=lambda x, y: np.cos(np.pi * x / length) + 0 * y)
+        simulation = sw.Simulation(model, start, sw.SSPRK3(seconds / steps))
+        simulation.run(steps=steps)
+        return np.asarray(simulation.state.eta)[0].reshape(32, -1).mean(axis=1)
+
+    resolved = level(floor.size, "average")
+    error = {method: np.abs(level(32, method) - resolved).max() for method in ("harmonic", "average")}
+    assert error["harmonic"] < 0.1 and error["average"] > 0.5, error

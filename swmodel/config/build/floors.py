@@ -30,7 +30,7 @@ def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | T
 
     if section.type == "flat":
         return depth_on(section.depth, grid)
-    options = section.model_dump(include={"minimum_depth", "fill_lakes"})
+    options = section.model_dump(include={"minimum_depth", "fill_lakes", "sound_speed"})
     if section.type == "formula":
         return depth_on(section.depth, grid, **options)
     return elevation_on(
