@@ -37,10 +37,30 @@ def all_stored():
 
 @pytest.mark.parametrize("checkpoints", SCHEDULES, ids=str)
 def test_all_checkpoints_give_the_same_gradient(checkpoints, all_stored):
-    J, gradient = cases.problem().with_checkpoints(checkpoints).value_and_gradient()
-    assert math.isclose(J, all_stored[0], rel_tol=1e-14)
-    for (path, got), wanted in zip(jax.tree_util.tree_leaves_with_path(gradient), jax.tree.leaves(all_stored[1])):
+    assert_equal(cases.problem().with_checkpoints(checkpoints).value_and_gradient(), all_stored)
+
+
+def assert_equal(found, expected):
+    """Assert that two pairs (cost, gradient) are equal to rounding."""
+    assert math.isclose(found[0], expected[0], rel_tol=1e-14)
+    for (path, got), wanted in zip(jax.tree_util.tree_leaves_with_path(found[1]), jax.tree.leaves(expected[1])):
         np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-14 * np.abs(wanted).max(), err_msg=str(path))
+
+
+def test_periods_of_steps_have_the_gradient_of_single_steps(monkeypatch):
+    """Segments of seven forward-backward steps in fused loops, which are two periods and one step more."""
+
+    def found():
+        model, cost = cases.basin("fused"), adjoint.GaugeMaximum(cases.GAUGES)
+        checkpoints = adjoint.Nested(lengths=(7, 2))
+        start, names = cases.moving(model), ("initial.eta", "depth")
+        return adjoint.Problem(
+            model, sw.ForwardBackward(10.0), start, 14, cost, names, checkpoints=checkpoints
+        ).value_and_gradient()
+
+    single = found()
+    monkeypatch.setattr("swmodel.adjoint.core.checkpointing.LONG", 0)
+    assert_equal(found(), single)
 
 
 def test_no_file_is_to_be_seen_while_states_are_on_disk(tmp_path):

@@ -36,6 +36,8 @@ from .leaves import Floats, Rows, buffers_for, inputs_read, perturbed, push_row,
 
 __all__ = ["LoopAdapter", "Readings", "Span", "Tape", "advance", "even_lengths"]
 
+LONG = 2e8  # steps times bytes of an array, from which on copies of arrays cost more than compiling a longer program
+
 
 @pytree
 class Span:
@@ -225,7 +227,7 @@ class Tape:
             return leaves, kept, set_row(shares, share, k)
 
         everything = start, kept, jnp.zeros((most, readings.count), readings.dtype)
-        leaves, kept, shares = jax.lax.fori_loop(0, span.count, one, everything)
+        leaves, kept, shares = self._loop(span.count, one, everything)
         return self.carry.tree(leaves), readings.accumulate(acc, shares, span), (kept, shares, acc)
 
     # -- backwards ----------------------------------------------------------------------------------------------------
@@ -270,8 +272,26 @@ class Tape:
             found = evaluate(self.pulled, [*leaves, number, *bars[1], share_bar])
             return [old + new for old, new in zip(bars[0], found)], found[len(bars[0]) :]
 
-        moved, carry = jax.lax.fori_loop(0, span.count, one, (moved, carry))
+        moved, carry = self._loop(span.count, one, (moved, carry))
         return moved, carry, acc_bar
+
+    def _loop(self, count, one, carry):
+        """`fori_loop(0, count, one, carry)`; in long runs of large arrays an iteration makes a period of steps.
+
+        A multistep scheme passes arrays on to the next step as earlier ones. In a loop of single steps XLA copies them;
+        after a period each is back in its place. The longer program takes longer to compile.
+        """
+        size = max((math.prod(x.shape) * x.dtype.itemsize for x in self.carry.leaves), default=0)
+        period = self.loop.period if size * math.prod(self.lengths) >= LONG else 1
+
+        def several(group, carry):
+            for k in range(period):
+                carry = one(group * period + k, carry)
+            return carry
+
+        whole = count // period
+        carry = jax.lax.fori_loop(0, whole, several, carry)
+        return carry if period == 1 else jax.lax.fori_loop(whole * period, count, one, carry)
 
 
 class LoopAdapter:
