@@ -12,6 +12,7 @@ import os
 import sys
 import time
 import zlib
+from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Most of the time goes into compiling, also of the commands that tests start; see verification/.
@@ -29,6 +30,7 @@ from swmodel.runtime import launch
 PATIENCE_FAILED = 60.0  # [s] that a rank which failed waits for the others before it stops them
 PATIENCE_PASSED = 580.0  # [s] that a rank which passed waits: less than pytest's faulthandler_timeout
 OUTCOMES = ("passed", "failed", "skipped")
+MOST_MAPS = 40_000
 
 gc.set_threshold(200_000, 50, 50)  # thousands of traced programs stay alive, and looking through them takes long
 # Loops are small here. Two ranks run them with vectors, which -O1 does not make in half the time.
@@ -66,6 +68,19 @@ def _precision_as_imported():
     """Each test leaves float64 for the next one, also after a command or model that chose float32."""
     yield
     jax.config.update("jax_enable_x64", True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_programs():
+    """Programs of earlier files are released before the process has as many maps of memory as Linux allows, 65,530.
+
+    Each compiled program holds some. Beyond the limit a process that runs all files alone gets MemoryErrors.
+    """
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
+    yield
 
 
 @pytest.fixture

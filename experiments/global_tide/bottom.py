@@ -1,6 +1,6 @@
 """The roughness of the sea floor and the buoyancy frequency there, for the drag by internal waves: writes bottom.nc.
 
-python bottom.py etopo5_global_15min.nc      prints the median of the roughness in two regions, too
+python bottom.py [etopo5_global_15min.nc]      prints the median of the roughness in two regions, too
 
 The roughness r is the standard deviation of the depth from a plane, over 5 x 5 nodes of 15' (1.25 degrees). The
 buoyancy frequency is N = 5.24e-3 s-1 exp(-z / 1300 m) at the sea floor (Zaron & Egbert 2006, doi:10.1175/JPO2878.1).
@@ -9,10 +9,12 @@ cells of 30' of bottom.nc N is a mean, and r such that r^2 N is one, to which th
 """
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
+HERE = Path(__file__).parent
 SURFACE, SCALE, SHALLOW = 5.24e-3, 1300.0, 500.0  # [s-1], [m], [m]
 REACH = 2  # nodes on either side
 REGIONS = {"eastern_south_pacific": ((180, 285), (-60, 0)), "atlantic": ((300, 360), (-60, 60))}  # [degrees]
@@ -31,7 +33,7 @@ def deviation(depth):
     return np.sqrt(np.maximum(squares - (along_x**2 + along_y**2) * each / size**2, 0.0))
 
 
-def main(file):
+def main(file=HERE / "etopo5_global_15min.nc"):
     with xr.open_dataset(file) as source:
         elevation = source.elevation.astype(float).load()
     depth = np.maximum(-elevation.values, 0.0)
@@ -49,7 +51,7 @@ def main(file):
     half.roughness.values = np.sqrt(product / half.buoyancy.where(half.buoyancy > 0, 1.0)).values
     packing = {"dtype": "int16", "zlib": True, "complevel": 9, "_FillValue": -1}
     half.to_netcdf(
-        "bottom.nc",
+        HERE / "bottom.nc",
         encoding={
             "roughness": packing,
             "buoyancy": {**packing, "scale_factor": 2e-7},

@@ -203,7 +203,7 @@ class Extremes(Section):
     """Highest and lowest elevation, largest thickness, speed and momentum flux, time over a threshold."""
 
     file: OutputFile = "extremes.nc"  # netCDF file to write
-    threshold: Metres = 0.0  # of the elevation, for the time over it
+    threshold: Metres = 0.0  # of the elevation, and of the flow depth on land, for the time over it
     begin: NonNegativeSeconds = 0.0  # when the extremes begin to be taken
     every: PositiveSeconds | None = None  # time between samples; every step unless given
 

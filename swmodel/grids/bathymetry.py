@@ -55,6 +55,7 @@ __all__ = [
     "read_elevation",
 ]
 
+FILL = -9999.0  # [m]
 DEEPEST = 12000.0  # [m], below any sea floor: a larger depth is an undeclared missing value
 ROWS_AT_ONCE = 2**22  # values of a file held in memory at a time
 
@@ -283,9 +284,8 @@ def _wet_mean(elevation, plan, rows, columns, least=None):
             continue
         z = part.read(elevation, group)
         here = slice(group.start - part.rows.start, group.stop - part.rows.start)
-        lowest, highest = np.nanmin(z, initial=0.0), np.nanmax(z, initial=0.0)
-        wrong = lowest if lowest < -DEEPEST else highest
-        if lowest < -DEEPEST or highest == np.inf:
+        wrong = impossible(z)
+        if wrong is not None:
             raise DataError(
                 f"{label(elevation)} has an elevation of {wrong:g} m: a missing value that the file does "
                 "not declare, or other units; set _FillValue in the file, or convert it to metres."
@@ -298,6 +298,17 @@ def _wet_mean(elevation, plan, rows, columns, least=None):
         water += part(depth, here)
     mean = water / np.where(wet_fraction > 0, wet_fraction, 1.0)
     return wet_fraction, mean if least is None else 1.0 / np.where(mean > 0, mean, np.inf)
+
+
+def impossible(z: np.ndarray) -> float | None:
+    """An elevation that no sea floor has [m], in an array with NaN where it is missing; None if there is none.
+
+    A depth of exactly 9999 m without another one over 9000 m is a missing value, too, which files often mark so.
+    """
+    lowest, highest = np.nanmin(z, initial=0.0), np.nanmax(z, initial=0.0)
+    if lowest < -DEEPEST or (lowest == FILL and (z[z < -9000.0] == FILL).all()):
+        return float(lowest)
+    return float(highest) if highest == np.inf else None
 
 
 def from_depth(

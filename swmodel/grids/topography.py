@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import ConfigError, DataError
 from .axes import is_data_array, label
-from .bathymetry import DEEPEST
+from .bathymetry import impossible
 from .elevation import elevation_in, open_elevation
 from .remapping import remapping
 from .windows import GridValues, cached, grid_values
@@ -121,8 +121,8 @@ class _Signed(GridValues):
                 f"one at ({part.x[i]:.6g}, {part.y[j]:.6g}); "
                 "wetting needs heights everywhere: fill them."
             )
-        for value, wrong in ((z.min(), z.min() < -DEEPEST), (z.max(), z.max() > HIGHEST)):
-            if wrong:
+        for value in (impossible(z), z.max() if z.max() > HIGHEST else None):
+            if value is not None:
                 raise DataError(
                     f"{where} has an elevation of {value:g} m, which no place on Earth has: it is in other units, "
                     "such as feet, or a missing value that is not declared; convert it to metres."

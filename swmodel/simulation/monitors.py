@@ -29,24 +29,48 @@ HEALTH_INTERVAL = 20  # steps between two checks, each of which takes a fifth of
 class Maxima:
     """Maximum elevation [m] and arrival step of every cell; `threshold` [m] of |eta - rest| counts as arrival.
 
+    The surface at rest is that of the sea, and on dry land the bed, which a moving sea floor takes with it. Land that
+    was never reached has the height of its bed as maximum.
+
     Attributes:
         threshold: the |eta - rest| that counts as arrival [m].
-        rest: the surface at rest, which is the bed on dry land [m] (ny, nx); 0.0 without wetting and drying.
+        bed: height of the bed [m] (ny, nx), positive up, before it moves; None without wetting and drying.
+        thin: land under a film of this thickness [m] counts as dry.
     """
 
     threshold: Any
-    rest: Any = 0.0
+    bed: Any = None
+    thin: float = static(default=0.0)
 
     def start(self, state: State, step: int = 0) -> dict[str, jax.Array]:
-        """{"maximum": eta [m], "arrival": step number or -1}: tile arrays (ny, nx) before the steps after `step`."""
-        arrived = jnp.abs(state.eta - self.rest) > self.threshold
+        """{"maximum": eta [m], "arrival": step number or -1}: tile arrays (ny, nx) before the steps after `step`.
+
+        On land arrivals are found from the first step on.
+        """
+        arrived = jnp.abs(state.eta) > self.threshold
+        if self.bed is not None:
+            arrived = arrived & (self.bed <= 0)
         return {"maximum": jnp.copy(state.eta), "arrival": jnp.where(arrived, jnp.int32(step), jnp.int32(-1))}
 
-    def update(self, carry: dict[str, jax.Array], state: State, step: jax.Array) -> dict[str, jax.Array]:
-        """The arrays of `start` after one more step, whose number is `step`."""
-        arrived = (carry["arrival"] < 0) & (jnp.abs(state.eta - self.rest) > self.threshold)
+    def update(
+        self, carry: dict[str, jax.Array], state: State, step: jax.Array, uplift: Any = None
+    ) -> dict[str, jax.Array]:
+        """The arrays of `start` after one more step.
+
+        Args:
+            carry: these arrays.
+            state: the State after the step.
+            step: its number.
+            uplift: the uplift of the sea floor until then [m] (ny, nx), or None.
+        """
+        rest, dry = 0.0, False
+        if self.bed is not None:
+            bed = self.bed if uplift is None else self.bed + uplift
+            rest, dry = jnp.maximum(bed, 0.0), (bed > 0) & (state.eta - bed <= self.thin)
+        arrived = (carry["arrival"] < 0) & (jnp.abs(state.eta - rest) > self.threshold)
+        highest = jnp.maximum(carry["maximum"], state.eta)
         return {
-            "maximum": jnp.maximum(carry["maximum"], state.eta),
+            "maximum": jnp.where(dry & (carry["arrival"] < 0), state.eta, highest),
             "arrival": jnp.where(arrived, step, carry["arrival"]),
         }
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import jax
-import jax.numpy as jnp
 
 from ..defaults import MAXIMA_THRESHOLD
 from ..diagnostics.spectra import Spectra
@@ -116,8 +115,9 @@ class Outputs(abc.ABC):
         self._once(MaximaOutput, path, "maxima")
         if self.scheme.rigid_lid:
             raise ConfigError(f"{path}: under a rigid lid nothing rises, and there are no maxima; leave it out.")
-        rest = 0.0 if self.model.wetting is None else jnp.maximum(-self.model.scatter(self.model.sea_floor.water), 0.0)
-        self._maxima = Maxima(self.model.scatter(threshold), rest)
+        dries = self.model.wetting is not None
+        bed = -self.model.scatter(self.model.sea_floor.water) if dries else None
+        self._maxima = Maxima(self.model.scatter(threshold), bed, self.model.wetting.thin if dries else 0.0)
         self._maxima_carry = self._maxima.start(self.state, self.step)
         self._maxima_threshold, self._maxima_since = float(threshold), self.step
         self._outputs.append(MaximaOutput(path, threshold))

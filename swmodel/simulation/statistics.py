@@ -3,7 +3,8 @@
     Means      of any prognostic variables and of products of two: "eta", "dye", "u v", "u dye" (the fluxes of eddies)
                and the variance of a variable whose mean and square are both among them
     Extremes   the highest and the lowest elevation [m]; the largest thickness (the flow depth on land) [m], speed
-               [m s-1] and momentum flux h |u|^2 [m3 s-2]; the time with the elevation over a threshold [s]
+               [m s-1] and momentum flux h |u|^2 [m3 s-2]; the time with the elevation over a threshold [s], on land
+               with the flow depth over it and more than a film
 
 All are cell-centred: velocities are averaged to the centres. A sample costs one exchange of halos. The sums are part of
 restarts: a run that is resumed continues them bit for bit.
@@ -81,13 +82,17 @@ class Extremes(Sampled):
     def add_sample(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
         centred = cell_centred(sample)
         eta, square = centred["eta"], centred["u"] ** 2 + centred["v"] ** 2
+        over, wetting = eta > self.threshold, sample.equations.wetting
+        if wetting is not None:  # eta of dry land is the height of the bed: there the flow depth counts
+            thickness = centred["thickness"]
+            over = (jnp.minimum(eta, thickness) > self.threshold) & (thickness > wetting.thin)
         return {
             "highest": jnp.maximum(sums["highest"], eta),
             "lowest": jnp.minimum(sums["lowest"], eta),
             "thickness": jnp.maximum(sums["thickness"], centred["thickness"]),
             "speed": jnp.maximum(sums["speed"], jnp.sqrt(square)),
             "flux": jnp.maximum(sums["flux"], centred["thickness"] * square),
-            "over": sums["over"] + (eta > self.threshold).astype(jnp.int32),
+            "over": sums["over"] + over.astype(jnp.int32),
         }
 
     def results(self, sums: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:

@@ -417,15 +417,17 @@ def test_a_time_step_beyond_what_all_limits_together_allow_is_warned_of(tmp_path
         assert ("are certainly stable" in out + err) == (share > 1) and status == 0
 
 
-@pytest.mark.parametrize(("name", "sign"), [("depth", 1), ("z", -1)])
-@pytest.mark.parametrize("value", [math.inf, -math.inf])
-def test_an_infinite_depth_in_a_file_is_refused(tmp_path, name, sign, value):
+@pytest.mark.parametrize(
+    ("name", "sign", "value"),
+    [("depth", 1, math.inf), ("depth", 1, -math.inf), ("z", -1, math.inf), ("z", -1, -math.inf), ("z", -1, -9999.0)],
+)
+def test_depths_of_infinity_and_of_a_missing_value_are_refused(tmp_path, name, sign, value):
     lon, lat = np.arange(139.5, 153.0, 0.5), np.arange(29.5, 41.0, 0.5)
     axes = {"lat": ("lat", lat, {"units": "degrees_north"}), "lon": ("lon", lon, {"units": "degrees_east"})}
     depth = np.full((lat.size, lon.size), sign * 4000.0)
     depth[8:12, 8:12] = value
     xr.Dataset({name: (("lat", "lon"), depth, {"units": "m"})}, axes).to_netcdf(tmp_path / "depth.nc")
-    with pytest.raises(DataError, match="inf m: a missing value that the file does not declare"):
+    with pytest.raises(DataError, match="(inf|-9999) m: a missing value that the file does not declare"):
         bathymetry.onto_grid(tmp_path / "depth.nc", sw.SphericalGrid(12, 10, (140, 152), (30, 40)))
 
 

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from swmodel.errors import ConfigError, DataError
-from swmodel.grids.bathymetry import Bathymetry, as_bathymetry, from_depth, onto_grid, read_elevation
+from swmodel.grids.bathymetry import Bathymetry, as_bathymetry, from_depth, impossible, onto_grid, read_elevation
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
 
 PLANE = CartesianGrid(8, 6, (0, 8e3), (0, 6e3))
@@ -96,6 +96,12 @@ def test_the_harmonic_mean_is_over_wet_nodes_that_are_at_least_as_deep_as_the_mi
     np.testing.assert_array_equal(result.wet, onto_grid(field, grid).wet)
     with pytest.raises(ConfigError, match="harmonic mean of depths needs a minimum_depth above 0"):
         onto_grid(field, grid, method="harmonic", minimum_depth=0.0)
+
+
+def test_a_depth_of_9999_m_is_one_where_others_are_as_large():
+    assert impossible(np.array([-9999.0, -4000.0, np.nan])) == -9999.0
+    assert impossible(np.array([-9999.0, -9950.0, np.nan, 8800.0])) is None
+    assert impossible(np.array([-9998.0, -20.0])) is None
 
 
 def test_compressible_water_has_the_depth_with_which_its_waves_travel_slower():

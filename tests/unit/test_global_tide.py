@@ -56,6 +56,6 @@ def test_drags_take_the_power_of_their_laws(tmp_path):
 
 def test_coefficients_of_the_drags_are_those_of_the_experiment(tmp_path):
     text = (score.HERE / "global_tide.toml").read_text()
-    assert score.drags() == (2.5e-3, 1.26e-3)
-    (tmp_path / "other.toml").write_text(text.replace("2.5e-3", "3e-3").replace("1.26e-3", "1e-3"))
+    assert score.drags() == (2.5e-3, 8.98e-4)
+    (tmp_path / "other.toml").write_text(text.replace("2.5e-3", "3e-3").replace("8.98e-4", "1e-3"))
     assert score.drags(tmp_path / "other.toml") == (3e-3, 1e-3)

@@ -62,6 +62,32 @@ def test_means_and_extremes_are_those_of_snapshots_across_a_restart(tmp_path, en
         np.testing.assert_allclose(found.time_over_threshold, 100.0 * (eta > 0.2).sum(0))
 
 
+def test_land_that_stays_dry_is_neither_reached_nor_over_a_threshold(tmp_path):
+    """A beach under a sea of 2 m, of which the sea floor lifts one half and lets the other sink."""
+    bed = np.tile(np.linspace(-20.0, 60.0, 16), (6, 1))
+    moved = np.where(np.arange(6)[:, None] < 3, 1.0, -1.0) * (bed > 20)
+    model = sw.ShallowWater(
+        sw.CartesianGrid(16, 6, (0.0, 1600.0), (0.0, 600.0)),
+        -bed,
+        momentum=sw.MomentumConserving(),
+        wetting=sw.WettingDrying(),
+        source=sw.BottomMotion([0.0, 2.0], np.stack([0.0 * moved, moved])),
+    )
+    state = model.state(eta=np.where(bed < 0, 2.0, np.maximum(bed, 0.0)))
+    made = sw.Simulation(model, state, sw.SSPRK3(0.5))
+    made.maxima(tmp_path / "maxima.nc").extremes(tmp_path / "extremes.nc", threshold=0.5)
+    end = np.asarray(made.run(steps=20).eta)
+    with xr.open_dataset(tmp_path / "extremes.nc", decode_times=False, decode_timedelta=False) as found:
+        over, thickness = found.time_over_threshold.values, found.maximum_thickness.values
+    with xr.open_dataset(tmp_path / "maxima.nc", decode_times=False, decode_timedelta=False) as found:
+        arrival, highest = found.arrival_time.values, found.maximum_elevation.values
+    land = bed > 20
+    assert np.all(thickness[land] < 1e-9) and np.all(over[land] == 0) and np.all(over[bed < -5] > 0)
+    assert np.isnan(arrival[land]).all() and np.isfinite(arrival[bed < 0]).all()
+    np.testing.assert_allclose(highest[land], (bed + moved)[land])
+    np.testing.assert_allclose(end[land], (bed + moved)[land])
+
+
 def test_a_window_that_is_too_short_is_told(caplog, tmp_path):
     assert why_not_separable(("M2", "S2"), 14.8 * 86400.0) is None
     assert "too short to separate M2 and S2, which takes 14.8 days" in why_not_separable(("M2", "S2"), 14.7 * 86400.0)

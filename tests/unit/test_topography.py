@@ -90,8 +90,10 @@ def test_a_slope_keeps_its_heights_over_land_whichever_way_up_the_file_is(method
 def test_topography_that_cannot_be_right_is_refused_in_a_sentence():
     holes = field(beach, "elevation")
     holes[5, 7] = np.nan
+    filled = holes.fillna(-9999.0)
     for wrong, why in (
         (holes, r"1 missing value on the grid, one at \(30, 20\)"),
+        (filled, "an elevation of -9999 m.*a missing value that is not declared"),
         (field(beach, "bathymetry"), "may be positive up or down"),
         (field(lambda x, y: 32000.0 + 0 * x * y, "elevation"), "an elevation of 32000 m.*such as feet"),
         (field(lambda x, y: -32000.0 + 0 * x * y, "elevation"), "an elevation of -32000 m.*such as feet"),
