@@ -147,9 +147,11 @@ def output_lines(experiment: Experiment, cells: int, dt: float, members: int = 1
     gauges, maxima, restart = experiment.output.gauges, experiment.output.maxima, experiment.output.restart
     if gauges is not None:
         names = ", ".join(gauges.positions)
-        about = size(8 * (members * len(gauges.positions) * len(gauges.variables) + 1) * until / dt)
+        about = size(8 * (members * len(gauges.positions) * len(gauges.variables) + 1) * until / (gauges.every or dt))
         what = "elevation" if gauges.variables == ("eta",) else ", ".join(gauges.variables)
-        lines.append(f"{gauges.file}: {what} at {names}, every step, {about}")
+        lines.append(
+            f"{gauges.file}: {what} at {names}, every {duration(gauges.every) if gauges.every else 'step'}, {about}"
+        )
     if maxima is not None:
         lines.append(f"{maxima.file}: maximum elevation, time at which it first passed {maxima.threshold:g} m")
     if (tides := experiment.output.harmonics) is not None:

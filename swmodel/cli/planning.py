@@ -279,7 +279,12 @@ def files_of(output: Any, until: float, dt: float, cells: int, bytes_of_restart:
         size += 4.0 * cells * records * variables
     if output.gauges is not None:
         count += 1
-        size += 8.0 * (len(output.gauges.positions) * len(output.gauges.variables) + 1) * until / dt
+        size += (
+            8.0
+            * (len(output.gauges.positions) * len(output.gauges.variables) + 1)
+            * until
+            / (output.gauges.every or dt)
+        )
     once = {"maxima": 2, "extremes": 5, "harmonics": 0, "means": 0, "spectra": 0}  # fields of the grid
     for name, fields in once.items():
         if (section := getattr(output, name, None)) is not None:

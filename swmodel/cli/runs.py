@@ -205,7 +205,9 @@ def _outputs(simulation, experiment, folder, overwrite, inputs):
     for path in files["gauges"]:
         given = output.gauges
         rules = {"threshold": given.threshold, "arrival_fraction": given.arrival_fraction}
-        simulation.gauges(path, given.positions, variables=given.variables, windows=given.windows, **rules)
+        simulation.gauges(
+            path, given.positions, variables=given.variables, every=given.every, windows=given.windows, **rules
+        )
     for path in files["maxima"]:
         simulation.maxima(path, output.maxima.threshold)
     for kind in ("harmonics", "means", "extremes"):

@@ -153,7 +153,8 @@ class Gauges(Section):
     """Series at points, and the settings of their scores; `postprocess/scores.py` defines the scores."""
 
     file: OutputFile = "gauges.nc"  # netCDF file to write
-    variables: VariableNames = ("eta",)  # read at each gauge
+    variables: VariableNames = ("eta",)  # read at each gauge; velocities are averaged to cell centres
+    every: PositiveSeconds | None = None  # time between records; every step unless given
     positions: Annotated[dict[str, Place], Field(min_length=1)]  # {name = [x, y]}
     observations: Annotated[Path, BeforeValidator(existing_folder)] | None = None  # of NAME.csv, to compare with
     window: RangeOfSeconds | dict[str, RangeOfSeconds] | None = None  # for scores; default: the whole run

@@ -197,6 +197,7 @@ class GaugeOutput(Output):
         path: the path of the file.
         points: {name: (x, y)} of the gauges.
         gauges: the monitor that records them (simulation/monitors.py).
+        every: the number of steps between records.
         windows, threshold, arrival_fraction: as for Simulation.gauges.
 
     Raises:
@@ -208,11 +209,12 @@ class GaugeOutput(Output):
         path: str | Path,
         points: Mapping[str, tuple[float, float]],
         gauges: Any,
+        every: int,
         windows: Mapping[str, tuple[float, float]],
         threshold: float,
         arrival_fraction: float,
     ) -> None:
-        self.path, self.points, self.gauges, self.file = Path(path), points, gauges, None
+        self.path, self.points, self.gauges, self.every, self.file = Path(path), points, gauges, every, None
         unknown = [name for name in windows if name not in points]
         if unknown:
             raise ConfigError(f"{path}: there is no gauge {unknown[0]!r}, which has a window; name one of the points.")
@@ -250,10 +252,13 @@ class GaugeOutput(Output):
 
     def _append(self, simulation, series, steps):
         shares = simulation.communicator.tiles(series).values()
-        names, used = self.gauges.variables, slice(len(steps))
+        (used,) = np.nonzero(steps % self.every == 0)
+        if not used.size:
+            return
+        names = self.gauges.variables
         mine = [sum(np.asarray(tile[name])[..., used, :].astype(np.float64) for tile in shares) for name in names]
         values = dict(zip(names, simulation.communicator.host_sum(np.stack(mine))))
-        seconds = steps * simulation.dt
+        seconds = steps[used] * simulation.dt
         self.submit(lambda: self.file.append(seconds, values), sum(array.nbytes for array in values.values()))
 
     def flush(self) -> None:

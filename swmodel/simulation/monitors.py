@@ -82,12 +82,15 @@ class Gauges:
     Attributes:
         cells: flat indices into the tile of the four cells around each point, (n, 4).
         weights: the bilinear weights of these cells, (n, 4); zero where a cell belongs to another tile.
+        faces: {name: (cells, weights)} of the variables on faces, (n, 8): half of a cell's weight for each of its two
+            faces, so that velocities are averaged to the centres. At an open side the face inside has all of it.
         names: the names of the points.
-        variables: names of the cell-centred fields of a State that are read.
+        variables: names of the fields of a State that are read.
     """
 
     cells: Any
     weights: Any
+    faces: dict[str, Any]
     names: tuple[str, ...] = static()
     variables: tuple[str, ...] = static(default=("eta",))
 
@@ -97,9 +100,9 @@ class Gauges:
 
         Raises:
             ConfigError: for points outside the grid, or with no wet cell around them, and for variables that the model
-                does not have at cell centres; all of them at once.
+                does not have at cell centres or faces; all of them at once.
         """
-        known = [row.name for row in model.variables if row.position == "h"]
+        known = {row.name: row.position for row in model.variables if row.position in ("h", "u", "v")}
         mistakes = [
             f"gauges cannot read {name!r}; give names out of {', '.join(known)}"
             for name in variables
@@ -115,14 +118,12 @@ class Gauges:
                 mistakes.append(f"gauge {name!r} at ({x:g}, {y:g}) {error}")
         if mistakes:
             raise ConfigError(mistakes)
-        rows, columns, shares = (np.array([place[k] for place in found.values()]).reshape(-1, 4) for k in range(3))
+        around = tuple(np.array([place[k] for place in found.values()]).reshape(-1, 4) for k in range(3))
+        sides = {name: _faces_of(model, known[name], *around) for name in variables if known[name] != "h"}
 
         def make(rank):
-            tile, box = model.decomposition.tile(rank), model.decomposition.box(rank)
-            mine = (rows >= tile.j0) & (rows < tile.j1) & (columns >= tile.i0) & (columns < tile.i1)
-            cells = np.where(mine, (rows - box.j0) * box.shape[1] + columns - box.i0, 0)
-            weights = np.where(mine, shares, 0.0)
-            return Gauges(cells.astype(np.int32), weights.astype(model.dtype), tuple(points), tuple(variables))
+            of_faces = {name: _on_tile(model, rank, *places) for name, places in sides.items()}
+            return Gauges(*_on_tile(model, rank, *around), of_faces, tuple(points), tuple(variables))
 
         return model.communicator.place(make)
 
@@ -132,17 +133,49 @@ class Gauges:
 
     def read(self, field: jax.Array) -> jax.Array:
         """This tile's contribution to a field (..., ny, nx) at each gauge, (..., n); tiles add up."""
-        around = field.reshape(*field.shape[:-2], -1)[..., self.cells]
-        return jnp.sum(around * jnp.broadcast_to(self.weights, around.shape), axis=-1)
+        return _weighted(field, self.cells, self.weights)
+
+    def _read(self, state, name):
+        return _weighted(state[name], *self.faces.get(name, (self.cells, self.weights)))
 
     def rows(self, state: State) -> dict[str, jax.Array]:
         """{variable: this tile's contribution to one record, (..., 1, n)}; tracers of `state` are concentrations."""
-        return {name: self.read(state[name])[..., None, :] for name in self.variables}
+        return {name: self._read(state, name)[..., None, :] for name in self.variables}
 
     def update(self, series: dict[str, jax.Array], state: State, k: jax.Array) -> dict[str, jax.Array]:
         """The series with the values at the gauges in row k; tracers of `state` are concentrations."""
         put = jax.lax.dynamic_update_index_in_dim
-        return {name: put(series[name], self.read(state[name]), k, 0) for name in self.variables}
+        return {name: put(series[name], self._read(state, name), k, 0) for name in self.variables}
+
+
+def _weighted(field, cells, weights):
+    around = field.reshape(*field.shape[:-2], -1)[..., cells]
+    return jnp.sum(around * jnp.broadcast_to(weights, around.shape), axis=-1)
+
+
+def _on_tile(model, rank, rows, columns, shares):
+    """(flat indices into a tile, weights) of places of the whole grid; weights of other tiles' places are zero."""
+    tile, box = model.decomposition.tile(rank), model.decomposition.box(rank)
+    mine = (rows >= tile.j0) & (rows < tile.j1) & (columns >= tile.i0) & (columns < tile.i1)
+    cells = np.where(mine, (rows - box.j0) * box.shape[1] + columns - box.i0, 0)
+    return cells.astype(np.int32), np.where(mine, shares, 0.0).astype(model.dtype)
+
+
+def _faces_of(model, position, rows, columns, shares):
+    """(rows, columns, weights) of the faces at `position` of cells (n, 4), (n, 8); a face has its cell's number."""
+    grid, along_x = model.grid, position == "u"
+    n, periodic = (grid.nx, grid.periodic_x) if along_x else (grid.ny, grid.periodic_y)
+    low_side, high_side = ("west", "east") if along_x else ("south", "north")
+    own, other = (columns, rows) if along_x else (rows, columns)
+    first, last = (own == 0) & (not periodic), (own == n - 1) & (not periodic)
+    high, low = np.full(own.shape, 0.5), np.where(first, 0.0, 0.5)
+    if low_side in model.open_sides:
+        high = np.where(first, 1.0, high)
+    if high_side in model.open_sides:
+        high, low = np.where(last, 0.0, high), np.where(last, 1.0, low)
+    both = np.hstack([own, np.where(first, 0, (own - 1) % n)])
+    weights, others = np.hstack([shares * high, shares * low]), np.hstack([other, other])
+    return (others, both, weights) if along_x else (both, others, weights)
 
 
 def _around(grid, wet, x, y):

@@ -85,27 +85,31 @@ class Outputs(abc.ABC):
         points: Mapping[str, tuple[float, float]],
         *,
         variables: Sequence[str] = ("eta",),
+        every: float | None = None,
         windows: Mapping[str, tuple[float, float]] | None = None,
         threshold: float = 0.01,
         arrival_fraction: float = 0.2,
     ) -> Self:
-        """Write the elevation at `points`, {name: (x, y)}, at every step, interpolated bilinearly between wet cells.
+        """Write the elevation at `points`, {name: (x, y)}, interpolated bilinearly between wet cells.
 
         Args:
             path: the path of the netCDF file, which also holds the last three arguments for the scoring of the series.
-            variables: names of the variables at cell centres to write, instead of the elevation alone.
+            variables: names of prognostic variables to write, instead of the elevation alone; velocities are averaged
+                to cell centres.
+            every: time between records [s], to the nearest number of steps; every step unless given.
             windows: {name: (first, last) [s]}: the times by which a gauge is scored; the whole run unless given.
             threshold: a gauge that stays below it [m] has no arrival.
             arrival_fraction: the fraction of the maximum in the window at which a wave counts as arrived.
         """
-        rules = {"path": NetcdfName(), "points": Places(), "variables": Names()}
+        rules = {"path": NetcdfName(), "points": Places(), "variables": Names(), "every": EVERY}
         check_arguments("Simulation.gauges", rules, locals())
         self._once(GaugeOutput, path, "gauges")
         needed = budget.of_gauges(len(points) * len(variables), self.model.dtype.itemsize, self.model.members or 1)
         budget.require(needed, f"Simulation.gauges: the series of {len(points):,} gauges", "give fewer")
         self._gauges = Gauges.at(points, self.model, tuple(variables))
         rules = {"windows": dict(windows or {}), "threshold": threshold, "arrival_fraction": arrival_fraction}
-        self._outputs.append(GaugeOutput(path, dict(points), self._gauges, **rules))
+        steps = max(1, round((every or self.dt) / self.dt))
+        self._outputs.append(GaugeOutput(path, dict(points), self._gauges, steps, **rules))
         return self
 
     def maxima(self, path: str | Path, threshold: float = MAXIMA_THRESHOLD) -> Self:

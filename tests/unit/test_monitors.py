@@ -5,6 +5,7 @@ import functools
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 import swmodel as sw
 from swmodel.errors import ConfigError
@@ -81,6 +82,37 @@ def test_all_gauges_that_cannot_be_are_named_at_once():
     first, second = raised.value.mistakes
     assert "'inland'" in first and "no water around it" in first
     assert "'far'" in second and "outside the grid, which spans 0 to 80000" in second
+
+
+@pytest.mark.parametrize("sides", [(), ("west", "north")])
+def test_gauges_read_velocities_averaged_to_centres_and_have_their_own_interval(tmp_path, sides):
+    """At a wall the velocity on the face is zero; at an open side that of the face inside counts alone."""
+    model = sw.ShallowWater(
+        sw.CartesianGrid(6, 5, (0.0, 6e3), (0.0, 5e3)), 50.0, boundaries=tuple(sw.Flather(side) for side in sides)
+    )
+    rng = np.random.default_rng(4)
+    state = model.state(u=0.1 * rng.standard_normal((5, 6)), v=0.1 * rng.standard_normal((5, 6)))
+    places = {
+        "corner": (500.0, 500.0),
+        "middle": (2500.0, 2500.0),
+        "between": (3000.0, 2500.0),
+        "top": (2500.0, 4500.0),
+    }
+    made = sw.Simulation(model, state, sw.AB2(5.0))
+    made.gauges(tmp_path / "gauges.nc", places, variables=("u", "eta", "v"), every=15.0)
+    states = [made.state, *(made.run(steps=1) for _ in range(7))]
+    with xr.open_dataset(tmp_path / "gauges.nc", decode_times=False) as found:
+        np.testing.assert_allclose(found.time, [0.0, 15.0, 30.0])
+        u, v, units = found.u.values, found.v.values, found.u.units
+    assert units == "m s-1"
+    for k, state in enumerate(states[:7:3]):
+        along_x, along_y = np.asarray(state.u), np.asarray(state.v)
+        centred = lambda j, i, x=along_x: 0.5 * (x[j, i] + (x[j, i - 1] if i else 0.0))  # noqa: E731
+        west = along_x[0, 0] if "west" in sides else centred(0, 0)
+        np.testing.assert_allclose(u[:2, k], [west, centred(2, 2)], rtol=1e-6)
+        np.testing.assert_allclose(u[2, k], 0.5 * (centred(2, 2) + centred(2, 3)), rtol=1e-6)
+        north = along_y[3, 2] if "north" in sides else 0.5 * along_y[3, 2]
+        np.testing.assert_allclose(v[[0, 1, 3], k], [0.5 * along_y[0, 0], along_y[1:3, 2].mean(), north], rtol=1e-6)
 
 
 def test_maxima_and_arrivals_count_the_first_state_and_every_step():

@@ -168,8 +168,10 @@ def test_files_and_gauges_show_the_concentration(tmp_path):
         np.testing.assert_allclose(file["dye"][0, -1], shown[1, 2], rtol=1e-6)
         np.testing.assert_allclose(file["eta"][0, -1], run.state.eta[1, 2], rtol=1e-6)
         assert file["dye"].shape == (1, 6)
-    with pytest.raises(ConfigError, match="gauges cannot read 'u'; give names out of eta, dye"):
-        sw.Simulation(ocean, ocean.at_rest(), sw.AB2(DT)).gauges(tmp_path / "g.nc", {"a": (1e3, 1e3)}, variables=("u",))
+    with pytest.raises(ConfigError, match="gauges cannot read 'salt'; give names out of u, v, eta, dye"):
+        sw.Simulation(ocean, ocean.at_rest(), sw.AB2(DT)).gauges(
+            tmp_path / "g.nc", {"a": (1e3, 1e3)}, variables=("salt",)
+        )
     with pytest.raises(ConfigError, match="there is no variable 'salt'; choose from .*dye"):
         run.write(tmp_path / "other.nc", ("salt",))
 
