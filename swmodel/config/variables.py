@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..fields.variables import factors
+from ..fields.variables import DERIVED, factors
 from .mistakes import Mistake, nearest
 from .tracers import control_names
 
@@ -42,7 +42,7 @@ def variable_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     prognostic = ("eta", "u", "v", *(tracer.name for tracer in sections["tracer"]))
     if output.means is not None:
         try:
-            factors(output.means.fields, prognostic)
+            factors(output.means.fields, (*prognostic, *DERIVED))
         except ValueError as error:
             yield Mistake(("output", "means", "fields"), str(error))
     named: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]] = [

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
+    "DERIVED",
     "OF_A_LAYER",
     "PROGNOSTIC",
     "UNDER_RIGID_LID",
@@ -116,6 +117,9 @@ OF_A_LAYER = {  # rows for a layer above a deep layer at rest
     **variable("maximum_elevation", "h", "m", "largest excess of the layer's thickness over that at rest",
                colormap="amp", cell_methods="time: maximum"),
 }  # fmt: skip
+
+
+DERIVED = {"thickness": "m", "speed": "m s-1"}  # {name: units} of what means may hold besides prognostic variables
 
 
 def factors(fields: Sequence[str], known: Sequence[str]) -> tuple[tuple[str, ...], ...]:

@@ -1,7 +1,8 @@
 """Means and extremes that the compiled loop accumulates on the device during a run.
 
-    Means      of any prognostic variables and of products of two: "eta", "dye", "u v", "u dye" (the fluxes of eddies)
-               and the variance of a variable whose mean and square are both among them
+    Means      of any prognostic variables, the thickness and the speed, and of products of two: "eta", "dye", "u v",
+               "thickness u"; and the variance or covariance <a b> - <a> <b> (the flux of eddies, of "u dye") of those
+               whose means are among them, too
     Extremes   the highest and the lowest elevation [m]; the largest thickness (the flow depth on land) [m], speed
                [m s-1] and momentum flux h |u|^2 [m3 s-2]; the time with the elevation over a threshold [s], on land
                with the flow depth over it and more than a film
@@ -21,7 +22,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
-from ..fields.variables import Variable, factors, units_of_product, variable
+from ..fields.variables import DERIVED, Variable, factors, units_of_product, variable
 from .samples import Sample, Sampled, add_term, cell_centred, first_and_every, total, zero_sum
 
 __all__ = ["Extremes", "Means", "extremes_of", "means_of"]
@@ -42,13 +43,14 @@ class Means(Sampled):
 
     def add_sample(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
         centred, found = cell_centred(sample), {}
+        centred["speed"] = jnp.sqrt(centred["u"] ** 2 + centred["v"] ** 2)
         for names in self.fields:
             found |= add_term(sums, "_".join(names), functools.reduce(jnp.multiply, [centred[name] for name in names]))
         return found
 
     def results(self, sums: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
         found, dtype = {}, next(iter(sums.values())).dtype
-        units = {row.name: row.units for row in rows}
+        units = {row.name: row.units for row in rows} | DERIVED
         means = {names: total(sums, "_".join(names)) / len(steps) for names in self.fields}
 
         def add(name, of, what, method, values):
@@ -58,10 +60,13 @@ class Means(Sampled):
         for names, mean in means.items():
             of = functools.reduce(units_of_product, (units[name] for name in names))
             add(f"mean_{'_'.join(names)}", of, f"mean of {' times '.join(names)}", "mean", mean)
-        for name in units:
-            if {(name,), (name, name)} <= means.keys():
-                of, values = units_of_product(units[name], units[name]), means[name, name] - means[name,] ** 2
-                add(f"variance_{name}", of, f"variance of {name}", "variance", np.maximum(values, 0.0))
+        for one, other in (names for names in means if len(names) == 2):
+            if {(one,), (other,)} <= means.keys():
+                of, values = units_of_product(units[one], units[other]), means[one, other] - means[one,] * means[other,]
+                if one == other:
+                    add(f"variance_{one}", of, f"variance of {one}", "variance", np.maximum(values, 0.0))
+                else:
+                    add(f"covariance_{one}_{other}", of, f"covariance of {one} and {other}", "mean", values)
         return found
 
 
@@ -132,7 +137,7 @@ def means_of(simulation: Any, fields: tuple[str, ...], begin: float, every: floa
     first, steps = first_and_every(simulation, "Simulation.means", begin, every)
     names = [row.name for row in simulation.model.variables if row.name != "eta"]
     try:
-        return Means(simulation.dt, steps, first, factors(fields, ("eta", *names)))
+        return Means(simulation.dt, steps, first, factors(fields, ("eta", *names, *DERIVED)))
     except ValueError as error:
         raise ConfigError(f"Simulation.means: {error}.") from None
 

@@ -454,7 +454,10 @@ def test_what_is_no_number_is_not_taken_for_one(refused, value):
         ("[output.means]\nfields = []", "too few values"),
         ('[output.means]\nfields = ["eta", "eta"]', "a variable is named twice"),
         ('[output.means]\nfields = ["eta u", "u eta"]', "'u eta' is given twice; leave one out"),
-        ('[output.means]\nfields = ["u dye"]', "'u dye' is not a field; give eta, u or v, or a product of two"),
+        (
+            '[output.means]\nfields = ["u dye"]',
+            "'u dye' is not a field; give eta, u, v, thickness or speed, or a product of two",
+        ),
         (
             '[output.harmonics]\nconstituents = ["M4"]\nvariables = ["speed"]',
             "unknown variable 'speed'; known are eta, u, v",

@@ -28,7 +28,8 @@ def simulation(engine="auto"):
 
 
 def products(made, folder):
-    made.means(folder / "means.nc", ("eta", "v u", "u eta"), begin=500.0, every=200.0)
+    fields = ("eta", "v u", "u eta", "u", "speed", "u thickness")
+    made.means(folder / "means.nc", fields, begin=500.0, every=200.0)
     return made.extremes(folder / "extremes.nc", threshold=0.2)
 
 
@@ -53,6 +54,11 @@ def test_means_and_extremes_are_those_of_snapshots_across_a_restart(tmp_path, en
         np.testing.assert_allclose(found.mean_eta, eta[sampled].mean(0), atol=1e-13)
         np.testing.assert_allclose(found.mean_u_v, (u * v)[sampled].mean(0), atol=1e-13)
         np.testing.assert_allclose(found.mean_eta_u, (u * eta)[sampled].mean(0), atol=1e-13)
+        np.testing.assert_allclose(found.mean_speed, np.hypot(u, v)[sampled].mean(0), atol=1e-13)
+        np.testing.assert_allclose(found.mean_u_thickness, (u * (50.0 + eta))[sampled].mean(0), atol=1e-12)
+        around = (u[sampled] - u[sampled].mean(0)) * (eta[sampled] - eta[sampled].mean(0))
+        np.testing.assert_allclose(found.covariance_eta_u, around.mean(0), atol=1e-13)
+        assert found.mean_u_thickness.units == found.covariance_eta_u.units == "m2 s-1"
     with xr.open_dataset(tmp_path / "extremes.nc", decode_times=False) as found:
         np.testing.assert_allclose(found.maximum_elevation, eta.max(0), atol=1e-13)
         np.testing.assert_allclose(found.minimum_elevation, eta.min(0), atol=1e-13)
@@ -273,7 +279,7 @@ def test_units_of_products():
         (lambda s, path: s.means(path, ()), "holds no name"),
         (lambda s, path: s.means(path, ("eta", "u", "eta")), "holds 'eta' more than once"),
         (lambda s, path: s.harmonics(path, ()), "holds no name"),
-        (lambda s, path: s.means(path, ("u w",)), "'u w' is not a field; give eta, u or v"),
+        (lambda s, path: s.means(path, ("u w",)), "'u w' is not a field; give eta, u, v, thickness or speed"),
         (lambda s, path: s.means(path, ("u eta", "eta u")), "'eta u' is given twice"),
         (lambda s, path: s.extremes(path, threshold="high"), "threshold = 'high' is not a number"),
         (
