@@ -1,4 +1,4 @@
-"""The M2 tide of the north-west European shelf, by the inversion of experiments/northwest_europe: minutes on two cores.
+"""The M2 tide of the north-west European shelf, by the inversion of experiments/northwest_europe: over an hour.
 
 The gauges that the inversion does not use judge it. Their amplitudes and phase lags are those of TICON-4 (Hart-Davis et
 al. 2022, doi:10.1002/gdj3.165).
