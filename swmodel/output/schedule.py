@@ -197,7 +197,7 @@ class GaugeOutput(Output):
         path: the path of the file.
         points: {name: (x, y)} of the gauges.
         gauges: the monitor that records them (simulation/monitors.py).
-        every: the number of steps between records.
+        steps: the number of steps between records; they do not end a chunk.
         windows, threshold, arrival_fraction: as for Simulation.gauges.
 
     Raises:
@@ -209,12 +209,12 @@ class GaugeOutput(Output):
         path: str | Path,
         points: Mapping[str, tuple[float, float]],
         gauges: Any,
-        every: int,
+        steps: int,
         windows: Mapping[str, tuple[float, float]],
         threshold: float,
         arrival_fraction: float,
     ) -> None:
-        self.path, self.points, self.gauges, self.every, self.file = Path(path), points, gauges, every, None
+        self.path, self.points, self.gauges, self.steps, self.file = Path(path), points, gauges, steps, None
         unknown = [name for name in windows if name not in points]
         if unknown:
             raise ConfigError(f"{path}: there is no gauge {unknown[0]!r}, which has a window; name one of the points.")
@@ -252,7 +252,7 @@ class GaugeOutput(Output):
 
     def _append(self, simulation, series, steps):
         shares = simulation.communicator.tiles(series).values()
-        (used,) = np.nonzero(steps % self.every == 0)
+        (used,) = np.nonzero(steps % self.steps == 0)
         if not used.size:
             return
         names = self.gauges.variables
