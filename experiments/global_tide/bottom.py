@@ -4,8 +4,8 @@ python bottom.py [etopo5_global_15min.nc]      prints the median of the roughnes
 
 The roughness r is the standard deviation of the depth from a plane, over 5 x 5 nodes of 15' (1.25 degrees). The
 buoyancy frequency is N = 5.24e-3 s-1 exp(-z / 1300 m) at the sea floor (Zaron & Egbert 2006, doi:10.1175/JPO2878.1).
-Both vanish where the water is shallower than 500 m: the law holds for the deep ocean (Jayne & St. Laurent 2001). In the
-cells of 30' of bottom.nc N is a mean, and r such that r^2 N is one, to which the drag is proportional.
+Both vanish where the water is shallower than 500 m: the law holds for the deep ocean (Jayne & St. Laurent 2001). In
+bottom.nc, with cells of 30', N is averaged, and r is such that r^2 N is an average, too, which sets the drag.
 """
 
 import sys

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..config.build.outputs import bytes_of_gauge_file
 from ..runtime.budget import size
 from ..simulation.progress import duration
 
@@ -147,7 +148,7 @@ def output_lines(experiment: Experiment, cells: int, dt: float, members: int = 1
     gauges, maxima, restart = experiment.output.gauges, experiment.output.maxima, experiment.output.restart
     if gauges is not None:
         names = ", ".join(gauges.positions)
-        about = size(8 * (members * len(gauges.positions) * len(gauges.variables) + 1) * until / (gauges.every or dt))
+        about = size(bytes_of_gauge_file(gauges, until, dt, members))
         what = "elevation" if gauges.variables == ("eta",) else ", ".join(gauges.variables)
         lines.append(
             f"{gauges.file}: {what} at {names}, every {duration(gauges.every) if gauges.every else 'step'}, {about}"

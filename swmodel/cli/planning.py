@@ -11,7 +11,7 @@ import numpy as np
 
 from ..config import Override, read
 from ..config.build.experiment import MOST_RECORDS, assemble, model_of, state_of
-from ..config.build.outputs import bytes_of_gauges, bytes_of_sums
+from ..config.build.outputs import bytes_of_gauge_file, bytes_of_gauges, bytes_of_sums
 from ..config.build.states import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..config.build.steppers import stepper_of, time_step
 from ..errors import ConfigError, SwmodelError
@@ -279,12 +279,7 @@ def files_of(output: Any, until: float, dt: float, cells: int, bytes_of_restart:
         size += 4.0 * cells * records * variables
     if output.gauges is not None:
         count += 1
-        size += (
-            8.0
-            * (len(output.gauges.positions) * len(output.gauges.variables) + 1)
-            * until
-            / (output.gauges.every or dt)
-        )
+        size += bytes_of_gauge_file(output.gauges, until, dt)
     once = {"maxima": 2, "extremes": 5, "harmonics": 0, "means": 0, "spectra": 0}  # fields of the grid
     for name, fields in once.items():
         if (section := getattr(output, name, None)) is not None:

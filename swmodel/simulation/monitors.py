@@ -53,7 +53,7 @@ class Maxima:
         return {"maximum": jnp.copy(state.eta), "arrival": jnp.where(arrived, jnp.int32(step), jnp.int32(-1))}
 
     def update(
-        self, carry: dict[str, jax.Array], state: State, step: jax.Array, uplift: Any = None
+        self, carry: dict[str, jax.Array], state: State, step: jax.Array, uplift: Callable[[], Any] = lambda: None
     ) -> dict[str, jax.Array]:
         """The arrays of `start` after one more step.
 
@@ -61,11 +61,12 @@ class Maxima:
             carry: these arrays.
             state: the State after the step.
             step: its number.
-            uplift: the uplift of the sea floor until then [m] (ny, nx), or None.
+            uplift: a function that returns the uplift of the sea floor until then [m] (ny, nx), or None.
         """
         rest, dry = 0.0, False
         if self.bed is not None:
-            bed = self.bed if uplift is None else self.bed + uplift
+            moved = uplift()
+            bed = self.bed if moved is None else self.bed + moved
             rest, dry = jnp.maximum(bed, 0.0), (bed > 0) & (state.eta - bed <= self.thin)
         arrived = (carry["arrival"] < 0) & (jnp.abs(state.eta - rest) > self.threshold)
         highest = jnp.maximum(carry["maximum"], state.eta)

@@ -27,6 +27,7 @@ from ..runtime import budget
 from .arguments import EVERY, NetcdfName
 from .monitors import Gauges, Maxima
 from .products import harmonic_analysis
+from .samples import steps_in
 from .statistics import extremes_of, means_of
 
 __all__ = ["Outputs"]
@@ -108,8 +109,7 @@ class Outputs(abc.ABC):
         budget.require(needed, f"Simulation.gauges: the series of {len(points):,} gauges", "give fewer")
         self._gauges = Gauges.at(points, self.model, tuple(variables))
         rules = {"windows": dict(windows or {}), "threshold": threshold, "arrival_fraction": arrival_fraction}
-        steps = max(1, round((every or self.dt) / self.dt))
-        self._outputs.append(GaugeOutput(path, dict(points), self._gauges, steps, **rules))
+        self._outputs.append(GaugeOutput(path, dict(points), self._gauges, steps_in(every, self.dt), **rules))
         return self
 
     def maxima(self, path: str | Path, threshold: float = MAXIMA_THRESHOLD) -> Self:

@@ -21,7 +21,7 @@ from ..fields.pytrees import pytree, static
 from ..fields.state import State
 from ..fields.variables import Variable
 
-__all__ = ["Sample", "Sampled", "cell_centred", "first_and_every", "add_term", "total", "zero_sum"]
+__all__ = ["Sample", "Sampled", "cell_centred", "first_and_every", "steps_in", "add_term", "total", "zero_sum"]
 
 
 def zero_sum(name: str, like: jax.Array) -> dict[str, jax.Array]:
@@ -66,12 +66,14 @@ class Sample:
 
 
 def cell_centred(sample: Sample) -> dict[str, jax.Array]:
-    """{name: tile array} of the fields of a Sample at cell centres, and "thickness" [m]."""
+    """{name: tile array} of the fields of a Sample at cell centres, and "thickness" [m] and "speed" [m s-1]."""
     flow = sample.equations.flow(sample.state, sample.time)
     moved = {"u": mean_x, "v": mean_y}
     found = {name: moved[at](flow.state[name]).interior for name, at in sample.state.positions.items() if at in moved}
     others = {name: sample.shown[name] for name in sample.state.names if name not in found}
-    return found | others | {"thickness": flow.h.interior}
+    centred = found | others
+    speed = jnp.sqrt(centred["u"] ** 2 + centred["v"] ** 2)
+    return centred | {"thickness": flow.h.interior, "speed": speed}
 
 
 @pytree
@@ -146,9 +148,14 @@ class Sampled:
         return np.arange(begin, last + 1, self.every)
 
 
+def steps_in(every: float | None, dt: float) -> int:
+    """The number of steps of `dt` in an interval [s], at least one: the nearest; one where none is given."""
+    return max(1, round((every or dt) / dt))
+
+
 def first_and_every(simulation: Any, who: str, begin: float, every: float | None) -> tuple[int, int]:
     """(the first step from `begin` [s] on, the number of steps in `every` [s]); raises ConfigError for ensembles."""
     if simulation.model.members is not None:
         raise ConfigError(f"{who}: an ensemble has no such sums yet; run its members alone.")
     dt = simulation.dt
-    return math.ceil(begin / dt - 1e-9), max(1, round((every or dt) / dt))
+    return math.ceil(begin / dt - 1e-9), steps_in(every, dt)

@@ -43,7 +43,6 @@ class Means(Sampled):
 
     def add_sample(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
         centred, found = cell_centred(sample), {}
-        centred["speed"] = jnp.sqrt(centred["u"] ** 2 + centred["v"] ** 2)
         for names in self.fields:
             found |= add_term(sums, "_".join(names), functools.reduce(jnp.multiply, [centred[name] for name in names]))
         return found
@@ -95,7 +94,7 @@ class Extremes(Sampled):
             "highest": jnp.maximum(sums["highest"], eta),
             "lowest": jnp.minimum(sums["lowest"], eta),
             "thickness": jnp.maximum(sums["thickness"], centred["thickness"]),
-            "speed": jnp.maximum(sums["speed"], jnp.sqrt(square)),
+            "speed": jnp.maximum(sums["speed"], centred["speed"]),
             "flux": jnp.maximum(sums["flux"], centred["thickness"] * square),
             "over": sums["over"] + over.astype(jnp.int32),
         }

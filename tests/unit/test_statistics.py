@@ -68,7 +68,8 @@ def test_means_and_extremes_are_those_of_snapshots_across_a_restart(tmp_path, en
         np.testing.assert_allclose(found.time_over_threshold, 100.0 * (eta > 0.2).sum(0))
 
 
-def test_land_that_stays_dry_is_neither_reached_nor_over_a_threshold(tmp_path):
+@pytest.mark.parametrize("threshold", [0.5, -0.5])
+def test_land_that_stays_dry_is_neither_reached_nor_over_a_threshold(tmp_path, threshold):
     """A beach under a sea of 2 m, of which the sea floor lifts one half and lets the other sink."""
     bed = np.tile(np.linspace(-20.0, 60.0, 16), (6, 1))
     moved = np.where(np.arange(6)[:, None] < 3, 1.0, -1.0) * (bed > 20)
@@ -81,7 +82,7 @@ def test_land_that_stays_dry_is_neither_reached_nor_over_a_threshold(tmp_path):
     )
     state = model.state(eta=np.where(bed < 0, 2.0, np.maximum(bed, 0.0)))
     made = sw.Simulation(model, state, sw.SSPRK3(0.5))
-    made.maxima(tmp_path / "maxima.nc").extremes(tmp_path / "extremes.nc", threshold=0.5)
+    made.maxima(tmp_path / "maxima.nc").extremes(tmp_path / "extremes.nc", threshold=threshold)
     end = np.asarray(made.run(steps=20).eta)
     with xr.open_dataset(tmp_path / "extremes.nc", decode_times=False, decode_timedelta=False) as found:
         over, thickness = found.time_over_threshold.values, found.maximum_thickness.values

@@ -1,4 +1,7 @@
-"""The memory that the outputs of an experiment need in addition to the model, from the section [output] alone."""
+"""The memory that the outputs of an experiment need in addition to the model, from the section [output] alone.
+
+Also the size of the file of gauges.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,21 @@ from typing import TYPE_CHECKING
 from ...runtime import budget
 
 if TYPE_CHECKING:
-    from ..scenario import Output
+    from ..scenario import Gauges, Output
 
-__all__ = ["bytes_of_gauges", "bytes_of_sums"]
+__all__ = ["bytes_of_gauge_file", "bytes_of_gauges", "bytes_of_sums"]
 
 
 def bytes_of_gauges(output: Output, itemsize: int, members: int = 1) -> float:
     """The bytes on a rank for the series of all gauges and variables."""
     gauges = output.gauges
     return 0.0 if gauges is None else budget.of_gauges(len(gauges.positions) * len(gauges.variables), itemsize, members)
+
+
+def bytes_of_gauge_file(gauges: Gauges, until: float, dt: float, members: int = 1) -> float:
+    """The bytes of the file of gauges after `until` [s]: its series and their times, in float64."""
+    columns = members * len(gauges.positions) * len(gauges.variables) + 1
+    return 8.0 * columns * until / (gauges.every or dt)
 
 
 def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:
