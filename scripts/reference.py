@@ -97,7 +97,7 @@ def class_lines(title: str, cls: type[pydantic.BaseModel]) -> tuple[list[str], l
         if inside:
             path, list_of = title.strip("[]"), str(field.annotation).startswith("tuple")
             nested.append((f"[[{path}.{name}]]" if list_of else f"[{path}.{name}]", field.annotation))
-        kind = kind_of(cls, name, field) + tables if not inside else "section, see below"
+        kind = (kind_of(cls, name, field) + tables).removeprefix(" or ") if not inside else "section, see below"
         if inside and "float" in str(field.annotation):
             kind = "number, formula, or a section, see below"
         rows.append(f"| `{name}` | {kind} | {default_of(field, inside)} | {about.get(name, '')} |")
@@ -179,13 +179,15 @@ def words(annotation: typing.Any) -> str:
     }
     if annotation in simple:
         return simple[annotation]
+    if hasattr(annotation, "tag"):
+        return ""  # a table, of which TABLES has the description
     if origin is typing.Annotated:
         folder = any(getattr(x, "func", None) is existing_folder for x in annotation.__metadata__)
         return "folder" if folder else words(inner[0])
     if origin is typing.Literal:
         return " or ".join(f'`"{x}"`' if isinstance(x, str) else f"`{x}`" for x in inner)
     if origin in (types.UnionType, typing.Union):
-        return " or ".join(dict.fromkeys(words(x) for x in inner if x is not types.NoneType))
+        return " or ".join(dict.fromkeys(filter(None, (words(x) for x in inner if x is not types.NoneType))))
     if origin is tuple and inner[-1] is Ellipsis:
         return f"list of {words(inner[0])}"
     if origin is tuple:

@@ -64,6 +64,7 @@ _HOMES = {
     "models.ensemble": ("Ensemble",),
     "grids.bathymetry": ("elevation_on",),
     "grids.grid": ("CartesianGrid", "SphericalGrid"),
+    "grids.levees": ("Levee", "read_levees"),
     "grids.topography": ("topography",),
     "stepping.forward_backward": ("ForwardBackward",),
     "stepping.forward_backward_hancock": ("ForwardBackwardHancock",),

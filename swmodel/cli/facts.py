@@ -71,9 +71,13 @@ def sea_line(floor: Floor, cells: int) -> str:
     """Wet share and depths of a grid of `cells` cells; collective."""
     count, (low, high, mean) = floor.wet_cells, floor.depths
     wet = f"{count:,} of {cells:,} cells wet ({100 * count / cells:.0f} %)"
-    return (
-        f"{wet}, {low:g} m deep" if low == high else f"{wet}, {low:.4g} to {high:.4g} m deep, {mean:.4g} m in the mean"
-    )
+    if dry := count - floor.cells_under_water:
+        under = floor.cells_under_water
+        wet = f"{under:,} of {cells:,} cells under water at rest ({100 * under / cells:.0f} %)"
+        wet += f", {dry:,} that may be flooded"
+    deep = f"{low:g} m deep" if low == high else f"{low:.4g} to {high:.4g} m deep, {mean:.4g} m in the mean"
+    levees = f"; {len(floor.levees)} levee{'s' * (len(floor.levees) > 1)}" if floor.levees else ""
+    return f"{wet}, {deep}{levees}"
 
 
 def ranks_line(decomposition: Decomposition, wet: GridValues | None = None) -> str:

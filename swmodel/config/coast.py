@@ -50,7 +50,14 @@ def number_or_map(plain: Any) -> Any:
 def coast_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of an experiment with wetting, and of one whose other sections need it."""
     model, bathymetry = sections.get("model"), sections.get("bathymetry")
-    if model is None or model.wetting is None:
+    if model is None:
+        return
+    if model.wetting is None:
+        if bathymetry is not None and bathymetry.levees is not None:
+            yield Mistake(
+                ("bathymetry", "levees"),
+                "water flows over levees only with model.wetting; give that, or leave this out",
+            )
         return
     if model.momentum != "momentum_conserving":
         yield Mistake(

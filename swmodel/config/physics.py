@@ -15,7 +15,7 @@ from ..dynamics.terms import Term
 from ..forcing.cyclones import Cyclone
 from ..forcing.wind_laws import DRAG_LAWS
 from ..stepping.explicit import TimeStepper
-from .coast import Wetting
+from .coast import MapFile, Wetting
 from .cores import PolarFilter, Spectral
 from .modules import class_named
 from .parts import PartSection, chosen_from, section_for, sections_of, shipped
@@ -26,6 +26,7 @@ from .sections import (
     FormulaInMetres,
     Fraction,
     InputFile,
+    Metres,
     NonNegativeMetres,
     Number,
     PositiveMetres,
@@ -77,6 +78,8 @@ SoundSpeed = Annotated[float, in_unit("m s-1"), Field(ge=SOUND_SPEEDS[0], le=SOU
 class FlatBottom(Section):
     type: Literal["flat"]
     depth: PositiveMetres  # of the water at rest
+    mask: MapFile | None = None  # not 0 in cells of water, or in cells that may be wet; others are land
+    levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
 
 
 class DepthFormula(Section):
@@ -87,6 +90,8 @@ class DepthFormula(Section):
     minimum_depth: NonNegativeMetres = 0.0  # shallower water is this deep
     fill_lakes: Flag = False  # water apart from the largest body is land
     sound_speed: SoundSpeed | None = None  # about 1500 m/s, for the slower waves of compressible water
+    mask: MapFile | None = None  # not 0 in cells of water, or in cells that may be wet; others are land
+    levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
 
 
 class BathymetryFile(Section):
@@ -97,9 +102,13 @@ class BathymetryFile(Section):
     variable: str | None = None  # its name in the file; found by its metadata unless given
     positive: Literal["up", "down"] | None = None  # elevation or depth, where the file does not say
     method: Literal["average", "harmonic", "interpolate"] = "average"  # mean over each cell, or value at its centre
+    datum: Metres = 0.0  # level of the water at rest, above the zero of the file
+    land_datum: Metres = 0.0  # zero of the file's heights of land, above that of its depths
     minimum_depth: NonNegativeMetres = MINIMUM_DEPTH  # shallower water is this deep
     fill_lakes: Flag = False  # water apart from the largest body is land
     sound_speed: SoundSpeed | None = None  # about 1500 m/s, for the slower waves of compressible water
+    mask: MapFile | None = None  # not 0 in cells of water, or in cells that may be wet; others are land
+    levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
 
 
 Bathymetry = Annotated[FlatBottom | DepthFormula | BathymetryFile, Field(discriminator="type")]
@@ -124,6 +133,7 @@ class Model(Section):
     momentum: Form = "energy_conserving"  # form of the vorticity flux q V
     coriolis_form: CoriolisForm | None = None  # that of f V, where it is another one
     wetting: Wetting | None = None  # lets cells fall dry and be flooded; needs momentum = "momentum_conserving"
+    least_thickness: NonNegativeMetres | None = None  # a run stops where water is thinner; 1 m, or 0 with wetting
     linear: Flag = False  # leave out all terms that are not linear in u, v, eta
     side: Literal["free_slip", "no_slip"] = "free_slip"  # of walls and coasts
     precision: Literal["float32", "float64"] = "float32"  # of all fields

@@ -35,6 +35,9 @@ the difference of u^2/2. Then g eta + u^2/2 is constant along a steady flow over
 
 On the sphere the momentum's components change with the direction of the axes; this acts as the Coriolis force with
 f + u tan(latitude) / a.
+
+**Levees** stand on faces (crests.py): over them h_u is at most that of the level over the crest, the flux at most the
+critical one, and where no water reaches the crest there is no flow.
 """
 
 import functools
@@ -57,6 +60,7 @@ from ..fields.operators import (
     west,
 )
 from ..fields.state import State
+from .crests import Crests
 from .half_step import HalfStep
 from .shallow_water import DerivedFields
 from .tracers.advection import limited_difference, limited_face, upstream
@@ -82,6 +86,7 @@ class ConservingFlow(DerivedFields):
         super().__init__(equations, state, more, outside, time)
         self.depth = equations.depth_at(time.begun)  # eta is raised with the sea floor at the end of the step
         self.h = self.thickness(self.eta)
+        self.crests = None if equations.crests is None else Crests(self)
 
     def with_half_step(self) -> "ConservingFlow":
         """The same flow for a step of one stage."""
@@ -123,7 +128,8 @@ class ConservingFlow(DerivedFields):
             return g.wet_u, g.wet_v
         leaving = (2.0 * self.time.dt) * outflow(*self.fluxes)
         mixing = self.covered * pointwise(lambda v, out: (v > out).astype(v.dtype), self.volume, leaving)
-        return g.wet_u * west(mixing) * east(mixing), g.wet_v * south(mixing) * north(mixing)
+        faces = g.wet_u * west(mixing) * east(mixing), g.wet_v * south(mixing) * north(mixing)
+        return faces if self.crests is None else self.crests.overflown(faces)
 
     @functools.cached_property
     def sloping_faces(self) -> tuple[AbstractField, AbstractField]:
@@ -198,6 +204,7 @@ class ConservingFlow(DerivedFields):
         momentum, depth, wet = self.equations.momentum, self.depth, self.geometry.wet
         joined = axis.low(wet) * axis.high(wet)
         bed = pointwise(smaller, axis.low(depth), axis.high(depth))  # the depth of the higher one
+        bed = bed if self.crests is None else pointwise(smaller, bed, self.crests.depth(axis))
         step = self._where_connected(axis, axis.difference(self.eta) * joined, bed)
         low, high = _both_sides(axis, self.eta, step, momentum.limiter)
         rise = 0.0 if self.half_step is None else self.half_step.rise_upstream(axis, velocity)
@@ -208,6 +215,8 @@ class ConservingFlow(DerivedFields):
             ledge = axis.difference(depth).map(jnp.abs) + self.thin
             deep = pointwise(lambda h, on: jnp.where(h > 0, on, 0.0), water - ledge, joined)
         flux = h_face * velocity
+        if self.crests is not None:
+            h_face, flux = self.crests.limited(axis, velocity, h_face, upstream(velocity, low, high) + rise)
         if momentum.damping == 0:
             return flux
         on = axis.low(axis.low(joined)) * deep * axis.high(axis.high(joined))
@@ -264,6 +273,7 @@ class ConservingFlow(DerivedFields):
             rate = rotation[k] * per_d - carried - self.gravity * push * per_d
             moved = velocity + dt * (rate + explicit[k])
             moved = self._given_by_wet_cells(axis, moved, after) * (g.wet_u, g.wet_v)[k]
+            moved = moved if self.crests is None else self.crests.given_over_crests(axis, moved, level)
             new.append((moved, None if damping[k] is None else 1.0 + dt * damping[k]))
         return new
 
@@ -281,6 +291,8 @@ class ConservingFlow(DerivedFields):
         advected = (axis.high(through * from_low) - axis.low(through * from_high)) * per_volume
         head = (velocity + 0.5 * (axis.high(from_low) + axis.low(from_high))) * growth * per_d
         rising = velocity * axis.difference(self.equations.depth)
+        if self.crests is not None:
+            rising = self.crests.rising(axis, rising)
         contracts = pointwise(lambda rise, du: jnp.where(rise < 0, du, 0.0), rising, growth)
         return upstream(contracts, head, advected), growth
 

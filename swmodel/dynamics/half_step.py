@@ -35,8 +35,11 @@ class HalfStep:
     @functools.cached_property
     def _transports(self):
         """h u and h v with the mean thickness on faces [m2 s-1], Fields at u and v."""
-        x, y = self.flow.on_faces(self.flow.h)
-        return x * self.flow.u, y * self.flow.v
+        flow = self.flow
+        x, y = flow.on_faces(flow.h)
+        if flow.crests is not None:
+            return tuple(flow.crests.limited(axis, u, h)[1] for axis, u, h in ((X, flow.u, x), (Y, flow.v, y)))
+        return x * flow.u, y * flow.v
 
     @functools.cached_property
     def rise(self) -> AbstractField:
@@ -52,7 +55,8 @@ class HalfStep:
     def covered_faces(self) -> tuple[AbstractField, AbstractField]:
         """1 on faces between two cells with more than a film of water, Fields at u and v; else 0."""
         g, covered = self.flow.geometry, self.flow.covered
-        return tuple(wet * axis.low(covered) * axis.high(covered) for axis, wet in ((X, g.wet_u), (Y, g.wet_v)))
+        faces = tuple(wet * axis.low(covered) * axis.high(covered) for axis, wet in ((X, g.wet_u), (Y, g.wet_v)))
+        return faces if self.flow.crests is None else self.flow.crests.overflown(faces)
 
     @functools.cached_property
     def gain(self) -> dict[str, AbstractField]:

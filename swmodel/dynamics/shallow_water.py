@@ -81,6 +81,7 @@ class Dynamics:
         covers: a Coverage, if the forcing is that of a whole run; None if it is that of one interval between records.
         tracers: further prognostic variables, a tuple of Transported.
         wetting: a WettingDrying, or None.
+        crests: None, or the depths of the crests of levees on faces [m], a pair of arrays (ny, nx) at u and v.
 
     Leaves of fewer than two dimensions are the same on every rank. `prepare` applies `communicator.replicated` to them
     once (replicated.py), so that their gradients are summed over all ranks.
@@ -107,6 +108,7 @@ class Dynamics:
     covers: Any = static(default=None)
     tracers: tuple = ()
     wetting: Any = static(default=None)
+    crests: Any = None
 
     def zeros(self) -> State:
         """A State of one tile's arrays of zeros, with every prognostic variable."""
@@ -165,6 +167,7 @@ class Dynamics:
             dt=self.dt,
             tracers=tuple(tracer.prepare(ghosts) for tracer in self.tracers),
             wetting=self.wetting,
+            crests=None if self.crests is None else tuple(map(ghosts.parameter, self.crests, "uv")),
             boundary_names=tuple({row.name: 0 for one in self.open_boundaries for row in one.state_variables()}),
             edges=_edges(self.tile, self.depth.dtype) if any(x.memory for x in self.open_boundaries) else None,
         )
@@ -231,6 +234,7 @@ class Equations:
     dt: float | None = static(default=None)
     tracers: tuple = ()
     wetting: Any = static(default=None)
+    crests: Any = None
     boundary_names: tuple[str, ...] = static(default=())
     edges: Any = None
 

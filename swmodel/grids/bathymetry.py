@@ -36,11 +36,11 @@ from ..defaults import GRAVITY, SOUND_SPEEDS
 from ..errors import ConfigError, DataError
 from ..parallel.serial import SerialCommunicator
 from .axes import is_data_array, label
-from .elevation import elevation_in, open_elevation, read_elevation
+from .elevation import at_level, elevation_in, open_elevation, read_elevation
 from .grid import Grid
 from .remapping import remapping
 from .water import survey, without
-from .windows import BlockCache, CachedValues, grid_values
+from .windows import BlockCache, CachedValues, GridValues, Stored, grid_values
 
 __all__ = [
     "Bathymetry",
@@ -197,6 +197,8 @@ def onto_grid(
     mask: Any = None,
     fill_lakes: bool = False,
     sound_speed: float | None = None,
+    datum: float = 0.0,
+    land_datum: float = 0.0,
 ) -> Bathymetry:
     """Depth and mask of `grid` from gridded elevations, by the rule at the top of this module.
 
@@ -209,12 +211,14 @@ def onto_grid(
             is `minimum_depth`.
         fill_lakes: make land of water that no cell faces join to the largest water body.
         sound_speed: of sea water [m s-1], about 1500, for waves in compressible water.
+        datum: the level of the water at rest above the zero of the elevations [m].
+        land_datum: the zero from which elevations of land count, above that of the others [m].
 
     Raises:
         ConfigError: for a harmonic mean without a minimum_depth above 0, or another sound_speed than that of water.
         DataError: if the file cannot be read, does not cover the grid, or leaves it no water.
     """
-    options = method, minimum_depth, mask, fill_lakes, sound_speed
+    options = method, minimum_depth, mask, fill_lakes, sound_speed, datum, land_datum
     if isinstance(elevation, (str, os.PathLike)):
         with open_elevation(elevation) as opened:
             return onto_grid(opened, grid, *options)
@@ -229,6 +233,8 @@ def elevation_on(
     mask: Any = None,
     fill_lakes: bool = False,
     sound_speed: float | None = None,
+    datum: float = 0.0,
+    land_datum: float = 0.0,
 ) -> SeaFloor:
     """The SeaFloor of `grid` from gridded elevations, which are read a window at a time; arguments as of `onto_grid`.
 
@@ -250,10 +256,10 @@ def elevation_on(
     least = minimum_depth if harmonic else None
 
     def raw(rows, columns):
-        wet_fraction, depth = _wet_mean(elevation, plan, rows, columns, least)
+        wet_fraction, depth = _wet_mean(elevation, plan, rows, columns, (datum, land_datum), least)
         if given is None:
             return depth, wet_fraction >= 0.5 - 1e-9
-        wet = given[rows, columns]
+        wet = given.block(rows, columns)
         if minimum_depth <= 0 and (wet & (wet_fraction == 0)).any():
             raise ConfigError("mask makes water of cells without any depth; give a minimum_depth above 0 for them.")
         return depth, wet.copy()
@@ -268,11 +274,12 @@ def elevation_on(
     return SeaFloor(grid, raw, minimum_depth, fill_lakes, tuple(notes), nowhere, sound_speed)
 
 
-def _wet_mean(elevation, plan, rows, columns, least=None):
+def _wet_mean(elevation, plan, rows, columns, levels, least=None):
     """(wet fraction, mean depth over the wet nodes [m]) of a block of cells, some of the file's rows at a time.
 
     The file's rows are taken in the same groups for every block, so that sums do not depend on how the grid is cut.
-    With `least` the mean is the harmonic one, of nodes that are at least so deep [m].
+    `levels` are the arguments of `at_level`. With `least` the mean is the harmonic one, of nodes that are at least so
+    deep [m].
     """
     shape = rows.stop - rows.start, columns.stop - columns.start
     wet_fraction, water = np.zeros(shape), np.zeros(shape)
@@ -290,6 +297,7 @@ def _wet_mean(elevation, plan, rows, columns, least=None):
                 f"{label(elevation)} has an elevation of {wrong:g} m: a missing value that the file does "
                 "not declare, or other units; set _FillValue in the file, or convert it to metres."
             )
+        z = at_level(z, *levels)
         node_is_wet = z < 0
         depth = np.where(node_is_wet, -z, 0.0)
         if least is not None:
@@ -354,7 +362,7 @@ def depth_on(
         here = np.asarray(values.block(rows, columns), float)
         if np.isinf(here).any():
             raise ConfigError("the depth is infinite somewhere; give metres, and 0 or NaN on land.")
-        wet = here > 0 if given is None else given[rows, columns].copy()
+        wet = here > 0 if given is None else given.block(rows, columns).copy()
         if minimum_depth <= 0 and not (here[wet] > 0).all():
             raise ConfigError("mask makes water of cells without any depth; give a minimum_depth above 0 for them.")
         return np.where(here > 0, here, 0.0), wet
@@ -366,12 +374,15 @@ def depth_on(
 
 
 def _own_mask(mask, grid):
+    """The GridValues, bool, of an array or of GridValues."""
+    if isinstance(mask, GridValues):
+        return mask.map(lambda mask: mask != 0, dtype=bool)
     mask = np.asarray(mask)
     if mask.shape != grid.shape or not np.isin(mask, (0, 1)).all():
         raise ConfigError(
             f"mask has shape {mask.shape} and type {mask.dtype}; give (ny, nx) = {grid.shape} of True (wet) and False."
         )
-    return mask.astype(bool)
+    return Stored(mask.astype(bool), grid.shape)
 
 
 def _on_the_data(elevation, plan, grid, method):

@@ -7,6 +7,7 @@ down, becomes an elevation, positive up, without being read, by a change of sign
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from .stored import StoredField, open_stored
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["elevation_in", "open_elevation", "read_elevation"]
+__all__ = ["at_level", "elevation_in", "open_elevation", "read_elevation"]
 
 ELEVATION_STANDARD_NAMES = (
     "height_above_mean_sea_level",
@@ -49,6 +50,9 @@ SIGNED_NAMES = (
     "height",
     "elev",
 )  # of ELEVATION_NAMES, those that are never depths
+OTHER_LENGTHS = re.compile(
+    r"\b(?:km|cm|dm|mm|1e3 m|ft|feet|foot|fathoms?|yards?|inch(?:es)?|(?:kilo|centi|deci|milli)met(?:re|er)s?)\b"
+)
 DEPTH_NAMES = ("depth", "deptho", "bathy_metry", "h")
 
 
@@ -110,6 +114,13 @@ def elevation_in(dataset: xr.Dataset, name: Any, source: Any, positive: str | No
     return field.rename("elevation")
 
 
+def at_level(z: np.ndarray, datum: float, land_datum: float = 0.0) -> np.ndarray:
+    """Elevations z [m] above the level `datum`, with heights of land raised by `land_datum` first [m]."""
+    if land_datum:
+        z = np.where(z > 0, z + land_datum, z)
+    return z - datum if datum else z
+
+
 def _turned(attrs):
     """The packing with which a depth becomes an elevation."""
     return {"scale_factor": -attrs.get("scale_factor", 1.0), "add_offset": -attrs.get("add_offset", 0.0)}
@@ -126,7 +137,7 @@ def _not_one_field(name, source, dims):
 def _points_down(name, attrs, source, positive, is_there):
     """Whether a variable, which must be in metres, is a depth; `positive` as of `read_elevation`."""
     units = str(attrs.get("units", "m")).lower()
-    if units in ("km", "cm", "dm", "mm", "ft", "feet", "fathom", "fathoms", "1e3 m"):
+    if OTHER_LENGTHS.search(units):
         raise DataError(f"{name} in {source} is in {units}; convert it to metres.")
     if positive == "as given" and is_there and not _has_known_sign(name, attrs):
         raise DataError(

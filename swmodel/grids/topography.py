@@ -5,7 +5,11 @@ On a cell with data nodes of elevation z (positive up) and weights w that sum to
     H = - sum(w z)    [m], positive down, negative on land
 
 with w the share of the cell's area (average) or the bilinear weights (interpolate). No node is left out and none is
-deepened, so that beaches keep their slope. The datum is the level z = 0 of the file: a surface at rest is eta = 0.
+deepened, so that beaches keep their slope. A surface at rest is eta = 0, at the level `datum` above the zero of the
+file. Where heights of land (z > 0) count from another zero than depths, `land_datum` is added to them first:
+
+    z = z_file + land_datum [z_file > 0] - datum
+
 A file with missing values, with an unknown sign, or with heights that cannot be metres raises DataError.
 """
 
@@ -19,7 +23,7 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from .axes import is_data_array, label
 from .bathymetry import impossible
-from .elevation import elevation_in, open_elevation
+from .elevation import at_level, elevation_in, open_elevation
 from .remapping import remapping
 from .windows import GridValues, cached, grid_values
 
@@ -40,76 +44,105 @@ class Topography:
         grid: the Grid.
         depth: GridValues [m], positive down, negative on land.
         report: sentences for the user.
-
-    Attributes:
-        wet: GridValues, bool: True everywhere, since every cell may be wet.
+        wet: GridValues, bool: the cells that may ever be wet; every cell unless given.
     """
 
     fill_lakes = False
     is_surveyed = True
 
-    def __init__(self, grid: Any, depth: GridValues, report: tuple = ()):
+    def __init__(self, grid: Any, depth: GridValues, report: tuple = (), wet: GridValues | None = None):
         self.grid, self.depth, self.report = grid, depth, tuple(report)
-        self.wet = depth.map(lambda depth: np.ones(depth.shape, bool), dtype=bool)
+        self.wet = depth.map(lambda depth: np.ones(depth.shape, bool), dtype=bool) if wet is None else wet
 
     def surveyed(self, communicator: Any) -> Topography:
         """This topography itself: lakes and channels are not reported where the shore moves."""
         return self
 
 
-def topography(source: str | os.PathLike | xr.DataArray, grid: Any, method: str = "average") -> Topography:
+def topography(
+    source: str | os.PathLike | xr.DataArray | Any,
+    grid: Any,
+    method: str = "average",
+    datum: float = 0.0,
+    land_datum: float = 0.0,
+    mask: Any = None,
+) -> Topography:
     """The Topography of `grid` from gridded elevations, or from depths, as identified by their attributes or name.
 
     Args:
         source: path of a netCDF file, or an xarray.DataArray; the attribute `positive`, a standard_name or the
-            variable's name must determine its sign.
+            variable's name must determine its sign. Or a number, an array or a function of (x, y): the depth itself
+            [m], positive down, negative on land.
         grid: the Grid.
         method: "average" over each cell's area, or "interpolate" bilinearly to its centre.
+        datum: the level of the water at rest above the zero of the source [m], such as that of high water.
+        land_datum: the zero from which the source's heights of land count, above that of its depths [m].
+        mask: (ny, nx) array or function of (x, y), not 0 in cells that may be wet; others are land for the whole run.
 
     Raises:
+        ConfigError: if the mask, or a depth, does not fit the grid.
         DataError: if the file cannot be read, does not cover the grid, has holes, or is certainly not in metres.
     """
+    wet = None if mask is None else _mask_on(mask, grid)
+    levels = float(datum), float(land_datum)
     if is_data_array(source):
         name = str(source.name or "topography")
-        return _on_grid(elevation_in(source.to_dataset(name=name), name, name, "as given"), grid, method)
-    return _on_grid(open_elevation(source, positive="as given"), grid, method)
+        elevation = elevation_in(source.to_dataset(name=name), name, name, "as given")
+    elif isinstance(source, (str, os.PathLike)):
+        elevation = open_elevation(source, positive="as given")
+    else:
+        return _of_depth(source, grid, levels, wet)
+    return _on_grid(elevation, grid, method, levels, wet)
 
 
-def topography_of(section: Any, grid: Any) -> Topography:
-    """The Topography of `grid` from a [bathymetry] section of an experiment file."""
+def topography_of(section: Any, grid: Any, mask: Any = None) -> Topography:
+    """The Topography of `grid` from a [bathymetry] section of an experiment file, with a `mask` as of `topography`."""
+    wet = None if mask is None else _mask_on(mask, grid)
     if section.type == "file":
         found = open_elevation(section.file, section.variable, section.positive or "as given")
-        return _on_grid(found, grid, section.method)
+        return _on_grid(found, grid, section.method, (section.datum, section.land_datum), wet)
+    return _of_depth(section.depth, grid, (0.0, 0.0), wet)
 
-    def check(depth):
+
+def _mask_on(mask, grid):
+    if not callable(mask) and np.shape(mask) != grid.shape:
+        raise ConfigError(f"the mask has shape {np.shape(mask)}, and the grid has {grid.shape}; give one for this grid")
+    return grid_values(mask, grid, name="the mask").map(lambda mask: mask != 0, dtype=bool)
+
+
+def _of_depth(depth, grid, levels, wet):
+    if not callable(depth) and np.shape(depth) not in ((), grid.shape, (1, grid.nx), (grid.ny, 1)):
+        raise ConfigError(f"the depth has shape {np.shape(depth)}, and the grid has {grid.shape} (ny, nx)")
+
+    def levelled(depth):
         if not np.isfinite(depth).all():
             raise ConfigError("the depth is not finite everywhere on the grid; with wetting land has a negative depth")
-        return depth
+        return -at_level(-depth, *levels)
 
-    return Topography(grid, grid_values(section.depth, grid, name="the depth").map(check))
+    return Topography(grid, grid_values(depth, grid, name="the depth").map(levelled), wet=wet)
 
 
-def _on_grid(elevation, grid, method):
+def _on_grid(elevation, grid, method, levels, wet):
     if method == "harmonic":
         raise ConfigError("method = 'harmonic' is for depths, and heights of land have no harmonic mean; use 'average'")
     plan = remapping(elevation, grid, method)
     report = ()
     if elevation.attrs["turned_over"]:
         report = (f"{label(elevation)} was read as depth, positive down.",)
-    return Topography(grid, cached(_Signed(elevation, plan, grid.shape)), report)
+    return Topography(grid, cached(_Signed(elevation, plan, grid.shape, levels)), report, wet)
 
 
 class _Signed(GridValues):
-    """- the mean elevation of each cell."""
+    """- the mean elevation of each cell above the level at rest, of `levels`, (datum, land_datum)."""
 
-    def __init__(self, elevation, plan, shape):
-        self.elevation, self.plan, self.shape = elevation, plan, shape
+    def __init__(self, elevation, plan, shape, levels):
+        self.elevation, self.plan, self.shape, self.levels = elevation, plan, shape, levels
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         part = self.plan.part(rows, columns)
         z = part.read(self.elevation)
         self._check(z, part)
-        return -part(z)
+        return -part(at_level(z, *self.levels))
 
     def _check(self, z, part):
         where = label(self.elevation)

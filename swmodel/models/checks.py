@@ -48,6 +48,7 @@ RULES = {
     "core": Part(("on_tile", "tendency"), "PseudoSpectral()"),
     "tracers": Part(("variable", "rate"), "a Transported", several=True),
     "wetting": Part(("thin",), "WettingDrying()", optional=True),
+    "levees": Part(("points", "crest"), "Levee(points, crest)", several=True),
     "least_thickness": Number(None, "m", minimum=0.0, optional=True),
     "dtype": Precision(),
 }

@@ -78,7 +78,8 @@ def rows_of_model(model: Any) -> list[tuple[str, str]]:
         floor, cells = model.sea_floor, model.grid.nx * model.grid.ny
         low, high, _ = floor.depths
         deep = f"{low:.4g} m" if low == high else f"{low:.4g} to {high:.4g} m"
-        rows.append(("sea floor", f"{deep} deep, {100 * floor.wet_cells / cells:.0f} % of the cells wet"))
+        share = f"{100 * floor.cells_under_water / cells:.0f} % of the cells"
+        rows.append(("sea floor", f"{deep} deep, {share} {'wet' if model.wetting is None else 'under water at rest'}"))
     rows += [
         ("gravity", f"{model.gravity:g} m s-2"),
         ("Coriolis", "none" if model.coriolis is None else repr(model.coriolis)),

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..grids.bathymetry import SeaFloor
+from ..grids.levees import CrestDepths
 from ..grids.topography import Topography
 from ..grids.windows import Formula, GridValues, Stored, cached, grid_values
 from ..parallel.decomposition import Tile
@@ -22,13 +23,15 @@ class Floor:
         depth: GridValues [m], positive down.
         wet: GridValues, bool.
         report: sentences for the user.
+        levees: Levees, which stand on faces.
 
     Attributes:
         water: GridValues, the depth in wet cells and 0 on land [m].
     """
 
-    def __init__(self, domain: Any, depth: GridValues, wet: GridValues, report: tuple = ()):
+    def __init__(self, domain: Any, depth: GridValues, wet: GridValues, report: tuple = (), levees: tuple = ()):
         self.domain, self.depth, self.wet, self.report = domain, depth, wet, tuple(report)
+        self.levees = tuple(levees)
         self.water = depth.map(lambda depth, wet: np.where(wet, depth, 0.0), wet)
 
     def mask(self, position: str, open_sides: tuple = ()) -> GridValues:
@@ -37,8 +40,16 @@ class Floor:
         return self.wet if position == "h" else Faces(self.wet, self.domain.grid, position, is_open)
 
     @functools.cached_property
-    def _statistics(self) -> tuple[int, float, float, float]:
-        """(wet cells; the smallest, largest and mean depth of cells under water at rest) of the whole grid; collective.
+    def crests(self) -> tuple[GridValues, GridValues] | None:
+        """The depths of the levees' crests on faces at u and v [m]; None without levees."""
+        if not self.levees:
+            return None
+        return CrestDepths(self.levees, self.domain.grid, "u"), CrestDepths(self.levees, self.domain.grid, "v")
+
+    @functools.cached_property
+    def _statistics(self) -> tuple[int, int, float, float, float]:
+        """(wet cells; the number of cells under water at rest, and their smallest, largest and mean depth) of the whole
+        grid; collective.
 
         With wetting, cells that may be wet count as wet, and may all be dry at rest; the depths are then 0.
         """
@@ -49,7 +60,7 @@ class Floor:
         wet = sum(np.count_nonzero(wet) for _, wet in self.domain.own(self.wet))
         sums = communicator.host_sum(np.array([wet, sum(x.size for x in own), sum(x.sum() for x in own)], float))
         wet, count, total = (float(x) for x in sums)
-        return (int(wet), -float(low), float(high), total / count) if count else (int(wet), 0.0, 0.0, 0.0)
+        return (int(wet), int(count), *((-float(low), float(high), total / count) if count else (0.0, 0.0, 0.0)))
 
     @property
     def wet_cells(self) -> int:
@@ -57,10 +68,15 @@ class Floor:
         return self._statistics[0]
 
     @property
+    def cells_under_water(self) -> int:
+        """The number of cells under water at rest; fewer than `wet_cells` with wetting; collective at its first use."""
+        return self._statistics[1]
+
+    @property
     def depths(self) -> tuple[float, float, float]:
         """(smallest, largest, mean) of the depths of cells under water at rest [m], 0 where there are none; collective
         at its first use."""
-        return self._statistics[1:]
+        return self._statistics[2:]
 
     @property
     def typical_depth(self) -> float:
@@ -101,8 +117,8 @@ class Faces(GridValues):
         return wide[:, :-1] & wide[:, 1:] if self.along_x else wide[:-1] & wide[1:]
 
 
-def floor_of(depth: Any, domain: Any, wetting: Any = None) -> Floor:
-    """The Floor of a model from its argument `depth`; collective. With `wetting` the depth is signed.
+def floor_of(depth: Any, domain: Any, wetting: Any = None, levees: tuple = ()) -> Floor:
+    """The Floor of a model from its arguments `depth` and `levees`; collective. With `wetting` the depth is signed.
 
     Raises:
         ValueError: for a depth of another shape than the grid, or not finite, and where there is no water.
@@ -111,9 +127,11 @@ def floor_of(depth: Any, domain: Any, wetting: Any = None) -> Floor:
     if isinstance(depth, Topography):
         if wetting is None:
             raise ConfigError("ShallowWater: a topography has heights of land, which need wetting=WettingDrying().")
-        depth, notes = depth.depth, depth.report
+        depth, may_be_wet, notes = depth.depth, depth.wet, depth.report
     else:
-        notes = ()
+        may_be_wet, notes = None, ()
+    if levees and wetting is None:
+        raise ConfigError("ShallowWater: water flows over levees only with wetting=WettingDrying(); give that, too.")
     if wetting is not None and (isinstance(depth, SeaFloor) or hasattr(depth, "wet")):
         raise ConfigError(
             "ShallowWater: a bathymetry has no heights of land, which wetting needs; give a topography of the file, or "
@@ -139,14 +157,18 @@ def floor_of(depth: Any, domain: Any, wetting: Any = None) -> Floor:
     if wetting is not None:
         highest = np.inf if wetting.highest is None else wetting.highest
         wet = depth.map(lambda depth: -depth <= highest, dtype=bool)
+        if may_be_wet is not None:
+            wet = wet.map(lambda low, wet: low & wet, may_be_wet, dtype=bool)
     elif wet is None:
         wet = depth.map(lambda depth: depth > 0, dtype=bool)
     else:
         wet = Stored(np.array(wet, bool), grid.shape).map(lambda wet, depth: wet & (depth > 0), depth, dtype=bool)
-    floor = Floor(domain, depth, wet, report)
+    floor = Floor(domain, depth, wet, report, levees)
     wrong = domain.together(lambda: any(not np.isfinite(values).all() for _, values in domain.own(depth)))
     if communicator.agree(wrong):
         raise ValueError("ShallowWater: depth holds values that are not finite; fill them, or set them to 0 for land.")
     if not domain.any(wet):
-        raise ValueError("ShallowWater: depth is nowhere positive, so there is no water; depth is positive down.")
+        if wetting is None:
+            raise ValueError("ShallowWater: depth is nowhere positive, so there is no water; depth is positive down.")
+        raise ValueError("ShallowWater: no cell may be wet; raise `highest` of WettingDrying, or change the mask.")
     return floor

@@ -67,6 +67,7 @@ class ShallowWater:
         core: FiniteDifferences() or PseudoSpectral(...): how tendencies are computed.
         wetting: WettingDrying(), which lets cells fall dry and be flooded; `depth` is then signed, negative on land
             [m], and momentum is MomentumConserving(). With None the shore is fixed.
+        levees: tuple of Levees, lines on faces over which water flows where it is higher; needs `wetting`.
         least_thickness: a run stops where the water is thinner than this [m]; 1 m unless given, and 0 with wetting.
         tracers: tuple of variables that the flow transports (dynamics/transported.py); empty is none.
         dtype: float32 or float64; JAX's default float unless given.
@@ -105,6 +106,7 @@ class ShallowWater:
         dtype: Any = None,
         tracers: Any = (),
         wetting: Any = None,
+        levees: Any = (),
         least_thickness: float | None = None,
     ):
         check_arguments("ShallowWater", checks.RULES, locals())
@@ -123,7 +125,7 @@ class ShallowWater:
         self.wetting = wetting
         least = LEAST_THICKNESS if wetting is None else 0.0
         self.least_thickness = least if least_thickness is None else float(least_thickness)
-        self.sea_floor = floor_of(depth, self.domain, wetting)
+        self.sea_floor = floor_of(depth, self.domain, wetting, _one_or_more(levees))
         self.domain = replace(self.domain, sea_floor=self.sea_floor)
         named = _named("forcing", forcing) | _named("dissipation", dissipation) | _named("boundary", boundaries)
         open_boundaries = {name: term for name, term in named.items() if isinstance(term, OpenBoundary)}
@@ -351,6 +353,7 @@ class ShallowWater:
             elliptic_domain=self._elliptic_domain,
             flat=self._elliptic_domain is not None and self.sea_floor.is_flat,
             wetting=self.wetting,
+            crests=None if (crests := self.sea_floor.crests) is None else tuple(map(self.domain.cut, crests)),
         )
 
     @property

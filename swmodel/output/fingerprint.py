@@ -4,7 +4,7 @@ A fingerprint is a dict of entries, {name: value}, named as in an experiment fil
 
     precision, gravity, linear, momentum, side, core, coriolis      texts and numbers
     wetting, wetting.thin                                           how cells fall dry
-    depth, coast                                                    fields
+    depth, coast, levees.u, levees.v                                fields
     forcing.0, forcing.0.x, dissipation.1.viscosity, boundary.0     each term's class and parameters
     tracers.dye, tracers.dye.x                                      each tracer's class and parameters
     source, source.uplift                                           the motion of the sea floor
@@ -139,6 +139,9 @@ def _entries(model, span, dt, like):
     ranks, floor = model.communicator.ranks, model.sea_floor
     found["depth"] = _Tiles({rank: cut(floor.water, rank) for rank in ranks})
     found["coast"] = _Tiles({rank: cut(floor.wet, rank) for rank in ranks})
+    if floor.crests is not None:
+        for position, crests in zip("uv", floor.crests):
+            found[f"levees.{position}"] = _Tiles({rank: cut(crests, rank) for rank in ranks})
 
     def records(name, series):
         known = like.get(name, {})

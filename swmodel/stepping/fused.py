@@ -242,6 +242,7 @@ class FusedStepLoop(StepLoop):
             tracers=tuple(_each_field(tracer, lifted) for tracer in arrays.tracers),
             uplift=lifted(arrays.uplift, "uplift"),
             edges=lifted(arrays.edges, "edges"),
+            crests=lifted(arrays.crests, "crests"),
             open_boundaries=(),
             evaluation=self.evaluation,
         )

@@ -40,9 +40,10 @@ def volume(model, state):
 
 
 MAKER = sw.WaveMaker(sides="west", elevation=sw.Record([0.0, 1.0, 2.0], [0.0, 0.5, 0.2]), until=1.0, total=True)
-SIDES = {"open": (MAKER, sw.Flather("east")), "closed": ()}
+LEVEE = sw.Levee(((30.0, -10.0), (90.0, 100.0), (200.0, 190.0)), (1.0, 2.0, 0.5))
+SIDES = {"open": {"boundaries": (MAKER, sw.Flather("east"))}, "with a levee": {"levees": (LEVEE,)}}
 STEPPERS = {"three stages": sw.SSPRK3(0.3), "one stage": sw.ForwardBackwardHancock(0.2)}
-QUICK = {("open", "three stages"), ("closed", "one stage")}
+QUICK = {("open", "three stages"), ("with a levee", "one stage")}
 CASES = [
     pytest.param(sides, stepper, marks=[] if (sides, stepper) in QUICK else pytest.mark.verify)
     for sides in SIDES
@@ -52,13 +53,13 @@ CASES = [
 
 @pytest.mark.parametrize("sides, stepper", CASES)
 def test_fused_steps_over_a_shore_equal_those_on_arrays_of_one_rank_and_lose_no_water(sides, stepper):
-    boundaries, stepper = SIDES[sides], STEPPERS[stepper]
-    model, ours = run(4, stepper, layout=cases.LAYOUTS[0], boundaries=boundaries)
+    parts, stepper = SIDES[sides], STEPPERS[stepper]
+    model, ours = run(4, stepper, layout=cases.LAYOUTS[0], **parts)
     alone = {"communicator": SerialCommunicator(), "engine": "arrays"}
-    whole = cases.from_root(lambda: run(4, stepper, boundaries=boundaries, **alone)[1])
+    whole = cases.from_root(lambda: run(4, stepper, **parts, **alone)[1])
     for name in ("u", "v", "eta", "dye"):
         expected = np.asarray(whole[name])
         assert np.isfinite(expected).all()
         np.testing.assert_allclose(np.asarray(ours[name]), expected[model.tile.slices], rtol=0, atol=1e-12)
-    if not boundaries:
+    if "levees" in parts:
         assert volume(model, ours) == pytest.approx(volume(model, start(model)), rel=1e-13)

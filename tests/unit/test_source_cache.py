@@ -14,6 +14,7 @@ from swmodel.config.build import sources as build
 from swmodel.config.build.experiment import assemble
 from swmodel.errors import ConfigError
 from swmodel.grids.bathymetry import from_depth
+from swmodel.grids.topography import topography
 from swmodel.runtime import cache
 
 GRID = sw.CartesianGrid(nx=12, ny=10, x=(0.0, 120e3), y=(0.0, 100e3))
@@ -39,6 +40,16 @@ def source(slip=2.0):
 
 def motion(section=SECTION, grid=GRID, depth=3000.0, slip=2.0):
     return build.motion_of(section, grid, from_depth(depth, grid), source(slip), 24)
+
+
+def test_the_summary_counts_no_uplift_of_dry_land_that_may_be_flooded():
+    """The volumes of a source under a shore are those of a land that is never wet."""
+    depth = lambda x, y: 3000.0 - 0.05 * x + 0 * y  # noqa: E731
+    section = types.SimpleNamespace(**vars(SECTION) | {"horizontal": False})
+    floors = from_depth(depth, GRID), topography(depth, GRID)
+    volumes = [build.motion_of(section, GRID, floor, source(), 24)[1] for floor in floors]
+    assert (volumes[0].lifted, volumes[0].lowered) == (volumes[1].lifted, volumes[1].lowered)
+    assert volumes[0].lifted < build.motion_of(section, GRID, from_depth(3000.0, GRID), source(), 24)[1].lifted
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import swmodel as sw
 from swmodel.config import read
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.errors import ConfigError, DataError
+from swmodel.grids.bathymetry import elevation_on
 from swmodel.grids.topography import topography
 
 GRID = sw.CartesianGrid(10, 6, (0.0, 100.0), (0.0, 60.0))
@@ -98,14 +99,67 @@ def test_topography_that_cannot_be_right_is_refused_in_a_sentence():
         (field(lambda x, y: 32000.0 + 0 * x * y, "elevation"), "an elevation of 32000 m.*such as feet"),
         (field(lambda x, y: -32000.0 + 0 * x * y, "elevation"), "an elevation of -32000 m.*such as feet"),
         (field(beach, "elevation", units="ft"), "is in ft; convert it to metres"),
+        (field(beach, "elevation", units="US survey foot"), "is in us survey foot; convert it to metres"),
     ):
         with pytest.raises(DataError, match=why):
             np.asarray(topography(wrong, GRID).depth)
 
 
+def test_levels_of_water_and_of_land_may_differ_from_the_zero_of_the_file():
+    """At the x of cells, -2.75, -2.25, ..., 1.75 m; the shore at x = 60 is between two nodes of a cell's edges."""
+    z = beach(GRID.x_centres, 0.0)
+    high = np.asarray(topography(field(beach, "elevation"), GRID, datum=1.2).depth)
+    np.testing.assert_allclose(high, np.broadcast_to(1.2 - z, GRID.shape), atol=1e-12)
+    raised = np.asarray(topography(field(beach, "elevation"), GRID, "interpolate", datum=1.2, land_datum=0.5).depth)
+    np.testing.assert_allclose(raised[:, z < -0.3], (1.2 - np.broadcast_to(z, GRID.shape))[:, z < -0.3], atol=1e-12)
+    np.testing.assert_allclose(raised[:, z > 0.3], (0.7 - np.broadcast_to(z, GRID.shape))[:, z > 0.3], atol=1e-12)
+    sea = elevation_on(field(beach, "elevation"), GRID, minimum_depth=0.0, datum=1.0).whole()
+    np.testing.assert_allclose(sea.depth[0, z < 0.6], (1.0 - z)[z < 0.6], atol=1e-12)
+    np.testing.assert_array_equal(sea.wet[0], z < 1.0)
+
+
+def test_cells_outside_a_mask_are_land_for_the_whole_run():
+    x, y = GRID.coordinates("h")
+    mask = (x < 80.0) & (y > 10.0)
+    for source in (field(beach, "elevation"), lambda x, y: -beach(x, y)):
+        found = topography(source, GRID, mask=mask)
+        model = sw.ShallowWater(
+            GRID, found, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(highest=0.5), communicator="serial"
+        )
+        np.testing.assert_array_equal(model.wet, mask & (beach(x, y) <= 0.5))
+    with pytest.raises(ConfigError, match=r"mask has shape \(2, 2\)"):
+        topography(field(beach, "elevation"), GRID, mask=np.ones((2, 2)))
+    nothing = topography(field(beach, "elevation"), GRID, mask=np.zeros(GRID.shape))
+    with pytest.raises(ValueError, match="no cell may be wet"):
+        sw.ShallowWater(GRID, nothing, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying())
+
+
+@pytest.mark.parametrize("wetting", (True, False))
+def test_an_experiment_has_the_mask_the_datum_and_the_least_thickness_of_its_file(folder, command, wetting):
+    field(lambda x, y: np.where((x < 80) & (y > 10), 1.0, np.nan) + 0 * y, "sea").to_netcdf("mask.nc")
+    text = EXPERIMENT.replace('file = "beach.nc"', 'file = "beach.nc"\nmask = {file = "mask.nc", variable = "sea"}')
+    text = text.replace("[model]", 'datum = "1.3 m"\n\n[model]\nleast_thickness = "2 mm"')
+    if not wetting:
+        text = text.replace('wetting = {thin = "1 mm"}\n', "").replace(
+            '"beach.nc"\n', '"beach.nc"\nminimum_depth = 0.1\n'
+        )
+        text = text.replace('roughness = {file = "land_use.nc", variable = "n"}', "roughness = 0.02")
+    (folder / "run.toml").write_text(text)
+    code, _, err = command("check", "run.toml")
+    assert code == 0, err
+    model = model_of(assemble(read("run.toml")), "serial")
+    assert model.least_thickness == 0.002
+    x, y = GRID.coordinates("h")
+    here = (x < 80.0) & (y > 10.0)
+    np.testing.assert_array_equal(model.wet, here)
+    expected = np.broadcast_to(1.3 - beach(x, 0.0), GRID.shape)  # more than 0.1 m in every cell of the mask
+    np.testing.assert_allclose(model.depth[here], expected[here], atol=1e-12)
+
+
 def test_an_experiment_has_the_land_of_a_file_and_a_map_of_roughness(folder, command):
     code, out, err = command("check", "run.toml")
     assert code == 0, err
+    assert "36 of 60 cells under water at rest (60 %), 24 that may be flooded" in out
     made = assemble(read("run.toml"))
     model = model_of(made, "serial")
     assert (

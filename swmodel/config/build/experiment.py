@@ -29,7 +29,7 @@ from ..physics import FORMS
 from ..tides import TideSection
 from ..waves import CnoidalSection, RecordFile, SolitarySection
 from .floors import bathymetry_of, grid_of
-from .maps import check_map, map_of
+from .maps import check_levees, check_map, map_of
 from .outputs import bytes_of_gauges, bytes_of_sums
 from .sources import motion_after_survey, motion_of
 from .states import is_evaluated_whole, on_grid, state_of
@@ -124,6 +124,8 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
         made.bathymetry = made.attempt(("bathymetry",), bathymetry_of, made.section("bathymetry"), made.grid, wetting)
         if made.bathymetry is not None and is_evaluated_whole(made.grid):
             made.bathymetry = made.attempt(("bathymetry",), _surveyed, made.bathymetry)
+        if (levees := made.section("bathymetry").levees) is not None:
+            made.attempt(("bathymetry", "levees"), check_levees, levees, made.grid)
     for k, entry in enumerate(made.section("dissipation") or ()):
         made.attempt(("dissipation", k), check_map, made, entry)
     for name in ("forcing", "boundary"):
@@ -294,7 +296,8 @@ def model_of(
 
     experiment = made.experiment()
     sides = {"free_slip": sw.FreeSlip, "no_slip": sw.NoSlip}
-    form = experiment.model.coriolis_form
+    form, path = experiment.model.coriolis_form, experiment.bathymetry.levees
+    levees = {} if path is None else sw.read_levees(path)
     return sw.ShallowWater(
         made.grid,
         made.bathymetry,
@@ -302,6 +305,8 @@ def model_of(
         coriolis=_coriolis(experiment.coriolis),
         momentum=FORMS[experiment.model.momentum](),
         wetting=None if experiment.model.wetting is None else experiment.model.wetting.made(),
+        levees=tuple(levees.values()),
+        least_thickness=experiment.model.least_thickness,
         coriolis_form=None if form is None else FORMS[form](),
         forcing=made.forcing,
         dissipation=tuple(_term(section, made.grid, experiment.run) for section in experiment.dissipation),

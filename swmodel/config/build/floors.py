@@ -24,13 +24,16 @@ def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | T
     """The SeaFloor of `grid` from a [bathymetry] section; its Topography where the model has `wetting`."""
     from ...grids.bathymetry import depth_on, elevation_on, open_elevation
     from ...grids.topography import topography_of
+    from .maps import mask_of
 
+    mask = None if section.mask is None else mask_of(section.mask, grid)
     if wetting is not None:
-        return topography_of(section, grid)
+        return topography_of(section, grid, mask)
 
     if section.type == "flat":
-        return depth_on(section.depth, grid)
-    options = section.model_dump(include={"minimum_depth", "fill_lakes", "sound_speed"})
+        return depth_on(section.depth, grid, mask=mask)
+    options = section.model_dump(include={"minimum_depth", "fill_lakes", "sound_speed", "datum", "land_datum"})
+    options["mask"] = mask
     if section.type == "formula":
         return depth_on(section.depth, grid, **options)
     return elevation_on(

@@ -9,16 +9,11 @@ from ...grids.windows import GridValues
 from ..coast import MapFile
 from .states import is_evaluated_whole
 
-__all__ = ["check_map", "map_of"]
+__all__ = ["check_levees", "check_map", "map_of", "mask_of"]
 
 
 def map_of(section: MapFile, grid: Any, rule: Any) -> np.ndarray | GridValues:
     """The values at cell centres of a map, within the limits of the parameter's `rule`."""
-    from ...grids.regrid import field_records
-
-    records = field_records(section.file, section.variable, grid)
-    if len(records.times) > 1:
-        raise DataError(f"{section.variable} in {section.file} has {len(records.times)} times; give a map without time")
 
     def check(values):
         for value in (values.min(), values.max()):
@@ -26,8 +21,23 @@ def map_of(section: MapFile, grid: Any, rule: Any) -> np.ndarray | GridValues:
                 raise DataError(f"{section.variable} in {section.file} is {value:g} somewhere, which {why}")
         return values
 
-    values = records.values[0].map(check)
+    values = _values(section, grid).map(check)
     return np.asarray(values) if is_evaluated_whole(grid) else values
+
+
+def mask_of(section: MapFile, grid: Any) -> GridValues:
+    """True at the cell centres where a map is 1/2 or more, False where it is less or has no value."""
+    return _values(section, grid, fill=False).map(lambda values: np.nan_to_num(values) >= 0.5, dtype=bool)
+
+
+def _values(section, grid, fill=True):
+    """The GridValues of a map without time; `fill` as of `field_records`."""
+    from ...grids.regrid import field_records
+
+    records = field_records(section.file, section.variable, grid, fill=fill)
+    if len(records.times) > 1:
+        raise DataError(f"{section.variable} in {section.file} has {len(records.times)} times; give a map without time")
+    return records.values[0]
 
 
 def check_map(made: Any, section: Any) -> None:
@@ -46,3 +56,15 @@ def check_map(made: Any, section: Any) -> None:
                     f"{name}: {value.variable} in {value.file} is 0 in {bare} cells of land, over which water would "
                     "flow without friction; give land a roughness"
                 )
+
+
+def check_levees(path: Any, grid: Any) -> None:
+    """Raise DataError if a table of levees cannot be used, or has a levee that crosses no face of the grid."""
+    from ...grids.levees import CrestDepths, read_levees
+
+    for name, levee in read_levees(path).items():
+        if not any(CrestDepths([levee], grid, position).count() for position in "uv"):
+            raise DataError(
+                f"{path}: levee {name!r} lies outside the grid, or within one cell; its x and y must be in the grid's "
+                f"own coordinates, {'degrees' if grid.spherical else 'metres'}"
+            )

@@ -126,8 +126,11 @@ class _Plan:
         from ... import sources
 
         uplift, (j0, j1, i0, i1) = self.found()
-        wet = np.asarray(grid_values(self.bathymetry.wet, self.grid).block(slice(j0, j1), slice(i0, i1)))
-        last, area = np.where(wet, uplift[-1], 0.0), self.grid.area_h[j0:j1]
+        rows, columns = slice(j0, j1), slice(i0, i1)
+        wet = np.asarray(grid_values(self.bathymetry.wet, self.grid).block(rows, columns))
+        depth = np.asarray(grid_values(self.bathymetry.depth, self.grid).block(rows, columns))
+        under_water = wet & (depth > 0)  # dry land may be wet later
+        last, area = np.where(under_water, uplift[-1], 0.0), self.grid.area_h[rows]
         if last.shape != self.grid.shape:  # there are cells outside the box, where the uplift is zero
             last, area = np.pad(last, ((0, 1), (0, 0))), np.pad(area, ((0, 1), (0, 0)))
         return sources.summarise(self.source, last, area)

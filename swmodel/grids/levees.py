@@ -1,0 +1,145 @@
+"""Levees that are narrower than a cell: lines with a height, which faces of the grid carry.
+
+A face between two cells belongs to a levee if the line from one cell's centre to the other's crosses the levee. So no
+path from cell to cell passes a closed levee without crossing one of its faces, whatever the resolution, and a levee
+that ends at land or at a side of the domain holds water back completely. The crest of a face is that of the levee
+where the two lines cross, interpolated linearly between the levee's points; where several levees cross, the highest.
+"""
+
+import csv
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConfigError, DataError
+from ..fields.parameters import array_of
+from .windows import GridValues
+
+__all__ = ["NO_CREST", "CrestDepths", "Levee", "read_levees"]
+
+NO_CREST = 1e5  # the depth of a crest on faces without a levee [m]: deeper than any sea, so that it holds nothing back
+SHIFT = np.array([1e-6, 1.618e-7])  # of levees, in cells, so that none passes exactly through a centre
+COLUMNS = "levee", "x", "y", "crest_m"
+
+
+@dataclasses.dataclass(frozen=True)
+class Levee:
+    """A line with a crest, over which water flows only where it is higher.
+
+    Args:
+        points: (x, y) of two points or more [m, or degrees on the sphere].
+        crest: the height of the crest above level 0 [m], one number or one for each point.
+
+    Raises:
+        ConfigError: for fewer than two points, values that are not finite, or another number of crests.
+    """
+
+    points: tuple
+    crest: Any
+
+    def __post_init__(self):
+        points, crest = array_of(self.points), array_of(self.crest)
+        if points is None or points.ndim != 2 or points.shape[1] != 2 or len(points) < 2 or not _finite(points):
+            raise ConfigError("Levee: points must be two or more pairs (x, y) of finite numbers.")
+        if crest is None or crest.shape not in ((), (len(points),)) or not _finite(crest):
+            raise ConfigError(f"Levee: crest must be one finite height [m], or one for each of {len(points)} points.")
+        object.__setattr__(self, "points", tuple((float(x), float(y)) for x, y in points))
+        object.__setattr__(self, "crest", tuple(float(z) for z in np.broadcast_to(crest, len(points))))
+
+
+def _finite(values):
+    return bool(np.isfinite(values).all())
+
+
+def read_levees(path: str | os.PathLike) -> dict[str, Levee]:
+    """{name: Levee} of a CSV file with the columns levee (a name), x, y and crest_m, and a row for each point.
+
+    The points of a levee are joined in the order of its rows. On the sphere x and y are longitude and latitude
+    [degrees].
+
+    Raises:
+        DataError: if the file cannot be read, lacks a column, or has a levee with fewer than two points.
+    """
+    path = Path(path)
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            table = list(csv.DictReader(file, skipinitialspace=True))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as a table of levees: {error}.") from None
+    missing = [name for name in COLUMNS if table and name not in table[0]]
+    if missing or not table:
+        what = f"lacks the column {missing[0]}" if missing else "has no rows"
+        raise DataError(f"{path} {what}; give levee, x, y and crest_m, with one row for each point of a levee.")
+    points: dict[str, list] = {}
+    for k, row in enumerate(table, 2):
+        try:
+            numbers = [float(row[name]) for name in COLUMNS[1:]]
+        except (TypeError, ValueError):
+            raise DataError(f"{path}, line {k}: x, y and crest_m must be numbers.") from None
+        points.setdefault((row["levee"] or "").strip(), []).append(numbers)
+    found = {}
+    for name, rows in points.items():
+        try:
+            found[name] = Levee(tuple(row[:2] for row in rows), tuple(row[2] for row in rows))
+        except ConfigError as error:
+            raise DataError(f"{path}, levee {name!r}: {str(error).removeprefix('Levee: ')}") from None
+    return found
+
+
+class CrestDepths(GridValues):
+    """The depth of the levees' crests below level 0 on faces [m], negative above it; NO_CREST on all other faces.
+
+    Args:
+        levees: Levees.
+        grid: the Grid.
+        position: "u" for the east face of each cell, "v" for the north face.
+    """
+
+    def __init__(self, levees: Sequence[Levee], grid: Any, position: str):
+        self.levees, self.grid, self.along_x, self.shape = tuple(levees), grid, position == "u", grid.shape
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        found = np.full((rows.stop - rows.start, columns.stop - columns.start), NO_CREST)
+        lines, first = (rows, columns.start) if self.along_x else (columns, rows.start)
+        faces = found if self.along_x else found.T
+        for levee in self.levees:
+            for line, face, crest in self._crossings(levee, lines):
+                inside = (face >= first) & (face < first + faces.shape[1])
+                np.minimum.at(faces, (line[inside], face[inside] - first), -crest[inside])
+        return found
+
+    def count(self) -> int:
+        """The number of times that levees cross the line between two cells' centres."""
+        lines = slice(0, self.shape[0 if self.along_x else 1])
+        return sum(line.size for levee in self.levees for line, _, _ in self._crossings(levee, lines))
+
+    def _crossings(self, levee, lines):
+        """(line, face, height of the crest [m]), arrays, of each of the levee's straight parts.
+
+        Lines are those through the centres of the cells of a row, or of a column, counted from `lines.start`; a face
+        has the number of the cell before it. Levees are shifted by SHIFT, so that lines of both directions agree on the
+        side of a centre on which a levee passes.
+        """
+        grid, k = self.grid, 0 if self.along_x else 1
+        along, across = ((grid.x_centres, grid.y_centres)[i] for i in (k, 1 - k))
+        (west, *_, east), (south, *_, north) = grid.x_edges, grid.y_edges
+        lengths = east - west if grid.periodic_x else 0.0, north - south if grid.periodic_y else 0.0
+        shifts = [n * lengths[1 - k] for n in (-1, 0, 1)] if lengths[1 - k] else [0.0]
+        points = np.array(levee.points) + SHIFT * ((east - west) / grid.nx, (north - south) / grid.ny)
+        for p, q, low, high in zip(points[:-1], points[1:], levee.crest[:-1], levee.crest[1:]):
+            for shift in shifts:
+                start, end = p[1 - k] + shift, q[1 - k] + shift
+                line = np.flatnonzero((start < across[lines]) != (end < across[lines]))
+                if not line.size:
+                    continue
+                share = (across[lines][line] - start) / (end - start)
+                place = p[k] + share * (q[k] - p[k])
+                if lengths[k]:  # between the first centre and its next image
+                    place = along[0] + np.mod(place - along[0], lengths[k])
+                face = np.searchsorted(along, place, side="right") - 1
+                is_face = (face >= 0) & (face < along.size - (not lengths[k]))
+                yield line[is_face], face[is_face], (low + share * (high - low))[is_face]
