@@ -233,7 +233,12 @@ class Bench:
             if done.returncode == 0:
                 lines = [line for line in done.stderr.splitlines() if "loop vectorized using" in line]
                 widths = [int(line.split("using")[1].split()[0]) for line in lines]
-                return program, {"compiler": " ".join(command[:-3]), "vector_bytes": max(widths, default=None)}
+                version = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
+                return program, {
+                    "compiler": " ".join(command[:-3]),
+                    "version": version.partition("\n")[0],
+                    "vector_bytes": max(widths, default=None),
+                }
         raise NotMeasured(f"{compiler} does not compile {source.name}: {done.stderr.strip().splitlines()[-1]}")
 
     # -- timing -------------------------------------------------------------------------------------------------------

@@ -18,11 +18,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 1.0  # of one timing
 
-PARTS = {  # name: (case, operations that run as JAX's own, or "messages", "blocks" or "malloc")
+PARTS = {  # name: (case, operations that run as JAX's own, or the name of another part, for `switch_off`)
     "strips": ("periodic", ("paste", "cut", "read_strips", "add_strips")),
     "strips_open": ("open", ("paste", "cut", "read_strips", "add_strips")),
     "slots": ("gradient", ("push_slot", "read_slot", "empty")),
     "depends_on": ("maxima_open", ("depends_on",)),
+    "computed_once": ("tide", ("depends_on",)),
+    "materialized": ("multigrid", "materialized"),
+    "periods": ("gradient_rotating", "periods"),
     "messages": ("devices", "messages"),
     "blocks": ("transform", "blocks"),
     "malloc_gradient": ("gradient", "malloc"),
@@ -33,6 +36,8 @@ def switch_off(what):
     """Let this process do without a part; before devices and programs are made."""
     from types import SimpleNamespace
 
+    from swmodel.adjoint.core import checkpointing
+    from swmodel.elliptic import multigrid, operator
     from swmodel.parallel import sharded
     from swmodel.runtime import malloc
     from swmodel.stencils.native import blocks, primitives
@@ -41,6 +46,10 @@ def switch_off(what):
         sharded.native = SimpleNamespace(usable=lambda: False)
     elif what == "blocks":
         blocks.usable = lambda: False
+    elif what == "materialized":
+        operator.materialized = multigrid.materialized = lambda x, sides: x
+    elif what == "periods":
+        checkpointing.LONG = float("inf")
     elif what == "malloc":
         malloc._choose = lambda *options: None
     else:
@@ -103,6 +112,23 @@ def _open(cells, communicator):
     return _steps(*_basin(cells, boundaries=sw.Flather()), sw.ForwardBackward(4.0))
 
 
+def _tide(cells, communicator):
+    """Steps with four constituents at open sides."""
+    import swmodel as sw
+
+    tide = sw.Tide({name: (0.1, 30.0) for name in ("M2", "S2", "K1", "O1")})
+    return _steps(*_basin(cells, boundaries=sw.Flather(elevation=tide)), sw.ForwardBackward(4.0))
+
+
+def _multigrid(cells, communicator):
+    """Semi-implicit steps, whose conjugate gradients have multigrid as their preconditioner."""
+    import swmodel as sw
+    from swmodel import elliptic
+
+    solver = elliptic.ConjugateGradients(elliptic.Multigrid(), tolerance=1e-6)
+    return _steps(*_basin(cells), sw.SemiImplicit(60.0, solver=solver), 4)
+
+
 def _devices(cells, communicator):
     import swmodel as sw
 
@@ -126,14 +152,26 @@ def _maxima_open(cells, communicator):
 
 
 def _gradient(cells, communicator):
+    import swmodel as sw
+
+    return _gradient_by(cells, sw.AB2(4.0))
+
+
+def _gradient_rotating(cells, communicator):
+    """Of forward-backward steps, each of which overwrites the oldest of three tendencies."""
+    import swmodel as sw
+
+    return _gradient_by(cells, sw.ForwardBackward(4.0))
+
+
+def _gradient_by(cells, stepper):
     import jax.numpy as jnp
 
-    import swmodel as sw
     from swmodel import adjoint
 
     model, state = _basin(cells)
     cost = adjoint.FinalState(lambda final, equations: jnp.sum(final.eta**2))
-    problem = adjoint.Problem(model, sw.AB2(4.0), state, 40, cost, ["initial.eta"])
+    problem = adjoint.Problem(model, stepper, state, 60, cost, ["initial.eta"])
     return lambda: problem.value_and_gradient(problem.values)
 
 
@@ -154,6 +192,9 @@ CASES = {
     "periodic": _periodic,
     "open": _open,
     "gradient": _gradient,
+    "gradient_rotating": _gradient_rotating,
+    "multigrid": _multigrid,
+    "tide": _tide,
     "maxima_open": _maxima_open,
     "devices": _devices,
     "transform": _transform,

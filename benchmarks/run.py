@@ -142,6 +142,8 @@ def report(bench):
             bench.say(f"{figure.name:34s} {value:>10s}  {figure.mark}")
     for figure in bench.figures.values():
         print(figure)
+    if (c := bench.workers.get("compiler")) is not None:
+        print(f"C: {c['version']}: {c['compiler']}, vectors of {c['vector_bytes']} bytes")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """What a step over a coast costs over a step of the ocean on the same cells, in both precisions, and what a gradient
-through moving shores costs over the forward run."""
+through moving shores costs over the forward run; and whether both steps gain as much from several ranks."""
 
 from functools import partial
 
@@ -10,9 +10,11 @@ STEPPERS = {"": ("ssprk3", "ssprk3"), "_one_stage": ("forward_backward_hancock",
 NAMES = (
     *(f"coast_vs_ocean{stages}{suffix}" for stages in STEPPERS for suffix in ("", "_float64")),
     *(f"coast_gradient_vs_forward{stages}" for stages in STEPPERS),
+    *(f"coast_{kind}_scaling_{ranks}" for kind in ("strong", "weak") for ranks in (2, 4)),
 )
 SIZE = (1000, 1000)
 MOST = 1.6
+TILE = (500, 500)  # of weak scaling
 GRADIENT_SIZE, STEPS, MOST_OF_GRADIENT = (500, 500), 20, 5.0
 
 
@@ -35,6 +37,29 @@ def measure(bench):
             bench.figure(f"coast_vs_ocean{stages}{suffix}", value, at_most=MOST, size=SIZE)
     for stages, (stepper, _) in STEPPERS.items():
         _gradient(bench, f"coast_gradient_vs_forward{stages}", stepper)
+    for ranks in (2, 4):
+        _scaling(bench, f"coast_strong_scaling_{ranks}", ranks, SIZE, SIZE)
+        _scaling(bench, f"coast_weak_scaling_{ranks}", ranks, TILE, (2 * TILE[0], ranks // 2 * TILE[1]))
+
+
+def _scaling(bench, name, ranks, alone, shared):
+    """What a coastal step gains from ranks over what a step of the ocean gains; 1 is the same gain.
+
+    Args:
+        bench: the Bench.
+        name: of the figure.
+        ranks: how many.
+        alone: the cells (nx, ny) of one process, with as many threads as there are cores.
+        shared: those of all ranks together.
+    """
+    sides = {}
+    for side, stepper in zip(("coast", "ocean"), STEPPERS["_one_stage"]):
+        for count, size in ((1, alone), (ranks, shared)):
+            options = {"size": size, "ranks": count, "coastal": side == "coast", "stepper": stepper}
+            sides[f"{side} {count}"] = partial(bench.steps, f"{side} on {count}", **options)
+    times = bench.timed(name, sides)
+    gains = [ratio(times[f"{side} 1"], times[f"{side} {ranks}"]) for side in ("coast", "ocean")]
+    bench.figure(name, gains[0] / gains[1], gains=gains, ranks=ranks, cells=shared, cores=bench.cores)
 
 
 def _gradient(bench, name, stepper):
