@@ -162,6 +162,7 @@ def plan(
         "swmodel explain tohoku.toml",
         "swmodel explain gyre.toml --set stepper.type=rk4 --graph",
         "swmodel explain gyre.toml --source loops --bandwidth 2e10",
+        "swmodel explain gyre.toml --adjoint",
     )
 )
 def explain(
@@ -177,12 +178,13 @@ def explain(
     bandwidth: Annotated[
         float | None, typer.Option(metavar="BYTES_PER_S", help="Bandwidth of the memory; measured without it.")
     ] = None,
+    adjoint: Annotated[bool, typer.Option("--adjoint", help="List the loops of the step's adjoint, too.")] = False,
     debug: Debug = False,
 ) -> None:
     """List the fused loops of a step with their inputs, outputs and costs, or explain why it runs on arrays."""
     from .explain import Options, explain_experiment
 
-    explain_experiment(file, overrides_of(set), Options(source, graph, bandwidth))
+    explain_experiment(file, overrides_of(set), Options(source, graph, bandwidth, adjoint))
 
 
 @app.command(

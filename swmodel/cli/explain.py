@@ -1,4 +1,5 @@
-"""`swmodel explain`: the fused loops of a step with their inputs, outputs and costs, or why a step runs on arrays."""
+"""`swmodel explain`: the fused loops of a step, or of its adjoint, with their inputs, outputs and costs, or why a step
+runs on arrays."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ class Options:
     source: str | None = None
     graph: bool = False
     bandwidth: float | None = None  # [bytes s-1]
+    adjoint: bool = False
 
 
 def explain_experiment(file: str, overrides: Sequence[str | Override], options: Options) -> None:
@@ -33,7 +35,7 @@ def explain_experiment(file: str, overrides: Sequence[str | Override], options: 
         ConfigError: with every mistake of the experiment, or if the folder for sources cannot be made.
     """
     from ..simulation.simulation import Simulation
-    from ..stepping.loops import loops_of_steps
+    from ..stepping.loops import loops_of_adjoint, loops_of_steps
     from ..stepping.stability import limits
 
     if options.bandwidth is not None and not options.bandwidth > 0:
@@ -45,6 +47,8 @@ def explain_experiment(file: str, overrides: Sequence[str | Override], options: 
     made = assemble(draft, 1, records=1)
     experiment = made.experiment()
     model, state = started(made, experiment, "serial", None, experiment.run.engine)
+    if options.adjoint and model.members is not None:
+        raise ConfigError("--adjoint lists the loops of one run, and the file has an [ensemble]; leave one out.")
     found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper), state)
     dt = made.require(("stepper", "dt"), time_step, experiment, found)
     simulation = Simulation(model, state, stepper_of(experiment.stepper, dt))
@@ -59,7 +63,11 @@ def explain_experiment(file: str, overrides: Sequence[str | Override], options: 
         loops, steps = loops_of_steps(simulation._dynamics(), simulation.stepper, (state, simulation.history))
         cells = model.grid.nx * model.grid.ny * (model.members or 1)
         _print_loops(_counted(loops), steps, options)
-        print(_total(loops, steps, cells, options.bandwidth))
+        print(_total("a step", loops, steps, cells, options.bandwidth))
+        if options.adjoint:
+            back = loops_of_adjoint(model.dynamics(simulation.stepper, 0, steps), simulation.stepper, state, steps)
+            _print_loops(_counted(back), steps, options, len(_counted(loops)) + 1)
+            print(_total("the adjoint of a step", back, steps, cells, options.bandwidth))
 
 
 def _counted(loops):
@@ -71,12 +79,12 @@ def _counted(loops):
     return list(counts.values())
 
 
-def _print_loops(counted, steps, options):
+def _print_loops(counted, steps, options, first=1):
     from ..stencils.printing import graph_text, write_source
 
     if options.source is not None:
         make_folder(options.source)
-    for number, (loop, count) in enumerate(counted, 1):
+    for number, (loop, count) in enumerate(counted, first):
         often = f"{count / steps:g} times a step" if count != steps else "once a step"
         print(f"\nloop {number}, {often}: {loop.title}")
         print(facts.table(_lines(loop)))
@@ -105,8 +113,8 @@ def _access(access):
     return f"{access.name}, halo {', '.join(cells)}" if cells else access.name
 
 
-def _total(loops, steps, cells, bandwidth):
-    """The operations and bytes of a whole step, and its least time at the memory's bandwidth."""
+def _total(what, loops, steps, cells, bandwidth):
+    """The operations and bytes of a whole step, or its adjoint, and its least time at the memory's bandwidth."""
     from ..performance import triad_bandwidth
 
     operations = sum(loop.cost.operations for loop in loops) / steps
@@ -114,6 +122,6 @@ def _total(loops, steps, cells, bandwidth):
     source = "as given" if bandwidth is not None else "measured here by a triad"
     rate = triad_bandwidth() if bandwidth is None else bandwidth
     return (
-        f"\na step: {operations:g} operations and {moved:g} bytes a cell; "
+        f"\n{what}: {operations:g} operations and {moved:g} bytes a cell; "
         f"its {cells:,} cells take at least {1e3 * cells * moved / rate:.3g} ms at {1e-9 * rate:.3g} GB/s ({source})"
     )

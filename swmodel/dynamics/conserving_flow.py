@@ -36,8 +36,8 @@ the difference of u^2/2. Then g eta + u^2/2 is constant along a steady flow over
 On the sphere the momentum's components change with the direction of the axes; this acts as the Coriolis force with
 f + u tan(latitude) / a.
 
-**Levees** stand on faces (crests.py): over them h_u is at most that of the level over the crest, the flux at most the
-critical one, and where no water reaches the crest there is no flow.
+**Levees** stand on faces (crests.py). Over them h_u is at most the level above the crest, and the flux at most the
+critical one. Where no water reaches the crest there is no flow.
 """
 
 import functools

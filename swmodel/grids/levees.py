@@ -1,8 +1,8 @@
 """Levees that are narrower than a cell: lines with a height, which faces of the grid carry.
 
-A face between two cells belongs to a levee if the line from one cell's centre to the other's crosses the levee. So no
-path from cell to cell passes a closed levee without crossing one of its faces, whatever the resolution, and a levee
-that ends at land or at a side of the domain holds water back completely. The crest of a face is that of the levee
+A face between two cells belongs to a levee if the line from one cell's centre to the other's crosses the levee. So any
+path from cell to cell through a closed levee crosses one of its faces, whatever the resolution. A levee that ends at
+land, or at a side of the domain, holds water back completely. The crest of a face is that of the levee
 where the two lines cross, interpolated linearly between the levee's points; where several levees cross, the highest.
 """
 

@@ -1,4 +1,4 @@
-"""The fused loops of a time step, found by tracing it, without compiling or running anything."""
+"""The fused loops of a time step and of its adjoint, found by tracing, without compiling or running anything."""
 
 import dataclasses
 from typing import Any
@@ -7,9 +7,9 @@ import jax
 
 from ..stencils.printing import Access, Cost, cost, loop_title, reads
 from ..stencils.stencil import loops_in, types_of
-from .loop import on_tiles, step_loop
+from .loop import integrate, on_tiles, step_loop
 
-__all__ = ["Loop", "loops_of_steps"]
+__all__ = ["Loop", "loops_of_adjoint", "loops_of_steps"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +68,29 @@ def loops_of_steps(dynamics: Any, stepper: Any, start: Any) -> tuple[list[Loop],
         one.communicator.spmd(lambda d, s: period.append(step_loop(d, s, prepared=False).period)), one, stepper
     )
     return [_loop(equation) for equation in loops_in(closed.jaxpr)], period[0]
+
+
+def loops_of_adjoint(dynamics: Any, stepper: Any, state: Any, steps: int) -> list[Loop]:
+    """The fused loops with which the adjoint of some steps goes back through them, in the order of their execution.
+
+    They compute what they need of the steps again, from the states before them. Collective.
+
+    Args:
+        dynamics: a Dynamics, as programs take it.
+        stepper: a TimeStepper, likewise.
+        state: the State at the beginning.
+        steps: their number.
+    """
+
+    def end(state):
+        return integrate(dynamics, stepper, state, steps)[0]
+
+    def gradient(state):
+        final, back = jax.vjp(end, state)
+        return back(final)
+
+    forward, both = (loops_in(jax.make_jaxpr(program)(state).jaxpr) for program in (end, gradient))
+    return [_loop(equation) for equation in list(both)[len(list(forward)) :]]
 
 
 def _loop(equation):

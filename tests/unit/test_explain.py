@@ -54,6 +54,15 @@ def test_a_step_of_ab2_is_one_loop_that_moves_what_the_docs_say(case, command, t
     assert str(file) in out and "dynamics/" in file.read_text()
 
 
+def test_the_adjoint_of_a_step_is_listed_with_what_it_computes_again(case, command):
+    """Of AB2 it has more operations than a step, and its loops read the state before the step and the cotangents."""
+    status, out, err = command("explain", case(), "--bandwidth", "1e10", "--adjoint")
+    assert (status, err) == (0, "")
+    step, back = (int(n) for n in re.findall(r"^(?:a|the adjoint of a) step: (\d+) operations", out, re.M))
+    assert step < back < 4 * step
+    assert re.search(r"^loop 2, once a step: cotangent of", out, re.M)
+
+
 def test_a_graph_names_the_lines_of_physics(case, command):
     status, out, _ = command("explain", case("rk4"), "--graph", "--bandwidth", "1e10")
     assert status == 0
