@@ -49,6 +49,7 @@ def run_attributes(simulation: Any) -> dict[str, Any]:
     """The global attributes that describe a run so that it can be repeated."""
     model = simulation.model
     py, px = model.communicator.layout
+    wetting = getattr(model, "wetting", None)
     return {
         "title": simulation.title,
         "source": f"swmodel {VERSION}",
@@ -60,6 +61,7 @@ def run_attributes(simulation: Any) -> dict[str, Any]:
         "time_stepper": describe(simulation.scheme),
         "time_step_seconds": np.float64(simulation.dt),
         "gravity": None if model.gravity is None else np.float64(model.gravity),
+        "film_thickness": None if wetting is None else np.float64(wetting.thin),  # [m]; cells under less are dry
         "comment": RIGID_LID if simulation.scheme.rigid_lid else None,
         "references": references(model, simulation.scheme),
     }

@@ -29,8 +29,8 @@ HEALTH_INTERVAL = 20  # steps between two checks, each of which takes a fifth of
 class Maxima:
     """Maximum elevation [m] and arrival step of every cell; `threshold` [m] of |eta - rest| counts as arrival.
 
-    The surface at rest is that of the sea, and on dry land the bed, which a moving sea floor takes with it. Land that
-    was never reached has the height of its bed as maximum.
+    The surface at rest is that of the sea, and on land the bed, which a moving sea floor takes with it, below the level
+    of the sea, too. Land that was never under more than a film has the height of its bed as maximum.
 
     Attributes:
         threshold: the |eta - rest| that counts as arrival [m].
@@ -45,7 +45,7 @@ class Maxima:
     def start(self, state: State, step: int = 0) -> dict[str, jax.Array]:
         """{"maximum": eta [m], "arrival": step number or -1}: tile arrays (ny, nx) before the steps after `step`.
 
-        On land arrivals are found from the first step on.
+        On land arrivals are found from the first step on; -2 there means water under the threshold.
         """
         arrived = jnp.abs(state.eta) > self.threshold
         if self.bed is not None:
@@ -63,17 +63,17 @@ class Maxima:
             step: its number.
             uplift: a function that returns the uplift of the sea floor until then [m] (ny, nx), or None.
         """
-        rest, dry = 0.0, False
+        before, rest = carry["arrival"], 0.0
+        maximum = jnp.maximum(carry["maximum"], state.eta)
         if self.bed is not None:
-            moved = uplift()
+            moved, land = uplift(), self.bed > 0
             bed = self.bed if moved is None else self.bed + moved
-            rest, dry = jnp.maximum(bed, 0.0), (bed > 0) & (state.eta - bed <= self.thin)
-        arrived = (carry["arrival"] < 0) & (jnp.abs(state.eta - rest) > self.threshold)
-        highest = jnp.maximum(carry["maximum"], state.eta)
-        return {
-            "maximum": jnp.where(dry & (carry["arrival"] < 0), state.eta, highest),
-            "arrival": jnp.where(arrived, step, carry["arrival"]),
-        }
+            rest = jnp.where(land, bed, jnp.maximum(bed, 0.0))
+            never = land & (before == -1)  # so far eta was the height of the bed alone
+            maximum = jnp.where(never, state.eta, maximum)
+            before = jnp.where(never & (state.eta - bed > self.thin), jnp.int32(-2), before)
+        arrived = (before < 0) & (jnp.abs(state.eta - rest) > self.threshold)
+        return {"maximum": maximum, "arrival": jnp.where(arrived, step, before)}
 
 
 @pytree

@@ -87,11 +87,14 @@ class Extremes(Sampled):
         centred = cell_centred(sample)
         eta, square = centred["eta"], centred["u"] ** 2 + centred["v"] ** 2
         over, wetting = eta > self.threshold, sample.equations.wetting
+        highest = jnp.maximum(sums["highest"], eta)
         if wetting is not None:  # eta of dry land is the height of the bed: there the flow depth counts
-            thickness = centred["thickness"]
-            over = (jnp.minimum(eta, thickness) > self.threshold) & (thickness > wetting.thin)
+            thickness, land = centred["thickness"], sample.equations.depth.interior < 0
+            excess = jnp.where(land, thickness, jnp.minimum(eta, thickness))
+            over = (excess > self.threshold) & (thickness > wetting.thin)
+            highest = jnp.where(sums["thickness"] <= wetting.thin, eta, highest)  # the bed's until there is water
         return {
-            "highest": jnp.maximum(sums["highest"], eta),
+            "highest": highest,
             "lowest": jnp.minimum(sums["lowest"], eta),
             "thickness": jnp.maximum(sums["thickness"], centred["thickness"]),
             "speed": jnp.maximum(sums["speed"], centred["speed"]),

@@ -95,6 +95,36 @@ def test_land_that_stays_dry_is_neither_reached_nor_over_a_threshold(tmp_path, t
     np.testing.assert_allclose(end[land], (bed + moved)[land])
 
 
+def test_the_flow_depth_on_land_that_sinks_is_that_over_the_sunken_bed(tmp_path):
+    """A beach whose land sinks by 1 m at once, which the sea then floods; `depth` in the files is the first one."""
+    bed = np.tile(np.linspace(-6.0, 4.0, 20), (5, 1))
+    moved = np.where(bed > 0, -1.0, 0.0)
+    model = sw.ShallowWater(
+        sw.CartesianGrid(20, 5, (0.0, 400.0), (0.0, 100.0)),
+        -bed,
+        momentum=sw.MomentumConserving(),
+        wetting=sw.WettingDrying(),
+        source=sw.BottomMotion([0.0, 1.0], np.stack([0.0 * moved, moved])),
+    )
+    made = sw.Simulation(
+        model, model.state(eta=lambda x, y: 0.5 * np.exp(-((x / 60.0) ** 2)) + 0.0 * y), sw.SSPRK3(0.5)
+    )
+    made.maxima(tmp_path / "maxima.nc", threshold=0.01).extremes(tmp_path / "extremes.nc", threshold=0.1)
+    levels = np.stack([np.asarray(made.run(steps=1).eta) for _ in range(80)])
+    thickness = (levels[2:] - (bed + moved)).max(0)  # the sea floor rests from step 2 on
+    with xr.open_dataset(tmp_path / "extremes.nc", decode_times=False, decode_timedelta=False) as found:
+        np.testing.assert_allclose(found.maximum_thickness.values[bed > 0], thickness[bed > 0], atol=1e-5)
+        np.testing.assert_allclose(found.depth, -bed)
+        level, over = found.maximum_elevation.values, found.time_over_threshold.values
+    sunken = (bed > 0) & (bed < 1) & (thickness > 0.1)
+    assert sunken.sum() >= 5  # land at first, and the sea's at the end
+    np.testing.assert_allclose(over[sunken], (0.5 * (levels[2:] - (bed + moved) > 0.1).sum(0))[sunken], atol=0.5)
+    with xr.open_dataset(tmp_path / "maxima.nc", decode_times=False, decode_timedelta=False) as found:
+        assert np.isfinite(found.arrival_time.values[sunken]).all()
+        np.testing.assert_allclose(found.maximum_elevation.values[sunken], level[sunken], atol=1e-5)
+    np.testing.assert_allclose(level[sunken], (thickness + bed - 1.0)[sunken], atol=1e-5)
+
+
 def test_a_window_that_is_too_short_is_told(caplog, tmp_path):
     assert why_not_separable(("M2", "S2"), 14.8 * 86400.0) is None
     assert "too short to separate M2 and S2, which takes 14.8 days" in why_not_separable(("M2", "S2"), 14.7 * 86400.0)
