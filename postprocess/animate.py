@@ -11,8 +11,8 @@ from matplotlib.animation import FFMpegWriter, PillowWriter
 
 from . import style
 from .errors import PlotError
-from .files import label, mesh_of, replacing, seconds, snapshot, stamp, start_of, wet_cells
-from .maps import colorbar_right_of, draw_base, draw_field, draw_gauges, drawable, field_norm, map_axes, sea_floor
+from .files import label, mesh_of, replacing, seconds, stamp, start_of
+from .maps import colorbar_right_of, draw_field, draw_gauges, draw_surroundings, drawable, field_norm, map_axes
 
 __all__ = ["animate", "suffix"]
 
@@ -48,13 +48,13 @@ def animate(
     if "time" not in dataset[variable].dims or dataset.sizes["time"] < 2:
         raise PlotError(f"animate: {variable!r} has one record only; an animation needs two or more.")
     time, start = seconds(dataset), start_of(dataset)
-    norm, colormap = field_norm(dataset[variable], _sample(dataset, variable))
+    norm, colormap = field_norm(dataset[variable], _sample(dataset, mesh, variable))
     height = float(np.clip(width * mesh.shape, 1.5, 8.0))
     with style.applied():
         page = style.new_figure(width + 1.6, height + 0.85)
         axes = map_axes(page, (0.65, 0.45, width, height), mesh)
         image = draw_field(axes, mesh, first, norm, colormap)
-        draw_base(axes, mesh, wet_cells(dataset), sea_floor(dataset))
+        draw_surroundings(axes, dataset)
         draw_gauges(axes, mesh, gauges)
         title = axes.set_title("")
         colorbar_right_of(axes, image, label(dataset[variable]))
@@ -86,7 +86,7 @@ def _writer(path, frames_per_second):
     )
 
 
-def _sample(dataset, variable):
+def _sample(dataset, mesh, variable):
     """A few records, from which the colour limits are taken."""
     records = np.unique(np.linspace(0, dataset.sizes["time"] - 1, 8).round().astype(int))
-    return np.stack([snapshot(dataset, variable, int(k)) for k in records])
+    return np.stack([drawable(dataset, mesh, variable, int(k)) for k in records])

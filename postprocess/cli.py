@@ -17,6 +17,9 @@ KINDS = (
     "tsunami",
     "maps",
     "maximum",
+    "extremes",
+    "means",
+    "harmonics",
     "gauges",
     "circulation",
     "animation",
@@ -28,10 +31,14 @@ KINDS = (
 )
 
 WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
+STATISTICS = ("extremes", "means", "harmonics")  # kinds of files that have pages of their own, beside all others
 WRITTEN_BY = {
     "fields": "[[output.fields]] of an experiment",
     "gauges": "[output.gauges] of an experiment",
     "maxima": "[output.maxima] of an experiment",
+    "extremes": "[output.extremes] of an experiment",
+    "means": "[output.means] of an experiment",
+    "harmonics": "[output.harmonics] of an experiment",
     "sensitivity": "`swmodel adjoint`",
     "inversion": "`swmodel invert`",
 }
@@ -49,10 +56,11 @@ def plot(
 ) -> Any:
     """Draw the figures that suit `paths`, one or several output files of one run.
 
-    There is one page of the fields, with gauges and maxima, and one of spectra.
+    There is one page of the fields, with gauges and maxima, and one each of spectra, extremes, means and harmonic
+    constants. Further files of fields have pages of their own.
 
     Args:
-        paths: a path or several: fields, maxima and gauges in any order.
+        paths: a path or several, in any order: all that a run has written, if need be.
         output: the file to write; its suffix chooses the format. By default it is NAME.KIND.png in the folder of the
             first file. A second figure has its kind in its name, too.
         kind: one of KINDS; "auto" chooses by the content of the files.
@@ -77,31 +85,51 @@ def plot(
     from .files import undamaged
 
     with undamaged(paths), contextlib.ExitStack() as opened:
-        files, sources = _sort(paths, opened, None if kind == "ensemble" else member)
+        files, sources, further = _sort(paths, opened, None if kind == "ensemble" else member)
         if box is not None and "fields" in files:  # a run's own spectra are of the whole domain
             files.pop("spectra", None), sources.pop("spectra", None)
         kinds = _choose(files, variable, box) if kind == "auto" else [kind]
-        outputs = [_output(output, sources, k, k != kinds[0]) for k in kinds]
-        _check_apart(outputs, paths, observations)
+        pages = [(k, files, _output(output, sources, k, k != kinds[0])) for k in kinds]
+        for path, dataset in further:
+            alone = {"fields": dataset}
+            drawn = _choose(alone, variable, box)[0] if kind == "auto" else kind
+            if variable is None or variable in dataset:
+                pages.append((drawn, alone, _of_further(_output(output, {"fields": path}, drawn), output, path)))
+        _check_apart([page[2] for page in pages], paths, observations)
         observed = {} if kind == "ensemble" else _observed(files, observations, kinds)
-        return [_draw(k, files, out, observed, variable, times, box) for k, out in zip(kinds, outputs)]
+        return [_draw(k, of, out, observed, variable, times, box) for k, of, out in pages]
+
+
+def _of_further(drawn, output, path):
+    """The name of the figure of a further file of fields: with the file's name in it if the user has named one."""
+    return drawn if output is None else drawn.with_stem(f"{drawn.stem}.{path.stem}")
 
 
 def _sort(paths, opened, member):
-    """({kind of file: dataset}, {kind of file: path}); restarts are ignored if there are other files."""
+    """({kind of file: dataset}, {kind of file: path}, [(path, dataset)] of further files of fields).
+
+    Of several files of fields the first one with eta comes first. Restarts are ignored if there are other files.
+    """
     from .files import kind_of, open_output
 
-    files, sources = {}, {}
+    files, sources, further = {}, {}, []
     for path in paths:
         dataset = opened.enter_context(open_output(path, member))
         holds = kind_of(dataset)
+        if holds == "fields" and holds in files and path not in (sources[holds], *(known for known, _ in further)):
+            further.append((path, dataset))
+            continue
         if holds in files:
             raise PlotError(f"plot: {sources[holds]} and {path} both hold {holds}; give one of them.")
         if holds != "restart":
             files[holds], sources[holds] = dataset, path
+    for k, (path, dataset) in enumerate(further):
+        if "eta" in dataset and "eta" not in files["fields"]:
+            further[k] = sources["fields"], files["fields"]
+            files["fields"], sources["fields"] = dataset, path
     if not files:
         raise PlotError(f"plot: {paths[0]} is a restart, of which there is no figure; give an output file of the run.")
-    return files, sources
+    return files, sources, further
 
 
 def _require(*modules):
@@ -117,10 +145,13 @@ def _choose(files, variable=None, box=None):
     if "fields" in files:
         kinds = [_of_fields(files, variable)]
         if kinds == ["circulation"]:
-            others = {"gauges": "gauges"} | ({"maxima": "maximum"} if _is_short(files["fields"]) else {})
-            kinds += [kind for holds, kind in others.items() if holds in files]
+            kinds += [kind for holds, kind in {"gauges": "gauges", "maxima": "maximum"}.items() if holds in files]
     else:
         kinds = [kind for holds, kind in WITHOUT_FIELDS.items() if holds in files]
+    kinds += [kind for kind in STATISTICS if kind in files]
+    if variable is not None and set(kinds) - set(WITHOUT_FIELDS):
+        holding = {k: files.get({"maps": "fields", "maximum": "maxima"}.get(k, k), ()) for k in kinds}
+        kinds = [kind for kind in kinds if variable in holding[kind]] or kinds[:1]
     if "spectra" in files and (not kinds or variable is None or f"{variable}_spectrum" in files["spectra"]):
         kinds.append("spectrum")
     return kinds
@@ -160,8 +191,11 @@ def _output(output, sources, kind, second=False):
     if output is None:
         from .animate import suffix
 
-        first = sources["spectra"] if kind == "spectrum" and "spectra" in sources else next(iter(sources.values()))
-        own = kind in ("sensitivity", "inversion") and first.stem == kind
+        of_its_own = "spectra" if kind == "spectrum" else kind
+        others = [path for holds, path in sources.items() if holds not in STATISTICS]
+        first = sources.get(of_its_own) if of_its_own in ("spectra", *STATISTICS) else None
+        first = first or (others or list(sources.values()))[0]
+        own = kind in ("sensitivity", "inversion", *STATISTICS) and first.stem == kind
         stem = first.stem if own else f"{first.stem}.{kind}"
         return first.with_name(f"{stem}{suffix() if kind == 'animation' else '.png'}")
     output = pathlib.Path(output)
@@ -171,7 +205,21 @@ def _output(output, sources, kind, second=False):
 
 
 def _draw(kind, files, output, observed, variable, times, box):
-    from . import animate, budgets, circulation, ensemble, figure, gauges, inversion, maps, sensitivity, spectra, style
+    from . import (
+        animate,
+        budgets,
+        circulation,
+        ensemble,
+        figure,
+        gauges,
+        inversion,
+        maps,
+        maxima,
+        sensitivity,
+        spectra,
+        statistics,
+        style,
+    )
 
     if kind == "ensemble":
         return style.save(ensemble.figure(files.get("fields"), files.get("gauges"), variable, times), output)
@@ -181,10 +229,13 @@ def _draw(kind, files, output, observed, variable, times, box):
     if kind == "tsunami":
         page = figure.tsunami(_file(files, "fields", kind), files.get("maxima"), files.get("gauges"), observed, times)
     elif kind == "maps":
-        fields = _file(files, "fields", kind)
+        fields = files.get("fields") or next((files[one] for one in STATISTICS if one in files), None)
+        fields = _file(files, "fields", kind) if fields is None else fields
         page = maps.panels(fields, variable or _first_field(fields), times, series)
     elif kind == "maximum":
-        page = maps.maximum(_file(files, "maxima", kind), series)
+        page = maxima.maximum(_file(files, "maxima", kind), series)
+    elif kind in STATISTICS:
+        page = statistics.figure(_file(files, kind, kind), variable, series)
     elif kind == "gauges":
         page = gauges.figure(_file(files, "gauges", kind), observed)
     elif kind == "sensitivity":

@@ -8,21 +8,20 @@ from matplotlib.figure import Figure
 
 from . import style
 from .errors import PlotError
-from .files import label, mesh_of, nearest, seconds, snapshot, stamp, start_of, wet_cells
+from .files import label, mesh_of, nearest, seconds, stamp, start_of
 from .gauges import MOST_GAUGES as MOST_ALONE
 from .gauges import draw_legend, draw_series, read_gauges, time_unit
 from .maps import (
-    arrival_words,
     colorbar_right_of,
-    draw_base,
     draw_field,
     draw_gauges,
-    draw_maximum,
+    draw_surroundings,
+    drawable,
     field_norm,
     keep_outer_labels,
     map_axes,
-    sea_floor,
 )
+from .maxima import bars_right_of, draw_maximum, heading_of
 
 __all__ = ["tsunami"]
 
@@ -71,9 +70,9 @@ def tsunami(
         left = MARGIN + 0.1
         if maxima is not None:
             axes = map_axes(page, (MARGIN, foot + lower - large[1], *large), mesh_of(maxima))
-            image = draw_maximum(axes, maxima, series)
-            axes.set_title(f"Maximum elevation; lines: {arrival_words(maxima)}, h:mm after the start")
-            colorbar_right_of(axes, image, label(maxima["maximum_elevation"]))
+            images = draw_maximum(axes, maxima, series)
+            axes.set_title(heading_of(maxima))
+            bars_right_of(axes, images)
             left = MARGIN + large[0] + 1.6
         if shown and gauges is not None:
             _draw_gauges(page, shown, observations, start_of(gauges), (left, lower, foot))
@@ -120,13 +119,13 @@ def _heading(page, fields):
 
 def _draw_snapshots(page, fields, records, series, place):
     small, top, base = place
-    mesh, wet = mesh_of(fields), wet_cells(fields)
-    maps = [snapshot(fields, "eta", k) for k in records]
+    mesh = mesh_of(fields)
+    maps = [drawable(fields, mesh, "eta", k) for k in records]
     norm, colormap = field_norm(fields["eta"], np.stack(maps))
     for n, (k, values) in enumerate(zip(records, maps)):
         axes = map_axes(page, (MARGIN + n * (small + 0.42), base, small, top), mesh)
         image = draw_field(axes, mesh, values, norm, colormap)
-        draw_base(axes, mesh, wet, sea_floor(fields))
+        draw_surroundings(axes, fields)
         draw_gauges(axes, mesh, series, names=False)
         axes.set_title(stamp(float(seconds(fields)[k]), start_of(fields), float(seconds(fields)[-1])))
         keep_outer_labels(axes, n == 0, True)

@@ -39,6 +39,8 @@ __all__ = [
 ]
 
 EARTH_RADIUS = 6.371e6  # [m]
+METRES_UP_TO = 5e3  # [m], the extent of a domain from which on its maps have kilometres
+SHORT = 300.0  # [s], the length of a run from which on its times are told in hours and minutes
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}  # [s]
 
@@ -121,7 +123,8 @@ def _source(dataset):
 
 
 def kind_of(dataset: xr.Dataset) -> str:
-    """The kind of a file: "restart", "sensitivity", "inversion", "spectra", "gauges", "maxima" or "fields"."""
+    """The kind of a file: "restart", "sensitivity", "inversion", "spectra", "gauges", "extremes", "maxima", "means",
+    "harmonics" or "fields"."""
     if "restart_format" in dataset.attrs:
         return "restart"
     if "sensitivity_of" in dataset.attrs:
@@ -132,8 +135,13 @@ def kind_of(dataset: xr.Dataset) -> str:
         return "spectra"
     if any("timeseries_id" == v.attrs.get("cf_role") for v in dataset.variables.values()):
         return "gauges"
+    if "maximum_thickness" in dataset:
+        return "extremes"
     if "maximum_elevation" in dataset:
         return "maxima"
+    for part, kind in (("mean_", "means"), ("_amplitude_", "harmonics")):
+        if any(part in f"{name}" and "time" not in v.dims and positions(v) for name, v in dataset.data_vars.items()):
+            return kind
     if any(positions(v) for v in dataset.data_vars.values()):
         return "fields"
     raise PlotError(
@@ -196,11 +204,13 @@ def start_of(dataset: xr.Dataset) -> datetime.datetime | None:
 
 
 def stamp(time: float, start: datetime.datetime | None = None, longest: float = 0.0) -> str:
-    """`time` [s] as text: "T+01:30 (07:16 UTC)", "day 31.5 (2011-04-11)" or "year 2.5 (2013-09-09)".
+    """`time` [s] as text: "12.5 s", "T+01:30 (07:16 UTC)", "day 31.5 (2011-04-11)" or "year 2.5 (2013-09-09)".
 
     The larger of `time` and `longest` decides which form is used, so that all stamps of a figure have the same form.
     """
     longest = max(abs(time), longest)
+    if start is None and 0 < longest < SHORT:
+        return f"{time:.4g} s"
     if longest < 4 * 86400:
         minutes = int(round(abs(time) / 60))
         text = f"T{'-' if time < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
@@ -300,9 +310,15 @@ class Mesh:
         )
 
     @property
+    def unit(self) -> str:
+        """The unit of the coordinates on a map: degrees, metres up to METRES_UP_TO, or kilometres."""
+        west, east, south, north = self.extent
+        return "°" if self.spherical else "m" if max(east - west, north - south) < METRES_UP_TO else "km"
+
+    @property
     def scale(self) -> float:
-        """The factor of the coordinates on a map: 1 for degrees, 1e-3 for metres, which are shown as km."""
-        return 1.0 if self.spherical else 1e-3
+        """The factor of the coordinates on a map: 1e-3 where metres are shown as km, else 1."""
+        return 1e-3 if self.unit == "km" else 1.0
 
     @property
     def aspect(self) -> float:

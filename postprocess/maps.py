@@ -1,4 +1,4 @@
-"""Maps: a field at several times, and the maximum elevation with its arrival-time isochrones."""
+"""Maps: a field at several times, with land, isobaths and gauges."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,22 +12,23 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator, NullLocator
 
 from . import style
+from .cgrid import between
 from .files import Mesh, label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
+from .inundation import ground, may_flood, under_water
+from .relief import draw_relief, draw_shore
 
 __all__ = [
+    "HALO",
     "add_colorbar",
-    "arrival_words",
     "colorbar_right_of",
-    "draw_arrivals",
     "draw_base",
     "draw_field",
     "draw_gauges",
-    "draw_maximum",
+    "draw_surroundings",
     "drawable",
     "field_norm",
     "keep_outer_labels",
     "map_axes",
-    "maximum",
     "panels",
     "sea_floor",
 ]
@@ -35,21 +36,35 @@ __all__ = [
 _BOTH_SIGNS = ("eta", "u", "v", "uplift", "transport_x", "transport_y")
 _SIGNED: dict[str, str] = {name: "balance" for name in _BOTH_SIGNS}
 _SIGNED |= {name: "curl" for name in ("vorticity", "potential_vorticity", "divergence")}
-ISOCHRONES = (60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0, 86400.0)  # [s]
 _CORNERS = ((4, 2), (-4, 2), (4, -2), (-4, -2))  # of a dot, for its name [points]
 MANY_NAMES, CROWDED = 12, 0.3
-_HALO: list = [patheffects.withStroke(linewidth=2.0, foreground="white")]
+HALO: list = [patheffects.withStroke(linewidth=2.0, foreground="white")]
 
 
 def drawable(dataset: xr.Dataset, mesh: Mesh, name: str, record: int | None) -> np.ndarray:
-    """A record of a variable, with n + 1 faces in every direction that has faces: periodic ones begin with the last."""
+    """A record of a variable, with n + 1 faces in every direction that has faces: periodic ones begin with the last.
+
+    NaN where a run with wetting and drying has no water.
+    """
     values = snapshot(dataset, name, record)
     along_y, along_x = positions(dataset[name]) or ("", "")
+    if may_flood(dataset) and "eta" in dataset and set(dataset[name].dims) >= set(dataset["eta"].dims) - {"yh", "xh"}:
+        values = np.where(_beside_water(dataset, mesh, (along_y, along_x), record), values, np.nan)
     if along_x == "xq" and mesh.periodic_x:
         values = np.concatenate([values[:, -1:], values], axis=1)
     if along_y == "yq" and mesh.periodic_y:
         values = np.concatenate([values[-1:], values])
     return values
+
+
+def _beside_water(dataset, mesh, places, record):
+    """Whether there is water in a cell, or in one of the cells around a face or corner."""
+    found = under_water(dataset, record).astype(float)
+    if "xq" in places:
+        found = np.maximum(*between(found, -1, mesh.periodic_x))
+    if "yq" in places:
+        found = np.maximum(*between(found, -2, mesh.periodic_y))
+    return found > 0.5
 
 
 def draw_field(axes: Axes, mesh: Mesh, values: np.ndarray, norm: Normalize, colormap: Any) -> Any:
@@ -68,6 +83,16 @@ def draw_field(axes: Axes, mesh: Mesh, values: np.ndarray, norm: Normalize, colo
         extent=(west - half_x, east + half_x, south - half_y, north + half_y),
         aspect=mesh.aspect,
     )
+
+
+def draw_surroundings(axes: Axes, dataset: xr.Dataset) -> None:
+    """`draw_base` of a file; land that may be flooded is shaded, below the fields, with the shoreline at rest."""
+    mesh, wet = mesh_of(dataset), wet_cells(dataset)
+    if may_flood(dataset):
+        heights = ground(dataset)
+        draw_relief(axes, mesh, heights)
+        draw_shore(axes, mesh, heights)
+    draw_base(axes, mesh, wet, sea_floor(dataset))
 
 
 def draw_base(axes: Axes, mesh: Mesh, wet: np.ndarray, depth: np.ndarray | None = None) -> None:
@@ -126,8 +151,8 @@ def _label_axes(axes, mesh):
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _longitude(value)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _latitude(value)))
     else:
-        axes.set_xlabel("x [km]")
-        axes.set_ylabel("y [km]")
+        axes.set_xlabel(f"x [{mesh.unit}]")
+        axes.set_ylabel(f"y [{mesh.unit}]")
 
 
 def _longitude(value):
@@ -183,7 +208,7 @@ def _draw_names(axes, placed, size=7.5):
             fontsize=size,
             fontweight="bold",
             zorder=7,
-            path_effects=_HALO,
+            path_effects=HALO,
         )
 
 
@@ -198,73 +223,6 @@ def _outside(box, frame):
     return 10 * (area - _overlap(box, frame))
 
 
-def arrival_words(dataset: xr.Dataset) -> str:
-    """A description of the arrival times of a maxima file: when |eta| first exceeded the file's threshold."""
-    threshold = dataset.attrs.get("arrival_threshold")
-    return "first arrival" if threshold is None else f"first |η| > {threshold}"
-
-
-def _isochrone_interval(arrival) -> float:
-    """The time [s] between isochrones, a dozen of them at most, whatever the run's length."""
-    span = float(np.nanmax(arrival) - max(np.nanmin(arrival), 0.0))
-    return next((every for every in ISOCHRONES if span <= 12 * every), 86400.0 * float(np.ceil(span / (12 * 86400.0))))
-
-
-def draw_arrivals(axes: Axes, mesh: Mesh, arrival: np.ndarray, every: float | None = None) -> None:
-    """Isochrones of `arrival` [s], labelled h:mm, every `every` s; the longest travel time determines its default."""
-    if not np.isfinite(arrival).any() or min(arrival.shape) < 2:
-        return
-    every = _isochrone_interval(arrival) if every is None else every
-    levels = np.arange(float(every), np.nanmax(arrival) + 1, float(every))
-    levels = levels[levels > np.nanmin(arrival)]
-    if levels.size == 0:
-        return
-    lines = axes.contour(
-        mesh.x * mesh.scale,
-        mesh.y * mesh.scale,
-        np.ma.masked_invalid(arrival),
-        levels,
-        colors=style.BLACK,
-        linewidths=0.8,
-        alpha=0.85,
-        zorder=4,
-    )
-    texts = axes.clabel(
-        lines, fmt=lambda t: f"{int(t) // 3600}:{int(t) % 3600 // 60:02d}", fontsize=7.5, inline_spacing=3
-    )
-    for text in texts:
-        if _is_at_sea(mesh, arrival, text.get_position()):
-            text.set_path_effects(_HALO)
-        else:
-            text.remove()
-
-
-def _is_at_sea(mesh, arrival, point):
-    """Whether the wave reached nearly all cells around a label; labels along coasts would overlap."""
-    column = int(np.abs(mesh.x * mesh.scale - point[0]).argmin())
-    row = int(np.abs(mesh.y * mesh.scale - point[1]).argmin())
-    reach = max(1, round(0.02 * max(arrival.shape)))
-    near = arrival[max(0, row - reach) : row + reach + 1, max(0, column - reach) : column + reach + 1]
-    return np.isfinite(near).mean() > 0.9
-
-
-def draw_maximum(axes: Axes, dataset: xr.Dataset, gauges: Sequence = (), every: float | None = None) -> Any:
-    """The map of the maximum elevation on a logarithmic scale; returns its image for the colour bar."""
-    mesh, wet = mesh_of(dataset), wet_cells(dataset)
-    values = snapshot(dataset, "maximum_elevation")
-    wet = wet & np.isfinite(values)
-    values = np.where(wet, values, np.nan)
-    # values below the lower end have the lightest colour, so that calm water does not stand out
-    high = style.limits(values[wet & (values > 0)], 99.9)[1]
-    norm = LogNorm(high / 100, high)
-    image = draw_field(axes, mesh, np.where(wet, np.maximum(values, high / 1e4), np.nan), norm, style.colormap("amp"))
-    draw_base(axes, mesh, wet)
-    if "arrival_time" in dataset:
-        draw_arrivals(axes, mesh, snapshot(dataset, "arrival_time"), every)
-    draw_gauges(axes, mesh, gauges)
-    return image
-
-
 def map_axes(figure: Figure, box: Sequence[float], mesh: Mesh) -> Axes:
     """Axes in the middle of `box` (left, bottom, width, height in inches), as large as the map's shape allows."""
     left, bottom, width, height = box
@@ -274,13 +232,14 @@ def map_axes(figure: Figure, box: Sequence[float], mesh: Mesh) -> Axes:
     return figure.add_axes((left / w, bottom / h, drawn[0] / w, drawn[1] / h))
 
 
-def colorbar_right_of(axes: Axes, image: Any, text: str) -> Any:
-    """A colour bar along the right side of `axes`."""
+def colorbar_right_of(axes: Axes, image: Any, text: str, part: tuple[float, float] = (0.0, 1.0)) -> Any:
+    """A colour bar along the right side of `axes`, or along the `part` (low, high) of it."""
     figure: Any = axes.get_figure(root=True)
     w, h = figure.get_size_inches()
     box = axes.get_position()
-    margin = 0.03 * box.height * h
-    place = (box.x1 * w + 0.13, box.y0 * h + margin, 0.13, box.height * h - 2 * margin)
+    height = (part[1] - part[0]) * box.height * h
+    margin = 0.03 * height / (part[1] - part[0]) ** 0.5
+    place = (box.x1 * w + 0.13, (box.y0 + part[0] * box.height) * h + margin, 0.13, height - 2 * margin)
     return add_colorbar(figure, place, image, text)
 
 
@@ -321,7 +280,7 @@ def field_norm(array: xr.DataArray, values: np.ndarray) -> tuple[Normalize, Any]
     if str(array.name) in _SIGNED or low < 0:
         high = max(abs(low), abs(high))
         return Normalize(-high, high), style.colormap(_SIGNED.get(str(array.name), "balance"))
-    return Normalize(low, high), style.colormap("speed" if array.name == "speed" else "dense")
+    return Normalize(low, high), style.colormap("speed" if "speed" in str(array.name) else "dense")
 
 
 def panels(
@@ -341,7 +300,7 @@ def panels(
     Raises:
         PlotError: for a variable or a time that the file does not have.
     """
-    mesh, wet = mesh_of(dataset), wet_cells(dataset)
+    mesh = mesh_of(dataset)
     records = _records(dataset, variable, times)
     fields = [drawable(dataset, mesh, variable, k) for k in records]
     norm, colormap = field_norm(dataset[variable], np.stack(fields))
@@ -356,7 +315,7 @@ def panels(
             box = (0.65 + column * (width + 0.35), 0.5 + (rows - 1 - row) * (height + 0.5), width, height)
             axes = map_axes(figure, box, mesh)
             image = draw_field(axes, mesh, values, norm, colormap)
-            draw_base(axes, mesh, wet, sea_floor(dataset))
+            draw_surroundings(axes, dataset)
             draw_gauges(axes, mesh, gauges, names=n == 0)
             keep_outer_labels(axes, column == 0, n + columns >= len(fields))
             if k is not None:
@@ -388,17 +347,3 @@ def keep_outer_labels(axes: Axes, left: bool, bottom: bool) -> None:
 def sea_floor(dataset: xr.Dataset) -> np.ndarray | None:
     """The depth at the centres [m], or None if the file has none."""
     return snapshot(dataset, "depth") if "depth" in dataset and positions(dataset["depth"]) else None
-
-
-def maximum(dataset: xr.Dataset, gauges: Sequence = ()) -> Figure:
-    """A figure of the maximum elevation with isochrones of the first arrival, from a maxima file."""
-    mesh = mesh_of(dataset)
-    width = 6.5
-    height = min(width * mesh.shape, 7.5)
-    with style.applied():
-        figure = style.titled_figure(width + 1.6, height + 1.0, dataset)
-        axes = map_axes(figure, (0.6, 0.45, width, height), mesh)
-        image = draw_maximum(axes, dataset, gauges)
-        axes.set_title(f"Maximum elevation; lines: {arrival_words(dataset)}, h:mm after the start")
-        colorbar_right_of(axes, image, label(dataset["maximum_elevation"]))
-    return figure

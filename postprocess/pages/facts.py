@@ -52,7 +52,7 @@ def _extent(mesh):
     west, east, south, north = mesh.extent
     if mesh.spherical:
         return f"{west:g}° to {east:g}° east, {south:g}° to {north:g}° north"
-    return f"{(east - west) / 1e3:g} × {(north - south) / 1e3:g} km"
+    return f"{(east - west) * mesh.scale:g} × {(north - south) * mesh.scale:g} {mesh.unit}"
 
 
 def _depths(dataset, wet):

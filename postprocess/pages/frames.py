@@ -19,7 +19,8 @@ from .. import style
 from ..cgrid import around
 from ..errors import PlotError
 from ..files import Mesh, label, mesh_of, positions, seconds, snapshot, stamp, start_of, wet_cells
-from ..maps import colorbar_right_of, draw_base, draw_gauges, field_norm, map_axes, sea_floor
+from ..inundation import may_flood, under_water
+from ..maps import colorbar_right_of, draw_gauges, draw_surroundings, field_norm, map_axes
 from .drawings import as_svg, fix_colours
 
 __all__ = ["Movie", "movies", "variables_of"]
@@ -94,7 +95,12 @@ def _movie(dataset, name, gauges, largest):
     mesh, wet = mesh_of(dataset), wet_cells(dataset)
     count = dataset.sizes["time"]
     records = np.unique(np.linspace(0, count - 1, min(count, MOST_RECORDS)).round().astype(int))
-    fields = np.stack([_coarse(np.where(wet, at_centres(dataset, mesh, name, int(k)), np.nan)) for k in records])
+    dries = may_flood(dataset) and "eta" in dataset
+
+    def values(k):
+        return np.where(wet & under_water(dataset, k) if dries else wet, at_centres(dataset, mesh, name, k), np.nan)
+
+    fields = np.stack([_coarse(values(int(k))) for k in records])
     array = xr.DataArray(np.zeros(0), name=name, attrs=_attributes(dataset, name))
     norm, colours = field_norm(array, fields[:: max(1, len(fields) // 24)])
     records, frames, pixels = _small_enough(records, fields, norm, colours, largest)
@@ -189,7 +195,7 @@ def _base(dataset, array, mappable, gauges):
         axes = map_axes(page, (left, below, width, height), mesh)
         axes.patch.set_visible(False)
         axes.set_aspect(mesh.aspect)
-        draw_base(axes, mesh, wet_cells(dataset), sea_floor(dataset))
+        draw_surroundings(axes, dataset)
         draw_gauges(axes, mesh, gauges)
         fix_colours(axes)
         colorbar_right_of(axes, mappable, label(array))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import xarray as xr
 
-from .. import budgets, gauges, inversion, maps, sensitivity, spectra
+from .. import budgets, gauges, inversion, maxima, sensitivity, spectra
 from ..errors import PlotError
 from ..files import seconds
 from ..scores import Series, score, time_unit
@@ -152,7 +152,7 @@ def _untitled(dataset):
 def _maximum(run):
     if "maxima" not in run.files:
         return None
-    page = maps.maximum(_untitled(run.files["maxima"]), run.gauges)
+    page = maxima.maximum(_untitled(run.files["maxima"]), run.gauges)
     fix_colours(page.axes[0])
     svg = as_svg(page, "maximum", "Map of the maximum elevation with lines of equal arrival time")
     return Section("maximum", "Maximum elevation", f"<figure>{svg}</figure>")

@@ -18,7 +18,7 @@ matplotlib = pytest.importorskip("matplotlib")
 
 import postprocess  # noqa: E402
 import swmodel as sw  # noqa: E402
-from postprocess import budgets, cgrid, circulation, files, gauges, maps, spectra, style, wavenumbers  # noqa: E402
+from postprocess import budgets, cgrid, circulation, files, gauges, maps, maxima, spectra, style, wavenumbers  # noqa: E402
 from postprocess.cli import main, plot  # noqa: E402
 from postprocess.errors import PlotError  # noqa: E402
 from swmodel.diagnostics import derived as diagnostics  # noqa: E402
@@ -788,7 +788,7 @@ def test_faces_of_a_closed_direction_are_drawn_half_a_cell_beyond_its_ends():
 def test_isochrones_stand_every_half_hour_and_carry_their_time(tsunami):
     data = files.open_output(tsunami[1])
     axes = style.new_figure(6, 6).add_axes((0, 0, 1, 1))
-    maps.draw_maximum(axes, data)
+    maxima.draw_maximum(axes, data)
     shown = {text.get_text() for text in axes.texts}
     assert {"1:00", "1:30", "2:00"} <= shown
     assert all(text.split(":")[1] in ("00", "30") for text in shown)

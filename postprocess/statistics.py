@@ -1,0 +1,96 @@
+"""One page of the fields that a run accumulates: extremes, means, or harmonic constants."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from . import style
+from .errors import PlotError
+from .files import Mesh, label, mesh_of, positions, pretty, snapshot
+from .inundation import inundation, may_flood
+from .maps import draw_field, draw_gauges, draw_surroundings, drawable, field_norm, keep_outer_labels, map_axes
+from .maxima import bars_right_of, draw_maximum
+
+__all__ = ["figure", "names_of"]
+
+MOST = 9  # panels of a page
+ALONE = ("wet", "mask", "depth", "area")  # fields of the grid
+OF_LAND = ("maximum_thickness",)  # drawn with the maximum elevation, as the flow depth
+LONG = 50  # letters, from which on a title is the name in place of the description
+AMPLITUDE, PHASE = "_amplitude_", "_phase_"
+
+
+def names_of(dataset: xr.Dataset) -> list[str]:
+    """The variables that have a panel: fields without time, less those of the grid and those drawn with another."""
+    names = [str(n) for n, v in dataset.data_vars.items() if positions(v) and "time" not in v.dims and n not in ALONE]
+    drawn_with = [
+        *(OF_LAND if may_flood(dataset) else ()),
+        *(n.replace(AMPLITUDE, PHASE) for n in names if AMPLITUDE in n),
+    ]
+    return [name for name in names if name not in drawn_with]
+
+
+def figure(dataset: xr.Dataset, variable: str | None = None, gauges: Sequence = ()) -> Figure:
+    """A map of each field of a file of extremes, means or harmonic constants, or of `variable` alone.
+
+    Phase lags are lines on the map of their amplitude, every 30 degrees and thick at 0.
+
+    Raises:
+        PlotError: for a variable that the file does not have.
+    """
+    if variable is not None and (variable not in dataset or not positions(dataset[variable])):
+        raise PlotError(f"plot: the file has no field {variable!r}; it has {', '.join(names_of(dataset))}.")
+    names = names_of(dataset) if variable is None else [variable]
+    shown, others = names[:MOST], names[MOST:]
+    mesh = mesh_of(dataset)
+    columns = min(len(shown), 2 if len(shown) <= 4 else 3)
+    rows = -(-len(shown) // columns)
+    width = 6.0 if columns == 1 else 4.4
+    height = min(width * mesh.shape, 6.0)
+    with style.applied():
+        page = style.titled_figure(columns * (width + 1.35) + 0.55, rows * (height + 0.55) + 0.5, dataset)
+        for n, name in enumerate(shown):
+            row, column = divmod(n, columns)
+            box = (0.65 + column * (width + 1.35), 0.55 + (rows - 1 - row) * (height + 0.55), width, height)
+            axes = map_axes(page, box, mesh)
+            _draw(axes, dataset, mesh, name, gauges)
+            keep_outer_labels(axes, column == 0, n + columns >= len(shown))
+        style.name_others(page, others, 0.65, " (--variable shows one)")
+    return page
+
+
+def _draw(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str, gauges: Sequence) -> None:
+    if name == "maximum_elevation":
+        images = draw_maximum(axes, dataset, gauges)
+        short = ("On land [m]", "At sea [m]") if len(images) == 2 else (f"[{dataset[name].attrs.get('units', '')}]",)
+        bars_right_of(axes, [(image, text) for (image, _), text in zip(images, short)])
+        axes.set_title("Maximum elevation, and flow depth on land" if len(images) == 2 else "Maximum elevation")
+        return
+    values = drawable(dataset, mesh, name, None)
+    if "maximum_elevation" in dataset and may_flood(dataset):
+        flood = inundation(dataset)  # dry land has no extremes of water, and flooded land was dry at some time
+        values = np.where(flood.wet & ~(flood.land & (name == "minimum_elevation")), values, np.nan)
+    image = draw_field(axes, mesh, values, *field_norm(dataset[name], values))
+    draw_surroundings(axes, dataset)
+    if AMPLITUDE in name and (lag := name.replace(AMPLITUDE, PHASE)) in dataset:
+        _draw_phases(axes, mesh, snapshot(dataset, lag))
+        axes.set_title(f"{name.partition(AMPLITUDE)[2]}: amplitude, and phase lags every 30°")
+    else:
+        text = label(dataset[name]).partition(" [")[0]
+        axes.set_title(text if len(text) < LONG else name.replace("_", " ").capitalize())
+    draw_gauges(axes, mesh, gauges, names=False)
+    bars_right_of(axes, [(image, f"[{pretty(dataset[name].attrs.get('units', '1'))}]")])
+
+
+def _draw_phases(axes, mesh, lags):
+    if lags.shape != (mesh.y.size, mesh.x.size) or min(lags.shape) < 2:
+        return
+    for level in range(0, 360, 30):  # each is the zero of a sine, so that there is no front at 360 degrees
+        turned = np.sin(np.deg2rad(lags - level))
+        turned[np.cos(np.deg2rad(lags - level)) < 0] = np.nan
+        if np.nanmin(turned, initial=0.0) < 0 < np.nanmax(turned, initial=0.0):
+            x, y = mesh.x * mesh.scale, mesh.y * mesh.scale
+            axes.contour(x, y, turned, [0.0], colors=style.BLACK, linewidths=1.1 if level == 0 else 0.4, zorder=4)
