@@ -1,6 +1,10 @@
 """Figures and diagnostics of model output, read with xarray alone; nothing here imports the model.
 
-maps         a field at several times; maximum elevation with arrival-time isochrones
+maps         a field at several times
+maxima       maximum elevation, flow depth on land, arrival-time isochrones
+inundation   flooded land, run-up line and height, inundation line
+relief       shaded topography of land that may be flooded
+statistics   extremes, means, harmonic constants
 gauges       series against observed ones, and their scores
 series       modelled and observed series, and the table of scores, without figures
 figure       one page of a tsunami
@@ -28,11 +32,15 @@ _MODULES = (
     "figure",
     "files",
     "gauges",
+    "inundation",
     "maps",
+    "maxima",
     "pages",
+    "relief",
     "scores",
     "series",
     "spectra",
+    "statistics",
 )
 _HOMES = {"open_output": "files", "report": "pages", "score_table": "series"}
 

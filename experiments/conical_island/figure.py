@@ -1,4 +1,9 @@
-"""The conical island: gauges and run-up compared with the laboratory's. After `swmodel run conical_island.toml`."""
+"""The conical island: gauges and run-up compared with the laboratory's, and the waves that meet behind it.
+
+Run it after `swmodel run conical_island.toml`:
+
+python figure.py [FOLDER] [CASE] [--animation]
+"""
 
 import sys
 from pathlib import Path
@@ -6,28 +11,28 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
+from matplotlib.colors import Normalize
+from swmodel.postprocess import animate, inundation, maps, maxima, open_output
 
 HERE = Path(__file__).parent
 CENTRE = 12.96, 13.80  # [m]
+LEE = 15.56, 13.80  # [m], the place of gauge 22
 FILM = 1e-3  # [m], the thinnest water that counts as run-up
 
 
 def run_up_round(folder: Path, angles: np.ndarray, half_width: float = 4.0) -> np.ndarray:
-    """The highest level of water [m] at angles of the laboratory: 270 degrees face the waves, 90 are the lee."""
-    with xr.open_dataset(folder / "maxima.nc") as found:
-        highest, depth = found["maximum_elevation"].values, found["depth"].values
-        x, y = np.meshgrid(found["xh"].values - CENTRE[0], found["yh"].values - CENTRE[1])
-    bearing = np.rad2deg(np.arctan2(x, -y)) % 360.0
-    wet = np.where((highest + depth > FILM) & (np.hypot(x, y) < 3.0), highest, -np.inf)
+    """The run-up of water [m] at angles of the laboratory: 270 degrees face the waves, 90 are the lee."""
+    with open_output(folder / "extremes.nc") as found:
+        flood = inundation.inundation(found, FILM)
+    x, y = np.meshgrid(flood.mesh.x - CENTRE[0], flood.mesh.y - CENTRE[1])
+    bearing, island = np.rad2deg(np.arctan2(x, -y)) % 360.0, np.hypot(x, y) < 3.0
     off = np.abs((bearing - angles[:, None, None] + 180.0) % 360.0 - 180.0)
-    return np.where(off <= half_width, wet, -np.inf).max((1, 2))
+    return np.array([flood.run_up(island & (here <= half_width)).level for here in off])
 
 
-def main(folder: Path, case: str) -> None:
-    """Draw conical_island.png in the folder of the output."""
+def draw_gauges(axes: list, folder: Path, case: str) -> None:
+    """The level at four gauges, with the laboratory's."""
     measured = np.genfromtxt(HERE / f"bp06_gauges_{case}.csv", delimiter=",", names=True)
-    heights = np.genfromtxt(HERE / f"bp06_runup_{case}.csv", delimiter=",", names=True)
-    figure, axes = plt.subplots(5, 1, figsize=(8, 11), layout="constrained", height_ratios=(1, 1, 1, 1, 1.5))
     with xr.open_dataset(folder / "gauges.nc", decode_times=False) as gauges:
         names = [str(name) for name in gauges["gauge_name"].values]
         series = dict(zip(names, gauges["eta"].transpose(..., "time").values))
@@ -40,15 +45,49 @@ def main(folder: Path, case: str) -> None:
         ax.plot(times, 100 * series[name], label="swmodel")
         ax.set(xlim=(0, times[-1]), ylabel=f"{name} [cm]")
     axes[0].legend()
-    axes[3].set_xlabel("time [s]")
+    axes[-1].set_xlabel("time [s]")
+
+
+def draw_meeting(ax: plt.Axes, folder: Path) -> None:
+    """The level at the record at which the two waves meet behind the island: the highest one at gauge 22."""
+    with open_output(folder / "fields.nc") as fields:
+        lee = fields["eta"].sel(xh=LEE[0], yh=LEE[1], method="nearest")
+        record = int(lee.argmax("time"))
+        mesh = maps.mesh_of(fields)
+        level = 100 * maps.drawable(fields, mesh, "eta", record)
+        image = maps.draw_field(ax, mesh, level, Normalize(-6, 6), "RdBu_r")
+        maps.draw_surroundings(ax, fields)
+        ax.set_title(f"the waves meet behind the island: {float(fields['time'][record]):.2f} s")
+    ax.figure.colorbar(image, ax=ax, label="level [cm]")
+
+
+def main(folder: Path, case: str) -> None:
+    """Draw conical_island.png in the folder of the output."""
+    figure = plt.figure(figsize=(13, 10), layout="constrained")
+    panels = figure.subplot_mosaic(
+        [["meeting", "g6"], ["meeting", "g9"], ["flood", "g16"], ["flood", "g22"], ["run-up", "run-up"]],
+        height_ratios=(1, 1, 1, 1, 1.2),
+    )
+    draw_meeting(panels["meeting"], folder)
+    with open_output(folder / "extremes.nc") as found:
+        (colours, text), _ = maxima.draw_maximum(panels["flood"], found)
+    panels["flood"].set(xlim=(9.5, 16.5), ylim=(10.8, 16.8), title="flooded land")
+    figure.colorbar(colours, ax=panels["flood"], label=text)
+    draw_gauges([panels[name] for name in ("g6", "g9", "g16", "g22")], folder, case)
+    heights = np.genfromtxt(HERE / f"bp06_runup_{case}.csv", delimiter=",", names=True)
     angles = np.arange(0.0, 360.0, 5.0)
-    axes[4].plot(heights["angle_deg"], heights["runup_cm"], "ko", label="laboratory")
-    axes[4].plot(angles, 100 * run_up_round(folder, angles), label="swmodel")
-    axes[4].set(xlabel="angle [degree], 270 is the front", ylabel="run-up [cm]")
-    figure.savefig(folder / "conical_island.png", dpi=150)
+    panels["run-up"].plot(heights["angle_deg"], heights["runup_cm"], "ko", label="laboratory")
+    panels["run-up"].plot(angles, 100 * run_up_round(folder, angles), label="swmodel")
+    panels["run-up"].set(xlabel="angle [degree]; 270 is the front, 90 the lee", ylabel="run-up [cm]")
+    figure.savefig(folder / "conical_island.png", dpi=130)
     front, lee = 100 * run_up_round(folder, np.array([270.0, 90.0]))
     print(f"{folder / 'conical_island.png'}: run-up {front:.2f} cm in front, {lee:.2f} cm in the lee")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "output/conical_island"), sys.argv[2] if len(sys.argv) > 2 else "c")
+    arguments = [argument for argument in sys.argv[1:] if argument != "--animation"]
+    output = Path(arguments[0] if arguments else "output/conical_island")
+    main(output, arguments[1] if len(arguments) > 1 else "c")
+    if "--animation" in sys.argv:
+        with open_output(output / "fields.nc") as fields:
+            print(animate.animate(fields, output / "conical_island.gif"))

@@ -9,20 +9,11 @@ import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
 import xarray as xr
 from laboratory import records
-from matplotlib.animation import FuncAnimation, PillowWriter
+from swmodel.postprocess import animate, inundation, maxima, open_output
 
 FILM = 5e-4  # [m], the thinnest water that counts as a flood
-
-
-def flooded(folder: Path) -> tuple:
-    """(x, y, depth, highest level where there was water, run-up [m]) of a run in a folder."""
-    with xr.open_dataset(folder / "maxima.nc") as found:
-        highest, depth = found["maximum_elevation"].values, found["depth"].values
-        level = np.where(highest + depth > FILM, highest, np.nan)
-        return found["xh"].values, found["yh"].values, depth, level, float(np.nanmax(level))
 
 
 def main(folder: Path) -> None:
@@ -39,36 +30,16 @@ def main(folder: Path) -> None:
             axes[name].set(xlim=(10, 22.5), ylabel=f"{name} [cm]")
     axes["g5"].legend()
     axes["g9"].set_xlabel("time [s]")
-    x, y, depth, level, run_up = flooded(folder)
-    colours = axes["map"].pcolormesh(x, y, 100 * np.where(depth < 0, level, np.nan), cmap="viridis")
-    axes["map"].contour(x, y, depth, [0.0], colors="k", linewidths=0.8)
-    axes["map"].contour(x, y, np.isfinite(level), [0.5], colors="r", linewidths=0.8)
+    with open_output(folder / "extremes.nc") as found:
+        (colours, text), _ = maxima.draw_maximum(axes["map"], found)
+        run_up = inundation.inundation(found, FILM).run_up()
     axes["map"].set(
-        xlim=(4.5, 5.488), ylim=(0.8, 2.6), aspect="equal", title=f"run-up {100 * run_up:.1f} cm; 9 (8 to 10)"
+        xlim=(4.5, 5.488), ylim=(0.8, 2.6), title=f"run-up {100 * run_up.level:.1f} cm; 9 (8 to 10) in the laboratory"
     )
-    figure.colorbar(colours, ax=axes["map"], label="highest level over land [cm]")
+    figure.colorbar(colours, ax=axes["map"], label=text)
     figure.savefig(folder / "monai_valley.png", dpi=150)
-    print(f"{folder / 'monai_valley.png'}: run-up {run_up:.4f} m")
-
-
-def animate(folder: Path) -> None:
-    """Draw monai_valley.gif: the level of the water, with the land that is dry left grey."""
-    with xr.open_dataset(folder / "fields.nc", decode_times=False) as found:
-        eta, times = found["eta"].transpose("time", ...).values, found["time"].values
-        depth, x, y = found["depth"].values, found["xh"].values, found["yh"].values
-    wet = np.where(eta + depth > FILM, 100 * eta, np.nan)
-    figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    ax.set(facecolor="0.75", aspect="equal", xlabel="x [m]", ylabel="y [m]")
-    drawn = ax.pcolormesh(x, y, wet[0], vmin=-4, vmax=4, cmap="RdBu_r")
-    ax.contour(x, y, depth, [0.0], colors="k", linewidths=0.8)
-    figure.colorbar(drawn, label="level [cm]")
-
-    def show(k):
-        drawn.set_array(wet[k])
-        ax.set_title(f"{times[k]:.2f} s")
-
-    FuncAnimation(figure, show, frames=len(times)).save(folder / "monai_valley.gif", PillowWriter(fps=8))
-    print(folder / "monai_valley.gif")
+    place = f"ground {run_up.height:.4f} m at ({run_up.x:.3f}, {run_up.y:.3f}) m"
+    print(f"{folder / 'monai_valley.png'}: run-up {run_up.level:.4f} m, {place}")
 
 
 if __name__ == "__main__":
@@ -76,4 +47,5 @@ if __name__ == "__main__":
     output = Path(arguments[0] if arguments else "output/monai_valley")
     main(output)
     if "--animation" in sys.argv:
-        animate(output)
+        with open_output(output / "fields.nc") as fields:
+            print(animate.animate(fields, output / "monai_valley.gif"))

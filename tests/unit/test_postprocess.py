@@ -444,9 +444,9 @@ def test_guides_of_a_spectrum_that_rise_stay_in_the_panel(gyre):
     assert all(line.get_ydata().max() <= panel.get_ylim()[1] for line in guides)
 
 
-@pytest.mark.parametrize("draw", [maps.panels, maps.maximum])
+@pytest.mark.parametrize("draw", [maps.panels, maxima.maximum])
 def test_maps_have_the_title_of_the_experiment_above_their_panels(tsunami, draw):
-    file = tsunami[1] if draw is maps.maximum else tsunami[0]
+    file = tsunami[1] if draw is maxima.maximum else tsunami[0]
     page = draw(files.open_output(file).assign_attrs(title="A wave"))
     assert page.texts[0].get_text() == "A wave"
     renderer = page.canvas.get_renderer()
