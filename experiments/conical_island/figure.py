@@ -70,9 +70,11 @@ def main(folder: Path, case: str) -> None:
     )
     draw_meeting(panels["meeting"], folder)
     with open_output(folder / "extremes.nc") as found:
-        (colours, text), _ = maxima.draw_maximum(panels["flood"], found)
-    panels["flood"].set(xlim=(9.5, 16.5), ylim=(10.8, 16.8), title="flooded land")
-    figure.colorbar(colours, ax=panels["flood"], label=text)
+        images = maxima.draw_maximum(panels["flood"], found)
+    panels["flood"].set(xlim=(8.0, 18.0), ylim=(10.0, 18.8), title="the highest level, and the flooded land")
+    panels["flood"].get_legend().set_loc("upper right")
+    for image, text in images:
+        figure.colorbar(image, ax=panels["flood"], label=text)
     draw_gauges([panels[name] for name in ("g6", "g9", "g16", "g22")], folder, case)
     heights = np.genfromtxt(HERE / f"bp06_runup_{case}.csv", delimiter=",", names=True)
     angles = np.arange(0.0, 360.0, 5.0)

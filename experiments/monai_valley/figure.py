@@ -31,12 +31,13 @@ def main(folder: Path) -> None:
     axes["g5"].legend()
     axes["g9"].set_xlabel("time [s]")
     with open_output(folder / "extremes.nc") as found:
-        (colours, text), _ = maxima.draw_maximum(axes["map"], found)
+        images = maxima.draw_maximum(axes["map"], found)
         run_up = inundation.inundation(found, FILM).run_up()
     axes["map"].set(
         xlim=(4.5, 5.488), ylim=(0.8, 2.6), title=f"run-up {100 * run_up.level:.1f} cm; 9 (8 to 10) in the laboratory"
     )
-    figure.colorbar(colours, ax=axes["map"], label=text)
+    for image, text in images:
+        figure.colorbar(image, ax=axes["map"], label=text)
     figure.savefig(folder / "monai_valley.png", dpi=150)
     place = f"ground {run_up.height:.4f} m at ({run_up.x:.3f}, {run_up.y:.3f}) m"
     print(f"{folder / 'monai_valley.png'}: run-up {run_up.level:.4f} m, {place}")
