@@ -85,7 +85,7 @@ def plot(
     from .files import undamaged
 
     with undamaged(paths), contextlib.ExitStack() as opened:
-        files, sources, further = _sort(paths, opened, None if kind == "ensemble" else member)
+        files, sources, further = _sort(paths, opened, None if kind == "ensemble" else member, variable or "eta")
         if box is not None and "fields" in files:  # a run's own spectra are of the whole domain
             files.pop("spectra", None), sources.pop("spectra", None)
         kinds = _choose(files, variable, box) if kind == "auto" else [kind]
@@ -105,10 +105,10 @@ def _of_further(drawn, output, path):
     return drawn if output is None else drawn.with_stem(f"{drawn.stem}.{path.stem}")
 
 
-def _sort(paths, opened, member):
+def _sort(paths, opened, member, wanted="eta"):
     """({kind of file: dataset}, {kind of file: path}, [(path, dataset)] of further files of fields).
 
-    Of several files of fields the first one with eta comes first. Restarts are ignored if there are other files.
+    Of several files of fields the first one with the variable `wanted` comes first. Restarts are ignored beside others.
     """
     from .files import kind_of, open_output
 
@@ -124,7 +124,7 @@ def _sort(paths, opened, member):
         if holds != "restart":
             files[holds], sources[holds] = dataset, path
     for k, (path, dataset) in enumerate(further):
-        if "eta" in dataset and "eta" not in files["fields"]:
+        if wanted in dataset and wanted not in files["fields"]:
             further[k] = sources["fields"], files["fields"]
             files["fields"], sources["fields"] = dataset, path
     if not files:
