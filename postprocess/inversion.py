@@ -56,6 +56,8 @@ class Observed:
     values: dict
     spread: dict
     used: bool = True
+    kind: str = "gauges"
+    units: str = "m"
 
 
 def controls_of(dataset: xr.Dataset) -> list[Control]:
@@ -86,7 +88,12 @@ def series_of(dataset: xr.Dataset) -> list[Observed]:
         x, y = (float(columns[c][mine][0]) for c in "xy")
         parts = [{role: value[mine] for role, value in of.items()} for of in (values, spread)]
         time, deviation = (columns[c][mine] for c in ("time", "deviation"))
-        found.append(Observed(name, x, y, time, deviation, *parts, used=bool(used[mine][0])))
+        texts = {
+            key: str(dataset[f"observation_{key}"].values[mine][0])
+            for key in ("kind", "units")
+            if f"observation_{key}" in dataset
+        }
+        found.append(Observed(name, x, y, time, deviation, *parts, used=bool(used[mine][0]), **texts))
     return found
 
 
@@ -98,6 +105,8 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
     """
     controls, points = controls_of(dataset), series_of(dataset)
     gauges = [] if dataset.attrs.get("inversion_kind") == "tracks" else points
+    if "," in dataset.attrs.get("inversion_kind", ""):  # of several kinds, those that have series
+        gauges = [point for point in points if point.kind not in ("tracks", "harmonics")]
     if variable is not None:
         wanted = variable.replace(".", "_")
         if wanted not in [control.name for control in controls]:
@@ -272,7 +281,8 @@ def _draw_gauge(axes, gauge, length):
             low, high = (gauge.values[role] + sign * gauge.spread[role] for sign in (-1, 1))
             axes.fill_between(gauge.time / length, low, high, color=colour, alpha=0.2, linewidth=0)
     axes.axhline(0, color="#555555", linewidth=0.6, zorder=0)
-    axes.set_title(gauge.name + ("" if gauge.used else " (not used)"))
+    units = "" if gauge.units == "m" else f" [{pretty(gauge.units)}]"
+    axes.set_title(gauge.name + units + ("" if gauge.used else " (not used)"))
     axes.text(
         1,
         1.02,
@@ -302,7 +312,7 @@ def _draw_series(page, gauges, lower):
         _draw_gauge(axes, gauge, length)
         axes.set_xlim(span[0] / length, span[1] / length)
         if column == 0:
-            axes.set_ylabel("Elevation [m]")
+            axes.set_ylabel("Elevation [m]" if gauge.units == "m" else "")
             axes.set_xlabel(f"{unit} after the start" if row == rows - 1 else "", loc="left")
     roles = {role for gauge in gauges for role in gauge.values}
     handles: list = [
@@ -320,7 +330,7 @@ def _explained(gauge):
     words = {word: role for role, word in WORDS.items() if role in series}
     found = {word: variance_explained(series[role], series["observed"]) for word, role in words.items()}
     return ", ".join(
-        f"{word}: {100 * share:.0f} % explained, bias {bias:+.2g} m"
+        f"{word}: {100 * share:.0f} % explained, bias {bias:+.2g} {pretty(gauge.units)}"
         for word, (share, bias) in found.items()
         if np.isfinite(share)
     )

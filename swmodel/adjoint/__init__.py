@@ -12,6 +12,7 @@ from .costs.costs import BoxEnergy, Cost, FinalState, GaugeElevation, GaugeMaxim
 from .costs.harmonics import HarmonicConstants, HarmonicMisfit
 from .costs.misfits import Current, SectionRecord, TransportMisfit, VelocityMisfit
 from .costs.records import Record
+from .costs.sums import JointMisfit
 from .costs.tracks import TrackMisfit, Tracks
 from .problem import Problem, dot
 
@@ -27,6 +28,7 @@ __all__ = [
     "GaugeMaximum",
     "HarmonicConstants",
     "HarmonicMisfit",
+    "JointMisfit",
     "Misfit",
     "Nested",
     "Problem",

@@ -332,7 +332,11 @@ def invert(
     debug: Debug = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find the sources, states or parameters with which the run comes closest to observations."""
+    """Find the sources, states or parameters with which the run comes closest to observations.
+
+    These are elevations at gauges or along tracks, harmonic constants, velocities and transports, in one table
+    [inversion.observations] or, of several kinds, in several tables [[inversion.observations]].
+    """
     from .invert import Options, invert_experiment
 
     overrides = overrides_of(set, communicator=communicator, layout=layout, devices=devices, observations=observations)

@@ -15,7 +15,9 @@ import numpy as np
 
 from ..config import read
 from ..config.build.adjoint import length_line
-from ..config.build.inversion import check_withheld, cost_of, observed, section_of, steps_of, transformed_of
+from ..config.build.groups import cost_of
+from ..config.build.inversion import section_of, steps_of, transformed_of
+from ..config.build.observed import check_withheld, observed
 from ..config.build.steppers import stepper_of
 from ..errors import ConfigError
 from ..output.collisions import check_apart
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from ..adjoint.controls.transforms import Transformed
     from ..config import Override
     from ..config.build.experiment import Assembly
-    from ..config.build.inversion import Observed
+    from ..config.build.observed import Observed
     from ..config.inversion import Inversion as Section
     from ..parallel.communicator import Communicator
 
@@ -130,7 +132,7 @@ def _study(draft, section, options):
     given = section, made, begun.process, model, state, stepper, steps, first_step
     observations = made.attempt(("inversion", "observations"), observed, *given)
     made.experiment()
-    made.attempt(("inversion", "withhold"), check_withheld, section, observations.records)
+    made.attempt(("inversion", "withhold"), check_withheld, section, observations.groups)
     transformed = transformed_of(section, made, model, observations.state, dt)
     checkpoints = Nested(memory=section.memory)
     problem = made.attempt(
@@ -140,7 +142,7 @@ def _study(draft, section, options):
         stepper,
         observations.state,
         steps,
-        cost_of(section, observations.weighed, experiment.run.start),
+        cost_of(observations.weighed, experiment.run.start),
         [transformed],
         first_step,
         checkpoints,
@@ -198,14 +200,12 @@ def named_by(overrides: Sequence[Override]) -> list[str]:
 
 def _announce(study):
     problem, section = study.problem, study.section
-    count = sum(record.counted()[0].size for record in study.observed.records.values())
     cells, parameters = int(np.prod(problem.model.grid.shape)), study.transformed.parameters.values()
     numbers = sum(np.size(value) if np.ndim(value) < 2 else cells for value in parameters)
-    kind = {"gauges": "gauges", "harmonics": "gauges", "tracks": "places"}[section.observations.type]
     withheld = study.observed.withheld
     lines = [
         ("estimated", f"{', '.join(study.targets)}: {numbers:,} unknowns"),
-        ("observations", f"{count:,} at {len(study.observed.records):,} {kind}, of {study.observed.source}"),
+        ("observations", "\n".join(group.summary() for group in study.observed.groups)),
         *([("withheld", f"{', '.join(withheld)}: compared, and not used")] if withheld else []),
         ("method", section.chosen),
         ("grid", facts.grid_line(study.made.grid)),

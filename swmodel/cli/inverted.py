@@ -91,9 +91,10 @@ class _Score:
     error: float
 
 
-def _scores(study, readings):
-    """{name: _Score} of each gauge; {"tracks": _Score} for all points of tracks."""
-    return {name: _score(eta, y) for name, (eta, y) in _pairs(study, readings, lambda record: record.counted()[1])}
+def _scores(study, readings, kinds=None):
+    """{name: _Score} of each gauge; {"tracks": _Score} for all points of tracks; arguments as for `_pairs`."""
+    pairs = _pairs(study, readings, lambda record: record.counted()[1], kinds)
+    return {name: _score(eta, y) for name, (eta, y) in pairs}
 
 
 def _score(eta, y):
@@ -102,35 +103,49 @@ def _score(eta, y):
     return _Score(square / variance, 1.0 - float(np.var(off)) / variance, float(np.mean(off)), square**0.5)
 
 
-def _pairs(study, readings, value):
-    """[(name, (the model, `value(record)`))] at the observations that count; all points of tracks are one entry."""
-    modelled = at_observations(study, readings)
-    pairs = {name: (modelled[name], value(record)) for name, record in study.observed.records.items()}
-    if study.section.observations.type == "harmonics":  # the two numbers of a constituent have no variance
-        kinds = {"used": [], "withheld": []}
-        for name, pair in pairs.items():
-            kinds["withheld" if name in study.observed.withheld else "used"].append(pair)
-        pairs = {kind: tuple(np.concatenate(part) for part in zip(*found)) for kind, found in kinds.items() if found}
-    if study.section.observations.type == "tracks":
-        pairs = {"tracks": tuple(np.concatenate(part) for part in zip(*pairs.values()))}
-    return pairs.items()
+def _pairs(study, readings, value, kinds=None):
+    """[(name, (the model, `value(record)`))] at the observations that count; all points of tracks are one entry.
+
+    Args:
+        kinds: the types of observations; all unless given.
+    """
+    modelled, found = at_observations(study, readings), {}
+    for group in study.observed.groups:
+        if kinds is not None and group.kind not in kinds:
+            continue
+        for label, record in group.records.items():
+            name = label
+            if group.kind == "harmonics":  # the two numbers of a constituent have no variance
+                name = "withheld" if label in study.observed.withheld else "used"
+            elif group.kind == "tracks":
+                name = "tracks"
+            found.setdefault(name, []).append((modelled[label], value(record)))
+    return [(name, tuple(np.concatenate(part) for part in zip(*pairs))) for name, pairs in found.items()]
 
 
 def _expected_errors(study, spread):
     """{name: expected r.m.s. of eta - y [m] where y is not used}, from the observation error and the spread."""
-    pairs = _pairs(study, spread, lambda record: record.error)
+    pairs = _pairs(study, spread, lambda record: record.error, _OVER_TIME)
     return {name: float(np.sqrt(np.mean(own**2 + error**2))) for name, (own, error) in pairs}
 
 
 def gauge_table(study: Any, result: Any) -> str:
     """A table of the misfits before and after, and of withheld gauges; below, the meaning of the columns."""
-    if study.section.observations.type == "harmonics":
-        before, after = _totals(study, result)
-        return f"{tide_table(study, result)}\nmisfit_reduction={100 * (1 - after / before):.1f} %"
-    found = {role: _scores(study, readings) for role, readings in result.readings.items()}
-    apart = study.observed.withheld
+    before, after = _totals(study, result)
+    tables = [tide_table(study, result)] if "harmonics" in study.observed.kinds else []
+    if set(study.observed.kinds) & set(_OVER_TIME):
+        tables.append(_series_table(study, result))
+    return "\n".join([*tables, f"misfit_reduction={100 * (1 - after / before):.1f} %"])
+
+
+def _series_table(study, result):
+    """The table of all observations but harmonic constants, and the meaning of its columns."""
+    found = {role: _scores(study, readings, _OVER_TIME) for role, readings in result.readings.items()}
+    apart, units = study.observed.withheld, {name: record.units for name, record in study.observed.records.items()}
     compared = "analysis" if apart else "withheld"
     heads = _HEADS if apart or compared in found else _HEADS[:5]
+    if one_unit := set(units.values()) == {"m"}:
+        heads = tuple(head if head in ("", "explained") or "misfit" in head else f"{head} [m]" for head in heads)
     rows: list[tuple[str, ...]] = [heads]
     expected = _expected_errors(study, result.spread[compared]) if compared in result.spread else {}
     for name in found["analysis"]:
@@ -142,22 +157,23 @@ def gauge_table(study: Any, result: Any) -> str:
             *_few_of(other),
             *((np.nan, np.nan) if other is None else (other.error, expected.get(name, np.nan))),
         )
-        rows.append((name, *(_cell(x, signed) for x, signed in zip(cells, _SIGNED)))[: len(heads)])
-    before, after = _totals(study, result)
+        label = name if one_unit else f"{name} [{units.get(name, 'm')}]"
+        rows.append((label, *(_cell(x, signed) for x, signed in zip(cells, _SIGNED)))[: len(heads)])
+    before, after = _totals(study, result, _OVER_TIME)
     rows.append(("all used" if apart else "all", _cell(before), _cell(after), *[""] * (len(heads) - 3)))
     widths = [max(len(row[k]) for row in rows) for k in range(len(heads))]
     lines = [
         "  ".join(cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths)))
         for row in rows
     ]
-    lines = [line.rstrip() for line in lines]
     meaning = _MEANING if len(heads) > 5 else _MEANING.partition("\nWithheld")[0]
-    return "\n".join([*lines, meaning, f"misfit_reduction={100 * (1 - after / before):.1f} %"])
+    meaning += "" if one_unit else "\nThe bias and the error are in the unit that is behind the name."
+    return "\n".join([*(line.rstrip() for line in lines), meaning])
 
 
+_OVER_TIME = "gauges", "tracks", "velocities", "transports"
 _HEADS = (
-    "", "misfit before", "after", "explained", "bias [m]", "withheld: misfit", "explained", "bias [m]", "error [m]",
-    "expected [m]",
+    "", "misfit before", "after", "explained", "bias", "withheld: misfit", "explained", "bias", "error", "expected",
 )  # fmt: skip
 _SIGNED = (False, False, False, True, False, False, True, False, False)
 _MEANING = (
@@ -176,11 +192,11 @@ def _cell(value, signed=False):
     return "-" if not np.isfinite(value) else f"{value:+.3f}" if signed else f"{value:.3f}"
 
 
-def _totals(study, result):
+def _totals(study, result, kinds=None):
     """The sums of the used gauges' misfits before and after."""
     apart = (*study.observed.withheld, "withheld")
-    parts = (misfits(study, result.readings[role]) for role in ("background", "analysis"))
-    return [float(np.nansum([x for name, x in part.items() if name not in apart])) for part in parts]
+    parts = (_scores(study, result.readings[role], kinds) for role in ("background", "analysis"))
+    return [float(np.nansum([score.misfit for name, score in part.items() if name not in apart])) for part in parts]
 
 
 def _control_line(study, name, units, roles):
@@ -212,7 +228,7 @@ def _write(study, result, path):
         "method": study.section.chosen,
         "ended": result.reason,
         "observations": study.observed.source,
-        "kind": study.section.observations.type,
+        "kind": ", ".join(dict.fromkeys(study.observed.kinds)),
         "misfit_reduction_percent": _reduction(study, result),
         "withheld": ", ".join(study.observed.withheld) or "none",
     } | _consistency_attributes(result.consistency)
@@ -256,41 +272,62 @@ def _reduction(study, result):
 
 def _observation_table(study, result):
     """A row for each observation that is used or withheld."""
-    columns = {"gauge": [], "used": [], "x": [], "y": [], "time": [], "observed": [], "deviation": [], "error": []}
+    columns = {
+        key: [] for key in ("gauge", "kind", "units", "used", "x", "y", "time", "observed", "deviation", "error")
+    }
+    kinds = {label: group.kind for group in study.observed.groups for label in group.records}
     for name, record in study.observed.records.items():
         time, value, deviation = record.counted()
-        columns["gauge"].append(np.full(time.size, name))
         columns["used"].append(np.full(time.size, name not in study.observed.withheld, np.int8))
         columns["error"].append(record.error)
         columns["x"].append(np.full(time.size, float(record.place[0])))
         columns["y"].append(np.full(time.size, float(record.place[1])))
+        for key, text in (("gauge", name), ("kind", kinds[name]), ("units", record.units)):
+            columns[key].append(np.full(time.size, text))
         for key, part in (("time", time), ("observed", value), ("deviation", deviation)):
             columns[key].append(part)
     for role, readings in result.readings.items():
         columns[role] = list(at_observations(study, readings).values())
     for role, spread in result.spread.items():
         columns[f"{role}_spread"] = list(at_observations(study, spread).values())
-    units = _units_of_places(study)
+    words = _words_of_observations(study, _units_of_places(study))
+    found = {name: (*words[name], np.concatenate(parts)) for name, parts in columns.items()}
+    if "harmonics" not in study.observed.kinds:
+        return found
+    found["time"] = _TIME_OF_CONSTANTS[len(set(study.observed.kinds)) == 1] + (found["time"][2],)
+    return found | constants_columns(study)
+
+
+_TIME_OF_CONSTANTS = {
+    True: ("1", "number of the harmonic constant of the gauge"),
+    False: ("", "time since the start [s]; of harmonic constants, the number of the constant"),
+}
+
+
+def _words_of_observations(study, places):
+    """{column: (units, description)} of the table of observations; `places` are the units of coordinates."""
+    of_records = {record.units for record in study.observed.records.values()}
+    units = of_records.pop() if len(of_records) == 1 else ""  # else the column `units` has those of each row
+    quantity = "elevation" if units == "m" else "value"
     words = {
-        "gauge": ("", "name of the gauge"),
-        "x": (units, "place along x"),
-        "y": (units, "place along y"),
+        "gauge": ("", "name of the gauge, or of another place"),
+        "kind": ("", "type of the observation, as in the experiment file"),
+        "units": ("", "units of the observation, of its errors and of the model there"),
+        "x": (places, "place along x"),
+        "y": (places, "place along y"),
         "time": ("s", "time since the start"),
-        "observed": ("m", "observed elevation"),
+        "observed": (units, f"observed {quantity}"),
         "used": ("1", "1: used by the analysis, 0: withheld, and only compared"),
-        "error": ("m", "standard deviation of the observation's error"),
-        "deviation": ("m", "that of uncorrelated errors with as much information, as J has it"),
-        "background": ("m", "elevation in the model before the inversion: the run of the first guess"),
-        "analysis": ("m", "elevation in the model after the inversion"),
-        "withheld": ("m", "elevation in the model after the inversion of all other gauges"),
+        "error": (units, "standard deviation of the observation's error"),
+        "deviation": (units, "that of uncorrelated errors with as much information, as J has it"),
+        "background": (units, f"{quantity} in the model before the inversion: the run of the first guess"),
+        "analysis": (units, f"{quantity} in the model after the inversion"),
+        "withheld": (units, f"{quantity} in the model after the inversion of all other gauges"),
     }
     for role in ("background", "analysis", "withheld"):
-        words[f"{role}_spread"] = ("m", f"error to expect of {role}: r.m.s. difference of the members of an ensemble")
-    found = {name: (*words[name], np.concatenate(parts)) for name, parts in columns.items()}
-    if study.section.observations.type != "harmonics":
-        return found
-    found["time"] = ("1", "number of the harmonic constant of the gauge", found["time"][2])
-    return found | constants_columns(study)
+        text = f"error to expect of {role}: r.m.s. difference of the members of an ensemble"
+        words[f"{role}_spread"] = (units, text)
+    return words
 
 
 def _history_table(result):

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..adjoint.costs.harmonics import HarmonicConstants
+
 __all__ = ["constants_columns", "tide_table"]
 
 _MEANING = (
@@ -53,6 +55,8 @@ def _each(study, result):
     """Yield (gauge, constituent, whether it is used, (observed, before, after) as A exp(-i g), expected error)."""
     role = "analysis"
     for k, (name, record) in enumerate(study.observed.records.items()):
+        if not isinstance(record, HarmonicConstants):
+            continue
         for c, constituent in enumerate(record.names):
             pair = slice(2 * c, 2 * c + 2)
             found = [record.numbers[pair], *(result.readings[of][pair, k] for of in ("background", role))]
@@ -86,12 +90,16 @@ def _or_dash(value):
 
 
 def constants_columns(study: Any) -> dict[str, tuple[str, str, np.ndarray]]:
-    """{column: (units, description, values)} of the constituent and the part, A cos g or A sin g, of each row."""
+    """{column: (units, description, values)} of the constituent and the part, A cos g or A sin g, of each row.
+
+    Both are "" in rows of other observations.
+    """
     names, parts = [], []
     for record in study.observed.records.values():
+        constants = isinstance(record, HarmonicConstants)
         for number in record.counted()[0].astype(int):
-            names.append(record.names[number // 2])
-            parts.append(("A cos g", "A sin g")[number % 2])
+            names.append(record.names[number // 2] if constants else "")
+            parts.append(("A cos g", "A sin g")[number % 2] if constants else "")
     return {
         "constituent": ("", "tidal constituent", np.array(names)),
         "part": ("", "A cos g or A sin g, of the amplitude A and the Greenwich phase lag g", np.array(parts)),

@@ -134,7 +134,7 @@ class Inversion:
         return found
 
     def _add_spread(
-        self, role: str, parameters: Any, eigenpairs: Any = ((), ()), gauge: int | slice = slice(None)
+        self, role: str, parameters: Any, eigenpairs: Any = ((), ()), gauge: slice | np.ndarray = slice(None)
     ) -> None:
         """The spread (steps, gauges) of gauges about their readings at `parameters`."""
         from ..adjoint.assimilation.predictive import members, spread
@@ -273,14 +273,16 @@ class Inversion:
         """(steps, gauges): the readings of each gauge in the inversion of all others."""
         from ..adjoint.assimilation.assimilation import departures_of
 
-        count, found = len(self.study.observed.records), []
-        for k, name in enumerate(self.study.observed.records):
+        names, found = np.array(self.study.observed.names), {}
+        for name in dict.fromkeys(names):
             self.say("without %s", name)
-            departures = departures_of(self.problem.cost, self.problem.communicator, np.arange(count) != k)
+            mine = np.flatnonzero(names == name)  # both components of a velocity
+            departures = departures_of(self.problem.cost, self.problem.communicator, names != name)
             parameters, _, _, readings, eigenpairs = self._loops(departures)
-            self._add_spread("withheld", parameters, eigenpairs, k)
-            found.append(self.departures.compared(readings)[:, k])
-        return np.stack(found, axis=1)
+            self._add_spread("withheld", parameters, eigenpairs, mine)
+            compared = self.departures.compared(readings)
+            found |= {k: compared[:, k] for k in mine}
+        return np.stack([found[k] for k in range(names.size)], axis=1)
 
     # -- results for the file ---------------------------------------------------------------------------------------
 

@@ -110,9 +110,10 @@ def _fits(experiment):
     if cost is not None and cost.type == "harmonic_misfit":
         yield "adjoint.cost.window", 0.0 if cost.window is None else cost.window[0]
     inversion = experiment.inversion
-    if inversion is not None and inversion.observations.type == "harmonics":
-        window = inversion.observations.window
-        yield "inversion.observations.window", inversion.spin_up if window is None else window[0]
+    if inversion is not None:
+        for table in inversion.observations:
+            if table.type == "harmonics":
+                yield "inversion.observations.window", inversion.spin_up if table.window is None else table.window[0]
 
 
 def _harmonics(experiment, dt):

@@ -85,8 +85,9 @@ def _dates_of_tides(sections):
             if "start" in _dates_in(entry.part):
                 yield Mistake((group, index, "type"), f"{entry.type!r} {missing}")
     inversion, cost = sections.get("inversion"), getattr(sections.get("adjoint"), "cost", None)
-    if inversion is not None and inversion.observations.type == "harmonics":
-        yield Mistake(("inversion", "observations", "type"), f"a phase lag {missing}")
+    for k, table in enumerate(() if inversion is None else inversion.observations):
+        if table.type == "harmonics":
+            yield Mistake(("inversion", "observations", k, "type"), f"a phase lag {missing}")
     if cost is not None and "start" in _dates_in(cost.part):
         yield Mistake(("adjoint", "cost", "type"), f"a phase lag {missing}")
 

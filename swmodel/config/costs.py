@@ -35,7 +35,7 @@ from .sections import (
     in_unit,
 )
 
-__all__ = ["COSTS", "CostSection", "chosen_gauges", "cost_mistakes", "cost_section"]
+__all__ = ["COSTS", "CostSection", "chosen_gauges", "cost_mistakes", "cost_section", "file_of"]
 
 Folder = Annotated[Path, BeforeValidator(existing_folder)]
 PositiveSpeed = Annotated[float, in_unit("m s-1"), Field(gt=0)]
@@ -146,7 +146,7 @@ class _OfCurrents(PartSection):
         """The velocities of all places."""
         at = {name: (float(x), float(y)) for name, (x, y) in self.positions.items()}
         given = self.deviation, self.window
-        return {"currents": {name: current_in(_file(self.observations, name), at[name], *given) for name in at}}
+        return {"currents": {name: current_in(file_of(self.observations, name), at[name], *given) for name in at}}
 
 
 class SectionEnds(Section):
@@ -169,7 +169,7 @@ class _OfSections(PartSection):
         made = {}
         for name, ends in self.sections.items():
             start, end = ((float(x), float(y)) for x, y in (ends.start, ends.end))
-            made[name] = transport_in(_file(self.observations, name), start, end, self.deviation, self.window)
+            made[name] = transport_in(file_of(self.observations, name), start, end, self.deviation, self.window)
         return {"transports": made}
 
 
@@ -186,7 +186,7 @@ class _OfTracks(PartSection):
         return {"tracks": read_tracks(self.file, self.deviation)}
 
 
-def _file(folder, name):
+def file_of(folder: Path, name: str) -> Path:
     """The file of a record in a folder; raises ConfigError if there is none."""
     for file in (folder / f"{name}.csv", folder / f"{name}.nc"):
         if file.is_file():

@@ -24,7 +24,7 @@ from .dump import dump
 from .inversion import Inversion
 from .locate import key_lines, line_of
 from .members import Ensemble, member_raws, mistakes_of_members
-from .mistakes import Mistake, from_pydantic, nearest
+from .mistakes import Mistake, as_written, from_pydantic, nearest
 from .own import SHIPPED as KNOWN
 from .own import own_sections
 from .parts import chosen_from
@@ -144,7 +144,8 @@ class Draft:
 
     def sentences(self, more: Sequence[Mistake] = ()) -> list[str]:
         """All mistakes, including `more`, as sentences with file and line, in the order of the file."""
-        found = sorted([*self.mistakes, *more], key=self._order)
+        found = [dataclasses.replace(m, path=as_written(m.path, self.raw)) for m in (*self.mistakes, *more)]
+        found.sort(key=self._order)
         return list(dict.fromkeys(m.sentence(self.file, self.lines, self.overrides) for m in found))
 
     def _order(self, mistake):
@@ -363,7 +364,7 @@ def _validate(raw, folder, own_parts):
             errors = error.errors(include_url=False)
             mistakes += [mistake for mistake in from_pydantic(errors, root) if mistake.path not in refused]
             unknown = from_pydantic([e for e in errors if e["type"] == "extra_forbidden"], root)
-            known = _without(raw[name], [mistake.path[1:] for mistake in unknown])
+            known = _without(raw[name], [as_written(mistake.path, raw)[1:] for mistake in unknown])
             with contextlib.suppress(ValidationError):  # with unknown keys removed, the other keys can be checked
                 sections[name] = _section(name, field, known, folder, own_parts)
     return sections, mistakes + mistakes_between(sections)

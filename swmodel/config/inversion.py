@@ -17,16 +17,16 @@ window = ["15 minute", "2 hour"]
 
 import functools
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from ..adjoint.assimilation.priors import OfFaults, Prior
 from ..fields.parts import unchecked
 from .adjoint import Memory, known_controls
 from .faults import faults_of
 from .mistakes import Mistake, nearest
+from .observations import Observations, observation_mistakes
 from .parts import PartSection, chosen_from, section_about, shipped
 from .scenario import Fault, OutputFile
 from .sections import (
@@ -36,14 +36,8 @@ from .sections import (
     InputFile,
     Names,
     NonNegativeSeconds,
-    Number,
-    Place,
-    PositiveMetres,
-    PositiveNumber,
     PositiveSeconds,
-    RangeOfSeconds,
     Section,
-    existing_folder,
 )
 
 __all__ = ["CONTROLS", "Inversion", "inversion_mistakes", "prior_section"]
@@ -76,53 +70,6 @@ else:
     Control = chosen_from(CONTROLS.values())
 
 
-class GaugeObservations(Section):
-    """Records of gauges, from --observations, from `folder`, or, without either, from the twin."""
-
-    type: Literal["gauges"]
-    folder: Annotated[Path, BeforeValidator(existing_folder)] | None = None  # of NAME.csv (time_s, elevation_m)
-    gauges: Names | None = None  # default: all that have a record
-    positions: dict[str, Place] = {}  # {name = [x, y]} of further gauges
-    window: RangeOfSeconds | dict[str, RangeOfSeconds]  # (first, last), for all gauges or each
-    deviation: PositiveMetres | None = None  # of the errors; default: 5 cm, if `error` is not given
-    error: PositiveNumber | None = None  # a further part, as a fraction of each gauge's standard deviation
-    independent: NonNegativeSeconds = 120.0  # time over which errors are correlated
-    every: PositiveSeconds = 15.0  # of the observations of a twin experiment
-
-
-class HarmonicObservations(Section):
-    """Harmonic constants of gauges, from a table."""
-
-    type: Literal["harmonics"]
-    file: InputFile  # table, CSV or netCDF: name, x, y, M2_amplitude_m, M2_phase_deg; with used = 0: only compared
-    constituents: Names  # the constituents that are compared, as "M2"
-    gauges: Names | None = None  # default: all of the file that lie in water
-    window: RangeOfSeconds | None = None  # (first, last) of the fit; default: the whole run after the spin-up
-    deviation: PositiveMetres | None = None  # of the errors of A cos g and A sin g; default: deviation_m of the file
-    error: PositiveNumber | None = None  # a further part, as a fraction of each amplitude
-
-
-class TrackObservations(Section):
-    """Points along the tracks of an altimeter, from a file or, without it, from the twin."""
-
-    type: Literal["tracks"]
-    file: InputFile | None = None  # netCDF file of tracks
-    deviation: PositiveMetres | None = None  # of the errors, where the file does not give it
-    every: PositiveSeconds | None = None  # of a twin experiment: between two passes
-    apart: PositiveMetres | None = None  # between points
-    between: PositiveMetres | None = None  # between passes
-    tilt: Number = 0.35  # of the twin's tracks: dx over dy
-
-    @model_validator(mode="after")
-    def _enough(self):
-        if self.file is None and None in (self.deviation, self.every, self.apart, self.between):
-            raise ValueError("tracks of the twin need deviation, every, apart and between; or give a file")
-        return self
-
-
-Observations = Annotated[GaugeObservations | HarmonicObservations | TrackObservations, Field(discriminator="type")]
-
-
 class Twin(Section):
     """Observations from a run of the model itself, with random errors; used if there are no others."""
 
@@ -135,7 +82,7 @@ class Inversion(Section):
     """The problem that `swmodel invert` solves."""
 
     controls: Annotated[tuple[Control, ...], Field(min_length=1)]  # what is estimated
-    observations: Observations  # what is fitted
+    observations: Observations  # what is fitted: one table, or several
     twin: Twin | None = None  # observations from a run of the model itself
     until: PositiveSeconds | None = None  # that of [run] unless given
     spin_up: NonNegativeSeconds = 0.0  # from the start with the first guess, without its effect on the observations
@@ -178,7 +125,7 @@ def inversion_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         if key.partition(".")[0] not in OF_TRUTH:
             text = f"{key!r} is the same in the truth; give keys of {', '.join(OF_TRUTH)}"
             yield Mistake(("inversion", "twin", "truth"), text)
-    yield from _gauge_mistakes(section, sections)
+    yield from observation_mistakes(section, sections)
     run = sections.get("run")
     if section.twin is not None and section.spin_up:
         text = "is for observations; that of a twin is spin_up in [inversion.twin], leave one of them out"
@@ -187,13 +134,6 @@ def inversion_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         end = section.until or run.until
         text = f"{section.spin_up:g} s leaves nothing of the run, which ends at {end:g} s; shorten it"
         yield Mistake(("inversion", "spin_up"), text)
-    if run is not None and section.observations.type != "tracks" and section.observations.window is not None:
-        end, window = section.until or run.until, section.observations.window
-        for name, (_, last) in window.items() if isinstance(window, dict) else [(None, window)]:
-            if last > end * (1 + 1e-9):
-                path = ("inversion", "observations", "window", *([] if name is None else [name]))
-                yield Mistake(path, f"{last:g} s is after the end of the run, at {end:g} s; change it, or until")
-    yield from _fit_mistakes(section)
     if section.method == "green":
         if len(section.controls) > 1 or not section.controls[0].part.patterns:
             yield Mistake(
@@ -202,18 +142,6 @@ def inversion_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     if section.method == "linear" and not all(control.part.numbers for control in section.controls):
         text = "'linear' is for the numbers of unit sources and faults; use 'incremental', which is for all controls"
         yield Mistake(("inversion", "method"), text)
-
-
-def _fit_mistakes(section):
-    """A mistake of a fit of harmonic constants that begins in the spin-up, of which it has no elevations."""
-    observations = section.observations
-    window = observations.window if observations.type == "harmonics" else None
-    if window is not None and window[0] < section.spin_up * (1 - 1e-9):
-        text = (
-            f"the fit begins at {window[0]:g} s, in the spin-up, which ends at {section.spin_up:g} s; begin it there, "
-            "or shorten spin_up"
-        )
-        yield Mistake(("inversion", "observations", "window"), text)
 
 
 def _control_mistakes(section, sections):
@@ -229,50 +157,3 @@ def _control_mistakes(section, sections):
                 text = f"{name} is changed by the control number {taken[name] + 1}, too; one has to do"
                 yield Mistake(("inversion", "controls", k), text)
             taken.setdefault(name, k)
-
-
-def _gauge_mistakes(section, sections):
-    observations, output = section.observations, sections.get("output")
-    if observations.type == "harmonics":
-        if section.twin is not None:
-            text = "harmonic constants are those of a file, and a twin has none; leave it out"
-            yield Mistake(("inversion", "twin"), text)
-        return
-    if output is None:
-        return
-    if observations.type == "tracks":
-        if observations.file is None and section.twin is None:
-            yield Mistake(
-                ("inversion", "observations"), "there is neither a file of tracks nor [inversion.twin]; give one"
-            )
-        return
-    written = {} if output.gauges is None else output.gauges.positions
-    placed = {**written, **observations.positions}
-    for name in observations.gauges or ():
-        if name not in placed:
-            yield Mistake(
-                ("inversion", "observations", "gauges"), f"there is no gauge {name!r}; {nearest(name, placed)}"
-            )
-    if not placed:
-        text = "no gauge has a place; name them in [inversion.observations.positions] or [output.gauges.positions]"
-        yield Mistake(("inversion", "observations"), text)
-    withheld = () if isinstance(section.withhold, bool) else section.withhold
-    known = observations.gauges or tuple(placed)
-    for name in withheld:
-        if name not in known:
-            yield Mistake(("inversion", "withhold"), f"there is no gauge {name!r}; {nearest(name, known)}")
-    if withheld and set(known) <= set(withheld):
-        yield Mistake(("inversion", "withhold"), "all gauges are withheld, and none is left to use; leave one out")
-    windows = observations.window if isinstance(observations.window, dict) else {}
-    for name in windows:
-        if name not in placed:
-            path = ("inversion", "observations", "window", name)
-            yield Mistake(path, f"there is no gauge {name!r}; {nearest(name, placed)}")
-    for name in observations.gauges or ():
-        if windows and name not in windows:
-            text = f"gauge {name!r} has no window; give it one, or leave that gauge out"
-            yield Mistake(("inversion", "observations", "window"), text)
-    elsewhere = output.gauges is not None and output.gauges.observations is not None
-    if observations.folder is None and not elsewhere and section.twin is None:
-        text = "there are no observations; give --observations DIR, folder, or [inversion.twin] to make some"
-        yield Mistake(("inversion", "observations"), text)

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from .locate import line_of
 from .tides import PLAIN
 
-__all__ = ["Mistake", "from_pydantic", "nearest"]
+__all__ = ["Mistake", "as_written", "from_pydantic", "nearest"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +40,21 @@ def dotted(path: Sequence[str | int]) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text
+
+
+def as_written(path: Sequence[str | int], raw: Any) -> tuple[str | int, ...]:
+    """`path` without the index of a list for which the tables `raw` of a file have a single table."""
+    found: list[str | int] = []
+    value: Any = raw
+    for part in path:
+        if isinstance(part, int) and isinstance(value, dict):
+            continue
+        found.append(part)
+        try:
+            value = value[part]
+        except (LookupError, TypeError):
+            value = None
+    return tuple(found)
 
 
 def nearest(name: object, known: Iterable[object]) -> str:

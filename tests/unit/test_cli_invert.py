@@ -320,7 +320,7 @@ def test_what_is_wrong_with_the_truth_or_with_records_is_told_before_anything_is
 def test_check_says_what_would_be_looked_for_and_names_a_record_that_is_missing(study, command, tmp_path):
     path, _ = study(BASIN, PATCH, GAUGES, TWIN)
     status, printed, errors = command("check", path)
-    assert status == 0 and "16 unknowns by 'green' from 42 observations at 3 places, of a twin (seed 0)" in printed, (
+    assert status == 0 and "16 unknowns by 'green' from 42 observations at 3 gauges, of a twin (seed 0)" in printed, (
         errors
     )
     (tmp_path / "records").mkdir()

@@ -172,7 +172,6 @@ LONG_MODULES = {  # lines, and what keeps them in one place
 LONG_FUNCTIONS = {  # lines of code
     "models.shallow_water.ShallowWater.__init__": 70,  # one line for each of its arguments, twice
     "config.build.experiment.assemble": 50,  # one step after the other, from a file to a run
-    "config.inversion._gauge_mistakes": 50,  # a list of messages
     "models.floor.floor_of": 50,  # a check for each kind of depth
     "adjoint.controls.seafloor.UnitSources.on": 50,  # closures over the same tile
 }

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from ...parallel.communicator import Communicator
 from ..controls.controls import ControlDict
+from ..costs.sums import SumOfMisfits
 from ..costs.tile_costs import SquaresOfSums
 from ..problem import Problem
 from .lanczos import Lanczos, lanczos
@@ -31,6 +32,7 @@ from .minimise import Space
 __all__ = [
     "Analysis",
     "Departures",
+    "DeparturesOfParts",
     "DeparturesOfSums",
     "FourDVar",
     "Loop",
@@ -111,8 +113,55 @@ class DeparturesOfSums(Departures):
         return np.sum(self.of(readings) ** 2, axis=0)
 
 
+class DeparturesOfParts(Departures):
+    """The departures d (n,) of a SumOfMisfits: those of all its parts, one after the other."""
+
+    def __init__(self, cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None):
+        self.ends = cost.ends
+        each = [None] * len(cost.parts) if kept is None else np.split(np.asarray(kept, float), self.ends)
+        self.parts = [departures_of(part, communicator, some) for part, some in zip(cost.parts, each)]
+        self.shapes = [part.per_deviation.shape for part in self.parts]
+        self.per_deviation, self.observed = (
+            np.concatenate([getattr(part, name).ravel() for part in self.parts])
+            for name in ("per_deviation", "observed")
+        )
+
+    def linear(self, readings: ArrayLike) -> np.ndarray:
+        return self._joined(part.linear(own) for part, own in self._each(readings))
+
+    def transposed(self, d: np.ndarray) -> np.ndarray:
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
+        own = (part.reshape(shape) for part, shape in zip(np.split(np.asarray(d, float), ends), self.shapes))
+        return np.concatenate([part.transposed(x) for part, x in zip(self.parts, own)], axis=1)
+
+    def compared(self, readings: ArrayLike) -> np.ndarray:
+        """What each part compares, side by side; below the rows of a part that has fewer are zeros."""
+        found = [part.compared(own) for part, own in self._each(readings)]
+        rows = max(len(own) for own in found)
+        return np.concatenate([np.pad(own, ((0, rows - len(own)), (0, 0))) for own in found], axis=1)
+
+    def scaled(self, compared: ArrayLike) -> np.ndarray:
+        return self._joined(
+            part.scaled(own[: len(part.per_deviation)])
+            for part, own in self._each(compared)  # without padding
+        )
+
+    def by_gauge(self, readings: ArrayLike) -> np.ndarray:
+        return np.concatenate([part.by_gauge(own) for part, own in self._each(readings)])
+
+    def _each(self, readings):
+        """Each part with its columns of the readings."""
+        return zip(self.parts, np.split(np.asarray(readings, float), self.ends, axis=1))
+
+    @staticmethod
+    def _joined(arrays):
+        return np.concatenate([np.ravel(array) for array in arrays])
+
+
 def departures_of(cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None) -> Departures:
     """The departures of the TileCost of a misfit; arguments as for Departures."""
+    if isinstance(cost, SumOfMisfits):
+        return DeparturesOfParts(cost, communicator, kept)
     made = DeparturesOfSums if isinstance(cost, SquaresOfSums) else Departures
     return made(cost, communicator, kept)
 

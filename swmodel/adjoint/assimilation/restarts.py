@@ -48,7 +48,7 @@ class Identity:
         ]
 
     def numbers(self) -> np.ndarray:
-        """(3, n): time [s], value [m] and standard deviation [m] of all observations that count."""
+        """(3, n): time [s], value and standard deviation, in the units of each, of all observations that count."""
         rows = [(*record.counted()[:2], record.error) for record in self.records.values()]
         return np.concatenate([np.array(row, float) for row in rows], axis=1) if rows else np.zeros((3, 0))
 
@@ -148,7 +148,7 @@ def _of_observations(restart, identity):
             there, missing = ("restart", "experiment") if name in was else ("experiment", "restart")
             text = f"is in the {there} and not in the {missing}"
         else:
-            text = _of_record(*was[name], *now[name])
+            text = _of_record(*was[name], *now[name], units=identity.records[name].units)
         if text:
             found.append(Difference(f"observations.{name}", f"the record of {name} {text}"))
     return found
@@ -161,7 +161,7 @@ def _by_name(rows, numbers):
     return {name: ((x, y, used), part) for (name, x, y, used, _), part in zip(rows, parts)}
 
 
-def _of_record(was, old, now, new):
+def _of_record(was, old, now, new, units):
     """How two records of one name differ, a clause; None where they do not."""
     if not np.allclose(was[:2], now[:2], rtol=ROUNDING, atol=0.0):
         return f"is at ({was[0]:g}, {was[1]:g}) in the restart and at ({now[0]:g}, {now[1]:g}) in the experiment"
@@ -175,9 +175,10 @@ def _of_record(was, old, now, new):
     off = np.abs(old[1] - new[1])
     changed = off > TOLERANCE * old[2] + ROUNDING * np.abs(old[1])
     if changed.any():
-        return f"differs in {np.count_nonzero(changed)} of {changed.size} values, by up to {off.max():.4g} m"
+        return f"differs in {np.count_nonzero(changed)} of {changed.size} values, by up to {off.max():.4g} {units}"
     if not np.allclose(old[2], new[2], rtol=TOLERANCE, atol=0.0):
-        return f"has errors of {old[2].mean():.4g} m in the restart and {new[2].mean():.4g} m in the experiment"
+        means = old[2].mean(), new[2].mean()
+        return f"has errors of {means[0]:.4g} {units} in the restart and {means[1]:.4g} {units} in the experiment"
     return None
 
 

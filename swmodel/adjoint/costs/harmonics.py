@@ -52,6 +52,7 @@ class HarmonicConstants:
     deviation: float = 1.0
 
     observations_per_datum = 1.0  # the errors of all numbers are independent
+    units = "m"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ __all__ = [
     "SectionRecords",
     "TransportMisfit",
     "VelocityMisfit",
+    "components",
     "current_in",
     "transport_in",
 ]
@@ -66,8 +67,13 @@ class Current:
     @property
     def records(self) -> tuple[Record, Record]:
         """The Record of each component."""
-        common = self.deviation, self.window
-        return Record(self.place, self.time, self.u, *common), Record(self.place, self.time, self.v, *common)
+        common: Any = {"deviation": self.deviation, "window": self.window, "units": "m s-1"}
+        return Record(self.place, self.time, self.u, **common), Record(self.place, self.time, self.v, **common)
+
+    @staticmethod
+    def of(u: Record, v: Record) -> "Current":
+        """The Current of the Records of its components, which have the same times, deviations and window."""
+        return Current(u.place, u.time, u.value, v.value, u.deviation, u.window)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -93,7 +99,12 @@ class SectionRecord:
     def record(self) -> Record:
         """The Record of the transport, placed in the middle of the section."""
         middle = tuple(0.5 * (a + b) for a, b in zip(self.start, self.end))
-        return Record(middle, self.time, self.value, self.deviation, self.window)
+        return Record(middle, self.time, self.value, self.deviation, self.window, units="m3 s-1")
+
+    @staticmethod
+    def of(start: tuple[float, float], end: tuple[float, float], record: Record) -> "SectionRecord":
+        """The SectionRecord of a Record of transports and the ends of the section."""
+        return SectionRecord(start, end, record.time, record.value, record.deviation, record.window)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +130,11 @@ class SectionRecords(_DictOf):
     kind: type = SectionRecord
 
 
+def components(currents: Mapping[str, Current]) -> dict[str, Record]:
+    """{"NAME (u)": Record, ..., "NAME (v)": Record, ...}, in the order in which VelocityReader reads them."""
+    return {f"{name} ({part})": each.records[k] for k, part in enumerate("uv") for name, each in currents.items()}
+
+
 class VelocityMisfit(Cost):
     """J = 1/2 sum over places, components and observations of [(u(t_i) - u_i) / s_i]^2 [1].
 
@@ -129,10 +145,8 @@ class VelocityMisfit(Cost):
     currents: dict[str, Current] = declared(Currents(), doc="{name: Current} of the observations")
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        records = {
-            f"{name} ({part})": record for k, part in enumerate("uv") for name, record in self._components(k).items()
-        }
-        return _squares(VelocityReader(Gauges.at(self.locations(), model)), records, model, dt, first_step, steps)
+        reader = VelocityReader(Gauges.at(self.locations(), model))
+        return _squares(reader, components(self.currents), model, dt, first_step, steps)
 
     def _components(self, k):
         return {name: current.records[k] for name, current in self.currents.items()}

@@ -30,16 +30,17 @@ TIME, ELEVATION = "time_s", "elevation_m"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Record:
-    """The observations at a place.
+    """The observations of one quantity at a place, of the elevation unless `units` are others.
 
     Attributes:
         place: (x, y) in the grid's coordinates.
         time: time since the start of the run [s], (n,).
-        value: eta [m], (n,); NaN is a gap.
-        deviation: standard deviation of an observation's error [m]: a number, or (n,).
+        value: eta [m], or another quantity in `units`, (n,); NaN is a gap.
+        deviation: standard deviation of an observation's error, in `units`: a number, or (n,).
         window: (first, last) [s]; observations outside do not count. None: all observations count.
         observations_per_datum: the number of observations with correlated errors that weigh as much as one independent
             observation. `deviation` is inflated accordingly: it is `error` times the square root of this number.
+        units: the units of the quantity.
     """
 
     place: tuple
@@ -48,10 +49,11 @@ class Record:
     deviation: float | np.ndarray = 1.0
     window: tuple | None = None
     observations_per_datum: float = 1.0
+    units: str = "m"
 
     @property
     def error(self) -> np.ndarray:
-        """Standard deviation of the error of each observation that counts [m], (m,)."""
+        """Standard deviation of the error of each observation that counts, in `units`, (m,)."""
         return self.counted()[2] / np.sqrt(self.observations_per_datum)
 
     @property
@@ -60,8 +62,11 @@ class Record:
         return self.counted()[0].size / self.observations_per_datum
 
     def modelled(self, times: np.ndarray, readings: np.ndarray) -> np.ndarray:
-        """The model at the observations that count (m,), linear between its readings (steps,) at `times` [s]."""
-        return np.interp(self.counted()[0], times, readings)
+        """The model at the observations that count (m,), linear between its readings (steps,) at `times` [s].
+
+        Rows of `readings` after those of `times` are padding.
+        """
+        return np.interp(self.counted()[0], times, readings[: len(times)])
 
     def counted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(time, value, deviation) of the observations that count, (m,) each."""
@@ -117,7 +122,10 @@ def _mistakes_of(name, record, time, deviation, dt, first_step, steps):
         yield f"Misfit: the record of {name} has no observation{when}; widen its window, or leave it out."
         return
     if not (deviation > 0).all():
-        yield f"Misfit: the record of {name} has a standard deviation of {deviation.min():g} m; give a positive one."
+        yield (
+            f"Misfit: the record of {name} has a standard deviation of {deviation.min():g} {record.units}; give a "
+            "positive one."
+        )
     if time.min() < first - slack or time.max() > last + slack:
         yield (
             f"Misfit: the record of {name} has observations from {time.min():g} to {time.max():g} s, and the run's "

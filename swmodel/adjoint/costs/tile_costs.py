@@ -267,6 +267,11 @@ class AtInstants(TileCost):
     per_deviation: jax.Array
     first: int = static()
 
+    @property
+    def count(self) -> int:
+        """The number of readings of a state."""
+        return self.observed.shape[-1]
+
     def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
         return self.reader.read(state, equations, time)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import inversion as build_inversion
+from . import observed as build_observed
 from .adjoint import amplitudes_of, cost_of, length_line, problem_of, steps_of
 from .steppers import stepper_of
 
@@ -69,19 +70,21 @@ def inversion_line(made: Assembly, model: ShallowWater, state: State, dt: float)
     _is_covered(made, "inversion", model, (first + steps) * dt, dt)
     unknowns = build_inversion.check_controls(section, made, model, state, dt)
     path = ("inversion", "observations")
-    placed = made.attempt(path, build_inversion.placed, section, experiment.output, model, dt, (first + steps) * dt)
-    if placed is not None:
-        records, source, twin = placed
-        cost = build_inversion.cost_of(section, records, experiment.run.start)
-        made.attempt(path, cost.on_tile, model, dt, first, steps)
-        made.attempt(("inversion", "withhold"), build_inversion.check_withheld, section, records)
+    in_water = build_observed.check_places(section, made, model)
+    given = section, experiment.output, model, dt, (first + steps) * dt
+    found = made.attempt(path, build_observed.placed, *given) if in_water else None
+    if found is not None:
+        groups, twin = found
+        for k, group in enumerate(groups):
+            cost = group.cost(experiment.run.start)
+            made.attempt((*path, k), cost.on_tile, model, dt, first, steps)
+        made.attempt(("inversion", "withhold"), build_observed.check_withheld, section, groups)
         if twin:
             truth = ("inversion", "twin", "truth")
-            made.attempt(truth, lambda: build_inversion.truth_of(section, made, records=1))
-    if len(made.mistakes) > before:
+            made.attempt(truth, lambda: build_observed.truth_of(section, made, records=1))
+    if found is None or len(made.mistakes) > before:
         return None
-    count = sum(record.counted()[0].size for record in records.values())
-    observed = f"{count:,} observations at {len(records):,} places, of {source}"
+    observed = "\nand ".join(group.summary() for group in found[0])
     return f"{unknowns:,} unknowns by '{section.chosen}' from {observed}\nover {length_line(steps, dt)}"
 
 

@@ -1,0 +1,373 @@
+"""From the tables [inversion.observations] to records, and to the misfit to all of them.
+
+In a twin experiment the observations are values of a run of the model itself, the truth, with random errors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...adjoint.assimilation.priors import background_of
+from ...adjoint.costs.misfits import Current, SectionRecord, components
+from ...errors import ConfigError
+from .. import Override, read_text
+from ..costs import chosen_gauges, file_of
+from ..observations import gauge_places, source_of
+from .experiment import assemble, model_of, state_of
+from .groups import Group, cost_of, ends_of, records_of, with_own_labels
+
+if TYPE_CHECKING:
+    from ...fields.state import State
+    from ...models.shallow_water import ShallowWater
+    from ...runtime.launch import Process
+    from ...stepping.explicit import TimeStepper
+    from ..inversion import Inversion
+    from ..scenario import Output
+    from .experiment import Assembly
+
+__all__ = [
+    "Observed",
+    "Truth",
+    "check_places",
+    "check_withheld",
+    "observed",
+    "placed",
+    "truth_of",
+]
+
+SERIES = "gauges", "velocities", "transports"  # records over time at places
+
+
+@dataclasses.dataclass
+class Truth:
+    """The model and the state of the run from which a twin experiment takes its observations."""
+
+    model: Any
+    state: Any
+
+    def of(self, control: str, dt: float) -> Any:
+        """The true value of a control; an instantaneous uplift is part of initial.eta."""
+        values = background_of(self.model, self.state, control, dt)
+        if control == "initial.eta" and self.model.uplift is not None:
+            values = values + self.model.uplift.record(-1, self.model.dtype)
+        return values
+
+
+@dataclasses.dataclass
+class Observed:
+    """The observations of an inversion.
+
+    Attributes:
+        groups: a Group for each table.
+        truth: the Truth of a twin, or None.
+        state: the State from which the inversion starts: the experiment's, or that after a spin-up.
+        withheld: labels of records that are compared with the analysis, but not used for it.
+    """
+
+    groups: tuple[Group, ...]
+    truth: Any
+    state: Any
+    withheld: tuple = ()
+
+    @property
+    def records(self) -> dict:
+        """{label: Record or HarmonicConstants} of all groups."""
+        return records_of(self.groups)
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each record: in the file, a velocity has one name for both components."""
+        return [group.names[label] for group in self.groups for label in group.records]
+
+    @property
+    def source(self) -> str:
+        """The origin of the observations, in words."""
+        return ", ".join(dict.fromkeys(group.source for group in self.groups))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The type of each group."""
+        return tuple(group.kind for group in self.groups)
+
+    @property
+    def weighed(self) -> tuple[Group, ...]:
+        """The groups for the cost, in which records that are withheld have no weight."""
+        return tuple(
+            dataclasses.replace(
+                group,
+                records={
+                    label: dataclasses.replace(record, deviation=np.inf) if label in self.withheld else record
+                    for label, record in group.records.items()
+                },
+            )
+            for group in self.groups
+        )
+
+    @property
+    def used(self) -> dict:
+        """The records that the inversion uses."""
+        return {label: record for label, record in self.records.items() if label not in self.withheld}
+
+
+def check_withheld(section: Inversion, groups: Sequence[Group]) -> None:
+    """Raise ConfigError if gauges are to be withheld, and cannot be."""
+    if not section.withhold:
+        return
+    names = {name for group in groups for name in group.names.values()}
+    if not isinstance(section.withhold, bool):
+        missing = [name for name in section.withhold if name not in names]
+        if missing:
+            raise ConfigError(f"there is no record of {', '.join(missing)}, to be withheld; add it, or leave it out.")
+        if len(names) == len(section.withhold):
+            raise ConfigError("all gauges that have a record are withheld, and none is left to use; leave one out.")
+        return
+    if any(group.kind == "tracks" for group in groups) or len(names) < 2:
+        raise ConfigError("withhold is for two gauges or more, whose records predict one another; leave it out.")
+    if section.chosen == "descent":
+        raise ConfigError("withhold is not for the method 'descent'; use another one, or leave it out.")
+
+
+def check_places(section: Inversion, made: Assembly, model: ShallowWater) -> bool:
+    """Whether all places of velocities and all sections lie in water; others are mistakes in `made`; collective."""
+    from ...adjoint.costs.readers import SectionReader
+    from ...simulation.monitors import Gauges
+
+    before = len(made.mistakes)
+    for k, table in enumerate(section.observations):
+        path = ("inversion", "observations", k)
+        for name, place in table.positions.items() if table.type == "velocities" else ():
+            at = {name: (float(place[0]), float(place[1]))}
+            made.attempt((*path, "positions", name), Gauges.at, at, model)
+        for name, ends in table.sections.items() if table.type == "transports" else ():
+            made.attempt((*path, "sections", name), SectionReader.between, *ends_of(ends), model)
+    return len(made.mistakes) == before
+
+
+def observed(
+    section: Inversion,
+    made: Assembly,
+    process: Process,
+    model: ShallowWater,
+    state: State,
+    stepper: TimeStepper,
+    steps: int,
+    first_step: int = 0,
+) -> Observed:
+    """The Observed of [inversion] in `steps` steps after number `first_step`; collective."""
+    scheme: Any = stepper
+    until, output = (first_step + steps) * float(scheme.dt), made.experiment().output
+    check_places(section, made, model)
+    made.experiment()
+    groups = _recorded(section, output, model, until)
+    if groups is not None:
+        state, truth = _spun_up(section, made, model, state, stepper, first_step), None
+    else:
+        truth, state = _twin(section, made, process, model, state, stepper)
+        groups = _of_twin(section, output, truth, stepper, steps)
+    return Observed(groups, truth, state, _withheld(section, groups))
+
+
+def _withheld(section, groups):
+    """The labels of the records that are only compared, by the section or the file of a group."""
+    named = () if isinstance(section.withhold, bool) else section.withhold
+    apart = [
+        label
+        for group in groups
+        for label in group.records
+        if group.names[label] in named or group.names[label] in group.unused
+    ]
+    return tuple(apart)
+
+
+def placed(
+    section: Inversion, output: Output, model: ShallowWater, dt: float, until: float
+) -> tuple[tuple[Group, ...], bool]:
+    """(a Group for each table, whether they are of a twin).
+
+    The model is not run: the values of a twin are zero.
+    """
+    groups = _recorded(section, output, model, until)
+    return (groups, False) if groups is not None else (_without_values(section, output, model, dt, until), True)
+
+
+# -- observations of files ---------------------------------------------------------------------------------------------
+
+
+def _recorded(section, output, model, until):
+    """The groups that files hold; None for a twin."""
+    if any(source_of(table, output) is None for table in section.observations):
+        return None
+    return with_own_labels([_of_files(table, output, model, until) for table in section.observations])
+
+
+def _of_files(table, output, model, until):
+    """The Group of a table whose observations are in files."""
+    source: Any = source_of(table, output)
+    if table.type == "harmonics":
+        return Group.of(table, *_constants(table, model))
+    if table.type == "tracks":
+        from ...adjoint.assimilation.observations import read_tracks, track_records
+
+        return Group.of(table, track_records(read_tracks(source, table.deviation), model, until), source)
+    if table.type == "gauges":
+        from ...adjoint.costs.records import records_in
+
+        places: Any = gauge_places(table, output)
+        records = records_in(source, places, table.gauges)
+    else:
+        records = _series(table, source)
+    return Group.of(table, _weighed(table, records), source)
+
+
+def _series(table, folder):
+    """{label: Record} of velocities or transports."""
+    from ...adjoint.costs.misfits import current_in, transport_in
+
+    files = {name: file_of(folder, name) for name in table.places}
+    if table.type == "velocities":
+        at = {name: (float(x), float(y)) for name, (x, y) in table.positions.items()}
+        return components({name: current_in(file, at[name], table.deviation) for name, file in files.items()})
+    ends = {name: ends_of(section) for name, section in table.sections.items()}
+    return {name: transport_in(file, *ends[name], table.deviation).record for name, file in files.items()}
+
+
+def _constants(table, model):
+    """({name: HarmonicConstants} of gauges in water, the file, names that the file excludes)."""
+    from ...adjoint.costs.harmonics import constants_in, constants_in_water
+
+    found, unused = constants_in(table.file, table.constituents, table.deviation, table.error or 0.0)
+    found = chosen_gauges(found, table.gauges, table.file)
+    constants, ashore = constants_in_water(found, model)
+    if ashore and model.communicator.is_root:
+        several = f"{len(ashore)} gauges" if len(ashore) > 1 else "1 gauge"
+        logging.getLogger("swmodel").warning(
+            "%s of %s without water around on this grid, left out: %s", several, table.file, ", ".join(ashore)
+        )
+    return constants, table.file, unused
+
+
+def _spun_up(section, made, model, state, stepper, first_step):
+    """The State after the spin-up of `first_step` steps, with the first guess of all controls."""
+    from ...simulation.simulation import Simulation
+
+    if not section.spin_up:
+        return state
+    return Simulation(model, state, stepper, start=made.experiment().run.start).run(steps=first_step)
+
+
+def _weighed(table, records):
+    """The records with the window and the errors of a table."""
+    from ...adjoint.assimilation.observations import gauge_records
+
+    return gauge_records(records, table.window, getattr(table, "error", None), table.independent, table.deviation)
+
+
+# -- observations of a twin --------------------------------------------------------------------------------------------
+
+
+def _twin(section, made, process, model, state, stepper):
+    """(Truth, the State to start the inversion from), each after a spin-up of its own."""
+    from ...simulation.simulation import Simulation
+
+    other, twin = made.attempt(("inversion", "twin", "truth"), truth_of, section, made, process.tiles), section.twin
+    made.experiment()
+    experiment = other.experiment()
+    true_model = model_of(other, process.communicator, experiment.run.layout, experiment.run.engine)
+    truth = state_of(experiment.initial, true_model)
+    if twin.spin_up:
+        state = Simulation(model, state, stepper).run(until=twin.spin_up)
+        truth = Simulation(true_model, truth, stepper).run(until=twin.spin_up)
+    return Truth(true_model, truth), state
+
+
+def truth_of(section: Inversion, made: Assembly, ranks: int = 1, **options: Any) -> Assembly:
+    """The Assembly of the experiment with the twin's truth; raises ConfigError with every mistake of it."""
+    draft, truth = made.draft, {} if section.twin is None else section.twin.truth
+    overrides = [Override(f"[inversion.twin.truth] {key}", _path(key), value) for key, value in truth.items()]
+    other = read_text(draft.text, draft.file, draft.folder, [*draft.overrides, *overrides], draft.own_parts)
+    other = assemble(other, ranks, **options)
+    other.experiment()
+    return other
+
+
+def _path(key):
+    return tuple(int(part) if part.isdigit() else part for part in key.split("."))
+
+
+def _of_twin(section, output, truth, stepper, steps):
+    """The groups with the truth's values and random errors."""
+    noise, dt, made = np.random.default_rng(section.twin.seed), float(stepper.dt), []
+    empty = _without_values(section, output, truth.model, dt, steps * dt)
+    values = _true_values(empty, truth, stepper, steps)
+    for group in empty:
+        records = {label: dataclasses.replace(r, value=values[label]) for label, r in group.records.items()}
+        if group.kind in SERIES:
+            records = _weighed(group.table, records)
+        records = {label: _with_noise(record, noise) for label, record in records.items()}
+        made.append(dataclasses.replace(group, records=records))
+    return tuple(made)
+
+
+def _without_values(section, output, model, dt, until):
+    """The groups of a twin, whose values are zero."""
+    source = f"a twin (seed {section.twin.seed})"
+    return with_own_labels(
+        [Group.of(table, _zeros(table, output, model, dt, until), source) for table in section.observations]
+    )
+
+
+def _zeros(table, output, model, dt, until):
+    """{label: Record} of a table, with zeros as values."""
+    from ...adjoint.assimilation.observations import ground_tracks, track_records, window_of
+    from ...adjoint.costs.records import Record
+
+    if table.type == "tracks":
+        given = table.apart, table.between, table.tilt, table.deviation
+        tracks = ground_tracks(model.grid, table.every, until, *given)
+        return track_records(dataclasses.replace(tracks, value=np.zeros(tracks.x.size)), model, until)
+    every, records = max(table.every, dt), {}
+    places: Any = gauge_places(table, output) if table.type == "gauges" else table.places
+    for name, place in places.items():
+        first, last = window_of(table.window, name)
+        time = np.arange(max(first, dt), min(last, until) + 1e-6, every)
+        if table.type == "transports":
+            records[name] = SectionRecord(*ends_of(place), time, np.zeros(time.size), window=(first, last)).record
+        elif table.type == "velocities":
+            at, zeros = (float(place[0]), float(place[1])), np.zeros(time.size)
+            records[name] = Current(at, time, zeros, zeros, window=(first, last))
+        else:
+            records[name] = Record(place, time, np.zeros(time.size), window=(first, last))
+    return components(records) if table.type == "velocities" else records
+
+
+def _true_values(groups: tuple[Group, ...], truth: Truth, stepper: Any, steps: int) -> Mapping[str, np.ndarray]:
+    """{label: the truth's values at the times of a record}."""
+    from ...adjoint import Problem
+
+    problem = Problem(truth.model, stepper, truth.state, steps, cost_of(groups, None), ["initial.eta"])
+    readings, dt = np.asarray(problem.observed(), float), float(stepper.dt)
+    if not np.isfinite(readings).all():
+        raise ConfigError("the run of the twin's truth does not stay finite; change [inversion.twin.truth] less.")
+    at = dt * np.arange(1, steps + 1)
+    records = records_of(groups)
+    return {label: np.interp(record.time, at, readings[:, k]) for k, (label, record) in enumerate(records.items())}
+
+
+def _with_noise(record, noise):
+    """The record with random errors, which are correlated if several observations count as one.
+
+    The errors are e_i = c e_{i-1} + (1 - c^2)^1/2 z_i with white noise z. With (1 + c) / (1 - c) = m, the number of
+    observations per independent one, the mean of many has the variance of a mean of 1 / m times as many independent
+    errors.
+    """
+    correlation = (record.observations_per_datum - 1.0) / (record.observations_per_datum + 1.0)
+    errors = noise.standard_normal(record.value.size)
+    for k in range(1, errors.size):
+        errors[k] = correlation * errors[k - 1] + np.sqrt(1.0 - correlation**2) * errors[k]
+    own = np.asarray(record.deviation) / np.sqrt(record.observations_per_datum)
+    return dataclasses.replace(record, value=record.value + own * errors)

@@ -1,0 +1,292 @@
+"""Observations of several kinds in one inversion: the sum of their misfits, twins, files, and mistakes in both."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.adjoint import FinalState, JointMisfit, Misfit
+from swmodel.adjoint.assimilation.assimilation import DeparturesOfParts, departures_of
+from swmodel.adjoint.costs.costs import GaugeElevation
+from swmodel.errors import ConfigError
+from tests.studies import BASIN, PATCH, TWIN
+
+from .test_costs import DT, FIRST, MODEL, PLACES, RECORDS, STEPS, compiled, derivatives, dot, trajectory
+from .test_observed_quantities import ALONG, COSTS, HARMONIC, LONG, TrackMisfit
+
+xr = pytest.importorskip("xarray")
+
+PARTS = {
+    "elevations, velocities, transports, tracks": (
+        (Misfit(RECORDS), COSTS["velocities"][0], COSTS["transports"][0], TrackMisfit(ALONG)),
+        DT,
+    ),
+    "harmonic constants and an elevation": ((HARMONIC, GaugeElevation(PLACES, time=6e4)), LONG),
+}
+
+
+def joint(name="elevations, velocities, transports, tracks"):
+    parts, dt = PARTS[name]
+    return JointMisfit(parts).on_tile(MODEL, dt, FIRST, STEPS)
+
+
+def test_the_misfit_to_all_is_the_sum_of_the_misfits_and_so_is_its_derivative():
+    """J and a dot product of both modes against the parts; a Taylor test of third order; two segments."""
+    cost, x, d = joint(), trajectory(1), trajectory(2)
+    parts = [part.on_tile(MODEL, DT, FIRST, STEPS) for part in PARTS["elevations, velocities, transports, tracks"][0]]
+    values = [float(compiled(part, x)) for part in parts]
+    assert min(values) > 0 and float(compiled(cost, x)) == pytest.approx(sum(values), rel=1e-13)
+    assert float(compiled(cost, x, (5, 6, 1))) == pytest.approx(sum(values), rel=1e-13)
+    first, slope, second = derivatives(cost, x, d)
+    size = float(np.sqrt(dot(first, first) * dot(d, d)))
+    assert size > 0 and abs(dot(first, d) - float(slope)) < 1e-13 * size
+    slopes = [float(derivatives(part, x, d)[1]) for part in parts]
+    assert float(slope) == pytest.approx(sum(slopes), rel=1e-12)
+    at = lambda h: float(compiled(cost, jax.tree.map(lambda a, b: a + h * b, x, d)))  # noqa: E731
+    curvature = dot(second, d)
+    residuals = [at(h) - at(0.0) - h * float(slope) - 0.5 * h * h * curvature for h in (4e-2, 2e-2)]
+    assert np.log2(residuals[0] / residuals[1]) > 2.9, residuals
+
+
+def test_departures_of_all_are_those_of_the_parts_and_their_transpose_is_exact():
+    parts = Misfit(RECORDS), COSTS["velocities"][0], COSTS["transports"][0]
+    cost = JointMisfit(parts).on_tile(MODEL, DT, FIRST, STEPS)
+    random = np.random.default_rng(3)
+    kept = np.array([1, 0, 1, 1, 1], bool)  # the second gauge does not count
+    departures = departures_of(cost, MODEL.communicator, kept)
+    assert isinstance(departures, DeparturesOfParts) and cost.count == 5
+    readings = random.standard_normal((STEPS, 5))
+    d = departures.of(readings)
+    wanted = sum(
+        np.sum(departures_of(part.on_tile(MODEL, DT, FIRST, STEPS), MODEL.communicator, some).of(own) ** 2)
+        for part, some, own in zip(parts, np.split(kept, [2, 4]), np.split(readings, [2, 4], axis=1))
+    )
+    assert np.sum(d**2) == pytest.approx(wanted, rel=1e-13)
+    np.testing.assert_allclose(departures.by_gauge(readings).sum(), wanted, rtol=1e-13)
+    assert departures.by_gauge(readings)[1] == 0.0
+    other = random.standard_normal(d.shape)
+    assert np.sum(departures.linear(readings) * other) == pytest.approx(
+        np.sum(readings * departures.transposed(other)), rel=1e-12
+    )
+    np.testing.assert_allclose(departures.scaled(departures.compared(readings)), departures.linear(readings))
+
+
+def test_constants_beside_series_are_compared_below_padding():
+    """The sums of a fit have fewer rows than the series; both scale to the departures."""
+    velocities = COSTS["velocities"][0].currents["a"]
+    times = LONG * (FIRST + 1 + np.arange(STEPS))
+    later = type(velocities)(velocities.place, times, np.zeros(STEPS), np.ones(STEPS), 0.5)
+    parts = HARMONIC, type(COSTS["velocities"][0])({"a": later})
+    departures = departures_of(JointMisfit(parts).on_tile(MODEL, LONG, FIRST, STEPS), MODEL.communicator)
+    readings = np.random.default_rng(5).standard_normal((STEPS, 5))
+    compared = departures.compared(readings)
+    assert compared.shape == (STEPS, 5) and not compared[2:, :3].any() and compared[:2, :3].any()
+    np.testing.assert_array_equal(compared[:, 3:], readings[:, 3:])
+    np.testing.assert_allclose(departures.scaled(compared), departures.linear(readings), rtol=1e-12)
+
+
+def test_what_is_no_misfit_is_refused_with_the_mistakes_of_all_parts():
+    for parts, sentence in (
+        ((GaugeElevation(PLACES),), "JointMisfit: elevation at a, b at the end is not a misfit"),
+        ((FinalState(lambda state, equations: 0.0),), "is not a misfit to observations; leave it out"),
+        ((), "there are no parts; give one misfit or several"),
+    ):
+        with pytest.raises(ConfigError, match=sentence):
+            JointMisfit(parts).on_tile(MODEL, DT, FIRST, STEPS)
+    with pytest.raises(ConfigError, match="parts = .* is not a list"):
+        JointMisfit(Misfit(RECORDS))
+    with pytest.raises(ConfigError) as printed:
+        JointMisfit((HARMONIC, COSTS["velocities"][0])).on_tile(MODEL, DT, FIRST, STEPS)
+    assert "HarmonicMisfit" in str(printed.value)
+
+
+# -- twins -------------------------------------------------------------------------------------------------------------
+
+WINDOW = 'window = ["4 min", "30 min"]\nevery = "2 min"\n'
+ELEVATIONS = f"""\
+[[inversion.observations]]
+type = "gauges"
+gauges = "near"
+deviation = "2 cm"
+independent = 0
+{WINDOW}"""
+VELOCITIES = f"""\
+[[inversion.observations]]
+type = "velocities"
+positions.buoy = ["120 km", "60 km"]
+positions.far = ["40 km", "100 km"]
+deviation = "2 mm/s"
+{WINDOW}"""
+TRANSPORTS = f"""\
+[[inversion.observations]]
+type = "transports"
+sections.strait = {{start = ["110 km", "0 km"], end = ["110 km", "140 km"]}}
+deviation = "100000 m3/s"
+{WINDOW}"""
+
+
+@pytest.fixture
+def study(tmp_path):
+    def write(*parts):
+        path = tmp_path / "case.toml"
+        path.write_text("".join(parts))
+        return path, tmp_path / "out"
+
+    return write
+
+
+def alone(table):
+    """A table that is the only one."""
+    return table.replace("[[inversion.observations]]", "[inversion.observations]")
+
+
+def distance(file):
+    """The r.m.s. distance of the initial elevation from the truth, before and after."""
+    truth, before, after = (file[f"initial_eta_{role}"].values for role in ("truth", "background", "analysis"))
+    return [float(np.sqrt(np.mean((x - truth) ** 2))) for x in (before, after)]
+
+
+@pytest.mark.parametrize("method", ["green", "incremental"])
+def test_a_source_is_found_from_an_elevation_and_two_velocities(study, command, method):
+    """Of Green's functions or of exact adjoints; each place is predicted from the others, both components together."""
+    path, folder = study(BASIN, PATCH, ELEVATIONS, VELOCITIES, TWIN)
+    options = ["--set", f"inversion.method={method}", "--set", "inversion.members=4"]
+    options += ["--withhold", "--plot"] if method == "green" else []
+    status, printed, errors = command("invert", path, "-o", folder, *options)
+    assert status == 0, errors
+    assert "14 observations at 1 gauge" in printed and "56 components of velocities at 2 places" in printed
+    assert "buoy (u) [m s-1]" in printed and "near [m]" in printed
+    with xr.open_dataset(folder / "inversion.nc") as found:
+        before, after = distance(found)
+        assert after < 0.35 * before
+        assert found.attrs["inversion_kind"] == "gauges, velocities"
+        assert list(dict.fromkeys(found["observation_units"].values)) == ["m", "m s-1"]
+        used = found["observation_kind"].values == "velocities"
+        observed, first, last = (
+            found[f"observation_{role}"].values[used] for role in ("observed", "background", "analysis")
+        )
+        assert np.std(last - observed) < 0.3 * np.std(first - observed)
+        assert "units" not in found["observation_observed"].attrs
+        chi = found.attrs["inversion_chi_squared_per_datum"]
+        assert 0.3 < chi < 2.0
+        if method == "green":
+            assert "without buoy" in printed and "without buoy (u)" not in printed
+            others = found["observation_withheld"].values[used]
+            assert np.std(others - observed) < np.std(first - observed)
+            assert (folder / "inversion.png").stat().st_size > 20_000
+
+
+def test_a_transport_alone_brings_a_source_nearer_to_the_truth(study, command):
+    path, folder = study(BASIN, PATCH, alone(TRANSPORTS), TWIN)
+    status, printed, errors = command("invert", path, "-o", folder, "--set", "inversion.members=0")
+    assert status == 0 and "14 transports through 1 section" in printed, errors
+    with xr.open_dataset(folder / "inversion.nc") as found:
+        before, after = distance(found)
+        assert after < 0.8 * before
+        assert found["observation_observed"].attrs["units"] == "m3 s-1"
+        assert found.attrs["inversion_misfit_reduction_percent"] > 90.0
+
+
+def test_files_take_the_place_of_the_twin(study, command, tmp_path):
+    records = tmp_path / "records"
+    records.mkdir()
+    (records / "buoy.csv").write_text("time_s,u_m_s,v_m_s\n600,0.01,\n1200,0.02,0.01\n")
+    (records / "far.csv").write_text("time_s,u_m_s,v_m_s\n600,0.0,0.0\n")
+    (records / "strait.csv").write_text("time_s,transport_m3_s\n600,1e6\n1200,2e6\n")
+    named = 'folder = "records"\ntype = '
+    path, folder = study(BASIN, PATCH, *(text.replace("type = ", named) for text in (VELOCITIES, TRANSPORTS)))
+    status, printed, errors = command("check", path)
+    assert status == 0 and "5 components of velocities at 2 places" in printed, errors
+    assert "2 transports through 1 section" in printed
+    status, printed, errors = command("invert", path, "-o", folder, "--set", "inversion.loops=1")
+    assert status == 0, errors
+    status, printed, errors = command("invert", path, "-o", folder, "--resume", "--set", "inversion.loops=2")
+    assert status == 0 and "resumed after" in printed, errors
+    (records / "strait.csv").write_text("time_s,transport_m3_s\n600,1e6\n1200,3e6\n")
+    status, printed, errors = command("invert", path, "-o", folder, "--resume")
+    assert status == 1 or "by up to 1e+06 m3 s-1" in errors.replace("\n", " "), errors
+
+
+def line(text, part):
+    """The number of the first line of `text` that holds `part`."""
+    return 1 + next(k for k, row in enumerate(text.splitlines()) if part in row)
+
+
+SHELF = BASIN.replace('type = "flat"\ndepth = "1000 m"', 'type = "formula"\ndepth = "(160 * km - x) / 160"')
+ENDS = '["110 km", "0 km"], end = ["110 km", "140 km"]'
+GROUP = "inversion.observations"
+MISTAKES = [
+    ((ENDS, '["170 km", "0 km"], end = ["170 km", "140 km"]'), "sections.strait",
+     f"{GROUP}[2].sections.strait: the section from (170000, 0) to (170000, 140000) crosses no water on this grid"),
+    ((ENDS, '["110 km", "0 km"], end = ["40 km", "140 km"]'), "sections.strait",
+     f"{GROUP}[2].sections.strait: the section from (110000, 0) to (40000, 140000) follows none of its lines"),
+    (('buoy = ["120 km", "60 km"]', 'buoy = ["120 km", "600 km"]'), "positions.buoy",
+     f"{GROUP}[1].positions.buoy: gauge 'buoy' at (120000, 600000)"),
+    (('far = ["40 km", "100 km"]', 'far = ["175 km", "100 km"]'), "positions.far",
+     f"{GROUP}[1].positions.far: gauge 'far' at (175000, 100000)"),
+    (('deviation = "2 mm/s"', 'deviations = "2 mm/s"'), "deviations =",
+     f"{GROUP}[1].deviations: unknown key; did you mean 'deviation'?"),
+    (('"100000 m3/s"', '"1 m/s"'), 'deviation = "1 m/s"', f"{GROUP}[2].deviation: "),
+    (('"velocities"', '"velocity"'), '"velocity"', f"{GROUP}[1].type: 'velocity' is unknown; did you mean 'velo"),
+    (('type = "transports"\n', 'type = "transports"\nfolder = "."\n'), "[[inversion.observations]]",
+     f"{GROUP}[0]: has no file, and other observations have one"),
+    (("sections.strait", "section.strait"), "section.strait", f"{GROUP}[2].section: unknown key; did you mean"),
+    (("[inversion]\n", '[inversion]\nwithhold = "strat"\n'), "withhold =",
+     "inversion.withhold: there is no gauge 'strat'; did you mean 'strait'?"),
+    ((TWIN, ""), "[[inversion.observations]]", f"{GROUP}[0]: there are no observations; give --observations DIR"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change, at, sentence", MISTAKES, ids=[sentence for *_, sentence in MISTAKES])
+def test_each_mistake_has_its_line(study, command, change, at, sentence):
+    text = "".join((SHELF, PATCH, ELEVATIONS, VELOCITIES, TRANSPORTS, TWIN))
+    assert change[0] in text
+    text = text.replace(*change)
+    number = 1 + next(k for k, row in enumerate(text.splitlines()) if at in row)
+    path, _ = study(text)
+    status, _, errors = command("check", path)
+    assert status == 2 and f"case.toml:{number}: {sentence}" in errors.replace("\n", " "), errors
+
+
+def test_mistakes_of_a_single_table_have_its_lines_and_no_number(study, command):
+    text = "".join((BASIN, PATCH, alone(VELOCITIES), TWIN))
+    for change, at, sentence in (
+        (('buoy = ["120 km", "60 km"]', 'buoy = ["120 km", "600 km"]'), "buoy =", "positions.buoy: gauge 'buoy' at"),
+        (('"4 min", "30 min"', '"4 min", "60 min"'), "window =", "window: 3600 s is after the end of the run"),
+        (('deviation = "2 mm/s"', 'deviations = "2 mm/s"'), "deviations =", "deviations: unknown key"),
+    ):
+        assert change[0] in text
+        wrong = text.replace(*change)
+        number = 1 + next(k for k, row in enumerate(wrong.splitlines()) if row.find(at) >= 0 and k > 30)
+        path, _ = study(wrong)
+        status, _, errors = command("check", path)
+        assert status == 2 and f"case.toml:{number}: {GROUP}.{sentence}" in errors.replace("\n", " "), errors
+
+
+def test_the_example_of_the_documentation_is_checked(study, command, tmp_path):
+    page = (Path(sw.__file__).parents[1] / "docs" / "inversion.md").read_text(encoding="utf-8")
+    example = page.partition("```toml\n[[inversion.observations]]")[2].partition("```")[0]
+    for folder, name, columns in (
+        ("tide_gauges", "harbour", "elevation_m"),
+        ("moorings", "buoy", "u_m_s,v_m_s"),
+        ("sections", "strait", "transport_m3_s"),
+    ):
+        (tmp_path / folder).mkdir()
+        values = ",0.1" * len(columns.split(","))
+        (tmp_path / folder / f"{name}.csv").write_text(f"time_s,{columns}\n30000{values}\n40000{values}\n")
+    path, _ = study(BASIN, PATCH, "[[inversion.observations]]", example)
+    status, printed, errors = command("check", path, "--set", "run.until=2 day")
+    assert status == 0 and "2 observations at 1 gauge" in printed and "4 components" in printed, errors
+    assert "2 transports through 1 section" in printed
+
+
+def test_two_places_of_one_name_are_told_apart_or_refused(study, command):
+    """A velocity has a name of its own beside an elevation there; two sections of one name have not."""
+    path, _ = study(BASIN, PATCH, ELEVATIONS, VELOCITIES.replace("buoy", "near"), TWIN)
+    status, printed, errors = command("check", path)
+    assert status == 0, errors
+    path, _ = study(BASIN, PATCH, TRANSPORTS, TRANSPORTS, TWIN)
+    status, _, errors = command("check", path)
+    assert status == 2 and "two tables of observations have a place 'strait'" in errors.replace("\n", " ")
