@@ -69,8 +69,16 @@ def from_pydantic(errors: Iterable[Any], root: type[BaseModel]) -> list[Mistake]
     """The Mistakes that pydantic's `errors()` describe for the model `root`.
 
     A value of a union without tags, as of a number or a table, has errors for each alternative. Only those of the
-    alternative that has its kind are kept if there are some, and of several on the same key the first.
+    alternative that has its kind are kept if there are some, and of several on the same key the first. A list does not
+    lack the entries that have mistakes.
     """
+    errors = list(errors)
+    wrong = [error["loc"] for error in errors]
+    errors = [
+        error
+        for error in errors
+        if error["type"] != "too_short" or not any(loc[:-1][: len(error["loc"])] == error["loc"] for loc in wrong)
+    ]
     located = [(error, *_follow(root, error["loc"])) for error in errors]
     located.sort(key=lambda one: _is_of_another_kind(one[0], one[2]))
     found: list[Mistake] = []

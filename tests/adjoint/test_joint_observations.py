@@ -276,10 +276,18 @@ def test_the_example_of_the_documentation_is_checked(study, command, tmp_path):
         (tmp_path / folder).mkdir()
         values = ",0.1" * len(columns.split(","))
         (tmp_path / folder / f"{name}.csv").write_text(f"time_s,{columns}\n30000{values}\n40000{values}\n")
-    path, _ = study(BASIN, PATCH, "[[inversion.observations]]", example)
+    path, _ = study(BASIN, "[[inversion.observations]]", example)
     status, printed, errors = command("check", path, "--set", "run.until=2 day")
     assert status == 0 and "2 observations at 1 gauge" in printed and "4 components" in printed, errors
     assert "2 transports through 1 section" in printed
+
+
+def test_a_mistake_in_the_only_table_is_one_sentence(study, command):
+    text = "".join((BASIN, PATCH, alone(VELOCITIES), TWIN))
+    for change in (('deviation = "2 mm/s"', 'deviations = "2 mm/s"'), ("spacing =", "spacings =")):
+        path, _ = study(text.replace(*change))
+        _, _, errors = command("check", path)
+        assert "unknown key" in errors and "too few values" not in errors, errors
 
 
 def test_two_places_of_one_name_are_told_apart_or_refused(study, command):
