@@ -1,6 +1,7 @@
 """The errors of this package and their exit status. This module imports nothing, so that all others can import it."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 __all__ = [
     "SwmodelError",
@@ -9,6 +10,8 @@ __all__ = [
     "DataError",
     "BlowUp",
     "Interrupted",
+    "ended",
+    "of_part",
     "printable",
     "EXIT_OK",
     "EXIT_ERROR",
@@ -31,10 +34,30 @@ def printable(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} [...] {text[-LONGEST // 2 + 7 :]}"
 
 
+def ended(text: object) -> str:
+    """`text` as a sentence, which ends in a full stop or a question mark."""
+    return text if (text := str(text)).endswith((".", "?")) else f"{text}."
+
+
 class SwmodelError(Exception):
-    """An error that the user can correct. Its message is one sentence: the value, the reason and the remedy."""
+    """An error that the user can correct. Its message is one sentence: the value, the reason and the remedy.
+
+    Attributes:
+        part: the part of a model that has the mistake, by its name in experiment files, as "boundary.0"; "" if unknown.
+    """
 
     exit_code = EXIT_ERROR
+    part = ""
+
+
+@contextlib.contextmanager
+def of_part(name: str) -> Iterator[None]:
+    """Errors that are raised inside are those of the part of a model with this name, as "boundary.0"."""
+    try:
+        yield
+    except SwmodelError as error:
+        error.part = error.part or name
+        raise
 
 
 class ConfigError(SwmodelError, ValueError):

@@ -54,9 +54,11 @@ def _plan(made, experiment, model, state, ranks, speed):
     from ..simulation.simulation import Simulation
     from ..stepping.stability import largest_time_step, limits
 
-    made.attempt(("forcing",), _check_forcing, model, experiment)
     stepper = stepper_of(experiment.stepper)
-    halo, found = model.halo(stepper), made.require(("stepper",), limits, model, stepper, state)
+    halo, found = (
+        made.require(("stepper",), model.halo, stepper),
+        made.require(("stepper",), limits, model, stepper, state),
+    )
     decomposition = made.attempt(("run", "layout"), tiles, model.grid, ranks, experiment.run.layout, halo)
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     if experiment.output.spectra is not None:
@@ -85,12 +87,6 @@ def _plan(made, experiment, model, state, ranks, speed):
     return lines, _warnings(floor.report, experiment, model.grid, dt, longest, ranks, float(floor.depths[1]))
 
 
-def _check_forcing(model, experiment):
-    """Check the first and the last records of files."""
-    for one in getattr(model, "models", [model]):
-        one.check_files(experiment.run.until)
-
-
 MOST_TILES = 9  # the most tiles of a large grid that are examined
 
 
@@ -110,7 +106,6 @@ def _plan_of_tiles(made, experiment, ranks):
             communicator = OneTileCommunicator(layout.layout, rank)
             model, state = started(made, experiment, communicator, layout.layout, "arrays")
             examined.append((model, limits(model, stepper, state)))
-            made.require(("forcing",), _check_forcing, model, experiment)
     if not examined:
         raise ConfigError(f"bathymetry: {len(_spread(layout))} tiles were examined, and none of them has water")
     model, found = min(examined, key=lambda one: largest_time_step(one[1]) if one[1] else np.inf)

@@ -98,12 +98,14 @@ def begin(draft: Draft, options: Any) -> Begun:
 def started(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, Any]:
     """(the model or Ensemble of an Assembly, its State); raises ConfigError with every mistake. Collective."""
     if experiment.ensemble is not None:
-        ensemble = made.attempt(("ensemble",), ensemble_of, made, *where)
-        made.experiment()
+        ensemble = made.require(("ensemble",), ensemble_of, made, *where)
+        for one in ensemble.models:
+            made.require(("forcing",), one.check_files, experiment.run.until)
         return ensemble, ensemble.initial
     model = made.attempt((), model_of, made, *where)
     made.experiment()
     state = made.attempt(("initial",), state_of, experiment.initial, model)
+    made.attempt(("forcing",), model.check_files, experiment.run.until)
     made.experiment()  # a rank that failed alone must not continue to the collective operations below
     return model, state
 

@@ -19,7 +19,7 @@ from ..adjoint.costs.harmonics import AllConstants, constants_in
 from ..adjoint.costs.misfits import Currents, SectionRecords, current_in, transport_in
 from ..adjoint.costs.records import Records, records_in
 from ..adjoint.costs.tracks import AllTracks, read_tracks
-from ..errors import ConfigError
+from ..errors import ConfigError, ended
 from ..fields.parameters import Places
 from .mistakes import Mistake, nearest
 from .parts import PartSection, chosen_from, section_about, shipped
@@ -198,7 +198,8 @@ def chosen_gauges(constants: dict[str, Any], gauges: tuple[str, ...] | None, fil
     """The constants of `gauges`, or of all for None; raises ConfigError for a gauge that the file does not have."""
     for name in gauges or ():
         if name not in constants:
-            raise ConfigError(f"{file} has no gauge {name!r} with these constituents; {nearest(name, constants)}.")
+            text = f"{file} has no gauge {name!r} with these constituents; {nearest(name, constants)}"
+            raise ConfigError(ended(text))
     return {name: constants[name] for name in gauges or constants}
 
 

@@ -8,7 +8,6 @@ them from the Doodson numbers and the astronomical variables at t0. A run keeps 
 """
 
 import datetime
-import difflib
 import functools
 import math
 from collections.abc import Iterable
@@ -27,6 +26,7 @@ EQUILIBRIUM = {
     "K1": (0.141565, 0.736), "O1": (0.100661, 0.695), "P1": (0.046848, 0.706), "Q1": (0.019273, 0.695),
     "MF": (0.042041, 0.693), "MM": (0.022191, 0.693),
 }  # fmt: skip
+MAJOR = "M2", "S2", "N2", "K2", "K1", "O1", "P1", "Q1"
 LEAST_LATITUDE = 5.0  # [degrees], for nodal factors
 SPECIES = {"MF": 0, "MM": 0}
 
@@ -48,10 +48,19 @@ def canonical(name: str) -> str:
     """
     found = str(name).strip().upper()
     if found not in _table():
-        near = difflib.get_close_matches(found, _table(), 1, cutoff=0.3)
-        hint = f"did you mean {near[0]!r}?" if near else "known are M2, S2, N2, K2, K1, O1, P1, Q1 and others of UTide"
+        *near, last = [other for other in _table() if _one_letter_off(found, other)] or [""]
+        several = f"{', '.join(near)} or {last}" if near else last
+        hint = f"did you mean {several}?" if last else f"known are {', '.join(MAJOR)} and others of UTide"
         raise ConfigError(f"there is no tidal constituent {name!r}; {hint}")
     return found
+
+
+def _one_letter_off(name, other):
+    """Whether one letter that is replaced, added or left out makes `other` of `name`."""
+    if len(name) == len(other):
+        return sum(a != b for a, b in zip(name, other)) == 1
+    short, long = sorted((name, other), key=len)
+    return any(long[:k] + long[k + 1 :] == short for k in range(len(long)))
 
 
 def distinct(names: Iterable[str]) -> tuple[str, ...]:

@@ -12,14 +12,14 @@ import dataclasses
 import datetime
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
 
 from ..defaults import AIR_DENSITY, WIND_DRAG
 from ..dynamics.terms import Series
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError, DataError, of_part
 from ..fields.parameters import Choice, FileName, Moment, Text, check_arguments
 from ..grids.axes import decode, open_raw
 from ..grids.regrid import Records, field_records
@@ -113,7 +113,8 @@ class FileRecords:
             end: [s].
         """
         found = self.records(grid, rule.position or "h", rule.units)
-        check_coverage([Series(found.times, found.times, found.cycle, None, self._source(found, name, rule))], end)
+        series = Series(found.times, found.times, found.cycle, None, self._source(found, name, rule))
+        check_coverage({"": series}, end)
 
     def _source(self, found, name, rule):
         units = "" if rule is None else rule.units
@@ -237,28 +238,30 @@ def is_gridded(file: Any, variable: str | None) -> bool:
 # -- what a model checks ----------------------------------------------------------------------------------------------
 
 
-def check_calendars(series: Iterable[Any]) -> None:
-    """Raise ConfigError if the dates of the files of some Series are in different calendars."""
-    found: dict[str, _Source] = {}
-    for source in (each.source for each in series):
+def check_calendars(series: Mapping[str, Any]) -> None:
+    """Raise ConfigError if the dates of the files of some {name: Series} are in different calendars."""
+    found: dict[str, tuple[str, _Source]] = {}
+    for name, source in ((name, each.source) for name, each in series.items()):
         if source is not None and source.calendar is not None:
-            found.setdefault(source.calendar, source)
+            found.setdefault(source.calendar, (name, source))
     if len(found) > 1:
-        one, other = list(found.values())[:2]
-        raise ConfigError(
-            f"{one.name} and {other.name} are in different calendars, {one.calendar} ({one.file}) and {other.calendar} "
-            f"({other.file}), so that their dates drift apart; convert one of the files."
-        )
+        (_, one), (name, other) = list(found.values())[:2]
+        with of_part(name):
+            raise ConfigError(
+                f"{one.name} and {other.name} are in different calendars, {one.calendar} ({one.file}) and "
+                f"{other.calendar} ({other.file}), so that their dates drift apart; convert one of the files."
+            )
 
 
-def check_coverage(series: Iterable[Any], end: float, dt: float = 0.0) -> None:
-    """Raise DataError if the records of files in some Series do not cover a run from 0 to `end` [s].
+def check_coverage(series: Mapping[str, Any], end: float, dt: float = 0.0) -> None:
+    """Raise DataError if the records of files in some {name: Series} do not cover a run from 0 to `end` [s].
 
     A run ends at the step nearest to its end, so that half a step `dt` [s] may be missing.
     """
-    for each in series:
+    for name, each in series.items():
         if each.source is not None and each.source.cycle is None and len(each.times) > 1:
-            _check_covers(each.source, each.times, end, 0.5 * dt + 1e-6 * end)
+            with of_part(name):
+                _check_covers(each.source, each.times, end, 0.5 * dt + 1e-6 * end)
 
 
 def _check_covers(source, times, end, slack):

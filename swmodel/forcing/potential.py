@@ -28,7 +28,7 @@ import numpy as np
 from ..dynamics.dissipation import Drag
 from ..dynamics.terms import Forcing, tile_array, to_u, to_v
 from ..dynamics.transport import gradient
-from ..errors import ConfigError
+from ..errors import ConfigError, ended
 from ..fields.parameters import DERIVED, Moment, Names, declared, parameter
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree
@@ -73,7 +73,7 @@ class TidalPotential(Forcing):
         try:
             names = distinct(names)
         except ConfigError as error:
-            raise ConfigError(f"TidalPotential: {error}.") from None
+            raise ConfigError(ended(f"TidalPotential: {error}")) from None
         if unknown := [name for name in names if name not in EQUILIBRIUM]:
             raise ConfigError(
                 f"TidalPotential: the equilibrium amplitude of {unknown[0]} is not known; give some of "

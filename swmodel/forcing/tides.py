@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.terms import TimeVarying, tile_array
-from ..errors import ConfigError
+from ..errors import ConfigError, ended
 from ..fields.parameters import Moment, Number, array_of, check_arguments
 from ..fields.pytrees import pytree, replace, static
 from ..grids.windows import GridValues
@@ -97,7 +97,7 @@ class Tide:
         try:
             names = distinct(self.constituents)
         except ConfigError as error:
-            raise ConfigError(f"Tide: {error}.") from None
+            raise ConfigError(ended(f"Tide: {error}")) from None
         named = {name: tuple(pair) for name, pair in zip(names, self.constituents.values())}
         object.__setattr__(self, "constituents", named)
         for name, (size, _) in named.items():

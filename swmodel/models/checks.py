@@ -7,18 +7,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dynamics.tracers import Tracer
-from ..errors import ConfigError
+from ..errors import ConfigError, of_part
 from ..fields.parameters import Flag, Number, Part, Precision, in_utc
 from ..fields.state import RESERVED
 from ..fields.variables import PROGNOSTIC, VARIABLES, Variable
+from ..forcing.barometer import BarometricElevation
 from ..grids.grid import Grid
 from ..parallel.decomposition import Decomposition
 from ..parallel.halo import SIDES
 from ..runtime import budget
 from ..stepping.explicit import TimeStepper
+from .names import named_parts
 
 __all__ = [
     "RULES",
+    "check_barometers",
     "check_linear",
     "check_memory",
     "check_momentum",
@@ -104,22 +107,40 @@ def check_momentum(model: Any) -> None:
 
 
 def check_linear(model: Any) -> None:
-    """Raise ValueError for a part that is not linear in a model that is."""
-    for term in (*model.terms, *model.open_boundaries):
+    """Raise ConfigError for a part that is not linear in a model that is."""
+    for name, term in named_parts(model):
         if model.linear and term.nonlinear:
-            other = "Flather(incoming=...)" if term in model.open_boundaries else "LinearDrag"
-            raise ValueError(
-                f"{type(term).__name__} is not linear, and linear=True was given; use {other}, or linear=False."
-            )
+            other = "Flather(incoming=...)" if name in model.open_names else "LinearDrag"
+            with of_part(name):
+                raise ConfigError(
+                    f"{type(term).__name__} is not linear, and linear=True was given; use {other}, or linear=False."
+                )
 
 
 def check_sides(model: Any) -> None:
-    """Raise ValueError for an open side where the grid is periodic."""
-    for condition, side in [(one, side) for one in model.open_boundaries for side in one.sides]:
-        if model.grid.periodic_x if side in ("west", "east") else model.grid.periodic_y:
-            raise ValueError(
-                f"{type(condition).__name__}: the {side} side cannot be open, the grid is periodic there; leave it out."
-            )
+    """Raise ConfigError for an open side where the grid is periodic."""
+    for name, condition in zip(model.open_names, model.open_boundaries):
+        for side in condition.sides:
+            if model.grid.periodic_x if side in ("west", "east") else model.grid.periodic_y:
+                with of_part(f"{name}.sides"):
+                    raise ConfigError(
+                        f"{type(condition).__name__}: the {side} side cannot be open, the grid is periodic there; "
+                        "leave it out."
+                    )
+
+
+def check_barometers(model: Any) -> None:
+    """Raise ConfigError for an inverse barometer in a model without air pressure."""
+    if any(term.has_pressure for term in model.terms):
+        return
+    for name, condition in zip(model.open_names, model.open_boundaries):
+        for key, value in vars(condition).items():
+            if isinstance(value, BarometricElevation):
+                with of_part(f"{name}.{key}"):
+                    raise ConfigError(
+                        "InverseBarometer: no forcing of the model has an air pressure; add AirPressure or Cyclone, or "
+                        "leave the inverse barometer out."
+                    )
 
 
 def check_water(model: Any) -> None:
@@ -131,18 +152,20 @@ def check_water(model: Any) -> None:
     if not model.communicator.reaches_all:
         return
     found = {side: _has_water(model, side) for side in model.open_sides}
-    for condition in model.open_boundaries:
+    for name, condition in zip(model.open_names, model.open_boundaries):
         dry = [side for side in condition.sides if not found[side]]
         if not dry or (len(condition.sides) == len(SIDES) and len(dry) < len(SIDES)):
             continue
         remedy = "leave it out, or open another side" if len(dry) == 1 else "leave the condition out"
         sides = f"the {dry[0]} side is" if len(dry) == 1 else f"the {' and '.join(dry)} sides are"
-        raise ConfigError(
-            f"{type(condition).__name__}: {sides} open, and every cell along "
-            f"{'it' if len(dry) == 1 else 'them'} is land; {remedy}."
-        )
-    for term in model.terms:
-        term.check_water(model)
+        with of_part(f"{name}.sides"):
+            raise ConfigError(
+                f"{type(condition).__name__}: {sides} open, and every cell along "
+                f"{'it' if len(dry) == 1 else 'them'} is land; {remedy}."
+            )
+    for name, term in zip(model.term_names, model.terms):
+        with of_part(name):
+            term.check_water(model)
 
 
 def _has_water(model, side):

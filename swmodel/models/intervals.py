@@ -1,6 +1,6 @@
 """The intervals between the records of a model's forcings, boundaries and sources, in numbers of steps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import jax
@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.terms import Series, Window
+from ..errors import of_part
 
 __all__ = ["CurrentWindows", "interval_starts", "next_record", "read_ends"]
 
@@ -53,12 +54,18 @@ def interval_starts(series: Sequence[Series], step: int, steps: int, dt: float) 
     return starts
 
 
-def read_ends(series: Sequence[Series], end: float) -> None:
-    """Read the records of files around the beginning and the end [s] of a run, and check their values."""
-    for each in series:
+def read_ends(series: Mapping[str, Series], end: float) -> None:
+    """Read the records of files around the beginning and the end [s] of a run, and check their values.
+
+    Args:
+        series: {name in experiment files: Series}.
+        end: [s].
+    """
+    for name, each in series.items():
         if each.source is not None:
             parts: Any = each.values
             for moment in (0.0, end):
                 k = min(int(np.searchsorted(each.times, moment)), len(each.times) - 1)
                 for records in parts.values():
-                    records[k]
+                    with of_part(name):
+                        records[k]

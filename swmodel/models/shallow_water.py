@@ -35,6 +35,7 @@ from .engine import kind_of_loop
 from .floor import floor_of
 from .halos import narrowest_halo
 from .intervals import CurrentWindows, interval_starts, next_record, read_ends
+from .names import named, named_series, on_tiles, one_or_more
 
 __all__ = ["ShallowWater"]
 
@@ -127,22 +128,22 @@ class ShallowWater:
         self.least_thickness = least if least_thickness is None else float(least_thickness)
         self.sea_floor = floor_of(depth, self.domain, wetting, _one_or_more(levees))
         self.domain = replace(self.domain, sea_floor=self.sea_floor)
-        named = _named("forcing", forcing) | _named("dissipation", dissipation) | _named("boundary", boundaries)
-        open_boundaries = {name: term for name, term in named.items() if isinstance(term, OpenBoundary)}
-        terms = {name: term for name, term in named.items() if name not in open_boundaries}
-        self.open_boundaries = tuple(condition.on_tile(self.domain) for condition in open_boundaries.values())
-        self.terms = tuple(term.on_tile(self.domain) for term in terms.values())
+        parts = named("forcing", forcing) | named("dissipation", dissipation) | named("boundary", boundaries)
+        open_boundaries = {name: term for name, term in parts.items() if isinstance(term, OpenBoundary)}
+        terms = {name: term for name, term in parts.items() if name not in open_boundaries}
+        self.open_boundaries, self.terms = on_tiles(open_boundaries, self.domain), on_tiles(terms, self.domain)
         self.term_names, self.open_names = tuple(terms), tuple(open_boundaries)  # as an experiment file names them
         self.uplift = None if source is None else source.series(self.domain)
-        self.tracers = tuple(tracer.on_tile(self.domain) for tracer in _one_or_more(tracers))
+        self.tracers = tuple(tracer.on_tile(self.domain) for tracer in one_or_more(tracers))
         self._initial = {row.name: 0.0 for row in further_variables(self)}
-        self._initial |= {tracer.name: tracer.initial for tracer in _one_or_more(tracers)}  # as the user wrote them
-        self.start = checks.start_of(named | _named("tracer", tracers))
+        self._initial |= {tracer.name: tracer.initial for tracer in one_or_more(tracers)}  # as the user wrote them
+        self.start = checks.start_of(parts | named("tracer", tracers))
         self.variables = (*PROGNOSTIC, *further_variables(self))
         checks.check_names(self.variables)
         for check in (checks.check_momentum, checks.check_linear, checks.check_sides, checks.check_water):
             check(self)
-        check_calendars(self._series())
+        checks.check_barometers(self)
+        check_calendars(named_series(self))
         self.core = core.on_tile(self)
         self._made, self._windows, self._elliptic_domain = {}, CurrentWindows(self.dtype), None
         self._halos: dict[Any, int] = {}  # by the structure of a stepper
@@ -270,11 +271,11 @@ class ShallowWater:
     def check_records(self, end: float, dt: float = 0.0) -> None:
         """Raise SwmodelError if a record of a wave, a track or a file does not cover a run until `end` [s]."""
         check_records(self._parts(), end, dt)
-        check_coverage(self._series(), end, dt)
+        check_coverage(named_series(self), end, dt)
 
     def check_files(self, end: float) -> None:
         """Raise SwmodelError if values of files at the beginning or the end [s] of a run are wrong; collective."""
-        self.domain.together(lambda: read_ends(self._series(), end))
+        self.domain.together(lambda: read_ends(named_series(self), end))
 
     def read_ahead(self, step: int, dt: float, submit: Callable) -> None:
         """Start reading the records of files after the interval of step number `step`, by an Executor's `submit`."""
@@ -392,12 +393,3 @@ class ShallowWater:
         if kind not in self._halos:
             self._halos[kind] = narrowest_halo(self, stepper, self._made)
         return self._halos[kind]
-
-
-def _named(group, terms):
-    """{"dissipation.0": term, ...} of the terms that were given for one argument."""
-    return {f"{group}.{k}": term for k, term in enumerate(_one_or_more(terms))}
-
-
-def _one_or_more(terms):
-    return tuple(terms) if isinstance(terms, (tuple, list)) else (terms,)

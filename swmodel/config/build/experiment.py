@@ -76,13 +76,29 @@ class Assembly:
         return self.draft.sections.get(name)
 
     def attempt(self, path: tuple[str | int, ...], make: Callable[..., Any], *arguments: Any) -> Any:
-        """make(*arguments). If that raises, None, and the error becomes a mistake of the key at `path`."""
+        """make(*arguments). If that raises, None, and the error becomes a mistake of the key at `path`.
+
+        An error that names a part of the model becomes a mistake of that part.
+        """
         try:
             return make(*arguments)
         except (SwmodelError, ValueError, OSError) as error:
             texts = getattr(error, "mistakes", None) or [str(error)]
+            path = self._path_of(getattr(error, "part", "")) or path
             self.mistakes += [Mistake(path, text) for text in texts]
             return None
+
+    def _path_of(self, part):
+        """The key path of a part of the model, as of "boundary.0.elevation", as far as the file has it."""
+        path, value = [], self.draft.raw
+        for name in part.split(".") if part else ():
+            key = int(name) if name.isdigit() else name
+            try:
+                value = value[key]
+            except (LookupError, TypeError):
+                break
+            path.append(key)
+        return tuple(path)
 
     def require(self, path: tuple[str | int, ...], make: Callable[..., Any], *arguments: Any) -> Any:
         """make(*arguments). If that raises, the error becomes a mistake of the key at `path`, and all are raised."""

@@ -1,0 +1,39 @@
+"""The names that experiment files give to the parts of a model, as "boundary.0", by which mistakes are located."""
+
+from typing import Any
+
+from ..dynamics.terms import Series
+from ..errors import of_part
+
+__all__ = ["named", "named_parts", "named_series", "on_tiles", "one_or_more"]
+
+
+def one_or_more(parts: Any) -> tuple:
+    """A tuple of the parts that were given for an argument, which may be a single one."""
+    return tuple(parts) if isinstance(parts, (tuple, list)) else (parts,)
+
+
+def named(group: str, parts: Any) -> dict[str, Any]:
+    """{"dissipation.0": part, ...} of the parts that were given for one argument."""
+    return {f"{group}.{k}": part for k, part in enumerate(one_or_more(parts))}
+
+
+def on_tiles(parts: dict[str, Any], domain: Any) -> tuple:
+    """The parts {name: part} on the tiles of a Domain."""
+    made = []
+    for name, part in parts.items():
+        with of_part(name):
+            made.append(part.on_tile(domain))
+    return tuple(made)
+
+
+def named_parts(model: Any) -> list[tuple[str, Any]]:
+    """[(name, part)] of the terms, the conditions on open sides and the tracers of a model."""
+    names = (*model.term_names, *model.open_names, *named("tracer", model.tracers))
+    return list(zip(names, (*model.terms, *model.open_boundaries, *model.tracers)))
+
+
+def named_series(model: Any) -> dict[str, Series]:
+    """{"forcing.0.pressure": Series, ...} of all parts of a model, and its "source"."""
+    found = {f"{name}.{key}": each for name, part in named_parts(model) for key, each in part.series().items()}
+    return found if model.uplift is None else {**found, "source": model.uplift}

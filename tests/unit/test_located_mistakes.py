@@ -1,0 +1,179 @@
+"""Mistakes that only the model or its files reveal have the file and the line of their key, at `check` and at `run`."""
+
+import pickle
+
+import netCDF4
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.errors import ConfigError, DataError, of_part
+
+BASE = """\
+[run]
+start = 2008-09-10T00:00:00Z
+until = "1 day"
+[grid]
+type = "spherical"
+nx = 20
+ny = 10
+longitude = [0, 20]
+latitude = [40, 50]
+[bathymetry]
+type = "formula"
+depth = "(longitude - 3) * 20"
+[coriolis]
+type = "rotating_sphere"
+[stepper]
+type = "forward_backward"
+dt = 300
+[output]
+folder = "out"
+"""
+FORCED = """\
+[[forcing]]
+type = "air_pressure"
+pressure = {file = "FILE", variable = "msl"}
+"""
+WIND = """\
+[[forcing]]
+type = "wind_file"
+file = "wind.nc"
+u = "u10"
+v = "v10"
+"""
+
+
+def write_records(path, values, units, calendar, hours=(0.0, 48.0)):
+    """A netCDF file of constant fields {name: value} on a grid of longitudes and latitudes."""
+    with netCDF4.Dataset(path, "w") as data:
+        axes = {"time": np.array(hours), "lat": np.arange(39.0, 52.0), "lon": np.arange(-1.0, 22.0)}
+        about = {"time": "hours since 2008-09-10 00:00:00", "lat": "degrees_north", "lon": "degrees_east"}
+        for name, axis in axes.items():
+            data.createDimension(name, axis.size)
+            variable = data.createVariable(name, "f8", (name,))
+            variable.units = about[name]
+            variable[:] = axis
+        data["time"].calendar = calendar
+        for name, value in values.items():
+            variable = data.createVariable(name, "f8", tuple(axes))
+            variable.units = units
+            variable[:] = value
+
+
+@pytest.fixture
+def files(tmp_path):
+    write_records(tmp_path / "pa.nc", {"msl": 101000.0}, "Pa", "standard")
+    write_records(tmp_path / "hpa.nc", {"msl": 1010.0}, "Pa", "standard")
+    write_records(tmp_path / "hectopascals.nc", {"msl": 1010.0}, "hPa", "standard")
+    write_records(tmp_path / "early.nc", {"msl": 101000.0}, "Pa", "standard", (0.0, 12.0))
+    write_records(tmp_path / "wind.nc", {"u10": 5.0, "v10": 0.0}, "m s-1", "noleap")
+    return tmp_path
+
+
+def side(sides, more=""):
+    return f'[[boundary]]\ntype = "flather"\nsides = "{sides}"\n{more}'
+
+
+MISTAKES = {
+    "a side without water": (
+        side("east") + side("west"), 'sides = "west"',
+        "boundary[1].sides: Flather: the west side is open, and every cell along it is land; leave it out, or",
+    ),
+    "values in hPa": (
+        FORCED.replace("FILE", "hpa.nc"), "pressure =",
+        "forcing[0].pressure: AirPressure.pressure: msl in",
+    ),
+    "units of hPa": (
+        FORCED.replace("FILE", "hectopascals.nc"), "[[forcing]]", "forcing[0]: msl in",
+    ),
+    "records that end early": (
+        FORCED.replace("FILE", "early.nc"), "[[forcing]]", "forcing[0]: pressure: the records of msl in",
+    ),
+    "calendars that differ": (
+        FORCED.replace("FILE", "pa.nc") + WIND, "[[forcing]]",
+        "forcing[1]: AirPressure.pressure and WindStress.x are in different calendars, standard",
+    ),
+    "an inverse barometer without pressure": (
+        side("east", "elevation = {inverse_barometer = true}\n"), "elevation =",
+        "boundary[0].elevation: InverseBarometer: no forcing of the model has an air pressure; add AirPressure",
+    ),
+    "a constituent that is not known": (
+        side("east", "elevation = {constituents = {M9 = {amplitude = 1.0, phase = 0.0}}}\n"), "elevation =",
+        "boundary[0].elevation.constituents: there is no tidal constituent 'M9'; did you mean MM, MF, M2, M3,",
+    ),
+}  # fmt: skip
+
+
+def line_of(text, key):
+    """The number of the last line that begins with `key`."""
+    return max(k for k, row in enumerate(text.splitlines(), 1) if row.startswith(key))
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_of_tides_and_forcing_have_file_and_line_at_check(files, command, name):
+    more, key, sentence = MISTAKES[name]
+    path = files / "storm.toml"
+    path.write_text(BASE + more)
+    status, _, errors = command("check", path)
+    printed = errors.replace("\n", " ")
+    assert status == 2 and f"storm.toml:{line_of(BASE + more, key)}: {sentence}" in printed, errors
+    assert "mistakes:" not in printed  # one sentence
+
+
+@pytest.mark.parametrize("name", ["a side without water", "values in hPa", "an inverse barometer without pressure"])
+def test_a_run_names_the_same_line(files, command, name):
+    more, key, sentence = MISTAKES[name]
+    path = files / "storm.toml"
+    path.write_text(BASE + more)
+    status, _, errors = command("run", path, "-o", files / "out")
+    assert status == 2 and f"storm.toml:{line_of(BASE + more, key)}: {sentence}" in errors.replace("\n", " "), errors
+
+
+FLAT = """\
+[run]
+until = "1 hour"
+[grid]
+type = "cartesian"
+nx = 8
+ny = 8
+x = [0, "8 km"]
+y = [0, "8 km"]
+periodic = "x"
+[bathymetry]
+type = "flat"
+depth = "10 m"
+[stepper]
+type = "forward_backward"
+dt = 10
+"""
+
+
+@pytest.mark.parametrize("text, key, sentence", [
+    (FLAT + side("north") + side("east"), "sides =", "boundary[1].sides: there is no east side: the grid is periodic"),
+    (FLAT + '[model]\nlinear = true\n[[dissipation]]\ntype = "quadratic_drag"\ncoefficient = 1e-3\n',
+     "[[dissipation]]", "dissipation[0]: QuadraticDrag is not linear, and linear=True was given"),
+], ids=["periodic", "linear"])  # fmt: skip
+def test_parts_that_do_not_fit_the_model_have_their_lines(tmp_path, command, text, key, sentence):
+    path = tmp_path / "case.toml"
+    path.write_text(text)
+    status, _, errors = command("check", path)
+    assert status == 2 and f"case.toml:{line_of(text, key)}: {sentence}" in errors.replace("\n", " "), errors
+
+
+def test_an_error_names_the_innermost_part_also_on_other_ranks():
+    """Errors of one rank are sent to the others, where they must name the same part."""
+    with pytest.raises(DataError) as caught, of_part("forcing.1"), of_part("forcing.1.pressure"):
+        raise DataError("wrong")
+    assert caught.value.part == "forcing.1.pressure"
+    assert pickle.loads(pickle.dumps(caught.value)).part == "forcing.1.pressure"
+    assert ConfigError("no part").part == ""
+
+
+def test_an_inverse_barometer_without_pressure_is_refused_when_the_model_is_made():
+    grid = sw.CartesianGrid(8, 8, (0.0, 8e3), (0.0, 8e3))
+    side = sw.Flather("west", elevation=sw.InverseBarometer())
+    with pytest.raises(ConfigError, match="no forcing of the model has an air pressure") as caught:
+        sw.ShallowWater(grid, 10.0, boundaries=(sw.Flather("east"), side))
+    assert caught.value.part == "boundary.1.elevation"
+    sw.ShallowWater(grid, 10.0, boundaries=side, forcing=sw.AirPressure(1e5))
