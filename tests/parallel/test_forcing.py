@@ -1,4 +1,7 @@
-"""Potential, attraction, drags, cyclones, winds of files: the same on any number of ranks, with their gradients."""
+"""Potential, attraction, drags, cyclones, the inverse barometer, winds of files: the same on any number of ranks.
+
+With their gradients.
+"""
 
 import netCDF4
 import numpy as np
@@ -43,6 +46,7 @@ def ocean(communicator, engine, winds):
         engine=engine,
         forcing=(sw.TidalPotential(), sw.SelfAttraction(0.09), cyclone, sw.Wind(x=sw.FileRecords(winds, "u10"), y=3.0)),
         dissipation=(sw.InternalWaveDrag(np.abs(50.0 * cases.random(8))),),
+        boundaries=(sw.Flather(("west", "south"), elevation=sw.InverseBarometer(0.1)),),
     )
 
 
@@ -55,12 +59,14 @@ def run(communicator, engine, winds):
     return model, state
 
 
-@on_two
-@pytest.mark.parametrize("engine", ["arrays", "fused"])
-def test_runs_equal_those_of_one_rank_on_arrays(engine, winds):
-    model, ours = run(cases.all_ranks(), engine, winds)
+@pytest.fixture(scope="module")
+def alone(winds):
+    return cases.from_root(lambda: cases.fields_of(run(SerialCommunicator(), "arrays", winds)[1]))
 
-    alone = cases.from_root(lambda: cases.fields_of(run(SerialCommunicator(), "arrays", winds)[1]))
+
+@pytest.mark.parametrize("engine", ["arrays", "fused"])
+def test_runs_equal_those_of_one_rank_on_arrays(engine, winds, alone):
+    model, ours = run(cases.all_ranks(), engine, winds)
     cases.assert_tiles_equal(model, ours, alone)
 
 

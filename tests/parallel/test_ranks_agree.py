@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 import swmodel as sw
 from swmodel import elliptic
@@ -36,6 +37,38 @@ def test_a_hundred_steps_equal_those_of_one_rank(case, layout, reference):
         tile, expected = np.asarray(getattr(ours, name)), getattr(whole, name)
         assert np.isfinite(expected).all()
         np.testing.assert_allclose(tile, expected[model.tile.slices], rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+def write_products(folder, communicator, engine):
+    """Run one period of M12 in a channel with islands, and write every product that a run sums up to `folder`."""
+    options = {"linear": True, "communicator": communicator, "engine": engine}
+    model = sw.ShallowWater(cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), **options)
+    made = sw.Simulation(model, cases.start(model), sw.ForwardBackward(30.0))
+    made.harmonics(folder / "harmonics.nc", ("M12",), variables=("eta", "u", "v"))
+    made.means(folder / "means.nc", ("eta", "u", "u eta", "speed", "v thickness"), begin=600.0, every=90.0)
+    made.extremes(folder / "extremes.nc", threshold=0.1, begin=60.0)
+    made.run(steps=250)
+
+
+@pytest.fixture(scope="module")
+def products(tmp_path_factory):
+    """The folder of the products of one rank, which the root alone reads."""
+    folder = tmp_path_factory.mktemp("products")
+    cases.from_root(lambda: write_products(folder, SerialCommunicator(), "arrays"))
+    return folder
+
+
+@pytest.mark.parametrize("engine", ["arrays", pytest.param("fused", marks=cases.MORE_THAN_FOUR)])
+def test_means_extremes_and_harmonic_constants_are_those_of_one_rank(engine, products, tmp_path):
+    ours = make_communicator("auto", (cases.NY, cases.NX), cases.LAYOUTS[-1])
+    write_products(tmp_path, ours, engine)
+    for name in ("harmonics", "means", "extremes") if ours.is_root else ():
+        with (
+            xr.open_dataset(tmp_path / f"{name}.nc", decode_timedelta=False) as found,
+            xr.open_dataset(products / f"{name}.nc", decode_timedelta=False) as one,
+        ):
+            assert all(np.isfinite(x).any() for x in one.data_vars.values())
+            xr.testing.assert_allclose(found, one, rtol=1e-9, atol=1e-9)
 
 
 def cost(state, dynamics, depth, viscosity, stepper, weights):
