@@ -1,10 +1,15 @@
-"""A shore on any number of ranks: the same steps as on one, and as many grams of water."""
+"""A shore on any number of ranks: the same steps and gradients as on one, and as many grams of water."""
 
+import itertools
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import swmodel as sw
 from swmodel.parallel import SerialCommunicator
+from swmodel.runtime.compilation import jit
 
 from . import cases
 
@@ -12,19 +17,28 @@ pytestmark = cases.MORE_THAN_FOUR
 BED = np.random.default_rng(3).uniform(-3.0, 3.0, (18, 24))
 
 
-def run(steps, stepper, **options):
-    grid = sw.CartesianGrid(24, 18, (0.0, 240.0), (0.0, 180.0), periodic="y")
-    model = sw.ShallowWater(
-        grid,
+GRIDS = {
+    "plane": sw.CartesianGrid(24, 18, (0.0, 240.0), (0.0, 180.0), periodic="y"),
+    "sphere": sw.SphericalGrid(24, 18, (10.0, 34.0), (30.0, 66.0)),
+}
+
+
+def shore(place="plane", **options):
+    return sw.ShallowWater(
+        GRIDS[place],
         BED,
         momentum=sw.MomentumConserving(),
         wetting=sw.WettingDrying(),
-        coriolis=sw.FPlane(1e-2),
+        coriolis=sw.FPlane(1e-2) if place == "plane" else sw.RotatingSphere(),
         dissipation=sw.ManningDrag(0.03),
-        tracers=sw.Tracer("dye", initial=lambda x, y: x / 240.0 + 0.0 * y),
+        tracers=sw.Tracer("dye", initial=lambda x, y: np.cos(0.1 * x) ** 2 * np.sin(0.2 * y) ** 2),
         dtype="float64",
         **options,
     )
+
+
+def run(steps, stepper, **options):
+    model = shore(**options)
     return model, sw.Simulation(model, start(model), stepper).run(steps=steps)
 
 
@@ -34,32 +48,96 @@ def start(model):
 
 
 def volume(model, state):
-    """The water of all ranks over an area of 1 m2 a cell [m3]."""
-    own = np.sum(BED[model.tile.slices] + np.asarray(state.eta))
+    """The water of all ranks [m3]."""
+    area = np.broadcast_to(model.grid.area_h, BED.shape)[model.tile.slices]
+    own = np.sum(area * (BED[model.tile.slices] + np.asarray(state.eta)))
     return model.communicator.host_sum(np.array([own]))[0]
 
 
 MAKER = sw.WaveMaker(sides="west", elevation=sw.Record([0.0, 1.0, 2.0], [0.0, 0.5, 0.2]), until=1.0, total=True)
-LEVEE = sw.Levee(((30.0, -10.0), (90.0, 100.0), (200.0, 190.0)), (1.0, 2.0, 0.5))
-SIDES = {"open": {"boundaries": (MAKER, sw.Flather("east"))}, "with a levee": {"levees": (LEVEE,)}}
-STEPPERS = {"three stages": sw.SSPRK3(0.3), "one stage": sw.ForwardBackwardHancock(0.2)}
-QUICK = {("open", "three stages"), ("with a levee", "one stage")}
+LEVEES = {
+    "plane": sw.Levee(((30.0, -10.0), (90.0, 100.0), (200.0, 190.0)), (1.0, 2.0, 0.5)),
+    "sphere": sw.Levee(((13.0, 28.0), (19.0, 50.0), (30.0, 68.0)), (1.0, 2.0, 0.5)),
+}
+SIDES = {
+    "open": lambda place: {"boundaries": (MAKER, sw.Flather("east"))},
+    "a levee": lambda place: {"levees": LEVEES[place]},
+}
+STEPPERS = {"three stages": sw.SSPRK3, "one stage": sw.ForwardBackwardHancock}
+STEPS = {("plane", "three stages"): 0.3, ("plane", "one stage"): 0.2, ("sphere", "three stages"): 1500.0}  # [s]
+STEPS["sphere", "one stage"] = 600.0
+QUICK = {("plane", "open", "three stages"), ("sphere", "a levee", "one stage")}
 CASES = [
-    pytest.param(sides, stepper, marks=[] if (sides, stepper) in QUICK else pytest.mark.verify)
-    for sides in SIDES
-    for stepper in STEPPERS
+    pytest.param(*case, marks=[] if case in QUICK else pytest.mark.verify)
+    for case in itertools.product(GRIDS, SIDES, STEPPERS)
+    if case[:2] != ("sphere", "open")
 ]
 
 
-@pytest.mark.parametrize("sides, stepper", CASES)
-def test_fused_steps_over_a_shore_equal_those_on_arrays_of_one_rank_and_lose_no_water(sides, stepper):
-    parts, stepper = SIDES[sides], STEPPERS[stepper]
-    model, ours = run(4, stepper, layout=cases.LAYOUTS[0], **parts)
+def stepper_of(place, name):
+    return STEPPERS[name](STEPS[place, name])
+
+
+@pytest.mark.parametrize("place, sides, stepper", CASES)
+def test_fused_steps_over_a_shore_equal_those_on_arrays_of_one_rank_and_lose_no_water(place, sides, stepper):
+    options = {"place": place, **SIDES[sides](place)}
+    stepper = stepper_of(place, stepper)
+    model, ours = run(4, stepper, layout=cases.LAYOUTS[0], **options)
     alone = {"communicator": SerialCommunicator(), "engine": "arrays"}
-    whole = cases.from_root(lambda: run(4, stepper, **parts, **alone)[1])
+    whole = cases.from_root(lambda: run(4, stepper, **options, **alone)[1])
     for name in ("u", "v", "eta", "dye"):
         expected = np.asarray(whole[name])
         assert np.isfinite(expected).all()
         np.testing.assert_allclose(np.asarray(ours[name]), expected[model.tile.slices], rtol=0, atol=1e-12)
-    if "levees" in parts:
+    tile = model.tile.slices
+    before, after = (BED[tile] + np.asarray(state.eta) for state in (start(model), ours))
+    assert (after >= 0).all()
+    moved = np.sum((before > 1e-4) != (after > 1e-4))
+    assert model.communicator.host_sum(np.array([float(moved)]))[0] > 0  # the shore
+    if sides != "open":
         assert volume(model, ours) == pytest.approx(volume(model, start(model)), rel=1e-13)
+
+
+def derivatives(place, stepper, **options):
+    """(model, the gradient of a weighted sum of the state after 3 steps, its slope along a direction, <g, d>)."""
+    model = shore(place, **options)
+    stepper, first = stepper_of(place, stepper), start(model)
+    dynamics = model.dynamics(stepper)
+    names = ("u", "v", "eta", "dye")
+    fields = {name: np.random.default_rng(k).uniform(-1.0, 1.0, (2, *BED.shape)) for k, name in enumerate(names, 7)}
+    wet = (np.asarray(first.eta) + BED[model.tile.slices] > 0).astype(float)
+    weights = {name: model.scatter(x[0]) for name, x in fields.items()}
+    moved = {name: model.scatter(x[1]) * (wet if name in ("eta", "dye") else 1.0) for name, x in fields.items()}
+
+    def cost(state):
+        end, _ = sw.integrate(dynamics, stepper, state, 3)
+        own = sum(jnp.sum(weights[name] * end[name]) for name in names) + jnp.sum(end.eta * end.u)
+        return model.communicator.sum(own)
+
+    @jit
+    def found(state, direction):
+        return jax.grad(cost)(state), jax.jvp(cost, (state,), (direction,))[1]
+
+    direction = (0.0 * first).replace(**moved)
+    gradient, slope = found(first, direction)
+    own = sum(float(jnp.sum(gradient[name] * direction[name])) for name in names)
+    return model, gradient, float(slope), model.communicator.host_sum(np.array([own]))[0]
+
+
+@pytest.mark.verify  # minutes of compiling
+@pytest.mark.skipif(cases.RANKS not in (2, 4), reason="two and four ranks show what six would, and one has tests")
+@pytest.mark.parametrize("place, stepper", [("plane", "three stages"), ("sphere", "one stage")])
+def test_the_gradient_of_a_moving_shore_is_that_of_one_rank_and_of_the_tangent(place, stepper):
+    """In cells with water at the start: without it h = max(H + eta, 0) has no derivative."""
+    model, ours, slope, product = derivatives(place, stepper, layout=cases.LAYOUTS[-1])
+    assert product == pytest.approx(slope, rel=1e-11)
+    alone = {"communicator": SerialCommunicator(), "engine": "arrays"}
+    whole = cases.from_root(lambda: derivatives(place, stepper, **alone)[1:3])
+    assert slope == pytest.approx(whole[1], rel=1e-11)
+    wet = BED[model.tile.slices] + np.asarray(start(model).eta) > 0
+    for name in ("u", "v", "eta", "dye"):
+        found, expected = np.asarray(ours[name]), np.asarray(whole[0][name])
+        assert np.isfinite(expected).all() and np.abs(expected).max() > 0
+        share = wet if name in ("eta", "dye") else 1.0
+        tile = expected[model.tile.slices]
+        np.testing.assert_allclose(found * share, tile * share, rtol=0, atol=1e-11 * np.abs(expected).max())

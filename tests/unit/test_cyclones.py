@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.adjoint import FinalState, Problem, names_of
+from swmodel.adjoint.verification.verification import verify
 from swmodel.config.build.experiment import assemble
 from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
@@ -62,6 +64,27 @@ def test_both_engines_give_the_same():
         assert simulation.engine[0] == engine
     np.testing.assert_allclose(states[0].eta, states[1].eta, rtol=0, atol=1e-12)
     assert np.abs(states[0].eta).max() > 0.1
+
+
+def test_derivatives_in_every_parameter_pass_dot_product_and_taylor_tests():
+    """Of the tracks and vortices of both profiles, of an air pressure and of a wind."""
+    track = TRACK | {"radius": (6e4, 7e4), "b": (1.3, 1.7)}
+    later = track | {"profile": "holland_2010", "x": (3e5, 2.8e5), "y": (1e5, 1.2e5)}
+    pressure = sw.AirPressure(101000.0 + 100.0 * np.random.default_rng(0).standard_normal((10, 12)))
+    grid = sw.CartesianGrid(12, 10, (0.0, 4e5), (0.0, 4e5))
+    forcing = sw.Cyclone(**track), sw.Cyclone(**later), pressure, sw.Wind(x=8.0, y=-5.0)
+    model = sw.ShallowWater(grid, 50.0, forcing=forcing, engine="arrays")
+    controls = {name for name in names_of(model) if name.startswith(("forcing.0", "forcing.2", "forcing.3"))}
+    controls |= {f"forcing.1.{name}" for name in (*sw.Cyclone.lines, "exponent")}
+    controls -= {"forcing.0.exponent"}  # which the earlier profile has not
+    assert {f"forcing.0.{name}" for name in sw.Cyclone.lines} | {"forcing.2.pressure", "forcing.3.x"} < controls
+    cost = FinalState(lambda state, equations: (state.eta * state.eta + state.u * state.v).sum())
+    problem = Problem(model, sw.ForwardBackward(300.0), model.at_rest(), 4, cost, sorted(controls))
+    verdicts = verify(problem, second=False)
+    assert {verdict.control for verdict in verdicts} == controls
+    assert not [str(verdict) for verdict in verdicts if not verdict.passed]
+    _, gradient = problem.value_and_gradient()
+    assert all(np.abs(np.asarray(gradient[name])).max() > 0 for name in controls)
 
 
 @pytest.mark.parametrize(
