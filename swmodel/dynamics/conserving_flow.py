@@ -4,18 +4,20 @@
 
 V = mean_x(area h) is the volume of water in a face's own cell, and a prime marks values after a step of Euler. Q is
 the mean of the limited fluxes F of continuity, so that V' - V is exactly what Q brings. Summed over a flat bottom, V u
-changes in a step by the pressure on the walls alone, to rounding. Where V falls, V' is replaced by V, so that a cell
-that empties needs no shorter time step. Where the flow spreads, V / V' is replaced by 1, so that a front over a dry
-bed is not held back. With a half step (half_step.py), what faces reconstruct are level and velocity in the middle of
-the step, and the pressure is (V ddx(eta) + V' ddx(eta')) / 2. On faces of cells with no more than a film, where the
-velocity has no predictor, it is that of the new level, V' ddx(eta').
+changes in a step by the pressure on the walls alone: to rounding where no water falls and no flow spreads, otherwise up
+to an error of first order in dt. For where V falls, V' is replaced by V, so that a cell that empties needs no shorter
+time step. Where the flow spreads, V / V' is replaced by 1, so that a front over a dry bed is not held back. With a
+half step (half_step.py), what faces reconstruct are level and velocity in the middle of the step, and the pressure is
+(V ddx(eta) + V' ddx(eta')) / 2. On faces of cells with no more than a film, where the velocity has no predictor, it is
+that of the new level, V' ddx(eta').
 
     F_u = h_u u - damping sqrt(g h_u) D / 2
 
 h_u is reconstructed from upstream with a limited slope. Where the water covers the bed of both cells, the level eta is
 reconstructed, and their mean depth is added. Elsewhere the thickness h is, so that a wedge of water leaves a shore in
-finite time. u_side is the velocity upstream of a side, with a limited slope. So the scheme is of second order where the
-flow is smooth, of first order at fronts.
+finite time. u_side is the velocity upstream of a side, with a limited slope. So the scheme is of second order in space
+where the flow is smooth, of first order at fronts. In time, waves have the order of the stepper; V in place of V' adds
+an error of first order, in proportion to the square of their height.
 
 **Unresolved scales are damped by sixth differences.** With d = eta_high - eta_low, the difference across a face,
 

@@ -129,7 +129,7 @@ def derivatives(place, stepper, **options):
 @pytest.mark.parametrize("place, stepper", [("plane", "three stages"), ("sphere", "one stage")])
 def test_the_gradient_of_a_moving_shore_is_that_of_one_rank_and_of_the_tangent(place, stepper):
     """In cells with water at the start: without it h = max(H + eta, 0) has no derivative."""
-    model, ours, slope, product = derivatives(place, stepper, layout=cases.LAYOUTS[-1])
+    model, ours, slope, product = derivatives(place, stepper, layout=cases.LAYOUTS[0])
     assert product == pytest.approx(slope, rel=1e-11)
     alone = {"communicator": SerialCommunicator(), "engine": "arrays"}
     whole = cases.from_root(lambda: derivatives(place, stepper, **alone)[1:3])

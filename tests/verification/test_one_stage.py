@@ -1,4 +1,4 @@
-"""ForwardBackwardHancock: its longest step, its order, waves on currents, and rotation."""
+"""ForwardBackwardHancock: its longest step, its order and that of SSPRK3, waves on currents, and rotation."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_waves_on_a_current_do_not_grow_with_the_longest_step_of_waves_and_curre
     assert energy_left(model, 0.95 * sw.largest_time_step(model, stepper, state), current) < 0.6
 
 
-def wave_error(cells, current=0.4, share=0.4):
+def wave_error(cells, stepper=sw.ForwardBackwardHancock, current=0.4, share=0.4):
     """The mean error over the amplitude of the level of a wave that has run its own length against a current."""
     model = sea(cells, 6, size=6400.0 / cells)
     k, speed, amplitude = 2.0 * np.pi / 6400.0, (current - 1.0) * CELERITY, 1e-4
@@ -60,14 +60,43 @@ def wave_error(cells, current=0.4, share=0.4):
         eta=lambda x, y: level(x, 0.0) + 0.0 * y,
         u=lambda x, y: current * CELERITY - CELERITY / DEPTH * level(x, 0.0) + 0.0 * y,
     )
-    end, _ = take_steps(model, sw.ForwardBackwardHancock(dt), start, steps)
+    end, _ = take_steps(model, stepper(dt), start, steps)
     exact = level(model.grid.x_centres, steps * dt)
     return np.abs(np.asarray(end.eta) - exact).mean() / amplitude
 
 
-def test_waves_on_a_current_are_of_second_order():
-    coarse, fine = wave_error(32), wave_error(64)
+@pytest.mark.parametrize("stepper", (sw.ForwardBackwardHancock, sw.SSPRK3), ids=lambda kind: kind.__name__)
+def test_waves_on_a_current_are_of_second_order(stepper):
+    coarse, fine = wave_error(32, stepper), wave_error(64, stepper)
     assert coarse < 0.03 and np.log2(coarse / fine) > 1.8
+
+
+def order_in_time(stepper, amplitude, longest, cells=16):
+    """The order in dt of three runs of 19.2 s on one grid, of waves and currents of a relative `amplitude`."""
+    size = 2.0 * np.pi / (10.0 * cells)
+    grid = sw.CartesianGrid(cells, cells, (0.0, 10.0 * cells), (0.0, 10.0 * cells), periodic="xy")
+    options = {"momentum": sw.MomentumConserving(), "communicator": "serial", "engine": "arrays"}
+    model = sw.ShallowWater(grid, 2.0, **options)
+    start = model.state(
+        u=lambda x, y: amplitude * (2.0 + np.sin(size * x) + np.cos(size * y)),
+        v=lambda x, y: amplitude * (1.0 + np.cos(size * (x + y))),
+        eta=lambda x, y: amplitude * np.cos(size * (x - y)),
+    )
+    steps = [longest / 2**k for k in range(3)]
+    ends = [take_steps(model, stepper(dt), start, round(19.2 / dt))[0] for dt in steps]
+    first, second = (sum(np.abs(np.asarray(a[x] - b[x])).mean() for x in "uv") for a, b in zip(ends, ends[1:]))
+    return np.log2(first / second)
+
+
+@pytest.mark.parametrize(
+    "stepper, of_waves",
+    ((sw.ForwardBackwardHancock, 2.0), (sw.SSPRK3, 3.0)),
+    ids=lambda kind: getattr(kind, "__name__", ""),
+)
+def test_the_order_in_time_is_that_of_the_stepper_for_waves_and_one_where_large_waves_fall(stepper, of_waves):
+    """V in place of V' where the water falls leaves an error proportional to dt and to the square of the wave."""
+    assert order_in_time(stepper, 1e-5, 0.8) == pytest.approx(of_waves, abs=0.15)
+    assert order_in_time(stepper, 0.1, 0.1) == pytest.approx(1.0, abs=0.2)
 
 
 def tracer_error(cells, courant=0.4):
