@@ -1,6 +1,6 @@
 """Fields of a run's present state, put together from the tiles of all ranks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -13,7 +13,7 @@ from ..runtime.compilation import jit
 from ..stepping.loop import step_loop
 from ..stepping.members import per_member
 
-__all__ = ["fields_of_tiles", "gather_fields", "lowered_fields"]
+__all__ = ["fields_of_tiles", "gathered_fields", "lowered_fields"]
 
 
 @jit(static_argnames=("names", "edges", "rigid_lid"))
@@ -53,18 +53,11 @@ def _arguments(simulation, names, dynamics, packed):
     return dynamics, simulation.stepper, packed, step, tuple(names), edges, rigid_lid
 
 
-def gather_fields(simulation: Any, names: Sequence[str]) -> tuple[Callable[[], dict[str, np.ndarray | None]], int]:
-    """(function that returns {name: global array (ny, nx)} of the present state on the root, its bytes); collective.
+def gathered_fields(model: Any, tiles: dict[str, jax.Array]) -> Iterator[tuple[str, np.ndarray | None]]:
+    """Yield (name, global array (ny, nx) on the root, None elsewhere) of `fields_of_tiles`; collective.
 
-    Arrays on faces have n + 1 entries in directions that are not periodic. Where gathering needs no messages, the
-    function waits for the device and copies from it; otherwise this is done here.
+    Arrays on faces have n + 1 entries in directions that are not periodic. A field is gathered when it is its turn, and
+    its tiles are forgotten then. Nothing is gathered before the first turn.
     """
-    model, tiles = simulation.model, fields_of_tiles(simulation, names)
-
-    def gathered():
-        return {name: model.gather(tiles[name]) for name in names}
-
-    if model.communicator.gathers_alone:
-        return gathered, sum(tile.nbytes for tile in tiles.values())
-    arrays = gathered()
-    return lambda: arrays, sum(array.nbytes for array in arrays.values() if array is not None)
+    for name in list(tiles):
+        yield name, model.gather(tiles.pop(name))

@@ -10,8 +10,9 @@ it.
 
 import datetime
 import functools
+import math
 import time as clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -97,26 +98,34 @@ class FieldFile:
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
         self.path = self._records.path
 
-    def append(self, seconds: float, fields: Mapping[str, np.ndarray]) -> None:
+    def append(self, seconds: float, fields: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]]) -> None:
         """Write one record.
 
         Args:
             seconds: model time since the start [s], later than the last record's; if equal, that record is replaced.
-            fields: {name: global array} of all variables of the file. Arrays are (ny, nx), with one more face in each
+            fields: {name: global array} of all variables of the file, or (name, array) of each in turn, of which one is
+                held at a time. Arrays are (ny, nx), with one more face in each
                 direction that is not periodic. For an ensemble the members are the first dimension.
 
         Raises:
             SwmodelError: if the disk has no space for it.
         """
-        names = [row.name for row in self._rows]
-        if set(fields) != set(names):
-            raise ValueError(f"append: {', '.join(fields)} came for {self.path}, which holds {', '.join(names)}.")
-        values = {}
-        for row in self._rows:
-            shape = metadata.of_members(self._members)[1] + metadata.shape(self._grid, row.position)
-            array = checked_shape(row.name, fields[row.name], shape)
-            values[row.name] = fill_dry(array, self._dry[row.position], self._dtype)[None]
-        self._records.append(np.array([seconds], float), values)
+        lead, positions = metadata.of_members(self._members)[1], {row.name: row.position for row in self._rows}
+        shapes = {name: lead + metadata.shape(self._grid, position) for name, position in positions.items()}
+        pairs = self._ordered(fields, shapes) if isinstance(fields, Mapping) else fields
+
+        def stored(name, array):
+            return fill_dry(checked_shape(name, array, shapes[name]), self._dry[positions[name]], self._dtype)[None]
+
+        values = ((name, stored(name, array)) for name, array in pairs)
+        size = self._dtype.itemsize * sum(map(math.prod, shapes.values()))
+        self._records.append(np.array([seconds], float), values, size)
+
+    def _ordered(self, fields, shapes):
+        """[(name, array)] in the order of the file, after all names and shapes were checked."""
+        if set(fields) != set(shapes):
+            raise ValueError(f"append: {', '.join(fields)} came for {self.path}, which holds {', '.join(shapes)}.")
+        return [(name, checked_shape(name, fields[name], shape)) for name, shape in shapes.items()]
 
     def check(self) -> None:
         """Raise SwmodelError if the file was removed, replaced or cut short."""

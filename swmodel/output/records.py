@@ -1,8 +1,9 @@
 """A netCDF file that grows along time, record by record: creation, continuation after a restart, and appending."""
 
+import itertools
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,19 @@ class Records:
         dataset.sync()
         return dataset
 
-    def append(self, times: np.ndarray, values: Mapping[str, np.ndarray]) -> None:
-        """Write records at `times` (n,) [s]; `values` are arrays with n entries along time, {name: array}."""
+    def append(
+        self,
+        times: np.ndarray,
+        values: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]],
+        size: int | None = None,
+    ) -> None:
+        """Write records.
+
+        Args:
+            times: (n,) [s].
+            values: {name: array with n entries along time}, or (name, array) of one after another.
+            size: of all arrays [bytes], which is needed if they come one after another.
+        """
         if self._dataset is None or self._descriptor is None:
             raise ValueError(f"append: {self.path} is closed.")
         replaces = times[0] in self._newest[-1:]
@@ -94,10 +106,12 @@ class Records:
         if (np.diff(ordered) <= 0).any():
             raise ValueError(f"append: time must increase, and {ordered} [s] came for {self.path}.")
         self.check()
-        size = sum(array.nbytes for array in values.values()) + times.nbytes
+        if isinstance(values, Mapping):
+            size, values = sum(array.nbytes for array in values.values()), values.items()
+        size = times.nbytes + (size or 0)
         reserve(self._descriptor, size + size // 64 + SLACK, self.path)
         try:
-            for name, array in {**values, "time": times}.items():
+            for name, array in itertools.chain(values, [("time", times)]):
                 variable = self._dataset[name]
                 variable[_along_time(variable, begin, begin + times.size)] = array
             self._dataset.sync()

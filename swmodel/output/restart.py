@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,24 @@ import numpy as np
 
 from ..errors import DataError
 from ..grids.grid import Grid
+from ..parallel.decomposition import row_blocks
 from ..runtime.netcdf import LOCK
 from ..runtime.version import VERSION
 from . import replacing
 from .metadata import describe_grid
 
-__all__ = ["Restart", "StoredArray", "open_restart", "read_restart", "write_restart"]
+__all__ = [
+    "Layout",
+    "Restart",
+    "StoredArray",
+    "check_grid",
+    "open_restart",
+    "read_restart",
+    "write_restart",
+    "write_restart_parts",
+]
 
-PART = 1 << 24  # [bytes] of a file that are hashed at a time
+PART = 1 << 24  # [bytes] of an array that are gathered, written and hashed at a time
 
 FORMAT = 1  # increased when an older swmodel cannot read the file
 OWN = ("restart_format", "swmodel_version", "grid_description", "checksum")
@@ -49,6 +59,18 @@ class Restart:
     grid: dict[str, Any]
 
 
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Shape and dtype of an array in a restart."""
+
+    shape: tuple
+    dtype: np.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
 def write_restart(
     path: str | Path,
     grid: Grid,
@@ -70,6 +92,32 @@ def write_restart(
         ValueError: for a name or a value that a netCDF file cannot hold.
     """
     arrays = {name: _storable(name, array) for name, array in arrays.items()}
+    layout = {name: Layout(array.shape, array.dtype) for name, array in arrays.items()}
+    parts = ((name, ..., arrays[name]) for name in sorted(arrays))
+    write_restart_parts(path, grid, layout, parts, scalars, attributes)
+
+
+def write_restart_parts(
+    path: str | Path,
+    grid: Grid,
+    layout: Mapping[str, Layout],
+    parts: Iterable[tuple[str, Any, np.ndarray]],
+    scalars: Mapping[str, Any],
+    attributes: Mapping[str, Any] | None = None,
+) -> None:
+    """`write_restart` of arrays of which one part is held at a time.
+
+    Args:
+        path, grid, scalars, attributes: as for `write_restart`.
+        layout: {name: Layout of the global array}.
+        parts: (name, index, values) with array[index] = values, for arrays in the order of their names and for each
+            array in the order of its memory, as `Communicator.rows_to_root` yields blocks.
+
+    Raises:
+        SwmodelError, ValueError: as `write_restart` does; ValueError also if parts of an array are missing.
+    """
+    for name, array in layout.items():
+        _check_storable(name, array.dtype)
     scalars = {name: _plain(name, value) for name, value in scalars.items()}
     attributes = {
         name: _plain(name, value)
@@ -80,13 +128,15 @@ def write_restart(
         "restart_format": np.int32(FORMAT),
         "swmodel_version": VERSION,
         "grid_description": describe_grid(grid),
-        "checksum": _checksum(arrays, scalars, attributes, describe_grid(grid)),
     }
+    digest = _Digest(scalars, attributes, describe_grid(grid))
     with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
-        dataset.setncatts(header | _as_attributes(attributes))
+        dataset.setncatts(header | {"checksum": digest.text()} | _as_attributes(attributes))
         dataset.createVariable("scalars", "i1").setncatts(_as_attributes(scalars))
-        for name, array in arrays.items():
-            _write_array(dataset, grid, name, array)
+        for name, array in layout.items():
+            _define_array(dataset, grid, name, array)
+        _write_parts(dataset, layout, parts, digest)
+        dataset.setncattr("checksum", digest.text())
 
 
 class StoredArray:
@@ -147,9 +197,7 @@ def open_restart(path: str | Path, grid: Grid | None = None, verify: bool = True
             dataset.set_auto_maskandscale(False)
             _check_format(dataset, path)
             restart, checksum = _read(dataset, path), dataset.checksum
-            described = json.dumps(restart.grid)
-            parts = _parts_in(dataset, restart.arrays)
-            found = _checksum(restart.arrays, restart.scalars, restart.attributes, described, parts) if verify else None
+            found = _checksum(dataset, restart) if verify else None
     except DataError:
         raise
     except (OSError, RuntimeError, AttributeError, ValueError) as error:
@@ -161,25 +209,18 @@ def open_restart(path: str | Path, grid: Grid | None = None, verify: bool = True
     return restart
 
 
-def _parts_in(dataset, arrays):
-    """The function `parts(name)`, which yields the bytes of an array in a file, some rows at a time."""
-
-    def parts(name):
-        array = arrays[name]
+def _checksum(dataset, restart):
+    """The digest of the content of an open file, of which some rows at a time are read."""
+    digest = _Digest(restart.scalars, restart.attributes, json.dumps(restart.grid))
+    for name, array in sorted(restart.arrays.items()):
+        digest.begin(name, array)
         if not array.ndim:
-            yield np.asarray(dataset[name][...]).tobytes()
-            return
-        if not math.prod(array.shape):
-            yield b""
-            return
-        lead, rows = array.shape[:-2], array.shape[-2] if array.ndim > 1 else array.shape[0]
-        width = math.prod(array.shape[-1:]) if array.ndim > 1 else 1
-        step = max(PART // (width * array.dtype.itemsize), 1)
-        for index in np.ndindex(*lead):
-            for row in range(0, rows, step):
-                yield np.ascontiguousarray(dataset[name][(*index, slice(row, row + step))]).tobytes()
-
-    return parts
+            digest.add(np.asarray(dataset[name][...]))
+        elif math.prod(array.shape):
+            shape = array.shape if array.ndim > 1 else (*array.shape, 1)
+            for where in row_blocks(shape, array.dtype.itemsize, PART):
+                digest.add(dataset[name][where])
+    return digest.text()
 
 
 def _check_format(dataset, path):
@@ -207,9 +248,13 @@ def check_grid(path: str | Path, was: dict, wanted: dict) -> None:
 
 def _storable(name, array):
     array = np.ascontiguousarray(array) if np.ndim(array) else np.asarray(array)
-    if not NAME.fullmatch(name) or array.dtype.kind not in "biuf" or array.dtype.itemsize > 8 or array.dtype == "f2":
-        raise ValueError(f"write_restart: {name!r} of {array.dtype} cannot be stored; give bool, int or float arrays.")
+    _check_storable(name, array.dtype)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _check_storable(name, dtype):
+    if not NAME.fullmatch(name) or dtype.kind not in "biuf" or dtype.itemsize > 8 or dtype == "f2":
+        raise ValueError(f"write_restart: {name!r} of {dtype} cannot be stored; give bool, int or float arrays.")
 
 
 def _plain(name, value):
@@ -223,20 +268,33 @@ def _as_attributes(values):
     return {name: np.int8(value) if isinstance(value, bool) else value for name, value in values.items()}
 
 
-def _write_array(dataset, grid, name, array):
-    """Write one array as a variable; its last dimensions are y and x where it has the grid's shape."""
+def _define_array(dataset, grid, name, array):
+    """Define the variable of an array of a Layout; its last dimensions are y and x where it has the grid's shape."""
     names = [f"n{size}" for size in array.shape]
     if array.shape[-2:] == grid.shape:
         names[-2:] = "y", "x"
     for dimension, size in zip(names, array.shape):
         if dimension not in dataset.dimensions:
             dataset.createDimension(dimension, size)
-    stored = array.view("i1") if array.dtype == bool else array
-    variable = dataset.createVariable(name, stored.dtype, names, fill_value=False)
+    stored = np.dtype("i1") if array.dtype == bool else array.dtype
+    variable = dataset.createVariable(name, stored, names, fill_value=False)
     variable.set_auto_maskandscale(False)
     if array.dtype == bool:
         variable.dtype_in_memory = "bool"
-    variable[...] = stored
+
+
+def _write_parts(dataset, layout, parts, digest):
+    """Write the parts of all arrays, and add them to the digest in the order in which they come."""
+    missing, begun = {name: array.nbytes for name, array in layout.items()}, []
+    for name, where, values in parts:
+        if name not in begun[-1:]:
+            digest.begin(name, layout[name])
+            begun.append(name)
+        dataset[name][where] = values.view("i1") if values.dtype == bool else values
+        digest.add(values)
+        missing[name] -= values.nbytes
+    if begun != sorted(layout) or any(missing.values()):
+        raise ValueError(f"write_restart_parts: {missing} bytes of the arrays {', '.join(begun)} are missing.")
 
 
 def _read(dataset, path):
@@ -258,18 +316,22 @@ def _python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _checksum(arrays, scalars, attributes, grid, parts=None):
-    """The SHA-256 digest of names, dtypes, shapes and bits; `parts(name)` gives those of arrays that are not here."""
-    digest = hashlib.sha256(grid.encode())
-    for name, value in sorted([*scalars.items(), *attributes.items()]):
-        digest.update(f"{name}={value};".encode())
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
-        if parts is not None:
-            for part in parts(name):
-                digest.update(part)
-        elif array.size and array.ndim:
-            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
-        else:
-            digest.update(array.tobytes())
-    return digest.hexdigest()
+class _Digest:
+    """The SHA-256 digest of names, dtypes, shapes and bits."""
+
+    def __init__(self, scalars: Mapping[str, Any], attributes: Mapping[str, Any], grid: str) -> None:
+        self._hash = hashlib.sha256(grid.encode())
+        for name, value in sorted([*scalars.items(), *attributes.items()]):
+            self._hash.update(f"{name}={value};".encode())
+
+    def begin(self, name: str, array: Any) -> None:
+        """Add what describes an array; arrays come in the order of their names."""
+        self._hash.update(f"{name}:{array.dtype.str}:{tuple(array.shape)};".encode())
+
+    def add(self, values: np.ndarray) -> None:
+        """Add values of the array that was begun last, in the order of its memory."""
+        whole = values.size and values.ndim
+        self._hash.update(np.ascontiguousarray(values).view(np.uint8).data if whole else values.tobytes())
+
+    def text(self) -> str:
+        return self._hash.hexdigest()

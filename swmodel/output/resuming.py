@@ -23,16 +23,10 @@ from ..stepping.stability import check_time_step
 from .fingerprint import GROUPS, ROUNDING, Difference, describe, differences, explained, fingerprint
 from .opening import opened
 
-__all__ = ["allowed_names", "content", "tiles_and_scalars_of", "restored"]
+__all__ = ["allowed_names", "tiles_and_scalars_of", "restored"]
 
 LAND = {"coast", "depth"}
 STATE = "state_"  # the prefix of the names of a State's arrays
-
-
-def content(simulation: Any) -> tuple[dict[str, np.ndarray | None], dict[str, Any]]:
-    """(arrays, scalars) of a Simulation's restart; collective. Arrays are global on the root and None elsewhere."""
-    tiles, scalars = tiles_and_scalars_of(simulation)
-    return {name: simulation.model.gather(tile) for name, tile in tiles.items()}, scalars
 
 
 def tiles_and_scalars_of(simulation: Any) -> tuple[dict[str, jax.Array], dict[str, Any]]:

@@ -10,8 +10,9 @@ from ..runtime.netcdf import LOCK
 from . import claim
 from .collisions import check_apart
 from .figures import remove_figures
+from .restart_output import RestartOutput
 from .run_metadata import run_attributes
-from .schedule import GaugeOutput, Output, RestartOutput
+from .schedule import GaugeOutput, Output
 from .writing import Writer
 from .zarr_store import ZarrStore
 

@@ -1,11 +1,12 @@
-"""The outputs of a run and the steps at which they are due: snapshots, gauges, maxima, restarts.
+"""The outputs of a run and the steps at which they are due: snapshots, gauges, maxima.
 
 All ranks gather, and a thread of the root writes while the next steps are computed (writing.py).
 """
 
+import contextlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,13 @@ from ..diagnostics import derived as diagnostics
 from ..errors import ConfigError
 from ..runtime.netcdf import LOCK
 from . import Claim, Footprint
-from .collisions import same_file
-from .fingerprint import fingerprint
-from .gathering import gather_fields, lowered_fields
+from .gathering import fields_of_tiles, gathered_fields, lowered_fields
 from .metadata import Compression
 from .netcdf import FieldFile, GaugeFile, has_zstd, write_fields
-from .restart import write_restart
-from .resuming import content
 from .run_metadata import members_of, rows_of, static_fields
-from .writing import Writer, owned
+from .writing import Writer
 
-__all__ = ["FieldOutput", "GaugeOutput", "MaximaOutput", "Output", "RestartOutput", "SnapshotOutput"]
+__all__ = ["FieldOutput", "GaugeOutput", "MaximaOutput", "Output", "SnapshotOutput"]
 
 
 class Output:
@@ -56,6 +53,15 @@ class Output:
         """Let the Writer's thread call `write()`, which holds `size` bytes of data; on the root, else do nothing."""
         if self.file is not None and self.writer is not None:
             self.writer.submit(self, write, size)
+
+    def stream(self, write: Callable[[Iterator[Any]], object]) -> contextlib.AbstractContextManager:
+        """Let the Writer's thread call `write(parts)` with the parts that the block puts in (`Writer.stream`).
+
+        On ranks other than the root they are dropped.
+        """
+        if self.file is not None and self.writer is not None:
+            return self.writer.stream(self, write)
+        return contextlib.nullcontext(lambda part, size: None)
 
     def continues(self, simulation: Any) -> bool:
         """Whether records are appended to the file of a resumed run, or of an earlier call of `run`."""
@@ -183,8 +189,16 @@ class FieldOutput(SnapshotOutput):
             compression=self.compression,
         )
 
-    def record(self, simulation: Any) -> tuple[Callable[[], dict[str, np.ndarray | None]], int]:
-        return gather_fields(simulation, self.variables)
+    def write(self, simulation: Any) -> None:
+        """Where gathering needs messages, one field after another is gathered while the thread writes; collective."""
+        seconds, model, tiles = simulation.time, simulation.model, fields_of_tiles(simulation, self.variables)
+        fields = gathered_fields(model, tiles)
+        if model.communicator.gathers_alone:
+            self.submit(lambda: self.file.append(seconds, fields), sum(tile.nbytes for tile in tiles.values()))
+            return
+        with self.stream(lambda parts: self.file.append(seconds, parts)) as put:
+            for name, array in fields:
+                put((name, array), 0 if array is None else array.nbytes)
 
     def lowered(self, simulation: Any, dynamics: Any, packed: Any) -> list:
         return [lowered_fields(simulation, self.variables, dynamics, packed)]
@@ -338,45 +352,3 @@ class MaximaOutput(Output):
             self.file.written()
 
         self.submit(write, sum(array.nbytes for array in fields.values()))
-
-
-class RestartOutput(Output):
-    """All that a run needs to continue, in a file that each write replaces.
-
-    Attributes:
-        tried, written: the newest step at which a write of the restart was tried, and at which it succeeded.
-    """
-
-    def __init__(self, path: str | Path, every: float | None) -> None:
-        self.path, self.every, self.fingerprint = Path(path), every, None
-        self.tried = self.written = None
-
-    def of_another_run(self, simulation: Any) -> bool:
-        """Whether an existing restart at the path is not the one from which this run was resumed."""
-        resumed = simulation.resumed_from
-        return not self.begun and (resumed is None or not same_file(resumed, self.path))
-
-    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
-        self.attributes = attributes
-        self.file = ReplacedFile(claim)
-
-    def write(self, simulation: Any) -> None:
-        if simulation.step == 0 or self.tried == simulation.step:
-            return
-        self.tried = simulation.step
-        arrays, scalars = content(simulation)
-        self.fingerprint = fingerprint(simulation.model, simulation.step, simulation.dt, known=self.fingerprint)
-        if self.file is None:
-            return
-        arrays, step = {name: owned(array) for name, array in arrays.items()}, simulation.step
-        about = {**self.attributes, "fingerprint": json.dumps(self.fingerprint)}
-        about["stored_as"] = about["computed_in"]
-
-        def write():
-            write_restart(self.path, simulation.model.grid, arrays, scalars, about)
-            self.file.written()
-            self.written = step
-
-        self.submit(write, sum(np.asarray(array).nbytes for array in arrays.values()))
-
-    finish = write

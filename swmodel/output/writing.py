@@ -2,13 +2,14 @@
 
 The run submits each write with data that are no longer changed. The thread makes the writes one after another, in the
 order of submission: the records of gauges before the restart that relies on them, for example. It sends no messages.
+What is too large to be gathered at once is written from a stream of parts, which the run's own thread gathers.
 The library of netCDF4 is not thread-safe: a thread that calls it holds `runtime.netcdf.LOCK`.
 """
 
 import collections
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class Writer:
     def __init__(self, most_bytes: int = MOST_BYTES, most_writes: int = MOST_WRITES) -> None:
         self.failed: dict[Any, SwmodelError] = {}
         self._most_bytes, self._most_writes, self._waiting_bytes = most_bytes, most_writes, 0
-        self._jobs: collections.deque[tuple[Any, Callable[[], object], int]] = collections.deque()
+        self._jobs: collections.deque[tuple[Any, Callable[[], object], int, _Stream | None]] = collections.deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._busy = self._ending = False
@@ -53,13 +54,52 @@ class Writer:
         Raises:
             BaseException: the exception of an earlier write, unless it was a SwmodelError; those are kept in `failed`.
         """
+        self._submit(output, write, size)
+
+    @contextlib.contextmanager
+    def stream(self, output: Any, write: Callable[[Iterator[Any]], object]) -> Iterator[Callable[[Any, int], None]]:
+        """Let the thread call `write(parts)`, after all earlier submissions, with the parts that the block puts in.
+
+        The value of the block is a function `put(part, size)`, with the size in bytes. It waits while more than
+        `most_bytes` wait to be written, and does nothing after an error of the output. An exception in the block
+        is raised from `parts`, too.
+
+        Args:
+            output, write: as for `submit`.
+
+        Raises:
+            BaseException: as `submit` does.
+        """
+        stream = _Stream(self._changed)
+        self._submit(output, lambda: write(stream.parts(self)), 0, stream)
+
+        def put(part, size):
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: stream.closed or not self._waiting_bytes or self._waiting_bytes + size <= self._most_bytes
+                )
+                if not stream.closed:
+                    stream.waiting.append((part, size))
+                    self._waiting_bytes += size
+                    self._changed.notify_all()
+
+        complete = False
+        try:
+            yield put
+            complete = True
+        finally:
+            with self._changed:
+                stream.ended, stream.complete = True, complete
+                self._changed.notify_all()
+
+    def _submit(self, output, write, size, stream=None):
         with self._changed:
             self._changed.wait_for(lambda: self._may_wait(size))
             self._raise_unexpected()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
                 self._thread.start()
-            self._jobs.append((output, write, size))
+            self._jobs.append((output, write, size, stream))
             self._waiting_bytes += size
             self._changed.notify_all()
 
@@ -105,12 +145,22 @@ class Writer:
                 self._changed.wait_for(lambda: self._jobs or self._ending)
                 if not self._jobs:
                     return
-                output, write, size = self._jobs.popleft()
+                output, write, size, stream = self._jobs.popleft()
                 self._waiting_bytes -= size
                 self._busy = True
                 self._changed.notify_all()
             self._attempt(output, write)
-            del write  # and the data that it holds, before the next one comes
+            if stream is not None:
+                self._close(stream)
+            del write, stream  # and the data that it holds, before the next one comes
+
+    def _close(self, stream):
+        """Drop the parts of a stream that are not written, and those that come."""
+        with self._changed:
+            stream.closed = True
+            self._waiting_bytes -= sum(size for _, size in stream.waiting)
+            stream.waiting.clear()
+            self._changed.notify_all()
 
     def _attempt(self, output, write):
         if output in self.failed or self._unexpected is not None:
@@ -122,6 +172,41 @@ class Writer:
             self.fail(output, error)
         except BaseException as error:  # noqa: BLE001  the main thread raises it
             self._unexpected = error
+
+
+class _Stream:
+    """The parts of one write that wait for it.
+
+    Attributes:
+        waiting: (part, its bytes).
+        ended: whether no other part comes.
+        complete: whether all parts came.
+        closed: whether the write is over, and no part is needed.
+    """
+
+    def __init__(self, changed: threading.Condition) -> None:
+        self._changed = changed
+        self.waiting: collections.deque[tuple[Any, int]] = collections.deque()
+        self.ended = self.complete = self.closed = False
+
+    def parts(self, writer: Writer) -> Iterator[Any]:
+        """Yield the parts in the Writer's thread; it waits for them.
+
+        Raises:
+            SwmodelError: after the last part that came, if others are missing.
+        """
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self.waiting or self.ended)
+                if not self.waiting:
+                    break
+                part, size = self.waiting.popleft()
+                writer._waiting_bytes -= size
+                self._changed.notify_all()
+            yield part
+            del part
+        if not self.complete:
+            raise SwmodelError("the run ended before all parts of a file were gathered; the file is not complete.")
 
 
 def owned(array: np.ndarray | None) -> np.ndarray | None:

@@ -23,7 +23,7 @@ are collective, and use an MPI communicator of their own.
 import abc
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..fields.linear import linear_pair, plain_primitive
-from .decomposition import Decomposition
+from .decomposition import Decomposition, row_blocks
 from .lineage import derives_from
 
 __all__ = ["Communicator", "AXES", "rank_after_rank"]
@@ -288,9 +288,38 @@ class Communicator(abc.ABC):
             shape: the global (ny, nx); without it tiles have their own cells alone.
         """
 
+    def rows_to_root(
+        self, tile: jax.Array, shape: tuple[int, int], most: int
+    ) -> Iterator[tuple[tuple, np.ndarray | None]]:
+        """Yield the whole array of `gather_to_root` in blocks of rows, so that the root never holds more; collective.
+
+        Args:
+            tile: a placed array (..., my, mx).
+            shape: the global (ny, nx).
+            most: the largest block [bytes]; a block has one row or more.
+
+        Yields:
+            (index of the block in the array, the block (rows, nx) on the root and None elsewhere), in the order of the
+            array's memory. Every rank must take all blocks.
+        """
+        own = {rank: np.asarray(part) for rank, part in self.tiles(tile).items()}
+        for where in row_blocks((*tile.shape[:-2], *shape), tile.dtype.itemsize, most):
+            yield where, self._rows(own, shape, where)
+
+    def _rows(self, tiles, shape, where):
+        """A block of `rows_to_root` from {rank: host tile}, where this process holds all tiles."""
+        parts, (*index, rows) = self.decomposition(shape), where
+        block = np.empty((rows.stop - rows.start, shape[1]), tiles[0].dtype)
+        for rank, cells in parts.crossing(rows):
+            block[cells.within(rows)] = tiles[rank][(*index, *cells.within(*parts.box(rank).slices))]
+        return block
+
     @abc.abstractmethod
     def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:
-        """The placed tile of the root's (..., *shape) array (None elsewhere); `shape` is (ny, nx)."""
+        """The placed tile of the root's (..., *shape) array (None elsewhere); `shape` is (ny, nx).
+
+        The array may be one that is read by windows, `block(rows, columns)`; the root then holds one tile at a time.
+        """
 
     @abc.abstractmethod
     def host_sum(self, array: Any) -> Any:

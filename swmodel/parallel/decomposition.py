@@ -8,14 +8,14 @@ with the domain, so that the edges of the domain are those of the arrays. Arrays
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import TileError
 
-__all__ = ["Tile", "Decomposition", "TileError", "best_layout", "check_ranks"]
+__all__ = ["Tile", "Decomposition", "TileError", "best_layout", "check_ranks", "row_blocks"]
 
 COST_ACROSS = (
     4  # cost of a cell next to a cut across rows; measure it by mpirun -n 2 swmodel bench --layout 2x1, and 1x2
@@ -39,6 +39,11 @@ class Tile:
     @property
     def slices(self) -> tuple[slice, slice]:
         return slice(self.j0, self.j1), slice(self.i0, self.i1)
+
+    def within(self, rows: slice, columns: slice | None = None) -> tuple[slice, slice]:
+        """The slices of this tile in an array that begins where `rows` and `columns` (all unless given) begin."""
+        j, i = rows.start, 0 if columns is None else columns.start
+        return slice(self.j0 - j, self.j1 - j), slice(self.i0 - i, self.i1 - i)
 
     def cut(self, array: Any, halo: int, y_mode: str | bool, x_mode: str | bool) -> np.ndarray:
         """This tile of a global (..., ny, nx) host array, or of GridValues, with `halo` more cells on every side.
@@ -170,6 +175,19 @@ class Decomposition:
         parts = [self.own(arrays[rank], rank) for rank in range(self.size)]
         return np.concatenate([np.concatenate(parts[k : k + px], axis=-1) for k in range(0, self.size, px)], axis=-2)
 
+    def crossing(self, rows: slice) -> list[tuple[int, Tile]]:
+        """[(rank, the Tile of its own cells in these rows)] of the ranks that have some."""
+        found, (py, px) = [], self.layout
+        for iy in range(py):
+            j0, j1 = _range(self.shape[0], py, iy)
+            if j0 < rows.stop and rows.start < j1:
+                ranks = range(iy * px, (iy + 1) * px)
+                boxes = (_range(self.shape[1], px, rank - iy * px) for rank in ranks)
+                found += [
+                    (rank, Tile(max(j0, rows.start), min(j1, rows.stop), *box)) for rank, box in zip(ranks, boxes)
+                ]
+        return found
+
     def check_halo(self, halo: int) -> None:
         """Raise TileError if a tile is thinner than the halo, which one message from one neighbour must fill."""
         for cells, name in zip(self.shape, "yx"):
@@ -187,6 +205,21 @@ class Decomposition:
                 f"{thinnest[0]} cells, thinner than the halo of {halo}; use at most {most} {parts} "
                 f"(no more than {max(self.shape[0] // halo, 1)} along y and {max(self.shape[1] // halo, 1)} along x)."
             )
+
+
+def row_blocks(shape: Sequence[int], size: int, most: int) -> Iterator[tuple]:
+    """Indices (*lead, rows) of blocks of whole rows that cover an array (..., ny, nx) in the order of its memory.
+
+    Args:
+        shape: of the array.
+        size: of a number [bytes].
+        most: the largest block [bytes]; a block has one row or more.
+    """
+    *lead, ny, nx = shape
+    count = max(most // max(nx * size, 1), 1)
+    for index in np.ndindex(*lead):
+        for row in range(0, ny, count):
+            yield (*index, slice(row, min(row + count, ny)))
 
 
 def _part_of(cell, cells, tiles):

@@ -174,6 +174,24 @@ class MPICommunicator(Communicator):
                 place[...] = part
         return whole
 
+    def _rows(self, tiles, shape, where):
+        parts, (*index, rows) = self.decomposition(shape), where
+        own, crossing = tiles[self.rank], parts.crossing(rows)
+        box = parts.tile(self.rank).slices
+        if not self.is_root:
+            for cells in (cells for rank, cells in crossing if rank == self.rank):
+                self.host.Send(np.ascontiguousarray(own[(*index, *cells.within(*box))]), dest=0)
+            return None
+        block = np.empty((rows.stop - rows.start, shape[1]), own.dtype)
+        for rank, cells in crossing:
+            if rank == 0:
+                block[cells.within(rows)] = own[(*index, *cells.within(*box))]
+            else:
+                part = np.empty(cells.shape, own.dtype)
+                self.host.Recv(part, source=rank)
+                block[cells.within(rows)] = part
+        return block
+
     def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:
         leading, dtype = self.host.bcast((array.shape[:-2], array.dtype) if self.is_root else None)
         parts = Decomposition(tuple(shape), self.layout)
@@ -182,8 +200,8 @@ class MPICommunicator(Communicator):
             self.host.Recv(tile, source=0)
             return tile
         for rank in range(1, self.size):
-            self.host.Send(np.ascontiguousarray(array[(..., *parts.tile(rank).slices)]), dest=rank)
-        return np.ascontiguousarray(array[(..., *parts.tile(0).slices)])
+            self.host.Send(np.ascontiguousarray(parts.cut(array, rank)), dest=rank)
+        return np.ascontiguousarray(parts.cut(array, 0))
 
     def host_sum(self, array: Any) -> Any:
         array = np.ascontiguousarray(array)

@@ -32,7 +32,7 @@ class OneTileCommunicator(SerialCommunicator):
         )
 
     _no_grid: Any = _refused
-    _gather = _scatter = gather_to_root = scatter_from_root = _no_grid
+    _gather = _scatter = gather_to_root = rows_to_root = scatter_from_root = _no_grid
 
     def through_root(self, value: Any, function: Callable[[list], list]) -> Any:
         return function([value])[0]

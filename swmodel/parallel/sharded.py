@@ -16,7 +16,7 @@ import contextlib
 import functools
 import pickle
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -29,7 +29,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from ..runtime.devices import leave
 from ..stencils import native
 from .communicator import Communicator, rank_after_rank
-from .decomposition import Decomposition, TileError
+from .decomposition import Decomposition, TileError, row_blocks
 
 __all__ = ["ShardedCommunicator"]
 
@@ -210,21 +210,52 @@ class ShardedCommunicator(Communicator):
     # -- host ---------------------------------------------------------------------------------------------------------
 
     def gather_to_root(self, tile: jax.Array, shape: tuple[int, int] | None = None) -> np.ndarray | None:
-        block = [n // k for n, k in zip(tile.shape[-2:], self.layout)]
-        whole_shape: Any = tile.shape[-2:] if shape is None else shape
+        parts = self.decomposition(tile.shape[-2:] if shape is None else shape)
         if self.processes == 1:
-            parts = self.tiles(tile)
-        else:
-            from jax.experimental.multihost_utils import process_allgather
+            return parts.assemble(self.tiles(tile))
+        tiles = {}
+        for rank in range(self.size):  # one at a time, so that no device but the root's host holds more
+            part = self._from_device(tile.reshape(-1, *tile.shape[-2:]), rank)
+            if self.is_root:
+                tiles[rank] = part.reshape(*tile.shape[:-2], *part.shape[-2:])
+        return parts.assemble(tiles) if self.is_root else None
 
-            whole = process_allgather(tile, tiled=True)  # every device holds it for a moment
-            corners = [(iy * block[0], ix * block[1]) for iy in range(self.layout[0]) for ix in range(self.layout[1])]
-            parts = {k: whole[..., j : j + block[0], i : i + block[1]] for k, (j, i) in enumerate(corners)}
-        return self.decomposition(whole_shape).assemble(parts) if self.is_root else None
+    def rows_to_root(
+        self, tile: jax.Array, shape: tuple[int, int], most: int
+    ) -> Iterator[tuple[tuple, np.ndarray | None]]:
+        if self.processes == 1:
+            yield from super().rows_to_root(tile, shape, most)
+            return
+        parts = self.decomposition(shape)
+        for *index, rows in row_blocks((*tile.shape[:-2], *shape), tile.dtype.itemsize, most):
+            block = np.empty((rows.stop - rows.start, shape[1]), tile.dtype) if self.is_root else None
+            for rank, cells in parts.crossing(rows):
+                here, columns = cells.within(*parts.box(rank).slices)
+                part = self._from_device(tile[tuple(index)], rank, here)
+                if block is not None:
+                    block[cells.within(rows)] = part[:, columns]
+            yield (*index, rows), block
+
+    def _from_device(self, x, rank, rows=None):
+        """The tile of one device, or some rows of it, on every host, with the same bits; collective.
+
+        Every device holds a copy for a moment. The sum is one of integers, of which all others are 0, since a sum of
+        floats would lose the sign of zeros.
+        """
+        rows = slice(0, x.shape[-2] // self.layout[0]) if rows is None else rows
+        program = _rows_of_a_device(self.mesh, self.spec(x.ndim), rows.stop - rows.start)
+        return np.asarray(program(x, np.int32(rank), np.int32(rows.start)).addressable_data(0)).view(x.dtype)
 
     def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:
-        whole, parts = self.host_broadcast(array), self.decomposition(shape)
-        return self.place(lambda rank: parts.cut(whole, rank))
+        parts = self.decomposition(shape)
+        if self.processes == 1:
+            return self.place(lambda rank: parts.cut(array, rank))
+        tiles = {}
+        for rank in range(self.size):  # one at a time: a process keeps those of its own devices alone
+            part = self.host_broadcast(parts.cut(array, rank) if self.is_root else None)
+            if rank in self.ranks:
+                tiles[rank] = part
+        return self.place(lambda rank: tiles[rank])
 
     def host_sum(self, array: Any) -> Any:
         return sum(map(np.asarray, self.host_gather(np.asarray(array))))
@@ -263,6 +294,24 @@ class ShardedCommunicator(Communicator):
     def abort(self, status: int = 1) -> None:
         leave(status)
         sys.exit(status)
+
+
+@functools.lru_cache(maxsize=64)
+def _rows_of_a_device(mesh, spec, count):
+    """The program (x, rank, first row) that gives every device `count` rows of one device's tile, as integers."""
+
+    def body(tile, rank, first):
+        part = lax.dynamic_slice_in_dim(tile, first, count, axis=-2)
+        if part.dtype == bool:
+            bits = part.astype(np.uint8)
+        else:
+            bits = lax.bitcast_convert_type(part, f"uint{8 * part.dtype.itemsize}")
+        return lax.psum(jnp.where(lax.axis_index(MESH) == rank, bits, jnp.zeros_like(bits)), MESH)
+
+    nowhere = PartitionSpec()
+    return jax.jit(
+        jax.shard_map(body, mesh=mesh, in_specs=(spec, nowhere, nowhere), out_specs=nowhere, check_vma=False)
+    )
 
 
 def _as_bytes(value):

@@ -18,7 +18,8 @@ from ..errors import ConfigError
 from ..fields.parameters import Choice, FileName, Flag, Names, Number, Places, check_arguments
 from ..fields.state import State
 from ..output.products import ProductOutput
-from ..output.schedule import AUTO, COMPRESSIONS, FieldOutput, GaugeOutput, MaximaOutput, RestartOutput
+from ..output.restart_output import RestartOutput
+from ..output.schedule import AUTO, COMPRESSIONS, FieldOutput, GaugeOutput, MaximaOutput
 from ..output.spectra import SpectraOutput
 from ..output.zarr_output import ZarrFieldOutput
 from ..output.zarr_restart import ZarrRestartOutput

@@ -168,7 +168,7 @@ def test_a_write_that_fails_leaves_the_older_restart(path, monkeypatch):
     def failing(*arguments):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(module, "_write_array", failing)
+    monkeypatch.setattr(module, "_write_parts", failing)
     with pytest.raises(SwmodelError, match="could not be written: No space left on device; free space"):
         write_restart(path, GRID, arrays_of("float64", seed=1), SCALARS)
     assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]

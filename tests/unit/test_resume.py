@@ -13,7 +13,7 @@ from swmodel.errors import ConfigError, DataError
 from swmodel.forcing.tracks import Track, cyclone_of
 from swmodel.output.fingerprint import describe, differences, fingerprint, hash_of_cells
 from swmodel.output.restart import read_restart, write_restart
-from swmodel.output.resuming import content
+from swmodel.output.resuming import tiles_and_scalars_of
 from swmodel.parallel.decomposition import Decomposition
 from swmodel.simulation.simulation import Simulation
 
@@ -189,7 +189,8 @@ def coast_with(hill=30.0, **parts):
 
 def test_with_wetting_heights_of_land_and_its_numbers_are_compared(tmp_path):
     model, path, stepper = coast_with(), tmp_path / "wet.nc", sw.SSPRK3(10.0)
-    arrays, scalars = content(Simulation(model, model.at_rest(), stepper))
+    tiles, scalars = tiles_and_scalars_of(Simulation(model, model.at_rest(), stepper))
+    arrays = {name: model.gather(tile) for name, tile in tiles.items()}
     attributes = {"fingerprint": json.dumps(fingerprint(model, 0, 10.0)), "time_stepper": describe(stepper)}
     write_restart(path, GRID, arrays, scalars, attributes)
     assert "at step 0" in resumed(coast_with(), path, stepper)[1]

@@ -11,7 +11,7 @@ import pytest
 import swmodel as sw
 from swmodel.errors import SwmodelError
 from swmodel.output import gathering, netcdf, writing
-from swmodel.output.restart import read_restart, write_restart
+from swmodel.output.restart import read_restart, write_restart_parts
 from swmodel.output.writing import Writer
 from swmodel.runtime.netcdf import LOCK
 from swmodel.runtime.signals import ExitGuard
@@ -174,7 +174,7 @@ def test_steps_go_on_while_a_record_is_written_which_is_of_the_state_that_was_du
 
     progress.reads_files = False
     monkeypatch.setattr(netcdf.FieldFile, "append", late(netcdf.FieldFile.append))
-    monkeypatch.setattr("swmodel.output.schedule.write_restart", late(write_restart))
+    monkeypatch.setattr("swmodel.output.restart_output.write_restart_parts", late(write_restart_parts))
     simulation(tmp_path / "late", engine).run(steps=8, progress=progress)
     assert len(overlapped) == 7 and all(overlapped)
     plain, delayed = content(tmp_path / "plain"), content(tmp_path / "late")
@@ -202,10 +202,10 @@ def test_a_function_of_the_users_finds_the_files_complete(tmp_path, monkeypatch)
 @pytest.mark.parametrize("stepper", [None, sw.RigidLid(10.0)], ids=["surface", "lid"])
 def test_records_show_no_memory_of_the_state(tmp_path, stepper):
     run = simulation(tmp_path, "arrays", stepper)
-    record, size = gathering.gather_fields(run, ("eta", "u"))
-    assert size == 4 * (6 * 8 + 6 * 9) * (run.model.dtype.itemsize // 4)
+    record = dict(gathering.gathered_fields(run.model, gathering.fields_of_tiles(run, ("eta", "u"))))
+    assert {name: array.shape for name, array in record.items()} == {"eta": (6, 8), "u": (6, 9)}
     mine = [np.asarray(x) for x in (run.state.eta, run.state.u)]
-    assert not any(np.shares_memory(array, other) for array in record().values() for other in mine)
+    assert not any(np.shares_memory(array, other) for array in record.values() for other in mine)
     array = np.arange(4.0)
     assert writing.owned(array) is array and writing.owned(None) is None
     assert not np.shares_memory(writing.owned(array[1:]), array)

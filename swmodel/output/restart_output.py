@@ -1,0 +1,60 @@
+"""Restarts of a run as netCDF files, which the root gathers and writes in blocks of rows."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from . import Claim
+from .collisions import same_file
+from .fingerprint import fingerprint
+from .restart import PART, Layout, write_restart_parts
+from .resuming import tiles_and_scalars_of
+from .schedule import Output, ReplacedFile
+from .writing import owned
+
+__all__ = ["RestartOutput"]
+
+
+class RestartOutput(Output):
+    """All that a run needs to continue, in a file that each write replaces.
+
+    Attributes:
+        tried, written: the newest step at which a write of the restart was tried, and at which it succeeded.
+    """
+
+    def __init__(self, path: str | Path, every: float | None) -> None:
+        self.path, self.every, self.fingerprint = Path(path), every, None
+        self.tried = self.written = None
+
+    def of_another_run(self, simulation: Any) -> bool:
+        """Whether an existing restart at the path is not the one from which this run was resumed."""
+        resumed = simulation.resumed_from
+        return not self.begun and (resumed is None or not same_file(resumed, self.path))
+
+    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
+        self.attributes = attributes
+        self.file = ReplacedFile(claim)
+
+    def write(self, simulation: Any) -> None:
+        if simulation.step == 0 or self.tried == simulation.step:
+            return
+        self.tried = simulation.step
+        tiles, scalars = tiles_and_scalars_of(simulation)
+        self.fingerprint = fingerprint(simulation.model, simulation.step, simulation.dt, known=self.fingerprint)
+        grid, communicator, step = simulation.model.grid, simulation.communicator, simulation.step
+        layout = {name: Layout((*tile.shape[:-2], *grid.shape), tile.dtype) for name, tile in tiles.items()}
+
+        def write(parts):
+            about = {**self.attributes, "fingerprint": json.dumps(self.fingerprint)}
+            about["stored_as"] = about["computed_in"]
+            write_restart_parts(self.path, grid, layout, parts, scalars, about)
+            self.file.written()
+            self.written = step
+
+        with self.stream(write) as put:
+            for name in sorted(tiles):
+                for where, block in communicator.rows_to_root(tiles[name], grid.shape, PART):
+                    put((name, where, owned(block)), 0 if block is None else block.nbytes)
+
+    finish = write
