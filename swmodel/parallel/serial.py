@@ -27,7 +27,7 @@ class SerialCommunicator(Communicator):
         return np.asarray(tile)
 
     def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:
-        return np.asarray(array)
+        return self.decomposition(shape).cut(array, 0)
 
     def host_sum(self, array: Any) -> Any:
         return np.asarray(array)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from swmodel.errors import TileError
+from swmodel.grids.windows import Stored
 from swmodel.parallel import make_communicator
 from swmodel.parallel.halo import Sides, exchange
 from swmodel.parallel.traffic import Count, traffic
@@ -440,6 +441,41 @@ def test_tiles_gather_and_scatter_to_where_they_were(ranks):
     assert (gathered is None) != ranks.is_root
     if ranks.is_root:
         np.testing.assert_array_equal(gathered, whole)
+
+
+@pytest.mark.parametrize("rows", [1, 3, cases.NY])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, bool])
+def test_blocks_of_rows_reach_the_root_in_the_order_of_memory(ranks, rows, dtype):
+    whole = np.stack([cases.random(k) for k in range(6)]).reshape(2, 3, *SHAPE).astype(dtype)
+    whole[0, 0].flat[:3] = [-0.0, 1, 0]
+    tile = jnp.asarray(whole[(..., *ranks.decomposition(SHAPE).tile(ranks.rank).slices)])
+    most, found = rows * cases.NX * np.dtype(dtype).itemsize, np.zeros_like(whole)
+    wheres, blocks = zip(*ranks.rows_to_root(tile, SHAPE, most))
+    assert len(wheres) == 6 * -(-cases.NY // rows)
+    assert {block is None for block in blocks} == {not ranks.is_root}
+    if ranks.is_root:
+        assert max(block.nbytes for block in blocks) == most
+        for where, block in zip(wheres, blocks):
+            found[where] = block
+        assert found.tobytes() == whole.tobytes()
+        assert np.concatenate([block.ravel() for block in blocks]).tobytes() == whole.tobytes()
+
+
+def test_tiles_are_scattered_from_an_array_that_is_read_by_windows(ranks):
+    whole, read = cases.random(12), []
+    values = Stored(whole, SHAPE)
+
+    class Windows:
+        shape, dtype, ndim = SHAPE, whole.dtype, 2
+
+        def block(self, rows, columns):
+            read.append((rows.stop - rows.start) * (columns.stop - columns.start))
+            return values.block(rows, columns)
+
+    tiles = ranks.decomposition(SHAPE)
+    found = ranks.scatter_from_root(Windows() if ranks.is_root else None, SHAPE)
+    np.testing.assert_array_equal(found, whole[tiles.tile(ranks.rank).slices])
+    assert len(read) == (ranks.size if ranks.is_root else 0) and max(read, default=0) <= np.prod(tiles.tile(0).shape)
 
 
 def test_an_error_on_the_root_is_raised_on_every_rank(ranks):

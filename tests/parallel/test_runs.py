@@ -64,7 +64,7 @@ def test_only_the_main_thread_sends_messages_and_only_the_root_starts_a_thread_t
 
         return call
 
-    verbs = ("gather_to_root", "host_sum", "host_maximum", "host_broadcast", "host_gather", "barrier")
+    verbs = ("gather_to_root", "_rows", "host_sum", "host_maximum", "host_broadcast", "host_gather", "barrier")
     run = simulation(model, stepper).write(tmp_path / "fields.nc", ("eta", "u"), every=2 * stepper.dt)
     run.gauges(tmp_path / "gauges.nc", GAUGES).maxima(tmp_path / "maxima.nc").restart(tmp_path / "restart.nc", 50.0)
     with pytest.MonkeyPatch.context() as patch:

@@ -14,8 +14,8 @@ import pytest
 from swmodel.errors import DataError, SwmodelError
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.output import restart as module
-from swmodel.output.restart import read_restart, write_restart
-from swmodel.parallel.decomposition import Decomposition
+from swmodel.output.restart import Layout, read_restart, write_restart, write_restart_parts
+from swmodel.parallel.decomposition import Decomposition, row_blocks
 
 GRID = SphericalGrid(13, 11, (120.0, 180.0), (15.0, 60.0))
 SCALARS = {"step": 2**40 + 1, "dt": 0.1, "stepper": "AB3", "linear": True, "start": "2011-03-11", "none": ""}
@@ -72,6 +72,34 @@ def test_every_layout_of_ranks_takes_its_tiles_of_the_same_state(path, layout):
         rows, columns = decomposition.tile(rank).slices
         rebuilt[..., rows, columns] = restart.arrays["history_tendencies"][..., rows, columns]
     assert rebuilt.tobytes() == whole.tobytes()
+
+
+def blocks_of(arrays, most):
+    """The parts that `write_restart_parts` takes, of two rows or so."""
+    for name in sorted(arrays):
+        if arrays[name].ndim < 2:
+            yield name, ..., arrays[name]
+            continue
+        for where in row_blocks(arrays[name].shape, arrays[name].dtype.itemsize, most):
+            yield name, where, arrays[name][where].copy()
+
+
+def test_a_restart_in_blocks_is_the_same_file(path):
+    arrays, whole = arrays_of("float64"), path.read_bytes()
+    layout = {name: Layout(array.shape, array.dtype) for name, array in arrays.items()}
+    write_restart_parts(path, GRID, layout, blocks_of(arrays, 2 * 13 * 8), SCALARS, ATTRIBUTES)
+    assert path.read_bytes() == whole and same_bits(read_restart(path, GRID).arrays, arrays)
+
+
+@pytest.mark.parametrize("missing", [-1, 0, slice(2, None)])
+def test_parts_that_are_missing_leave_the_older_restart(path, missing):
+    before, arrays = path.read_bytes(), arrays_of("float64", seed=1)
+    layout = {name: Layout(array.shape, array.dtype) for name, array in arrays.items()}
+    parts = list(blocks_of(arrays, 500))
+    del parts[missing]
+    with pytest.raises(ValueError, match="bytes of the arrays .* are missing"):
+        write_restart_parts(path, GRID, layout, parts, SCALARS, ATTRIBUTES)
+    assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
 
 
 def test_a_restart_can_be_inspected(path):

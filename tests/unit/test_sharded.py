@@ -13,6 +13,7 @@ import swmodel as sw
 from swmodel.diagnostics import derived as diagnostics
 from swmodel.errors import BlowUp, TileError
 from swmodel.fields.pytrees import replace
+from swmodel.grids.windows import Stored
 from swmodel.parallel import Decomposition, make_communicator
 from swmodel.parallel.halo import Sides, exchange, without_padding
 from swmodel.parallel.sharded import ShardedCommunicator
@@ -472,6 +473,64 @@ def test_a_broadcast_between_processes_sends_the_roots_bytes_once(monkeypatch, s
     assert [array.size for array in sent] == ([1024] if size == 10 else [1024, 8192])
     monkeypatch.setattr(multihost_utils, "broadcast_one_to_all", to_another)
     assert other.host_broadcast(None) == value and not sent
+
+
+@pytest.fixture
+def as_of_two_processes(mesh, monkeypatch):
+    """(the mesh as one of two processes sees it, a list of the numbers of each array that leaves a device)."""
+    other, moved = make_communicator("sharded", SHAPE, mesh.layout), []
+    other.processes, original = 2, other._from_device
+
+    def counting(*arguments):
+        part = original(*arguments)
+        moved.append(part.size)
+        return part
+
+    monkeypatch.setattr(other, "_from_device", counting)
+    return other, moved
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, bool])
+def test_processes_gather_tile_by_tile_and_rows_by_rows_with_every_bit(mesh, as_of_two_processes, dtype):
+    other, moved = as_of_two_processes
+    whole = np.stack([cases.random(k) for k in range(6)]).reshape(2, 3, *SHAPE).astype(dtype)
+    whole[0, 0, 0, :3] = [-0.0, 1, 0]
+    if np.dtype(dtype).kind == "f":
+        whole[1, 2, 4, :2] = [np.nan, np.inf]
+    parts, tile = mesh.decomposition(SHAPE), math.prod(mesh.tile_shape(SHAPE))
+    placed = mesh.place(lambda rank: parts.cut(whole, rank))
+    assert other.gather_to_root(placed, SHAPE).tobytes() == whole.tobytes()
+    assert moved == [6 * tile] * mesh.size
+    moved.clear()
+    blocks = list(other.rows_to_root(placed, SHAPE, 2 * cases.NX * np.dtype(dtype).itemsize))
+    assert len(blocks) == 6 * -(-cases.NY // 2) and max(moved) <= 2 * parts.tile(0).shape[1]
+    assert np.concatenate([block.ravel() for _, block in blocks]).tobytes() == whole.tobytes()
+    for (where, ours), (there, expected) in zip(
+        blocks, mesh.rows_to_root(placed, SHAPE, 2 * cases.NX * whole.itemsize)
+    ):
+        assert where == there and ours.tobytes() == expected.tobytes()
+
+
+def test_processes_gather_fields_on_faces_at_the_edge_of_the_domain(mesh, as_of_two_processes):
+    parts, whole = mesh.decomposition(SHAPE), np.arange(float((cases.NY + 1) * cases.NX)).reshape(cases.NY + 1, -1)
+
+    def with_faces(rank):
+        box = parts.box(rank)
+        return whole[box.j0 : box.j1 + 1, box.i0 : box.i1]
+
+    placed = mesh.place(with_faces)
+    np.testing.assert_array_equal(as_of_two_processes[0].gather_to_root(placed, SHAPE), whole)
+
+
+def test_processes_receive_one_tile_at_a_time(mesh, as_of_two_processes, monkeypatch):
+    other, sent = as_of_two_processes[0], []
+    monkeypatch.setattr(other, "host_broadcast", lambda value: sent.append(value.size) or value)
+    whole = np.stack([cases.random(k) for k in range(3)])
+    found = other.scatter_from_root(Stored(whole[0], SHAPE), SHAPE)
+    np.testing.assert_array_equal(mesh.gather_to_root(found, SHAPE), whole[0])
+    np.testing.assert_array_equal(mesh.gather_to_root(other.scatter_from_root(whole, SHAPE), SHAPE), whole)
+    tile = math.prod(mesh.tile_shape(SHAPE))
+    assert sent == [tile] * mesh.size + [3 * tile] * mesh.size
 
 
 def test_self_attraction_on_padded_tiles_is_that_of_one_rank():

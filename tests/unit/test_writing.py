@@ -1,8 +1,10 @@
 """Files are written by one thread while the run goes on: complete, in order, of the state that was due."""
 
+import functools
 import signal
 import threading
 import time
+import tracemalloc
 
 import netCDF4
 import numpy as np
@@ -12,6 +14,7 @@ import swmodel as sw
 from swmodel.errors import SwmodelError
 from swmodel.output import gathering, netcdf, writing
 from swmodel.output.restart import read_restart, write_restart_parts
+from swmodel.output.running import Run
 from swmodel.output.writing import Writer
 from swmodel.runtime.netcdf import LOCK
 from swmodel.runtime.signals import ExitGuard
@@ -93,6 +96,58 @@ def test_an_error_of_the_program_itself_is_raised_by_the_next_call():
         with pytest.raises(ZeroDivisionError):
             call(writer)
         writer.close()
+
+
+def test_parts_of_a_stream_come_in_order_and_few_of_them_wait():
+    writer, taken, waiting, may_take = Writer(most_bytes=100), [], [], threading.Event()
+
+    def write(parts):
+        may_take.wait(PATIENCE)
+        taken.extend((part, threading.current_thread().name) for part in parts)
+
+    def put_all():
+        with writer.stream(File(), write) as put:
+            for k in range(20):
+                put(k, 40)
+                waiting.append(writer._waiting_bytes)
+
+    thread = threading.Thread(target=put_all)
+    thread.start()
+    until = time.monotonic() + PATIENCE
+    while len(waiting) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    assert waiting == [40, 80]
+    may_take.set()
+    thread.join(PATIENCE)
+    writer.close()
+    assert taken == [(k, "writer") for k in range(20)] and max(waiting) <= 100 and writer._waiting_bytes == 0
+
+
+@pytest.mark.parametrize("after", [0, 3])
+def test_parts_are_dropped_after_an_error_of_the_file(after):
+    writer, broken = Writer(most_bytes=100), File()
+
+    def fails(parts):
+        for _ in range(after):
+            next(parts)
+        raise SwmodelError("the disk is full")
+
+    for _ in range(2):  # the second write is never begun
+        with writer.stream(broken, fails) as put:
+            for k in range(20):
+                put(k, 60)
+    writer.close()
+    assert str(writer.failed[broken]) == "the disk is full" and writer._waiting_bytes == 0
+
+
+def test_an_error_between_parts_ends_the_write_and_not_as_if_it_were_complete():
+    writer, output, done = Writer(), File(), []
+    with pytest.raises(KeyError), writer.stream(output, lambda parts: done.append(list(parts))) as put:
+        put(1, 1)
+        raise KeyError
+    writer.close()
+    assert not done and "ended before all parts" in str(writer.failed[output])
 
 
 class Exited(BaseException):
@@ -181,6 +236,29 @@ def test_steps_go_on_while_a_record_is_written_which_is_of_the_state_that_was_du
     assert plain.keys() == delayed.keys()
     for name, values in plain.items():
         assert np.array_equal(values, delayed[name], equal_nan=np.ndim(values) > 0), name
+
+
+def test_a_restart_takes_the_memory_of_few_fields(tmp_path, monkeypatch):
+    """AB3 has nine fields of state and history; the depth is made for the file."""
+    monkeypatch.setattr("swmodel.output.running.Writer", functools.partial(Writer, 1 << 18))
+    monkeypatch.setattr("swmodel.output.restart_output.PART", 1 << 16)
+    grid = sw.CartesianGrid(400, 300, (0.0, 4e6), (0.0, 3e6))
+    field = 8 * 400 * 300
+    model = sw.ShallowWater(grid, 500.0, dtype="float64")
+    run = Simulation(model, model.state(eta=lambda x, y: np.exp(-((x - 2e6) ** 2) / 1e12) + 0 * y), sw.AB3(10.0))
+    run.restart(tmp_path / "restart.nc").run(steps=3)
+    output = run._outputs[0]
+    output.tried = None
+    tracemalloc.start()
+    with Run.opened(run, run._outputs) as files:
+        files.write_restart(run)
+        files.wait()
+        peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    restart = read_restart(tmp_path / "restart.nc")
+    assert sum(array.nbytes for array in restart.arrays.values()) == 10 * field
+    np.testing.assert_array_equal(restart.arrays["state_eta"], run.state.eta)
+    assert peak < 3.5 * field, peak / field
 
 
 def test_a_function_of_the_users_finds_the_files_complete(tmp_path, monkeypatch):
