@@ -192,7 +192,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
             "An older file of that name is unchanged."
         ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # there is no such folder, or no such file
+            temporary.unlink()
 
 
 def _remove_stale(pattern):

@@ -1,7 +1,7 @@
 """Restarts as files or as Zarr stores, opened so that every rank reads the windows of its own tiles."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from . import metadata
 from .restart import FORMAT, Restart, check_grid, open_restart
 from .zarr_store import ZarrStore, is_store
 
-__all__ = ["StoredChunks", "opened"]
+__all__ = ["StoredChunks", "opened", "opened_together"]
 
 
 def opened(path: str | Path, grid: Grid | None = None, verify: bool = True) -> Restart:
@@ -29,6 +29,33 @@ def opened(path: str | Path, grid: Grid | None = None, verify: bool = True) -> R
         DataError: if there is no such restart, it is damaged, newer than this swmodel, or of another grid.
     """
     return open_store(Path(path), grid) if is_store(path) else open_restart(path, grid, verify)
+
+
+def opened_together(domain: Any, path: str | Path, about: Callable[[Restart], Any]) -> tuple[Callable, Any]:
+    """(`tile(name)`, which gives the placed tile arrays of an array, `about(the Restart)` of the root); collective.
+
+    The root compares the file with its checksum. Then every rank reads its own window. If some rank has no access to
+    the file, the root reads one tile after another and sends them.
+
+    Args:
+        domain: the Domain of the model.
+        path: the path of the restart.
+        about: what every rank needs of the restart.
+
+    Raises:
+        DataError: as `opened` does, on every rank; also by `tile`.
+    """
+    communicator, shape = domain.communicator, domain.grid.shape
+    found, parts = communicator.from_root(lambda: about(opened(path, domain.grid))), communicator.decomposition(shape)
+    alone = communicator.agree(not Path(path).exists())
+    arrays = opened(path, verify=False).arrays if communicator.is_root or not alone else {}
+
+    def tile(name):
+        if alone:
+            return communicator.scatter_from_root(arrays.get(name), shape)
+        return domain.together(lambda: communicator.place(lambda rank: parts.cut(arrays[name], rank)))
+
+    return tile, found
 
 
 class StoredChunks:

@@ -33,6 +33,7 @@ __all__ = [
     "read_restart",
     "write_restart",
     "write_restart_parts",
+    "write_restart_together",
 ]
 
 PART = 1 << 24  # [bytes] of an array that are gathered, written and hashed at a time
@@ -137,6 +138,51 @@ def write_restart_parts(
             _define_array(dataset, grid, name, array)
         _write_parts(dataset, layout, parts, digest)
         dataset.setncattr("checksum", digest.text())
+
+
+def write_restart_together(
+    path: str | Path,
+    model: Any,
+    fields: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    scalars: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+) -> None:
+    """Write a restart of fields whose tiles all ranks hold, of which the root gathers a block at a time; collective.
+
+    Args:
+        path, scalars, attributes: as for `write_restart`.
+        model: the ShallowWater.
+        fields: {name: placed tile arrays}.
+        arrays: {name: array that every rank holds}.
+
+    Raises:
+        SwmodelError, ValueError: as `write_restart` does, on every rank.
+    """
+    grid, communicator, error = model.grid, model.communicator, None
+    held = {name: _storable(name, array) for name, array in arrays.items()}
+    layout = {name: Layout((*tile.shape[:-2], *grid.shape), tile.dtype) for name, tile in fields.items()}
+    layout |= {name: Layout(array.shape, array.dtype) for name, array in held.items()}
+
+    def gathered():
+        for name in sorted(layout):
+            if name in held:
+                yield name, ..., held[name]
+                continue
+            for where, block in communicator.rows_to_root(fields[name], grid.shape, PART):
+                yield name, where, block
+
+    parts = gathered()
+    if communicator.is_root:
+        try:
+            write_restart_parts(path, grid, layout, parts, scalars, attributes)
+        except Exception as failed:  # noqa: BLE001  it is raised below, on all ranks
+            error = failed
+    for _ in parts:  # after an error the root still takes what the other ranks send
+        pass
+    failed = communicator.host_broadcast(error)
+    if failed is not None:
+        raise failed
 
 
 class StoredArray:

@@ -21,7 +21,7 @@ from ..errors import ConfigError, DataError
 from ..fields.state import each_state
 from ..stepping.stability import check_time_step
 from .fingerprint import GROUPS, ROUNDING, Difference, describe, differences, explained, fingerprint
-from .opening import opened
+from .opening import opened_together
 
 __all__ = ["allowed_names", "tiles_and_scalars_of", "restored"]
 
@@ -73,9 +73,8 @@ def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
             the differences, another experiment. The simulation is then unchanged.
         ConfigError: if the time step is over the limit of the restart's state. The simulation is then unchanged.
     """
-    grid = simulation.model.grid
     names = allowed_names(force)
-    tile, restart = _read(simulation.model.domain, path, grid)
+    tile, restart = opened_together(simulation.model.domain, path, _about)
     had, have = restart["scalars"].get("members", 1), simulation.model.members or 1
     if had != have:
         raise DataError(f"{path} holds {had} members and the run has {have}; continue with the ensemble that wrote it.")
@@ -122,32 +121,11 @@ def _warn_of_moved_clock(simulation, path, scalars, step):
         )
 
 
-def _read(domain, path, grid):
-    """(`tile(name)`: tile arrays of the restart; {"scalars", "attributes", "names", "dtypes"}); collective.
-
-    The root compares the file with its checksum. Then every rank reads its own window. If some rank has no access to
-    the file, the root reads everything and sends the tiles.
-    """
-
-    communicator = domain.communicator
-
-    def check():
-        restart = opened(path, grid)
-        dtypes = {name: str(array.dtype) for name, array in restart.arrays.items()}
-        attributes = {name: restart.attributes.get(name, "") for name in ("fingerprint", "time_stepper")}
-        return {"scalars": restart.scalars, "attributes": attributes, "names": set(dtypes), "dtypes": dtypes}
-
-    found, parts = communicator.from_root(check), communicator.decomposition(grid.shape)
-    alone = communicator.agree(not Path(path).exists())
-    arrays = opened(path, verify=False).arrays if communicator.is_root or not alone else {}
-
-    def tile(name):
-        if alone:
-            whole = np.asarray(arrays[name]) if name in arrays else None
-            return communicator.scatter_from_root(whole, grid.shape)
-        return domain.together(lambda: communicator.place(lambda rank: parts.cut(arrays[name], rank)))
-
-    return tile, found
+def _about(restart):
+    """{"scalars", "attributes", "names", "dtypes"} of a Restart."""
+    dtypes = {name: str(array.dtype) for name, array in restart.arrays.items()}
+    attributes = {name: restart.attributes.get(name, "") for name in ("fingerprint", "time_stepper")}
+    return {"scalars": restart.scalars, "attributes": attributes, "names": set(dtypes), "dtypes": dtypes}
 
 
 # -- comparison with the run that wrote the restart -------------------------------------------------------------------

@@ -12,10 +12,13 @@ from swmodel.adjoint.assimilation.assimilation import Departures, FourDVar, Rule
 from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.assimilation.minimise import Space, Stop, minimise
 from swmodel.adjoint.assimilation.posterior import _entered, noise_like
+from swmodel.adjoint.assimilation.restarts import Identity, read_inversion_restart, write_inversion_restart
 from swmodel.adjoint.controls.seafloor import FaultSource, UnitSources
 from swmodel.adjoint.controls.side_tides import ByClass, SideTide
 from swmodel.adjoint.controls.transforms import Around, Balanced, joined
 from swmodel.adjoint.costs.records import Record
+from swmodel.errors import SwmodelError
+from swmodel.output import restart
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.runtime.compilation import jit
 
@@ -77,6 +80,53 @@ def test_the_path_of_a_minimisation_is_that_of_one_rank():
     assert np.allclose(everywhere(model, found.values["field"]), np.asarray(right.values["field"]), atol=1e-6)
     everyone = model.communicator.host_gather([i.value for i in found.history])
     assert all(values == everyone[0] for values in everyone)
+
+
+# -- the restart of an inversion ---------------------------------------------------------------------------------------
+
+
+def identity():
+    times = np.arange(4.0)
+    return Identity({"gravity": 9.81}, {"here": Record((141.0, 36.0), times, times**2, 0.1)})
+
+
+def test_a_restart_is_gathered_in_blocks_and_read_by_tiles_with_every_bit(tmp_path, monkeypatch):
+    model, path = both()[1], tmp_path / "inversion.restart.nc"
+    vector = {"field": model.scatter(random(6)), "numbers": np.array([0.3, -0.4])}
+    other = {name: -value for name, value in vector.items()}
+    refused = lambda *_: pytest.fail("the whole grid was gathered")  # noqa: E731
+    monkeypatch.setattr(model.communicator, "gather_to_root", refused)
+    rows, read, original = np.arange(6.0).reshape(3, 2), [], restart.StoredArray.__getitem__
+    write_inversion_restart(path, model, {"values": vector, "s0": other}, {"iterations": rows}, identity())
+    model.communicator.barrier()
+
+    def counting(self, where):
+        values = original(self, where)
+        read.append(values.size)
+        return values
+
+    monkeypatch.setattr(restart.StoredArray, "__getitem__", counting)
+    vectors, arrays, found = read_inversion_restart(path, model, vector, identity())
+    assert not found and list(arrays) == ["iterations"] and np.array_equal(arrays["iterations"], rows)
+    for name, expected in (("values", vector), ("s0", other)):
+        assert vectors[name].keys() == expected.keys()
+        for part, value in expected.items():
+            assert vectors[name][part].dtype == value.dtype
+            assert np.asarray(vectors[name][part]).tobytes() == np.asarray(value).tobytes()
+    assert max(read) == np.prod(model.tile.shape)
+    model.communicator.barrier()
+
+
+def test_an_error_of_the_restart_is_raised_on_every_rank(tmp_path):
+    model = both()[1]
+    if model.communicator.is_root:
+        (tmp_path / "file").write_text("")
+    model.communicator.barrier()
+    with pytest.raises(SwmodelError, match="could not be written"):
+        write_inversion_restart(
+            tmp_path / "file" / "r.nc", model, {"v": {"x": model.scatter(random(6))}}, {}, identity()
+        )
+    model.communicator.barrier()
 
 
 # -- transforms --------------------------------------------------------------------------------------------------------

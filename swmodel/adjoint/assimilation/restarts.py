@@ -13,11 +13,13 @@ import dataclasses
 import json
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from ...errors import DataError
 from ...output.fingerprint import ROUNDING, Difference, differences, explained
-from ...output.restart import read_restart, write_restart
+from ...output.opening import opened_together
+from ...output.restart import write_restart_together
 
 __all__ = ["Identity", "write_inversion_restart", "read_inversion_restart"]
 
@@ -63,10 +65,12 @@ def write_inversion_restart(path: Any, model: Any, vectors: dict, arrays: dict, 
         arrays: {name: array that every rank holds}.
         identity: the Identity of the inversion.
     """
-    whole = {f"{key}@{name}": _whole(value, model) for key, vector in vectors.items() for name, value in vector.items()}
+    named = {f"{key}@{name}": value for key, vector in vectors.items() for name, value in vector.items()}
+    fields = {name: value for name, value in named.items() if np.ndim(value) >= 2}
+    held = {name: value for name, value in named.items() if name not in fields} | arrays
+    held |= {"observed": identity.numbers()}
     about = {"fingerprint": json.dumps(identity.entries), "observations": json.dumps(identity.observations())}
-    content = {**whole, **arrays, "observed": identity.numbers()}
-    model.communicator.from_root(lambda: write_restart(path, model.grid, content, {"swmodel_inversion": True}, about))
+    write_restart_together(path, model, fields, held, {"swmodel_inversion": True}, about)
 
 
 def read_inversion_restart(
@@ -85,7 +89,7 @@ def read_inversion_restart(
         DataError: if the file is not a restart of an inversion, if it belongs to another inversion and `force` does not
             name all differences, or if it holds other unknowns.
     """
-    restart = model.communicator.from_root(lambda: read_restart(path, model.grid))
+    tile, restart = opened_together(model.domain, path, _read)
     if not restart.scalars.get("swmodel_inversion"):
         raise DataError(f"{path} is not a restart of an inversion; give the one that `swmodel invert` has written.")
     if "fingerprint" not in restart.attributes:
@@ -97,36 +101,50 @@ def read_inversion_restart(
     refused = [difference for difference in found if not _explained(difference, force)]
     if refused:
         raise DataError(_refusal(path, refused))
-    vectors, arrays = {}, {}
-    for name, value in restart.arrays.items():
+    shapes, arrays = {}, {}
+    for name, shape in restart.shapes.items():
         key, at, part = name.partition("@")
         if at:
-            vectors.setdefault(key, {})[part] = value
+            shapes.setdefault(key, {})[part] = shape[-2:]
         elif name != "observed":
-            arrays[name] = value
-    tiles = {key: _as_tiles(path, vector, like, model) for key, vector in vectors.items()}
-    return tiles, arrays, found
+            arrays[name] = restart.arrays[name]
+    for was in shapes.values():
+        _check_unknowns(path, was, like, model)
+
+    def value(name, as_one):
+        if np.ndim(as_one) < 2:
+            return np.asarray(restart.arrays[name], np.asarray(as_one).dtype)
+        return jnp.asarray(tile(name)).astype(as_one.dtype)
+
+    vectors = {key: {part: value(f"{key}@{part}", like[part]) for part in like} for key in shapes}
+    return vectors, arrays, found
 
 
-def _whole(value, model):
-    return model.gather(value) if np.ndim(value) >= 2 else np.asarray(value)
+@dataclasses.dataclass(frozen=True)
+class _Read:
+    """What every rank needs of a restart: all but its fields, which are read by windows."""
+
+    scalars: dict
+    attributes: dict
+    shapes: dict
+    arrays: dict
 
 
-def _as_tiles(path, vector, like, model):
-    """A control dict of this inversion from global arrays; raises DataError where they are those of other unknowns."""
+def _read(restart):
+    shapes = {name: tuple(array.shape) for name, array in restart.arrays.items()}
+    held = {n: np.asarray(x) for n, x in restart.arrays.items() if "@" not in n or len(shapes[n]) < 2}
+    return _Read(restart.scalars, restart.attributes, shapes, held)
+
+
+def _check_unknowns(path, was, like, model):
+    """Raise DataError if {name: shape} of a vector in the restart is not that of this inversion's unknowns."""
     shapes = {name: model.grid.shape if np.ndim(x) >= 2 else np.shape(x) for name, x in like.items()}
-    was = {name: np.shape(value)[-2:] if np.ndim(value) >= 2 else np.shape(value) for name, value in vector.items()}
     if was != shapes:
         unknowns = [", ".join(f"{name} {shape}" for name, shape in one.items()) for one in (was, shapes)]
         raise DataError(
             f"{path} holds other unknowns ({unknowns[0]}) than the inversion has ({unknowns[1]}), from which it cannot "
             "continue; start it anew, without --resume."
         )
-    return {name: _tile(vector[name], like[name], model) for name in like}
-
-
-def _tile(value, like, model):
-    return model.scatter(value) if np.ndim(like) >= 2 else np.asarray(value, np.asarray(like).dtype)
 
 
 # -- comparison with the inversion that wrote the restart -------------------------------------------------------------
