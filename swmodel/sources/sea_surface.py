@@ -94,7 +94,11 @@ class SeaSurface:
 
     def elevation(self, source: Source) -> jax.Array:
         """The surface (ny, nx) [m] where all slip of `source` happens at once."""
-        return self._surface(source, jnp.sum(jnp.asarray(source.faults.slip), axis=1)[None])[0]
+        return self._surface(source, _all_slip(source))[0]
+
+    def elevation_on_patch(self, source: Source) -> jax.Array:
+        """`elevation` of the patch alone, (my, mx) [m]; the sea is as it was elsewhere."""
+        return _patches(self, source, _all_slip(source))[0]
 
     def records(self, source: Source, times: Any = None, shortest_rise: float = 1.0) -> tuple[Any, jax.Array]:
         """(times (m,) [s], rise of the surface until then (m, ny, nx) [m]); arguments are those of motion.records."""
@@ -151,6 +155,10 @@ class SeaSurface:
             return lift(gradient)(*(jnp.mean(values.reshape(blocks), axis=(1, 3)) for values in displacement))
 
         return per_metre_at(source, x[None], y[:, None], part)(fault)
+
+
+def _all_slip(source):
+    return jnp.sum(jnp.asarray(source.faults.slip), axis=1)[None]
 
 
 @jit

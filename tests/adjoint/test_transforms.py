@@ -13,6 +13,8 @@ from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.controls.seafloor import FaultSource, UnitSources
 from swmodel.adjoint.controls.transforms import Around, Balanced, Between, Positive, joined
 from swmodel.errors import ConfigError
+from swmodel.parallel import Decomposition, make_communicator
+from swmodel.parallel.one_tile import OneTileCommunicator
 
 NX, NY = 18, 15
 ISLANDS = np.where(np.random.default_rng(2).random((NY, NX)) < 0.06, 0.0, 4000.0)
@@ -177,6 +179,31 @@ def test_the_gradient_in_fault_parameters_is_that_of_differences():
     at, along = jnp.asarray([0.1, -0.2, 0.3, 0.1]), jnp.asarray([0.4, -0.3, 0.2, 0.5])
     slope, (above, below) = float(cost(at)[1] @ along), (float(cost(at + h * along)[0]) for h in (1e-6, -1e-6))
     assert slope == pytest.approx((above - below) / 2e-6, rel=1e-6)
+
+
+@pytest.mark.parametrize("layout", [(2, 3), (4, 1)])
+def test_a_tile_holds_its_window_of_the_patch_above_faults_and_no_more(layout):
+    """A tile of many cannot gather, and one of several devices has padding, where it is zero."""
+    grid, source = ocean("sphere").grid, fault_source()[2]
+    spreads, p = {"slip": 0.5, "depth": 0.2, "strike": 10.0, "longitude": 0.3}, jnp.asarray([0.1, -0.2, 0.3, 0.1])
+    region = (140.0, 144.5, 34.5, 39.0)
+    near = sources.SeaSurface.of(grid, ISLANDS, region, refinement=1, horizontal=False, kajiura=False)
+
+    def of(communicator):
+        return FaultSource.of(sw.ShallowWater(grid, ISLANDS, communicator=communicator), near, source, spreads)
+
+    alone = of("serial")
+    expected = np.asarray(near.elevation(alone.faults(p)))
+    assert near.window.shape < expected.shape and np.count_nonzero(expected) > 20
+    np.testing.assert_array_equal(alone(p), expected)
+    parts = Decomposition(expected.shape, layout)
+    for rank in range(parts.size):
+        np.testing.assert_array_equal(of(OneTileCommunicator(layout, rank))(p), parts.cut(expected, rank))
+    devices = make_communicator("sharded", expected.shape, layout)
+    found = jax.jit(devices.spmd(lambda source, p: source(p)))(of(devices), devices.place(lambda rank: p))
+    parts = devices.decomposition(expected.shape)
+    for rank, tile in devices.tiles(found).items():
+        np.testing.assert_allclose(tile, parts.cut(expected, rank), rtol=0, atol=1e-14)
 
 
 def test_a_number_that_no_fault_has_is_refused():

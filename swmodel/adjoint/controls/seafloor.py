@@ -171,6 +171,19 @@ def correlation_root(distances: np.ndarray, length: float) -> np.ndarray:
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
+def _cells_of_patch(surface, decomposition, rank):
+    """[rows, columns] of a surface's patch at the cells of a rank's arrays; beyond it and in the padding, their number.
+
+    Each is a vector of int32.
+    """
+    box, padding, found = decomposition.box(rank), decomposition.padding(rank), []
+    for ends, corner, n, pad in zip(box.slices, surface.corner, surface.window.shape, padding):
+        cells = np.arange(ends.start, ends.stop) - corner
+        outside = (cells < 0) | (cells >= n) | (np.arange(cells.size) < pad)
+        found.append(np.where(outside, n, cells).astype(np.int32))
+    return found
+
+
 LOGARITHMIC = ("slip", "length", "width", "depth")
 UNCERTAIN = {
     "longitude": COORDINATES,
@@ -193,15 +206,18 @@ class FaultSource(Transform):
     Slip, length, width and depth are b exp(s p), which is positive; other fields are b + s p.
 
     Attributes:
-        surface: a sources.SeaSurface of the whole grid.
+        surface: a sources.SeaSurface, of whose patch every rank computes the whole, and keeps the cells of its tile.
         source: a sources.Source, the background.
         spreads: {field of Fault: s}, relative for slip, length, width and depth, else in the units of the field.
+        rows, columns: (my,), (mx,), the row and column of the patch at the tile's; their number in the patch, which is
+            none of them, where the tile reaches beyond it.
     """
 
     surface: Any
     source: Any
     spreads: dict
-    communicator: Any = static()
+    rows: Any
+    columns: Any
 
     @staticmethod
     def of(model: ShallowWater, surface: SeaSurface, source: Source, spreads: dict[str, float]) -> "FaultSource":
@@ -218,10 +234,13 @@ class FaultSource(Transform):
             )
         place = model.communicator.place
         as_numbers = lambda tree: place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), tree))  # noqa: E731
-        return FaultSource(as_numbers(surface), as_numbers(source), as_numbers(dict(spreads)), model.communicator)
+        rows, columns = place(lambda rank: _cells_of_patch(surface, model.decomposition, rank))
+        return FaultSource(as_numbers(surface), as_numbers(source), as_numbers(dict(spreads)), rows, columns)
 
     def __call__(self, p: jax.Array) -> jax.Array:
-        return self.communicator.scatter(self.surface.elevation(self.faults(p)))
+        patch = self.surface.elevation_on_patch(self.faults(p))
+        rows = jnp.take(patch, self.rows, axis=0, mode="fill", fill_value=0)
+        return jnp.take(rows, self.columns, axis=1, mode="fill", fill_value=0)
 
     def faults(self, p: jax.Array) -> Source:
         """The Source for parameters (fields x faults,), with fields in the order of their names."""
