@@ -138,7 +138,7 @@ class _OfOne(Transform):
     def zero(self, model: ShallowWater) -> Any:
         """The background p = 0, as a Problem takes it."""
         field = callable(self.spread) or jnp.ndim(self.background) == 2 or jnp.ndim(self.spread) == 2
-        return model.domain.cut(np.zeros(model.grid.shape)) if field else np.zeros((), model.dtype)
+        return _zeros(model) if field else np.zeros((), model.dtype)
 
 
 @pytree
@@ -207,7 +207,7 @@ class Repeated(Transform):
 
     def zero(self, model: ShallowWater) -> Any:
         field = callable(self.spread) or any(jnp.ndim(b) == 2 for b in self.backgrounds.values())
-        return model.domain.cut(np.zeros(model.grid.shape)) if field else np.zeros((), model.dtype)
+        return _zeros(model) if field else np.zeros((), model.dtype)
 
 
 @pytree
@@ -282,4 +282,9 @@ class Balanced(Transform):
         return {"initial.eta": self.spread.deviation**2}
 
     def zero(self, model: ShallowWater) -> jax.Array:
-        return model.domain.cut(np.zeros(model.grid.shape))
+        return _zeros(model)
+
+
+def _zeros(model):
+    """Tile arrays of zeros."""
+    return model.domain.cut(Stored(0.0, model.grid.shape))
