@@ -5,7 +5,9 @@ import statistics
 import numpy as np
 from harness import NotMeasured, ratio
 
-NAMES = ("semi_implicit_gain", "semi_implicit_difference", "semi_implicit_gain_pacific")
+from swmodel.simulation.pace import SECONDS_PER_CHUNK
+
+NAMES = ("semi_implicit_gain", "semi_implicit_difference", "semi_implicit_gain_pacific", "semi_implicit_setup_share")
 SCHEMES = ("explicit", "semi_implicit")
 PRECISION = "float32"
 
@@ -31,6 +33,9 @@ def measure(bench):
     )
     gain = ratio(times["explicit"], times["semi_implicit"])
     bench.figure("semi_implicit_gain_pacific", gain, at_least=3.0, each=info, precision=PRECISION)
+    setup = info["semi_implicit"]["setup_seconds"]
+    bench.say(f"    the set-up takes {1e3 * setup:.1f} ms, as {setup / each['semi_implicit']:.2f} steps do")
+    bench.figure("semi_implicit_setup_share", setup / SECONDS_PER_CHUNK, at_most=0.05, precision=PRECISION)
 
 
 def runs(bench, basin):

@@ -1,9 +1,9 @@
 """JAX's persistent compilation cache, with entries that are verified before they are loaded.
 
-JAX compiles about a hundred programs before a run takes its first step. An executable that is found in the cache is
-loaded in a few milliseconds. JAX's own file cache writes entries in place, and loads them without a check. The one
-below uses runtime/cache.py: entries are complete, have a checksum, and a name that depends on the instruction sets of
-the processor as well as on JAX's own key (program, options, versions).
+JAX compiles dozens of programs before a run takes its first step, most of them of few operations. An executable that is
+found in the cache is loaded in a few milliseconds. JAX's own file cache writes entries in place, and loads them without
+a check. The one below uses runtime/cache.py: entries are complete, have a checksum, and a name that depends on the
+instruction sets of the processor as well as on JAX's own key (program, options, versions).
 
 Executables that call mpi4jax directly hold the addresses of MPI's objects, which differ from run to run. They are not
 kept. Those of swmodel's communicator hold numbers instead (parallel/handles.py).
