@@ -126,7 +126,7 @@ class ShallowWater:
         self.wetting = wetting
         least = LEAST_THICKNESS if wetting is None else 0.0
         self.least_thickness = least if least_thickness is None else float(least_thickness)
-        self.sea_floor = floor_of(depth, self.domain, wetting, _one_or_more(levees))
+        self.sea_floor = floor_of(depth, self.domain, wetting, one_or_more(levees))
         self.domain = replace(self.domain, sea_floor=self.sea_floor)
         parts = named("forcing", forcing) | named("dissipation", dissipation) | named("boundary", boundaries)
         open_boundaries = {name: term for name, term in parts.items() if isinstance(term, OpenBoundary)}
