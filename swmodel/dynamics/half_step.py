@@ -38,7 +38,7 @@ class HalfStep:
         flow = self.flow
         x, y = flow.on_faces(flow.h)
         if flow.crests is not None:
-            return tuple(flow.crests.limited(axis, u, h)[1] for axis, u, h in ((X, flow.u, x), (Y, flow.v, y)))
+            return flow.crests.limited(X, flow.u, x)[1], flow.crests.limited(Y, flow.v, y)[1]
         return x * flow.u, y * flow.v
 
     @functools.cached_property

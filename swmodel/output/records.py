@@ -106,12 +106,13 @@ class Records:
         if (np.diff(ordered) <= 0).any():
             raise ValueError(f"append: time must increase, and {ordered} [s] came for {self.path}.")
         self.check()
+        pairs: Iterable[tuple[str, np.ndarray]] = values.items() if isinstance(values, Mapping) else values
         if isinstance(values, Mapping):
-            size, values = sum(array.nbytes for array in values.values()), values.items()
+            size = sum(array.nbytes for array in values.values())
         size = times.nbytes + (size or 0)
         reserve(self._descriptor, size + size // 64 + SLACK, self.path)
         try:
-            for name, array in itertools.chain(values, [("time", times)]):
+            for name, array in itertools.chain(pairs, [("time", times)]):
                 variable = self._dataset[name]
                 variable[_along_time(variable, begin, begin + times.size)] = array
             self._dataset.sync()

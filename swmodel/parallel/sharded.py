@@ -210,7 +210,7 @@ class ShardedCommunicator(Communicator):
     # -- host ---------------------------------------------------------------------------------------------------------
 
     def gather_to_root(self, tile: jax.Array, shape: tuple[int, int] | None = None) -> np.ndarray | None:
-        parts = self.decomposition(tile.shape[-2:] if shape is None else shape)
+        parts = self.decomposition((tile.shape[-2], tile.shape[-1]) if shape is None else shape)
         if self.processes == 1:
             return parts.assemble(self.tiles(tile))
         tiles = {}

@@ -90,7 +90,8 @@ class Assembly:
 
     def _path_of(self, part):
         """The key path of a part of the model, as of "boundary.0.elevation", as far as the file has it."""
-        path, value = [], self.draft.raw
+        path: list[str | int] = []
+        value: Any = self.draft.raw
         for name in part.split(".") if part else ():
             key = int(name) if name.isdigit() else name
             try:
