@@ -88,7 +88,7 @@ class Records:
     def append(
         self,
         times: np.ndarray,
-        values: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]],
+        values: dict[str, np.ndarray] | Iterable[tuple[str, np.ndarray]],
         size: int | None = None,
     ) -> None:
         """Write records.
@@ -106,8 +106,8 @@ class Records:
         if (np.diff(ordered) <= 0).any():
             raise ValueError(f"append: time must increase, and {ordered} [s] came for {self.path}.")
         self.check()
-        pairs: Iterable[tuple[str, np.ndarray]] = values.items() if isinstance(values, Mapping) else values
-        if isinstance(values, Mapping):
+        pairs: Any = values.items() if isinstance(values, dict) else values
+        if isinstance(values, dict):
             size = sum(array.nbytes for array in values.values())
         size = times.nbytes + (size or 0)
         reserve(self._descriptor, size + size // 64 + SLACK, self.path)
