@@ -17,6 +17,8 @@ from .relief import SHORE, draw_line
 
 __all__ = ["bars_right_of", "draw_arrivals", "draw_maximum", "heading_of", "maximum"]
 
+ON_LAND, AT_SEA = "Flow depth on land [m]", "Maximum elevation at sea [m]"
+BRIEF = {ON_LAND: "On land [m]", AT_SEA: "At sea [m]"}
 _SECONDS, _MINUTES = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0), (60.0, 120.0, 300.0, 600.0, 1800.0)
 ISOCHRONES = (*_SECONDS, *_MINUTES, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0, 86400.0)  # [s]
 
@@ -108,7 +110,7 @@ def draw_maximum(
         draw_base(axes, mesh, wet)
     else:
         draw_surroundings(axes, dataset)
-        found = [(_draw_flood(axes, flood), "Flow depth on land [m]"), (image, "Maximum elevation at sea [m]")]
+        found = [(_draw_flood(axes, flood), ON_LAND), (image, AT_SEA)]
     if "arrival_time" in dataset:
         arrival = snapshot(dataset, "arrival_time")
         draw_arrivals(axes, mesh, arrival if flood is None else np.where(wet, arrival, np.nan), every)
@@ -134,8 +136,14 @@ def _draw_flood(axes: Axes, flood: Inundation) -> Any:
 
 
 def bars_right_of(axes: Axes, images: Sequence[tuple[Any, str]]) -> None:
-    """The colour bars of the images, one above the other, along the right side of `axes`."""
+    """The colour bars of the images, one above the other, along the right side of `axes`.
+
+    Bars that are too short for their labels have those of BRIEF.
+    """
+    figure: Any = axes.get_figure(root=True)
+    length = axes.get_position().height * figure.get_size_inches()[1] / len(images)
     for n, (image, text) in enumerate(images):
+        text = BRIEF.get(text, text) if length < 0.07 * len(text) else text
         colorbar_right_of(axes, image, text, (1 - (n + 1) / len(images), 1 - n / len(images)))
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from . import style
 from .errors import PlotError
 from .files import Mesh, label, mesh_of, positions, pretty, snapshot
-from .inundation import inundation, may_flood
+from .inundation import film_of, ground, inundation, may_flood
 from .maps import draw_field, draw_gauges, draw_surroundings, drawable, field_norm, keep_outer_labels, map_axes
 from .maxima import bars_right_of, draw_maximum
 
@@ -65,14 +65,12 @@ def figure(dataset: xr.Dataset, variable: str | None = None, gauges: Sequence = 
 def _draw(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str, gauges: Sequence) -> None:
     if name == "maximum_elevation":
         images = draw_maximum(axes, dataset, gauges)
-        short = ("On land [m]", "At sea [m]") if len(images) == 2 else (f"[{dataset[name].attrs.get('units', '')}]",)
-        bars_right_of(axes, [(image, text) for (image, _), text in zip(images, short)])
+        bars_right_of(axes, images)
         axes.set_title("Maximum elevation, and flow depth on land" if len(images) == 2 else "Maximum elevation")
         return
     values = drawable(dataset, mesh, name, None)
-    if "maximum_elevation" in dataset and may_flood(dataset):
-        flood = inundation(dataset)  # dry land has no extremes of water, and flooded land was dry at some time
-        values = np.where(flood.wet & ~(flood.land & (name == "minimum_elevation")), values, np.nan)
+    if may_flood(dataset) and values.shape == (mesh.y.size, mesh.x.size):
+        values = np.where(_has_water(dataset, name), values, np.nan)
     image = draw_field(axes, mesh, values, *field_norm(dataset[name], values))
     draw_surroundings(axes, dataset)
     if AMPLITUDE in name and (lag := name.replace(AMPLITUDE, PHASE)) in dataset:
@@ -83,6 +81,15 @@ def _draw(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str, gauges: Sequen
         axes.set_title(text if len(text) < LONG else name.replace("_", " ").capitalize())
     draw_gauges(axes, mesh, gauges, names=False)
     bars_right_of(axes, [(image, f"[{pretty(dataset[name].attrs.get('units', '1'))}]")])
+
+
+def _has_water(dataset, name):
+    """Whether a cell was ever wet and, for the lowest level, never dry land; of means whether their water is a film."""
+    if "maximum_elevation" in dataset:
+        flood = inundation(dataset)
+        return flood.wet & ~(flood.land & (name == "minimum_elevation"))
+    level = next((one for one in ("mean_eta", "eta_mean") if one in dataset), None)
+    return level is None or snapshot(dataset, level) - ground(dataset) > film_of(dataset)
 
 
 def _draw_phases(axes, mesh, lags):

@@ -232,6 +232,14 @@ def test_extremes_have_a_panel_each_and_the_flow_depth_is_on_that_of_the_level(f
     assert np.isnan(lowest[ground(data) > 0]).all()  # land has been dry
 
 
+def test_land_that_stays_dry_is_empty_on_maps_of_means(flood):
+    data = files.open_output(flood / "means.nc")
+    (shown,) = (one for one in statistics.figure(data, "mean_eta").axes[0].images if one.get_zorder() == 1)
+    wet = inundation(files.open_output(flood / "extremes.nc")).wet
+    np.testing.assert_array_equal(np.isfinite(np.ma.filled(shown.get_array(), np.nan)), wet)
+    assert not wet.all()
+
+
 def test_harmonic_constants_have_their_phases_as_lines_on_the_map_of_their_amplitude(tmp_path):
     data = beach(0.0)[["wet", "depth"]]
     data["depth"] = data["depth"] + 50.0
