@@ -36,7 +36,8 @@ def names_of(dataset: xr.Dataset) -> list[str]:
 def figure(dataset: xr.Dataset, variable: str | None = None, gauges: Sequence = ()) -> Figure:
     """A map of each field of a file of extremes, means or harmonic constants, or of `variable` alone.
 
-    Phase lags are lines on the map of their amplitude, every 30 degrees and thick at 0.
+    Phase lags at centres are lines on the map of their amplitude, every 30 degrees and thick at 0. Those of velocities,
+    which are on faces, are drawn if `variable` names them.
 
     Raises:
         PlotError: for a variable that the file does not have.
@@ -73,9 +74,12 @@ def _draw(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str, gauges: Sequen
         values = np.where(_has_water(dataset, name), values, np.nan)
     image = draw_field(axes, mesh, values, *field_norm(dataset[name], values))
     draw_surroundings(axes, dataset)
-    if AMPLITUDE in name and (lag := name.replace(AMPLITUDE, PHASE)) in dataset:
-        _draw_phases(axes, mesh, snapshot(dataset, lag))
-        axes.set_title(f"{name.partition(AMPLITUDE)[2]}: amplitude, and phase lags every 30°")
+    if AMPLITUDE in name:
+        of, _, wave = name.partition(AMPLITUDE)
+        with_lags = name.replace(AMPLITUDE, PHASE) in dataset and values.shape == (mesh.y.size, mesh.x.size)
+        if with_lags:
+            _draw_phases(axes, mesh, snapshot(dataset, name.replace(AMPLITUDE, PHASE)))
+        axes.set_title(f"Amplitude of {wave} in {of}" + (", and phase lags every 30°" if with_lags else ""))
     else:
         text = label(dataset[name]).partition(" [")[0]
         axes.set_title(text if len(text) < LONG else name.replace("_", " ").capitalize())
@@ -93,7 +97,7 @@ def _has_water(dataset, name):
 
 
 def _draw_phases(axes, mesh, lags):
-    if lags.shape != (mesh.y.size, mesh.x.size) or min(lags.shape) < 2:
+    if min(lags.shape) < 2:
         return
     for level in range(0, 360, 30):  # each is the zero of a sine, so that there is no front at 360 degrees
         turned = np.sin(np.deg2rad(lags - level))
