@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 import sys
 
-from swmodel.verification import UnknownCase, select, verify
+from swmodel.verification import Scores, UnknownCase, select, verify
 from swmodel.verification.table import print_values
 
 __all__ = ["main"]
@@ -22,7 +22,11 @@ def register() -> None:
 
 
 def main(names: list[str]) -> int:
-    """Print `name=value` of each mark named, of the marks of each case named, or of all for "all"; the exit status."""
+    """Print `name=value` of each mark named, of the marks of each case named, or of all for "all"; the exit status.
+
+    All values are printed first, then a line for each one that is missed among them, and for each case that failed. The
+    status is 0 if there is none of these, 1 otherwise, also for marks that the documentation calls missed.
+    """
     register()
     try:
         if not names:
@@ -35,7 +39,19 @@ def main(names: list[str]) -> int:
     for scores in found:
         if scores.failure:
             print(f"{scores.case.name}: {scores.failure}")
-    return int(any(scores.failure for scores in found))
+    missed = [line for scores in found for line in misses(scores, names)]
+    print(*missed, sep="\n", end="\n" if missed else "")
+    return int(bool(missed) or any(scores.failure for scores in found))
+
+
+def misses(scores: Scores, names: list[str]) -> list[str]:
+    """A sentence for each mark that a case missed; if marks of the case are named, for those only."""
+    named = {mark.name for mark in scores.case.all_marks} & set(names)
+    return [
+        f"{mark.name} is missed: {value:.6g}, wanted {mark.limits}."
+        for mark, value, passed in scores.verdicts
+        if passed is False and (not named or mark.name in named)
+    ]
 
 
 if __name__ == "__main__":

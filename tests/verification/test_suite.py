@@ -12,6 +12,8 @@ from swmodel.verification.page import page
 from swmodel.verification.sphere import jet
 from swmodel.verification.suite import measured
 
+from . import measures
+
 QUICK = ["adjustment"]  # each adjoint of another model takes seconds to compile
 
 
@@ -108,3 +110,16 @@ def test_the_page_has_its_figures_within(scores):
     assert text.count("data:image/png;base64,") == len(QUICK)
     assert not re.findall(r'(?:src|<link[^>]*href)="(?!data:)', text)
     assert "adjustment_order" in text and "Gill (1982)" in text
+
+
+def test_the_figures_of_make_verify_name_every_mark_that_is_missed(capsys):
+    marks = Mark("small", "an error", most=1.0), Mark("large", "an error", most=0.1), Mark("free", "a number")
+    values = {"small": 0.5, "large": 0.5, "free": 7.0}
+    made = Case("made_up", "planar", "Made up", "nothing", "nobody", "", "0", lambda n: Outcome(values), marks)
+    try:
+        assert measures.main(["made_up"]) == 1
+        assert capsys.readouterr().out == "small=0.5\nlarge=0.5\nfree=7\nlarge is missed: 0.5, wanted <= 0.1.\n"
+        assert measures.main(["small"]) == 0
+        assert capsys.readouterr().out == "small=0.5\n"
+    finally:
+        del CASES[made.name]

@@ -9,6 +9,9 @@ import xarray as xr
 
 from swmodel.runtime import resources
 from swmodel.runtime.launch import mpirun_environment
+from swmodel.verification.suite import measured
+
+from . import measures_tohoku
 
 # First time after 900 s above a fifth of the record's maximum before 7200 s [s], and that maximum [m], from the records
 # of NOAA's buoys with the tides removed.
@@ -77,3 +80,15 @@ def test_an_open_side_at_160_e_changes_no_gauge_by_two_percent(fine, tmp_path):
     for name, (seconds, elevation) in fine.items():
         other = np.interp(seconds, *near[name])
         assert np.abs(other - elevation).max() < 0.02 * np.abs(elevation).max(), name
+
+
+MARKS = ["tohoku_wetting_maximum_error", "tohoku_wetting_arrival_error", "coda_cm"]
+MARKS += [f"coda_first_wave_{buoy}" for buoy in measures_tohoku.BUOYS]
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("suffix", measures_tohoku.STEPPERS)
+@pytest.mark.parametrize("name", MARKS)
+def test_marks_of_moving_shores_and_of_the_coda_are_met(name, suffix):
+    mark, value = measured(name + suffix)
+    assert mark.passes(value), f"{mark.name} = {value}, wanted {mark.limits}"
