@@ -87,7 +87,15 @@ def _kernel(graph, origins, layout, margin):
             at = sources[source].at[j[:, None], jnp.zeros_like(i)[None, :] if graph.columns[source] else i[None, :]]
             return triton.load(at, mask=known, other=jnp.zeros((), sources[source].dtype))
 
-        values = _evaluate(graph, load, scalars)
+        def within(node, down, along):
+            """Whether the cells of this block are in the box of an "inside"; by rows alone if it varies with them."""
+            west, east, south, north = node.parameters
+            j, i = row + down, column + along
+            rows = (j >= south - margin) & (j < ny + margin - north)
+            columns = (i >= west - margin) & (i < nx + margin - east) if node.axes == 2 else i == i
+            return rows[:, None] & columns[None, :]
+
+        values = _evaluate(graph, load, within, scalars)
         exists = (row < ny + north)[:, None] & (column < nx + east)[None, :]
         for value, result in zip(values, results):
             value = jnp.broadcast_to(value, known.shape).astype(result.dtype)
@@ -97,7 +105,7 @@ def _kernel(graph, origins, layout, margin):
     return kernel
 
 
-def _evaluate(graph, load, scalars):
+def _evaluate(graph, load, within, scalars):
     """The values of a Graph's results, blocks or numbers."""
     known = {}
 
@@ -120,6 +128,8 @@ def _evaluate(graph, load, scalars):
             return jnp.asarray(arguments[0]).astype(node.dtype)
         if node.name == "integer_pow":
             return lax.integer_pow(arguments[0], node.parameters[0])
+        if node.name == "inside":
+            return jnp.where(within(node, row, column), arguments[0], jnp.zeros((), node.dtype))
         if node.name not in OPERATIONS:
             raise Unsupported(f"{node.name!r} on a GPU")
         return OPERATIONS[node.name](*_alike(arguments, node))

@@ -186,18 +186,40 @@ def test_levels_of_multigrid_are_separated_without_a_loop():
     assert "stablehlo.while" in on_cpu
 
 
-@pytest.mark.parametrize("name", ["ab2", "forward_backward"])
+def fused(momentum=None, **more):
+    return hilly(engine="fused", momentum=momentum or sw.EnergyConserving(), **more)
+
+
+def fused_coast():
+    momentum, wetting = sw.MomentumConserving(), sw.WettingDrying()
+    return sw.ShallowWater(GRID, lambda x, y: x / 1e3 - 30.0, momentum=momentum, wetting=wetting, engine="fused")
+
+
+SLOW = pytest.mark.verify  # half a minute of tracing
+LOOPS = {name: (fused, STEPPERS[name]) for name in STEPPERS if name != "forward_backward_hancock"}
+LOOPS["open"] = (lambda: fused(boundaries=PARTS["open"]().open_boundaries), STEPPERS["forward_backward"])
+LONG = {
+    "one stage": (lambda: fused(sw.MomentumConserving()), STEPPERS["forward_backward_hancock"]),
+    "coast": (fused_coast, STEPPERS["ssprk3"]),
+    "coast in one stage": (fused_coast, lambda: sw.ForwardBackwardHancock(5.0)),
+}
+
+
+@pytest.mark.parametrize("name", [*LOOPS, *(pytest.param(name, marks=SLOW) for name in LONG)])
 def test_fused_loops_are_kernels_of_the_device(name):
-    _, calls = check_steps(hilly(engine="fused"), STEPPERS[name]())
-    assert calls == {"__gpu$xla.gpu.triton"}
+    make, stepper = (LOOPS | LONG)[name]
+    _, calls = check_steps(make(), stepper())
+    solver = {"cusolver_syevd_ffi"} if name in ("semi_implicit", "rigid_lid") else set()
+    assert calls == {"__gpu$xla.gpu.triton"} | solver
 
 
 # -- derivatives ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("engine", ["arrays", "fused"])
 @pytest.mark.parametrize("name", ["ab2", "rk4", "semi_implicit"])
-def test_a_gradient(name):
-    ocean, stepper = hilly(), STEPPERS[name]()
+def test_a_gradient(name, engine):
+    ocean, stepper = hilly(engine=engine), STEPPERS[name]()
     dynamics = ocean.dynamics(stepper, steps=3)
 
     def cost(state):
@@ -205,7 +227,7 @@ def test_a_gradient(name):
 
     text, calls = lowered_for_cuda(jax.grad(cost), ocean.state(eta=lambda x, y: 1e-6 * x))
     check_on_device(text, calls)
-    assert not BRANCH.search(text)
+    assert not BRANCH.search(text) and ("__gpu$xla.gpu.triton" in calls) == (engine == "fused")
 
 
 def test_the_programs_of_a_gradient_with_checkpoints(monkeypatch):

@@ -92,8 +92,9 @@ def test_results_may_be_whole_numbers(dtype):
     np.testing.assert_array_equal(layout.own(some), f.interior != zero)
 
 
+@pytest.mark.parametrize("interpret", [False, True], ids=["of a CPU", "of a GPU"])
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
-def test_what_a_loop_does_not_need_is_not_in_its_derivative(bad):
+def test_what_a_loop_does_not_need_is_not_in_its_derivative(bad, interpret):
     """In a ghost that is never read."""
     f, g = field(1), field(2)
     rows = jnp.asarray(np.random.default_rng(3).standard_normal((NY + 4, 1))).at[0].set(bad)
@@ -101,7 +102,7 @@ def test_what_a_loop_does_not_need_is_not_in_its_derivative(bad):
     def cost(data, other):
         g, row = Field(other, "h", (2,) * 4), Field(rows, "h", (1 << 20, 1 << 20, 2, 2))
         made = mean_y(mean_y(lift(replace(f, data=data)))) * lift(g) * lift(row)
-        return run([made], Layout((NY, NX), 2))[0][0].sum()
+        return run([made], Layout((NY, NX), 2), (), interpret)[0][0].sum()
 
     spoilt = g.data.at[:, :1].set(bad).at[:1].set(bad)
     for number in (0, 1):
@@ -456,9 +457,29 @@ def test_a_step_of_the_loops_of_a_gpu_is_that_of_arrays():
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
 
 
-def test_derivatives_of_a_run_are_those_of_arrays_in_both_modes():
+@pytest.mark.parametrize("kind", [FusedStepLoop, InterpretedStepLoop])
+def test_a_value_that_is_no_number_is_seen_after_a_step_of_the_loops(kind):
+    """It spreads as on arrays, where the health of a run looks for it; a maximum or a mask does not hide it."""
     model, state = basin(16)
-    stepper = sw.AB2(5.0)
+    stepper, health = sw.AB2(5.0), Health.of(model, 5.0)
+    dynamics = model.dynamics(stepper)
+    state = state.replace(eta=state.eta.at[8, 8].set(jnp.nan))
+    ends = [
+        jit(sw.integrate, static_argnums=3)(replace(dynamics, step_loop=loop), stepper, state, 2)[0]
+        for loop in (kind, ArrayStepLoop)
+    ]
+    for one, other in zip(*map(jax.tree.leaves, ends)):
+        np.testing.assert_array_equal(np.isnan(one), np.isnan(other))
+    depth = model.scatter(model.depth)
+    first, *_ = health.assess(Health.start(), lambda: ends[0], depth, lambda: None, jnp.int32(2))
+    assert int(first[0]) == 2
+
+
+@pytest.mark.parametrize("scheme", [sw.AB2, sw.ForwardBackward])
+def test_derivatives_of_a_run_are_those_of_arrays_in_both_modes(scheme):
+    """Of the loops of CPUs and of those of GPUs."""
+    model, state = basin(16)
+    stepper = scheme(5.0)
     seed = jax.tree.map(lambda x: jnp.cos(jnp.arange(x.size, dtype=x.dtype)).reshape(x.shape), state)
 
     def products(kind):
@@ -470,8 +491,10 @@ def test_derivatives_of_a_run_are_those_of_arrays_in_both_modes():
 
         return jit(lambda s, t: (jax.grad(cost)(s), jax.jvp(cost, (s,), (t,))))(state, seed)
 
-    for a, b in zip(jax.tree.leaves(products(FusedStepLoop)), jax.tree.leaves(products(ArrayStepLoop))):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12 * float(jnp.abs(b).max()))
+    arrays = jax.tree.leaves(products(ArrayStepLoop))
+    for kind in (FusedStepLoop, InterpretedStepLoop):
+        for a, b in zip(jax.tree.leaves(products(kind)), arrays):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12 * float(jnp.abs(b).max()))
 
 
 def advance_of(cells, kind=sw.AB2, **options):
