@@ -103,3 +103,31 @@ def test_a_store_of_another_run_is_not_continued(tmp_path, said):
     goes_on = made(GRID, DEPTH, 0.0)
     goes_on.resume(tmp_path / "r.nc")
     goes_on.run(steps=1)
+
+
+def test_a_store_is_read_and_plotted_while_the_run_goes_on(tmp_path, command):
+    """Whole records alone, as dask's arrays of one chunk a tile, that later records leave as they were."""
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("zarr")
+    store, seen = tmp_path / "fields.zarr", []
+    model = sw.ShallowWater(sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3)), 50.0, engine="arrays")
+    run = sw.Simulation(model, model.state(eta=lambda x, y: np.cos(x / 2e3)), sw.AB2(5.0))
+    run.write(store, ("eta",), every=5.0)
+
+    def look(*_):
+        if store.exists():
+            with xarray.open_zarr(store, decode_times=False) as found:
+                assert found.eta.chunks is not None  # of dask: nothing is read before it is used
+                seen.append(found.eta.values)
+
+    for _ in range(4):
+        run.run(steps=2, progress=look)
+        look()
+    with xarray.open_zarr(store, decode_times=False) as found:
+        whole = found.eta.values
+    assert len(whole) == 9 and len({len(x) for x in seen}) > 2
+    for values in seen:
+        np.testing.assert_array_equal(values, whole[: len(values)])
+    pytest.importorskip("matplotlib")
+    status, _, _ = command("plot", store, "--output", tmp_path / "map.png")
+    assert status in (None, 0) and (tmp_path / "map.png").stat().st_size > 1000
