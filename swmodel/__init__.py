@@ -65,6 +65,7 @@ _HOMES = {
     "grids.bathymetry": ("elevation_on",),
     "grids.grid": ("CartesianGrid", "SphericalGrid"),
     "grids.levees": ("Levee", "read_levees"),
+    "grids.roughness": ("rough_bottom",),
     "grids.topography": ("topography",),
     "stepping.forward_backward": ("ForwardBackward",),
     "stepping.forward_backward_hancock": ("ForwardBackwardHancock",),
