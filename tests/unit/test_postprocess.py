@@ -1056,3 +1056,9 @@ def test_an_arrival_is_named_in_tenths_of_days_and_in_whole_minutes():
     assert "arrival 0.6 days" in gauges._summary(gauges.score(wave))
     wave = gauges.Series("mouth", time / 2000, np.where(time > 0.595 * day, 1.0, 0.0), rules=gauges.Rules())
     assert re.search(r"arrival \d+ min", gauges._summary(gauges.score(wave)))
+
+
+def test_figures_of_every_kind_are_removed_when_their_file_is_replaced():
+    from swmodel.output.figures import KINDS
+
+    assert set(KINDS) == set(postprocess.cli.KINDS) - {"auto"}
