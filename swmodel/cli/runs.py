@@ -1,5 +1,6 @@
 """`swmodel run` and `swmodel resume`: from a file to a Simulation, with the messages before, during and after it."""
 
+import contextlib
 import dataclasses
 import shlex
 import time as clock
@@ -13,6 +14,7 @@ from ..config.build.steppers import stepper_of, time_step
 from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart
 from ..runtime import launch
+from ..runtime.drawing import Drawing
 from ..runtime.paths import expanded, found
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION, git_commit, versions
@@ -142,12 +144,16 @@ def _run(draft, options, restart):
     before = simulation.step
     if restart is None and simulation.communicator.is_root:
         timing.remove_entries(folder)
-    with PROCESS.ending_with(lambda name: _after_signal(name, simulation.step > before)):
+    is_drawn = options.plot and simulation.communicator.is_root
+    with (
+        PROCESS.ending_with(lambda name: _after_signal(name, simulation.step > before)),
+        Drawing() if is_drawn else contextlib.nullcontext() as drawing,
+    ):
         took = _steps(simulation, experiment, options)
         if simulation.communicator.is_root:
             if any(files.values()):
                 timing.append_entry(folder, took | {"ranks": model.communicator.size, "from_step": before})
-            _conclude(files, experiment, options)
+            _conclude(files, experiment, drawing)
 
 
 def _after_signal(name, complete):
@@ -315,8 +321,8 @@ def _all_of(*listeners):
     return progress if listeners else None
 
 
-def _conclude(files, experiment, options):
-    """Print the paths of the files, draw the figure if `--plot` is given, and suggest commands."""
+def _conclude(files, experiment, drawing):
+    """Print the paths of the files, let the Drawing of `--plot` draw the figures, and suggest commands."""
     say = logs.LOGGER.info
     written = [path for paths in files.values() for path in paths if path.exists()]
     if not written:
@@ -326,11 +332,11 @@ def _conclude(files, experiment, options):
     drawn = _drawn(files)
     gauges = experiment.output.gauges
     observations = None if gauges is None else gauges.observations
-    for figure in figures.draw(drawn, observations=observations) if options.plot and drawn else []:
+    for figure in drawing.draw(drawn, observations) if drawing is not None and drawn else []:
         say("figure: %s", figure)
-    if observations is not None and files["gauges"] and not options.plot:
+    if observations is not None and files["gauges"] and drawing is None:
         say("scores:\n%s", figures.score_table(files["gauges"][0], observations))
-    say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawn, options)))
+    say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawn, drawing is not None)))
 
 
 def _bytes_in(path):
@@ -344,9 +350,9 @@ def _drawn(files):
     return [path for kind in ("fields", "maxima", "gauges", "spectra") for path in files[kind][:1] if path.exists()]
 
 
-def _suggestions(files, drawn, options):
+def _suggestions(files, drawn, has_figures):
     quote = shlex.quote
-    if drawn and not options.plot:
+    if drawn and not has_figures:
         yield f"swmodel plot {' '.join(quote(str(path)) for path in drawn)}"
     if drawn:
         yield f"swmodel view {quote(str(drawn[0].parent))}"

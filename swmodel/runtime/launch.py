@@ -25,7 +25,7 @@ from typing import Any
 from ..errors import ConfigError
 from .cores import binding_warning, crowding, placement, share_cores, threads_per_rank
 from .devices import Hosts, start_devices
-from .launchers import Launcher, LaunchError, launched_ranks, launcher, local_rank, usable_gpus
+from .launchers import Launcher, LaunchError, is_of_launcher, launched_ranks, launcher, local_rank, usable_gpus
 from .libraries import cuda_aware, loaded_mpi
 from .malloc import use_one_arena
 from .private import backends_are_initialized
@@ -272,7 +272,7 @@ FORWARDED = "2,15,SIGUSR1,SIGUSR2,SIGTSTP,SIGCONT,SIGABRT,SIGALRM,SIGURG"
 
 def mpirun_environment() -> dict[str, str]:
     """The environment for `mpirun`: as root too, more ranks than cores, and signals for ranks; for Open MPI 4 and 5."""
-    environment = {name: value for name, value in os.environ.items() if not _of_a_launcher(name)}
+    environment = {name: value for name, value in os.environ.items() if not is_of_launcher(name)}
     environment.update(OMPI_MCA_rmaps_base_oversubscribe="1", PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
     environment.update(OMPI_MCA_mpi_yield_when_idle="1")
     environment.setdefault("PRTE_MCA_ess_base_forward_signals", FORWARDED)
@@ -303,9 +303,3 @@ def terminate(process: subprocess.Popen) -> None:
     """Send SIGTERM to such a process and all that it started, and wait for none of them."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
-
-
-def _of_a_launcher(name):
-    """Whether a variable was set by a launcher for this process; a launcher started by it must not read it."""
-    launchers = ("OMPI_COMM_WORLD_", "PMIX_", "PMI_", "MPI_LOCAL", "PALS_", "MV2_COMM_WORLD_", "MVP_COMM_WORLD_")
-    return name.startswith(launchers)

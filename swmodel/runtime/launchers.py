@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from ..errors import SwmodelError
 
-__all__ = ["LaunchError", "Launcher", "launched_ranks", "launcher", "local_rank", "usable_gpus"]
+__all__ = ["LaunchError", "Launcher", "is_of_launcher", "launched_ranks", "launcher", "local_rank", "usable_gpus"]
 
 
 class LaunchError(SwmodelError):
@@ -52,6 +52,12 @@ def launcher(environment: Mapping[str, str] | None = None) -> Launcher | None:
         or _launcher(environment, "a PMI launcher", "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID")
         or _launcher(environment, "a PMI launcher", "PMI_SIZE", "PMI_RANK")
     )
+
+
+def is_of_launcher(name: str) -> bool:
+    """Whether a launcher sets this variable for its ranks; other programs that they start must not read it."""
+    launchers = ("OMPI_COMM_WORLD_", "PMIX_", "PMI_", "MPI_LOCAL", "PALS_", "MV2_COMM_WORLD_", "MVP_COMM_WORLD_")
+    return name.startswith(launchers)
 
 
 def _of_pals(environment):
