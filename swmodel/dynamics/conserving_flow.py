@@ -19,18 +19,7 @@ finite time. u_side is the velocity upstream of a side, with a limited slope. So
 where the flow is smooth, of first order at fronts. In time, waves have the order of the stepper; V in place of V' adds
 an error of first order, in proportion to the square of their height.
 
-**Unresolved scales are damped by sixth differences.** With d = eta_high - eta_low, the difference across a face,
-
-    D = (1 - s) D6 + s J,     s = min(1, (d / (0.015 h_u))^2)
-    D6 = the one of d and (second difference of second difference of d) / 16 that is nearer to 0; 0 where signs differ
-
-J is the difference of the levels that are reconstructed from both sides with limited slopes. Where the second one of D6
-is taken, a wave of wavenumber k decays at the rate c [2 sin(k dx / 2)]^6 / (64 dx): by 1e-3 in a path of one wavelength
-of 16 cells. The shortest wave, of 2 cells, has D6 = d, which is the damping of an upwind scheme. D6 has the sign of d,
-so that damping only takes potential energy, and makes no new maximum (Xue 2000,
-doi:10.1175/1520-0493(2000)128<2853:HOMNDA>2.0.CO;2; Knievel et al. 2007, doi:10.1175/2007MWR2100.1). At a single jump
-of the level it is 3/8 of it, too little for a bore: there, where the level changes by more than 1.5 % of the depth from
-cell to cell, s is 1. Where both branches of D6 are 0, as at rest, the derivative is that of sixth differences.
+**Unresolved scales are damped** by D, sixth differences of the level (damping.py).
 
 **Contractions conserve the energy head.** Where the flow speeds up towards a higher bed, Q (u_side - u) / V' becomes
 the difference of u^2/2. Then g eta + u^2/2 is constant along a steady flow over a step.
@@ -63,6 +52,7 @@ from ..fields.operators import (
 )
 from ..fields.state import State
 from .crests import Crests
+from .damping import damped_difference
 from .half_step import HalfStep
 from .shallow_water import DerivedFields
 from .tracers.advection import limited_difference, limited_face, upstream
@@ -71,7 +61,6 @@ from .wetting import limited_outflow, outflow, outflow_share
 
 __all__ = ["ConservingFlow"]
 
-STEEP = 0.015  # of s in the module docstring
 SHALLOW = 1e-3  # bounds quotients by the thickness where no `thin` does [m]
 
 
@@ -222,14 +211,9 @@ class ConservingFlow(DerivedFields):
         if momentum.damping == 0:
             return flux
         on = axis.low(axis.low(joined)) * deep * axis.high(axis.high(joined))
-        speed = h_face.map(lambda h: jnp.sqrt(self.gravity * larger(h, self.thin or SHALLOW)))
-        return flux - (0.5 * momentum.damping) * speed * on * self._damped(axis, step, high - low, h_face)
-
-    def _damped(self, axis, step, jump, h_face):
-        """D of the module docstring [m] from d, J and h_u."""
-        smooth = _unresolved(axis, step)
-        steep = pointwise(_steepness, step, h_face.map(lambda h: larger(h, self.thin or SHALLOW)))
-        return smooth + steep * (jump - smooth)
+        held = h_face.map(lambda h: larger(h, self.thin or SHALLOW))
+        speed = held.map(lambda h: jnp.sqrt(self.gravity * h))
+        return flux - (0.5 * momentum.damping) * speed * on * damped_difference(axis, step, high - low, held)
 
     def _where_connected(self, axis, step, bed):
         """A difference on faces; 0 where the water of neither cell lies over the bed of both."""
@@ -385,21 +369,3 @@ def _both_sides(axis, x, step, limiter):
         return axis.low(x) + axis.low(half), axis.high(x) - axis.high(half)
     low = axis.low(x) + pointwise(limiter.half, axis.low(axis.low(step)), step)
     return low, axis.high(x) - pointwise(limiter.half, axis.high(axis.high(step)), step)
-
-
-def _steepness(difference, h):
-    """s of the module docstring: 1 where a difference of the level is STEEP h or more."""
-    steep = (STEEP * h) * (STEEP * h)
-    return smaller(difference * difference, steep) / steep
-
-
-def _unresolved(axis, step):
-    """D of the module docstring: the part of a difference across faces that belongs to the shortest waves."""
-    curvature = axis.low(axis.low(step)) + axis.high(axis.high(step)) - 2.0 * step
-    fourth = axis.low(axis.low(curvature)) + axis.high(axis.high(curvature)) - 2.0 * curvature
-    return pointwise(_limited, 0.0625 * fourth, step)
-
-
-def _limited(x, difference):
-    """x, held between 0 and a difference."""
-    return smaller(larger(x, smaller(difference, 0.0)), larger(difference, 0.0))

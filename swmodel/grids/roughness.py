@@ -73,7 +73,7 @@ def rough_bottom(
     import xarray as xr
 
     if isinstance(reach, bool) or int(reach) != reach or reach < 1:
-        raise ConfigError(f"rough_bottom: reach = {reach!r} is no number of nodes; give a whole number of 1 or more.")
+        raise ConfigError(f"rough_bottom: reach = {reach!r} is not a number of nodes; give 1 or a larger one.")
     if isinstance(source, (str, os.PathLike)):
         elevation = read_elevation(source)
     else:

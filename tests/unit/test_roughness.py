@@ -48,7 +48,7 @@ def test_shallow_water_has_no_drag_and_the_buoyancy_decays_with_the_depth():
     found = sw.rough_bottom(globe(lambda x, y: np.where(x < 180.0, 400.0, 2600.0 + 0.0 * y) + 0.0 * y))
     assert not found.roughness.values[:, :36].any() and not found.buoyancy.values[:, :36].any()
     np.testing.assert_allclose(found.buoyancy.values[:, 40], 5.24e-3 * np.exp(-2.0))
-    with pytest.raises(ConfigError, match="reach = 0 is no number of nodes"):
+    with pytest.raises(ConfigError, match="reach = 0 is not a number of nodes"):
         sw.rough_bottom(globe(lambda x, y: 4000.0 + 0.0 * x * y), reach=0)
 
 
