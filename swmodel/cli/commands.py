@@ -335,7 +335,7 @@ def invert(
     """Find the sources, states or parameters with which the run comes closest to observations.
 
     These are elevations at gauges or along tracks, harmonic constants, velocities and transports, in one table
-    [inversion.observations] or, of several kinds, in several tables [[inversion.observations]].
+    inversion.observations or, of several kinds, in several such tables.
     """
     from .invert import Options, invert_experiment
 

@@ -32,8 +32,8 @@ def plot(
     kind: Annotated[
         str,
         typer.Option(
-            help="auto, tsunami, maps, maximum, gauges, circulation, animation, spectrum, budgets, sensitivity, "
-            "inversion, ensemble."
+            help="auto, tsunami, maps, maximum, extremes, means, harmonics, gauges, circulation, animation, spectrum, "
+            "budgets, sensitivity, inversion, ensemble."
         ),
     ] = "auto",
     observations: Observations = None,

@@ -353,7 +353,8 @@ def test_what_became_of_faults_has_its_units_and_their_places_those_of_the_grid(
     model = sw.ShallowWater(grid, 1000.0, communicator="serial", engine="arrays")
     faults = [sources.Fault(x, 7e4, 1e4, 4e4, 2e4, 90.0, 20.0, 90.0, 3.0) for x in (8e4, 1e5)]
     source = sources.Source(faults, projection=sources.Plane())
-    part = FaultSource.of(model, np.zeros(1), source, {"slip": 0.5})
+    surface = sources.SeaSurface.of(grid, np.full(grid.shape, 1000.0), around=source)
+    part = FaultSource.of(model, surface, source, {"slip": 0.5})
     seen = SimpleNamespace(
         transformed=SimpleNamespace(function=SimpleNamespace(parts={"faults": part})),
         made=SimpleNamespace(grid=grid),
