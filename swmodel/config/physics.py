@@ -78,7 +78,7 @@ SoundSpeed = Annotated[float, in_unit("m s-1"), Field(ge=SOUND_SPEEDS[0], le=SOU
 class FlatBottom(Section):
     type: Literal["flat"]
     depth: PositiveMetres  # of the water at rest
-    mask: MapFile | None = None  # not 0 in cells of water, or in cells that may be wet; others are land
+    mask: MapFile | None = None  # 1/2 or more in cells of water, or that may be wet; others are land
     levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
 
 
@@ -90,7 +90,7 @@ class DepthFormula(Section):
     minimum_depth: NonNegativeMetres = 0.0  # shallower water is this deep
     fill_lakes: Flag = False  # water apart from the largest body is land
     sound_speed: SoundSpeed | None = None  # about 1500 m/s, for the slower waves of compressible water
-    mask: MapFile | None = None  # not 0 in cells of water, or in cells that may be wet; others are land
+    mask: MapFile | None = None  # 1/2 or more in cells of water, or that may be wet; others are land
     levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
 
 
@@ -107,7 +107,7 @@ class BathymetryFile(Section):
     minimum_depth: NonNegativeMetres = MINIMUM_DEPTH  # shallower water is this deep
     fill_lakes: Flag = False  # water apart from the largest body is land
     sound_speed: SoundSpeed | None = None  # about 1500 m/s, for the slower waves of compressible water
-    mask: MapFile | None = None  # not 0 in cells of water, or in cells that may be wet; others are land
+    mask: MapFile | None = None  # 1/2 or more in cells of water, or that may be wet; others are land
     levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
 
 

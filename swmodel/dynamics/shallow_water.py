@@ -81,7 +81,8 @@ class Dynamics:
         covers: a Coverage, if the forcing is that of a whole run; None if it is that of one interval between records.
         tracers: further prognostic variables, a tuple of Transported.
         wetting: a WettingDrying, or None.
-        crests: None, or the depths of the crests of levees on faces [m], a pair of arrays (ny, nx) at u and v.
+        crests: None, or the depths of the crests of levees on faces [m], a pair of arrays at u and v with the tile's
+            halo, (ny + 2 halo, nx + 2 halo).
 
     Leaves of fewer than two dimensions are the same on every rank. `prepare` applies `communicator.replicated` to them
     once (replicated.py), so that their gradients are summed over all ranks.
@@ -167,7 +168,7 @@ class Dynamics:
             dt=self.dt,
             tracers=tuple(tracer.prepare(ghosts) for tracer in self.tracers),
             wetting=self.wetting,
-            crests=None if self.crests is None else tuple(map(ghosts.parameter, self.crests, "uv")),
+            crests=None if self.crests is None else tuple(map(ghosts.padded, self.crests, "uv")),
             boundary_names=tuple({row.name: 0 for one in self.open_boundaries for row in one.state_variables()}),
             edges=_edges(self.tile, self.depth.dtype) if any(x.memory for x in self.open_boundaries) else None,
         )
@@ -193,6 +194,10 @@ class Exchange:
     def pointwise(self, x: Any, position: str) -> Any:
         """A parameter that is read at its own points only, as a number or a Field; with halo where `wide`."""
         return self.parameter(x, position) if self.wide else as_field(x, position)
+
+    def padded(self, x: Any, position: str) -> Field:
+        """An array that has the tile's halo already, as a Field."""
+        return Field(x, position, (self.tile.halo,) * 4)
 
     def parameter(self, x: Any, position: str = "h") -> Any:
         """A number as it is; a tile array at `position` as a Field with halo; a TimeVarying with its arrays so."""

@@ -265,6 +265,9 @@ def elevation_on(
         return depth, wet.copy()
 
     def nowhere():
+        if given is not None or datum:
+            what = "in the mask" if given is not None else f"below the datum, {datum:g} m"
+            raise DataError(f"{label(elevation)} has no water on the grid {what}; check both.")
         raise DataError(
             f"{label(elevation)} has no water on the grid: elevation is positive up; if the file holds depths, "
             "positive down, give the variable the attribute positive = 'down'."

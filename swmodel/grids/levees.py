@@ -19,7 +19,7 @@ from ..errors import ConfigError, DataError
 from ..fields.parameters import array_of
 from .windows import GridValues
 
-__all__ = ["NO_CREST", "CrestDepths", "Levee", "read_levees"]
+__all__ = ["NO_CREST", "CrestDepths", "Levee", "check_on_grid", "read_levees"]
 
 NO_CREST = 1e5  # the depth of a crest on faces without a levee [m]: deeper than any sea, so that it holds nothing back
 SHIFT = np.array([1e-6, 1.618e-7])  # of levees, in cells, so that none passes exactly through a centre
@@ -31,8 +31,10 @@ class Levee:
     """A line with a crest, over which water flows only where it is higher.
 
     Args:
-        points: (x, y) of two points or more [m, or degrees on the sphere].
+        points: (x, y) of two points or more [m, or degrees on the sphere]. On the sphere two points are joined the
+            shorter way round.
         crest: the height of the crest above level 0 [m], one number or one for each point.
+        name: for messages.
 
     Raises:
         ConfigError: for fewer than two points, values that are not finite, or another number of crests.
@@ -40,6 +42,7 @@ class Levee:
 
     points: tuple
     crest: Any
+    name: str = ""
 
     def __post_init__(self):
         points, crest = array_of(self.points), array_of(self.crest)
@@ -55,8 +58,8 @@ def _finite(values):
     return bool(np.isfinite(values).all())
 
 
-def read_levees(path: str | os.PathLike) -> dict[str, Levee]:
-    """{name: Levee} of a CSV file with the columns levee (a name), x, y and crest_m, and a row for each point.
+def read_levees(path: str | os.PathLike) -> tuple[Levee, ...]:
+    """The Levees of a CSV file with the columns levee (a name), x, y and crest_m, and a row for each point.
 
     The points of a levee are joined in the order of its rows. On the sphere x and y are longitude and latitude
     [degrees].
@@ -65,29 +68,55 @@ def read_levees(path: str | os.PathLike) -> dict[str, Levee]:
         DataError: if the file cannot be read, lacks a column, or has a levee with fewer than two points.
     """
     path = Path(path)
+    points: dict[str, list] = {}
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            table = list(csv.DictReader(file, skipinitialspace=True))
-    except (OSError, UnicodeDecodeError) as error:
+            reader = csv.DictReader(file, skipinitialspace=True)
+            _check_columns(path, list(reader.fieldnames or ()))
+            for row in reader:
+                points.setdefault((row["levee"] or "").strip(), []).append(_numbers(path, reader.line_num, row))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} cannot be read as a table of levees: {error}.") from None
-    missing = [name for name in COLUMNS if table and name not in table[0]]
-    if missing or not table:
-        what = f"lacks the column {missing[0]}" if missing else "has no rows"
-        raise DataError(f"{path} {what}; give levee, x, y and crest_m, with one row for each point of a levee.")
-    points: dict[str, list] = {}
-    for k, row in enumerate(table, 2):
-        try:
-            numbers = [float(row[name]) for name in COLUMNS[1:]]
-        except (TypeError, ValueError):
-            raise DataError(f"{path}, line {k}: x, y and crest_m must be numbers.") from None
-        points.setdefault((row["levee"] or "").strip(), []).append(numbers)
-    found = {}
+    found = []
     for name, rows in points.items():
         try:
-            found[name] = Levee(tuple(row[:2] for row in rows), tuple(row[2] for row in rows))
+            found.append(Levee(tuple(row[:2] for row in rows), tuple(row[2] for row in rows), name))
         except ConfigError as error:
             raise DataError(f"{path}, levee {name!r}: {str(error).removeprefix('Levee: ')}") from None
-    return found
+    if not found:
+        raise DataError(f"{path} has no rows; give one for each point of a levee.")
+    return tuple(found)
+
+
+def check_on_grid(levees: Sequence[Levee], grid: Any) -> None:
+    """Raise ConfigError for a levee that stands on no face of the grid."""
+    for number, levee in enumerate(levees, 1):
+        if not any(CrestDepths([levee], grid, position).count() for position in "uv"):
+            raise ConfigError(
+                f"levee {repr(levee.name) if levee.name else number} crosses no line between two cells' centres: it "
+                "lies outside the grid, along its side or within one cell; x and y must be in the grid's own "
+                f"coordinates, {'degrees' if grid.spherical else 'metres'}."
+            )
+
+
+def _check_columns(path, names):
+    wanted = f"give {', '.join(COLUMNS)}, separated by commas, with one row for each point of a levee."
+    if missing := [name for name in COLUMNS if name not in names]:
+        raise DataError(f"{path} lacks the column {missing[0]}; {wanted}")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise DataError(f"{path} has the column {twice[0]} twice; {wanted}")
+
+
+def _numbers(path, line, row):
+    """(x, y, crest) of a row."""
+    try:
+        if None in row:  # more values than columns, as decimal commas make
+            raise ValueError
+        return tuple(float(row[name]) for name in COLUMNS[1:])
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{path}, line {line}: x, y and crest_m must be three numbers with decimal points, and nothing follow them."
+        ) from None
 
 
 class CrestDepths(GridValues):
@@ -127,9 +156,13 @@ class CrestDepths(GridValues):
         grid, k = self.grid, 0 if self.along_x else 1
         along, across = ((grid.x_centres, grid.y_centres)[i] for i in (k, 1 - k))
         (west, *_, east), (south, *_, north) = grid.x_edges, grid.y_edges
-        lengths = east - west if grid.periodic_x else 0.0, north - south if grid.periodic_y else 0.0
+        round_x, round_y = grid.spherical or grid.periodic_x, grid.periodic_y
+        lengths = (360.0 if grid.spherical else east - west) * round_x, (north - south) * round_y
         shifts = [n * lengths[1 - k] for n in (-1, 0, 1)] if lengths[1 - k] else [0.0]
         points = np.array(levee.points) + SHIFT * ((east - west) / grid.nx, (north - south) / grid.ny)
+        if grid.spherical:
+            points[:, 0] = np.unwrap(points[:, 0], period=360.0)
+            points[:, 0] -= 360.0 * np.round((points[0, 0] - 0.5 * (west + east)) / 360.0)
         for p, q, low, high in zip(points[:-1], points[1:], levee.crest[:-1], levee.crest[1:]):
             for shift in shifts:
                 start, end = p[1 - k] + shift, q[1 - k] + shift
@@ -141,5 +174,5 @@ class CrestDepths(GridValues):
                 if lengths[k]:  # between the first centre and its next image
                     place = along[0] + np.mod(place - along[0], lengths[k])
                 face = np.searchsorted(along, place, side="right") - 1
-                is_face = (face >= 0) & (face < along.size - (not lengths[k]))
+                is_face = (face >= 0) & (face < along.size - (not (grid.periodic_x, grid.periodic_y)[k]))
                 yield line[is_face], face[is_face], (low + share * (high - low))[is_face]

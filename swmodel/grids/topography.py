@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ConfigError, DataError
+from ..fields.parameters import Number, check_arguments
 from .axes import is_data_array, label
 from .bathymetry import impossible
 from .elevation import at_level, elevation_in, open_elevation
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["HIGHEST", "Topography", "topography", "topography_of"]
 
 HIGHEST = 9000.0  # [m], above any land: larger heights are in feet, or a missing value that is not declared
+
+
+LEVELS = {"datum": Number(None, "m"), "land_datum": Number(None, "m")}
 
 
 class Topography:
@@ -77,12 +81,14 @@ def topography(
         method: "average" over each cell's area, or "interpolate" bilinearly to its centre.
         datum: the level of the water at rest above the zero of the source [m], such as that of high water.
         land_datum: the zero from which the source's heights of land count, above that of its depths [m].
-        mask: (ny, nx) array or function of (x, y), not 0 in cells that may be wet; others are land for the whole run.
+        mask: (ny, nx) array or function of (x, y), 1/2 or more (or True) in cells that may be wet; others, and those
+            where it is not a number, are land for the whole run.
 
     Raises:
         ConfigError: if the mask, or a depth, does not fit the grid.
         DataError: if the file cannot be read, does not cover the grid, has holes, or is certainly not in metres.
     """
+    check_arguments("topography", LEVELS, locals())
     wet = None if mask is None else _mask_on(mask, grid)
     levels = float(datum), float(land_datum)
     if is_data_array(source):
@@ -91,6 +97,7 @@ def topography(
     elif isinstance(source, (str, os.PathLike)):
         elevation = open_elevation(source, positive="as given")
     else:
+        _check_method(method)
         return _of_depth(source, grid, levels, wet)
     return _on_grid(elevation, grid, method, levels, wet)
 
@@ -107,7 +114,10 @@ def topography_of(section: Any, grid: Any, mask: Any = None) -> Topography:
 def _mask_on(mask, grid):
     if not callable(mask) and np.shape(mask) != grid.shape:
         raise ConfigError(f"the mask has shape {np.shape(mask)}, and the grid has {grid.shape}; give one for this grid")
-    return grid_values(mask, grid, name="the mask").map(lambda mask: mask != 0, dtype=bool)
+    if not callable(mask) and not isinstance(mask, GridValues) and np.asarray(mask).dtype.kind not in "biuf":
+        raise ConfigError(f"the mask holds {np.asarray(mask).dtype}, not numbers; give True or 1 where it may be wet")
+    function = (lambda x, y: np.asarray(mask(x, y), float)) if callable(mask) else mask
+    return grid_values(function, grid, name="the mask").map(lambda mask: np.nan_to_num(mask) >= 0.5, dtype=bool)
 
 
 def _of_depth(depth, grid, levels, wet):
@@ -122,9 +132,13 @@ def _of_depth(depth, grid, levels, wet):
     return Topography(grid, grid_values(depth, grid, name="the depth").map(levelled), wet=wet)
 
 
-def _on_grid(elevation, grid, method, levels, wet):
+def _check_method(method):
     if method == "harmonic":
         raise ConfigError("method = 'harmonic' is for depths, and heights of land have no harmonic mean; use 'average'")
+
+
+def _on_grid(elevation, grid, method, levels, wet):
+    _check_method(method)
     plan = remapping(elevation, grid, method)
     report = ()
     if elevation.attrs["turned_over"]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..grids.bathymetry import SeaFloor
-from ..grids.levees import CrestDepths
+from ..grids.levees import NO_CREST, CrestDepths, check_on_grid
 from ..grids.topography import Topography
 from ..grids.windows import Formula, GridValues, Stored, cached, grid_values
 from ..parallel.decomposition import Tile
@@ -45,6 +45,20 @@ class Floor:
         if not self.levees:
             return None
         return CrestDepths(self.levees, self.domain.grid, "u"), CrestDepths(self.levees, self.domain.grid, "v")
+
+    def crests_on(self, halo: int) -> Any:
+        """Placed tile arrays of `crests` with a halo, beyond closed and open sides without a crest; None likewise."""
+        if self.crests is None:
+            return None
+        heights = [crests.map(lambda depth: NO_CREST - depth) for crests in self.crests]
+        grid, communicator = self.domain.grid, self.domain.communicator
+        modes = ["wrap" if periodic else False for periodic in (grid.periodic_y, grid.periodic_x)]
+
+        def make(rank):
+            box = communicator.decomposition(grid.shape).box(rank)
+            return tuple(np.asarray(NO_CREST - box.cut(x, halo, *modes), self.domain.dtype) for x in heights)
+
+        return communicator.place(make)
 
     @functools.cached_property
     def _statistics(self) -> tuple[int, int, float, float, float]:
@@ -132,6 +146,10 @@ def floor_of(depth: Any, domain: Any, wetting: Any = None, levees: tuple = ()) -
         may_be_wet, notes = None, ()
     if levees and wetting is None:
         raise ConfigError("ShallowWater: water flows over levees only with wetting=WettingDrying(); give that, too.")
+    try:
+        check_on_grid(levees, grid)
+    except ConfigError as error:
+        raise ConfigError(f"ShallowWater: {error}") from None
     if wetting is not None and (isinstance(depth, SeaFloor) or hasattr(depth, "wet")):
         raise ConfigError(
             "ShallowWater: a bathymetry has no heights of land, which wetting needs; give a topography of the file, or "

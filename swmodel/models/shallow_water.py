@@ -354,7 +354,7 @@ class ShallowWater:
             elliptic_domain=self._elliptic_domain,
             flat=self._elliptic_domain is not None and self.sea_floor.is_flat,
             wetting=self.wetting,
-            crests=None if (crests := self.sea_floor.crests) is None else tuple(map(self.domain.cut, crests)),
+            crests=self.sea_floor.crests_on(halo),
         )
 
     @property

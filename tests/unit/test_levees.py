@@ -66,6 +66,27 @@ def test_a_levee_across_the_seam_of_a_periodic_grid_is_watertight():
     assert not sea[10, 1] and not sea[10, 34] and sea[10, 18]
 
 
+@pytest.mark.parametrize("turn", (0.0, 360.0, -360.0))
+def test_levees_cross_the_date_line_the_shorter_way_in_any_count_of_longitudes(turn):
+    regional = sw.SphericalGrid(20, 10, (170.0, 190.0), (-5.0, 5.0))
+    for east in (-175.0, 185.0):
+        levee = Levee(((175.0 + turn, 0.3), (east + turn, 0.3)), 2.0)
+        faces = np.argwhere(np.asarray(CrestDepths([levee], regional, "v")) < NO_CREST)
+        assert set(faces[:, 1]) == set(range(5, 15)) and len(faces) == 10
+    globe = sw.SphericalGrid(36, 18, (-180.0, 180.0), (-80.0, 80.0))
+    crests = np.asarray(CrestDepths([Levee(((170.0 + turn, 3.0), (-170.0 + turn, 3.0)), 1.0)], globe, "v"))
+    assert set(np.argwhere(crests < NO_CREST)[:, 1]) == {0, 35}
+
+
+def test_a_levee_next_to_an_open_side_does_not_close_it():
+    """A wave comes in at the west, and rises in front of a levee on the first face inside."""
+    maker = sw.WaveMaker(sides="west", elevation=sw.SolitaryWave(height=0.5, depth=5.0, peak=6.0))
+    model = channel(Levee(((8.0, -5.0), (8.0, 65.0)), 3.0), bed=-5.0, boundaries=maker)
+    end = sw.Simulation(model, model.at_rest(), sw.ForwardBackwardHancock(0.3)).run(steps=20)
+    eta = np.asarray(end.eta)
+    assert eta[:, 0].min() > 0.5 and not eta[:, 1:].any()
+
+
 def test_windows_of_crests_are_parts_of_the_whole_and_the_higher_levee_counts():
     low, high = Levee(((12.0, 3.0), (388.0, 56.0)), (1.0, 3.0)), Levee(((100.0, 0.0), (120.0, 60.0)), 5.0)
     for position in "uv":
@@ -192,10 +213,12 @@ def test_an_experiment_reads_levees_from_a_table(tmp_path, monkeypatch, command)
     [
         (("wetting", "# wetting"), TABLE, "only with model.wetting"),
         (("", ""), TABLE.replace("crest_m", "height"), "lacks the column crest_m"),
-        (("", ""), TABLE.replace("2.5", "tall"), "line 3: x, y and crest_m must be numbers"),
+        (("", ""), TABLE.replace("2.5", "tall"), "line 3: x, y and crest_m must be three numbers"),
         (("", ""), TABLE.rsplit("\n", 2)[0], "levee 'sea wall': points must be two or more"),
         (("", ""), TABLE.replace("100", "141.2"), None),
-        (("", ""), TABLE.replace("100", "1000"), "levee 'sea wall' lies outside the grid.*metres"),
+        (("", ""), TABLE.replace("100", "1000"), "levee 'sea wall' crosses no line.*outside the grid.*metres"),
+        (("", ""), TABLE.replace("2.5", "2,5"), "line 3: .* three numbers with decimal points"),
+        (("", ""), TABLE.replace("crest_m", "crest_m,crest_m"), "has the column crest_m twice"),
     ],
 )
 def test_a_table_of_levees_that_cannot_be_right_is_refused(change, table, why, tmp_path, monkeypatch, command):
@@ -212,6 +235,8 @@ def test_a_table_of_levees_that_cannot_be_right_is_refused(change, table, why, t
 def test_levees_need_wetting_and_two_points():
     with pytest.raises(ConfigError, match="only with wetting"):
         sw.ShallowWater(CHANNEL, 1.0, levees=(ACROSS,), communicator="serial")
+    with pytest.raises(ConfigError, match="levee 1 crosses no line"):
+        channel(Levee(((-9.0, 1.0), (-5.0, 1.0)), 1.0))
     with pytest.raises(ConfigError, match="two or more pairs"):
         Levee(((1.0, 2.0),), 3.0)
     with pytest.raises(ConfigError, match="one for each of 2 points"):

@@ -314,7 +314,7 @@ def model_of(
     experiment = made.experiment()
     sides = {"free_slip": sw.FreeSlip, "no_slip": sw.NoSlip}
     form, path = experiment.model.coriolis_form, experiment.bathymetry.levees
-    levees = {} if path is None else sw.read_levees(path)
+    levees = () if path is None else sw.read_levees(path)
     return sw.ShallowWater(
         made.grid,
         made.bathymetry,
@@ -322,7 +322,7 @@ def model_of(
         coriolis=_coriolis(experiment.coriolis),
         momentum=FORMS[experiment.model.momentum](),
         wetting=None if experiment.model.wetting is None else experiment.model.wetting.made(),
-        levees=tuple(levees.values()),
+        levees=levees,
         least_thickness=experiment.model.least_thickness,
         coriolis_form=None if form is None else FORMS[form](),
         forcing=made.forcing,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import ConfigError, DataError
 from ...grids.windows import GridValues
 from ..coast import MapFile
 from .states import is_evaluated_whole
@@ -60,11 +60,9 @@ def check_map(made: Any, section: Any) -> None:
 
 def check_levees(path: Any, grid: Any) -> None:
     """Raise DataError if a table of levees cannot be used, or has a levee that crosses no face of the grid."""
-    from ...grids.levees import CrestDepths, read_levees
+    from ...grids.levees import check_on_grid, read_levees
 
-    for name, levee in read_levees(path).items():
-        if not any(CrestDepths([levee], grid, position).count() for position in "uv"):
-            raise DataError(
-                f"{path}: levee {name!r} lies outside the grid, or within one cell; its x and y must be in the grid's "
-                f"own coordinates, {'degrees' if grid.spherical else 'metres'}"
-            )
+    try:
+        check_on_grid(read_levees(path), grid)
+    except ConfigError as error:
+        raise DataError(f"{path}: {error}") from None
