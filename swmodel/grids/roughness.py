@@ -1,100 +1,120 @@
-"""The roughness of a sea floor and the buoyancy frequency there, which set the drag by internal waves.
+"""The roughness of the sea floor that a grid does not resolve, and the buoyancy frequency there, from elevations.
 
-The roughness r of a node is the standard deviation of the depth from the plane that fits it best, over (2 n + 1) x
-(2 n + 1) nodes around it. With offsets i, j from the node and m = 2 n + 1, the slopes of that plane are
+The drag by internal waves (forcing/potential.py) is proportional to r^2 N. At a node of the file of elevations, r is
+the standard deviation of the depth from the best plane over the 2 reach + 1 nodes around it along both axes. The
+buoyancy frequency is that of an exponential stratification at the sea floor,
 
-    a = sum(i H) / (m sum(i^2)),     b = sum(j H) / (m sum(j^2)),
-    r^2 = mean(H^2) - mean(H)^2 - (a^2 + b^2) sum(i^2) / m
+    N = surface exp(-H / scale)                                      (Zaron & Egbert 2006, doi:10.1175/JPO2878.1)
 
-The buoyancy frequency at the floor is N = N_0 exp(-H / d) (Zaron and Egbert 2006, doi:10.1175/JPO2878.1). The law of
-the drag (Jayne and St. Laurent 2001, doi:10.1029/2000GL012044) holds for the deep ocean, so that both are 0 where the
-water is shallower than a limit. Rows are read some at a time, so that no file needs to fit into memory.
+Both are 0 at nodes that are shallower than `shallow`, since the drag is that of the deep ocean (Jayne & St. Laurent
+2001, doi:10.1029/2000GL012044). In a cell of the grid, N is the mean over its area, and r is such that r^2 N is the
+mean, too.
 """
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from ..errors import ConfigError
-from .elevation import elevation_in, read_elevation
-
-if TYPE_CHECKING:
-    import xarray as xr
+from .bathymetry import ROWS_AT_ONCE
+from .elevation import open_elevation
+from .grid import Grid
+from .remapping import remapping
+from .windows import BlockCache, CachedValues, GridValues
 
 __all__ = ["deviation_from_plane", "rough_bottom"]
 
-VALUES_AT_ONCE = 2**20  # of a file, whose windows are in memory at a time
 
-
-def deviation_from_plane(depth: np.ndarray, reach: int) -> np.ndarray:
-    """The standard deviation of values from the best plane in the window around each inner point, in their units.
+def deviation_from_plane(values: np.ndarray, reach: int) -> np.ndarray:
+    """The standard deviation of values from the best plane over the (2 reach + 1)^2 nodes around each node.
 
     Args:
-        depth: (ny + 2 reach, nx + 2 reach).
-        reach: n, the number of points of a window on either side of its middle.
+        values: (ny + 2 reach, nx + 2 reach), with the nodes around.
+        reach: nodes on either side, 1 or more.
 
     Returns:
-        np.ndarray: (ny, nx).
+        (ny, nx), in the units of the values.
     """
-    size = 2 * reach + 1
-    windows = np.lib.stride_tricks.sliding_window_view(np.asarray(depth, float), (size, size))
-    mean = windows.mean((2, 3))
-    offsets = np.arange(size) - reach
-    each = size * np.sum(offsets**2)
-    along_x = np.einsum("jiba,a->ji", windows, offsets, optimize=True) / each
-    along_y = np.einsum("jiba,b->ji", windows, offsets, optimize=True) / each
-    variance = (windows**2).mean((2, 3)) - mean**2 - (along_x**2 + along_y**2) * each / size**2
-    return np.sqrt(np.maximum(variance, 0.0))
+    size, offsets = 2 * reach + 1, np.arange(-reach, reach + 1.0)
+    ones, moment = np.ones(size), size * float(np.sum(offsets**2))  # the sum of x^2, or y^2, over a window
+
+    def sums(values, of_y, of_x):
+        """The sums over windows of values times the products of two lines of weights."""
+        lines = sum(w * values[k : len(values) - size + 1 + k] for k, w in enumerate(of_y))
+        return sum(w * lines[:, k : lines.shape[1] - size + 1 + k] for k, w in enumerate(of_x))
+
+    mean, squares = (sums(part, ones, ones) / size**2 for part in (values, values * values))
+    along_x, along_y = sums(values, ones, offsets) / moment, sums(values, offsets, ones) / moment
+    return np.sqrt(np.maximum(squares - mean**2 - (along_x**2 + along_y**2) * moment / size**2, 0.0))
 
 
 def rough_bottom(
-    source: str | os.PathLike | xr.DataArray,
+    elevation: Any,
+    grid: Grid,
     reach: int = 2,
     shallow: float = 500.0,
-    surface_buoyancy: float = 5.24e-3,
-    decay: float = 1300.0,
-) -> xr.Dataset:
-    """Maps of `roughness` [m] and `buoyancy` [s-1] for InternalWaveDrag, on the nodes of a file of elevations.
+    surface: float = 5.24e-3,
+    scale: float = 1300.0,
+) -> tuple[GridValues, GridValues]:
+    """(roughness [m], buoyancy frequency [s-1]) at cell centres, the arguments of InternalWaveDrag; 0 where shallow.
+
+    Files are read a window at a time, so that a rank reads only the nodes around its tile.
 
     Args:
-        source: path of a netCDF file of elevations or depths, or an xarray.DataArray.
-        reach: n, the number of nodes of a window on either side; windows of files round the globe are periodic.
-        shallow: where the water is shallower than this both are 0 [m].
-        surface_buoyancy: N_0 [s-1].
-        decay: d [m].
+        elevation: the path of a netCDF file, or an xarray.DataArray of `read_elevation`.
+        grid: the Grid.
+        reach: nodes on either side of a node over which r is computed: 2 reach + 1 nodes should span a degree or more.
+        shallow: the least depth with internal waves [m].
+        surface: N at the sea surface [s-1].
+        scale: the depth over which N falls by a factor of e [m].
 
     Raises:
-        ConfigError: for a `reach` that is not a whole number of 1 or more.
-        DataError: if the file cannot be read as elevations.
+        ConfigError: for a reach below 1, or a scale that is not positive.
+        DataError: if the file cannot be read, or does not cover the grid.
     """
-    import xarray as xr
+    if not (isinstance(reach, (int, np.integer)) and reach >= 1):
+        raise ConfigError(f"rough_bottom: reach = {reach!r} is not a whole number of 1 or more; give nodes, as 2.")
+    if not scale > 0:
+        raise ConfigError(f"rough_bottom: scale = {scale!r} m is not positive; give a depth, as 1300.")
+    if isinstance(elevation, (str, os.PathLike)):
+        elevation = open_elevation(elevation)
+    plan = remapping(elevation, grid, "average")
 
-    if isinstance(reach, bool) or int(reach) != reach or reach < 1:
-        raise ConfigError(f"rough_bottom: reach = {reach!r} is not a number of nodes; give 1 or a larger one.")
-    if isinstance(source, (str, os.PathLike)):
-        elevation = read_elevation(source)
-    else:
-        name = str(source.name or "elevation")
-        elevation = elevation_in(source.to_dataset(name=name), name, name)
+    def block(rows, columns):
+        part, shape = plan.part(rows, columns), (rows.stop - rows.start, columns.stop - columns.start)
+        drag, buoyancy = np.zeros(shape), np.zeros(shape)
+        step = max(ROWS_AT_ONCE // plan.x.size, 1)
+        for start in range(plan.rows.start, plan.rows.stop, step):  # the same groups for every block
+            group = slice(max(start, part.rows.start), min(start + step, part.rows.stop))
+            if group.start >= group.stop:
+                continue
+            depth = _depth_around(elevation, part, group, reach)
+            here = depth[reach:-reach, reach:-reach]
+            n = np.where(here > shallow, surface * np.exp(-here / scale), 0.0)
+            taken = slice(group.start - part.rows.start, group.stop - part.rows.start)
+            drag += part(n * deviation_from_plane(depth, reach) ** 2, taken)
+            buoyancy += part(n, taken)
+        return np.sqrt(drag / np.where(buoyancy > 0, buoyancy, 1.0)), buoyancy
+
+    cache = BlockCache(block, grid.shape)
+    return CachedValues(cache, 0), CachedValues(cache, 1)
+
+
+def _depth_around(elevation, part, rows, reach):
+    """The depth [m], 0 on land, of some rows of a Remapping's box with `reach` nodes around it.
+
+    Beyond the ends of the file its outermost nodes are repeated, unless its longitudes go round the Earth.
+    """
     y, x = (elevation[dim].values for dim in elevation.dims)
-    round_the_globe = np.isclose(x[-1] - x[0] + (x[1] - x[0]), 360.0)
-    roughness, buoyancy = np.zeros(elevation.shape), np.zeros(elevation.shape)
-    rows = max(VALUES_AT_ONCE // x.size, 1)
-    for start in range(0, y.size, rows):
-        stop = min(start + rows, y.size)
-        first, last = max(start - reach, 0), min(stop + reach, y.size)
-        depth = np.maximum(-np.nan_to_num(elevation[first:last].values.astype(float)), 0.0)
-        wide = np.pad(depth, ((0, 0), (reach, reach)), "wrap" if round_the_globe else "edge")
-        wide = np.pad(wide, ((reach - (start - first), reach - (last - stop)), (0, 0)), "edge")
-        depth = depth[start - first : stop - first]
-        deep = depth > shallow
-        roughness[start:stop] = np.where(deep, deviation_from_plane(wide, int(reach)), 0.0)
-        buoyancy[start:stop] = np.where(deep, surface_buoyancy * np.exp(-depth / decay), 0.0)
-    named = {
-        "roughness": (elevation.dims, roughness, {"units": "m", "long_name": "r.m.s. height of the sea floor"}),
-        "buoyancy": (elevation.dims, buoyancy, {"units": "s-1", "long_name": "buoyancy frequency at the sea floor"}),
-    }
-    return xr.Dataset(named, {dim: elevation[dim] for dim in elevation.dims})
+    around = np.arange(-reach, reach + 1)
+    columns = np.concatenate([np.arange(run.start, run.stop) for run in part.columns])
+    columns = np.concatenate([columns[0] + around[:reach], columns, columns[-1] + around[reach + 1 :]])
+    goes_round = elevation.dims[1] == "lon" and x[0] + 360.0 - x[-1] <= 1.5 * np.median(np.diff(x))
+    columns = columns % x.size if goes_round else np.clip(columns, 0, x.size - 1)
+    breaks = np.flatnonzero(np.diff(columns) != 1) + 1
+    runs = tuple(slice(int(run[0]), int(run[-1]) + 1) for run in np.split(columns, breaks))
+    first, last = max(rows.start - reach, 0), min(rows.stop + reach, y.size)
+    z = type(part)(slice(first, last), runs, part.y, part.x, part.to_y, part.to_x).read(elevation)
+    below, above = reach - (rows.start - first), reach - (last - rows.stop)
+    return np.pad(np.where(z < 0, -z, 0.0), ((below, above), (0, 0)), "edge")
