@@ -51,7 +51,7 @@ def file(tmp_path):
 
 
 def test_a_cell_has_the_mean_of_the_drag_of_its_nodes(file):
-    """r^2 N and N are the means of those of its four nodes by area, at the seam of the file, too; 0 on shelf and land."""
+    """r^2 N and N are the means of those of its four nodes by area, at the seam of the file, too; 0 on a shelf."""
     path, depth = file
     wide = np.pad(np.pad(depth, ((0, 0), (2, 2)), "wrap"), ((2, 2), (0, 0)), "edge")
     r, n = deviation_from_plane(wide, 2), np.where(depth > 500.0, 5.24e-3 * np.exp(-depth / 1300.0), 0.0)
