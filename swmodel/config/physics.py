@@ -26,6 +26,7 @@ from .sections import (
     FormulaInMetres,
     Fraction,
     InputFile,
+    InputFiles,
     Metres,
     NonNegativeMetres,
     Number,
@@ -215,7 +216,7 @@ class WindFile(PartSection):
     part = WindStress
 
     type: Literal["wind_file"]
-    file: InputFile  # netCDF file of the wind at 10 m
+    file: InputFiles  # netCDF file of the wind at 10 m, or several of consecutive times, as "era5_*.nc"
     u: str = "u10"  # variable of the eastward wind
     v: str = "v10"  # variable of the northward wind
     units: str | None = None  # of the wind, where the file does not give them: "m s-1"

@@ -2,6 +2,7 @@
 
 import difflib
 import functools
+import glob
 import os
 import re
 from pathlib import Path
@@ -26,6 +27,7 @@ __all__ = [
     "FormulaInMetresPerSecond",
     "Fraction",
     "InputFile",
+    "InputFiles",
     "Layout",
     "Metres",
     "Names",
@@ -214,6 +216,23 @@ def written_path(value: str) -> str:
 
 
 InputFile = Annotated[Path, BeforeValidator(_input_file)]
+
+
+def _input_files(value, info):
+    """A path; or a tuple of paths, of a list or of a pattern such as "era5_*.nc"."""
+    if isinstance(value, str) and any(letter in value for letter in "*?["):
+        path = _path(value, info, "file")
+        if paths := tuple(Path(name) for name in sorted(glob.glob(str(path)))):
+            return paths
+        raise ValueError(f"no file is named like {path}{_counted_from(value)}")
+    if isinstance(value, (list, tuple)):
+        if not value:
+            raise ValueError("names no file; give one, or several")
+        return tuple(_input_file(one, info) for one in value)
+    return _input_file(value, info)
+
+
+InputFiles = Annotated[Path | tuple[Path, ...], BeforeValidator(_input_files)]  # one file, or several of other times
 
 
 def _layout(value):

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Discriminator, Tag
 
 from ..errors import SwmodelError
 from ..forcing.waves import CnoidalWave
-from .sections import InputFile, NonNegativeSeconds, PositiveMetres, PositiveSeconds, Seconds, Section
+from .sections import InputFiles, NonNegativeSeconds, PositiveMetres, PositiveSeconds, Seconds, Section
 from .tides import PLAIN, BarometerSection, TideSection, barometer_section, tide_section
 
 __all__ = ["CnoidalSection", "RecordFile", "SolitarySection", "number_or_series"]
@@ -30,7 +30,7 @@ class RecordFile(Section):
 
     tag: ClassVar[str] = "record"
 
-    file: InputFile  # csv or netCDF
+    file: InputFiles  # csv or netCDF; of fields also several files of consecutive times, as "pressure_*.nc"
     variable: str | None = None  # its name in the file, where there are several
     time: str | None = None  # name of the times, in seconds from the start of the run; the first column unless given
     units: str | None = None  # of fields, where the file does not give them; they must be the parameter's

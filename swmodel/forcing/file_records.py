@@ -24,6 +24,7 @@ from ..fields.parameters import Choice, FileName, Moment, Text, check_arguments
 from ..grids.axes import decode, open_raw
 from ..grids.regrid import Records, field_records
 from ..grids.windows import LazyRecords, TileRecords
+from ..runtime.netcdf import LOCK
 from .wind_laws import wind_stress
 
 __all__ = ["FileRecords", "StressRecords", "check_calendars", "check_coverage", "is_gridded"]
@@ -36,8 +37,20 @@ SYMBOLS = {
     **dict.fromkeys(("newton", "newtons"), "N"),
     **dict.fromkeys(("millibar", "millibars", "mbar", "mb", "hectopascal", "hectopascals"), "hPa"),
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class FileNames(FileName):
+    """The rule of the name of a file, or of a tuple of several."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        several = isinstance(value, (tuple, list)) and bool(value)
+        for each in value if several else (value,):
+            super().check(who, name, each)
+
+
 _RULES = {
-    "file": FileName(),
+    "file": FileNames(),
     "variable": Text(),
     "start": Moment(),
     "missing": Choice(("refuse", "nearest")),
@@ -55,7 +68,8 @@ class FileRecords:
     months of a climatology repeat every year.
 
     Args:
-        file: the path of the file, or an OPeNDAP address.
+        file: the path of the file, or an OPeNDAP address; or a tuple of several, in any order, whose times do not
+            overlap. Their dates need a `start`.
         variable: its name in the file.
         start: the date and time of step 0 (UTC); without it times count from the first record.
         units: those of the variable, where the file does not give them. They must be the parameter's.
@@ -87,10 +101,58 @@ class FileRecords:
         Raises:
             DataError: for a file that cannot be used, or is in other units.
         """
+        if isinstance(self.file, (tuple, list)):
+            return self._joined(grid, position, units)
         with decode(open_raw(self.file)) as data:
             if self.variable in data.variables and units is not None:
                 self._check_units(str(data[self.variable].attrs.get("units", "")), units)
         return field_records(self.file, self.variable, grid, position, self.start, fill=self.missing == "nearest")
+
+    def _joined(self, grid, position, units):
+        """The Records of all files, in the order of their times, of which only the latest two files are kept open.
+
+        Raises:
+            DataError: where their dates do not follow one another.
+        """
+
+        @functools.lru_cache(maxsize=2)
+        def records_of(file):
+            with LOCK:  # the thread that reads ahead opens files, too
+                return dataclasses.replace(self, file=file).records(grid, position, units)
+
+        known = [_Part(file, records_of(file)) for file in self.file]
+        known.sort(key=lambda part: part.times[0])
+        self._check_dates(known)
+        ends = np.cumsum([part.times.size for part in known])
+
+        def make(k):
+            which = int(np.searchsorted(ends, k, side="right"))
+            part = known[which]
+            return records_of(part.file).values[k - int(ends[which]) + part.times.size]
+
+        key = None if any(part.key is None for part in known) else tuple(part.key for part in known)
+        values: Any = LazyRecords(make, (int(ends[-1]), *grid.shape), key)
+        return Records(np.concatenate([part.times for part in known]), values, None, known[0].calendar)
+
+    def _check_dates(self, known):
+        """Raise DataError if the records of the _Parts `known`, in order, cannot be joined by their dates."""
+        who, undated = f"{self.variable} in {self._file}", [part.file for part in known if part.calendar is None]
+        if undated or self.start is None:
+            why = f"those of {undated[0]} have none" if undated else "no start is given from which they count"
+            raise DataError(f"{who}: files are joined by the dates of their records, and {why}; join them yourself.")
+        for one, after in zip(known, known[1:]):
+            if one.calendar != after.calendar:
+                raise DataError(f"{who}: {one.file} and {after.file} are in different calendars; convert one of them.")
+            if one.times[-1] >= after.times[0]:
+                raise DataError(
+                    f"{who}: {one.file} ends at or after the first record of {after.file}; give each time once."
+                )
+
+    @property
+    def _file(self):
+        """The file or files, in words."""
+        names = self.file if isinstance(self.file, (tuple, list)) else (self.file,)
+        return str(names[0]) if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)} files)"
 
     def _check_units(self, found, units):
         found, who = found or self.units or "", f"{self.variable} in {self.file}"
@@ -118,7 +180,7 @@ class FileRecords:
 
     def _source(self, found, name, rule):
         units = "" if rule is None else rule.units
-        return _Source(name, str(self.file), self.variable, found.calendar, found.cycle, units)
+        return _Source(name, self._file, self.variable, found.calendar, found.cycle, units)
 
     def series_on(self, position: str, domain: Any, name: str, rule: Any = None) -> Series:
         """The Series of tile records.
@@ -137,6 +199,14 @@ class FileRecords:
             wet = domain.part(domain.sea_floor.mask(position), rank, bool)
             parts[rank] = TileRecords(values, functools.partial(source.cut, domain, rank, wet))
         return Series(found.times, parts, found.cycle, domain.communicator.place, source)
+
+
+class _Part:
+    """What stays in memory of the Records of one file among several."""
+
+    def __init__(self, file: Any, found: Records):
+        values = cast(LazyRecords, found.values)
+        self.file, self.times, self.calendar, self.key = file, found.times, found.calendar, values.key
 
 
 def _normalised(units):

@@ -311,3 +311,126 @@ def test_the_stress_of_a_file_of_winds_is_that_of_the_law_at_its_points(file):
     speed = np.hypot(u, v)
     wanted = 1.2 * np.minimum(0.75e-3 + 0.067e-3 * speed, 3.5e-3) * speed * u
     np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-12)
+
+
+# -- several files -----------------------------------------------------------------------------------------------------
+
+
+def parts(folder, file, pieces):
+    """The records of a file in several files, of which the dates count from different hours."""
+    xr = pytest.importorskip("xarray")
+    with xr.open_dataset(file) as whole:
+        for k, hours in enumerate(pieces):
+            origin = {"time": {"units": f"hours since 2008-09-10 {k:02d}:00:00", "calendar": "standard"}}
+            whole.isel(time=hours).to_netcdf(folder / f"part_{k}.nc", encoding=origin)
+    return [folder / f"part_{k}.nc" for k in range(len(pieces))]
+
+
+def test_files_of_consecutive_times_give_the_bits_of_one_file(file, final, tmp_path):
+    first, second, third = parts(tmp_path, file, (slice(0, 3), slice(3, 4), slice(4, 7)))
+    assert_equal(simulation(ocean((third, first, second))).run(until=5 * HOUR), final)
+    one, all_of = records((first, second, third), "msl").records(GRID, "h", "Pa"), resident(file, "msl")
+    np.testing.assert_array_equal(one.times, all_of.times)
+    np.testing.assert_array_equal(np.asarray(one.values), all_of.values)
+
+
+def test_the_memory_does_not_grow_with_the_records_in_the_files_and_each_record_is_read_once(tmp_path, monkeypatch):
+    """Two hours of the winds of 4 files, and of 40 files, of the whole Earth at 1 degree, six records in each."""
+    original, read = Remapping.read, []
+
+    def counted(self, field, rows=None):
+        values = original(self, field, rows)
+        read.append(values.nbytes)
+        return values
+
+    monkeypatch.setattr(Remapping, "read", counted)
+    files: list = []
+    for k in range(40):
+        files.append(many_records(tmp_path / f"{k}.nc", 6))
+        with netCDF4.Dataset(files[-1], "a") as data:
+            data["time"][:] = data["time"][:] + 6 * k
+    grid, layout = sw.SphericalGrid(7200, 3600, (-180.0, 180.0), (-85.0, 85.0)), (100, 100)
+
+    def winds(some):
+        wind = sw.Wind(records(tuple(some), "u10"), records(tuple(some), "v10"))
+        communicator = OneTileCommunicator(layout, 4321)
+        model = sw.ShallowWater(grid, 1000.0, forcing=(wind,), communicator=communicator, engine="arrays")
+        assert all(float(model.interval(2, step, DT).terms[0].x.at(float(step))[0, 0]) > 4.9 for step in range(13))
+
+    winds(files[:2])
+    found = []
+    for some in (files[:4], files):
+        before = len(read)
+        found.append((peak_of(lambda some=some: winds(some))[1], sum(read[before:]), len(read) - before))
+    (few, bytes_few, count), (many, bytes_many, count_many) = found
+    assert bytes_few == bytes_many and count == count_many == 2 * 4  # u10 and v10 of 4 records
+    assert many - few < 36 * 50_000, (few, many)  # a file has 12 records of half a megabyte; its name and times remain
+
+
+@pytest.mark.parametrize(
+    "pieces, start, sentence",
+    [
+        ((slice(0, 4), slice(3, 7)), START, "part_0.nc ends at or after the first record of .*part_1.nc"),
+        ((slice(0, 3), slice(3, 7)), None, "files are joined by the dates of their records, and no start is given"),
+    ],
+)
+def test_files_that_do_not_follow_one_another_are_refused(file, tmp_path, pieces, start, sentence):
+    with pytest.raises(DataError, match=sentence):
+        records(tuple(parts(tmp_path, file, pieces)), "msl", start).records(GRID, "h", "Pa")
+
+
+def test_files_of_two_calendars_are_refused_and_so_is_what_names_no_file(file, tmp_path):
+    first, _ = parts(tmp_path, file, (slice(0, 3), slice(3, 7)))
+    some = {name: values[:2] for name, values in weather().items()}
+    other = written(tmp_path / "noleap.nc", some, calendar="noleap", since="2008-09-11")
+    with pytest.raises(DataError, match="part_0.nc and .*noleap.nc are in different calendars"):
+        records((first, other), "msl").records(GRID, "h", "Pa")
+    for wrong in ((), (first, 3)):
+        with pytest.raises(ConfigError, match="is not the name of a file"):
+            records(wrong, "msl")
+
+
+CASE = """
+[run]
+start = 2008-09-10T00:30:00Z
+until = "5 hour"
+[grid]
+type = "spherical"
+nx = 13
+ny = 11
+longitude = [-20, 19]
+latitude = [-10, 23]
+[bathymetry]
+type = "flat"
+depth = "3 km"
+[stepper]
+type = "forward_backward"
+dt = 60
+[[forcing]]
+type = "wind_file"
+file = "part_*.nc"
+units = "m s-1"
+[[forcing]]
+type = "air_pressure"
+pressure = {file = ["part_1.nc", "part_0.nc"], variable = "msl"}
+"""
+
+
+def test_an_experiment_names_files_by_a_pattern_or_a_list(file, tmp_path, command):
+    parts(tmp_path, file, (slice(0, 3), slice(3, 7)))
+    path = tmp_path / "case.toml"
+    path.write_text(CASE)
+    status, _, errors = command("check", path)
+    assert status == 0, errors
+    number = 1 + CASE.splitlines().index('file = "part_*.nc"')
+    listed = '["part_1.nc", "part_0.nc"]'
+    for change, sentence in (
+        (('"part_*.nc"', '"none_*.nc"'), f"case.toml:{number}: forcing[0].file: no file is named like"),
+        ((listed, '["part_1.nc", "part_2.nc"]'), "forcing[1].pressure.file: there is no file"),
+        ((listed, '["part_1.nc"]'), "forcing[1]: pressure: the records of msl in"),
+        ((listed, "[]"), "forcing[1].pressure.file: names no file"),
+    ):
+        assert change[0] in CASE
+        path.write_text(CASE.replace(*change))
+        status, _, errors = command("check", path)
+        assert status == 2 and sentence in errors.replace("\n", " "), errors

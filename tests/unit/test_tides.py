@@ -202,6 +202,16 @@ def test_mistakes_in_a_tide_are_told(given, said):
         model_with(sw.Flather(elevation=sw.Tide(given)))
 
 
+@pytest.mark.parametrize("side", ["west", "east", "south", "north"])
+def test_the_velocity_outside_counts_positive_out_of_the_domain(side):
+    grid = sw.CartesianGrid(8, 8, (0.0, 8e3), (0.0, 8e3))
+    volumes = []
+    for velocity in (0.1, -0.1):
+        model = sw.ShallowWater(grid, 50.0, boundaries=sw.Flather(side, velocity=velocity))
+        volumes.append(float(np.asarray(sw.Simulation(model, model.at_rest(), sw.SSPRK3(10.0)).run(steps=5).eta).sum()))
+    assert volumes[0] < -0.1 and volumes[1] > 0.1
+
+
 @pytest.mark.parametrize("sides, passes", [("west", False), (("west", "east"), False), ("east", True), (None, True)])
 def test_a_side_of_land_alone_cannot_be_open(sides, passes):
     """All four sides are what a condition has unless some are named; then one of them needs water."""

@@ -24,12 +24,17 @@ def wave_of(section: Any, gravity: float) -> Record | SolitaryWave | CnoidalWave
         return SolitaryWave(section.height, section.depth, section.peak, gravity)
     if section.tag == "cnoidal":
         return CnoidalWave(section.height, section.depth, section.period, section.ramp, gravity)
+    if isinstance(section.file, tuple):
+        raise DataError(f"{section.file[0]} and further files hold a series, which one file must hold; join them")
     return _from_csv(section) if section.file.suffix in TABLES else _from_netcdf(section)
 
 
 def fields_of_file(section: Any, start: Any) -> FileRecords | None:
     """The FileRecords of a table with fields of a netCDF file; None for all other tables."""
-    if section.tag != "record" or section.file.suffix in TABLES or not is_gridded(section.file, section.variable):
+    if section.tag != "record":
+        return None
+    first = section.file[0] if isinstance(section.file, tuple) else section.file
+    if first.suffix in TABLES or not is_gridded(first, section.variable):
         return None
     return FileRecords(section.file, section.variable, start, section.units, section.missing)
 
