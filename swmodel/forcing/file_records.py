@@ -128,7 +128,7 @@ class FileRecords:
         def make(k):
             which = int(np.searchsorted(ends, k, side="right"))
             part = known[which]
-            return records_of(part.file).values[k - int(ends[which]) + part.times.size]
+            return cast(LazyRecords, records_of(part.file).values)[k - int(ends[which]) + part.times.size]
 
         key = None if any(part.key is None for part in known) else tuple(part.key for part in known)
         values: Any = LazyRecords(make, (int(ends[-1]), *grid.shape), key)

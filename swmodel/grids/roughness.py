@@ -41,8 +41,9 @@ def deviation_from_plane(values: np.ndarray, reach: int) -> np.ndarray:
 
     def sums(values, of_y, of_x):
         """The sums over windows of values times the products of two lines of weights."""
-        lines = sum(w * values[k : len(values) - size + 1 + k] for k, w in enumerate(of_y))
-        return sum(w * lines[:, k : lines.shape[1] - size + 1 + k] for k, w in enumerate(of_x))
+        lines: Any = sum(w * values[k : len(values) - size + 1 + k] for k, w in enumerate(of_y))
+        total: Any = sum(w * lines[:, k : lines.shape[1] - size + 1 + k] for k, w in enumerate(of_x))
+        return total
 
     mean, squares = (sums(part, ones, ones) / size**2 for part in (values, values * values))
     along_x, along_y = sums(values, ones, offsets) / moment, sums(values, offsets, ones) / moment

@@ -93,7 +93,7 @@ class Assembly:
         path: list[str | int] = []
         value: Any = self.draft.raw
         for name in part.split(".") if part else ():
-            key = int(name) if name.isdigit() else name
+            key: str | int = int(name) if name.isdigit() else name
             try:
                 value = value[key]
             except (LookupError, TypeError):
