@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConfigError
-from .bathymetry import ROWS_AT_ONCE
+from ..errors import ConfigError, DataError
+from .axes import label
+from .bathymetry import ROWS_AT_ONCE, impossible
 from .elevation import open_elevation
 from .grid import Grid
 from .remapping import remapping
@@ -72,7 +73,7 @@ def rough_bottom(
 
     Raises:
         ConfigError: for a reach below 1, or a scale that is not positive.
-        DataError: if the file cannot be read, or does not cover the grid.
+        DataError: if the file cannot be read or does not cover the grid, has missing values, or cannot be in metres.
     """
     if not (isinstance(reach, (int, np.integer)) and reach >= 1):
         raise ConfigError(f"rough_bottom: reach = {reach!r} is not a whole number of 1 or more; give nodes, as 2.")
@@ -117,5 +118,9 @@ def _depth_around(elevation, part, rows, reach):
     runs = tuple(slice(int(run[0]), int(run[-1]) + 1) for run in np.split(columns, breaks))
     first, last = max(rows.start - reach, 0), min(rows.stop + reach, y.size)
     z = type(part)(slice(first, last), runs, part.y, part.x, part.to_y, part.to_x).read(elevation)
+    holes = np.count_nonzero(~np.isfinite(z))
+    if holes or (wrong := impossible(z)) is not None:
+        what = f"{holes} missing values; fill them" if holes else f"an elevation of {wrong:g} m; convert it to metres"
+        raise DataError(f"rough_bottom: {label(elevation)} has {what}.")
     below, above = reach - (rows.start - first), reach - (last - rows.stop)
     return np.pad(np.where(z < 0, -z, 0.0), ((below, above), (0, 0)), "edge")

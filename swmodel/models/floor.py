@@ -137,30 +137,51 @@ def floor_of(depth: Any, domain: Any, wetting: Any = None, levees: tuple = ()) -
     Raises:
         ValueError: for a depth of another shape than the grid, or not finite, and where there is no water.
     """
-    grid, communicator = domain.grid, domain.communicator
-    if isinstance(depth, Topography):
-        if wetting is None:
-            raise ConfigError("ShallowWater: a topography has heights of land, which need wetting=WettingDrying().")
-        depth, may_be_wet, notes = depth.depth, depth.wet, depth.report
-    else:
-        may_be_wet, notes = None, ()
-    if levees and wetting is None:
-        raise ConfigError("ShallowWater: water flows over levees only with wetting=WettingDrying(); give that, too.")
-    try:
-        check_on_grid(levees, grid)
-    except ConfigError as error:
-        raise ConfigError(f"ShallowWater: {error}") from None
-    if wetting is not None and (isinstance(depth, SeaFloor) or hasattr(depth, "wet")):
+    _check_levees(levees, wetting, domain.grid)
+    if wetting is None and isinstance(depth, Topography):
+        raise ConfigError("ShallowWater: a topography has heights of land, which need wetting=WettingDrying().")
+    if wetting is not None and not isinstance(depth, Topography) and hasattr(depth, "wet"):
         raise ConfigError(
             "ShallowWater: a bathymetry has no heights of land, which wetting needs; give a topography of the file, or "
             "a signed depth as an array or function, negative on land."
         )
     if isinstance(depth, SeaFloor):
         domain.together(lambda: domain.own(depth.wet))
-        found = depth.surveyed(communicator)
+        found = depth.surveyed(domain.communicator)
         return Floor(domain, found.depth, found.wet, found.report)
-    wet, report = getattr(depth, "wet", None), getattr(depth, "report", notes)
-    depth = getattr(depth, "depth", depth)
+    given, report = getattr(depth, "wet", None), getattr(depth, "report", ())
+    values = _values(getattr(depth, "depth", depth), domain)
+    if wetting is not None:
+        wet = _may_be_wet(values, wetting.highest, given)
+    elif given is None:
+        wet = values.map(lambda depth: depth > 0, dtype=bool)
+    else:
+        given = Stored(np.array(given, bool), domain.grid.shape)
+        wet = given.map(lambda wet, depth: wet & (depth > 0), values, dtype=bool)
+    floor = Floor(domain, values, wet, report, levees)
+    wrong = domain.together(lambda: any(not np.isfinite(part).all() for _, part in domain.own(values)))
+    if domain.communicator.agree(wrong):
+        raise ValueError("ShallowWater: depth holds values that are not finite; fill them, or set them to 0 for land.")
+    if not domain.any(wet):
+        if wetting is None:
+            raise ValueError("ShallowWater: depth is nowhere positive, so there is no water; depth is positive down.")
+        raise ValueError("ShallowWater: no cell may be wet; raise `highest` of WettingDrying, or change the mask.")
+    return floor
+
+
+def _check_levees(levees, wetting, grid):
+    """Raise ConfigError for levees in a model without wetting, and for one that stands on no face."""
+    if levees and wetting is None:
+        raise ConfigError("ShallowWater: water flows over levees only with wetting=WettingDrying(); give that, too.")
+    try:
+        check_on_grid(levees, grid)
+    except ConfigError as error:
+        raise ConfigError(f"ShallowWater: {error}") from None
+
+
+def _values(depth, domain):
+    """The GridValues of a number, an array or a function; of functions the latest blocks are kept."""
+    grid = domain.grid
     if not (callable(depth) or isinstance(depth, GridValues)):
         depth = np.asarray(depth, float)
         depth = depth if depth.ndim == 0 else depth.copy()  # the user may change it later
@@ -170,23 +191,10 @@ def floor_of(depth: Any, domain: Any, wetting: Any = None, levees: tuple = ()) -
             "give one value a cell, a number, or a function of x and y."
         )
     depth = grid_values(depth, grid, name="ShallowWater: the depth")
-    if isinstance(depth, Formula):
-        depth = cached(depth, max(8, 2 * len(communicator.ranks)))
-    if wetting is not None:
-        highest = np.inf if wetting.highest is None else wetting.highest
-        wet = depth.map(lambda depth: -depth <= highest, dtype=bool)
-        if may_be_wet is not None:
-            wet = wet.map(lambda low, wet: low & wet, may_be_wet, dtype=bool)
-    elif wet is None:
-        wet = depth.map(lambda depth: depth > 0, dtype=bool)
-    else:
-        wet = Stored(np.array(wet, bool), grid.shape).map(lambda wet, depth: wet & (depth > 0), depth, dtype=bool)
-    floor = Floor(domain, depth, wet, report, levees)
-    wrong = domain.together(lambda: any(not np.isfinite(values).all() for _, values in domain.own(depth)))
-    if communicator.agree(wrong):
-        raise ValueError("ShallowWater: depth holds values that are not finite; fill them, or set them to 0 for land.")
-    if not domain.any(wet):
-        if wetting is None:
-            raise ValueError("ShallowWater: depth is nowhere positive, so there is no water; depth is positive down.")
-        raise ValueError("ShallowWater: no cell may be wet; raise `highest` of WettingDrying, or change the mask.")
-    return floor
+    return cached(depth, max(8, 2 * len(domain.communicator.ranks))) if isinstance(depth, Formula) else depth
+
+
+def _may_be_wet(depth, highest, mask):
+    """The cells of a mask (None: all cells) whose bed is not higher than `highest` [m] (None: of any height)."""
+    low = depth.map(lambda depth: -depth <= (np.inf if highest is None else highest), dtype=bool)
+    return low if mask is None else low.map(lambda low, inside: low & inside, mask, dtype=bool)

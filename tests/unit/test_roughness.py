@@ -107,3 +107,12 @@ def test_what_cannot_be_is_refused(file):
         rough_bottom(path, GRID, scale=0.0)
     with pytest.raises(DataError, match="which a SphericalGrid needs|longitudes and latitudes"):
         rough_bottom(path, sw.CartesianGrid(4, 4, (0.0, 1e3), (0.0, 1e3)))
+
+
+def test_missing_values_and_other_units_are_refused(file):
+    path, _ = file
+    for value, why in ((np.nan, "1 missing values"), (-4e6, "an elevation of -4e.06 m")):
+        with netCDF4.Dataset(path, "a") as data:
+            data["elevation"][20, 30] = value
+        with pytest.raises(DataError, match=why):
+            np.asarray(rough_bottom(path, GRID)[0])
