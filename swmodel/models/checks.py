@@ -17,7 +17,7 @@ from ..parallel.decomposition import Decomposition
 from ..parallel.halo import SIDES
 from ..runtime import budget
 from ..stepping.explicit import TimeStepper
-from .names import named_parts
+from .names import named_terms
 
 __all__ = [
     "RULES",
@@ -108,7 +108,7 @@ def check_momentum(model: Any) -> None:
 
 def check_linear(model: Any) -> None:
     """Raise ConfigError for a part that is not linear in a model that is."""
-    for name, term in named_parts(model):
+    for name, term in named_terms(model):
         if model.linear and term.nonlinear:
             other = "Flather(incoming=...)" if name in model.open_names else "LinearDrag"
             with of_part(name):

@@ -5,7 +5,7 @@ from typing import Any
 from ..dynamics.terms import Series
 from ..errors import of_part
 
-__all__ = ["named", "named_parts", "named_series", "on_tiles", "one_or_more"]
+__all__ = ["named", "named_parts", "named_series", "named_terms", "on_tiles", "one_or_more"]
 
 
 def one_or_more(parts: Any) -> tuple:
@@ -27,10 +27,14 @@ def on_tiles(parts: dict[str, Any], domain: Any) -> tuple:
     return tuple(made)
 
 
+def named_terms(model: Any) -> list[tuple[str, Any]]:
+    """[(name, part)] of the terms and the conditions on open sides of a model."""
+    return list(zip((*model.term_names, *model.open_names), (*model.terms, *model.open_boundaries)))
+
+
 def named_parts(model: Any) -> list[tuple[str, Any]]:
     """[(name, part)] of the terms, the conditions on open sides and the tracers of a model."""
-    names = (*model.term_names, *model.open_names, *named("tracer", model.tracers))
-    return list(zip(names, (*model.terms, *model.open_boundaries, *model.tracers)))
+    return [*named_terms(model), *named("tracer", model.tracers).items()]
 
 
 def named_series(model: Any) -> dict[str, Series]:
