@@ -15,7 +15,6 @@ from swmodel.fields.pytrees import replace
 from swmodel.grids.levees import NO_CREST, CrestDepths, Levee, read_levees
 from swmodel.runtime.compilation import jit
 
-BOTH = pytest.mark.parametrize("stepper", (sw.SSPRK3, sw.ForwardBackwardHancock), ids=lambda kind: kind.__name__)
 SLOW = pytest.param(sw.SSPRK3, marks=pytest.mark.verify)  # three stages take a minute to compile
 ONE_QUICKLY = pytest.mark.parametrize("stepper", (sw.ForwardBackwardHancock, SLOW), ids=("one stage", "three stages"))
 CHANNEL = sw.CartesianGrid(40, 6, (0.0, 400.0), (0.0, 60.0))
@@ -97,7 +96,7 @@ def test_windows_of_crests_are_parts_of_the_whole_and_the_higher_levee_counts():
     assert -np.asarray(CrestDepths([low, high], CHANNEL, "u")).min() == 5.0
 
 
-@BOTH
+@ONE_QUICKLY
 @pytest.mark.parametrize("engine", ("auto", pytest.param("arrays", marks=pytest.mark.verify)))
 def test_water_below_the_crest_stays_where_it_is(engine, stepper):
     model = channel(engine=engine)
