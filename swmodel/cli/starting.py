@@ -99,8 +99,7 @@ def started(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, A
     """(the model or Ensemble of an Assembly, its State); raises ConfigError with every mistake. Collective."""
     if experiment.ensemble is not None:
         ensemble = made.require(("ensemble",), ensemble_of, made, *where)
-        for one in ensemble.models:
-            made.require(("forcing",), one.check_files, experiment.run.until)
+        made.require(("forcing",), ensemble.check_files, experiment.run.until)
         return ensemble, ensemble.initial
     model = made.attempt((), model_of, made, *where)
     made.experiment()

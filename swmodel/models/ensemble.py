@@ -23,6 +23,7 @@ from ..runtime import budget
 from ..stepping.explicit import TimeStepper
 from ..stepping.members import FIELD, NUMBER, SAME, Members, stacked
 from .display import as_html, as_text, map_of_depth, rows_of_model
+from .names import named_series
 from .shallow_water import ShallowWater
 
 __all__ = ["Ensemble"]
@@ -169,6 +170,15 @@ class Ensemble:
         """The next step at which a forcing's interval ends in any member, or None."""
         ends = [model.next_record(step, dt) for model in set(self.models)]
         return min((end for end in ends if end is not None), default=None)
+
+    def check_files(self, end: float) -> None:
+        """Check records as ShallowWater.check_files does, those of files that members share once; collective."""
+        known = named_series(self.models[0])
+        for model in dict.fromkeys(self.models):
+            of_files = {name: series for name, series in named_series(model).items() if series.source is not None}
+            shared = (name in known and _same(known[name], series) for name, series in of_files.items())
+            if model is self.models[0] or not all(shared):
+                model.check_files(end)
 
     def read_ahead(self, step: int, dt: float, submit: Callable) -> None:
         """Start reading the records that members need next, as ShallowWater.read_ahead does."""

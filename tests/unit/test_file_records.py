@@ -367,6 +367,20 @@ def test_the_memory_does_not_grow_with_the_records_in_the_files_and_each_record_
     assert many - few < 36 * 50_000, (few, many)  # a file has 12 records of half a megabyte; its name and times remain
 
 
+def test_the_ends_of_a_file_that_members_share_are_read_once(file, tmp_path, monkeypatch):
+    """Its records are read for the first member alone; those of another file for their member, too."""
+    original, reads = Remapping.read, []
+    counted = lambda *arguments: reads.append(1) or original(*arguments)  # noqa: E731
+    monkeypatch.setattr(Remapping, "read", counted)
+    other = written(tmp_path / "other.nc", weather())
+    for second, factor in ((file, 1), (other, 2)):
+        models = [ocean(path) for path in (file, second)]
+        ensemble = sw.Ensemble(models, [model.at_rest() for model in models])
+        reads.clear()
+        ensemble.check_files(5 * HOUR)
+        assert len(reads) == factor * 2 * len(UNITS)
+
+
 @pytest.mark.parametrize(
     "pieces, start, sentence",
     [
