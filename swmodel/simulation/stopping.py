@@ -46,8 +46,12 @@ def diagnosis(simulation: Any, step: int, member: int, row: int, column: int, th
         remedy = "use a shorter time step, or more viscosity or drag"
     elif thickness < (least := simulation.model.least_thickness):
         what = f"the water is {thickness:.2f} m deep, and less than {least:g} m"
-        what += " cannot be computed without wetting and drying"
-        remedy = "raise the minimum depth of the bathymetry, or make the cell land"
+        if simulation.model.wetting is None:
+            what += " cannot be computed without wetting and drying"
+            remedy = "raise the minimum depth of the bathymetry, or make the cell land"
+        else:
+            what += " ends a run with this least_thickness"
+            remedy = "leave it out, since with wetting cells may fall dry"
     else:
         what, remedy = "a tracer is not finite", "use a shorter time step, or more diffusion"
     return f"The run {when}{what}; {remedy}."

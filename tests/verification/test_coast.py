@@ -210,6 +210,9 @@ def test_a_run_stops_at_the_least_thickness_that_was_chosen():
     shallow = sw.ShallowWater(grid, 0.1, least_thickness=0.2, communicator="serial")
     with pytest.raises(BlowUp, match=r"less than 0\.2 m"):
         sw.Simulation(shallow, shallow.at_rest(), sw.RK4(0.5)).run(steps=2)
+    beach = shore(least_thickness=0.2)
+    with pytest.raises(BlowUp, match=r"less than 0\.2 m ends a run with this least_thickness; leave it out"):
+        sw.Simulation(beach, beach.at_rest(), sw.ForwardBackwardHancock(0.1)).run(steps=2)
 
 
 @pytest.mark.verify
