@@ -154,24 +154,24 @@ def _maxima_open(cells, communicator):
 def _gradient(cells, communicator):
     import swmodel as sw
 
-    return _gradient_by(cells, sw.AB2(4.0))
+    return _gradient_by(cells, sw.AB2(4.0), 40)
 
 
 def _gradient_rotating(cells, communicator):
-    """Of forward-backward steps, each of which overwrites the oldest of three tendencies."""
+    """Of forward-backward steps, each of which overwrites the oldest of three values of each variable."""
     import swmodel as sw
 
-    return _gradient_by(cells, sw.ForwardBackward(4.0))
+    return _gradient_by(cells, sw.ForwardBackward(4.0), 60)
 
 
-def _gradient_by(cells, stepper):
+def _gradient_by(cells, stepper, steps):
     import jax.numpy as jnp
 
     from swmodel import adjoint
 
     model, state = _basin(cells)
     cost = adjoint.FinalState(lambda final, equations: jnp.sum(final.eta**2))
-    problem = adjoint.Problem(model, stepper, state, 60, cost, ["initial.eta"])
+    problem = adjoint.Problem(model, stepper, state, steps, cost, ["initial.eta"])
     return lambda: problem.value_and_gradient(problem.values)
 
 
