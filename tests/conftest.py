@@ -179,3 +179,15 @@ def _told(texts):
 def _headline(text):
     """The first of the lines that say what was wrong: pytest's summary shows no more."""
     return next((line.lstrip("E ") for line in text.splitlines() if line.startswith("E ")), "")
+
+
+@pytest.fixture
+def study(tmp_path):
+    """`study(*parts)` writes an experiment of these texts, and gives its path and a folder for the output."""
+
+    def write(*parts):
+        path = tmp_path / "case.toml"
+        path.write_text("".join(parts))
+        return path, tmp_path / "out"
+
+    return write

@@ -145,8 +145,13 @@ Observations = Annotated[tuple[_Table, ...], Field(min_length=1), BeforeValidato
 
 def gauge_places(table: Any, output: Output) -> dict[str, tuple[float, float]]:
     """{name: (x, y)} of the gauges of a table that may have a record."""
-    known = {**({} if output.gauges is None else output.gauges.positions), **table.positions}
+    known = _known_gauges(table, output)
     return {name: (float(known[name][0]), float(known[name][1])) for name in table.gauges or known}
+
+
+def _known_gauges(table, output):
+    """{name: place} of the gauges of [output] and of a table."""
+    return {**({} if output.gauges is None else output.gauges.positions), **table.positions}
 
 
 def source_of(table: Any, output: Output) -> Path | None:
@@ -192,7 +197,7 @@ def _mistakes_of_source(section, table, path, output):
 
 
 def _mistakes_of_gauges(table, path, output):
-    placed = {**({} if output.gauges is None else output.gauges.positions), **table.positions}
+    placed = _known_gauges(table, output)
     for name in table.gauges or ():
         if name not in placed:
             yield Mistake((*path, "gauges"), f"there is no gauge {name!r}; {nearest(name, placed)}")
@@ -249,10 +254,5 @@ def _names(section, output):
     for table in section.observations:
         if table.type in ("harmonics", "tracks"):
             return None
-        places = (
-            table.positions | (output.gauges.positions if output.gauges is not None else {})
-            if (table.type == "gauges")
-            else table.places
-        )
-        names += (table.gauges if table.type == "gauges" else None) or places
+        names += (table.gauges or _known_gauges(table, output)) if table.type == "gauges" else table.places
     return names

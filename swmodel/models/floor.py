@@ -44,7 +44,8 @@ class Floor:
         """The depths of the levees' crests on faces at u and v [m]; None without levees."""
         if not self.levees:
             return None
-        return CrestDepths(self.levees, self.domain.grid, "u"), CrestDepths(self.levees, self.domain.grid, "v")
+        grid, most = self.domain.grid, max(8, 2 * len(self.domain.communicator.ranks))
+        return cached(CrestDepths(self.levees, grid, "u"), most), cached(CrestDepths(self.levees, grid, "v"), most)
 
     def crests_on(self, halo: int) -> Any:
         """Placed tile arrays of `crests` with a halo, beyond closed and open sides without a crest; None likewise."""

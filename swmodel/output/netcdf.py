@@ -104,8 +104,8 @@ class FieldFile:
         Args:
             seconds: model time since the start [s], later than the last record's; if equal, that record is replaced.
             fields: {name: global array} of all variables of the file, or (name, array) of each in turn, of which one is
-                held at a time. Arrays are (ny, nx), with one more face in each
-                direction that is not periodic. For an ensemble the members are the first dimension.
+                held at a time. Arrays are (ny, nx), with one more face in each direction that is not periodic. For an
+                ensemble the members are the first dimension.
 
         Raises:
             SwmodelError: if the disk has no space for it.

@@ -106,9 +106,9 @@ class Records:
         if (np.diff(ordered) <= 0).any():
             raise ValueError(f"append: time must increase, and {ordered} [s] came for {self.path}.")
         self.check()
-        pairs: Any = values.items() if isinstance(values, dict) else values
+        pairs: Any = values
         if isinstance(values, dict):
-            size = sum(array.nbytes for array in values.values())
+            size, pairs = sum(array.nbytes for array in values.values()), values.items()
         size = times.nbytes + (size or 0)
         reserve(self._descriptor, size + size // 64 + SLACK, self.path)
         try:

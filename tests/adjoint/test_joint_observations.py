@@ -127,16 +127,6 @@ deviation = "100000 m3/s"
 {WINDOW}"""
 
 
-@pytest.fixture
-def study(tmp_path):
-    def write(*parts):
-        path = tmp_path / "case.toml"
-        path.write_text("".join(parts))
-        return path, tmp_path / "out"
-
-    return write
-
-
 def alone(table):
     """A table that is the only one."""
     return table.replace("[[inversion.observations]]", "[inversion.observations]")

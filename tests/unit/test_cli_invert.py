@@ -15,16 +15,6 @@ xr = pytest.importorskip("xarray")
 pytest.importorskip("matplotlib")
 
 
-@pytest.fixture
-def study(tmp_path):
-    def write(*parts):
-        path = tmp_path / "case.toml"
-        path.write_text("".join(parts))
-        return path, tmp_path / "out"
-
-    return write
-
-
 def test_the_source_of_a_twin_is_found_drawn_and_predicted_by_each_two_gauges(study, command):
     path, folder = study(BASIN, PATCH, GAUGES, TWIN)
     status, printed, errors = command("invert", path, "-o", folder, "--withhold", "--plot")
