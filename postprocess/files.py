@@ -40,7 +40,7 @@ __all__ = [
 
 EARTH_RADIUS = 6.371e6  # [m]
 METRES_UP_TO = 5e3  # [m], the extent of a domain from which on its maps have kilometres
-SHORT = 300.0  # [s], the length of a run from which on its times are told in hours and minutes
+SHORT = 300.0  # [s], the length of a run from which on its times are in hours and minutes
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}  # [s]
 
