@@ -11,7 +11,7 @@ from ..dynamics.replicated import mark_numbers
 from ..fields.field import AbstractField, Field
 from ..fields.operators import pointwise
 from ..fields.state import State, each_state, fields_of
-from ..parallel.halo import exchange, without_padding
+from ..parallel.halo import exchange, without_open_faces, without_padding
 from .base import Monitor, StepLoop, no_monitor
 
 __all__ = ["one_step", "ArrayStepLoop"]
@@ -55,6 +55,7 @@ class ArrayStepLoop(StepLoop):
         return None
 
     def __init__(self, dynamics: Any, stepper: Any, prepared: bool = True):
+        self.sides = dynamics.tile.sides
         if not prepared:
             return
         self.equations = dynamics.prepare()
@@ -64,7 +65,9 @@ class ArrayStepLoop(StepLoop):
         self.wide = dynamics.tile.halo >= 2 * self.equations.reach
 
     def pack_state(self, state: State, history: Any) -> Any:
-        return state, history
+        """The carry; what `state` has on open faces is dropped, since it is no part of a State."""
+        own = state.map(lambda x, position: without_open_faces(x, position, self.sides), state.positions)
+        return own, history
 
     def unpack_state(self, carry: Any) -> tuple[State, Any]:
         return carry

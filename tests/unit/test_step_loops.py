@@ -113,3 +113,16 @@ def test_states_are_the_same_on_open_faces_too(stepper):
     for name in ("u", "v", "eta"):
         np.testing.assert_allclose(*(getattr(state, name) for state in found), atol=1e-12)
     assert not np.any(found[1].u[:, -1]) and not np.any(found[1].v[-1])
+
+
+@pytest.mark.parametrize("engine", KINDS)
+def test_velocities_that_are_given_on_open_faces_are_dropped(engine):
+    grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3))
+    model = sw.ShallowWater(grid, 100.0, boundaries=sw.Flather(), engine=engine)
+    moving = model.state(u=lambda x, y: 0.1 + 0.0 * x, v=lambda x, y: 0.2 + 0.0 * x)
+    given = moving.replace(u=moving.u.at[:, -1].set(0.3), v=moving.v.at[-1].set(0.3))
+    stepper = sw.AB2(5.0)
+    finals = [sw.integrate(model.dynamics(stepper, steps=3), stepper, state, 3)[0] for state in (moving, given)]
+    for name in ("u", "v", "eta"):
+        np.testing.assert_array_equal(*(getattr(state, name) for state in finals))
+    assert not np.any(finals[1].u[:, -1]) and not np.any(finals[1].v[-1])
