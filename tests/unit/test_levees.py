@@ -188,7 +188,7 @@ momentum = "momentum_conserving"
 wetting = {thin = "1 mm"}
 
 [stepper]
-type = "ssprk3"
+type = "forward_backward_hancock"
 
 [run]
 until = 4
