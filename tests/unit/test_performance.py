@@ -280,6 +280,11 @@ dt = 2
 """
 
 
+@pytest.fixture
+def untimed():
+    """Here `check` times steps."""
+
+
 def record(out):
     return dict(word.split("=") for word in re.search(r"^bench (.*)$", out, re.M)[1].split())
 
