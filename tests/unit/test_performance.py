@@ -290,7 +290,7 @@ def record(out):
 
 
 def test_bench_tells_times_bandwidth_messages_memory_and_keeps_what_check_then_uses(command, tmp_path, monkeypatch):
-    monkeypatch.setattr("swmodel.performance.machine.last_cache", lambda: 1 << 20)  # that of a server takes long to fill
+    monkeypatch.setattr("swmodel.performance.machine.last_cache", lambda: 1 << 20)  # a server's takes long to fill
     monkeypatch.setattr("swmodel.performance.fitting.batch_of", lambda cells: 8)  # in place of a second of steps
     file, case = tmp_path / "machine.json", tmp_path / "case.toml"
     case.write_text(CASE)
