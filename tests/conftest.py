@@ -94,7 +94,13 @@ def tmp_path(request, tmp_path_factory):
 
 
 @pytest.fixture
-def command(capsys):
+def untimed(monkeypatch):
+    """`check` times no steps to predict the time of a run, for which it compiles them; test_performance.py lets it."""
+    monkeypatch.setattr("swmodel.cli.checks.speed_line", lambda *arguments: "not measured here")
+
+
+@pytest.fixture
+def command(capsys, untimed):
     """Run `swmodel ARGUMENTS` in this process: (status, stdout, stderr). The precision of other tests is kept."""
     from swmodel.cli import main
 

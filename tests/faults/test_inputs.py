@@ -11,7 +11,7 @@ def texts(tmp_path_factory):
     return folder, experiments(folder)
 
 
-def test_the_experiments_that_are_mutated_have_no_mistakes(texts):
+def test_the_experiments_that_are_mutated_have_no_mistakes(texts, untimed):
     folder, experiments = texts
     for name, text in experiments.items():
         (folder / "case.toml").write_text(text)

@@ -28,8 +28,7 @@ def reference():
     return of
 
 
-@pytest.mark.parametrize("layout", cases.EACH, ids=str)
-@pytest.mark.parametrize("case", cases.CASES)
+@pytest.mark.parametrize("case, layout", cases.in_turn(cases.CASES), ids=str)
 def test_a_hundred_steps_equal_those_of_one_rank(case, layout, reference):
     model, stepper = cases.together(case, layout)
     ours, whole = cases.steps(model, stepper, 100), reference(case)
@@ -58,7 +57,10 @@ def products(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("engine", ["arrays", pytest.param("fused", marks=cases.MORE_THAN_FOUR)])
+@pytest.mark.parametrize(
+    "engine",
+    [pytest.param("arrays", marks=cases.ON_FOUR_TOO), pytest.param("fused", marks=cases.MORE_THAN_FOUR)],
+)
 def test_means_extremes_and_harmonic_constants_are_those_of_one_rank(engine, products, tmp_path):
     ours = make_communicator("auto", (cases.NY, cases.NX), cases.LAYOUTS[-1])
     write_products(tmp_path, ours, engine)
@@ -91,11 +93,11 @@ def gradients(model, stepper):
     return gradient(cases.start(model), dynamics, dynamics.depth, jnp.asarray(100.0), stepper, weights)
 
 
-@pytest.mark.parametrize("layout", cases.EACH, ids=str)
-def test_the_gradient_of_a_gauge_on_one_rank_equals_that_of_one_rank(layout):
-    model, stepper = cases.together("walls and islands", layout)
+@pytest.mark.parametrize("name, layout", cases.in_turn(["walls and islands"]), ids=str)
+def test_the_gradient_of_a_gauge_on_one_rank_equals_that_of_one_rank(name, layout):
+    model, stepper = cases.together(name, layout)
     ours = gradients(model, stepper)
-    whole = cases.from_root(lambda: gradients(*cases.alone("walls and islands")))
+    whole = cases.from_root(lambda: gradients(*cases.alone(name)))
     for tile, expected in zip(jax.tree.leaves(ours), jax.tree.leaves(whole)):
         expected = np.asarray(expected)
         mine = expected[model.tile.slices] if expected.ndim else expected
@@ -142,7 +144,17 @@ def implicit_cost(state, dynamics, depth, gravity, stepper, weights):
     return communicator.sum(jnp.sum(weights * (end.eta + end.u * end.v))), end
 
 
-@pytest.mark.parametrize("case", list(IMPLICIT)[cases.RANKS > 2 :])  # which takes long to compile on a part of a core
+# They take long to compile on a part of a core. Two ranks have all; of those with lakes four have one, six the other.
+LATER = {4: "rigid lid, lakes and islands", 6: "free surface, islands and lakes between walls"}.get(cases.RANKS)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=pytest.mark.verify if case == LATER else [])
+        for case in list(IMPLICIT)[cases.RANKS > 2 :]
+    ],
+)
 def test_implicit_steps_and_their_gradient_equal_those_of_one_rank(case):
     make, stepper = IMPLICIT[case]
     model = make(communicator=make_communicator("auto", (cases.NY, cases.NX), cases.LAYOUTS[-1]))

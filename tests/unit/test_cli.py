@@ -65,12 +65,6 @@ every = "1 hour"
 """
 
 
-@pytest.fixture(autouse=True)
-def _unmeasured(monkeypatch):
-    """`check` times steps to predict the time of a run; only test_performance.py lets it do that."""
-    monkeypatch.setattr("swmodel.cli.checks.speed_line", lambda *arguments: "not measured here")
-
-
 @pytest.fixture
 def case(tmp_path):
     path = tmp_path / "case.toml"

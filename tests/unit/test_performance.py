@@ -280,11 +280,18 @@ dt = 2
 """
 
 
+@pytest.fixture
+def untimed():
+    """Here `check` times steps."""
+
+
 def record(out):
     return dict(word.split("=") for word in re.search(r"^bench (.*)$", out, re.M)[1].split())
 
 
-def test_bench_tells_times_bandwidth_messages_memory_and_keeps_what_check_then_uses(command, tmp_path):
+def test_bench_tells_times_bandwidth_messages_memory_and_keeps_what_check_then_uses(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("swmodel.performance.machine.last_cache", lambda: 1 << 20)  # a server's takes long to fill
+    monkeypatch.setattr("swmodel.performance.fitting.batch_of", lambda cells: 8)  # in place of a second of steps
     file, case = tmp_path / "machine.json", tmp_path / "case.toml"
     case.write_text(CASE)
     status, out, err = command("bench", case, "--steps", 4, "--repeats", 2, "--save", file)

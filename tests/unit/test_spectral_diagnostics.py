@@ -371,8 +371,7 @@ every = "1 hour"
 """
 
 
-def test_the_file_of_an_experiment_asks_for_spectra(command, tmp_path, monkeypatch):
-    monkeypatch.setattr("swmodel.cli.checks.speed_line", lambda *arguments: "not measured here")
+def test_the_file_of_an_experiment_asks_for_spectra(command, tmp_path):
     file = tmp_path / "case.toml"
     file.write_text(EXPERIMENT)
     status, out, _ = command("check", file)

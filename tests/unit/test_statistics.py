@@ -81,7 +81,7 @@ def test_land_that_stays_dry_is_neither_reached_nor_over_a_threshold(tmp_path, t
         source=sw.BottomMotion([0.0, 2.0], np.stack([0.0 * moved, moved])),
     )
     state = model.state(eta=np.where(bed < 0, 2.0, np.maximum(bed, 0.0)))
-    made = sw.Simulation(model, state, sw.SSPRK3(0.5))
+    made = sw.Simulation(model, state, sw.ForwardBackwardHancock(0.5))
     made.maxima(tmp_path / "maxima.nc").extremes(tmp_path / "extremes.nc", threshold=threshold)
     end = np.asarray(made.run(steps=20).eta)
     with xr.open_dataset(tmp_path / "extremes.nc", decode_times=False, decode_timedelta=False) as found:
@@ -107,7 +107,7 @@ def test_the_flow_depth_on_land_that_sinks_is_that_over_the_sunken_bed(tmp_path)
         source=sw.BottomMotion([0.0, 1.0], np.stack([0.0 * moved, moved])),
     )
     made = sw.Simulation(
-        model, model.state(eta=lambda x, y: 0.5 * np.exp(-((x / 60.0) ** 2)) + 0.0 * y), sw.SSPRK3(0.5)
+        model, model.state(eta=lambda x, y: 0.5 * np.exp(-((x / 60.0) ** 2)) + 0.0 * y), sw.ForwardBackwardHancock(0.5)
     )
     made.maxima(tmp_path / "maxima.nc", threshold=0.01).extremes(tmp_path / "extremes.nc", threshold=0.1)
     levels = np.stack([np.asarray(made.run(steps=1).eta) for _ in range(80)])

@@ -1,4 +1,10 @@
-"""Bores and shores: what rests stays at rest, no water is made or taken, and exact solutions are met."""
+"""Bores and shores: what rests stays at rest, no water is made or taken, and exact solutions are met.
+
+Three stages take several times as long to compile as one. `make test` has each stepper, each engine and each precision
+of a claim at least once where they matter, and `make verify` all combinations.
+"""
+
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +23,22 @@ from swmodel.verification.suite import all_cases, measured
 from .cases import take_steps
 
 BOTH = pytest.mark.parametrize("stepper", (sw.SSPRK3, sw.ForwardBackwardHancock), ids=lambda kind: kind.__name__)
+THREE_STAGES = pytest.param(sw.SSPRK3, marks=pytest.mark.verify)
+ONE_QUICKLY = pytest.mark.parametrize("stepper", (THREE_STAGES, sw.ForwardBackwardHancock), ids=("SSPRK3", "one stage"))
+
+
+def combinations(names, quick, *values):
+    """`parametrize` with the product of `values`, of which `make test` runs those of `quick`."""
+    each = [pytest.param(*x, marks=[] if x in quick else pytest.mark.verify) for x in itertools.product(*values)]
+    return pytest.mark.parametrize(names, each, ids=lambda x: getattr(x, "__name__", str(x)))
+
+
+STEPPER_AND_ENGINE = combinations(
+    "stepper, engine",
+    {(sw.ForwardBackwardHancock, "auto"), (sw.SSPRK3, "arrays")},
+    (sw.SSPRK3, sw.ForwardBackwardHancock),
+    ("auto", "arrays"),
+)
 
 
 def shore(grid=None, dtype="float64", bed=None, **options):
@@ -33,8 +55,7 @@ def wild(model, seed=0, speed=20.0):
     return model.state(u=u, v=v, eta=eta)
 
 
-@BOTH
-@pytest.mark.parametrize("engine", ("auto", "arrays"))
+@STEPPER_AND_ENGINE
 def test_lakes_at_rest_between_islands_and_cliffs_stay_at_rest_in_single_precision(engine, stepper):
     """The steps on the sphere, 500 s, are over the limit of ForwardBackwardHancock, too."""
     made = lambda dt: stepper(0.5 * dt)  # noqa: E731
@@ -42,8 +63,17 @@ def test_lakes_at_rest_between_islands_and_cliffs_stay_at_rest_in_single_precisi
     assert found["rest_error"] == 0.0
 
 
-@BOTH
-@pytest.mark.parametrize("dtype, engine", (("float32", "auto"), ("float64", "auto"), ("float32", "arrays")))
+@combinations(
+    "dtype, engine, stepper",
+    {
+        ("float32", "auto", sw.SSPRK3),
+        ("float64", "auto", sw.ForwardBackwardHancock),
+        ("float32", "arrays", sw.ForwardBackwardHancock),
+    },
+    ("float32", "float64"),
+    ("auto", "arrays"),
+    (sw.SSPRK3, sw.ForwardBackwardHancock),
+)
 def test_no_thickness_is_ever_negative_and_no_water_is_lost_however_long_the_step(dtype, engine, stepper):
     model = shore(dtype=dtype, dissipation=sw.ManningDrag(0.03), engine=engine)
     state = wild(model)
@@ -60,7 +90,7 @@ def test_no_thickness_is_ever_negative_and_no_water_is_lost_however_long_the_ste
 GLOBE = sw.SphericalGrid(12, 10, (10.0, 34.0), (30.0, 60.0))
 
 
-@BOTH
+@ONE_QUICKLY
 def test_no_water_is_lost_on_the_sphere_while_the_shore_moves(stepper):
     model = shore(GLOBE, coriolis=sw.RotatingSphere(), dissipation=sw.ManningDrag(0.03), engine="arrays")
     state = wild(model, speed=2.0)
@@ -88,8 +118,7 @@ def momentum_gained(stepper, dt, engine, u, v, eta):
     return momentum(end) - momentum(state), np.abs(np.asarray(end.u - state.u)).max()
 
 
-@BOTH
-@pytest.mark.parametrize("engine", ("auto", "arrays"))
+@STEPPER_AND_ENGINE
 def test_the_sum_of_momentum_over_a_flat_bottom_is_kept(engine, stepper):
     """To rounding where no water falls, as in a shear flow that is carried across itself; else to first order in dt."""
     rng, shape = np.random.default_rng(0), (12, 16)
@@ -101,7 +130,7 @@ def test_the_sum_of_momentum_over_a_flat_bottom_is_kept(engine, stepper):
     assert fine < 1e-3 and coarse / fine > 1.8
 
 
-@BOTH
+@ONE_QUICKLY
 def test_what_water_carries_over_a_shore_is_conserved_and_makes_no_new_extrema(stepper):
     """Cells empty within a step; a concentration of 1 stays 1, and one that was between 0 and 1 stays there."""
     step = sw.Tracer("step", initial=lambda x, y: np.where(x < 60.0, 1.0, 0.0) + 0.0 * y, diffusivity=0.5)
@@ -131,8 +160,15 @@ def test_a_bore_over_a_tenth_of_its_depth_has_the_speed_of_stoker(stepper):
     assert np.abs(h - exact).sum() < 0.01 * exact.sum()
 
 
-@pytest.mark.parametrize("stepper", coast.STEPPERS.values(), ids=("three stages", "one stage"))
-@pytest.mark.parametrize("flow, limit", ((PlanarBowl(), 0.06), (RadialBowl(), 0.04)), ids=("planar", "radial"))
+@pytest.mark.parametrize(
+    "flow, limit, stepper",
+    (
+        pytest.param(PlanarBowl(), 0.06, sw.SSPRK3, id="planar-three stages", marks=pytest.mark.verify),
+        pytest.param(PlanarBowl(), 0.06, coast.one_stage, id="planar-one stage"),
+        pytest.param(RadialBowl(), 0.04, sw.SSPRK3, id="radial-three stages"),
+        pytest.param(RadialBowl(), 0.04, coast.one_stage, id="radial-one stage", marks=pytest.mark.verify),
+    ),
+)
 def test_water_that_swings_in_a_bowl_is_back_after_a_period(flow, limit, stepper):
     error, mass, least = coast.bowl(flow, 40, stepper=stepper, communicator="serial")
     assert error < limit and abs(mass) < 1e-13 and least >= 0
@@ -170,7 +206,7 @@ def test_waves_that_the_grid_does_not_resolve_are_damped_and_no_damping_adds_ene
         assert (rough * (level_in_a_channel(rough, 1, sw.MomentumConserving(), dt=1e-3) - rough)).sum() < 0
 
 
-@BOTH
+@ONE_QUICKLY
 def test_friction_slows_thin_water_down_and_never_turns_it_round(stepper):
     model = shore(bed=np.full((10, 12), 2e-3), dissipation=sw.ManningDrag(0.1))
     inside = np.pad(np.ones((10, 11)), ((0, 0), (0, 1)))
@@ -276,7 +312,7 @@ def check_derivatives(model, stepper, observed, *carried):
     assert differences[2] < 0.3 * differences[1] < 0.09 * differences[0]
 
 
-@BOTH
+@ONE_QUICKLY
 def test_a_sea_floor_that_sinks_under_a_shore_makes_no_water(stepper):
     """What leaves a cell is no more than is there before the floor and the surface sink together."""
     sinking = sw.BottomMotion((0.0, 0.9), np.random.default_rng(5).uniform(-2.0, 2.0, (2, 10, 12)) * [[[0.0]], [[1.0]]])
