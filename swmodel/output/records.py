@@ -71,7 +71,8 @@ class Records:
                     "(--output DIR)."
                 )
             times = np.asarray(old["time"][:])
-            keep = times <= resume_time + 1e-9 * max(1.0, abs(resume_time))
+            complete = times != netCDF4.default_fillvals["f8"]  # a record gets its time after all of its fields
+            keep = complete & (times <= resume_time + 1e-9 * max(1.0, abs(resume_time)))
             self._count, self._newest = int(keep.sum()), times[keep][-2:]
             end = min(resume_time, self._newest.max(initial=0.0))
             was = {name: old.getncattr(name) for name in old.ncattrs()}

@@ -373,6 +373,20 @@ def test_a_resumed_run_drops_what_came_after_its_restart(tmp_path, grid):
         np.testing.assert_array_equal(dataset.eta[3].values[there], after[there])
 
 
+@pytest.mark.parametrize("resume_time", [120.0, None])
+def test_a_record_that_a_run_could_not_complete_is_dropped(tmp_path, resume_time):
+    """The time of a record is written after its fields: a run that fails in between leaves one with no time."""
+    grid, path = GRIDS["closed"], tmp_path / "run.nc"
+    write_run(path, grid)
+    with netCDF4.Dataset(path, "a") as file:
+        file["eta"][3] = 1.0
+        assert file["time"][:].mask.tolist() == [False, False, False, True]
+    with FieldFile(path, grid, FIELDS, append=True, resume_time=resume_time) as file:
+        assert times_of(path) == [0.0, 60.0, 120.0]
+        file.append(180.0, random_fields(grid, FIELDS))
+    assert times_of(path) == [0.0, 60.0, 120.0, 180.0]
+
+
 def test_a_run_that_resumes_after_its_last_record_keeps_the_file_as_it_is(tmp_path):
     grid, path = GRIDS["closed"], tmp_path / "run.nc"
     write_run(path, grid)
