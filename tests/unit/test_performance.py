@@ -25,6 +25,7 @@ from swmodel.performance import (
     basin,
     fit_compute,
     fit_link,
+    machine,
     machines_of,
     measure_link,
     predict,
@@ -32,7 +33,6 @@ from swmodel.performance import (
     stepper_named,
     triad_bandwidth,
 )
-from swmodel.performance import machine
 from swmodel.performance.cases import STEPPERS, OneOfMany
 from swmodel.performance.fitting import measure_compute
 from swmodel.performance.timing import batch_of
