@@ -1,4 +1,4 @@
-"""GeoClaw's side of `geoclaw_vs_step`: a hump of water over the north-west Pacific, 720 x 540 cells on one level.
+"""GeoClaw's side of `geoclaw_vs_step`, `_run` and `_command`: a hump of water over the north-west Pacific, 720 x 540 cells on one level.
 
     python ocean.py        # in the folder of the run: writes depth.tt3, hump.xyz and the data files of xgeoclaw
 
@@ -12,7 +12,7 @@ import numpy as np
 from uniform import uniform_run
 
 CELLS, LOWER, UPPER = (720, 540), (120.0, 15.0), (180.0, 60.0)
-SECONDS = 1800.0
+SECONDS = 10800.0  # as the Tohoku experiment
 DEPTHS = Path(__file__).resolve().parents[2] / "experiments" / "tohoku_2011" / "etopo5_northwest_pacific.nc"
 HEIGHT, RADIUS, CENTRE = 5.0, 0.6, (145.0, 38.0)  # [m, degrees, degrees] of the hump
 

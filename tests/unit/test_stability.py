@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.config.build.steppers import dividing_step
 from swmodel.errors import ConfigError
 from swmodel.runtime.compilation import jit
 from swmodel.stepping.amplification import of_step
@@ -198,3 +199,18 @@ def test_an_amplification_of_ones_own_must_give_a_factor_for_each_number():
 
     with pytest.raises(ConfigError, match="a factor for each number of an array"):
         Scalar(dt=1.0).stable_interval("real")
+
+
+@pytest.mark.parametrize(
+    "wanted, most, intervals, dt",
+    [
+        (11.8, 12.4, [300.0, 3600.0], 300 / 26),  # many steps fit: the next shorter one costs little
+        (11.8, 12.4, [60.0, 3600.0], 12.0),  # 10 s would be a sixth shorter
+        (11.8, 11.9, [60.0, 3600.0], 10.0),  # 12 s is too long
+        (11.8, 12.4, [7.0], 7.0),  # a step an interval, and none is longer
+        (60.0, 63.0, [60.0], 60.0),
+        (11.8, 12.4, [60.0, 61.0], 11.8),  # no common divisor
+    ],
+)
+def test_an_automatic_step_fits_into_the_intervals_of_output(wanted, most, intervals, dt):
+    assert dividing_step(wanted, most, intervals) == pytest.approx(dt, rel=1e-12)

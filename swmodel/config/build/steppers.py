@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from ..experiment import Experiment
     from .experiment import Assembly
 
-__all__ = ["stepper_of", "time_step", "too_long", "unstable"]
+__all__ = ["dividing_step", "stepper_of", "time_step", "too_long", "unstable"]
+
+MORE, SAFE = 1.05, 0.9  # so much of `fraction`, and of the longest stable step, dt = "auto" may be, to fit intervals
 
 
 def stepper_of(section: Any, dt: float = 1.0) -> TimeStepper:
@@ -45,7 +47,7 @@ def _solver(section):
 
 
 def time_step(experiment: Experiment, limits: Sequence[Limit]) -> float:
-    """dt [s]: that of the file, or a fraction of the longest stable one, shortened to divide the output intervals.
+    """dt [s]: that of the file, or about a fraction of the longest stable one, which divides the output intervals.
 
     Raises:
         ConfigError: if the file's dt is not stable; the message names the limit and its place.
@@ -67,8 +69,9 @@ def _time_step(experiment, limits):
     if dt == "auto":
         if not limits:
             raise ConfigError(f"nothing limits the time step of {experiment.stepper.type} here; give dt in seconds")
-        longest = largest_time_step(limits)
-        return _dividing(experiment.stepper.fraction * longest, _intervals(experiment))
+        longest, fraction = largest_time_step(limits), experiment.stepper.fraction
+        most = max(fraction, min(MORE * fraction, SAFE))
+        return dividing_step(fraction * longest, most * longest, _intervals(experiment))
     if limits and dt > limits[0].dt:
         raise ConfigError(too_long(experiment.stepper, limits))
     return dt
@@ -110,9 +113,16 @@ def _intervals(experiment):
     return [section.every for section in repeated if section is not None] or [experiment.run.until]
 
 
-def _dividing(longest, intervals):
-    """The longest dt up to `longest` of which every interval is a whole multiple, to the millisecond."""
+def dividing_step(wanted: float, most: float, intervals: Sequence[float]) -> float:
+    """The longest dt up to `wanted` of which every interval is a whole multiple, to the millisecond [s].
+
+    If that is shorter than `wanted` by more than a tenth, as where few steps fit into an interval, the next longer one
+    is taken, provided that it is at most `most`.
+    """
     common = math.gcd(*(round(1000 * interval) for interval in intervals)) / 1000
-    if common < longest / 10:  # no useful common divisor: outputs then fall on the nearest step
-        return longest
-    return common / math.ceil(common / longest)
+    if common < wanted / 10:  # no useful common divisor: outputs then fall on the nearest step
+        return wanted
+    steps = math.ceil(common / wanted)
+    if steps > 1 and common < 0.9 * steps * wanted and common <= most * (steps - 1):
+        steps -= 1
+    return common / steps
