@@ -2,10 +2,10 @@
 
 GEOCLAW names a folder with `xgeoclaw`, made by `make xgeoclaw` of an example of Clawpack with gfortran, and with the
 data files of a run on one uniform level (amr_levels_max = 1), as benchmarks/geoclaw/ocean.py writes them. Its own
-timing.txt is read: cell updates, and wall time of the integration. For `geoclaw_vs_step` the model steps as many cells as
-the run has, over a closed basin. The other figures need three hours on the cells of the Tohoku experiment, as ocean.py
-writes them. They compare GeoClaw with that experiment without snapshots, run before, on two ranks: from the first step to
-the end (`geoclaw_vs_run`), and the whole command (`geoclaw_vs_command`).
+timing.txt is read: cell updates, and wall time of the integration. For `geoclaw_vs_step` the model steps as many cells
+as the run has, over a closed basin. The other figures need three hours on the cells of the Tohoku experiment, as
+ocean.py writes them. They compare GeoClaw with that experiment without snapshots, run before, on two ranks: from the
+first step to the end (`geoclaw_vs_run`), and the whole command (`geoclaw_vs_command`).
 """
 
 import os

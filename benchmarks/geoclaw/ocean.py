@@ -1,4 +1,6 @@
-"""GeoClaw's side of `geoclaw_vs_step`, `_run` and `_command`: a hump of water over the north-west Pacific, 720 x 540 cells on one level.
+"""GeoClaw's side of `geoclaw_vs_step`, `_run` and `_command`: a hump of water over the north-west Pacific.
+
+The grid has 720 x 540 cells on one level.
 
     python ocean.py        # in the folder of the run: writes depth.tt3, hump.xyz and the data files of xgeoclaw
 
