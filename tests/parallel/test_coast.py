@@ -67,8 +67,8 @@ STEPPERS = {"three stages": sw.SSPRK3, "one stage": sw.ForwardBackwardHancock}
 STEPS = {("plane", "three stages"): 0.3, ("plane", "one stage"): 0.2, ("sphere", "three stages"): 1500.0}  # [s]
 STEPS["sphere", "one stage"] = 600.0
 # Each takes half a minute of each rank to compile: two ranks have the first in `make test`, and four the second.
-QUICK = [("plane", "open", "three stages"), ("sphere", "a levee", "one stage")]
-QUICK = {1: QUICK, 2: QUICK[:1]}.get(cases.RANKS, QUICK[1:])
+FIRST, SECOND = ("plane", "open", "three stages"), ("sphere", "a levee", "one stage")
+QUICK = {1: (FIRST, SECOND), 2: (FIRST,)}.get(cases.RANKS, (SECOND,))
 CASES = [
     pytest.param(*case, marks=[] if case in QUICK else pytest.mark.verify)
     for case in itertools.product(GRIDS, SIDES, STEPPERS)
