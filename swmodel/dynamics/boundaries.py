@@ -25,7 +25,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.operators import X, Y
 from ..fields.parameters import Sides, declared, parameter
-from ..fields.parts import replaced
+from ..fields.parts import numbers_of, replaced
 from ..fields.pytrees import pytree, replace, static
 from ..fields.variables import Variable
 from ..grids.windows import GridValues
@@ -40,7 +40,7 @@ from .near_sides import (
     set_beyond,
     windows,
 )
-from .terms import Term, TiledPart, rate_at, to_u, to_v, value_at
+from .terms import Term, TiledPart, TimeVarying, rate_at, to_u, to_v, value_at
 
 __all__ = ["Clamped", "Flather", "Inside", "OpenBoundary", "Sponge", "SpongeProfile"]
 
@@ -183,13 +183,30 @@ class OpenBoundary(TiledPart):
                     new[key] = set_beyond(new[key], new[key], rate * inside.wet, side, sides.open[side])
         return new
 
-    def along_sides(self) -> Self:
-        """This prepared condition with parameters of the cells next to its sides alone: cut once for all steps."""
+    def prepare(self, exchange: Any) -> Self:
+        """This condition with parameters of the cells next to each of its sides alone; collective."""
+        numbers = numbers_of(type(self))
 
-        def cut(x, name, position):
-            return _AlongSides({side: all_inside(x, SIDES.index(side)) for side in self.sides})
+        def beside(x, name, position):
+            ends = {side: SIDES.index(side) for side in self.sides}
+            return _AlongSides({k: exchange.along_side(x, position, n, numbers[name].halo) for k, n in ends.items()})
 
-        return self._each(cut)
+        return self._each(beside)
+
+    def within(self, terms: tuple, gravity: Any) -> Self:
+        """This prepared condition in equations with these prepared terms and this gravity [m s-2].
+
+        What can be precomputed of parameters that vary in time, such as the cosines of the phases of a tide, is
+        computed once for all steps.
+        """
+
+        def ready(x, side):
+            return all_inside(x.within(terms, gravity), side).prepared() if isinstance(x, TimeVarying) else x
+
+        def each(x, name, position):
+            return _AlongSides({side: ready(value, SIDES.index(side)) for side, value in x.of.items()})
+
+        return self._each(each)
 
     def _at_side(self, side, flow, equations, time, eta_time, memory):
         """(this condition with the parameters of the cells next to a side of the tile, the Inside)."""

@@ -15,11 +15,12 @@ from ..errors import ConfigError
 from ..fields.field import WHOLE, Field
 from ..fields.operators import difference_x, difference_y
 from ..parallel.halo import EAST, SOUTH, WEST
-from ..stencils.native import paste, read_strips
+from ..stencils.native import computed_once, paste, read_strips
 from .transport import transports
 
 __all__ = [
     "all_inside",
+    "axis_along",
     "axis_name",
     "cells_inside",
     "needed_velocity",
@@ -115,6 +116,11 @@ def axis_name(side: int) -> str:
     return "x" if side in (WEST, EAST) else "y"
 
 
+def axis_along(side: int) -> str:
+    """The axis along a side: "x" or "y"."""
+    return "y" if side in (WEST, EAST) else "x"
+
+
 def normal_velocity(side: int, u: Field, v: Field, k: int) -> Field:
     """The velocity out of the domain on the faces `k` cells inside the open ones of a side, a Field at h.
 
@@ -182,7 +188,8 @@ def set_beyond(normal: Field, near: Field, out: Field, side: int, is_open: Any) 
     rows = lax.slice_in_dim(near.data, start, start + out.data.shape[across], axis=near.data.ndim + across)
     n = near.data.shape[place]
     old = lax.slice_in_dim(rows, *((0, faces) if low else (n - faces, n)), axis=near.data.ndim + place)
-    new = old + is_open * (out.data - old)
+    (velocity,) = computed_once([out.data])  # else once for each of the faces beyond the side
+    new = old + is_open * (velocity - old)
     first = 0 if low else normal.data.shape[place] - faces
     corner = (start, first) if along_x else (first, start)
     return Field(paste([normal.data], [[new]], [corner])[0], normal.position, normal.halo)

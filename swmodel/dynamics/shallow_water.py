@@ -29,12 +29,13 @@ from ..fields.pytrees import pytree, replace, static
 from ..fields.state import State, as_tile_field, like
 from ..fields.variables import PROGNOSTIC, Variable
 from ..grids.geometry import Geometry, TileGeometry, safe_inverse
-from ..parallel.halo import EAST, NORTH, SOUTH, WEST, exchange
+from ..parallel.halo import EAST, NORTH, SOUTH, WEST
 from .clock import Time, as_time
 from .cores import FiniteDifferences, check_has_tendencies
+from .ghosts import Exchange
 from .replicated import mark_replicated
 from .stages import ArrayEvaluation
-from .terms import TimeVarying, Windows, as_field, value_at
+from .terms import TimeVarying, Windows, value_at
 from .transport import divergence, kinetic_energy, transports
 
 __all__ = ["Coverage", "DerivedFields", "Dynamics", "Equations"]
@@ -154,9 +155,7 @@ class Dynamics:
             depth=ghosts.parameter(self.depth) * geometry.wet,
             gravity=self.gravity,
             terms=tuple(term.bound(within, TimeVarying) for term in terms),
-            open_boundaries=tuple(
-                x.prepare(ghosts).bound(within, TimeVarying).along_sides() for x in self.open_boundaries
-            ),
+            open_boundaries=tuple(x.prepare(ghosts).within(terms, self.gravity) for x in self.open_boundaries),
             uplift=None if self.uplift is None else self.uplift.map(lambda b: ghosts.parameter(b) * geometry.wet),
             momentum=self.momentum,
             coriolis_form=self.coriolis_form,
@@ -173,40 +172,6 @@ class Dynamics:
             edges=_edges(self.tile, self.depth.dtype) if any(x.memory for x in self.open_boundaries) else None,
         )
         return replace(equations, core=self.core.prepare(equations))
-
-
-class Exchange:
-    """Fills the halos of parameters; outside the domain they are extrapolated as constants.
-
-    Args:
-        tile: the TileGeometry.
-        communicator: a Communicator.
-        wide: whether stages are computed in a part of the halo too.
-    """
-
-    def __init__(self, tile: TileGeometry, communicator: Any, wide: bool = False):
-        self.tile, self.communicator, self.wide = tile, communicator, wide
-        every = tuple(
-            side for side, axis in zip(("west", "east", "south", "north"), "xxyy") if axis not in tile.sides.periodic
-        )
-        self.sides = replace(tile.sides, open=1.0 - tile.sides.linked, open_sides=every)
-
-    def pointwise(self, x: Any, position: str) -> Any:
-        """A parameter that is read at its own points only, as a number or a Field; with halo where `wide`."""
-        return self.parameter(x, position) if self.wide else as_field(x, position)
-
-    def padded(self, x: Any, position: str) -> Field:
-        """An array that has the tile's halo already, as a Field."""
-        return Field(x, position, (self.tile.halo,) * 4)
-
-    def parameter(self, x: Any, position: str = "h") -> Any:
-        """A number as it is; a tile array at `position` as a Field with halo; a TimeVarying with its arrays so."""
-        if isinstance(x, TimeVarying):
-            return x.prepared().map(lambda array: self.parameter(array, position))
-        if jnp.ndim(x) < 2:
-            return x
-        (padded,) = exchange([x], self.tile.halo, self.sides, self.communicator)
-        return Field(padded, position, (self.tile.halo,) * 4)
 
 
 @pytree

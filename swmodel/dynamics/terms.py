@@ -194,6 +194,10 @@ class TimeVarying(abc.ABC):
     def map(self, function: Callable) -> Self:
         """The same with `function` applied to each number or array on which the value depends linearly."""
 
+    def moved(self, function: Callable) -> Self:
+        """The same with `function` applied to each number or array; it copies values, as from arrays into halos."""
+        return self.map(function)
+
     @abc.abstractmethod
     def at(self, time: Any) -> Any:
         """The value at a Time, a number, an array or a Field."""

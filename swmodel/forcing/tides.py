@@ -1,16 +1,17 @@
 """Tides as values of parameters: sums of constituents, each with an amplitude and a Greenwich phase lag.
 
-    value(t) = r(t) sum_k f_k A_k cos(omega_k t + V_k + u_k - g_k)
+    value(t) = r(t) sum_k f_k A_k cos(omega_k t - d_k),    d_k = g_k - V_k - u_k
 
 A `Tide` can be given wherever a parameter may have time records: as the elevation or velocity outside an open boundary,
 the elevation of a sponge, or a parameter of a term of your own. It is evaluated in the step, from the amplitudes and
 phases; no record is stored. A_k and g_k are numbers or fields, and controls of the adjoint:
 `boundary.0.elevation.amplitude.M2`, `boundary.0.elevation.phase.M2`.
 
-    A cos(theta - g) = (A cos g) cos theta + (A sin g) sin theta
+    f A cos(omega t - d) = (f A cos d) cos(omega t) + (f A sin d) sin(omega t)
 
 A program computes the two fields in brackets once, so a step costs two multiplications a constituent and point. The
-ramp is r = (1 - cos(pi t / T)) / 2 until t = T, then 1. f, V and u are those of the start of the run.
+cosines and sines of omega t are the same for all sides of a domain. The ramp is r = (1 - cos(pi t / T)) / 2 until
+t = T, then 1. f, V and u are those of the start of the run.
 """
 
 import dataclasses
@@ -24,6 +25,7 @@ import numpy as np
 
 from ..dynamics.terms import TimeVarying, tile_array
 from ..errors import ConfigError, ended
+from ..fields.field import AbstractField
 from ..fields.parameters import Moment, Number, array_of, check_arguments
 from ..fields.pytrees import pytree, replace, static
 from ..grids.windows import GridValues
@@ -40,8 +42,8 @@ _RULES = {
 }
 
 
-def waves_at(time: Any, names: tuple[str, ...], argument: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(cos theta, sin theta) of constituents at a Time, (n,) each, with theta = omega t + argument."""
+def waves_at(time: Any, names: tuple[str, ...], argument: Any = 0.0) -> tuple[jax.Array, jax.Array]:
+    """(cos theta, sin theta) of constituents at a Time, (n,) each, with theta = omega t + argument [rad]."""
     theta = 2.0 * np.pi * time.cycles(periods(names)) + argument
     return jnp.cos(theta), jnp.sin(theta)
 
@@ -201,12 +203,18 @@ class Harmonics(TimeVarying):
     def prepared(self) -> "Quadratures":
         cosines, sines = {}, {}
         for k, name in enumerate(self.names):
-            size, angle = self.factor[k] * self.amplitude[name], jnp.deg2rad(self.phase[name])
-            cosines[name], sines[name] = size * jnp.cos(angle), size * jnp.sin(angle)
-        return Quadratures(cosines, sines, self.argument, self.names, self.ramp)
+            size, lag = self.factor[k], self.argument[k]
+            behind = _each_value(lambda phase, lag=lag: jnp.deg2rad(phase) - lag, self.phase[name])
+            cosines[name] = _each_value(jnp.cos, behind) * self.amplitude[name] * size
+            sines[name] = _each_value(jnp.sin, behind) * self.amplitude[name] * size
+        return Quadratures(cosines, sines, self.names, self.ramp)
 
     def map(self, function: Callable) -> Self:
         raise TypeError("Harmonics are not linear in their phases; use prepared().")
+
+    def moved(self, function: Callable) -> Self:
+        each = lambda values: {name: function(x) for name, x in values.items()}  # noqa: E731
+        return replace(self, amplitude=each(self.amplitude), phase=each(self.phase))
 
     def at(self, time: Any) -> Any:
         return self.prepared().at(time)
@@ -215,13 +223,17 @@ class Harmonics(TimeVarying):
         return self.prepared().rate(time)
 
 
+def _each_value(function, x):
+    """`function` of a number, an array or the values of a Field."""
+    return x.map(function) if isinstance(x, AbstractField) else function(x)
+
+
 @pytree
 class Quadratures(TimeVarying):
-    """A tide in the form that programs evaluate: sum_k cosines_k cos(theta_k) + sines_k sin(theta_k)."""
+    """A tide in the form that programs evaluate: sum_k cosines_k cos(omega_k t) + sines_k sin(omega_k t)."""
 
     cosines: dict[str, Any]
     sines: dict[str, Any]
-    argument: Any
     names: tuple[str, ...] = static()
     ramp: float = static(default=0.0)
 
@@ -232,12 +244,12 @@ class Quadratures(TimeVarying):
         return replace(self, cosines=each(self.cosines), sines=each(self.sines))
 
     def at(self, time: Any) -> Any:
-        cos, sin = waves_at(time, self.names, self.argument)
+        cos, sin = waves_at(time, self.names)
         share = ramp_at(time, self.ramp)
         return self._sum(share * cos, share * sin)
 
     def rate(self, time: Any) -> Any:
-        cos, sin = waves_at(time, self.names, self.argument)
+        cos, sin = waves_at(time, self.names)
         share, growth = ramp_at(time, self.ramp), ramp_rate_at(time, self.ramp)
         turning = share * jnp.asarray(2.0 * np.pi / periods(self.names), cos.dtype)
         return self._sum(growth * cos - turning * sin, growth * sin + turning * cos)

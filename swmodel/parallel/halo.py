@@ -116,7 +116,7 @@ def without_open_faces(array: Any, position: str, sides: Sides) -> jax.Array:
     return array
 
 
-def exchange(arrays: list, width: int, sides: Sides, communicator: Any) -> list:
+def exchange(arrays: list, width: int, sides: Sides, communicator: Any, axes: str = "xy") -> list:
     """Each (..., ny, nx) array of `arrays`, of one shape, with `width` ghost cells on all four sides.
 
     Args:
@@ -124,11 +124,12 @@ def exchange(arrays: list, width: int, sides: Sides, communicator: Any) -> list:
         width: ghost cells [1]; no more than the thinnest tile has cells.
         sides: a Sides.
         communicator: a Communicator.
+        axes: "x" or "y" for ghost cells on the two sides of one axis alone.
 
     Returns:
         list of (..., ny + 2 width, nx + 2 width) arrays.
     """
-    for axis in "xy":
+    for axis in axes:
         arrays = _extend(arrays, width, axis, sides, communicator)
     return arrays
 

@@ -251,13 +251,20 @@ def test_a_sponge_needs_water(width, sides, said):
 def test_steps_and_their_transposes_get_the_tide_of_the_cells_next_to_the_sides_alone():
     """What a program holds of amplitudes and phase lags grows with the length of the sides, not with the grid."""
     wave = lambda x, y: 0.1 + 1e-7 * x + 2e-7 * y  # noqa: E731
-    model = model_with(sw.Flather(("west", "north"), incoming=sw.Tide({"M2": (wave, 40.0)})))
+    model = model_with(sw.Flather(("west", "north"), incoming=sw.Tide({"M2": (wave, wave)})))
     stepper = sw.ForwardBackward(60.0)
-    equations = jit(lambda dynamics: dynamics.prepare())(model.dynamics(stepper))
+    prepare = jit(lambda dynamics: dynamics.prepare())
+    dynamics = model.dynamics(stepper)
+    equations = prepare(dynamics)
     ny, nx = model.grid.shape
     longest = max(ny, nx) + 2 * model.halo(stepper)
     sizes = [x.size for x in jax.tree.leaves(equations.open_boundaries)]
     assert longest - 2 <= max(sizes) <= longest
+    program = str(jax.make_jaxpr(prepare)(dynamics))
+    of_cosines = [
+        np.prod([int(n) for n in found.split(",")]) for found in re.findall(r"f\d+\[([\d,]+)\] = cos", program)
+    ]
+    assert of_cosines and max(of_cosines) <= longest
 
 
 def test_a_wind_that_cannot_be_is_refused():
