@@ -1,5 +1,7 @@
 """Fields of a run's present state, put together from the tiles of all ranks."""
 
+import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,24 +11,52 @@ import numpy as np
 
 from ..diagnostics import derived as diagnostics
 from ..dynamics.clock import Time
+from ..fields.state import State
 from ..runtime.compilation import jit
 from ..stepping.loop import step_loop
 from ..stepping.members import per_member
 
-__all__ = ["fields_of_tiles", "gathered_fields", "lowered_fields"]
+__all__ = ["Fields", "fields_at", "fields_of_tiles", "gathered_fields", "lowered_fields", "shapes_of_fields"]
 
 
-@jit(static_argnames=("names", "edges", "rigid_lid"))
-def _diagnose(dynamics, stepper, packed, step, names, edges, rigid_lid):
-    def fields(dynamics, stepper, packed, step):
+@dataclasses.dataclass(frozen=True)
+class Fields:
+    """Which fields a file has.
+
+    Attributes:
+        names: of the fields.
+        edges: whether those on faces have the faces on the west, and on the south side of the domain, too: those that
+            are not periodic.
+        rigid_lid: whether the elevation is that of a rigid lid.
+    """
+
+    names: tuple[str, ...]
+    edges: tuple[bool, bool]
+    rigid_lid: bool
+
+    @staticmethod
+    def of(simulation: Any, names: Sequence[str]) -> "Fields":
+        """The Fields of these names in files of a Simulation."""
+        grid = simulation.model.grid
+        return Fields(tuple(names), (not grid.periodic_x, not grid.periodic_y), simulation.scheme.rigid_lid)
+
+
+def fields_at(equations: Any, state: State, step: Any, fields: Fields) -> dict[str, jax.Array]:
+    """{name: tile array} of a State at a step, in new arrays: the next steps overwrite those of the State."""
+    elevation = 0.0 * state.eta if fields.rigid_lid else state.eta
+    flow = equations.flow(state.replace(eta=elevation), Time(step))
+    found = {name: _with_edges(diagnostics.field(name, flow), fields.edges) for name in fields.names}
+    found = {**found, "eta": state.eta} if fields.rigid_lid and "eta" in fields.names else found
+    return jax.tree.map(jnp.copy, found)
+
+
+@jit(static_argnames=("fields",))
+def _diagnose(dynamics, stepper, packed, step, fields):
+    def found(dynamics, stepper, packed, step):
         state = step_loop(dynamics, stepper, prepared=False).get_state(packed)
-        elevation = 0.0 * state.eta if rigid_lid else state.eta
-        flow = dynamics.prepare().flow(state.replace(eta=elevation), Time(step))
-        found = {name: _with_edges(diagnostics.field(name, flow), edges) for name in names}
-        found = {**found, "eta": state.eta} if rigid_lid and "eta" in names else found
-        return jax.tree.map(jnp.copy, found)  # never the state's own arrays, which the next chunk of steps overwrites
+        return fields_at(dynamics.prepare(), state, step, fields)
 
-    return dynamics.communicator.spmd(per_member(fields, at=1))(dynamics, stepper, packed, step)
+    return dynamics.communicator.spmd(per_member(found, at=1))(dynamics, stepper, packed, step)
 
 
 def _with_edges(field, edges):
@@ -36,21 +66,23 @@ def _with_edges(field, edges):
     return field.crop((int(west and x), 0, int(south and y), 0)).data
 
 
-def lowered_fields(simulation: Any, names: Sequence[str], dynamics: Any, packed: Any) -> Any:
+def lowered_fields(simulation: Any, fields: Fields, dynamics: Any, packed: Any) -> Any:
     """The program of `fields_of_tiles`, not yet compiled, for a Dynamics and a carry of the step loop, or shapes."""
-    return _diagnose.lower(*_arguments(simulation, names, dynamics, packed))
+    return _diagnose.lower(dynamics, simulation.stepper, packed, jnp.int32(0), fields)
+
+
+def shapes_of_fields(simulation: Any, fields: Fields, dynamics: Any, packed: Any) -> dict[str, Any]:
+    """{name: shape and type} of the result of `fields_of_tiles`; the arguments are those of `lowered_fields`."""
+    return jax.eval_shape(
+        functools.partial(_diagnose, fields=fields), dynamics, simulation.stepper, packed, jnp.int32(0)
+    )
 
 
 def fields_of_tiles(simulation: Any, names: Sequence[str]) -> dict[str, jax.Array]:
     """{name: tile arrays of the present state}, on faces with those on the low side where they are not periodic."""
-    return _diagnose(*_arguments(simulation, names, *simulation.packed()))
-
-
-def _arguments(simulation, names, dynamics, packed):
-    grid = simulation.model.grid
-    edges = not grid.periodic_x, not grid.periodic_y
-    step, rigid_lid = jnp.int32(simulation.step), simulation.scheme.rigid_lid
-    return dynamics, simulation.stepper, packed, step, tuple(names), edges, rigid_lid
+    dynamics, packed = simulation.packed()
+    fields = Fields.of(simulation, names)
+    return _diagnose(dynamics, simulation.stepper, packed, jnp.int32(simulation.step), fields)
 
 
 def gathered_fields(model: Any, tiles: dict[str, jax.Array]) -> Iterator[tuple[str, np.ndarray | None]]:

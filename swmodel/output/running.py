@@ -77,10 +77,15 @@ class Run:
                 else:
                     output.write(simulation)
 
-    def chunk(self, simulation: Any, series: Any, count: int) -> None:
-        """Pass the gauges' series of the last `count` steps to the outputs; collective."""
+    def chunk(self, simulation: Any, carry: Any, count: int) -> None:
+        """Pass the run's Carry, with what the monitors kept of the last `count` steps, to the outputs; collective."""
         for output in self.outputs:
-            output.chunk(simulation, series, count)
+            output.chunk(simulation, carry, count)
+
+    def chunk_before(self, simulation: Any, carry: Any, count: int, invalid: int) -> None:
+        """The same for `count` steps of which one was invalid: what was valid before it is written."""
+        for output in self.outputs:
+            output.chunk_before(simulation, carry, count, invalid)
 
     def next_step(self, simulation: Any) -> int | None:
         """The next step at which an output is due, or None."""

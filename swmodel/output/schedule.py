@@ -4,6 +4,7 @@ All ranks gather, and a thread of the root writes while the next steps are compu
 """
 
 import contextlib
+import functools
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +16,8 @@ import numpy as np
 from ..diagnostics import derived as diagnostics
 from ..errors import ConfigError
 from ..runtime.netcdf import LOCK
-from . import Claim, Footprint
-from .gathering import fields_of_tiles, gathered_fields, lowered_fields
+from . import Claim, Footprint, metadata
+from .gathering import Fields, fields_of_tiles, gathered_fields, lowered_fields
 from .metadata import Compression
 from .netcdf import FieldFile, GaugeFile, has_zstd, write_fields
 from .run_metadata import members_of, rows_of, static_fields
@@ -107,8 +108,11 @@ class Output:
         """The programs that its records need, not yet compiled, for this Dynamics and carry of the step loop."""
         return []
 
-    def chunk(self, simulation: Any, series: Any, count: int) -> None:
-        """Take the gauges' series of the last `count` steps; collective."""
+    def chunk(self, simulation: Any, carry: Any, count: int) -> None:
+        """Take what the monitors have kept of the last `count` steps from the run's Carry; collective."""
+
+    def chunk_before(self, simulation: Any, carry: Any, count: int, invalid: int) -> None:
+        """Take the records before the invalid step from the Carry of the last `count` steps of a run; collective."""
 
     def finish(self, simulation: Any) -> None:
         """Let what is due at the end of a run be written; collective."""
@@ -153,6 +157,9 @@ AUTO = "auto"  # zstd where the netCDF library has it, else zlib
 class FieldOutput(SnapshotOutput):
     """Snapshots of fields; `compression` is one of COMPRESSIONS, or AUTO.
 
+    Attributes:
+        snapshots: the Snapshots (simulation/snapshots.py) that keep its records on the device, or None.
+
     Raises:
         ConfigError: for the name of a variable that the model's runs do not have, and for a compression that the netCDF
             library here does not have.
@@ -173,6 +180,8 @@ class FieldOutput(SnapshotOutput):
             raise ConfigError(f"{path}: the netCDF library here has no zstd; use compression 'zlib' or 'none'.")
         self.path, self.variables, self.every, self.file = Path(path), variables, every, None
         self.compression: Compression = COMPRESSIONS[compression]
+        self.snapshots: Any = None
+        self._newest: int | None = None  # the step of the newest record that came from the device
 
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.file = FieldFile(
@@ -189,8 +198,56 @@ class FieldOutput(SnapshotOutput):
             compression=self.compression,
         )
 
+    def bytes_of_record(self, simulation: Any) -> int:
+        """Bytes of the fields of a record on the whole grid."""
+        model = simulation.model
+        shapes = [
+            metadata.shape(model.grid, metadata.variable_of(row).position)
+            for row in rows_of(simulation, self.variables)
+        ]
+        return model.dtype.itemsize * sum(map(math.prod, shapes))
+
+    def next_step(self, simulation: Any) -> int | None:
+        return super().next_step(simulation) if self.snapshots is None else self.snapshots.next_end(simulation.step)
+
+    def chunk(self, simulation: Any, carry: Any, count: int) -> None:
+        if self.snapshots is not None:
+            self._take(simulation, carry, self.snapshots.steps(simulation.step - count, simulation.step))
+
+    def chunk_before(self, simulation: Any, carry: Any, count: int, invalid: int) -> None:
+        if self.snapshots is not None:
+            self._take(simulation, carry, self.snapshots.steps(simulation.step - count, invalid - 1))
+
+    def _take(self, simulation, carry, steps):
+        """Write the records of these steps, which the Carry holds."""
+        if steps:
+            self._newest = steps[-1]
+            self.write_kept(simulation, steps, self.snapshots.read(simulation.slots(carry, self.snapshots), steps))
+
+    def write_kept(self, simulation: Any, steps: Sequence[int], tiles: Mapping[str, np.ndarray]) -> None:
+        """Write the records of `steps`, {name: host arrays (len(steps), my, mx) of this rank's tile}; collective.
+
+        A field of all these records is gathered together.
+        """
+        whole = {name: simulation.model.gather(tile) for name, tile in tiles.items()}
+        if not simulation.communicator.is_root:
+            return
+        for k, step in enumerate(steps):
+            fields, seconds = {name: records[k] for name, records in whole.items()}, step * simulation.dt
+            self.submit(functools.partial(self._append, seconds, fields), sum(x.nbytes for x in fields.values()))
+
+    def _append(self, seconds, fields):
+        self.file.append(seconds, fields)
+
     def write(self, simulation: Any) -> None:
-        """Where gathering needs messages, one field after another is gathered while the thread writes; collective."""
+        if self._newest != simulation.step:
+            self.write_present(simulation)
+
+    def write_present(self, simulation: Any) -> None:
+        """Write a record of the present state; collective.
+
+        Where gathering needs messages, one field after another is gathered while the thread writes.
+        """
         seconds, model, tiles = simulation.time, simulation.model, fields_of_tiles(simulation, self.variables)
         fields = gathered_fields(model, tiles)
         if model.communicator.gathers_alone:
@@ -201,7 +258,7 @@ class FieldOutput(SnapshotOutput):
                 put((name, array), 0 if array is None else array.nbytes)
 
     def lowered(self, simulation: Any, dynamics: Any, packed: Any) -> list:
-        return [lowered_fields(simulation, self.variables, dynamics, packed)]
+        return [lowered_fields(simulation, Fields.of(simulation, self.variables), dynamics, packed)]
 
 
 class GaugeOutput(Output):
@@ -261,8 +318,8 @@ class GaugeOutput(Output):
         read = simulation.communicator.spmd(lambda gauges, state: gauges.rows(state))
         self._append(simulation, read(self.gauges, simulation.shown()), np.array([simulation.step]))
 
-    def chunk(self, simulation: Any, series: Any, count: int) -> None:
-        self._append(simulation, series, simulation.step - count + 1 + np.arange(count))
+    def chunk(self, simulation: Any, carry: Any, count: int) -> None:
+        self._append(simulation, carry.series, simulation.step - count + 1 + np.arange(count))
 
     def _append(self, simulation, series, steps):
         shares = simulation.communicator.tiles(series).values()

@@ -56,8 +56,18 @@ class ZarrFieldOutput(FieldOutput):
         )
         self.file = _OpenStore(claim, fields)
 
-    def write(self, simulation: Any) -> None:
-        communicator, seconds = simulation.communicator, float(simulation.time)
+    def bytes_of_record(self, simulation: Any) -> int:
+        return -(-super().bytes_of_record(simulation) // simulation.communicator.size)  # nothing is gathered
+
+    def write_present(self, simulation: Any) -> None:
+        self._write_record(simulation, simulation.time, fields_of_tiles(simulation, self.variables))
+
+    def write_kept(self, simulation: Any, steps: Sequence[int], tiles: Mapping[str, np.ndarray]) -> None:
+        for k, step in enumerate(steps):
+            self._write_record(simulation, step * simulation.dt, {name: x[k] for name, x in tiles.items()})
+
+    def _write_record(self, simulation, seconds, tiles):
+        communicator, seconds = simulation.communicator, float(seconds)
         shared = None
         file, writer = self.file, self.writer
         if communicator.is_root and file is not None:
@@ -67,7 +77,7 @@ class ZarrFieldOutput(FieldOutput):
         shared = communicator.host_broadcast(shared)
         if shared is None:  # an earlier record could not be written
             return
-        error = self._write_chunks(simulation, ZarrStore(shared[0]), *shared[1:])
+        error = self._write_chunks(simulation, tiles, ZarrStore(shared[0]), *shared[1:])
         errors = [found for found in communicator.host_gather(error) if found is not None]
         if file is None or writer is None:
             return
@@ -81,11 +91,10 @@ class ZarrFieldOutput(FieldOutput):
         except SwmodelError as failed:
             writer.fail(self, failed)
 
-    def _write_chunks(self, simulation, store, arrays, number):
+    def _write_chunks(self, simulation, tiles, store, arrays, number):
         """Write this process's chunks of record `number`; returns the error that prevented it, or None. Collective."""
         model, error = simulation.model, None
         wet, parts = model.sea_floor.wet, model.decomposition
-        tiles = fields_of_tiles(simulation, self.variables)
         for name, placed in tiles.items():
             position, grid = metadata.variable_of(_row(simulation, name)).position, chunk_grid(arrays[name], parts)
             own = {rank: parts.own(np.asarray(x), rank) for rank, x in model.communicator.tiles(placed).items()}

@@ -8,6 +8,8 @@ Each has `start()`, which makes its arrays, and `update(carry, state, ...)` for 
 every rank: a gauge is a set of weights, which are zero on ranks that do not hold it.
 """
 
+import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -203,27 +205,27 @@ def _between(edges, x, n, periodic, angle):
     return (cells % n if periodic else np.clip(cells, 0, n - 1)), np.array([1.0 - share, share])
 
 
-def _is_due(step):
-    return step % HEALTH_INTERVAL == 0
-
-
 @pytree
 class Health:
-    """A check of the state every HEALTH_INTERVAL steps and at the end of a chunk, before anything is written.
+    """A check of the state every HEALTH_INTERVAL steps, at snapshots, and at the end of a chunk of steps.
+
+    So every state is checked before it is written.
 
     Attributes:
         dt_per_dx, dt_per_dy: dt over the sides of the cells at u and v [s m-1].
         linear: whether the model is linear.
         least: the smallest thickness with which a run continues [m].
+        also: the multiples of these numbers of steps are checked, too.
     """
 
     dt_per_dx: Any
     dt_per_dy: Any
     linear: bool = static()
     least: float = static(default=LEAST_THICKNESS)
+    also: tuple[int, ...] = static(default=())
 
     @staticmethod
-    def of(model: Any, dt: float) -> Any:
+    def of(model: Any, dt: float, also: tuple[int, ...] = ()) -> Any:
         """The Health of a model's tiles for steps of `dt` [s]."""
 
         def make(rank):
@@ -232,9 +234,12 @@ class Health:
             share = model.core.zonal_share(model.grid.y_centres[box.j0 : box.j1, None])
             per_x, per_y = (dt / np.maximum(metrics[name], 1e-30) for name in ("dx_u", "dy_v"))
             per_x, per_y = (np.asarray(x, model.dtype) for x in (per_x * share, per_y))
-            return Health(per_x, per_y, model.linear, model.least_thickness)
+            return Health(per_x, per_y, model.linear, model.least_thickness, also)
 
         return model.communicator.place(make)
+
+    def _is_due(self, step):
+        return functools.reduce(operator.or_, [step % n == 0 for n in (HEALTH_INTERVAL, *self.also)])
 
     @staticmethod
     def start() -> tuple[jax.Array, ...]:
@@ -245,13 +250,17 @@ class Health:
         self, carry: Any, get_state: Callable[[], State], depth: jax.Array, uplift: Callable[[], Any], step: jax.Array
     ) -> Any:
         """The arrays of `start` after a check, if one is due, of the State `get_state()` over the uplift `uplift()`."""
-        return jax.lax.cond(_is_due(step), lambda: self.assess(carry, get_state, depth, uplift, step), lambda: carry)
+        return jax.lax.cond(
+            self._is_due(step), lambda: self.assess(carry, get_state, depth, uplift, step), lambda: carry
+        )
 
     def finish(
         self, carry: Any, get_state: Callable[[], State], depth: jax.Array, uplift: Callable[[], Any], step: jax.Array
     ) -> Any:
         """The arrays of `start` after a check at the end of a chunk, unless `update` has checked this step."""
-        return jax.lax.cond(_is_due(step), lambda: carry, lambda: self.assess(carry, get_state, depth, uplift, step))
+        return jax.lax.cond(
+            self._is_due(step), lambda: carry, lambda: self.assess(carry, get_state, depth, uplift, step)
+        )
 
     def assess(
         self, carry: Any, get_state: Callable[[], State], depth: jax.Array, uplift: Callable[[], Any], step: Any

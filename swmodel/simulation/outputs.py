@@ -17,6 +17,7 @@ from ..diagnostics.spectra import Spectra
 from ..errors import ConfigError
 from ..fields.parameters import Choice, FileName, Flag, Names, Number, Places, check_arguments
 from ..fields.state import State
+from ..output.gathering import Fields
 from ..output.products import ProductOutput
 from ..output.restart_output import RestartOutput
 from ..output.schedule import AUTO, COMPRESSIONS, FieldOutput, GaugeOutput, MaximaOutput
@@ -29,6 +30,7 @@ from .arguments import EVERY, NetcdfName
 from .monitors import Gauges, Maxima
 from .products import harmonic_analysis
 from .samples import steps_in
+from .snapshots import Snapshots
 from .statistics import extremes_of, means_of
 
 __all__ = ["Outputs"]
@@ -47,6 +49,7 @@ class Outputs(abc.ABC):
     _gauges: Gauges | None
     _products: tuple
     _product_sums: tuple
+    _snapshots: tuple
 
     @property
     @abc.abstractmethod
@@ -78,7 +81,12 @@ class Outputs(abc.ABC):
             locals(),
         )
         kind = ZarrFieldOutput if is_store(path) else FieldOutput
-        self._outputs.append(kind(path, tuple(variables), self._interval(every, path), self.model, compression))
+        output = kind(path, tuple(variables), self._interval(every, path), self.model, compression)
+        fields = Fields.of(self, output.variables)
+        output.snapshots = Snapshots.of(self, fields, output.every, output.bytes_of_record(self))
+        if output.snapshots is not None and output.snapshots not in self._snapshots:
+            self._snapshots += (output.snapshots,)
+        self._outputs.append(output)
         return self
 
     def gauges(

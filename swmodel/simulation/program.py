@@ -26,7 +26,7 @@ class Carry:
     Attributes:
         packed: the carry of the step loop (stepping/loop.py).
         maxima, series, health: the arrays of Maxima, Gauges and Health; None for monitors that the run does not have.
-        products: the sums of each Sampled (samples.py): means, extremes, harmonics.
+        products: the sums of each Sampled (samples.py): means, extremes, harmonics; then the slots of each Snapshots.
     """
 
     packed: Any
@@ -37,14 +37,14 @@ class Carry:
 
 
 def start_carry(simulation: Any, monitors: tuple[Any, Any, Health, tuple], packed: Any) -> Carry:
-    """A Carry that may be overwritten, with copies of the simulation's maxima and sums, and empty series.
+    """A Carry that may be overwritten, with copies of the simulation's maxima and sums, and empty series and slots.
 
     Args:
         simulation: the Simulation.
-        monitors: (Maxima or None, Gauges or None, Health, products).
+        monitors: (Maxima or None, Gauges or None, Health, products and Snapshots).
         packed: the carry of the step loop.
     """
-    _, gauges, health, _ = monitors
+    _, gauges, health, products = monitors
     place, members = simulation.communicator.place, simulation.model.members
 
     def each(arrays):
@@ -54,7 +54,8 @@ def start_carry(simulation: Any, monitors: tuple[Any, Any, Health, tuple], packe
     if gauges is not None:
         series = place(lambda rank: each(gauges.start(LONGEST_CHUNK, simulation.model.dtype)))
     extremes, sums = jax.tree.map(jnp.copy, (simulation._maxima_carry, simulation._product_sums))
-    return Carry(packed, extremes, series, place(lambda rank: each(health.start())), sums)
+    slots = tuple(snapshots.start(simulation, packed) for snapshots in products[len(sums) :])
+    return Carry(packed, extremes, series, place(lambda rank: each(health.start())), sums + slots)
 
 
 @functools.partial(on_tiles, donate_argnums=(2,))
@@ -71,7 +72,7 @@ def advance(
     Args:
         dynamics, stepper: the model's equations on this rank's tile, and the stepper.
         carry: the Carry, whose buffers are donated and overwritten.
-        monitors: (Maxima or None, Gauges or None, Health, products).
+        monitors: (Maxima or None, Gauges or None, Health, products and Snapshots).
         first: the number of steps so far.
         count: the number of steps to make.
 

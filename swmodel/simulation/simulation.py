@@ -30,8 +30,9 @@ from .arguments import RULES, SECONDS, STEPS
 from .monitors import Health
 from .outputs import Outputs
 from .pace import Pace
-from .program import advance, fastest_stages, start_carry
+from .program import Carry, advance, fastest_stages, start_carry
 from .progress import duration, reporter
+from .snapshots import Snapshots
 from .stopping import diagnosis, how_to_continue, invalid_cells, progress_clause
 
 __all__ = ["Simulation"]
@@ -83,7 +84,7 @@ class Simulation(Outputs):
         self.halo = model.halo(self.stepper)
         self._outputs, self._maxima, self._gauges = [], None, None
         self._maxima_carry, self._maxima_threshold, self._maxima_since, self._pace = None, None, 0, Pace()
-        self._products, self._product_sums = (), ()
+        self._products, self._product_sums, self._snapshots = (), (), ()
         self.resumed_at = self.resumed_step = self.resumed_from = None
         check_time_step(model, stepper, state)
         self.stages, self._knows_engine, self._why_arrays = 1, False, None
@@ -175,8 +176,13 @@ class Simulation(Outputs):
         return self.model.outline(*at)
 
     def monitors(self) -> tuple:
-        """(Maxima or None, Gauges or None, Health, products) of this run."""
-        return self._maxima, self._gauges, Health.of(self.model, self.dt), self._products
+        """(Maxima or None, Gauges or None, Health, products and Snapshots) of this run."""
+        health = Health.of(self.model, self.dt, tuple(snapshots.every for snapshots in self._snapshots))
+        return self._maxima, self._gauges, health, self._products + self._snapshots
+
+    def slots(self, carry: Carry, snapshots: Snapshots) -> dict[str, jax.Array]:
+        """The slots of one of this run's Snapshots in a Carry."""
+        return carry.products[len(self._products) + self._snapshots.index(snapshots)]
 
     def start_history(self, state: State) -> Any:
         """The stepper's history before its first step from `state`."""
@@ -289,10 +295,11 @@ class Simulation(Outputs):
             jax.block_until_ready(carry)
             took = clock.perf_counter() - since
             self.step += count
-            self._packed, self._maxima_carry, self._product_sums = carry.packed, carry.maxima, carry.products
+            self._packed, self._maxima_carry = carry.packed, carry.maxima
+            self._product_sums = carry.products[: len(self._products)]
             self._check_solved(run)  # before the state, which an unsolved equation may have made invalid
-            self._check_health(carry.health, run)
-            run.chunk(self, carry.series, count)
+            self._check_health(carry, count, run)
+            run.chunk(self, carry, count)
             run.due(self)
             run.settle(self)
             request, pace.steps = self._agree(signals.take(), pace.measure(count, took))
@@ -325,14 +332,15 @@ class Simulation(Outputs):
             )
             raise Interrupted(message, signal)
 
-    def _check_health(self, health, run):
+    def _check_health(self, carry, count, run):
         """Raise BlowUp, which names the cell, on every rank alike if the state of any tile is invalid."""
-        invalid = invalid_cells(self, health)
+        invalid = invalid_cells(self, carry.health)
         if not self.communicator.agree(bool(invalid)):
             return
+        first = min(sum(self.communicator.host_gather(invalid), []), key=lambda found: found[:4])
+        run.chunk_before(self, carry, count, first[0])
         run.wait()
-        gathered = sum(self.communicator.host_gather(invalid), [])
-        message = diagnosis(self, *min(gathered, key=lambda found: found[:4]))
+        message = diagnosis(self, *first)
         raise BlowUp(f"{message} {run.restart_hint()}")
 
     def _check_solved(self, run):

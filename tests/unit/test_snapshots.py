@@ -1,0 +1,125 @@
+"""Snapshots every few steps stay on the device until a chunk of steps is complete, and files are as without that."""
+
+import netCDF4
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.errors import BlowUp
+from swmodel.simulation import simulation as runs
+from swmodel.simulation import snapshots
+from swmodel.simulation.snapshots import MOST_RECORDS
+
+GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
+DT = 10.0  # [s]
+NAMES = ("eta", "u", "v", "vorticity", "dye")
+
+
+def simulation(engine="auto", **options):
+    model = sw.ShallowWater(
+        GRID,
+        lambda x, y: 500.0 + 100.0 * np.cos(x / 2e4),
+        engine=engine,
+        coriolis=sw.BetaPlane(1e-4, 2e-11),
+        boundaries=(sw.Flather(("west", "north"), incoming=sw.Tide({"M2": (0.5, 30.0)})),),
+        tracers=(sw.Tracer("dye", initial=lambda x, y: 1.0 + x / 8e4),),
+        **options,
+    )
+    hump = model.state(eta=lambda x, y: 0.5 * np.exp(-((x - 4e4) ** 2 + (y - 3e4) ** 2) / 4e8))
+    return sw.Simulation(model, hump, sw.AB2(DT))
+
+
+def content(path):
+    with netCDF4.Dataset(path) as dataset:
+        dataset.set_auto_maskandscale(False)
+        return {name: dataset[name][:] for name in ("time", *NAMES) if name in dataset.variables}
+
+
+def counted(monkeypatch):
+    """The lengths of all chunks of steps from now on."""
+    counts, advance = [], runs.advance
+
+    def call(*arguments):
+        counts.append(int(arguments[-1]))
+        return advance(*arguments)
+
+    monkeypatch.setattr(runs, "advance", call)
+    return counts
+
+
+@pytest.mark.parametrize("engine", ["arrays", "auto"])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_files_are_those_of_chunks_that_end_at_each_record(tmp_path, monkeypatch, engine, steps):
+    """Bit for bit where a field is stored; what is computed for the file is compiled in two programs."""
+    simulation(engine).write(tmp_path / "together.nc", NAMES, every=steps * DT).run(steps=31)
+    with monkeypatch.context() as patched:
+        patched.setattr(snapshots, "MOST_STEPS", 0)
+        one = simulation(engine).write(tmp_path / "alone.nc", NAMES, every=steps * DT)
+        assert not one._snapshots
+        counts = counted(patched)
+        one.run(steps=31)
+        assert max(counts) == steps
+    together, alone = content(tmp_path / "together.nc"), content(tmp_path / "alone.nc")
+    times = [*range(0, 32, steps)] + [31] * (31 % steps > 0)
+    np.testing.assert_array_equal(together["time"], DT * np.array(times))
+    for name in ("time", "eta"):
+        np.testing.assert_array_equal(together[name], alone[name], err_msg=name)
+    for name in NAMES:
+        scale = np.nanmax(np.abs(alone[name]))
+        np.testing.assert_allclose(together[name], alone[name], rtol=0, atol=4e-7 * scale, err_msg=name)
+
+
+def test_a_chunk_holds_many_records_and_no_more_than_there_are_slots(tmp_path, monkeypatch):
+    run, counts = simulation().write(tmp_path / "fields.nc", ("eta",), every=2 * DT), counted(monkeypatch)
+    run.run(steps=200)
+    assert max(counts) == 2 * MOST_RECORDS
+    assert len(counts) < 200 / 2 / 4
+    assert content(tmp_path / "fields.nc")["time"].tolist() == [2 * DT * k for k in range(101)]
+
+
+def test_two_files_have_their_own_intervals(tmp_path):
+    run = simulation().write(tmp_path / "a.nc", ("eta",), every=2 * DT).write(tmp_path / "b.nc", ("eta",), every=3 * DT)
+    run.run(steps=60)
+    a, b = content(tmp_path / "a.nc"), content(tmp_path / "b.nc")
+    assert a["time"].tolist() == [2 * DT * k for k in range(31)]
+    assert b["time"].tolist() == [3 * DT * k for k in range(21)]
+    np.testing.assert_array_equal(a["eta"][::3], b["eta"][::2])
+
+
+def test_a_resumed_run_continues_its_file(tmp_path):
+    whole = simulation().write(tmp_path / "whole.nc", NAMES, every=3 * DT)
+    whole.run(steps=50)
+    first = simulation().write(tmp_path / "parts.nc", NAMES, every=3 * DT).restart(tmp_path / "restart.nc")
+    first.run(steps=20)
+    second = simulation().write(tmp_path / "parts.nc", NAMES, every=3 * DT)
+    second.resume(tmp_path / "restart.nc")
+    second.run(steps=30)
+    whole, parts = content(tmp_path / "whole.nc"), content(tmp_path / "parts.nc")
+    kept = [k for k, seconds in enumerate(parts["time"]) if seconds != 20 * DT]  # where the first part ended
+    for name, values in whole.items():
+        np.testing.assert_array_equal(values, parts[name][kept], err_msg=name)
+
+
+def test_records_before_an_invalid_state_are_written_and_none_after_it(tmp_path):
+    """A storm drives the water away from a wall until the bottom is dry there, within a chunk of steps."""
+    model = sw.ShallowWater(GRID, 100.0, gravity=1e-6, forcing=(sw.WindStress(1000.0, 0.0),))
+    run = sw.Simulation(model, model.at_rest(), sw.AB2(DT)).write(tmp_path / "fields.nc", ("eta",), every=3 * DT)
+    with pytest.raises(BlowUp, match=r"stopped at step \d+ .* is -?0.* m deep") as caught:
+        run.run(steps=400)
+    step = int(str(caught.value).split("stopped at step ")[1].split()[0])
+    assert run.step > step, "the chunk went on"
+    found = content(tmp_path / "fields.nc")
+    assert found["time"].tolist() == [3 * DT * k for k in range((step - 1) // 3 + 1)]
+    assert found["eta"].min() > -99.0 and found["eta"].min() < -90.0
+
+
+@pytest.mark.parametrize("every", [None, 65 * DT, 2.5 * DT])
+def test_other_records_end_a_chunk(tmp_path, every):
+    assert not simulation().write(tmp_path / "fields.nc", ("eta",), every=every)._snapshots
+
+
+def test_large_records_end_a_chunk(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshots, "MOST_BYTES", 2 * 6 * 8 * 4 - 1)
+    assert not simulation(dtype="float32").write(tmp_path / "fields.nc", ("eta",), every=DT)._snapshots
+    monkeypatch.setattr(snapshots, "MOST_BYTES", 2 * 6 * 8 * 4)
+    assert simulation(dtype="float32").write(tmp_path / "fields.nc", ("eta",), every=DT)._snapshots[0].capacity == 2
