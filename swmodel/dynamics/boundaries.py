@@ -187,11 +187,11 @@ class OpenBoundary(TiledPart):
         """This condition with parameters of the cells next to each of its sides alone; collective."""
         numbers = numbers_of(type(self))
 
-        def beside(x, name, position):
+        def cut(x, name, position):
             ends = {side: SIDES.index(side) for side in self.sides}
             return _AlongSides({k: exchange.along_side(x, position, n, numbers[name].halo) for k, n in ends.items()})
 
-        return self._each(beside)
+        return self._each(cut)
 
     def within(self, terms: tuple, gravity: Any) -> Self:
         """This prepared condition in equations with these prepared terms and this gravity [m s-2].

@@ -10,8 +10,9 @@ import numpy as np
 from . import Claim
 from .masking import with_low_faces
 from .netcdf import write_fields
+from .replaced import ReplacedFile
 from .run_metadata import members_of, rows_of, static_fields
-from .schedule import Output, ReplacedFile
+from .schedule import Output
 
 __all__ = ["ProductOutput"]
 

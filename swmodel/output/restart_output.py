@@ -8,9 +8,10 @@ from typing import Any
 from . import Claim
 from .collisions import same_file
 from .fingerprint import fingerprint
+from .replaced import ReplacedFile
 from .restart import PART, Layout, write_restart_parts
 from .resuming import tiles_and_scalars_of
-from .schedule import Output, ReplacedFile
+from .schedule import Output
 from .writing import owned
 
 __all__ = ["RestartOutput"]

@@ -68,9 +68,11 @@ class Run:
         except SwmodelError as error:
             self.writer.fail(output, error)
 
-    def due(self, simulation: Any) -> None:
-        """Write the files that are due at this step; collective."""
+    def due(self, simulation: Any, after_chunk: bool = False) -> None:
+        """Write the files that are due at this step; after a chunk, those that `chunk` does not write. Collective."""
         for output in self.outputs:
+            if after_chunk and output.is_written_by_chunk:
+                continue
             if output.is_due(simulation) and simulation.step != simulation.resumed_step:
                 if isinstance(output, RestartOutput):
                     self.write_restart(simulation)

@@ -16,10 +16,11 @@ import numpy as np
 from ..diagnostics import derived as diagnostics
 from ..errors import ConfigError
 from ..runtime.netcdf import LOCK
-from . import Claim, Footprint, metadata
+from . import Claim, metadata
 from .gathering import Fields, fields_of_tiles, gathered_fields, lowered_fields
 from .metadata import Compression
 from .netcdf import FieldFile, GaugeFile, has_zstd, write_fields
+from .replaced import ReplacedFile
 from .run_metadata import members_of, rows_of, static_fields
 from .writing import Writer
 
@@ -40,6 +41,7 @@ class Output:
         begun: whether an earlier call of `run` has opened the file.
         product: the index in `simulation._products` of the statistics that it writes, or None.
         is_of_maxima: whether it writes the simulation's maxima.
+        is_written_by_chunk: whether `chunk` writes the records of steps, so that `write` is for other states alone.
     """
 
     path: Path
@@ -49,6 +51,10 @@ class Output:
     begun = False
     product: int | None = None
     is_of_maxima = False
+
+    @property
+    def is_written_by_chunk(self) -> bool:
+        return False
 
     def submit(self, write: Callable[[], object], size: int = 0) -> None:
         """Let the Writer's thread call `write()`, which holds `size` bytes of data; on the root, else do nothing."""
@@ -181,7 +187,6 @@ class FieldOutput(SnapshotOutput):
         self.path, self.variables, self.every, self.file = Path(path), variables, every, None
         self.compression: Compression = COMPRESSIONS[compression]
         self.snapshots: Any = None
-        self._newest: int | None = None  # the step of the newest record that came from the device
 
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.file = FieldFile(
@@ -207,6 +212,10 @@ class FieldOutput(SnapshotOutput):
         ]
         return model.dtype.itemsize * sum(map(math.prod, shapes))
 
+    @property
+    def is_written_by_chunk(self) -> bool:
+        return self.snapshots is not None
+
     def next_step(self, simulation: Any) -> int | None:
         return super().next_step(simulation) if self.snapshots is None else self.snapshots.next_end(simulation.step)
 
@@ -221,7 +230,6 @@ class FieldOutput(SnapshotOutput):
     def _take(self, simulation, carry, steps):
         """Write the records of these steps, which the Carry holds."""
         if steps:
-            self._newest = steps[-1]
             self.write_kept(simulation, steps, self.snapshots.read(simulation.slots(carry, self.snapshots), steps))
 
     def write_kept(self, simulation: Any, steps: Sequence[int], tiles: Mapping[str, np.ndarray]) -> None:
@@ -240,14 +248,7 @@ class FieldOutput(SnapshotOutput):
         self.file.append(seconds, fields)
 
     def write(self, simulation: Any) -> None:
-        if self._newest != simulation.step:
-            self.write_present(simulation)
-
-    def write_present(self, simulation: Any) -> None:
-        """Write a record of the present state; collective.
-
-        Where gathering needs messages, one field after another is gathered while the thread writes.
-        """
+        """Where gathering needs messages, one field after another is gathered while the thread writes; collective."""
         seconds, model, tiles = simulation.time, simulation.model, fields_of_tiles(simulation, self.variables)
         fields = gathered_fields(model, tiles)
         if model.communicator.gathers_alone:
@@ -334,32 +335,6 @@ class GaugeOutput(Output):
 
     def flush(self) -> None:
         self.submit(lambda: self.file.flush())
-
-
-class ReplacedFile:
-    """A file that each write replaces as a whole, claimed until the run ends.
-
-    Args:
-        claim: the Claim.
-        checked: the file that no other program may change; that of the Claim unless given.
-    """
-
-    def __init__(self, claim: Claim, checked: Path | None = None) -> None:
-        self._claim, self._checked = claim, claim.path if checked is None else checked
-        self._written: Footprint | None = None
-
-    def written(self) -> None:
-        """Record the footprint of the file that has just been written."""
-        self._written = Footprint.of(self._checked)
-
-    def check(self) -> None:
-        """Raise SwmodelError if the file that was last written was removed, replaced or cut short."""
-        if self._written is not None:
-            self._written.check()
-
-    def close(self) -> None:
-        """Release the claim."""
-        self._claim.release()
 
 
 class MaximaOutput(Output):

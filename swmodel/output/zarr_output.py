@@ -9,8 +9,9 @@ import numpy as np
 from ..errors import ConfigError, DataError, SwmodelError
 from . import Claim, metadata
 from .gathering import fields_of_tiles
+from .replaced import ReplacedFile
 from .run_metadata import rows_of
-from .schedule import AUTO, FieldOutput, ReplacedFile
+from .schedule import AUTO, FieldOutput
 from .zarr_chunks import chunk_grid, chunks_of, dry_block
 from .zarr_fields import ZarrFields, not_continued, same_values
 from .zarr_store import ZarrStore
@@ -59,7 +60,7 @@ class ZarrFieldOutput(FieldOutput):
     def bytes_of_record(self, simulation: Any) -> int:
         return -(-super().bytes_of_record(simulation) // simulation.communicator.size)  # nothing is gathered
 
-    def write_present(self, simulation: Any) -> None:
+    def write(self, simulation: Any) -> None:
         self._write_record(simulation, simulation.time, fields_of_tiles(simulation, self.variables))
 
     def write_kept(self, simulation: Any, steps: Sequence[int], tiles: Mapping[str, np.ndarray]) -> None:

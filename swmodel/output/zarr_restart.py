@@ -16,10 +16,10 @@ from ..errors import SwmodelError
 from ..runtime.version import VERSION
 from . import Claim, metadata
 from .fingerprint import fingerprint
+from .replaced import ReplacedFile
 from .restart import FORMAT
 from .restart_output import RestartOutput
 from .resuming import tiles_and_scalars_of
-from .schedule import ReplacedFile
 from .zarr_chunks import chunk_grid, chunks_of
 from .zarr_store import ZarrStore, array_metadata
 

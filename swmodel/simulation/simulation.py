@@ -2,8 +2,9 @@
 
 Output that is due is gathered between chunks, and written by a thread while the next chunk is computed
 (output/writing.py). A chunk ends at the next step at which something is due (output, a forcing record, the end), and
-after about a second. Ranks agree on signals, blow-ups and the length of the next chunk between chunks, in one reduction
-on the host. No rank leaves a chunk early.
+after about a second. Snapshots of every few steps are kept on the device until then (snapshots.py). Ranks agree on
+signals, blow-ups and the length of the next chunk between chunks, in one reduction on the host. No rank leaves a chunk
+early.
 """
 
 import datetime
@@ -300,7 +301,7 @@ class Simulation(Outputs):
             self._check_solved(run)  # before the state, which an unsolved equation may have made invalid
             self._check_health(carry, count, run)
             run.chunk(self, carry, count)
-            run.due(self)
+            run.due(self, after_chunk=True)
             run.settle(self)
             request, pace.steps = self._agree(signals.take(), pace.measure(count, took))
             if request:  # before anything else: a signal leaves too little time to wait for files

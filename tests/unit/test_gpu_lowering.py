@@ -17,7 +17,6 @@ from swmodel.errors import ConfigError
 from swmodel.fields.parts import shipped_parts
 from swmodel.parallel.halo import Sides
 from swmodel.parallel.sharded import ShardedCommunicator
-from swmodel.simulation.monitors import Health
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
 from swmodel.stepping.explicit import TimeStepper
@@ -73,7 +72,7 @@ def check_steps(ocean, stepper, steps=2):
 
 
 def chunk(run):
-    monitors, dynamics = (run._maxima, run._gauges, Health.of(run.model, run.dt), run._products), run._dynamics()
+    monitors, dynamics = run.monitors(), run._dynamics()
     carry = start_carry(run, monitors, pack_state(dynamics, run.stepper, (run.state, run.history)))
     return lowered_for_cuda(advance, dynamics, run.stepper, carry, monitors, jnp.int32(0), jnp.int32(8))
 
@@ -83,6 +82,7 @@ def test_a_chunk_of_steps_with_its_monitors(tmp_path, name):
     momentum = sw.MomentumConserving() if name == "forward_backward_hancock" else sw.EnergyConserving()
     ocean = hilly(momentum=momentum, dissipation=(sw.Laplacian(100.0), sw.ManningDrag(0.02)))
     run = Simulation(ocean, ocean.at_rest(), STEPPERS[name]()).gauges(tmp_path / "gauges.nc", {"a": (5e4, 5e4)})
+    run.write(tmp_path / "fields.nc", ("eta", "u", "vorticity"), every=2 * run.dt)
     if name != "rigid_lid":
         run.maxima(tmp_path / "maxima.nc")
     text, calls = chunk(run)

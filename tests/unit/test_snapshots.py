@@ -100,6 +100,16 @@ def test_a_resumed_run_continues_its_file(tmp_path):
         np.testing.assert_array_equal(values, parts[name][kept], err_msg=name)
 
 
+def test_a_state_that_replaces_that_of_a_record_is_in_the_file(tmp_path):
+    run = simulation().write(tmp_path / "fields.nc", ("eta",), every=2 * DT)
+    run.run(steps=6)
+    run.state = run.state.replace(eta=0.0 * run.state.eta)
+    run.run(steps=4)
+    found = content(tmp_path / "fields.nc")
+    assert found["time"].tolist() == [2 * DT * k for k in range(6)]
+    assert np.abs(found["eta"]).max(axis=(1, 2)).argmin() == 3
+
+
 def test_records_before_an_invalid_state_are_written_and_none_after_it(tmp_path):
     """A storm drives the water away from a wall until the bottom is dry there, within a chunk of steps."""
     model = sw.ShallowWater(GRID, 100.0, gravity=1e-6, forcing=(sw.WindStress(1000.0, 0.0),))
