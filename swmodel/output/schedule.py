@@ -204,7 +204,7 @@ class FieldOutput(SnapshotOutput):
         )
 
     def bytes_of_record(self, simulation: Any) -> int:
-        """Bytes of the fields of a record on the whole grid."""
+        """Bytes of the fields of a record that one process holds when it writes them: those of the whole grid."""
         model = simulation.model
         shapes = [
             metadata.shape(model.grid, metadata.variable_of(row).position)
@@ -220,15 +220,12 @@ class FieldOutput(SnapshotOutput):
         return super().next_step(simulation) if self.snapshots is None else self.snapshots.next_end(simulation.step)
 
     def chunk(self, simulation: Any, carry: Any, count: int) -> None:
-        if self.snapshots is not None:
-            self._take(simulation, carry, self.snapshots.steps(simulation.step - count, simulation.step))
+        self.chunk_before(simulation, carry, count, simulation.step + 1)
 
     def chunk_before(self, simulation: Any, carry: Any, count: int, invalid: int) -> None:
-        if self.snapshots is not None:
-            self._take(simulation, carry, self.snapshots.steps(simulation.step - count, invalid - 1))
-
-    def _take(self, simulation, carry, steps):
-        """Write the records of these steps, which the Carry holds."""
+        if self.snapshots is None:
+            return
+        steps = self.snapshots.steps(simulation.step - count, invalid - 1)
         if steps:
             self.write_kept(simulation, steps, self.snapshots.read(simulation.slots(carry, self.snapshots), steps))
 

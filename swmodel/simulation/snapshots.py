@@ -20,7 +20,7 @@ __all__ = ["Snapshots"]
 
 MOST_STEPS = 64  # between two snapshots; the chunks that less frequent ones end are long enough
 MOST_RECORDS = 8  # that wait on the device: a run that is killed loses them
-MOST_BYTES = 64_000_000  # of their fields on the whole grid, which the root gathers together
+MOST_BYTES = 64_000_000  # of their fields that one process holds at a time to write them
 
 
 @pytree
@@ -45,7 +45,7 @@ class Snapshots:
             simulation: the Simulation.
             fields: which fields.
             every: the interval between two records [s].
-            record: the bytes of a record, of the whole grid.
+            record: the bytes of a record that one process holds to write it (`FieldOutput.bytes_of_record`).
         """
         model, steps = simulation.model, 0.0 if every is None else every / simulation.dt
         capacity = min(MOST_RECORDS, MOST_BYTES // record)
