@@ -229,7 +229,7 @@ class Problem:
         unknown = sorted(set(values or ()) - set(self.values))
         if unknown:
             raise ConfigError(
-                f"values for {', '.join(unknown)} came, which are not controls of this problem; "
+                f"got values for {', '.join(unknown)}, which are not controls of this problem; "
                 f"give some of {', '.join(self.values)}."
             )
         return {name: self.to_program((values or {}).get(name, own)) for name, own in self.values.items()}
@@ -381,7 +381,7 @@ def _units(transformed):
     unknown = sorted(set(transformed.units) - set(transformed.parameters))
     if unknown:
         raise ConfigError(
-            f"Transformed: units for {', '.join(unknown)} came, and its parameters are "
+            f"Transformed: got units for {', '.join(unknown)}, and its parameters are "
             f"{', '.join(transformed.parameters)}; give units for these."
         )
     return {name: transformed.units.get(name, "1") for name in transformed.parameters}

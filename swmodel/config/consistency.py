@@ -114,7 +114,10 @@ def _sums(sections):
     if output is not None and sections.get("ensemble") is not None:
         for name in ("harmonics", "means", "extremes"):
             if getattr(output, name) is not None:
-                yield Mistake(("output", name), "an ensemble has no such sums yet; leave the section out")
+                yield Mistake(
+                    ("output", name),
+                    "not available for an ensemble; leave the section out",
+                )
 
 
 def _rigid_lid(sections):
@@ -123,7 +126,7 @@ def _rigid_lid(sections):
         for name in ("maxima", "extremes"):
             if getattr(output, name) is not None:
                 yield Mistake(
-                    ("output", name), f"under a rigid lid nothing rises, and there are no {name}; leave it out"
+                    ("output", name), f"under a rigid lid the surface does not move: there are no {name}; leave it out"
                 )
 
 

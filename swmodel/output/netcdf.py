@@ -124,7 +124,7 @@ class FieldFile:
     def _ordered(self, fields, shapes):
         """[(name, array)] in the order of the file, after all names and shapes were checked."""
         if set(fields) != set(shapes):
-            raise ValueError(f"append: {', '.join(fields)} came for {self.path}, which holds {', '.join(shapes)}.")
+            raise ValueError(f"append: got {', '.join(fields)} for {self.path}, which holds {', '.join(shapes)}.")
         return [(name, checked_shape(name, fields[name], shape)) for name, shape in shapes.items()]
 
     def check(self) -> None:

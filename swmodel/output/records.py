@@ -105,7 +105,7 @@ class Records:
         known, begin = (self._newest[:-1], self._count - 1) if replaces else (self._newest, self._count)
         ordered = np.concatenate([known[-1:], times])
         if (np.diff(ordered) <= 0).any():
-            raise ValueError(f"append: time must increase, and {ordered} [s] came for {self.path}.")
+            raise ValueError(f"append: time must increase, got {ordered} [s] for {self.path}.")
         self.check()
         pairs: Any = values
         if isinstance(values, dict):

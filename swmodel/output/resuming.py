@@ -277,7 +277,9 @@ def _filled(tree, tile, restart, communicator, masks=None):
         name = "_".join(_plain(key) for key in path)
         if jnp.ndim(leaf) == 0:
             if name not in restart["scalars"]:
-                raise DataError(f"the restart holds no {name}: it is of another swmodel; resume with that one.")
+                raise DataError(
+                    f"the restart holds no {name}: another version of swmodel wrote it; resume with that version."
+                )
             number = np.asarray(restart["scalars"][name], leaf.dtype)
             found.append(communicator.place(lambda rank, number=number: number))
         elif name in restart["names"]:

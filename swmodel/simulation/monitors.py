@@ -215,7 +215,7 @@ class Health:
         dt_per_dx, dt_per_dy: dt over the sides of the cells at u and v [s m-1].
         linear: whether the model is linear.
         least: the smallest thickness with which a run continues [m].
-        also: the multiples of these numbers of steps are checked, too.
+        also: the state is also checked at multiples of these numbers of steps.
     """
 
     dt_per_dx: Any

@@ -127,7 +127,7 @@ class Outputs(abc.ABC):
         check_arguments("Simulation.maxima", rules, locals())
         self._once(MaximaOutput, path, "maxima")
         if self.scheme.rigid_lid:
-            raise ConfigError(f"{path}: under a rigid lid nothing rises, and there are no maxima; leave it out.")
+            raise ConfigError(f"{path}: under a rigid lid the surface does not move: there are no maxima; omit it.")
         dries = self.model.wetting is not None
         bed = -self.model.scatter(self.model.sea_floor.water) if dries else None
         self._maxima = Maxima(self.model.scatter(threshold), bed, self.model.wetting.thin if dries else 0.0)

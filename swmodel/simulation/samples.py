@@ -156,6 +156,6 @@ def steps_in(every: float | None, dt: float) -> int:
 def first_and_every(simulation: Any, who: str, begin: float, every: float | None) -> tuple[int, int]:
     """(the first step from `begin` [s] on, the number of steps in `every` [s]); raises ConfigError for ensembles."""
     if simulation.model.members is not None:
-        raise ConfigError(f"{who}: an ensemble has no such sums yet; run its members alone.")
+        raise ConfigError(f"{who}: not available for an ensemble; run its members one by one.")
     dt = simulation.dt
     return math.ceil(begin / dt - 1e-9), steps_in(every, dt)

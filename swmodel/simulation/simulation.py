@@ -169,7 +169,10 @@ class Simulation(Outputs):
         return self.model.interval(self.halo, self.step, self.dt, self.stages)
 
     def outline(self) -> Any:
-        """The Dynamics of the present step with the shapes of the uplift alone; the first call compiles the loops."""
+        """The Dynamics of the present step, with an uplift of which only the shape is known.
+
+        The first call compiles the loops.
+        """
         at = self.halo, self.step, self.dt, self.stages
         if not self._knows_engine:
             self._knows_engine = True

@@ -20,7 +20,7 @@ __all__ = ["Snapshots"]
 
 MOST_STEPS = 64  # between two snapshots; the chunks that less frequent ones end are long enough
 MOST_RECORDS = 8  # that wait on the device: a run that is killed loses them
-MOST_BYTES = 64_000_000  # of their fields that one process holds at a time to write them
+MOST_BYTES = 64_000_000  # of gathered snapshots, which one process holds to write them
 
 
 @pytree
@@ -39,7 +39,7 @@ class Snapshots:
 
     @staticmethod
     def of(simulation: Any, fields: Fields, every: float | None, record: int) -> "Snapshots | None":
-        """The Snapshots of a file; None where it is better, or only possible, that each record ends a chunk.
+        """The Snapshots of a file; None if each record has to end a chunk.
 
         Args:
             simulation: the Simulation.

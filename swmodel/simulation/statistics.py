@@ -151,6 +151,6 @@ def extremes_of(simulation: Any, threshold: float, begin: float, every: float | 
         ConfigError: for ensembles, and under a rigid lid, where eta is a pressure.
     """
     if simulation.scheme.rigid_lid:
-        raise ConfigError("Simulation.extremes: under a rigid lid nothing rises, and there are no extremes; omit them.")
+        raise ConfigError("Simulation.extremes: under a rigid lid the surface does not move; omit the extremes.")
     first, steps = first_and_every(simulation, "Simulation.extremes", begin, every)
     return Extremes(simulation.dt, steps, first, float(threshold))

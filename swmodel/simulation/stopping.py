@@ -40,12 +40,13 @@ def diagnosis(simulation: Any, step: int, member: int, row: int, column: int, th
     whose = "" if simulation.model.members is None else f" of {simulation.model.name(member)}"
     when = f"stopped at step {step} ({step * simulation.dt:g} s): in the cell at ({x:.6g}, {y:.6g}){whose} "
     if not (np.isfinite(thickness) and np.isfinite(courant)):
-        what, remedy = "the elevation is not finite", "use a shorter time step, or more viscosity or drag"
+        what = "the elevation or the velocity is not finite"
+        remedy = "use a shorter time step, or more viscosity or drag"
     elif courant > 1.0:
         what = f"the flow crosses {courant:.3g} cells a step"
         remedy = "use a shorter time step, or more viscosity or drag"
     elif thickness < (least := simulation.model.least_thickness):
-        what = f"the water is {thickness:.2f} m deep, and less than {least:g} m"
+        what = f"the water is only {thickness:.2f} m deep, and less than {least:g} m"
         if simulation.model.wetting is None:
             what += " cannot be computed without wetting and drying"
             remedy = "raise the minimum depth of the bathymetry, or make the cell land"

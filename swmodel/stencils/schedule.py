@@ -74,7 +74,7 @@ class Schedule:
 
     @property
     def early(self) -> int:
-        """Rows before the first one of the results at which passes begin."""
+        """How many rows before the first row of results the passes begin, to fill the rolling rows."""
         return max(p.early for p in self.passes)
 
     def rows_ahead(self, source: int) -> tuple[int, int]:

@@ -164,7 +164,7 @@ def _margin(graph, sources):
         for row, column in graph.loads(k):
             margin = min(margin, south + row, north - row, west + column, east - column)
     if margin < 0:
-        raise HaloError(f"a stencil reached {-margin} beyond the halo.")
+        raise HaloError(f"a stencil reads {-margin} cells beyond the valid halo; exchange it before, or widen it.")
     return margin
 
 

@@ -24,9 +24,9 @@ class ForwardBackward(TimeStepper):
         eta_p     = d eta_{n+1} + (1 - d - c - e) eta_n + c eta_{n-1} + e eta_{n-2}
 
     with the weights of the paper's section 2.3: b = 0.281105, c = 0.088, d = 0.614, e = 0.013. eta_{n+1} is computed
-    one cell beyond the tile, so that a step needs one exchange. Open boundary conditions read eta_n, half a cell inside
-    and half a step earlier, where an outgoing wave was. With the extrapolated elevation they would halve the stable
-    time step.
+    one cell beyond the tile, so that a step needs one exchange. Open boundary conditions read eta_n, which lies half
+    a cell inside and half a step before the new velocity: where an outgoing wave was at that time. With the
+    extrapolated elevation they would halve the stable time step.
 
     Args:
         dt: [s].

@@ -30,7 +30,7 @@ ROTATION = 0.1  # the largest f dt: an inertial oscillation then grows by (f dt)
 
 @pytree
 class ForwardBackwardHancock(TimeStepper):
-    """One stage for MomentumConserving. A step costs 0.4 of one of SSPRK3, and is 0.6 as long.
+    """One stage for MomentumConserving. A step costs 0.4 of one of SSPRK3; its longest is 0.6 of that.
 
     It is of second order in waves, currents and rotation. Of first order in time are the terms, such as wind and
     friction, the damping of the level, what open sides give, and tracers in flow across the axes.

@@ -182,7 +182,7 @@ def test_what_cannot_be_transformed_is_refused_in_a_sentence(ranks):
         plan.inverse(jnp.zeros((3, 2), complex))
     with pytest.raises(fft.LayoutError, match="takes real ones"):
         plan.forward(jnp.zeros(plan.tile_shape, complex))
-    with pytest.raises(fft.LayoutError, match="int64 numbers came"):
+    with pytest.raises(fft.LayoutError, match="got int64 numbers"):
         plan.forward(jnp.zeros(plan.tile_shape, int))
     with pytest.raises(fft.LayoutError, match="give the whole field"):
         plan.place(np.zeros((4, 4)))

@@ -386,7 +386,7 @@ FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
         (GOOD, '[output.maxima]\nfile = "a.zarr"\n', "only [[output.fields]] and [output.restart] can be Zarr"),
         (GOOD, '[output.restart]\nfile = "a.txt"\nevery = 1\n', "ends in neither .nc nor .zarr"),
         (GOOD, '[run.more]\n', "run.more: unknown key"),
-        (GOOD.replace('"rk4"', '"rigid_lid"'), '[output.maxima]\n', "output.maxima: under a rigid lid nothing rises"),
+        (GOOD.replace('"rk4"', '"rigid_lid"'), '[output.maxima]\n', "under a rigid lid the surface does not move"),
         (GOOD, '[source]\nkajiura = true\n', "give either file (a table of faults) or [[source.faults]]"),
         (GOOD, '[model]\nlinear = "yes"\n', "model.linear: expected true or false, got 'yes'"),
         (GOOD, '[model]\nmomentum = "energy"\n', "'energy' is unknown; did you mean 'energy_conserving'?"),

@@ -122,7 +122,7 @@ def test_transforms_of_unknown_types_or_too_few_points_are_refused_in_a_sentence
         fft.dct(jnp.zeros(1), 1)
     with pytest.raises(ValueError, match="type = 0 is unknown"):
         fft.Sine(0)
-    with pytest.raises(ValueError, match="dst: int.* numbers came"):
+    with pytest.raises(ValueError, match="dst: got int.* numbers"):
         fft.dst([1, 2])
     np.testing.assert_array_equal(fft.dct([1.0, 2.0]), fft.dct(jnp.array([1.0, 2.0])))
 

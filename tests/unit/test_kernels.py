@@ -145,7 +145,7 @@ def test_members_go_through_one_loop():
 
 
 def test_a_stencil_that_reaches_too_far_is_an_error():
-    with pytest.raises(HaloError, match="beyond the halo"):
+    with pytest.raises(HaloError, match="beyond the valid halo"):
         fused(lambda f: mean_xy(mean_xy(mean_xy(f))), field(halo=0), ghosts=0)
 
 
@@ -412,7 +412,7 @@ OPERATIONS_A_BYTE = 15  # of a GPU's arithmetic over its memory's bandwidth, in 
 
 @pytest.mark.parametrize("stepper", [sw.AB2(5.0), sw.ForwardBackward(5.0)])
 def test_the_arithmetic_of_a_gpus_kernel_takes_less_time_than_its_memory(stepper):
-    """Each value is computed once at each cell that needs it, not once for each use: docs/performance.md."""
+    """Each value is computed once at each cell that needs it, not once for each use: docs/gpus.md."""
     model, state = basin(32, dtype="float32")
     dynamics = model.dynamics(stepper, steps=2)
     program = jax.make_jaxpr(lambda state: sw.integrate(dynamics, stepper, state, 2)[0])(state)

@@ -187,7 +187,7 @@ def test_a_run_that_is_no_longer_finite_writes_nothing_of_it(tmp_path):
     with pytest.raises(BlowUp) as stopped:
         Simulation.run(run, steps=40)
     text = str(stopped.value)
-    assert "stopped at step 6 (60 s)" in text and "elevation is not finite" in text
+    assert "stopped at step 6 (60 s)" in text and "the elevation or the velocity is not finite" in text
     assert "use a shorter time step" in text
     assert f"The newest restart is {tmp_path / 'restart.nc'}, of step 3: swmodel resume" in text
     kept = read_restart(tmp_path / "restart.nc", GRID)

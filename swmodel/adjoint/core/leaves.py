@@ -65,7 +65,7 @@ class Rows:
             line = _line(leaf, passed)
             past = {(line[-1], len(line) - 1 - k): one for k, one in enumerate(line[:-1])}
             if any(self.before.get(place, one) != one for place, one in past.items()):
-                line, past = [leaf], {}  # two leaves continue in one leaf, and their first values may differ
+                line, past = [leaf], {}  # both share an earlier leaf and may start from other values
             self.before |= past
             self.roots += [line[-1]] * (line[-1] not in self.roots)
             self.places[leaf] = self.roots.index(line[-1]), len(line) - 1

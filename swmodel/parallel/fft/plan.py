@@ -173,7 +173,7 @@ class Plan:
         self._check("forward", x, self.tile_shape)
         if self.kinds[-1].takes == "real" and _is_complex(x.dtype):
             raise LayoutError(
-                f"fft: forward: {x.dtype} numbers came, and {type(self.kinds[-1]).__name__} takes real ones; "
+                f"fft: forward: got {x.dtype} numbers, and {type(self.kinds[-1]).__name__} takes real ones; "
                 "use Fourier()."
             )
         modes = self._forward_2(x) if len(self.shape) == 2 else self._forward_3(x)
@@ -277,14 +277,14 @@ class Plan:
         if message := self._misfit(verb, x, shape):
             raise LayoutError(message)
         if not jnp.issubdtype(x.dtype, jnp.inexact):
-            raise LayoutError(f"fft: {verb}: {x.dtype} numbers came; give real or complex floating-point ones.")
+            raise LayoutError(f"fft: {verb}: got {x.dtype} numbers; give real or complex floating-point ones.")
 
     def _misfit(self, verb, x, shape):
         """A sentence on what is wrong with the shape of an array; None if it is right."""
         if x.ndim < len(shape) or x.shape[-len(shape) :] != tuple(shape):
             what = "its tile of the field" if verb in ("forward", "gather") else "its block of modes"
             return (
-                f"fft: {verb}: an array of shape {x.shape} came, where a rank of this plan has {tuple(shape)}, {what} "
+                f"fft: {verb}: got an array of shape {x.shape}, where a rank of this plan has {tuple(shape)}, {what} "
                 f"of {self.shape} points; give the rank's own points (or modes) alone, behind any leading axes."
             )
         return None
@@ -348,7 +348,7 @@ class Plan:
         whole, parts = np.asarray(whole), self._parts
         if whole.shape[-len(self.shape) :] != self.shape:
             raise LayoutError(
-                f"fft: place: an array of shape {whole.shape} came; give the whole field, (..., *{self.shape})."
+                f"fft: place: got an array of shape {whole.shape}; give the whole field, (..., *{self.shape})."
             )
         if len(self.shape) == 2:
             return self.communicator.place(lambda rank: parts.cut(whole, rank))

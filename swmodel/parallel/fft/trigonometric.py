@@ -58,9 +58,9 @@ def _checked(name, x, type):
         raise ValueError(f"{name}: type = {type!r} is unknown; use 1, 2, 3 or 4.")
     least = 2 if (name, type) == ("dct", 1) else 1
     if x.ndim < 1 or x.shape[-1] < least:
-        raise ValueError(f"{name}: type {type} needs {least} or more points, and an array of shape {x.shape} came.")
+        raise ValueError(f"{name}: type {type} needs {least} or more points, got an array of shape {x.shape}.")
     if not jnp.issubdtype(x.dtype, jnp.inexact):
-        raise ValueError(f"{name}: {x.dtype} numbers came; give real or complex floating-point ones.")
+        raise ValueError(f"{name}: got {x.dtype} numbers; give real or complex floating-point ones.")
     return type
 
 

@@ -59,7 +59,7 @@ def depends_on(arrays: Sequence[jax.Array], results: Any) -> Sequence[jax.Array]
 
 
 def computed_once(arrays: Sequence[jax.Array]) -> Sequence[jax.Array]:
-    """The same arrays, as XLA then computes them: once, before what reads them.
+    """The same arrays, which XLA then computes once and does not fuse into the loops that read them.
 
     Otherwise XLA fuses a cosine of the time into a loop over cells that multiplies by it, and computes it in each cell.
     On CPUs `jax.lax.optimization_barrier` does not prevent that.
