@@ -176,7 +176,7 @@ def test_what_a_cache_does_not_hold_goes_in_pieces_with_the_same_values_and_deri
 
 def test_what_cannot_be_transformed_is_refused_in_a_sentence(ranks):
     plan = fft.Plan(ranks, (13, 11))
-    with pytest.raises(fft.LayoutError, match="forward: an array of shape .* where a rank of this plan has"):
+    with pytest.raises(fft.LayoutError, match="forward: got an array of shape .* where a rank of this plan has"):
         plan.forward(jnp.zeros((plan.tile_shape[0] + 1, plan.tile_shape[1])))
     with pytest.raises(fft.LayoutError, match="its block of modes"):
         plan.inverse(jnp.zeros((3, 2), complex))

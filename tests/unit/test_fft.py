@@ -150,7 +150,7 @@ def test_spacings_may_be_differentiated():
 def test_tiles_are_not_gathered_as_modes_nor_modes_as_tiles():
     plan = fft.Plan(SerialCommunicator(), (6, 5))
     field = plan.place(np.ones((6, 5)))
-    with pytest.raises(fft.LayoutError, match="gather: an array of shape .* its tile of the field"):
+    with pytest.raises(fft.LayoutError, match="gather: got an array of shape .* its tile of the field"):
         plan.gather(plan.forward(field))
-    with pytest.raises(fft.LayoutError, match="gather_modes: an array of shape .* its block of modes"):
+    with pytest.raises(fft.LayoutError, match="gather_modes: got an array of shape .* its block of modes"):
         plan.gather_modes(field)

@@ -200,7 +200,7 @@ def test_a_run_that_is_no_longer_finite_writes_nothing_of_it(tmp_path):
 @pytest.mark.parametrize(
     "fields, sentences",
     [
-        ({"eta": -99.5}, ("is 0.50 m deep", "raise the minimum depth")),
+        ({"eta": -99.5}, ("is only 0.50 m deep", "raise the minimum depth")),
         ({"u": 1500.0, "v": 10.0}, ("crosses", "cells a step", "use a shorter time step")),
     ],
 )
