@@ -308,7 +308,9 @@ class Sponge(Term):
         rate: the damping rate at the side itself [s-1]: a number, a function or an array. A layer in front of a wall
             reflects exp(-rate width / (2 c)) of a wave of speed c: a rate of 10 c / width leaves 1 % of it. In front of
             Flather 5 c / width is enough.
-        elevation: the elevation that eta relaxes to [m]: a number, a function, an array or time records.
+        elevation: the elevation that eta relaxes to [m]: a number, a function, an array, time records or a Tide.
+        velocity_x, velocity_y: the velocity towards +x and +y that the water relaxes to [m s-1], likewise. A layer
+            that is given the elevation of a tide and not its currents brakes these, and lets in two thirds of a wave.
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
@@ -317,6 +319,8 @@ class Sponge(Term):
         "h", "s-1", minimum=0.0, default=None, required=True, steady=True, doc="of damping at the side"
     )
     elevation: Any = parameter("h", "m", **LEVELS, default=0.0, doc="the elevation that eta relaxes to")
+    velocity_x: Any = parameter("u", "m s-1", **CURRENTS, default=0.0, doc="the velocity towards +x that u relaxes to")
+    velocity_y: Any = parameter("v", "m s-1", **CURRENTS, default=0.0, doc="the velocity towards +y that v relaxes to")
 
     kind = "boundary"
     uses_time = False
@@ -352,7 +356,7 @@ class Sponge(Term):
         return self.rate
 
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
-        return -to_u(self.rate) * flow.u, -to_v(self.rate) * flow.v
+        return -to_u(self.rate) * (flow.u - self.velocity_x), -to_v(self.rate) * (flow.v - self.velocity_y)
 
     def continuity(self, flow: Any, time: Any) -> Any:
         return -self.rate * (flow.eta - self.elevation) * flow.geometry.wet

@@ -7,7 +7,8 @@ Under a steady pressure the sea stands at the inverse barometer, eta = -(p - p0)
 open side, `inverse_barometer(...)` gives this elevation for the outside.
 """
 
-from typing import Any
+import inspect
+from typing import Any, Self
 
 import jax.numpy as jnp
 import numpy as np
@@ -58,11 +59,14 @@ class AirPressure(Forcing):
 
     def __post_init__(self):
         values = getattr(self.pressure, "values", self.pressure)
-        if isinstance(values, (np.ndarray, float, int)) and 300.0 < np.min(values) and np.max(values) < 1200.0:
-            raise ConfigError(
-                f"AirPressure: pressure = {np.min(values):g} to {np.max(values):g} looks like hPa; give Pa, a hundred "
-                "times as much."
-            )
+        if isinstance(values, (np.ndarray, float, int)):
+            _refuse_hectopascals(values)
+
+    def on_tile(self, domain: Any) -> Self:
+        if inspect.isroutine(self.pressure):  # in the corners and the middle of the grid, the same for all tiles
+            x, y = domain.grid.coordinates("h")
+            _refuse_hectopascals(self.pressure(_ends_and_middle(x, 1), _ends_and_middle(y, 0)))
+        return super().on_tile(domain)
 
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
         if not hasattr(self.pressure, "position"):
@@ -73,6 +77,20 @@ class AirPressure(Forcing):
     def pressure_head(self, time: Any, reference: float) -> Any:
         """(p - p_0) / rho [m2 s-2] at a Time, for the reference p_0 [Pa]."""
         return (value_at(self.pressure, time) - reference) / self.density
+
+
+def _ends_and_middle(coordinates, axis):
+    """The first, middle and last ones of coordinates along an axis."""
+    size = coordinates.shape[axis]
+    return np.take(coordinates, [0, size // 2, size - 1], axis)
+
+
+def _refuse_hectopascals(values):
+    if 300.0 < np.min(values) and np.max(values) < 1200.0:
+        raise ConfigError(
+            f"AirPressure: pressure = {np.min(values):g} to {np.max(values):g} looks like hPa; give Pa, a hundred "
+            "times as much."
+        )
 
 
 def stress(x: Any, y: Any, law: WindLaw, scale: Any) -> tuple[Any, Any]:

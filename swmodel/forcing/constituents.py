@@ -4,7 +4,9 @@
 
 A is the amplitude, g the Greenwich phase lag, and V the equilibrium argument at Greenwich at the time t0. The nodal
 factor f and angle u follow the moon's node over 18.6 years. V, f and u come from UTide (Codiga 2011), which computes
-them from the Doodson numbers and the astronomical variables at t0. A run keeps the f and u of its start.
+them from the Doodson numbers and the astronomical variables at t0. It has no satellites of the lunar constituents of
+long period, so that f and u of MF and MM are those of Schureman (1958), as in Pugh & Woodworth (2014), table 4.3. A run
+keeps the f and u of its start.
 """
 
 import datetime
@@ -29,6 +31,9 @@ EQUILIBRIUM = {
 MAJOR = "M2", "S2", "N2", "K2", "K1", "O1", "P1", "Q1"
 LEAST_LATITUDE = 5.0  # [degrees], for nodal factors
 SPECIES = {"MF": 0, "MM": 0}
+# {name: (of 1 and cos N in f [1], of sin N, sin 2N and sin 3N in u [degrees])}, N the longitude of the moon's node
+LONG_PERIOD = {"MF": ((1.043, 0.414), (-23.7, 2.7, -0.4)), "MM": ((1.0, -0.130), (0.0, 0.0, 0.0))}
+EPOCH = datetime.datetime(2000, 1, 1, 12)
 
 
 @functools.cache
@@ -112,4 +117,16 @@ def nodal(name: str, start: datetime.datetime | None, latitude: float) -> tuple[
     number = np.array([_table()[canonical(name)][0]])
     away = math.copysign(max(abs(latitude), LEAST_LATITUDE), latitude or 1.0)
     f, u, v = FUV(np.array([days]), days, number, away, [0, 0, 0, 0])
-    return f.item(), float(2.0 * np.pi * ((u.item() + v.item()) % 1.0))
+    factor, angle = _of_long_period(canonical(name), start) or (f.item(), 2.0 * np.pi * u.item())
+    return factor, float((angle + 2.0 * np.pi * v.item()) % (2.0 * np.pi))
+
+
+def _of_long_period(name, start):
+    """(f [1], u [rad]) of a lunar constituent of long period; None for others."""
+    if name not in LONG_PERIOD:
+        return None
+    days = (start - EPOCH).total_seconds() / 86400.0
+    node = math.radians(125.0445 - 0.0529538 * days)  # of the moon's ascending node (Meeus 1998, chapter 47)
+    (mean, swing), sines = LONG_PERIOD[name]
+    degrees = sum(size * math.sin((k + 1) * node) for k, size in enumerate(sines))
+    return mean + swing * math.cos(node), math.radians(degrees)

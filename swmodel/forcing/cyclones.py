@@ -74,7 +74,9 @@ class Cyclone(Forcing):
         ambient_pressure: p_n [Pa].
         profile: "holland_1980" or "holland_2010"; exponent: x of the latter [1].
         inflow: the angle between the wind and the circles round the centre [degrees].
-        reduction: of the gradient wind to 10 m [1]; translation: the share of the motion that is added [1].
+        reduction: of the gradient wind to 10 m [1]; translation: the share of the motion that is added [1]. The B of
+            Holland (2010) is that of the wind at 10 m: give reduction = 1 with a B of one's own and "holland_2010". The
+            B of a track (`cyclone_of`) is fitted with the reduction.
         coriolis: f on a plane [s-1]; on the sphere it is that of the centre.
         drag: the wind law: "large_pond", "garratt", "powell", a coefficient or a function.
         air_density, density: of air and water [kg m-3].

@@ -179,8 +179,7 @@ class FileRecords:
         check_coverage({"": series}, end)
 
     def _source(self, found, name, rule):
-        units = "" if rule is None else rule.units
-        return _Source(name, self._file, self.variable, found.calendar, found.cycle, units)
+        return _Source(name, self._file, self.variable, found.calendar, found.cycle, rule)
 
     def series_on(self, position: str, domain: Any, name: str, rule: Any = None) -> Series:
         """The Series of tile records.
@@ -227,7 +226,7 @@ class _Source:
         file, variable: of the records.
         calendar: of their dates, None without dates.
         cycle: [s], None of records that do not repeat.
-        units: of the parameter.
+        rule: the Number that declares the parameter, or None.
     """
 
     name: str
@@ -235,13 +234,14 @@ class _Source:
     variable: str
     calendar: str | None
     cycle: float | None
-    units: str
+    rule: Any
 
     def cut(self, domain: Any, rank: int, wet: np.ndarray, record: Any) -> np.ndarray:
         """A rank's tile of a record: finite in the sea, with 0 on land where the file has no value.
 
         Raises:
-            DataError: for missing values in the sea, and pressures that look like hPa.
+            DataError: for missing values in the sea, values beyond the parameter's limits, and pressures that look like
+                hPa.
         """
         part = domain.part(record, rank)
         missing = ~np.isfinite(part)
@@ -249,14 +249,25 @@ class _Source:
             if (missing & wet).any():
                 raise DataError(self._missing(domain, rank, missing & wet))
             part = np.where(missing, part.dtype.type(0), part)
+        self._check_limits(part[wet])
+        return part
+
+    def _check_limits(self, here):
+        if self.rule is None or not here.size:
+            return
+        least, most = here.min(), here.max()
+        for extreme in (least, most):
+            if why := self.rule.outside(extreme):
+                raise DataError(
+                    f"{self.name}: {self.variable} in {self.file} has a value of {extreme:g} {self.rule.units}, which "
+                    f"{why}; check the file and its units."
+                )
         low, high = HECTOPASCALS
-        here = part[wet]
-        if self.units == "Pa" and here.size and low < here.min() and here.max() < high:
+        if self.rule.units == "Pa" and low < least and most < high:
             raise DataError(
-                f"{self.name}: {self.variable} in {self.file} has values of {here.min():g} to {here.max():g}, which "
+                f"{self.name}: {self.variable} in {self.file} has values of {least:g} to {most:g}, which "
                 "look like hPa; give Pa, a hundred times as much."
             )
-        return part
 
     def _missing(self, domain, rank, where):
         tile = domain.communicator.decomposition(domain.grid.shape).box(rank)

@@ -118,9 +118,17 @@ def check_linear(model: Any) -> None:
 
 
 def check_sides(model: Any) -> None:
-    """Raise ConfigError for an open side where the grid is periodic."""
+    """Raise ConfigError for an open side where the grid is periodic, and for one with two conditions."""
+    kinds: dict[str, str] = {}
     for name, condition in zip(model.open_names, model.open_boundaries):
         for side in condition.sides:
+            if side in kinds:
+                with of_part(f"{name}.sides"):
+                    raise ConfigError(
+                        f"{type(condition).__name__}: the {side} side is open already, by {kinds[side]}; give it one "
+                        "condition."
+                    )
+            kinds[side] = type(condition).__name__
             if model.grid.periodic_x if side in ("west", "east") else model.grid.periodic_y:
                 with of_part(f"{name}.sides"):
                     raise ConfigError(

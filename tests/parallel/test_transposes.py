@@ -51,7 +51,17 @@ TERMS = {
     "Laplacian, free slip": {"dissipation": (sw.Laplacian(positive(16, 1e6)),)},
     "Biharmonic": {"dissipation": (sw.Biharmonic(positive(17, 1e13)),)},
     "Flather": {"boundaries": (sw.Flather(elevation=Outside(), velocity=cases.random(18)),)},
-    "Sponge": {"boundaries": (sw.Sponge(width=5e4, rate=positive(19, 1e-3), elevation=cases.random(20)),)},
+    "Sponge": {
+        "boundaries": (
+            sw.Sponge(
+                width=5e4,
+                rate=positive(19, 1e-3),
+                elevation=cases.random(20),
+                velocity_x=cases.random(27),
+                velocity_y=0.1,
+            ),
+        )
+    },
     "BottomMotion": RISE,
 }
 # On two ranks all in one program, input by input all the same: each rank compiles on a part of a core.

@@ -123,6 +123,13 @@ def test_an_air_pressure_in_hectopascals_is_refused():
     sw.AirPressure(np.linspace(-2000.0, 1500.0, 12).reshape(3, 4))  # departures from a mean
 
 
+def test_a_function_for_an_air_pressure_in_hectopascals_is_refused():
+    grid = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
+    with pytest.raises(ConfigError, match="pressure = 1000.5 to 1007.5 looks like hPa; give Pa"):
+        sw.ShallowWater(grid, 100.0, forcing=sw.AirPressure(lambda x, y: 1000.0 + 1e-4 * x + 0 * y))
+    sw.ShallowWater(grid, 100.0, forcing=sw.AirPressure(lambda x, y: 1e5 + 1e-4 * x + 0 * y))
+
+
 ATCF = """\
 AL, 09, 2008090106,   , BEST,   0, 172N,  370W,  30, 1006, TD,   0,    ,    0,    0,    0,    0, 1012,  250,  90,
 AL, 09, 2008090112,   , BEST,   0, 173N,  384W,  35, 1005, TS,  34, NEQ,   90,    0,    0,   90, 1012,  250,   0,

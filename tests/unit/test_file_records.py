@@ -255,6 +255,11 @@ BAD = {
     "the run begins earlier": ({}, {"start": "2008-09-09T23:00:00Z"}, "begin 1 h after the run; start the run later"),
     "pressure declared in hPa": ({"units": UNITS | {"msl": "hPa"}}, {}, "is in 'hPa', and the parameter in 'Pa'"),
     "pressure in hPa": ({"change": lambda x: x | {"msl": x["msl"] / 100}}, {}, "look like hPa; give Pa"),
+    "a wind of 900 m/s": (
+        {"change": lambda x: x | {"u10": 0 * x["u10"] + 900.0}},
+        {},
+        "u10 in .* a value of 900 m s-1",
+    ),
     "no units": ({"units": {"u10": "m/s", "v10": "m/s"}}, {}, "msl in .* has no units; state them by `units`"),
     "knots": ({"units": UNITS | {"u10": "knots"}}, {}, "is in 'knots', and the parameter in 'm s-1'"),
     "missing values in the sea": ({"change": hole}, {}, "has no value at .* points of the sea, .* near"),

@@ -140,6 +140,17 @@ def test_the_rate_of_a_tide_is_its_derivative(ramp):
         assert float(tide.rate(now)) == pytest.approx(float(tide.at(after) - tide.at(before)) / 2.0, rel=1e-5)
 
 
+def test_nodal_factors_of_long_periods_are_those_of_schureman():
+    """The moon's node was at 180 degrees in 1997 and at 0 in 2006 (Schureman 1958, table 14)."""
+    for year, fortnightly, monthly in ((1997, 0.632, 1.129), (2006, 1.457, 0.870)):
+        moment = datetime.datetime(year, 7, 1)
+        assert constituents.nodal("MF", moment, 45.0)[0] == pytest.approx(fortnightly, abs=5e-3)
+        assert constituents.nodal("MM", moment, 45.0)[0] == pytest.approx(monthly, abs=5e-3)
+    (_, at_node), (_, later) = (constituents.nodal("MF", datetime.datetime(2000, 1, day), 45.0) for day in (1, 14))
+    turned = np.rad2deg(later - at_node) % 360.0  # in 13 of the 13.66 days of its period
+    assert turned == pytest.approx(360.0 * 13.0 / 13.6608, abs=0.5)
+
+
 def test_nodal_factors_at_the_equator_are_those_of_five_degrees():
     """UTide divides by the sine of the latitude; grids that are symmetric about the equator have 0 in the middle."""
     grid = sw.SphericalGrid(6, 4, (0.0, 6.0), (-2.0, 2.0))

@@ -33,9 +33,22 @@ SIDES: dict[str, Callable[..., Any]] = {
     ),
     "sponge_and_flather": lambda side, wave=0.0: (
         sw.Flather(side, incoming=wave),
-        sw.Sponge(side, width=15 * DX, rate=5 * CELERITY / (15 * DX), elevation=wave),
+        _sponge(side, wave),
+    ),
+    "sponge_with_currents": lambda side, wave=0.0: (
+        sw.Flather(side, incoming=wave),
+        _sponge(side, wave, velocity_x=_current(wave)),
     ),
 }
+
+
+def _sponge(side, wave, **velocities):
+    return sw.Sponge(side, width=15 * DX, rate=5 * CELERITY / (15 * DX), elevation=wave, **velocities)
+
+
+def _current(wave):
+    """The velocity u = eta sqrt(g / H) of a wave that enters in the west; 0 of water at rest."""
+    return _Records(wave.times, CELERITY / DEPTH * wave.values) if isinstance(wave, _Records) else 0.0
 
 
 def _model(boundaries):
@@ -106,6 +119,7 @@ for _kind, (_in, _back) in {  # the least that enters, the most that comes back
     "chapman_flather": (0.95, 0.04),
     "radiation_nudging": (0.8, 0.13),
     "sponge_and_flather": (0.6, 0.02),
+    "sponge_with_currents": (0.95, 0.02),
 }.items():
     Case(
         name=f"open_side_{_kind}",
