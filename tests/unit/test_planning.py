@@ -9,7 +9,7 @@ import pytest
 import swmodel as sw
 from swmodel.adjoint.core.memory import Needs
 from swmodel.adjoint.planning import measure_gradient, segments
-from swmodel.cli.planning import files_of, ranks_of
+from swmodel.cli.planning import _check_converged, files_of, ranks_of
 from swmodel.elliptic import ConjugateGradients
 from swmodel.errors import ConfigError
 from swmodel.parallel import SerialCommunicator
@@ -17,7 +17,7 @@ from swmodel.parallel.decomposition import TileError
 from swmodel.parallel.traffic import Count, Traffic, traffic
 from swmodel.performance import Compute, Link, Machine, Program, basin, stepper_named
 from swmodel.performance.cases import OneOfMany
-from swmodel.performance.implicit import iterations_of, with_rounds
+from swmodel.performance.implicit import iterations_of, solver_of, with_rounds
 from swmodel.performance.planning import Gradient, Plan, Subject, tree
 
 NODE = Machine(cores=4, shared=Link(1e-6, 1e10), network=Link(1e-5, 1e9))
@@ -154,3 +154,29 @@ def test_the_command_prints_a_row_for_each_number_of_ranks(command, tmp_path):
     assert "assumed" not in out and "gradient" not in out
     status, out, err = command("plan", case, "--ranks", "1,5000", "--machine", file)
     assert status == 2 and "use at most" in err and "ms" not in out
+
+
+@pytest.mark.parametrize("layout", [(1, 2), (8, 8)])
+def test_a_rank_of_many_has_the_solver_of_the_whole_grid(layout):
+    """A basin without land has the solver by transforms, however small the tile is that is looked at."""
+    grid, stepper = sw.CartesianGrid(64, 64, (0.0, 1e6), (0.0, 1e6)), sw.SemiImplicit(2000.0)
+    kinds = {
+        type(solver_of(sw.ShallowWater(grid, 4000.0, communicator=ranks), stepper)).__name__
+        for ranks in ("serial", OneOfMany(layout))
+    }
+    assert kinds == {"Spectral"}
+
+
+def test_rows_of_implicit_steps_do_not_depend_on_the_other_rows():
+    direct = subject(sw.SemiImplicit(200.0))
+    alone, among = Plan(direct, NODE), Plan(direct, NODE)
+    among.row(4)
+    assert alone.row(16) == among.row(16)
+
+
+def test_iterations_that_reach_the_limit_of_the_solver_are_not_planned_with():
+    stepper = sw.SemiImplicit(200.0, solver=ConjugateGradients(iterations=3))
+    model, _ = subject(stepper).make("serial")
+    with pytest.raises(ConfigError, match="did not converge within 3 iterations on a tile of 1/4 of the grid"):
+        _check_converged(model, stepper, 3, 2)
+    _check_converged(model, stepper, 2, 2)

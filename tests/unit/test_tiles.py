@@ -235,6 +235,14 @@ def test_check_of_a_grid_of_30_arc_seconds_looks_at_some_tiles(experiment, count
     assert peak < 300 * BYTES and count["read"] < 40 * BYTES, (peak / BYTES, count["read"] / BYTES)
 
 
+def test_check_of_implicit_steps_on_a_grid_of_30_arc_seconds_takes_no_whole_grid(experiment, capsys):
+    from swmodel.cli.checks import check_experiment
+
+    implicit = Override("--set", ("stepper",), {"type": "semi_implicit", "dt": 60})
+    check_experiment(str(experiment), [implicit], 10_000)
+    assert "9 of 10,000 tiles were examined" in capsys.readouterr().out
+
+
 # -- windows equal the whole -------------------------------------------------------------------------------------------
 
 
