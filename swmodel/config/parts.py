@@ -29,7 +29,7 @@ from .expressions import Expression
 from .quantities import Quantity, QuantityError, quantity
 from .sections import AnyCoordinate, Flag, Formula, InputFile, Section, Sides, ascending
 from .tides import TideSection
-from .waves import number_or_series
+from .waves import RecordFile, number_or_series
 
 __all__ = [
     "PartSection",
@@ -61,11 +61,18 @@ class PartSection(Section):
         return self
 
     def controls(self) -> list[str]:
-        """The parameters that may be controls of an adjoint, such as the amplitudes and phases of a tide."""
+        """The parameters that may be controls of an adjoint, such as the amplitudes and phases of a tide.
+
+        Of records in a file, which may be one series or fields, these are both the values of the series and the fields.
+        The model refuses the name that it does not have.
+        """
         found = []
         for name in control_names(self.part):
             value = getattr(self, name, None)
-            found += [f"{name}.{key}" for key in value.controls()] if isinstance(value, TideSection) else [name]
+            if isinstance(value, TideSection):
+                found += [f"{name}.{key}" for key in value.controls()]
+            else:
+                found += [name, f"{name}.values"] if isinstance(value, RecordFile) else [name]
         return found
 
     def parameters_from_keys(self, context: Any) -> dict[str, Any]:

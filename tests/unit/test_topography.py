@@ -1,5 +1,7 @@
 """Signed topography and roughness from files, with wetting: heights of land are kept, and what cannot be is refused."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -198,3 +200,20 @@ def test_check_refuses_in_one_sentence(folder, command, change, why):
     assert code == 2 and why in said and said.strip().count("\n") == 0, said
     if "unknown" in change:
         assert command("check", "run.toml", "--set", change, *more, "--set", "bathymetry.positive=up")[0] == 0
+
+
+def test_land_that_no_water_reaches_may_have_no_roughness(folder, command):
+    field(lambda x, y: np.where(x > 60, 0.0, 0.02) + 0 * y, "n").to_netcdf("land_use.nc")
+    assert "is 0 in 24 cells of land" in command("check", "run.toml")[2]
+    assert "is 0 in 6 cells of land" in command("check", "run.toml", "--set", "model.wetting.highest=0.5")[2]
+    assert command("check", "run.toml", "--set", "model.wetting.highest=0.1")[0] == 0
+
+
+def test_the_values_of_a_record_at_a_side_are_a_control(folder, command):
+    Path("wave.csv").write_text("time_s,elevation_m\n0,0\n2,0.1\n10,0\n")
+    sides = ("--set", 'boundary=[{type="wave_maker", sides="west", elevation={file="wave.csv"}}]')
+    cost = 'cost={type="gauge_elevation", gauges="a", time=3}'
+    for control, code in (("boundary.0.elevation.values", 0), ("boundary.0.elevation.height", 2)):
+        study = ("--set", f'adjoint={{controls=["{control}"], {cost}}}')
+        found, _, said = command("check", "run.toml", *sides, *study, "--set", "dissipation.0.roughness=0.02")
+        assert found == code and (code == 0 or "did you mean 'boundary.0.elevation.values'" in said), said

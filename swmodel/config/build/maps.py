@@ -1,5 +1,6 @@
 """Maps of parameters from files, such as the roughness of land and sea."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -50,11 +51,13 @@ def check_map(made: Any, section: Any) -> None:
             continue
         values, wetting = map_of(value, made.grid, rule), getattr(made.section("model"), "wetting", None)
         if section.type == "manning_drag" and wetting is not None and made.bathymetry is not None:
-            bare = int(((np.asarray(made.bathymetry.depth) < 0) & (values == 0)).sum())
+            depth = np.asarray(made.bathymetry.depth)
+            floods = (depth < 0) & (-depth <= (math.inf if wetting.highest is None else wetting.highest))
+            bare = int((floods & (values == 0)).sum())
             if bare:
                 raise DataError(
                     f"{name}: {value.variable} in {value.file} is 0 in {bare} cells of land, over which water would "
-                    "flow without friction; give land a roughness"
+                    "flow without friction; give land a roughness, or the height that no water reaches: wetting.highest"
                 )
 
 
