@@ -26,6 +26,8 @@ def test_a_model_names_all_that_it_can_be_differentiated_in():
         "dissipation.1.viscosity",
         "boundary.0.rate",
         "boundary.0.elevation",
+        "boundary.0.velocity_x",
+        "boundary.0.velocity_y",
         "boundary.1.elevation",
         "boundary.1.velocity",
         "boundary.1.incoming",
@@ -64,7 +66,7 @@ def test_values_are_what_the_model_holds():
 
 
 def test_values_for_what_is_no_control_are_refused():
-    with pytest.raises(ConfigError, match="values for wind came.*initial.eta"):
+    with pytest.raises(ConfigError, match="got values for wind, .*initial.eta"):
         cases.problem().value({"wind": 1.0})
 
 

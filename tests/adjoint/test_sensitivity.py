@@ -123,7 +123,7 @@ def test_parameters_of_ones_own_have_their_units_in_maps_checks_files_and_figure
         labels = [axes.get_ylabel() + axes.get_xlabel() + axes.get_title() for axes in page.axes]
         assert any("per km²" in label and "km-1" in label.replace("⁻¹", "-1") for label in labels), labels
     assert a_slip_of({}).units == {"slip": "1", "uplift": "1"}
-    with pytest.raises(ConfigError, match="units for slp came, and its parameters are slip, uplift"):
+    with pytest.raises(ConfigError, match="got units for slp, and its parameters are slip, uplift"):
         a_slip_of({"slp": "m"})
 
 
