@@ -210,6 +210,8 @@ def test_sides_and_combinations_that_make_no_sense_are_refused():
     periodic = sw.CartesianGrid(NX, NY, (0.0, 1.0), (0.0, 1.0), "x")
     with pytest.raises(ValueError, match="the west side cannot be open, the grid is periodic there"):
         sw.ShallowWater(periodic, 1.0, boundaries=(sw.Flather("west"),))
+    with pytest.raises(ValueError, match="Clamped: the west side is open already, by Flather; give it one condition"):
+        sw.ShallowWater(GRID, 1.0, boundaries=(sw.Flather("west"), sw.Clamped("west", 0.0)))
     with pytest.raises(ValueError, match="are not among west, east, south, north"):
         sw.Flather(("left",))
     with pytest.raises(ValueError, match="QuadraticDrag is not linear, and linear=True"):
