@@ -114,10 +114,7 @@ def _sums(sections):
     if output is not None and sections.get("ensemble") is not None:
         for name in ("harmonics", "means", "extremes"):
             if getattr(output, name) is not None:
-                yield Mistake(
-                    ("output", name),
-                    "not available for an ensemble; leave the section out",
-                )
+                yield Mistake(("output", name), "not available for an ensemble; leave the section out")
 
 
 def _rigid_lid(sections):

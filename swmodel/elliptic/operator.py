@@ -87,8 +87,7 @@ class Domain:
 
         touches = tuple(tuple(map(bool, sides)) for sides in water.touches)
         basin = communicator.place(padded) if water.count > 1 else None
-        wet_cells = grid_values(wet, grid)
-        dry = any(not np.all(wet_cells.block(*parts.tile(rank).slices)) for rank in communicator.ranks)
+        dry = any((numbers == 0).any() for numbers in water.tiles.values())
         return Domain(None, basin, grid, communicator, touches, communicator.agree(dry))
 
     def free(self, coefficients: "Coefficients") -> tuple[bool, ...]:

@@ -21,7 +21,7 @@ from ..fields.parameters import declared, parameter
 from ..fields.pytrees import pytree
 from .wind_laws import WindLaw, drag_law
 
-__all__ = ["AirPressure", "Wind", "inverse_barometer"]
+__all__ = ["AirPressure", "Wind", "inverse_barometer", "look_like_hectopascals"]
 
 SPEEDS = np.array([1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0])  # [m s-1]
 WINDS: dict[str, Any] = {"minimum": -150.0, "maximum": 150.0}  # [m s-1], which no mean wind at 10 m exceeds
@@ -85,8 +85,13 @@ def _ends_and_middle(coordinates, axis):
     return np.take(coordinates, [0, size // 2, size - 1], axis)
 
 
+def look_like_hectopascals(values: Any) -> bool:
+    """Whether air pressures given in Pa are probably in hPa: in Pa they are a hundred times as large."""
+    return bool(300.0 < np.min(values) and np.max(values) < 1200.0)
+
+
 def _refuse_hectopascals(values):
-    if 300.0 < np.min(values) and np.max(values) < 1200.0:
+    if look_like_hectopascals(values):
         raise ConfigError(
             f"AirPressure: pressure = {np.min(values):g} to {np.max(values):g} looks like hPa; give Pa, a hundred "
             "times as much."

@@ -25,11 +25,11 @@ from ..grids.axes import decode, open_raw
 from ..grids.regrid import Records, field_records
 from ..grids.windows import LazyRecords, TileRecords
 from ..runtime.netcdf import LOCK
+from .atmosphere import look_like_hectopascals
 from .wind_laws import wind_stress
 
 __all__ = ["FileRecords", "StressRecords", "check_calendars", "check_coverage", "is_gridded"]
 
-HECTOPASCALS = (300.0, 1200.0)  # air pressures in hPa lie between these, those in Pa are a hundred times as large
 SYMBOLS = {
     **dict.fromkeys(("metre", "metres", "meter", "meters"), "m"),
     **dict.fromkeys(("second", "seconds", "sec"), "s"),
@@ -262,8 +262,7 @@ class _Source:
                     f"{self.name}: {self.variable} in {self.file} has a value of {extreme:g} {self.rule.units}, which "
                     f"{why}; check the file and its units."
                 )
-        low, high = HECTOPASCALS
-        if self.rule.units == "Pa" and low < least and most < high:
+        if self.rule.units == "Pa" and look_like_hectopascals(here):
             raise DataError(
                 f"{self.name}: {self.variable} in {self.file} has values of {least:g} to {most:g}, which "
                 "look like hPa; give Pa, a hundred times as much."

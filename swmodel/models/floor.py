@@ -153,7 +153,7 @@ def floor_of(depth: Any, domain: Any, wetting: Any = None, levees: tuple = ()) -
     given, report = getattr(depth, "wet", None), getattr(depth, "report", ())
     values = _values(getattr(depth, "depth", depth), domain)
     if wetting is not None:
-        wet = _may_be_wet(values, wetting.highest, given)
+        wet = may_be_wet(values, wetting.highest, given)
     elif given is None:
         wet = values.map(lambda depth: depth > 0, dtype=bool)
     else:
@@ -195,7 +195,7 @@ def _values(depth, domain):
     return cached(depth, max(8, 2 * len(domain.communicator.ranks))) if isinstance(depth, Formula) else depth
 
 
-def _may_be_wet(depth, highest, mask):
+def may_be_wet(depth, highest, mask):
     """The cells of a mask (None: all cells) whose bed is not higher than `highest` [m] (None: of any height)."""
     low = depth.map(lambda depth: -depth <= (np.inf if highest is None else highest), dtype=bool)
     return low if mask is None else low.map(lambda low, inside: low & inside, mask, dtype=bool)

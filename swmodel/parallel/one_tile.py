@@ -14,20 +14,28 @@ import jax.numpy as jnp
 
 from .serial import SerialCommunicator
 
-__all__ = ["OneTileCommunicator", "alone_in_grid"]
+__all__ = ["LoneTile", "OneTileCommunicator"]
 
 
-def alone_in_grid(tile: jax.Array, shape: tuple[int, int]) -> jax.Array:
-    """The first tile (..., m, n) of a grid (..., *shape) that is zero in all others: what gathering it alone gives."""
-    whole = jnp.zeros((*tile.shape[:-2], *shape), tile.dtype)
-    return whole.at[..., : tile.shape[-2], : tile.shape[-1]].set(tile)
+class LoneTile(SerialCommunicator):
+    """A tile of a mesh whose other ranks are missing: gathering it leaves zeros in their place."""
+
+    reaches_all = False
+
+    def _gather(self, x: jax.Array, shape: tuple[int, int]) -> jax.Array:
+        whole = jnp.zeros((*x.shape[:-2], *shape), x.dtype)
+        return whole.at[..., : x.shape[-2], : x.shape[-1]].set(x)
+
+    def _scatter(self, x: jax.Array, shape: tuple[int, int]) -> jax.Array:
+        rows, columns = self.tile_shape(shape)
+        return x[..., :rows, :columns]
 
 
-class OneTileCommunicator(SerialCommunicator):
+class OneTileCommunicator(LoneTile):
     """Tile number `rank` of a mesh of `layout` = (py, px)."""
 
     name = "one tile"
-    reaches_all = gathers_alone = False
+    gathers_alone = False
 
     def __init__(self, layout: tuple[int, int], rank: int):
         self.layout, self.size, self.rank = tuple(layout), layout[0] * layout[1], rank
@@ -50,13 +58,6 @@ class OneTileCommunicator(SerialCommunicator):
 
     def scatter(self, whole: Any) -> jax.Array:
         return super().scatter(whole) if isinstance(whole, jax.core.Tracer) else self._refused()
-
-    def _gather(self, x: jax.Array, shape: tuple[int, int]) -> jax.Array:
-        return alone_in_grid(x, shape)
-
-    def _scatter(self, x: jax.Array, shape: tuple[int, int]) -> jax.Array:
-        rows, columns = self.tile_shape(shape)
-        return x[..., :rows, :columns]
 
     def through_root(self, value: Any, function: Callable[[list], list]) -> Any:
         return function([value])[0]

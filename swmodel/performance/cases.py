@@ -7,7 +7,6 @@ water is nowhere at rest: denormal numbers would take a hundred times as long.
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from ..dynamics.conserving import MomentumConserving
@@ -18,8 +17,7 @@ from ..fields.parts import snake_case
 from ..fields.state import State
 from ..grids.grid import CartesianGrid
 from ..models.shallow_water import ShallowWater
-from ..parallel import SerialCommunicator
-from ..parallel.one_tile import alone_in_grid
+from ..parallel.one_tile import LoneTile
 from ..stepping.explicit import AB2, AB3, RK4, SSPRK3, TimeStepper
 from ..stepping.forward_backward import ForwardBackward
 from ..stepping.forward_backward_hancock import ForwardBackwardHancock
@@ -124,21 +122,12 @@ def beach(
     return model, model.state(eta=lambda x, y: 2.0 * np.cos(9 * np.pi * x / length) * np.cos(4 * np.pi * y / width))
 
 
-class OneOfMany(SerialCommunicator):
+class OneOfMany(LoneTile):
     """The first rank of `layout` = (py, px), that runs alone: what it sends comes back to it, all else gathers zeros.
 
     Its numbers are wrong, and its time is that of a rank which never waits: what a tile's arithmetic and the packing of
     its messages cost, and which messages it would send.
     """
 
-    reaches_all = False
-
     def __init__(self, layout: Sequence[int]):
         self.layout, self.size = tuple(layout), layout[0] * layout[1]
-
-    def _gather(self, x: jax.Array, shape: tuple[int, int]) -> jax.Array:
-        return alone_in_grid(x, shape)
-
-    def _scatter(self, x: jax.Array, shape: tuple[int, int]) -> jax.Array:
-        rows, columns = self.tile_shape(shape)
-        return x[..., :rows, :columns]

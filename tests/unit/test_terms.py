@@ -199,6 +199,16 @@ def test_motion_that_does_not_go_forward_from_the_start_is_refused(times):
 # -- open sides and layers --------------------------------------------------------------------------------------------
 
 
+def test_a_sponge_draws_water_at_rest_towards_its_currents():
+    sponge = sw.Sponge("west", width=3e4, rate=1e-3, velocity_x=0.5, velocity_y=-0.2)
+    model = sw.ShallowWater(GRID, 500.0, boundaries=(sponge,), communicator="serial")
+    state = sw.Simulation(model, model.at_rest(), sw.SSPRK3(1.0)).run(steps=1)
+    u, v = np.asarray(state.u), np.asarray(state.v)
+    rate = 1e-3 * np.asarray(SpongeProfile(GRID, ("west",), 3e4))
+    np.testing.assert_allclose(u[2, 0], 0.5 * 0.5 * (rate[2, 0] + rate[2, 1]), rtol=0.01)
+    np.testing.assert_allclose(v[2, 0], -0.2 * rate[2, 0], rtol=0.01)
+
+
 def test_a_sponge_is_strongest_at_its_sides_and_ends_at_its_width():
     profile = np.asarray(SpongeProfile(GRID, ("west", "north"), 3e4))
     np.testing.assert_allclose(profile[0], np.clip(1 - (np.arange(NX) + 0.5) / 3, 0, 1) ** 3, rtol=1e-12)

@@ -1,12 +1,12 @@
 """Maps of parameters from files, such as the roughness of land and sea."""
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ...errors import ConfigError, DataError
-from ...grids.windows import GridValues
+from ...grids.windows import GridValues, grid_values
+from ...models.floor import may_be_wet
 from ..coast import MapFile
 from .states import is_evaluated_whole
 
@@ -51,8 +51,8 @@ def check_map(made: Any, section: Any) -> None:
             continue
         values, wetting = map_of(value, made.grid, rule), getattr(made.section("model"), "wetting", None)
         if section.type == "manning_drag" and wetting is not None and made.bathymetry is not None:
-            depth = np.asarray(made.bathymetry.depth)
-            floods = (depth < 0) & (-depth <= (math.inf if wetting.highest is None else wetting.highest))
+            depth = grid_values(made.bathymetry.depth, made.grid)
+            floods = np.asarray(may_be_wet(depth, wetting.highest, None)) & (np.asarray(depth) < 0)
             bare = int((floods & (values == 0)).sum())
             if bare:
                 raise DataError(
