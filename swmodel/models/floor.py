@@ -195,7 +195,7 @@ def _values(depth, domain):
     return cached(depth, max(8, 2 * len(domain.communicator.ranks))) if isinstance(depth, Formula) else depth
 
 
-def may_be_wet(depth, highest, mask):
+def may_be_wet(depth: GridValues, highest: float | None, mask: GridValues | None) -> GridValues:
     """The cells of a mask (None: all cells) whose bed is not higher than `highest` [m] (None: of any height)."""
     low = depth.map(lambda depth: -depth <= (np.inf if highest is None else highest), dtype=bool)
     return low if mask is None else low.map(lambda low, inside: low & inside, mask, dtype=bool)
