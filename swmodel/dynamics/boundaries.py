@@ -35,8 +35,8 @@ from .near_sides import (
     axis_name,
     cells_inside,
     needed_velocity,
-    next_velocity,
     normal_velocity,
+    passing_velocity,
     set_beyond,
     windows,
 )
@@ -64,8 +64,8 @@ class Inside:
         eta_time: the Time of eta, which in some schemes is the beginning of the step.
         needed: for conditions with `closes_volume`, a function: the velocity [m s-1] with which the cells rise at a
             given rate [m s-1].
-        next_velocity: a function without arguments: the velocity out of the domain on the next faces inside, between
-            these cells and their neighbours [m s-1].
+        passing_velocity: a function without arguments: the velocity out of the domain with which what comes through
+            the next faces inside, between these cells and their neighbours, leaves through the side [m s-1].
         memory: {name: value} of the variables that the condition declares.
         spacing: the widths of the cells across and along the side [m].
         normal: a function: the velocity out of the domain [m s-1] on the faces `k` cells inside the open ones; k is 3
@@ -79,7 +79,7 @@ class Inside:
     wet: Any
     eta_time: Any = None
     needed: Any = None
-    next_velocity: Any = None
+    passing_velocity: Any = None
     memory: Any = None
     spacing: Any = (1.0, 1.0)
     normal: Any = static(default=None)
@@ -219,12 +219,11 @@ class OpenBoundary(TiledPart):
             thin = equations.wetting.thin
             wet = wet * (depth + eta).map(lambda h: (h > thin).astype(h.dtype))
             depth = depth.map(lambda h: jnp.maximum(h, thin))
-        needed = None
+        needed, column = None, depth if equations.linear else depth + eta * wet
         if self.closes_volume:
-            column = depth if equations.linear else depth + eta * wet
             needed = functools.partial(needed_velocity, side, column, flow, equations, time)
-        following = functools.partial(next_velocity, side, flow)
-        inside = Inside(gravity, depth, eta, wet, eta_time, needed, following)
+        passing = functools.partial(passing_velocity, side, column, flow, equations, time)
+        inside = Inside(gravity, depth, eta, wet, eta_time, needed, passing)
         if self.memory:
             across, along = (g.dx["h"], g.dy["h"]) if side in (WEST, EAST) else (g.dy["h"], g.dx["h"])
             inside = replace(

@@ -13,7 +13,7 @@ from jax import lax
 
 from ..errors import ConfigError
 from ..fields.field import WHOLE, Field
-from ..fields.operators import difference_x, difference_y
+from ..fields.operators import difference_x, difference_y, pointwise
 from ..parallel.halo import EAST, SOUTH, WEST
 from ..stencils.native import computed_once, paste, read_strips
 from .transport import transports
@@ -26,6 +26,7 @@ __all__ = [
     "needed_velocity",
     "next_velocity",
     "normal_velocity",
+    "passing_velocity",
     "set_beyond",
     "windows",
 ]
@@ -71,6 +72,34 @@ def next_velocity(side: int, flow: Sequence) -> Field:
         normal = Field(normal.data, normal.position, halo)
     found = cells_inside(normal, side)
     return Field(-found.data if low else found.data, "h", found.halo)
+
+
+def passing_velocity(side: int, column: Any, flow: Sequence, equations: Any, time: Any) -> Field:
+    """The velocity out of the domain [m s-1] with which what comes through the next faces inside leaves through a side.
+
+        u_side = u_next (length_next / length) (h + h_next) / (2 column)
+
+    Between both faces the cells then neither rise nor fall. There are two bounds. Water flows out no faster than the
+    waves sqrt(g column), unless u_next is faster. It flows in no faster than u_next, since a faster inflow would
+    accelerate what is inside without end, and a slower one lets the level give way, which takes energy out.
+
+    Args:
+        side: WEST, EAST, SOUTH or NORTH.
+        column: thickness of the cells, a Field of one row or column.
+        flow: (u, v, eta), Fields.
+        equations, time: of the stage.
+    """
+    depth, eta, g = equations.depth_at(time), flow[-1], equations.geometry
+    following = next_velocity(side, flow)
+    thickness = [cells_inside(depth, side, k) + cells_inside(eta, side, k) for k in range(2)]
+    share = (0.5 * sum(h.map(lambda h: jnp.maximum(h, 0.0)) for h in thickness)) / column
+    if side not in (WEST, EAST):
+        own, other = (0, 1) if side == SOUTH else (1, 0)
+        lengths = _cells_around(g.dx["v"], side)
+        share = share * (_cell(lengths, other) / _cell(lengths, own))
+    most = pointwise(jnp.maximum, following, (equations.gravity * column).map(jnp.sqrt))
+    least = following.map(lambda u: jnp.minimum(u, 0.0))
+    return pointwise(jnp.maximum, pointwise(jnp.minimum, share * following, most), least)
 
 
 def _cells_around(field, side):

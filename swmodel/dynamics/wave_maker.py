@@ -10,17 +10,22 @@ unless the velocity u_in of the wave is given too. Where no wave comes in, the s
 Flather's condition with `incoming`. Both elevations are those of the centres of the cells next to the side.
 
 A gauge at the side records the level there, which is the sum of the wave that comes in and of what is reflected. If
-`total` is set, `elevation` is such a record eta_side. With the velocity u_next on the next faces inside,
+`total` is set, `elevation` is such a record eta_side, and
 
-    u_n = u_next + 2 sqrt(g (H + eta_side)) - 2 sqrt(g (H + eta))
+    u_n = u_passing + 2 sqrt(g (H + eta_side)) - 2 sqrt(g (H + eta))
 
-keeps the invariant that goes out. The side then reflects waves from inside as one with a given level does.
+with the velocity u_passing of as much water as flows through the next faces inside (near_sides.passing_velocity). Over
+a flat bed it is the velocity there, and the invariant that goes out is kept. Over any bed small waves gain no energy at
+the side. It reflects waves from inside as one with a given level does. Water that flows in faster, by w, than with a
+wave of the height eta_side alone has gained this velocity outside: eta_side is then lower by w^2 / (2 g). Without that
+head loss a current that flows in would bring in energy without bound.
 """
 
 from typing import Any
 
 import jax.numpy as jnp
 
+from ..fields.operators import pointwise
 from ..fields.parameters import Flag, Number, Sides, declared, parameter
 from ..fields.pytrees import pytree
 from ..parallel.halo import SIDES
@@ -67,12 +72,14 @@ class WaveMaker(OpenBoundary):
 
     def outflow(self, inside: Inside, time: Any) -> Any:
         gravity, depth, height, into = inside.gravity, inside.depth, self.elevation, self.velocity
-        if self.total:
-            into = -inside.next_velocity()
         if self.until is not None:
             made = jnp.asarray(time.since(self.until) < 0, depth.data.dtype)
             height, into = height * made, None if into is None else into * made
         celerity = lambda h: 2.0 * (gravity * h).map(lambda x: jnp.sqrt(jnp.maximum(x, 1e-12)))  # noqa: E731
         wave, rest = celerity(depth + height), celerity(depth)
+        if self.total:
+            into = -inside.passing_velocity()
+            faster = pointwise(lambda u, wave: jnp.maximum(u - jnp.maximum(wave, 0.0), 0.0), into, wave - rest)
+            wave = celerity(depth + height - faster * faster / (2.0 * gravity))
         into = wave - rest if into is None else into
         return celerity(depth + inside.eta) - wave - into

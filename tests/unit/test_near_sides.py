@@ -4,7 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import swmodel as sw
 from swmodel.dynamics import near_sides
+from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError
 from swmodel.fields.field import Field
 from swmodel.parallel.halo import EAST, NORTH, SOUTH, WEST
@@ -38,3 +40,27 @@ def test_windows_hold_the_cells_and_velocities_of_the_tile(side):
 def test_a_velocity_too_far_inside_is_one_sentence(k):
     with pytest.raises(ConfigError, match=rf"reads the velocity {k} cells inside its side; read 0 to 3\."):
         near_sides.normal_velocity(WEST, *flow()[:2], k)
+
+
+@pytest.mark.parametrize("side", [WEST, EAST, SOUTH, NORTH])
+def test_what_passes_is_the_transport_of_the_next_faces_within_bounds(side):
+    """Of a steady transport between two depths; outflow is bounded by waves, inflow by the velocity inside."""
+    grid = sw.CartesianGrid(6, 6, (0.0, 6.0), (0.0, 6.0))
+    out = -1.0 if side in (WEST, SOUTH) else 1.0
+    place = {WEST: np.s_[:, 0], EAST: np.s_[:, -1], SOUTH: np.s_[0], NORTH: np.s_[-1]}[side]
+    for at_side, velocity, expected in (
+        (2.0, 0.2, 0.2 * 3.0 / 2.0),
+        (8.0, 0.2, 0.2 * 6.0 / 8.0),
+        (8.0, -0.2, -0.2 * 6.0 / 8.0),
+        (2.0, -0.2, -0.2),
+        (0.01, 0.2, np.sqrt(9.81 * 0.01)),
+    ):
+        depth = np.full((6, 6), 4.0)
+        depth[place] = at_side
+        model = sw.ShallowWater(grid, depth, communicator="serial", boundaries=sw.Flather(), least_thickness=0.0)
+        equations = model.dynamics(sw.AB2(0.01)).prepare()
+        flow = equations.flow(model.at_rest(), Time(0, dt=0.01, exact_dt=equations.dt)).state
+        flow = [flow[name].map(jnp.zeros_like) + (name != "eta") * out * velocity for name in ("u", "v", "eta")]
+        column = near_sides.cells_inside(equations.depth, side)
+        found = near_sides.passing_velocity(side, column, flow, equations, None)
+        np.testing.assert_allclose(np.asarray(found.data).ravel()[2:-2], expected, rtol=1e-6)

@@ -89,6 +89,23 @@ def test_a_level_at_a_side_is_kept_when_the_reflected_wave_is_back(side, cell, s
     assert np.abs(found[False]).max() > 0.04  # a wave that comes in is added to what is reflected
 
 
+@pytest.mark.parametrize("side, stepper", (("east", sw.SSPRK3), (("west", "north"), sw.ForwardBackwardHancock)))
+def test_a_level_at_a_side_over_a_rough_bed_makes_no_current_that_stays(side, stepper):
+    depth = np.random.default_rng(0).uniform(0.5, 6.0, (16, 16))
+    grid = sw.CartesianGrid(16, 16, (0.0, 16.0), (0.0, 16.0))
+    rises = sw.Record([0.0, 5.0, 10.0, 1e4], [0.0, 0.3, 0.0, 0.0])
+    maker = sw.WaveMaker(sides=side, elevation=rises, total=True)
+    model = sw.ShallowWater(
+        grid, depth, communicator="serial", boundaries=maker, momentum=sw.MomentumConserving(), least_thickness=0.0
+    )
+    simulation, energies = sw.Simulation(model, model.at_rest(), stepper(0.04)), []
+    for until in (10.0, 100.0, 200.0, 300.0):
+        state = simulation.run(until=until)
+        u, v, eta = (np.asarray(state[name]) for name in ("u", "v", "eta"))
+        energies.append(float(np.sum(depth * (u**2 + v**2) + model.gravity * eta**2)))
+    assert energies == sorted(energies, reverse=True), energies
+
+
 def test_records_that_end_too_soon_or_begin_too_late_are_refused():
     for times, until, why in (
         (TIMES, None, "ends at 11.5 s.*needs it until 20 s"),
