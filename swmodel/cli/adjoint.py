@@ -326,9 +326,12 @@ def verify(study: Study, options: Options) -> None:
     if study.is_root:
         print(_verdict_table(verdicts))
         _warn(verdicts, amplitudes)
+    judged = [v for v in verdicts if v.judged_by_rate]
     dot_product = np.max([v.dot_product for v in verdicts])  # np.max propagates NaN
-    rate, second = np.min([(v.taylor.rate, v.taylor.rate_second) for v in verdicts], axis=0)
-    print(f"dot_product={dot_product:.3g}\ntaylor_rate={rate:.4g}\ntaylor_rate_second={second:.4g}", flush=True)
+    print(f"dot_product={dot_product:.3g}", flush=True)
+    if judged:
+        rate, second = np.min([(v.taylor.rate, v.taylor.rate_second) for v in judged], axis=0)
+        print(f"taylor_rate={rate:.4g}\ntaylor_rate_second={second:.4g}", flush=True)
     failed = [v.control for v in verdicts if not v.passed]
     if failed:
         _terms(study)
@@ -346,14 +349,28 @@ def _verdict_table(verdicts):
         share = "blows up" if math.isnan(v.nonlinearity) else share
         size = f"{v.amplitude:.3g} {v.units}".removesuffix(" 1")
         found = f"{v.dot_product:.1e}", f"{v.taylor.rate:.3f}", f"{v.taylor.rate_second:.3f}"
-        rows.append((v.control, size, *found, share, "ok" if v.passed else "WRONG"))
+        rows.append((v.control, size, *found, share, _judgement(v)))
     widths = [max(len(row[k]) for row in rows) for k in range(len(heads))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in rows)
+
+
+def _judgement(verdict):
+    if not verdict.passed:
+        return "WRONG"
+    return "ok" if verdict.judged_by_rate else "ok by the dot product"
 
 
 def _warn(verdicts, given):
     from ..adjoint.verification.verification import NONLINEARITY
 
+    unjudged = [v.control for v in verdicts if v.passed and not v.judged_by_rate]
+    if unjudged:
+        logs.LOGGER.warning(
+            "%s: the rates do not judge the derivative, because the scheme has kinks (limiters, sides upstream, wet and "
+            "dry cells) and perturbed runs cross them; the dot product does. The derivative is that of the branches "
+            "that this run takes.",
+            ", ".join(unjudged),
+        )
     for v in verdicts:
         name = v.control
         whose = "the amplitude given" if v.control in given else "the usual amplitude"

@@ -57,6 +57,7 @@ class MomentumConserving(EnergyConserving):
 
     references = "Stelling and Duinmeijer (2003), doi:10.1002/fld.537"
     conserves_momentum: ClassVar[bool] = True
+    has_kinks: ClassVar[bool] = True
 
     def __post_init__(self):
         if not isinstance(self.limiter, Limiter):

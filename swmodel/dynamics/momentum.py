@@ -37,11 +37,13 @@ class VorticityFlux(abc.ABC):
     Attributes:
         references: the literature that files of a run cite for it, or None.
         conserves_momentum: whether it steps the momentum of whole stages (conserving.py) in place of giving tendencies.
+        has_kinks: whether it chooses among branches by the flow, so that perturbed runs may take others.
         wave_damping: the rate at which it damps the shortest waves, over that of an upwind scheme [1].
     """
 
     references: ClassVar[str | None] = None
     conserves_momentum: ClassVar[bool] = False
+    has_kinks: ClassVar[bool] = False
     wave_damping: ClassVar[float] = 0.0
 
     def flow(self, flow: Any) -> Any:

@@ -5,9 +5,11 @@ import math
 import re
 import types
 
+import numpy as np
 import pytest
 import xarray as xr
 
+import swmodel as sw
 from swmodel.adjoint.verification import examination, verification
 from swmodel.adjoint.verification.verification import Taylor, Verdict
 from swmodel.config import load
@@ -80,13 +82,14 @@ def test_what_is_needed_of_a_budget_is_told_before(case, command):
 @pytest.fixture
 def asked(monkeypatch):
     """What `verification.verify` is called with, and finds instead of computing it."""
-    seen = types.SimpleNamespace(dot_product=1e-16, rates=(2.0, 3.0), nonlinearity=0.01)
+    seen = types.SimpleNamespace(dot_product=1e-16, rates=(2.0, 3.0), nonlinearity=0.01, kinks=False)
 
     def verify(problem, amplitudes, seed, report):
         seen.problem, seen.amplitudes = problem, amplitudes
         second = tuple(2.0 ** (-seen.rates[1] * k) for k in range(9))
         taylor = Taylor((1.0,) * 9, tuple(2.0 ** (-seen.rates[0] * k) for k in range(9)), second, (0.0,) * 9)
-        return [Verdict(name, "m", 0.01, seen.dot_product, taylor, seen.nonlinearity) for name in problem.values]
+        numbers = 0.01, seen.dot_product, taylor, seen.nonlinearity, seen.kinks
+        return [Verdict(name, "m", *numbers) for name in problem.values]
 
     monkeypatch.setattr(verification, "verify", verify)
     monkeypatch.setattr(examination, "term_by_term", lambda *arguments: {"vorticity flux": 0.5})
@@ -118,6 +121,31 @@ def test_verification_warns_where_the_tangent_does_not_hold_and_where_nothing_ch
     assert asked.amplitudes == {"initial.eta": 0.01}
     asked.nonlinearity = math.inf
     assert "changes nothing in this run" in command("adjoint", case, "--verify")[2]
+
+
+def test_where_the_scheme_has_kinks_the_dot_product_decides(case, command, asked):
+    vars(asked).update(rates=(1.0, 1.0), kinks=True)
+    status, out, err = command("adjoint", case, "--verify")
+    assert status == 0 and out.count("ok by the dot product") == 2 and "dot_product=1e-16" in out
+    assert "taylor_rate" not in out and "the rates do not judge the derivative, because the scheme has kinks" in err
+    asked.dot_product = 1e-10
+    status, out, _ = command("adjoint", case, "--verify")
+    assert status == 1 and out.count("WRONG") == 2
+    vars(asked).update(rates=(2.0, 3.0), dot_product=1e-16)
+    status, out, err = command("adjoint", case, "--verify")
+    assert status == 0 and "taylor_rate=2\n" in out and "kinks" not in err
+
+
+def test_the_pieces_of_steps_over_a_shore_have_their_adjoints():
+    grid = sw.CartesianGrid(9, 8, (0.0, 9.0), (0.0, 8.0), periodic="y")
+    floor = np.broadcast_to(np.linspace(1.0, -0.2, 9), (8, 9))
+    options = dict(communicator="serial", engine="arrays", momentum=sw.MomentumConserving(), dtype="float64")
+    model = sw.ShallowWater(grid, floor, wetting=sw.WettingDrying(1e-3), dissipation=sw.ManningDrag(0.03), **options)
+    numbers = np.random.default_rng(3)
+    state = model.state(*(0.1 * numbers.standard_normal((8, 9)) for _ in range(3)))
+    found = examination.term_by_term(model, sw.SSPRK3(0.05), state)
+    assert {"limited fluxes of water", "velocities after a stage", "a step of SSPRK3"} < set(found)
+    assert max(found.values()) < 1e-13
 
 
 def test_verification_takes_200_steps_and_a_crossing_unless_told_otherwise(case, command, asked):
