@@ -366,9 +366,9 @@ def _warn(verdicts, given):
     unjudged = [v.control for v in verdicts if v.passed and not v.judged_by_rate]
     if unjudged:
         logs.LOGGER.warning(
-            "%s: the rates do not judge the derivative, because the scheme has kinks (limiters, sides upstream, wet and "
-            "dry cells) and perturbed runs cross them; the dot product does. The derivative is that of the branches "
-            "that this run takes.",
+            "%s: the rates do not judge the derivative, because the scheme has kinks (limiters, sides upstream, "
+            "wet and dry cells) and perturbed runs cross them; the dot product does. The derivative is that of the "
+            "branches that this run takes.",
             ", ".join(unjudged),
         )
     for v in verdicts:

@@ -18,6 +18,7 @@ from . import facts, logs
 from .remarks import remarks
 from .speed import Speed, speed_line
 from .starting import files_of_run, files_of_studies, inputs_of, named_files, started
+from .wave_remarks import wave_remarks
 
 __all__ = ["check_experiment"]
 
@@ -84,7 +85,8 @@ def _plan(made, experiment, model, state, ranks, speed):
     lines += _studies(made, model, state, dt)
     outputs = facts.output_lines(experiment, whole, dt, members)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
-    return lines, _warnings(floor.report, experiment, model.grid, dt, longest, ranks, float(floor.depths[1]))
+    warnings = _warnings(floor.report, experiment, model.grid, dt, longest, ranks, float(floor.depths[1]))
+    return lines, [*warnings, *wave_remarks(experiment, model)]
 
 
 MOST_TILES = 9  # the most tiles of a large grid that are examined

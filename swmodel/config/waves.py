@@ -15,14 +15,18 @@ pressure = {file = "era5.nc", variable = "msl"}   # fields, read during the run
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Discriminator, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag
 
 from ..errors import SwmodelError
 from ..forcing.waves import CnoidalWave
+from .mistakes import nearest
 from .sections import InputFiles, NonNegativeSeconds, PositiveMetres, PositiveSeconds, Seconds, Section
 from .tides import PLAIN, BarometerSection, TideSection, barometer_section, tide_section
 
 __all__ = ["CnoidalSection", "RecordFile", "SolitarySection", "number_or_series"]
+
+
+WAVES = ("solitary", "cnoidal")
 
 
 class RecordFile(Section):
@@ -37,12 +41,18 @@ class RecordFile(Section):
     missing: Literal["refuse", "nearest"] = "refuse"  # of fields: what is done about missing values
 
 
+def _known(name):
+    if name not in WAVES:
+        raise ValueError(f"{name!r} is unknown; {nearest(str(name), WAVES)}")
+    return name
+
+
 class SolitarySection(Section):
     """A solitary wave."""
 
     tag: ClassVar[str] = "solitary"
 
-    wave: Literal["solitary"]
+    wave: Annotated[Literal["solitary"], BeforeValidator(_known)]
     height: PositiveMetres  # of the crest
     depth: PositiveMetres  # of the water at rest
     peak: Seconds  # when the crest comes in

@@ -24,7 +24,7 @@ from ..defaults import AIR_DENSITY, EARTH_ROTATION, WATER_DENSITY
 from ..dynamics.terms import Forcing, tile_array, to_u, to_v
 from ..dynamics.transport import gradient
 from ..errors import ConfigError
-from ..fields.parameters import DERIVED, Choice, array_of, declared, parameter, refuse
+from ..fields.parameters import DERIVED, Choice, Moment, array_of, declared, parameter, refuse
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree, static
 from .atmosphere import DragLaw, stress
@@ -80,6 +80,7 @@ class Cyclone(Forcing):
         coriolis: f on a plane [s-1]; on the sphere it is that of the centre.
         drag: the wind law: "large_pond", "garratt", "powell", a coefficient or a function.
         air_density, density: of air and water [kg m-3].
+        start: date and time of step 0 (UTC), where `times` come from dates; the same for all parts of a model.
         spherical: True if x and y are longitudes and latitudes, as in the track of a file; otherwise the grid decides.
         coordinates: the grid's, found by the model.
 
@@ -115,6 +116,7 @@ class Cyclone(Forcing):
     density: Any = parameter(
         None, "kg m-3", minimum=500.0, maximum=2e4, default=WATER_DENSITY, doc="the density of the water"
     )
+    start: Any = declared(Moment(), default=None, static=True)
     spherical: bool = static(default=False)
     coordinates: Any = dataclasses.field(default=None, metadata=DERIVED)
 

@@ -5,7 +5,9 @@ and may have maximum_wind_m_s and, for several storms, storm; other columns are 
 radius of maximum wind, that of Willoughby, Darling & Rahn (2006) for its wind and latitude is taken,
 R = 46.4 km exp(-0.0155 V + 0.0169 phi), doi:10.1175/MWR3106.1.
 
-The largest wind W of a track is that at 10 m of the moving storm. The gradient wind of the vortex is then
+The largest wind W of a track is that at 10 m of the moving storm. Best tracks of the United States give the mean of
+one minute, and drag laws are for that of ten minutes: at sea the latter is 0.93 of the former (Harper, Kepert &
+Ginger 2010, WMO/TD-No. 1555), which `wind_averaging` takes into account. W is then the product. The gradient wind is
 V = (W - translation |c|) / reduction, with the speed c of the centre, and B = V^2 rho_air e / (p_n - p_c), between 1
 and 2.5; the profile of 1980, which has V (V + R |f|) at R, takes this in the place of V^2. So the largest wind of the
 Cyclone is W again.
@@ -21,7 +23,7 @@ import numpy as np
 
 from ..defaults import EARTH_RADIUS, EARTH_ROTATION
 from ..errors import DataError
-from ..fields.parameters import in_utc
+from ..fields.parameters import Number, check_arguments, in_utc
 from .cyclones import Cyclone
 
 __all__ = ["Track", "cyclone_of", "read_track"]
@@ -30,6 +32,7 @@ KNOT, MILE = 0.514444, 1852.0
 FASTEST = 60.0  # [m s-1], of the centre
 STRONGEST = 120.0  # [m s-1] of the winds at 10 m; 96 was the strongest on record
 LARGEST = 1e6  # [m] of the radii of maximum wind
+AVERAGING = Number(None, "1", above=0.5, maximum=1.0)
 COLUMNS = ("time_utc", "longitude_deg", "latitude_deg", "radius_of_maximum_wind_m", "central_pressure_pa")
 
 
@@ -212,16 +215,21 @@ def _ibtracs(path, storm):
     return found
 
 
-def cyclone_of(track: Track, start: datetime.datetime, until: float | None = None, **options: Any) -> Cyclone:
+def cyclone_of(
+    track: Track, start: datetime.datetime, until: float | None = None, wind_averaging: float = 1.0, **options: Any
+) -> Cyclone:
     """The Cyclone of a Track in a run that starts at `start` (UTC) and lasts `until` [s].
 
     Args:
+        wind_averaging: the factor from the winds of the track to means of ten minutes, above 0.5 and at most 1; 0.93
+            for means of one minute at sea.
         options: further arguments of Cyclone.
 
     Raises:
         DataError: if the track starts after the run, or ends before it does.
-        ConfigError: if its central pressure is not below the ambient one in the time of the run.
+        ConfigError: if its central pressure is not below the ambient one in the time of the run, or for another factor.
     """
+    check_arguments("cyclone_of", {"wind_averaging": AVERAGING}, {"wind_averaging": wind_averaging})
     start = in_utc(start)
     times = np.array([(moment - start).total_seconds() for moment in track.moments])
     if times[0] > 0:
@@ -241,14 +249,14 @@ def cyclone_of(track: Track, start: datetime.datetime, until: float | None = Non
     ambient, reduction, translation, density = (
         float(default[name]) for name in ("ambient_pressure", "reduction", "translation", "air_density")
     )
-    gradient = np.maximum(track.wind - translation * _speed(track, times), 0.0) / reduction
+    gradient = np.maximum(wind_averaging * track.wind - translation * _speed(track, times), 0.0) / reduction
     f = 2.0 * EARTH_ROTATION * np.abs(np.sin(np.deg2rad(track.latitude))) * (default["profile"] == "holland_1980")
     strength = gradient * (gradient + track.radius * f)
     deficit = np.maximum(ambient - track.pressure, 100.0)
     b = np.where(np.nan_to_num(track.wind) > 0, np.clip(strength * density * np.e / deficit, 1.0, 2.5), 1.5)
     lines = {"x": track.longitude, "y": track.latitude, "central_pressure": track.pressure}
     given: dict[str, Any] = {name: x[kept] for name, x in (lines | {"radius": track.radius, "b": b}).items()}
-    return Cyclone(times=tuple(times[kept].tolist()), spherical=True, **(given | options))
+    return Cyclone(times=tuple(times[kept].tolist()), spherical=True, start=start, **(given | options))
 
 
 def _speed(track, times):

@@ -235,15 +235,23 @@ def check_stepper(model: Any, stepper: TimeStepper) -> None:
 
 def start_of(parts: dict[str, Any]) -> datetime.datetime | None:
     """The one date and time of step 0 that the tides of some parts have, in UTC; None without any."""
-    found = {}
+    found, undated = {}, []
     for name, part in parts.items():
         for key, value in {"": part, **getattr(part, "__dict__", {})}.items():
-            moment = getattr(value, "start", None)
+            moment, where = getattr(value, "start", None), f"{name}.{key}".rstrip(".")
             if isinstance(moment, datetime.datetime):
-                found.setdefault(in_utc(moment), f"{name}.{key}".rstrip("."))
+                found.setdefault(in_utc(moment), where)
+            elif hasattr(value, "constituents"):
+                undated.append(where)
     if len(found) > 1:
         (one, first), (two, second) = list(found.items())[:2]
         raise ConfigError(
             f"ShallowWater: {first} starts on {one}, and {second} on {two}; both are the date of step 0, give one."
+        )
+    if found and undated:
+        moment, dated = next(iter(found.items()))
+        raise ConfigError(
+            f"ShallowWater: {undated[0]} has tides without a start, so that their phases count from step 0, and "
+            f"{dated} starts on {moment}; give both the date of step 0."
         )
     return next(iter(found), None)

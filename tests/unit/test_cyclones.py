@@ -274,6 +274,24 @@ def test_a_track_must_cover_the_run(tmp_path, start, until, said):
         tracks.cyclone_of(tracks.read_track(tmp_path / "track.dat"), start, until)
 
 
+def test_winds_of_a_minute_become_those_of_ten_minutes_and_the_date_of_the_track_is_that_of_the_model():
+    moments = tuple(datetime.datetime(2008, 9, 12) + datetime.timedelta(hours=6 * k) for k in range(3))
+    lines = ((-92.0, -92.5, -93.0), (26.0, 26.5, 27.0), [95500.0] * 3, [4e4] * 3, [48.0] * 3)
+    track = tracks.Track(moments, *(np.array(line) for line in lines))
+    grid = sw.SphericalGrid(60, 60, (-94.0, -91.0), (25.0, 28.0))
+    cyclone = tracks.cyclone_of(track, moments[1], 3600.0, wind_averaging=0.93)
+    model = sw.ShallowWater(grid, 50.0, forcing=(cyclone,))
+    _, x, y = fields(model, 0.0)
+    assert np.hypot(x, y).max() == pytest.approx(0.93 * 48.0, rel=0.01)
+    assert model.start == moments[1]
+    for wrong in (0.5, 1.1):
+        with pytest.raises(ConfigError, match="wind_averaging"):
+            tracks.cyclone_of(track, moments[1], wind_averaging=wrong)
+    for start, why in ((moments[0], "both are the date of step 0"), (None, "give both the date of step 0")):
+        with pytest.raises(ConfigError, match=why):
+            sw.ShallowWater(grid, 50.0, forcing=(cyclone, sw.TidalPotential(constituents=["M2"], start=start)))
+
+
 def test_a_track_in_hectopascals_is_refused(tmp_path):
     (tmp_path / "track.csv").write_text(CSV.replace(",,", ",0,").replace("100600", "1006").replace("100500", "1005"))
     with pytest.raises(DataError, match="are hPa; give Pa"):

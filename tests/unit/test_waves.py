@@ -175,3 +175,30 @@ def test_experiment_files_name_records_and_waves(tmp_path, entry, expected):
 def test_a_solitary_wave_that_breaks_is_refused():
     with pytest.raises(ConfigError, match="a wave of 6 m breaks in water of 5 m; give a height of 4.17 m or less"):
         sw.SolitaryWave(height=6.0, depth=5.0, peak=0.0)
+
+
+@pytest.mark.parametrize(
+    "elevation, depth, said",
+    [
+        ('{wave = "solitary", height = 0.1, depth = 10, peak = 5}', "1", "depth = 10 m, and the water along the west"),
+        ('{wave = "solitary", height = 0.1, depth = 1, peak = 5}', "1", None),
+        ('{wave = "cnoidal", height = 0.1, depth = 2, period = 8}', "1 + 0.2 * y", None),
+        ('{file = "low.csv"}', "1", "falls to -1.2 m, below the bed"),
+        ('{file = "low.csv"}', "1.5", None),
+        ("0.1", "x - 5", "every cell along the west side is dry at rest"),
+    ],
+)
+def test_check_warns_of_waves_that_do_not_fit_the_depth_of_their_side(elevation, depth, said, tmp_path, command):
+    (tmp_path / "low.csv").write_text("t,eta\n0,0\n5,-1.2\n20,0\n")
+    text = EXPERIMENT.replace('{type = "flat", depth = 1}', f'{{type = "formula", depth = "{depth}"}}')
+    model = 'model = {momentum = "momentum_conserving", wetting = {}}'
+    (tmp_path / "case.toml").write_text(f"{model}\n{text}elevation = {elevation}\n")
+    status, out, err = command("check", tmp_path / "case.toml")
+    assert status == 0, err
+    assert out.count("boundary[0]") == (said is not None) and (said or "no mistakes found") in out
+
+
+def test_a_wave_of_another_name_is_refused_with_the_names_of_all(tmp_path):
+    text = EXPERIMENT + 'elevation = {wave = "sech", height = 0.1, depth = 1, peak = 5}'
+    with pytest.raises(ConfigError, match="elevation.wave: 'sech' is unknown; known are .*cnoidal.*solitary"):
+        read_text(text, "case.toml", tmp_path)

@@ -151,8 +151,8 @@ class Verdict:
     """The results for one control; `amplitude` is in its `units`.
 
     Attributes:
-        kinks: whether the model's scheme has kinks, at which it changes its branch. A run meets many, and between two of
-            them a Taylor series is too short to have a rate. The dot product alone then decides.
+        kinks: whether the model's scheme has kinks, at which it changes its branch. A run meets many, and between two
+            of them a Taylor series is too short to have a rate. The dot product alone then decides.
     """
 
     control: str

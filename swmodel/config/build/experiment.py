@@ -281,7 +281,8 @@ def _cyclone(section, grid, run):
         raise ConfigError(
             'a track has longitudes and latitudes, and the grid is a plane; use [grid] type = "spherical"'
         )
-    return cyclone_of(read_track(section.track, section.storm), run.start, run.until, **arguments_of(section))
+    track = read_track(section.track, section.storm)
+    return cyclone_of(track, run.start, run.until, section.wind_averaging, **arguments_of(section))
 
 
 def _wind_from_file(section, grid, run):
