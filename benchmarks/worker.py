@@ -1,6 +1,6 @@
 """The workers of the benchmarks that run swmodel. One argument, a JSON object, whose `kind` is
 
-    step       times steps of the basin: size, and stepper, precision, communicator, layout, devices, drag, engine,
+    step       times steps of the basin: size, and stepper, precision, communicator, layout, devices, term, engine,
                batch, save; or of the experiment in `file`; with `simulation`, as a whole run takes them; of a
                beach with `coastal`: true has wetting and drying, false is the ocean
     exchange   times exchanges of the halos that such a step needs, without the step
@@ -142,7 +142,7 @@ def _case(options, process):
     if "coastal" in options:
         case = beach(*options["size"], precision, process.communicator, coastal=options["coastal"])
         return *case, stepper_named(options.get("stepper", "ssprk3"))
-    chosen = {name: options[name] for name in ("drag", "engine") if name in options}
+    chosen = {name: options[name] for name in ("term", "engine") if name in options}
     case = basin(*options["size"], precision, process.communicator, layout and tuple(layout), **chosen)
     return *case, stepper_named(options.get("stepper", "ab2"))
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..dynamics.boundaries import Flather, Sponge
 from ..dynamics.conserving import MomentumConserving
 from ..dynamics.coriolis import BetaPlane
-from ..dynamics.dissipation import Laplacian, LinearDrag, ManningDrag, QuadraticDrag
+from ..dynamics.dissipation import Biharmonic, Laplacian, LinearDrag, ManningDrag, QuadraticDrag
+from ..dynamics.forcing import WindStress
 from ..dynamics.wetting import WettingDrying
 from ..fields.parts import snake_case
 from ..fields.state import State
@@ -29,6 +31,7 @@ __all__ = [
     "F0",
     "BETA",
     "DRAGS",
+    "TERMS",
     "STEPPERS",
     "OneOfMany",
     "basin",
@@ -41,6 +44,12 @@ TIME_STEP = 2.0  # [s], for every stepper
 VISCOSITY = 1000.0  # [m2 s-1]
 F0, BETA = 1e-4, 4e-12  # [s-1], [m-1 s-1]
 DRAGS = {"linear": LinearDrag(1e-6), "quadratic": QuadraticDrag(2.5e-3), "manning": ManningDrag(0.025)}
+TERMS: dict[str, dict[str, Any]] = {  # arguments of the model, by the name of what they add to the basin
+    "biharmonic": {"dissipation": (Biharmonic(1e9),)},
+    "flather": {"boundaries": (Flather(),)},
+    "sponge": {"boundaries": (Sponge(width=1e5, rate=1e-4),)},
+    "wind": {"forcing": (WindStress(x=0.1, y=0.05),)},
+} | {name: {"dissipation": (drag,)} for name, drag in DRAGS.items()}
 EXPLICIT = (AB2, AB3, RK4, SSPRK3, ForwardBackward, ForwardBackwardHancock)
 STEPPERS = {snake_case(cls.__name__): cls for cls in EXPLICIT}
 
@@ -59,7 +68,7 @@ def basin(
     communicator: Any = "auto",
     layout: tuple[int, int] | None = None,
     *,
-    drag: str | None = None,
+    term: str | None = None,
     engine: str = "auto",
 ) -> tuple[ShallowWater, State]:
     """(ShallowWater, State of this tile) of the basin with nx x ny cells.
@@ -67,9 +76,10 @@ def basin(
     Args:
         nx, ny: cells along x and y.
         precision, communicator, layout, engine: of the ShallowWater.
-        drag: one of DRAGS, which the benchmarks' step does not have otherwise.
+        term: one of TERMS, which the benchmarks' step does not have otherwise.
     """
     length, width = SPACING * nx, SPACING * ny
+    more = {} if term is None else TERMS[term]
 
     def waves(function_x, m, function_y, n):
         return lambda x, y: function_x(m * np.pi * x / length) * function_y(n * np.pi * y / width)
@@ -82,7 +92,9 @@ def basin(
         CartesianGrid(nx, ny, (0.0, length), (0.0, width)),
         lambda x, y: 4000.0 + 1000.0 * depth(x, y),  # [m]
         coriolis=BetaPlane(F0, BETA),
-        dissipation=(Laplacian(VISCOSITY), *(() if drag is None else (DRAGS[drag],))),
+        dissipation=(Laplacian(VISCOSITY), *more.get("dissipation", ())),
+        boundaries=more.get("boundaries", ()),
+        forcing=more.get("forcing", ()),
         communicator=communicator,
         engine=engine,
         layout=layout,

@@ -135,14 +135,37 @@ def count(monkeypatch):
     return counted
 
 
+class Counted:
+    """A compiled function that notes how many bytes its program takes for temporaries and results."""
+
+    def __init__(self, function, taken):
+        self.function, self.taken = function, taken
+
+    def __call__(self, *arguments, **keywords):
+        memory = self.function.lower(*arguments, **keywords).compile().memory_analysis()
+        self.taken.append(memory.temp_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes)
+        return self.function(*arguments, **keywords)
+
+    def __getattr__(self, name):
+        return getattr(self.function, name)
+
+
 def peak_of(function):
-    """(what a function returns, the peak of host memory in it [bytes]); device arrays that stay count as well."""
+    """(what a function returns, the peak of memory in it [bytes]).
+
+    It is the sum of the peak of Python's own, of the device arrays that stay, and of the temporaries and results of the
+    largest program. The first and the last are not there at one time in most functions.
+    """
+    before, original, taken = {id(x) for x in jax.live_arrays()}, jax.jit, [0]
+    jax.jit = lambda *arguments, **options: Counted(original(*arguments, **options), taken)
     tracemalloc.start()
-    before = {id(x) for x in jax.live_arrays()}
-    result = function()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return result, peak + sum(x.nbytes for x in jax.live_arrays() if id(x) not in before)
+    try:
+        result = function()
+    finally:
+        jax.jit = original
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return result, peak + max(taken) + sum(x.nbytes for x in jax.live_arrays() if id(x) not in before)
 
 
 def test_a_rank_of_10000_sets_up_with_the_memory_and_the_bytes_of_its_tile(experiment, count, monkeypatch):
@@ -180,7 +203,7 @@ def test_a_step_a_snapshot_and_a_restart_of_a_rank_of_10000_take_the_memory_of_i
         return simulation.state
 
     last, peak = peak_of(run)
-    assert peak < 40 * BYTES, peak / BYTES
+    assert peak < 60 * BYTES, peak / BYTES
     original, read_from_chunks = ZarrStore.read_chunk, []
 
     def counting(self, name, array, index):
