@@ -27,7 +27,9 @@ def _of(index: int, entry: Any, model: Any) -> Iterator[str]:
     if entry.type != "wave_maker":
         return
     made = dict(zip(model.open_names, model.open_boundaries)).get(f"boundary.{index}")
-    for side in made.sides if made is not None else ():
+    if made is None:
+        return
+    for side in made.sides:
         depths = _depths(model, side)
         if depths.size == 0 or depths.max() <= 0.0:
             yield (

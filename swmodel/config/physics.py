@@ -233,9 +233,7 @@ class _CycloneTrack(PartSection):
 
     track: InputFile  # CSV, ATCF or IBTrACS netCDF
     storm: str | None = None  # identifier or name of one storm in a file of several
-    wind_averaging: Annotated[float, Field(gt=0.5, le=1)] = (
-        1.0  # from the track's winds to 10-minute means: 0.93 at sea
-    )
+    wind_averaging: Annotated[float, Field(gt=0.5, le=1)] = 1.0  # from a track's winds to 10-minute means; 0.93 at sea
 
 
 CYCLONE = section_for(Cyclone, "cyclone", _CycloneTrack)

@@ -113,7 +113,7 @@ def term_by_term(model: ShallowWater, stepper: TimeStepper, state: State) -> dic
 def pieces(dynamics: Dynamics, stepper: TimeStepper) -> dict[str, Callable]:
     """{name: function of (equations, State) to arrays}."""
     along = lambda u, v: (u.interior, v.interior)  # noqa: E731
-    found = {"halos and open sides": lambda e, s, flow: tuple(x.data for _, x in flow.state)}
+    found: dict[str, Callable] = {"halos and open sides": lambda e, s, flow: tuple(x.data for _, x in flow.state)}
     found |= _of_fluxes() if dynamics.momentum.conserves_momentum else _of_tendencies(along)
     for k, term in enumerate(dynamics.terms):
         found[f"{type(term).__name__} (term {k})"] = lambda e, s, flow, k=k: along(*e.terms[k](flow, flow.time))
