@@ -107,7 +107,47 @@ def spectral(engine, **options):
     return model, sw.IntegratingFactorRK4(20.0)
 
 
-MODELS = {"plane": on_plane, "small": small, "sphere": on_sphere, "spectral": spectral}
+def tides(**options):
+    """Tides at open sides, the potential, attraction, a storm with its inverse barometer, and internal waves."""
+    pairs = {
+        name: (0.3 * (1.0 + 0.1 * cases.random(k)), 40.0 * cases.random(k + 9))
+        for k, name in enumerate("M2 K1".split())
+    }
+    cyclone = sw.Cyclone(
+        (0.0, 600.0), x=(148.0, 152.0), y=(35.0, 37.0), central_pressure=(94000.0, 96000.0), radius=6e5, b=(1.2, 1.6)
+    )
+    model = sw.ShallowWater(
+        cases.sphere(),
+        cases.sea_floor(),
+        coriolis=sw.RotatingSphere(),
+        forcing=(sw.TidalPotential(), sw.SelfAttraction(0.09), cyclone),
+        dissipation=(sw.InternalWaveDrag(np.abs(50.0 * cases.random(8))), sw.QuadraticDrag(2.5e-3)),
+        boundaries=(
+            sw.Flather("west", incoming=sw.Tide(pairs)),
+            sw.Clamped("east", sw.Tide(pairs)),
+            sw.Flather("south", elevation=sw.InverseBarometer(0.1)),
+        ),
+        **options,
+    )
+    return model, sw.ForwardBackward(60.0)
+
+
+def shore(**options):
+    """Water that moves over a shore, with waves made at a side."""
+    record = sw.Record([0.0, 1.0, 2.0], [0.0, 0.5, 0.2])
+    model = sw.ShallowWater(
+        sw.CartesianGrid(cases.NX, cases.NY, (0.0, float(cases.NX)), (0.0, float(cases.NY))),
+        1.0 - 0.06 * np.arange(cases.NX) + 0.05 * cases.random(4),
+        momentum=sw.MomentumConserving(),
+        wetting=sw.WettingDrying(1e-3),
+        dissipation=(sw.ManningDrag(0.03),),
+        boundaries=(sw.WaveMaker("west", elevation=record, total=True),),
+        **options,
+    )
+    return model, sw.SSPRK3(0.05)
+
+
+MODELS = {"plane": on_plane, "small": small, "sphere": on_sphere, "spectral": spectral, "tides": tides, "shore": shore}
 
 
 def derivatives(dynamics, stepper, state, weights):
@@ -188,6 +228,7 @@ if cases.RANKS <= 2:  # on more ranks, each on a part of a core, programs take l
     # a minute on one rank; two compute the same in `make test`
     COMBINATIONS += [pytest.param(*each, marks=pytest.mark.verify) for each in two] if cases.RANKS == 1 else two
     COMBINATIONS += [("plane", "fused", LAYOUTS[0])]
+COMBINATIONS += [pytest.param(name, "arrays", LAYOUTS[0], marks=pytest.mark.verify) for name in ("tides", "shore")]
 
 
 @pytest.mark.parametrize("name, engine, layout", COMBINATIONS, ids=str)
