@@ -355,9 +355,7 @@ def _verdict_table(verdicts):
 
 
 def _judgement(verdict):
-    if not verdict.passed:
-        return "WRONG"
-    return "ok" if verdict.judged_by_rate else "ok by the dot product"
+    return "WRONG" if not verdict.passed else "ok" if verdict.judged_by_rate else "ok by the dot product"
 
 
 def _warn(verdicts, given):
@@ -366,9 +364,8 @@ def _warn(verdicts, given):
     unjudged = [v.control for v in verdicts if v.passed and not v.judged_by_rate]
     if unjudged:
         logs.LOGGER.warning(
-            "%s: the rates do not judge the derivative, because the scheme has kinks (limiters, sides upstream, "
-            "wet and dry cells) and perturbed runs cross them; the dot product does. The derivative is that of the "
-            "branches that this run takes.",
+            "%s: the rates do not judge the derivative, because the scheme has kinks (limiters, sides upstream, wet "
+            "and dry cells) that perturbed runs cross; the dot product does.",
             ", ".join(unjudged),
         )
     for v in verdicts:

@@ -7,8 +7,7 @@
     nonlinearity   |F(x + a d) - F(x) - a M d| / |a M d|, for the Probe's readings F: the error of the tangent-linear
                    model for perturbations of the amplitude a
 
-The derivative of a scheme with kinks (limiters, sides upstream, wet and dry cells) is that of the branches that a run
-takes. Perturbed runs take others, so that r(h) need not fall with h^2: rates are printed, and the dot product decides.
+Perturbed runs of a scheme with kinks take other branches, so that r(h) need not fall; then the dot product decides.
 
 A rate is log2 of r(h) / r(h/2). Of eight halvings, only those with the smallest residuals above rounding are used,
 since for larger h the next order of r hides an error of this order. The best two consecutive rates count, since a
@@ -55,7 +54,6 @@ NOISE = 4.0  # factor by which rounding errors may be larger at other steps
 STEEPER = 8.0  # factor by which a step of a Taylor test grows where rounding hides the residual
 PROBES = 2  # numbers that are read of every state
 SMOOTH = 0.1  # of the domain's longer side: the radius of perturbations
-
 
 Report = Callable[[str], Any]
 """Called with a few words before each run of the model."""
@@ -148,12 +146,7 @@ def best_rate(residuals: Sequence[float], rounding: Sequence[float]) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """The results for one control; `amplitude` is in its `units`.
-
-    Attributes:
-        kinks: whether the model's scheme has kinks, at which it changes its branch. A run meets many, and between two
-            of them a Taylor series is too short to have a rate. The dot product alone then decides.
-    """
+    """The results for one control; `amplitude` is in its `units`, and `kinks` whether the model's scheme has any."""
 
     control: str
     units: str
@@ -164,13 +157,12 @@ class Verdict:
     kinks: bool = False
 
     @property
-    def passed(self) -> bool:
-        return self.dot_product <= DOT_PRODUCT and (self.kinks or self.taylor.converged)
+    def judged_by_rate(self) -> bool:
+        return self.taylor.converged or not self.kinks
 
     @property
-    def judged_by_rate(self) -> bool:
-        """Whether the Taylor test converged, or would be a reason to fail."""
-        return self.taylor.converged or not self.kinks
+    def passed(self) -> bool:
+        return self.dot_product <= DOT_PRODUCT and (self.kinks or self.taylor.converged)
 
 
 class Directions:
