@@ -252,11 +252,11 @@ def _reach_of_storm(name, entry, experiment, grid):
 
 def _cyclone(entry, experiment):
     """The Cyclone of a section; None for one that another check refuses."""
+    from ..config.build.experiment import storm_of
     from ..errors import SwmodelError
-    from ..forcing.tracks import cyclone_of, read_track
 
     try:
-        return cyclone_of(read_track(entry.track, entry.storm), experiment.run.start, experiment.run.until)
+        return storm_of(entry, experiment.run)
     except SwmodelError:
         return None
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..config.waves import CnoidalSection, SolitarySection
 from ..forcing.waves import Table
+from ..grids.windows import along_side
 
 if TYPE_CHECKING:
     from ..config import Experiment
@@ -56,12 +57,5 @@ def _of(index: int, entry: Any, model: Any) -> Iterator[str]:
 
 def _depths(model, side):
     """The depths of the cells along a side that may be wet [m]."""
-    ny, nx = model.grid.shape
-    rows, columns = slice(0, ny), slice(0, nx)
-    line = {
-        "west": (rows, slice(0, 1)),
-        "east": (rows, slice(nx - 1, nx)),
-        "south": (slice(0, 1), columns),
-        "north": (slice(ny - 1, ny), columns),
-    }[side]
+    line = along_side(side, model.grid.shape)
     return model.sea_floor.depth.block(*line)[model.sea_floor.wet.block(*line)]

@@ -15,7 +15,7 @@ from ..errors import DataError
 from ..fields.parameters import Sides
 from ..grids import axes
 from ..grids.remapping import filled, remapping
-from ..grids.windows import GridValues, cached
+from ..grids.windows import GridValues, along_side, cached
 from .constituents import canonical
 
 __all__ = ["harmonic_constants"]
@@ -60,7 +60,7 @@ def harmonic_constants(
         names = (constituents,) if isinstance(constituents, str) else constituents
         constituents = {name: (f"eta_amplitude_{canonical(name)}", f"eta_phase_{canonical(name)}") for name in names}
     whole = {"": (slice(0, grid.ny), slice(0, grid.nx))}
-    strips = whole if sides is None else {side: _along_side(side, grid) for side in Sides.tuple_of(sides)}
+    strips = whole if sides is None else {side: along_side(side, grid.shape) for side in Sides.tuple_of(sides)}
     data = axes.decode(axes.open_raw(path))
     found = {}
     for name, variables in constituents.items():
@@ -70,13 +70,6 @@ def harmonic_constants(
         wave = cached(_Placed(waves, grid.shape))
         found[name] = wave.map(np.abs), wave.map(lambda z: np.rad2deg(np.angle(z)) % 360.0)
     return found
-
-
-def _along_side(side, grid):
-    """(rows, columns) of the cells next to a side."""
-    ny, nx = grid.shape
-    lines = {"west": slice(0, 1), "east": slice(nx - 1, nx), "south": slice(0, 1), "north": slice(ny - 1, ny)}
-    return (slice(0, ny), lines[side]) if side in ("west", "east") else (lines[side], slice(0, nx))
 
 
 class _Strip:

@@ -28,6 +28,7 @@ __all__ = [
     "Outer",
     "Stored",
     "TileRecords",
+    "along_side",
     "blocks_of",
     "grid_values",
     "cached",
@@ -246,6 +247,13 @@ def blocks_of(shape: Sequence[int], rows: int | None = None) -> list[tuple[slice
 
 
 # -- records in time --------------------------------------------------------------------------------------------------
+
+
+def along_side(side: str, shape: Sequence[int]) -> tuple[slice, slice]:
+    """(rows, columns) of the cells next to a side of a grid (ny, nx) or of a tile: "west", "east", "south", "north"."""
+    ny, nx = shape
+    lines = {"west": slice(0, 1), "east": slice(nx - 1, nx), "south": slice(0, 1), "north": slice(ny - 1, ny)}
+    return (slice(0, ny), lines[side]) if side in ("west", "east") else (lines[side], slice(0, nx))
 
 
 class GridRecords:

@@ -158,6 +158,7 @@ class Verdict:
 
     @property
     def judged_by_rate(self) -> bool:
+        """Whether the Taylor test converged, or had to."""
         return self.taylor.converged or not self.kinks
 
     @property

@@ -273,14 +273,23 @@ def _forcing(section, grid, run):
 
 def _cyclone(section, grid, run):
     """The Cyclone of a track, whose dates are those of the run."""
-    from ...forcing.tracks import cyclone_of, read_track
-
     if run.start is None:
         raise ConfigError("the dates of a track count from run.start, which is missing; give it in [run]")
     if not grid.spherical:
         raise ConfigError(
             'a track has longitudes and latitudes, and the grid is a plane; use [grid] type = "spherical"'
         )
+    return storm_of(section, run)
+
+
+def storm_of(section: Any, run: Any) -> Any:
+    """The Cyclone along the track of a section, in a run with a start.
+
+    Raises:
+        SwmodelError: if the track cannot be read, or does not cover the run.
+    """
+    from ...forcing.tracks import cyclone_of, read_track
+
     track = read_track(section.track, section.storm)
     return cyclone_of(track, run.start, run.until, section.wind_averaging, **arguments_of(section))
 
