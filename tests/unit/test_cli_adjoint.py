@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
+from swmodel import adjoint
 from swmodel.adjoint.verification import examination, verification
 from swmodel.adjoint.verification.verification import Taylor, Verdict
 from swmodel.config import load
@@ -146,6 +147,9 @@ def test_the_pieces_of_steps_over_a_shore_have_their_adjoints():
     found = examination.term_by_term(model, sw.SSPRK3(0.05), state)
     assert {"limited fluxes of water", "velocities after a stage", "a step of SSPRK3"} < set(found)
     assert max(found.values()) < 1e-13
+    problem = adjoint.Problem(model, sw.SSPRK3(0.05), state, 2, adjoint.BoxEnergy(), ["initial.eta"])
+    (verdict,) = verification.verify(problem, second=False)
+    assert verdict.kinks and verdict.passed
 
 
 def test_verification_takes_200_steps_and_a_crossing_unless_told_otherwise(case, command, asked):

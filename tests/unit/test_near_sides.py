@@ -64,3 +64,16 @@ def test_what_passes_is_the_transport_of_the_next_faces_within_bounds(side):
         column = near_sides.cells_inside(equations.depth, side)
         found = near_sides.passing_velocity(side, column, flow, equations, None)
         np.testing.assert_allclose(np.asarray(found.data).ravel()[2:-2], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("side, longer", [(SOUTH, -1), (NORTH, 1)])
+def test_what_passes_a_side_of_the_sphere_is_the_volume_through_faces_of_other_lengths(side, longer):
+    grid = sw.SphericalGrid(6, 6, (0.0, 6.0), (40.0, 46.0))
+    model = sw.ShallowWater(grid, 4.0, communicator="serial", boundaries=sw.Flather(), least_thickness=0.0)
+    equations = model.dynamics(sw.AB2(0.01)).prepare()
+    flow = equations.flow(model.at_rest(), Time(0, dt=0.01, exact_dt=equations.dt)).state
+    flow = [flow[name].map(jnp.zeros_like) + (name != "eta") * 0.2 * longer for name in ("u", "v", "eta")]  # outwards
+    column = near_sides.cells_inside(equations.depth, side)
+    found = np.asarray(near_sides.passing_velocity(side, column, flow, equations, None).data).ravel()[2:-2]
+    inner, outer = np.cos(np.deg2rad({SOUTH: (41.0, 40.0), NORTH: (45.0, 46.0)}[side]))
+    np.testing.assert_allclose(found, 0.2 * inner / outer, rtol=1e-6)

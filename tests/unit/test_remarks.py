@@ -11,8 +11,10 @@ import xarray as xr
 import swmodel as sw
 from swmodel.cli.remarks import remarks
 from swmodel.config import load
+from swmodel.config.build.experiment import storm_of
 from swmodel.config.build.floors import grid_of
 from swmodel.errors import ConfigError
+from swmodel.forcing.tracks import cyclone_of, read_track
 
 EXPERIMENTS = Path(sw.__file__).parents[1] / "experiments"
 CHANNEL = EXPERIMENTS / "tidal_channel.toml"
@@ -43,6 +45,18 @@ def remarked(tmp_path):
 @pytest.mark.parametrize("file", [CHANNEL, STORM, SHELF, EXPERIMENTS / "ike_2008" / "ike.toml"])
 def test_experiments_that_are_copied_need_no_remark(remarked, file):
     assert remarked(file, deepest=5000.0) == []
+
+
+def test_the_storm_of_a_file_has_the_winds_of_its_averaging():
+    ike = EXPERIMENTS / "ike_2008" / "ike.toml"
+    made = []
+    for overrides in ([], ["forcing.0.wind_averaging=0.93"]):
+        experiment = load(ike, overrides)
+        made.append(storm_of(experiment.forcing[0], experiment.run))
+    section, run = experiment.forcing[0], experiment.run
+    expected = cyclone_of(read_track(section.track), run.start, run.until, 0.93, drag="garratt")
+    np.testing.assert_array_equal(made[1].b, expected.b)
+    assert (made[1].b < made[0].b).any() and made[1].start == made[0].start == expected.start
 
 
 # -- times -------------------------------------------------------------------------------------------------------------

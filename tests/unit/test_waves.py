@@ -181,6 +181,16 @@ def test_a_solitary_wave_that_breaks_is_refused():
     "elevation, depth, said",
     [
         ('{wave = "solitary", height = 0.1, depth = 10, peak = 5}', "1", "depth = 10 m, and the water along the west"),
+        (
+            '{wave = "solitary", height = 0.1, depth = 1.5, peak = 5}',
+            "1",
+            "depth = 1.5 m, and the water along the west",
+        ),
+        (
+            '{wave = "solitary", height = 0.1, depth = 0.8, peak = 5}',
+            "1",
+            "depth = 0.8 m, and the water along the west",
+        ),
         ('{wave = "solitary", height = 0.1, depth = 1, peak = 5}', "1", None),
         ('{wave = "cnoidal", height = 0.1, depth = 2, period = 8}', "1 + 0.2 * y", None),
         ('{file = "low.csv"}', "1", "falls to -1.2 m, below the bed"),
