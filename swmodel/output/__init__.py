@@ -33,6 +33,7 @@ import dataclasses
 import errno
 import fcntl
 import glob
+import math
 import os
 import socket
 from collections.abc import Iterator
@@ -70,18 +71,38 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True)
 class Footprint:
-    """The identity and the length in bytes of the file at `path` when it was last written."""
+    """The identity and the length of the file at `path` when it was last written.
+
+    Attributes:
+        path, device, inode: which file.
+        size: its length [bytes].
+        filled: the bytes from its start to the first hole (a range without blocks on the disk), or its length. Where a
+            file is cut short while a program that knows its old length writes at the old end, a hole remains.
+    """
 
     path: Path
     device: int
     inode: int
     size: int
+    filled: int
 
     @classmethod
     def of(cls, file: int | str | Path, path: str | Path | None = None) -> Self:
         """The Footprint of the file at the path `file`, or of the open descriptor `file` of the file at `path`."""
         status = os.stat(file)
-        return cls(Path(str(file) if path is None else path), status.st_dev, status.st_ino, status.st_size)
+        filled = min(_first_hole(file), status.st_size) if isinstance(file, int) else status.st_size
+        return cls(Path(str(file) if path is None else path), status.st_dev, status.st_ino, status.st_size, filled)
+
+    def written_on(self, descriptor: int) -> Self:
+        """The Footprint after more was written to the file, which is open as `descriptor`.
+
+        Raises:
+            SwmodelError: if the file was cut short meanwhile, also where it has grown again since.
+        """
+        now = self.of(descriptor, self.path)
+        if min(now.size, now.filled) < self.filled:
+            self._raise(f"was cut to {min(now.size, now.filled)} bytes or fewer")
+        return now
 
     def check(self) -> None:
         """Raise SwmodelError if the file was removed, replaced or cut short since."""
@@ -96,10 +117,21 @@ class Footprint:
                 what = f"was cut from {self.size} to {now.st_size} bytes"
             else:
                 return
+        self._raise(what)
+
+    def _raise(self, what):
         raise SwmodelError(
             f"{self.path} {what} while the run was writing it, and what it held is lost; keep other programs away from "
             "the output of a running model."
         )
+
+
+def _first_hole(descriptor):
+    """The offset of the first hole in an open file; infinity where it is not known."""
+    try:
+        return os.lseek(descriptor, 0, os.SEEK_HOLE)
+    except (AttributeError, OSError):
+        return math.inf
 
 
 def claim(path: str | Path, *, overwrite: bool = False, append: bool = False) -> Claim:
@@ -236,4 +268,5 @@ def reserve(descriptor: int, size: int, name: str | Path) -> None:
                 "space, and resume from the newest restart."
             ) from error
     finally:
-        os.ftruncate(descriptor, end)
+        if os.fstat(descriptor).st_size > end:  # not where another program has cut it short since
+            os.ftruncate(descriptor, end)

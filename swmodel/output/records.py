@@ -55,7 +55,7 @@ class Records:
             dataset.set_auto_maskandscale(False)
             definitions.limit_chunk_caches(dataset)
             self._descriptor = os.open(self.path, os.O_RDWR)
-            self._footprint = Footprint.of(self.path)
+            self._footprint = Footprint.of(self._descriptor, self.path)
         except BaseException:
             self.close()
             raise
@@ -120,7 +120,7 @@ class Records:
         except (OSError, RuntimeError) as error:
             raise SwmodelError(f"{self.path} could not be written at {times[0]:g} s: {error}.") from error
         self._count, self._newest = begin + times.size, ordered[-2:]
-        self._footprint = Footprint.of(self._descriptor, self.path)
+        self._footprint = self._footprint.written_on(self._descriptor)
 
     def check(self) -> None:
         """Raise SwmodelError if the file was removed, replaced or cut short."""

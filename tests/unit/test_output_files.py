@@ -9,7 +9,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.errors import ConfigError, Interrupted, SwmodelError
-from swmodel.output import figures
+from swmodel.output import figures, records
 from swmodel.output.collisions import check_apart
 from swmodel.output.restart import read_restart
 from swmodel.runtime.resources import postprocess
@@ -270,6 +270,29 @@ def test_an_output_that_is_lost_during_a_run_ends_it_after_a_restart(tmp_path, n
     assert read_restart(tmp_path / "restart.nc").scalars["step"] == run.step > 10
     with netCDF4.Dataset(tmp_path / "often.nc") as dataset:
         assert len(dataset["time"]) == run.step + 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_file_that_is_cut_while_a_record_is_written_into_it_ends_the_run(tmp_path, monkeypatch, when):
+    """HDF5 then writes at the old end, and the file is as long as before."""
+    reserve, cut = records.reserve, []
+
+    def reserve_and_cut(descriptor, size, name):
+        if when == "after":
+            reserve(descriptor, size, name)
+        if name.name == "gauges.nc" and len(cut) < 3:
+            cut.append(os.fstat(descriptor).st_size)
+            if len(cut) == 3:
+                os.ftruncate(descriptor, 1000)
+        if when == "before":
+            reserve(descriptor, size, name)
+
+    monkeypatch.setattr(records, "reserve", reserve_and_cut)
+    run = simulation(tmp_path)
+    run.restart(tmp_path / "often.nc", every=10.0)  # before which the records of gauges are written
+    with pytest.raises(SwmodelError, match="gauges.nc (was cut|could not be written)"):
+        run.run(steps=30)
+    assert len(cut) == 3
 
 
 def test_an_output_that_is_lost_after_its_last_record_is_missed_at_the_end(tmp_path):
