@@ -34,6 +34,7 @@ from .domain import Domain
 from .engine import kind_of_loop
 from .floor import floor_of
 from .halos import narrowest_halo
+from .initial_currents import ending_at_shores
 from .intervals import CurrentWindows, interval_starts, next_record, read_ends
 from .names import named, named_series, on_tiles, one_or_more
 
@@ -222,6 +223,8 @@ class ShallowWater:
         state = State.of(fields, {row.name: row.position for row in self.variables})
         if self.wetting is not None:  # no surface lies below the bed
             state = state.replace(eta=jnp.maximum(state.eta, -self.domain.cut(self.sea_floor.water)))
+            if any(not isinstance(x, (int, float)) or x for x in (u, v)):
+                state = ending_at_shores(self, state)
         return self.core.resolved(self._stored(state))
 
     def _stored(self, state):

@@ -334,6 +334,20 @@ def test_the_transport_over_a_shore_may_be_a_cost():
     assert found.shape == (1,)
 
 
+@pytest.mark.parametrize(("name", "sign"), [("u", 1.0), ("u", -1.0), ("v", 1.0), ("v", -1.0)])
+def test_an_initial_current_lifts_no_water_onto_a_cliff_and_leaves_no_dry_cell(name, sign):
+    grid = sw.CartesianGrid(12, 12, (0.0, 120.0), (0.0, 120.0))
+    bed = np.full(grid.shape, -10.0)  # under water, between cliffs on all sides
+    bed[:3], bed[-3:], bed[:, :3], bed[:, -3:] = (10.0,) * 4
+    bed[5, 5] = 0.05  # a step that the current can climb
+    model = coast.model_of(grid, -bed, 1e-3, dtype="float64", communicator="serial")
+    state = model.state(**{name: 2.0 * sign})
+    run = sw.Simulation(model, state, sw.ForwardBackwardHancock(0.2)).run(steps=1)
+    assert (np.asarray(run.eta + model.depth)[bed > 5.0] == 0.0).all()
+    given = np.asarray(state[name])
+    assert np.count_nonzero(given) == np.count_nonzero(given == 2.0 * sign) == 6 * 5 - 1  # not those out of the step
+
+
 def test_a_model_may_be_dry_at_rest():
     floor = shore(bed=np.full((10, 12), -0.5)).sea_floor
     assert floor.wet_cells == 120 and floor.depths == (0.0, 0.0, 0.0) and floor.typical_depth == 1.0
