@@ -127,7 +127,8 @@ def _plan_of_tiles(made, experiment, ranks):
     outputs = facts.output_lines(experiment, whole, dt)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     partly = f"{extent}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."
-    return lines, [partly, *_warnings((), experiment, grid, dt, longest, ranks)]
+    warnings = [*_warnings((), experiment, grid, dt, longest, ranks), *wave_remarks(experiment, model)]
+    return lines, [partly, *warnings]
 
 
 def _lines(made, experiment, model, stepper, tile, moving, sea):

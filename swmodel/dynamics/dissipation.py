@@ -18,9 +18,12 @@ doi:10.1175/1520-0493(2000)128<2935:BFWASL>2.0.CO;2.
 import abc
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
+from ..errors import ConfigError
 from ..fields.field import AbstractField
 from ..fields.operators import difference_x, difference_y, mean_xy
 from ..fields.parameters import parameter
@@ -106,6 +109,20 @@ class ManningDrag(Drag):
 
     uses_time = False
     nonlinear = True
+
+    def check_water(self, model: Any) -> None:
+        """Raise ConfigError if a map is 0 on land that may be flooded, where thin water would not be slowed down."""
+        n = self.roughness
+        if model.wetting is None or np.ndim(n) < 2 or not isinstance(n, jax.Array) or isinstance(n, Tracer):
+            return
+        floor = model.sea_floor
+        land = model.domain.cut(floor.wet.map(lambda wet, depth: wet & (depth < 0), floor.depth, dtype=bool))
+        if model.communicator.agree(bool(jnp.any((n == 0) & (land > 0)))):
+            raise ConfigError(
+                "ManningDrag: the roughness is 0 in cells of land, over which water would flow without friction; give "
+                "land a roughness, or the height that no water reaches: WettingDrying(highest=...), in experiment "
+                "files model.wetting.highest."
+            )
 
     def rates(self, site: Any) -> Any:
         return site.gravity * np.asarray(self.roughness, float) ** 2 * site.speed() / site.thickness ** (4 / 3)

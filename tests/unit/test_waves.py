@@ -208,6 +208,17 @@ def test_check_warns_of_waves_that_do_not_fit_the_depth_of_their_side(elevation,
     assert out.count("boundary[0]") == (said is not None) and (said or "no mistakes found") in out
 
 
+def test_check_warns_of_such_waves_where_it_looks_at_some_tiles_of_a_large_grid(tmp_path, command, monkeypatch):
+    monkeypatch.setattr("swmodel.config.build.states.LARGEST_WHOLE_GRID", 1)
+    elevation = '{wave = "solitary", height = 0.1, depth = 10, peak = 5}'
+    model = 'model = {momentum = "momentum_conserving", wetting = {}}'
+    (tmp_path / "case.toml").write_text(f"{model}\n{EXPERIMENT}elevation = {elevation}\n")
+    status, out, err = command("check", tmp_path / "case.toml")
+    assert status == 0 and "tiles were examined" in out and "depth = 10 m, and the water along the west" in out, (
+        out + err
+    )
+
+
 def test_a_wave_of_another_name_is_refused_with_the_names_of_all(tmp_path, command):
     text = EXPERIMENT + 'elevation = {wave = "sech", height = 0.1, depth = 1, peak = 5}'
     (tmp_path / "case.toml").write_text(text)

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ConfigError, DataError
-from ...grids.windows import GridValues, grid_values
-from ...models.floor import may_be_wet
+from ...grids.windows import GridValues
 from ..coast import MapFile
 from .states import is_evaluated_whole
 
@@ -42,23 +41,14 @@ def _values(section, grid, fill=True):
 
 
 def check_map(made: Any, section: Any) -> None:
-    """Raise DataError for maps of a [[dissipation]] section that cannot be used, and for land without roughness."""
+    """Raise DataError for maps of a [[dissipation]] section that cannot be used."""
     from ...fields.parts import numbers_of
 
     for name, rule in numbers_of(section.part).items():
         value = getattr(section, name, None)
         if not isinstance(value, MapFile) or not is_evaluated_whole(made.grid):
             continue
-        values, wetting = map_of(value, made.grid, rule), getattr(made.section("model"), "wetting", None)
-        if section.type == "manning_drag" and wetting is not None and made.bathymetry is not None:
-            depth = grid_values(made.bathymetry.depth, made.grid)
-            floods = np.asarray(may_be_wet(depth, wetting.highest, None)) & (np.asarray(depth) < 0)
-            bare = int((floods & (values == 0)).sum())
-            if bare:
-                raise DataError(
-                    f"{name}: {value.variable} in {value.file} is 0 in {bare} cells of land, over which water would "
-                    "flow without friction; give land a roughness, or the height that no water reaches: wetting.highest"
-                )
+        map_of(value, made.grid, rule)
 
 
 def check_levees(path: Any, grid: Any) -> None:
