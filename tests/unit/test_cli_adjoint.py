@@ -137,17 +137,30 @@ def test_where_the_scheme_has_kinks_the_dot_product_decides(case, command, asked
     assert status == 0 and "taylor_rate=2\n" in out and "kinks" not in err
 
 
-def test_the_pieces_of_steps_over_a_shore_have_their_adjoints():
+def beach():
+    """A model with a shore, and a state that moves over it."""
     grid = sw.CartesianGrid(9, 8, (0.0, 9.0), (0.0, 8.0), periodic="y")
     floor = np.broadcast_to(np.linspace(1.0, -0.2, 9), (8, 9))
     options = dict(communicator="serial", engine="arrays", momentum=sw.MomentumConserving(), dtype="float64")
     model = sw.ShallowWater(grid, floor, wetting=sw.WettingDrying(1e-3), dissipation=sw.ManningDrag(0.03), **options)
     numbers = np.random.default_rng(3)
-    state = model.state(*(0.1 * numbers.standard_normal((8, 9)) for _ in range(3)))
-    found = examination.term_by_term(model, sw.SSPRK3(0.05), state)
-    assert {"limited fluxes of water", "velocities after a stage", "a step of SSPRK3"} < set(found)
+    return model, model.state(*(0.1 * numbers.standard_normal((8, 9)) for _ in range(3)))
+
+
+@pytest.mark.parametrize(
+    "stepper", (pytest.param(sw.SSPRK3, marks=pytest.mark.verify), sw.ForwardBackwardHancock), ids=lambda x: x.__name__
+)
+def test_the_pieces_of_steps_over_a_shore_have_their_adjoints(stepper):
+    model, state = beach()
+    found = examination.term_by_term(model, stepper(0.05), state)
+    assert {"limited fluxes of water", f"a step of {stepper.__name__}"} < set(found)
     assert max(found.values()) < 1e-13
-    problem = adjoint.Problem(model, sw.SSPRK3(0.05), state, 2, adjoint.BoxEnergy(), ["initial.eta"])
+
+
+def test_derivatives_over_a_shore_are_judged_by_the_dot_product():
+    model, state = beach()
+    stepper = sw.ForwardBackwardHancock(0.05)
+    problem = adjoint.Problem(model, stepper, state, 2, adjoint.BoxEnergy(), ["initial.eta"])
     (verdict,) = verification.verify(problem, second=False)
     assert verdict.kinks and verdict.passed
 

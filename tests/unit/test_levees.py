@@ -192,6 +192,7 @@ type = "forward_backward_hancock"
 
 [run]
 until = 4
+engine = "arrays"
 """
 TABLE = "levee,x,y,crest_m\nsea wall,100,-1,2.0\nsea wall,100,61,2.5\n"
 

@@ -47,6 +47,7 @@ type = "ssprk3"
 
 [run]
 until = 4
+engine = "arrays"  # these tests are of what a model is made of, and not of its loops
 
 [output]
 fields = [{file = "fields.nc", every = 2, variables = ["eta"]}]

@@ -245,7 +245,7 @@ CONTROLS = ["initial.dye", "initial.eta", "depth", "tracer.0.decay"]
         pytest.param(sw.AB2, "fused", marks=NEEDS_COMPILER),
         (sw.ForwardBackward, "arrays"),
         pytest.param(sw.ForwardBackward, "fused", marks=[NEEDS_COMPILER, pytest.mark.verify]),
-        (sw.SemiImplicit, "arrays"),  # it has no fused loops
+        pytest.param(sw.SemiImplicit, "arrays", marks=pytest.mark.verify),  # it has no fused loops
     ],
     ids=lambda x: getattr(x, "__name__", x),
 )
