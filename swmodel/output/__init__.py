@@ -77,7 +77,7 @@ class Footprint:
         path, device, inode: which file.
         size: its length [bytes].
         filled: the bytes from its start to the first hole (a range without blocks on the disk), or its length. Where a
-            file is cut short while a program that knows its old length writes at the old end, a hole remains.
+            file is cut short while a program continues to write at its old end, a hole remains.
     """
 
     path: Path
