@@ -19,6 +19,7 @@ from ..parallel.decomposition import TileError
 from ..runtime import budget, launch
 from ..simulation.progress import duration
 from . import facts, logs
+from .iterations import count_iterations
 from .speed import Speed, shared_machine
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ __all__ = ["files_of", "plan_experiment", "ranks_of"]
 USUAL = (1, 2, 4, 8, 16, 64, 256, 1024, 4096, 10_000)
 MOST_RANKS = 1_000_000
 ASSUMED_LATENCY, ASSUMED_BANDWIDTH = 2e-6, 1e10  # [s], [bytes s-1] of a network without measurements
-MOST_SOLVED = 2**20  # the largest grid [cells] whose elliptic equation is solved to count iterations
+MOST_SOLVED = 2**20  # cells of the largest grid that is not coarsened to count iterations of an elliptic solver
 CUTS, REPEATS, SHARE = (8, 4, 1), 3, 0.1  # sizes of tiles, repetitions, and duration in seconds of the timings
 TILE = 512  # cells along each direction of the tiles of a large grid that limit its time step
 
@@ -168,7 +169,7 @@ def _limits(made, experiment, stepper):
 def _subject(case, machine, gradient):
     """(the Subject, (label, text) lines of its measurements)."""
     from ..performance.fitting import measure_compute
-    from ..performance.implicit import iterations_of, with_rounds
+    from ..performance.implicit import with_rounds
     from ..performance.planning import Subject
     from ..performance.prediction import signature
 
@@ -180,11 +181,9 @@ def _subject(case, machine, gradient):
     cut = math.ceil(math.sqrt(math.prod(shape) / MOST_SOLVED))
     small = SerialCommunicator() if cut == 1 else OneOfMany((cut, cut))
     model, state = case.make("auto")(small)
-    halo, iterations = model.halo(case.stepper), iterations_of(model, state, case.stepper)
-    _check_converged(model, case.stepper, iterations, cut)
+    iterations, where = count_iterations(made.draft, model, state, case.stepper, cut)
     stepper = with_rounds(model, case.stepper, iterations)
     if iterations:
-        where = "" if cut == 1 else f", counted on a tile of 1/{cut * cut} of the grid"
         lines.append(("solver", f"{iterations} iterations a step{where}"))
     compute = None if case.stepper.is_implicit else machine.compute_of(signature(model, case.stepper))
     if compute is None:
@@ -195,7 +194,7 @@ def _subject(case, machine, gradient):
         shape,
         stepper,
         max(round(experiment.run.until / case.dt), 1),
-        halo,
+        model.halo(case.stepper),
         iterations,
         compute,
         _memory(case, model, state),
@@ -205,17 +204,6 @@ def _subject(case, machine, gradient):
         found, line = _gradient(case, subject)
         subject, lines = dataclasses.replace(subject, gradient=found), [*lines, line]
     return subject, lines
-
-
-def _check_converged(model, stepper, iterations, cut):
-    """Raise ConfigError for iterations that reached the limit of the solver: a run may need others."""
-    from ..performance.implicit import solver_of
-
-    if iterations and iterations >= getattr(solver_of(model, stepper), "iterations", math.inf):
-        raise ConfigError(
-            f"plan: the solver did not converge within {iterations} iterations on a tile of 1/{cut * cut} of the grid; "
-            "plan the experiment with fewer cells (--set grid.nx=... and grid.ny=...)."
-        )
 
 
 def _memory(case, model, state):

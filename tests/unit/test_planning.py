@@ -9,7 +9,7 @@ import pytest
 import swmodel as sw
 from swmodel.adjoint.core.memory import Needs
 from swmodel.adjoint.planning import measure_gradient, segments
-from swmodel.cli.planning import _check_converged, files_of, ranks_of
+from swmodel.cli.planning import files_of, ranks_of
 from swmodel.elliptic import ConjugateGradients
 from swmodel.errors import ConfigError
 from swmodel.parallel import SerialCommunicator
@@ -172,11 +172,3 @@ def test_rows_of_implicit_steps_do_not_depend_on_the_other_rows():
     alone, among = Plan(direct, NODE), Plan(direct, NODE)
     among.row(4)
     assert alone.row(16) == among.row(16)
-
-
-def test_iterations_that_reach_the_limit_of_the_solver_are_not_planned_with():
-    stepper = sw.SemiImplicit(200.0, solver=ConjugateGradients(iterations=3))
-    model, _ = subject(stepper).make("serial")
-    with pytest.raises(ConfigError, match="did not converge within 3 iterations on a tile of 1/4 of the grid"):
-        _check_converged(model, stepper, 3, 2)
-    _check_converged(model, stepper, 2, 2)
