@@ -47,14 +47,17 @@ def gyre(precision):
     )
 
 
-def pacific(precision):
-    """The ShallowWater of experiments/tohoku_2011, but for its open sides, its source, and wind in its place."""
+def pacific(precision, coarser=1):
+    """The ShallowWater of experiments/tohoku_2011, but for its open sides, its source, and wind in its place.
+
+    Cells are `coarser` times as long and as wide.
+    """
     import numpy as np
 
     import swmodel as sw
 
     return sw.ShallowWater(
-        *northwest_pacific(),
+        *northwest_pacific(coarser),
         coriolis=sw.RotatingSphere(),
         forcing=sw.WindStress(x=lambda x, y: -0.1 * np.cos(np.pi * (y - 15.0) / 45.0)),
         dissipation=sw.Laplacian(1000.0),

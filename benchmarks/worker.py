@@ -22,13 +22,13 @@ from swmodel.runtime import launch  # noqa: E402
 PAUSE = 0.002  # [s] between two checks for messages of the root
 
 
-def northwest_pacific():
-    """(grid, Bathymetry) of experiments/tohoku_2011."""
+def northwest_pacific(coarser=1):
+    """(grid, Bathymetry) of experiments/tohoku_2011, on cells `coarser` times as long and as wide."""
     import swmodel as sw
     from swmodel.grids.bathymetry import as_bathymetry
 
     folder = Path(__file__).resolve().parent.parent / "experiments" / "tohoku_2011"
-    grid = sw.SphericalGrid(720, 540, (120.0, 180.0), (15.0, 60.0))
+    grid = sw.SphericalGrid(720 // coarser, 540 // coarser, (120.0, 180.0), (15.0, 60.0))
     return grid, as_bathymetry(folder / "etopo5_northwest_pacific.nc", grid, minimum_depth=20.0, fill_lakes=True)
 
 

@@ -17,6 +17,7 @@ sys.path.insert(0, str(BENCHMARKS))
 import demo  # noqa: E402
 import harness  # noqa: E402
 import run  # noqa: E402
+import semi_implicit_tolerance  # noqa: E402
 from figures import geoclaw, inversion, native, step  # noqa: E402
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
@@ -272,3 +273,15 @@ def test_without_records_the_inversion_says_how_to_give_them(bench, tmp_path, mo
     (tmp_path / "21418.csv").write_text("time_s,elevation_m\n")
     with pytest.raises(harness.NotMeasured, match="has no 21401.csv, 21413.csv, KPG1.csv"):
         inversion.measure(bench)
+
+
+@pytest.mark.verify
+def test_a_loose_tolerance_leaves_the_surface_within_its_own_size(monkeypatch):
+    """docs/semi_implicit.md: the error of 1e-4 is some 1e-5 of the waves, and falls with the tolerance."""
+    monkeypatch.setattr(semi_implicit_tolerance, "STEPS", 12)
+    reference, *others = (
+        semi_implicit_tolerance.elevation(8, "float64", tolerance) for tolerance in (1e-10, 1e-6, 1e-4)
+    )
+    sizes = semi_implicit_tolerance.sizes
+    close, loose = (sizes(eta - reference) / sizes(reference) for eta in others)
+    assert (close < 1e-6).all() and (1e-8 < loose).all() and (loose < 1e-4).all(), (close, loose)
