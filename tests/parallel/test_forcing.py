@@ -71,12 +71,10 @@ def test_runs_equal_those_of_one_rank_on_arrays(engine, winds, alone):
 
 
 @on_two
+@pytest.mark.verify  # a program is compiled for each; test_parameters.py compares gradients with those of one rank
 @pytest.mark.parametrize(
     "controls",
-    [  # a program is compiled for each
-        ("forcing.2.central_pressure", "dissipation.0.roughness"),
-        pytest.param(("forcing.2.x", "forcing.1.fraction"), marks=pytest.mark.verify),
-    ],
+    [("forcing.2.central_pressure", "dissipation.0.roughness"), ("forcing.2.x", "forcing.1.fraction")],
 )
 def test_gradients_pass_dot_products_and_taylor_tests(winds, controls):
     model = ocean(cases.all_ranks(), "fused", winds)

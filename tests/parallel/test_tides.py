@@ -73,6 +73,7 @@ def test_a_clamped_side_that_is_cut_equals_that_of_one_rank(layout):
     cases.assert_tiles_equal(*end(make_communicator("auto", (cases.NY, cases.NX), layout)), alone)
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(cases.RANKS > 2, reason="two ranks show what more would")
 def test_gradients_pass_dot_products_and_taylor_tests():
     model = ocean(cases.all_ranks(), "fused")
