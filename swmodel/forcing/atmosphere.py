@@ -8,6 +8,7 @@ open side, `inverse_barometer(...)` gives this elevation for the outside.
 """
 
 import inspect
+import numbers
 from typing import Any, Self
 
 import jax.numpy as jnp
@@ -17,16 +18,18 @@ from ..defaults import AIR_DENSITY, GRAVITY, WATER_DENSITY
 from ..dynamics.terms import Forcing, to_u, to_v, value_at
 from ..dynamics.transport import gradient
 from ..errors import ConfigError
-from ..fields.parameters import declared, parameter
+from ..fields.parameters import array_of, declared, parameter, refuse
 from ..fields.pytrees import pytree
 from .wind_laws import WindLaw, drag_law
 
-__all__ = ["AirPressure", "Wind", "inverse_barometer", "look_like_hectopascals"]
+__all__ = ["PRESSURES", "AirPressure", "Wind", "inverse_barometer", "look_like_hectopascals"]
 
 SPEEDS = np.array([1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0])  # [m s-1]
 WINDS: dict[str, Any] = {"minimum": -150.0, "maximum": 150.0}  # [m s-1], which no mean wind at 10 m exceeds
 CALM = 1e-3  # [m s-1]; keeps the speed differentiable without wind
 STANDARD_PRESSURE = 101325.0  # [Pa]
+PRESSURES: dict[str, Any] = {"minimum": 5e4, "maximum": 1.2e5}  # [Pa], at sea level
+LARGEST_ANOMALY = 2e4  # [Pa]
 
 
 class DragLaw:
@@ -59,8 +62,9 @@ class AirPressure(Forcing):
 
     def __post_init__(self):
         values = getattr(self.pressure, "values", self.pressure)
-        if isinstance(values, (np.ndarray, float, int)):
-            _refuse_hectopascals(values)
+        known = array_of(values) if isinstance(values, (np.ndarray, numbers.Real, list, tuple)) else None
+        if known is not None:
+            _refuse_hectopascals(known)
 
     def on_tile(self, domain: Any) -> Self:
         if inspect.isroutine(self.pressure):  # in the corners and the middle of the grid, the same for all tiles
@@ -139,5 +143,31 @@ class Wind(Forcing):
 def inverse_barometer(
     pressure: Any, reference: float = STANDARD_PRESSURE, density: float = WATER_DENSITY, gravity: float = GRAVITY
 ) -> Any:
-    """The elevation [m] at which the sea balances an air pressure [Pa]: -(p - p0) / (rho g)."""
+    """The elevation [m] at which the sea balances an air pressure: -(p - p0) / (rho g).
+
+    Args:
+        pressure: p [Pa], a number or an array.
+        reference: p0 [Pa], the pressure under which the elevation is 0; 0 if `pressure` is the departure from it.
+        density: of the water [kg m-3].
+        gravity: [m s-2].
+
+    Raises:
+        ConfigError: for pressures that are not those of air in Pa, as those in hPa are not.
+    """
+    if isinstance(reference, numbers.Real) and reference == 0:
+        _check_range("pressure", pressure, -LARGEST_ANOMALY, LARGEST_ANOMALY, "departures in Pa, or their reference")
+    else:
+        _check_range("reference", reference, **PRESSURES, remedy="it in Pa, or 0 if pressure is the departure from it")
+        _check_range("pressure", pressure, **PRESSURES, remedy="it in Pa, or reference = 0 if it is a departure")
     return -(pressure - reference) / (density * gravity)
+
+
+def _check_range(name, value, minimum, maximum, remedy):
+    """Raise ConfigError for a pressure [Pa] beyond these limits; what is known in a program alone is not checked."""
+    known = array_of(value)
+    known = np.zeros(0) if known is None else known[np.isfinite(known)]
+    for extreme in (known.min(), known.max()) if known.size else ():
+        if not minimum <= extreme <= maximum:
+            unit = ", and looks like hPa" if look_like_hectopascals(extreme) else ""
+            why = f"is not between {minimum:g} and {maximum:g} Pa{unit}"
+            refuse("inverse_barometer", name, extreme.item(), why, remedy)

@@ -16,12 +16,12 @@ from ..dynamics.terms import TimeVarying, value_at
 from ..errors import ConfigError
 from ..fields.parameters import Number, check_arguments
 from ..fields.pytrees import pytree, replace, static
-from .atmosphere import STANDARD_PRESSURE
+from .atmosphere import PRESSURES, STANDARD_PRESSURE
 from .tides import Tide
 
 __all__ = ["BarometricElevation", "InverseBarometer"]
 
-_RULES = {"reference": Number(None, "Pa", minimum=5e4, maximum=1.2e5)}
+_RULES = {"reference": Number(None, "Pa", **PRESSURES)}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,7 +27,7 @@ from ..errors import ConfigError
 from ..fields.parameters import DERIVED, Choice, Moment, array_of, declared, parameter, refuse
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree, static
-from .atmosphere import DragLaw, stress
+from .atmosphere import PRESSURES, DragLaw, stress
 from .wind_laws import drag_law
 
 __all__ = ["AMBIENT", "Cyclone"]
@@ -57,7 +57,7 @@ class Points:
             refuse(who, name, float(found.max()), f"is greater than {self.maximum:g}", remedy)
 
 
-PRESSURE = Points("Pa", 5e4, 1.2e5, " Pa, as pressures in hPa are")
+PRESSURE = Points("Pa", **PRESSURES, why=" Pa, as pressures in hPa are")
 AMBIENT = 101300.0  # [Pa], outside of a storm
 
 
@@ -96,7 +96,7 @@ class Cyclone(Forcing):
     radius: Any = declared(Points("m", 1e3, 1e6, " m"))
     b: Any = declared(Points("1", 0.5, 5.0), default=1.5)
     ambient_pressure: Any = parameter(
-        None, "Pa", minimum=5e4, maximum=1.2e5, default=AMBIENT, doc="the air pressure outside of the storm"
+        None, "Pa", **PRESSURES, default=AMBIENT, doc="the air pressure outside of the storm"
     )
     profile: str = declared(
         Choice(("holland_1980", "holland_2010")),

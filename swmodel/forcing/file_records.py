@@ -28,7 +28,7 @@ from ..runtime.netcdf import LOCK
 from .atmosphere import look_like_hectopascals
 from .wind_laws import wind_stress
 
-__all__ = ["FileRecords", "StressRecords", "check_calendars", "check_coverage", "is_gridded"]
+__all__ = ["FileRecords", "StressRecords", "check_calendars", "check_coverage", "check_units", "is_gridded"]
 
 SYMBOLS = {
     **dict.fromkeys(("metre", "metres", "meter", "meters"), "m"),
@@ -160,10 +160,7 @@ class FileRecords:
             raise DataError(
                 f"{who} has no units; state them by `units`, or write them to the file: {units!r} is needed."
             )
-        if _normalised(found) != _normalised(units):
-            raise DataError(
-                f"{who} is in {found!r}, and the parameter in {units!r}; convert the file, its values and its units."
-            )
+        check_units(who, found, units)
 
     def check(self, grid: Any, name: str, rule: Any, end: float) -> None:
         """Raise DataError for a file that cannot be used, or whose records do not cover a run until `end` [s].
@@ -206,6 +203,14 @@ class _Part:
     def __init__(self, file: Any, found: Records):
         values = cast(LazyRecords, found.values)
         self.file, self.times, self.calendar, self.key = file, found.times, found.calendar, values.key
+
+
+def check_units(who: str, found: str, units: str) -> None:
+    """Raise DataError unless the units `found` of `who`, in a file, are those of the parameter, in any spelling."""
+    if _normalised(found) != _normalised(units):
+        raise DataError(
+            f"{who} is in {found!r}, and the parameter in {units!r}; convert the file, its values and its units."
+        )
 
 
 def _normalised(units):

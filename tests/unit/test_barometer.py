@@ -1,5 +1,6 @@
 """The inverse barometer at open sides: a sea in balance stays so, and derivatives in a track include the sides."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -8,6 +9,7 @@ from swmodel.adjoint import FinalState, Problem
 from swmodel.adjoint.verification.verification import verify
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.experiment import read_text
+from swmodel.defaults import WATER_DENSITY
 from swmodel.errors import ConfigError
 from swmodel.forcing.atmosphere import STANDARD_PRESSURE
 
@@ -65,6 +67,26 @@ def test_without_an_air_pressure_there_is_no_inverse_barometer():
         sw.ShallowWater(GRID, 100.0, boundaries=(sides,), engine="arrays")
     with pytest.raises(ConfigError, match="is neither a number nor a Tide"):
         sw.InverseBarometer("high")
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ((1013.0,), "pressure = 1013.0 is not between 50000 and 120000 Pa, and looks like hPa; give it in Pa"),
+        ((np.array([101325.0, 1013.25]),), "pressure = 1013.25 is not"),
+        ((101.3,), "pressure = 101.3 is not between 50000 and 120000 Pa; give"),
+        ((101325.0, 1013.25), "reference = 1013.25 is not between 50000 and 120000 Pa, and looks like hPa"),
+        ((101325.0, 0.0), "pressure = 101325.0 is not between -20000 and 20000 Pa; give departures in Pa"),
+    ],
+)
+def test_pressures_that_are_not_in_pascals_have_no_elevation(arguments, said):
+    with pytest.raises(ConfigError, match=said):
+        sw.inverse_barometer(*arguments)
+
+
+def test_departures_from_the_reference_have_the_elevation_of_the_whole_pressure():
+    assert sw.inverse_barometer(-500.0, reference=0.0) == sw.inverse_barometer(STANDARD_PRESSURE - 500.0)
+    assert float(jax.grad(sw.inverse_barometer)(1e5)) == pytest.approx(-1.0 / (WATER_DENSITY * 9.81))
 
 
 def test_an_experiment_file_adds_a_tide_to_it(tmp_path):

@@ -117,9 +117,15 @@ def test_mistakes_are_told(changes, said):
         model_of(**changes)
 
 
-def test_an_air_pressure_in_hectopascals_is_refused():
+@pytest.mark.parametrize(
+    "pressure", [np.linspace(980.0, 1020.0, 12).reshape(3, 4), np.float32(1013.0), [[1013.0, 1012.0]]], ids=type
+)
+def test_an_air_pressure_in_hectopascals_is_refused(pressure):
     with pytest.raises(ConfigError, match="looks like hPa; give Pa"):
-        sw.AirPressure(np.linspace(980.0, 1020.0, 12).reshape(3, 4))
+        sw.AirPressure(pressure)
+
+
+def test_departures_from_a_mean_air_pressure_are_accepted():
     sw.AirPressure(np.linspace(-2000.0, 1500.0, 12).reshape(3, 4))  # departures from a mean
 
 

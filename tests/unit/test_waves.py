@@ -1,5 +1,7 @@
 """Waves that come in at a side: their shape, that all of one enters and leaves, and records that do not last."""
 
+import re
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -185,6 +187,16 @@ def test_experiment_files_name_records_and_waves(tmp_path, entry, expected):
 def test_a_solitary_wave_that_breaks_is_refused():
     with pytest.raises(ConfigError, match="a wave of 6 m breaks in water of 5 m; give a height of 4.17 m or less"):
         sw.SolitaryWave(height=6.0, depth=5.0, peak=0.0)
+
+
+def test_a_series_in_other_units_is_refused(tmp_path):
+    times = ("time", np.arange(0.0, 12.0, 0.5), {"units": "s"})
+    for units, said in (("cm", "eta in .*wave.nc is in 'cm', and the parameter in 'm'"), ("metres", None)):
+        xr.Dataset({"eta": ("time", 0.0 * TIMES, {"units": units})}, {"time": times}).to_netcdf(tmp_path / "wave.nc")
+        sentences = assemble(
+            read_text(EXPERIMENT + 'elevation = {file = "wave.nc"}\n', "run.toml", tmp_path)
+        ).sentences()
+        assert not sentences if said is None else re.search(said, sentences[0])
 
 
 @pytest.mark.parametrize(

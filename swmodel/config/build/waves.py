@@ -7,7 +7,7 @@ import numpy as np
 
 from ...errors import DataError
 from ...fields.parts import numbers_of
-from ...forcing.file_records import FileRecords, is_gridded
+from ...forcing.file_records import FileRecords, check_units, is_gridded
 from ...forcing.waves import CnoidalWave, Record, SolitaryWave
 from ...grids import axes
 from ..mistakes import nearest
@@ -64,6 +64,7 @@ def check_record(made: Any, section: Any) -> None:
             _check_fields(fields, made, section, name)
             continue
         record: Any = wave_of(value, 1.0)
+        _check_series_units(value, numbers_of(section.part)[name].units)
         end = None if run is None else run.until if until is None else min(run.until, until)
         first, last = record.times[0], record.times[-1]
         if first > 0:
@@ -74,6 +75,16 @@ def check_record(made: Any, section: Any) -> None:
                 f"{name}: {value.file} ends at {last:g} s, and the run needs it until {end:g} s; give a longer "
                 f"record, a shorter run{more}"
             )
+
+
+def _check_series_units(section, units):
+    """Raise DataError if a series of a netCDF file says that it is in other units than the parameter."""
+    if section.file.suffix in TABLES:
+        return
+    with axes.open_raw(section.file) as dataset:
+        series, _ = _series_in(section, dataset)
+        if found := str(series.attrs.get("units", "")):
+            check_units(f"{series.name} in {section.file}", found, units)
 
 
 def _from_csv(section):
@@ -109,12 +120,17 @@ def _series_of(section, names, series):
     return _named(section.variable, names, series[0] if series else "", section.file)
 
 
+def _series_in(section, dataset):
+    """(the series of a netCDF file that a section names, the name of its times)."""
+    series = [str(name) for name, x in dataset.data_vars.items() if x.ndim == 1 and name != section.time]
+    names = tuple(map(str, dataset.variables))
+    values = dataset[_series_of(section, names, series)].squeeze()
+    return values, _named(section.time, names, str(values.dims[0]), section.file)
+
+
 def _from_netcdf(section):
     with axes.decode(axes.open_raw(section.file)) as dataset:
-        series = [str(name) for name, x in dataset.data_vars.items() if x.ndim == 1 and name != section.time]
-        names = tuple(map(str, dataset.variables))
-        values = dataset[_series_of(section, names, series)].squeeze()
-        time = _named(section.time, names, str(values.dims[0]), section.file)
+        values, time = _series_in(section, dataset)
         if time not in dataset.variables:
             raise DataError(f"{section.file} has no times along {time}; add them, in seconds")
         units = str(dataset[time].attrs.get("units", "s")).partition(" since ")[0].strip().lower()
