@@ -323,8 +323,14 @@ def is_gridded(file: Any, variable: str | None) -> bool:
 # -- what a model checks ----------------------------------------------------------------------------------------------
 
 
-def check_calendars(series: Mapping[str, Any]) -> None:
-    """Raise ConfigError if the dates of the files of some {name: Series} are in different calendars."""
+def check_calendars(series: Mapping[str, Any], gregorian: str | None = None) -> None:
+    """Raise ConfigError if the dates of the files of some {name: Series} are in different calendars.
+
+    Args:
+        series: the Series.
+        gregorian: another part of the model whose dates are Gregorian, as those of tides are, in words; None if there
+            is none.
+    """
     found: dict[str, tuple[str, _Source]] = {}
     for name, source in ((name, each.source) for name, each in series.items()):
         if source is not None and source.calendar is not None:
@@ -336,6 +342,13 @@ def check_calendars(series: Mapping[str, Any]) -> None:
                 f"{one.name} and {other.name} are in different calendars, {one.calendar} ({one.file}) and "
                 f"{other.calendar} ({other.file}), so that their dates drift apart; convert one of the files."
             )
+    for name, source in found.values():
+        if gregorian is not None and source.calendar != "standard":
+            with of_part(name):
+                raise ConfigError(
+                    f"{source.name} is in the calendar {source.calendar} ({source.file}), and {gregorian} has dates of "
+                    "the Gregorian one, so that their dates drift apart; convert the file to the calendar standard."
+                )
 
 
 def check_coverage(series: Mapping[str, Any], end: float, dt: float = 0.0) -> None:

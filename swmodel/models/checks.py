@@ -11,17 +11,21 @@ from ..errors import ConfigError, of_part
 from ..fields.parameters import Flag, Number, Part, Precision, in_utc
 from ..fields.state import RESERVED
 from ..fields.variables import PROGNOSTIC, VARIABLES, Variable
-from ..forcing.barometer import BarometricElevation
+from ..forcing import file_records
+from ..forcing.barometer import BarometricElevation, InverseBarometer
+from ..forcing.cyclones import Cyclone
 from ..grids.grid import Grid
 from ..parallel.decomposition import Decomposition
 from ..parallel.halo import SIDES
 from ..runtime import budget
 from ..stepping.explicit import TimeStepper
-from .names import named_terms
+from .names import named_series, named_terms
 
 __all__ = [
     "RULES",
+    "Dated",
     "check_barometers",
+    "check_calendars",
     "check_linear",
     "check_memory",
     "check_momentum",
@@ -29,7 +33,7 @@ __all__ = [
     "check_sides",
     "check_stepper",
     "check_water",
-    "start_of",
+    "dated_parts",
 ]
 
 _TERMS = Part(("on_tile",), "LinearDrag(rate=1e-6), or one of a class that derives from sw.Term", several=True)
@@ -233,25 +237,73 @@ def check_stepper(model: Any, stepper: TimeStepper) -> None:
         )
 
 
-def start_of(parts: dict[str, Any]) -> datetime.datetime | None:
-    """The one date and time of step 0 that the tides of some parts have, in UTC; None without any."""
-    found, undated = {}, []
+@dataclasses.dataclass(frozen=True)
+class Dated:
+    """A part of a model with a date, which is that of step 0.
+
+    Attributes:
+        start: date and time of step 0, in UTC.
+        part: its name in experiment files, as "boundary.0.elevation".
+        kind: "tide", "track", "records", or "date" of a part of another kind.
+    """
+
+    start: datetime.datetime
+    part: str
+    kind: str
+
+    @property
+    def name(self) -> str:
+        """The name of the part for messages."""
+        return f"the {self.kind} of {self.part}"
+
+    def check(self, who: str, start: datetime.datetime | None) -> None:
+        """Raise ConfigError if `start`, of `who`, is another date and time than that of the part."""
+        if start is not None and in_utc(start) != self.start:
+            counts = "count" if self.kind == "records" else "counts"
+            raise ConfigError(
+                f"{who}: start = {start}, and {self.name} {counts} from {self.start}; both are the date of step 0, "
+                "give the same."
+            )
+
+
+def dated_parts(parts: dict[str, Any]) -> tuple[Dated, ...]:
+    """The parts of a model with a date; all have the same one.
+
+    Raises:
+        ConfigError: if they differ, or if there are tides without a date beside them.
+    """
+    found, undated = [], []
     for name, part in parts.items():
         for key, value in {"": part, **getattr(part, "__dict__", {})}.items():
-            moment, where = getattr(value, "start", None), f"{name}.{key}".rstrip(".")
+            value = value.plus if isinstance(value, InverseBarometer) else value
+            where, moment = f"{name}.{key}".rstrip("."), getattr(value, "start", None)
             if isinstance(moment, datetime.datetime):
-                found.setdefault(in_utc(moment), where)
+                found.append(Dated(in_utc(moment), where, _kind_of(value)))
             elif hasattr(value, "constituents"):
                 undated.append(where)
-    if len(found) > 1:
-        (one, first), (two, second) = list(found.items())[:2]
-        raise ConfigError(
-            f"ShallowWater: {first} starts on {one}, and {second} on {two}; both are the date of step 0, give one."
-        )
+    for other in found[1:]:
+        if other.start != found[0].start:
+            one = found[0]
+            raise ConfigError(
+                f"ShallowWater: {one.part} starts on {one.start}, and {other.part} on {other.start}; both are the "
+                "date of step 0, give one."
+            )
     if found and undated:
-        moment, dated = next(iter(found.items()))
         raise ConfigError(
             f"ShallowWater: {undated[0]} has tides without a start, so that their phases count from step 0, and "
-            f"{dated} starts on {moment}; give both the date of step 0."
+            f"{found[0].part} starts on {found[0].start}; give both the date of step 0."
         )
-    return next(iter(found), None)
+    return tuple(found)
+
+
+def _kind_of(value):
+    """The `kind` of a Dated part."""
+    if hasattr(value, "constituents"):
+        return "tide"
+    return "track" if isinstance(value, Cyclone) else "records" if hasattr(value, "series_on") else "date"
+
+
+def check_calendars(model: Any) -> None:
+    """Raise ConfigError for files whose dates drift apart, from one another or from those of tides and tracks."""
+    others = [dated.name for dated in model.dated if dated.kind != "records"]
+    file_records.check_calendars(named_series(model), others[0] if others else None)

@@ -19,7 +19,7 @@ from ..fields.parameters import Number, check_arguments
 from ..fields.pytrees import replace
 from ..fields.state import State, check_state
 from ..fields.variables import PROGNOSTIC
-from ..forcing.file_records import check_calendars, check_coverage
+from ..forcing.file_records import check_coverage
 from ..forcing.waves import check_records
 from ..grids.geometry import TileGeometry
 from ..grids.grid import Grid
@@ -81,7 +81,8 @@ class ShallowWater:
     Attributes:
         sea_floor: a Floor, depth and mask by windows.
         variables: the Variables that are stepped, in the order of a State: u, v, eta and the tracers.
-        start: the date and time of step 0 (UTC) in tides, or None; a Simulation has the same.
+        start: the date and time of step 0 (UTC) in tides, tracks and files, or None; a Simulation has the same.
+        dated: the parts with such a date.
     """
 
     members = None  # the number of members of an Ensemble
@@ -138,13 +139,14 @@ class ShallowWater:
         self.tracers = tuple(tracer.on_tile(self.domain) for tracer in one_or_more(tracers))
         self._initial = {row.name: 0.0 for row in further_variables(self)}
         self._initial |= {tracer.name: tracer.initial for tracer in one_or_more(tracers)}  # as the user wrote them
-        self.start = checks.start_of(parts | named("tracer", tracers))
+        self.dated = checks.dated_parts(parts | named("tracer", tracers))
+        self.start = self.dated[0].start if self.dated else None
         self.variables = (*PROGNOSTIC, *further_variables(self))
         checks.check_names(self.variables)
         for check in (checks.check_momentum, checks.check_linear, checks.check_sides, checks.check_water):
             check(self)
         checks.check_barometers(self)
-        check_calendars(named_series(self))
+        checks.check_calendars(self)
         self.core = core.on_tile(self)
         self._made, self._windows, self._elliptic_domain = {}, CurrentWindows(self.dtype), None
         self._halos: dict[Any, int] = {}  # by the structure of a stepper

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import BlowUp, ConfigError, Interrupted
-from ..fields.parameters import MOST, check_arguments, in_utc
+from ..fields.parameters import MOST, check_arguments
 from ..fields.state import State
 from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
 from ..output.running import Run
@@ -355,10 +355,7 @@ class Simulation(Outputs):
 
 
 def _start_of(model, start):
-    """The date and time of step 0; raises ConfigError if it is not that of the model's tides."""
-    if start is not None and model.start is not None and in_utc(start) != model.start:
-        raise ConfigError(
-            f"Simulation: start = {start}, and the tides of the model start on {model.start}; both are the date of "
-            "step 0, give the same."
-        )
+    """The date and time of step 0; raises ConfigError if it is not that of the model's parts."""
+    for dated in model.dated[:1]:
+        dated.check("Simulation", start)
     return model.start if start is None else start

@@ -290,6 +290,10 @@ def test_winds_of_a_minute_become_those_of_ten_minutes_and_the_date_of_the_track
     _, x, y = fields(model, 0.0)
     assert np.hypot(x, y).max() == pytest.approx(0.93 * 48.0, rel=0.01)
     assert model.start == moments[1]
+    with pytest.raises(
+        ConfigError, match=r"Simulation: start = .* and the track of forcing.0 counts from 2008-09-12 06"
+    ):
+        sw.Simulation(model, model.at_rest(), sw.ForwardBackward(10.0), start=moments[0])
     for wrong in (0.5, 1.1):
         with pytest.raises(ConfigError, match="wind_averaging"):
             tracks.cyclone_of(track, moments[1], wind_averaging=wrong)

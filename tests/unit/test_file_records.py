@@ -9,6 +9,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
+from swmodel.adjoint import HarmonicConstants, HarmonicMisfit
 from swmodel.cli.checks import check_experiment
 from swmodel.errors import ConfigError, DataError
 from swmodel.forcing.file_records import StressRecords
@@ -18,6 +19,8 @@ from swmodel.parallel.one_tile import OneTileCommunicator
 from tests.unit.test_tiles import peak_of
 
 START = datetime.datetime(2008, 9, 10, 0, 30)
+LATER = START + datetime.timedelta(hours=1)
+CONSTANTS = {"here": HarmonicConstants((0.0, 0.0), {"M2": (0.5, 30.0)})}
 HOUR, DT = 3600.0, 600.0
 GRID = sw.SphericalGrid(13, 11, (-20.0, 19.0), (-10.0, 23.0))
 LON, LAT = np.arange(0.0, 360.0, 5.0), np.arange(90.0, -91.0, -5.0)
@@ -285,6 +288,37 @@ def test_files_of_different_calendars_are_refused(tmp_path, file):
     other = written(tmp_path / "other.nc", weather(), calendar="noleap")
     with pytest.raises(ConfigError, match=r"different calendars, standard .* and noleap"):
         sw.ShallowWater(GRID, 100.0, forcing=(sw.Wind(records(file, "u10"), records(other, "v10")),))
+
+
+def test_another_date_than_that_of_the_files_is_refused(file):
+    model = ocean(file)
+    for who, refused in (
+        ("Simulation", lambda: sw.Simulation(model, model.at_rest(), sw.ForwardBackward(DT), start=LATER)),
+        ("HarmonicMisfit", lambda: HarmonicMisfit(CONSTANTS, start=LATER).on_tile(model, DT, 0, 100)),
+    ):
+        with pytest.raises(
+            ConfigError, match=f"{who}: start = .* and the records of forcing.0.x count from 2008-09-10"
+        ):
+            refused()
+
+
+@pytest.mark.parametrize("calendar", ["noleap", "360_day", "proleptic_gregorian"])
+def test_dates_of_tides_and_tracks_are_gregorian(tmp_path, calendar):
+    wind = sw.Wind(records(written(tmp_path / "wind.nc", weather(), calendar=calendar), "u10"))
+    tide, track = {"M2": (0.5, 30.0)}, ((0.0, 1e5), (0.0, 1.0), (0.0, 1.0), 95000.0, 1e5)
+    sw.ShallowWater(GRID, 100.0, forcing=wind)
+    for what, parts in (
+        ("the tide of boundary.0.elevation", {"boundaries": sw.Flather("west", sw.Tide(tide, START))}),
+        ("the tide of forcing.1", {"forcing": (wind, sw.TidalPotential(("M2",), START))}),
+        ("the track of forcing.1", {"forcing": (wind, sw.Cyclone(*track, start=START))}),
+    ):
+        parts = {"forcing": wind} | parts
+        if calendar == "proleptic_gregorian":
+            sw.ShallowWater(GRID, 100.0, **parts)
+            continue
+        with pytest.raises(ConfigError, match=f"{calendar} .*, and {what} has dates of the Gregorian one") as caught:
+            sw.ShallowWater(GRID, 100.0, **parts)
+        assert caught.value.part == "forcing.0.x"
 
 
 def test_a_hole_on_land_is_none_and_what_is_missing_nearby_is_left_out_of_the_mean(tmp_path):

@@ -166,11 +166,19 @@ def test_a_run_and_its_tides_have_one_start():
     model = model_with(sw.Flather(elevation=sw.Tide(PAIRS, start=START)))
     assert sw.Simulation(model, model.at_rest(), sw.RK4(60.0)).start == START
     sw.Simulation(model, model.at_rest(), sw.RK4(60.0), start=START.replace(tzinfo=datetime.UTC))
-    with pytest.raises(ConfigError, match="start = 2008-09-08 07:00.*tides of the model start on 2008-09-08 06:00"):
+    with pytest.raises(
+        ConfigError, match="start = 2008-09-08 07:00.*the tide of boundary.0.elevation counts from .* 06:00"
+    ):
         sw.Simulation(model, model.at_rest(), sw.RK4(60.0), start=later)
     with pytest.raises(ConfigError, match=r"forcing.0.pressure starts on .*, and boundary.0.elevation on .*give one"):
         model_with(
             sw.Flather(elevation=sw.Tide(PAIRS, start=START)), forcing=sw.AirPressure(sw.Tide(PAIRS, start=later))
+        )
+    with pytest.raises(
+        ConfigError, match=r"boundary.0.elevation has tides without a start.* forcing.0.pressure starts"
+    ):
+        model_with(
+            sw.Flather(elevation=sw.InverseBarometer(sw.Tide(PAIRS))), forcing=sw.AirPressure(sw.Tide(PAIRS, START))
         )
 
 

@@ -103,7 +103,7 @@ class HarmonicMisfit(Cost):
         constants: {name: HarmonicConstants}, all with the same constituents.
         window: (first, last) [s] of the fit, which must be long enough to separate the constituents (Rayleigh's
             criterion); all steps unless given.
-        start: date and time of step 0 (UTC); that of the tides of the model unless given.
+        start: date and time of step 0 (UTC); that of the model's tides, tracks and files unless given.
     """
 
     constants: dict[str, HarmonicConstants] = declared(AllConstants(), doc="{name: HarmonicConstants}")
@@ -112,7 +112,7 @@ class HarmonicMisfit(Cost):
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         names = _common_names(self.constants)
-        start = _start_of(self.start, model.start)
+        start = _start_of(self.start, model)
         factors = [nodal(name, start, middle_latitude(model.grid)) for name in names]
         weights = fit_weights(names, factors, self.window, dt, first_step, steps)
         tables = self._tables()
@@ -158,13 +158,11 @@ def _common_names(constants):
     return first[1].names
 
 
-def _start_of(start, tides):
-    if start is not None and tides is not None and in_utc(start) != tides:
-        raise ConfigError(
-            f"HarmonicMisfit: start = {start}, and the tides of the model start on {tides}; both are the date of "
-            "step 0, give one."
-        )
-    return tides if start is None else in_utc(start)
+def _start_of(start, model):
+    """The date and time of step 0; raises ConfigError if it is not that of the model's parts."""
+    for dated in model.dated[:1]:
+        dated.check("HarmonicMisfit", start)
+    return model.start if start is None else in_utc(start)
 
 
 def fit_weights(
