@@ -57,12 +57,13 @@ class ConstituentFile(Section):
     tag: ClassVar[str] = "constants"
 
     file: InputFile  # netCDF file
-    amplitude: str | None = None  # name of its variable; eta_amplitude_M2 of M2 unless given
-    phase: str | None = None  # name of its variable; eta_phase_M2 of M2 unless given
+    amplitude: str | None = None  # name of its variable; eta_amplitude_M2 of M2 unless given, for currents u_ or v_
+    phase: str | None = None  # name of its variable; eta_phase_M2 of M2 unless given, likewise
 
-    def variables(self, name: str) -> tuple[str, str]:
-        """The names of the variables of a constituent."""
-        return self.amplitude or f"eta_amplitude_{name}", self.phase or f"eta_phase_{name}"
+    @property
+    def variables(self) -> tuple[str | None, str | None]:
+        """The names of the variables, None of those that have the usual one."""
+        return self.amplitude, self.phase
 
 
 def _kind(value):

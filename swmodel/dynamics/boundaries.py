@@ -110,6 +110,8 @@ class OpenBoundary(TiledPart):
         closes_volume: whether `outflow` calls `inside.needed`. It reads the flow through the other faces of the cells,
             and so one more cell along the side.
         reads_along: whether it reads neighbours along the side, and so one more cell there.
+        velocity_counts: "outward" or "inward", what a positive parameter `velocity` means. Harmonic constants of
+            currents towards +x and +y in files get the sign that this needs.
         nonlinear: whether it is undefined in the linear mode. A linear model then raises ConfigError.
         memory: Variables that the side keeps from step to step; `inside.memory` holds them by name. They belong to the
             State as NAME_x (west and east sides) and NAME_y, at the cells next to the sides and 0 elsewhere. They start
@@ -122,6 +124,7 @@ class OpenBoundary(TiledPart):
     closes_volume: ClassVar[bool] = False
     reads_along: ClassVar[bool] = False
     memory: ClassVar[tuple[Variable, ...]] = ()
+    velocity_counts: ClassVar[str] = "outward"
     nonlinear: ClassVar[bool] = False
 
     def __post_init__(self):

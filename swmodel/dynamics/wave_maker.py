@@ -56,6 +56,7 @@ class WaveMaker(OpenBoundary):
     )
     total: bool = declared(Flag(), default=False, static=True, doc="whether the elevation contains reflected waves")
 
+    velocity_counts = "inward"
     nonlinear = True
     references = "Stoker (1957), Water Waves, section 10; Blayo and Debreu (2005), doi:10.1016/j.ocemod.2004.07.001"
 

@@ -121,6 +121,7 @@ class Cyclone(Forcing):
     coordinates: Any = dataclasses.field(default=None, metadata=DERIVED)
 
     has_pressure = True
+    dated_by = "track"
     lines = ("x", "y", "central_pressure", "radius", "b")  # the points of the track
     moments_of_lines = ("times",)
     references = "Holland (1980), doi:10.1175/1520-0493(1980)108<1212:AAMOTW>2.0.CO;2"

@@ -87,6 +87,8 @@ class FileRecords:
     units: str | None = None
     missing: str = "refuse"
 
+    dated_by = "records"
+
     def __post_init__(self) -> None:
         check_arguments("FileRecords", _RULES, vars(self))
 

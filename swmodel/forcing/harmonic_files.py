@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import ConfigError, DataError
 from ..fields.parameters import Sides
 from ..grids import axes
 from ..grids.remapping import filled, remapping
@@ -34,48 +34,89 @@ SPEEDS = {"m s-1": 1.0, "m/s": 1.0, "cm s-1": 0.01, "cm/s": 0.01}
 
 def harmonic_constants(
     path: str | os.PathLike,
-    constituents: Iterable[str] | Mapping[str, tuple[str, str]],
+    constituents: Iterable[str] | Mapping[str, tuple[str | None, str | None]],
     grid: Any,
     *,
     sides: str | tuple | None = None,
     units: str = "m",
     position: str = "h",
+    velocity: str | None = None,
 ) -> dict[str, tuple[GridValues, GridValues]]:
     """The constituents of a Tide, {name: (amplitude, phase lag in degrees)}, from a netCDF file.
 
     Args:
         path: of the file.
-        constituents: names, whose variables are eta_amplitude_M2 and eta_phase_M2, or {name: (variable of the
-            amplitude, variable of the phase lag)}.
+        constituents: names, whose variables are eta_amplitude_M2 and eta_phase_M2 (u_... and v_... of velocities), or
+            {name: (variable of the amplitude, variable of the phase lag)}, with None for these.
         grid: the Grid.
         sides: "west", "east", "south", "north" or several: the sides that are open; elsewhere the amplitude is then 0.
             The whole grid unless given, as a sponge needs it.
         units: of the amplitudes in the model, "m" or "m s-1".
-        position: on the C-grid.
+        position: on the C-grid, "h" unless the components of a velocity are needed at "u" or "v".
+        velocity: "outward" or "inward", for the velocity through open sides: the file holds the component towards +x of
+            western and eastern sides, or towards +y of southern and northern ones, and what is found is positive out of
+            the domain, or into it.
 
     Raises:
+        ConfigError: for a velocity through sides along both axes.
         DataError: for a file that cannot be read, lacks a variable, is in other units, or does not cover the sides.
     """
-    if not isinstance(constituents, Mapping):
-        names = (constituents,) if isinstance(constituents, str) else constituents
-        constituents = {name: (f"eta_amplitude_{canonical(name)}", f"eta_phase_{canonical(name)}") for name in names}
+    signs = _signs(velocity, sides)
     whole = {"": (slice(0, grid.ny), slice(0, grid.nx))}
     strips = whole if sides is None else {side: along_side(side, grid.shape) for side in Sides.tuple_of(sides)}
     data = axes.decode(axes.open_raw(path))
     found = {}
-    for name, variables in constituents.items():
+    for name, variables in _variables(constituents, _usual_field(position, signs)).items():
         waves = [
-            _Waves.on(data, variables, units, _Strip(grid, *part, side), position) for side, part in strips.items()
+            _Waves.on(data, variables, units, _Strip(grid, *part, side, signs.get(side, 1.0)), position)
+            for side, part in strips.items()
         ]
         wave = cached(_Placed(waves, grid.shape))
         found[name] = wave.map(np.abs), wave.map(lambda z: np.rad2deg(np.angle(z)) % 360.0)
     return found
 
 
+def _signs(velocity, sides):
+    """{side: the sign of the velocity through it, of the component along its axis}; {} for other quantities."""
+    if velocity is None:
+        return {}
+    if velocity not in ("outward", "inward"):
+        raise ConfigError(f"harmonic_constants: velocity = {velocity!r} is unknown; give 'outward' or 'inward'.")
+    if sides is None:
+        raise ConfigError("harmonic_constants: a velocity goes through open sides; give sides.")
+    positive = ("east", "north") if velocity == "outward" else ("west", "south")
+    found = {side: 1.0 if side in positive else -1.0 for side in Sides.tuple_of(sides)}
+    if len({side in ("west", "east") for side in found}) > 1:
+        raise ConfigError(
+            "harmonic_constants: velocities from files are u in the west and east and v in the south and north, which "
+            "share the cells in the corners; give these pairs of sides a boundary condition each."
+        )
+    return found
+
+
+def _variables(constituents, field):
+    """{name: (variable of the amplitude, variable of the phase lag)}, with the usual names of a field where None is."""
+    if not isinstance(constituents, Mapping):
+        names = (constituents,) if isinstance(constituents, str) else constituents
+        constituents = {name: (None, None) for name in names}
+    return {
+        name: (size or f"{field}_amplitude_{canonical(name)}", lag or f"{field}_phase_{canonical(name)}")
+        for name, (size, lag) in constituents.items()
+    }
+
+
+def _usual_field(position, signs):
+    """The variable whose harmonic constants are meant: "eta", "u" or "v"."""
+    if signs:
+        return "u" if signs.keys() & {"west", "east"} else "v"
+    return position if position in ("u", "v") else "eta"
+
+
 class _Strip:
     """Some rows and columns of a grid, with the interface of a Grid that `remapping` needs."""
 
-    def __init__(self, grid, rows, columns, side):
+    def __init__(self, grid, rows, columns, side, sign):
+        self.sign = sign
         self.grid, self.rows, self.columns, self.side, self.spherical = grid, rows, columns, side, grid.spherical
         self.y_edges, self.x_edges = (
             grid.y_edges[rows.start : rows.stop + 1],
@@ -87,7 +128,7 @@ class _Strip:
 
 
 class _Waves(GridValues):
-    """A exp(i g) of a constituent in a strip of the grid."""
+    """A exp(i g) of a constituent in a strip of the grid, with the sign of the strip."""
 
     dtype = np.dtype(complex)
 
@@ -129,7 +170,7 @@ class _Waves(GridValues):
                 f"{self.fields[0].name} is an amplitude, and is negative, {np.nanmin(size):g} somewhere; mark missing "
                 "values by _FillValue, or give the positive amplitude with another phase lag."
             )
-        return size * np.exp(1j * np.deg2rad(lag))
+        return self.strip.sign * size * np.exp(1j * np.deg2rad(lag))
 
 
 def _scale(data, variable, known):

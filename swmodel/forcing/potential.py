@@ -64,6 +64,7 @@ class TidalPotential(Forcing):
     arguments: Any = dataclasses.field(default=None, metadata=DERIVED)
     patterns: Any = dataclasses.field(default=None, metadata=DERIVED)
 
+    dated_by = "tide"
     references = (
         "Accad and Pekeris (1978), doi:10.1098/rsta.1978.0083; Arbic et al. (2004), doi:10.1016/j.dsr2.2004.09.014"
     )

@@ -89,6 +89,8 @@ class Tide:
     ramp: float = 0.0
     latitude: float | None = None
 
+    dated_by = "tide"
+
     def __post_init__(self) -> None:
         check_arguments("Tide", _RULES, vars(self))
         if not isinstance(self.constituents, Mapping) or not self.constituents:

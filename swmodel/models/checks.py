@@ -13,7 +13,6 @@ from ..fields.state import RESERVED
 from ..fields.variables import PROGNOSTIC, VARIABLES, Variable
 from ..forcing import file_records
 from ..forcing.barometer import BarometricElevation, InverseBarometer
-from ..forcing.cyclones import Cyclone
 from ..grids.grid import Grid
 from ..parallel.decomposition import Decomposition
 from ..parallel.halo import SIDES
@@ -270,7 +269,7 @@ def dated_parts(parts: dict[str, Any]) -> tuple[Dated, ...]:
     """The parts of a model with a date; all have the same one.
 
     Raises:
-        ConfigError: if they differ, or if there are tides without a date beside them.
+        ConfigError: if they differ, or if some tides have none.
     """
     found, undated = [], []
     for name, part in parts.items():
@@ -278,7 +277,7 @@ def dated_parts(parts: dict[str, Any]) -> tuple[Dated, ...]:
             value = value.plus if isinstance(value, InverseBarometer) else value
             where, moment = f"{name}.{key}".rstrip("."), getattr(value, "start", None)
             if isinstance(moment, datetime.datetime):
-                found.append(Dated(in_utc(moment), where, _kind_of(value)))
+                found.append(Dated(in_utc(moment), where, getattr(value, "dated_by", "date")))
             elif hasattr(value, "constituents"):
                 undated.append(where)
     for other in found[1:]:
@@ -294,13 +293,6 @@ def dated_parts(parts: dict[str, Any]) -> tuple[Dated, ...]:
             f"{found[0].part} starts on {found[0].start}; give both the date of step 0."
         )
     return tuple(found)
-
-
-def _kind_of(value):
-    """The `kind` of a Dated part."""
-    if hasattr(value, "constituents"):
-        return "tide"
-    return "track" if isinstance(value, Cyclone) else "records" if hasattr(value, "series_on") else "date"
 
 
 def check_calendars(model: Any) -> None:

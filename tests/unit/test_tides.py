@@ -450,3 +450,98 @@ def test_a_file_of_an_experiment_covers_its_sides_or_is_refused_at_check(tmp_pat
     tide = sw.Tide(constants, start=START, ramp=3600.0)
     other = sw.ShallowWater(sphere(), 100.0, boundaries=(sw.Flather("west", tide),), dtype="float32")
     np.testing.assert_allclose(at(model_of(made), 2e4), at(other, 2e4), rtol=1e-6)
+
+
+SIDES = ("west", "east", "south", "north")
+M2 = 44714.164  # [s]
+
+
+def through(side):
+    """(the pair of sides that a wave from `side` passes, a grid of `cells` along its way from `first` [m] on)."""
+    along_x = side in SIDES[:2]
+
+    def grid(cells, first):
+        way, across = (first, first + 1e4 * cells), (0.0, 4e4)
+        size, extent = ((cells, 4), (way, across)) if along_x else ((4, cells), (across, way))
+        return sw.CartesianGrid(*size, *extent, periodic="y" if along_x else "x")
+
+    return SIDES[:2] if along_x else SIDES[2:], grid
+
+
+@pytest.fixture
+def own_tides(tmp_path, request):
+    """The side and the file of harmonic constants of a run, in which a wave comes in there and leaves opposite it."""
+    sides, grid = through(request.param)
+    (other,) = set(sides) - {request.param}
+    tide = sw.Tide({"M2": (0.1, 30.0)}, START)
+    boundaries = sw.Flather(request.param, incoming=tide), sw.Flather(other)
+    model = sw.ShallowWater(grid(20, 0.0), 10.0, boundaries=boundaries, engine="arrays", linear=True)
+    simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(500.0))
+    simulation.harmonics(tmp_path / "own.nc", ("M2",), variables=("eta", "u", "v"), begin=2 * M2)
+    simulation.run(until=3.02 * M2)
+    return request.param, tmp_path / "own.nc"
+
+
+@pytest.mark.parametrize("own_tides", SIDES, indirect=True)
+def test_currents_of_a_run_of_ones_own_bring_its_tide_into_a_part_of_it_at_every_side(own_tides, tmp_path):
+    """Elevation and velocity outside are those of the wave, which then enters whole, whatever its direction."""
+    side, file = own_tides
+    sides, grid = through(side)
+    text = f"""
+[grid]
+type = "cartesian"
+nx = {grid(8, 0.0).nx}
+ny = {grid(8, 0.0).ny}
+x = {grid(8, 6e4).x_edges[[0, -1]].tolist()}
+y = {grid(8, 6e4).y_edges[[0, -1]].tolist()}
+periodic = "{grid(8, 0.0).periodic}"
+[bathymetry]
+type = "flat"
+depth = 10.0
+[model]
+linear = true
+[stepper]
+type = "forward_backward"
+[run]
+until = "1 h"
+start = 2008-09-08T06:00:00Z
+[[boundary]]
+type = "flather"
+sides = {list(sides)}
+elevation = {{constituents.M2 = {{file = "{file}"}}}}
+velocity = {{constituents.M2 = {{file = "{file}"}}}}
+"""
+    made = assemble(read_text(text, "part.toml", tmp_path))
+    assert made.sentences() == []
+    model = model_of(made, "serial", None, "arrays")
+    simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(500.0))
+    simulation.harmonics(tmp_path / "part.nc", ("M2",), begin=M2).run(until=2.02 * M2)
+    waves = []
+    for path in (file, tmp_path / "part.nc"):
+        with xr.open_dataset(path) as data:
+            waves.append((data.eta_amplitude_M2 * np.exp(1j * np.deg2rad(data.eta_phase_M2))).load())
+    whole, part = xr.align(*waves, join="inner")
+    np.testing.assert_allclose(part, whole, atol=5e-3)  # velocities are taken half a cell inside: 3.5 % of 0.1 m
+
+
+def test_velocities_from_files_have_the_sign_that_the_condition_gives_them(tmp_path):
+    u = {"u_amplitude_M2": (("y", "x"), np.full((3, 3), 0.2), {"units": "m s-1"})}
+    file = tmp_path / "u.nc"
+    axis = np.linspace(0.0, 6e4, 3)
+    data = u | {"u_phase_M2": (("y", "x"), np.full((3, 3), 40.0), {"units": "degree"})}
+    xr.Dataset(data, {"x": ("x", axis, {"units": "m"}), "y": ("y", axis, {"units": "m"})}).to_netcdf(file)
+    options = {"sides": ("west", "east"), "units": "m s-1"}
+    for velocity, lags in (("outward", (220.0, 40.0)), ("inward", (40.0, 220.0))):
+        ((size, lag),) = sw.harmonic_constants(file, ("M2",), plane(), velocity=velocity, **options).values()
+        np.testing.assert_allclose(np.asarray(size)[:, [0, -1]], 0.2)
+        np.testing.assert_allclose(np.asarray(lag)[:, [0, -1]], np.broadcast_to(lags, (5, 2)))
+    ((_, lag),) = sw.harmonic_constants(file, ("M2",), plane(), units="m s-1", position="u").values()
+    np.testing.assert_allclose(lag, 40.0)  # of a sponge, towards +x
+    for wrong, said in (
+        ({"sides": ("west", "north")}, "share the cells in the corners; give these pairs of sides"),
+        ({"sides": None}, "a velocity goes through open sides"),
+        ({"velocity": "east"}, "velocity = 'east' is unknown; give 'outward' or 'inward'"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            sw.harmonic_constants(file, ("M2",), plane(), **options | {"velocity": "outward"} | wrong)
+    assert sw.WaveMaker.velocity_counts == "inward" and sw.Flather.velocity_counts == "outward"

@@ -29,11 +29,13 @@ def tide_of(section: Any, grid: Any, name: str, run: Any, owner: Any) -> Tide | 
 def _tide_of(section, grid, name, run, owner):
     rule, constituents = numbers_of(owner.part)[name], {}
     position = rule.position or "h"
-    sides = owner.sides if issubclass(owner.part, OpenBoundary) else None
+    sides, velocity = None, None
+    if issubclass(owner.part, OpenBoundary):
+        sides, velocity = owner.sides, owner.part.velocity_counts if name == "velocity" else None
+    options: Any = {"sides": sides, "units": rule.units, "position": position, "velocity": velocity}
     for key, pair in section.constituents.items():
         if isinstance(pair, ConstituentFile):
-            wanted = {key: pair.variables(key)}
-            of_file = harmonic_constants(pair.file, wanted, grid, sides=sides, units=rule.units, position=position)
+            of_file = harmonic_constants(pair.file, {key: pair.variables}, grid, **options)
             constituents[key] = tuple(np.asarray(x) if is_evaluated_whole(grid) else x for x in of_file[key])
         else:
             constituents[key] = tuple(

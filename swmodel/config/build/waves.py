@@ -78,7 +78,7 @@ def check_record(made: Any, section: Any) -> None:
 
 
 def _check_series_units(section, units):
-    """Raise DataError if a series of a netCDF file says that it is in other units than the parameter."""
+    """Raise DataError if the units of a series in a netCDF file are other ones than the parameter's."""
     if section.file.suffix in TABLES:
         return
     with axes.open_raw(section.file) as dataset:
