@@ -13,9 +13,10 @@ from ..dynamics.forcing import WindStress
 from ..dynamics.momentum import VorticityFlux
 from ..dynamics.terms import Term
 from ..forcing.cyclones import Cyclone
+from ..forcing.potential import InternalWaveDrag
 from ..forcing.wind_laws import DRAG_LAWS
 from ..stepping.explicit import TimeStepper
-from .coast import MapFile, Wetting
+from .coast import MapFile, Wetting, number_or_map
 from .cores import PolarFilter, Spectral
 from .modules import class_named
 from .parts import PartSection, chosen_from, section_for, sections_of, shipped
@@ -236,9 +237,43 @@ class _CycloneTrack(PartSection):
     wind_averaging: Annotated[float, Field(gt=0.5, le=1)] = 1.0  # from a track's winds to 10-minute means; 0.93 at sea
 
 
+class RoughBottom(Section):
+    """Elevations from which roughness and buoyancy frequency are computed, as by `sw.rough_bottom`."""
+
+    file: InputFile  # netCDF file of elevation or depth, finer than the grid
+    variable: str | None = None  # its name in the file; found by its metadata unless given
+    positive: Literal["up", "down"] | None = None  # elevation or depth, where the file does not say
+    reach: Count = 2  # nodes on either side of a node over which the roughness is computed
+    shallow: NonNegativeMetres = 500.0  # the least depth with internal waves
+    surface: Annotated[float, in_unit("s-1"), Field(gt=0)] = 5.24e-3  # buoyancy frequency at the sea surface
+    scale: PositiveMetres = 1300.0  # depth over which it falls by a factor of e
+
+
+if TYPE_CHECKING:
+    Roughness: TypeAlias = Any
+else:
+    Roughness = number_or_map(NonNegativeMetres)
+
+
+class _InternalWaves(PartSection):
+    """Linear drag by internal waves that a rough bottom radiates."""
+
+    roughness: Roughness | None = None  # r.m.s. height of the bottom
+    rough_bottom: RoughBottom | None = None  # in place of roughness and buoyancy, which follow from it
+
+    @model_validator(mode="after")
+    def _roughness_once(self):
+        if (self.roughness is None) == (self.rough_bottom is None):
+            raise ValueError("the roughness must be known, and once; give either roughness or rough_bottom")
+        if self.rough_bottom is not None and "buoyancy" in self.model_fields_set:
+            raise ValueError("buoyancy follows from rough_bottom; leave one of them out")
+        return self
+
+
 CYCLONE = section_for(Cyclone, "cyclone", _CycloneTrack)
 FORCING = {**sections_of(Term, "forcing"), "wind_file": WindFile, "cyclone": CYCLONE}
-DISSIPATION = sections_of(Term, "dissipation")
+INTERNAL_WAVES = section_for(InternalWaveDrag, "internal_wave_drag", _InternalWaves)
+DISSIPATION = {**sections_of(Term, "dissipation"), "internal_wave_drag": INTERNAL_WAVES}
 BOUNDARY = sections_of(OpenBoundary) | sections_of(Term, "boundary")
 
 if TYPE_CHECKING:  # the alternatives are found when the program runs

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError, DataError
 from swmodel.grids import stored
 from swmodel.grids.roughness import deviation_from_plane, rough_bottom
@@ -116,3 +118,42 @@ def test_missing_values_and_other_units_are_refused(file):
             data["elevation"][20, 30] = value
         with pytest.raises(DataError, match=why):
             np.asarray(rough_bottom(path, GRID)[0])
+
+
+EXPERIMENT = """
+grid = {type = "spherical", nx = 90, ny = 40, longitude = [-180, 180], latitude = [-80, 80]}
+bathymetry = {type = "flat", depth = "4 km"}
+coriolis = {type = "rotating_sphere"}
+stepper = {type = "forward_backward"}
+run = {until = "1 h"}
+
+[[dissipation]]
+type = "internal_wave_drag"
+"""
+
+
+def test_an_experiment_file_names_the_elevations(file):
+    path, _ = file
+    text = EXPERIMENT + 'rough_bottom = {file = "floor.nc", reach = 1, shallow = "1 km"}\n'
+    made = assemble(read_text(text, "drag.toml", path.parent))
+    assert made.sentences() == []
+    (term,) = model_of(made, "serial").terms
+    for found, values in zip((term.roughness, term.buoyancy), rough_bottom(path, GRID, reach=1, shallow=1000.0)):
+        np.testing.assert_allclose(np.asarray(found), np.asarray(values), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "keys, said",
+    [
+        ("", "the roughness must be known, and once; give either roughness or rough_bottom"),
+        ('roughness = 100\nrough_bottom = {file = "floor.nc"}', "the roughness must be known, and once"),
+        ('buoyancy = 1e-3\nrough_bottom = {file = "floor.nc"}', "buoyancy follows from rough_bottom; leave one"),
+        ('rough_bottom = {file = "floor.nc", reach = 0}', "rough_bottom.reach: "),
+        ('rough_bottom = {file = "floor.nc", shallow = "20 km"}', "is rough below 20000 m on this grid; give a finer"),
+        ('rough_bottom = {file = "floor.nc", variable = "z"}', "has no variable 'z'"),
+    ],
+)
+def test_mistakes_of_rough_bottoms_are_told(file, keys, said):
+    path, _ = file
+    (sentence,) = assemble(read_text(EXPERIMENT + keys + "\n", "drag.toml", path.parent)).sentences()
+    assert "dissipation[0]" in sentence and said in sentence

@@ -29,7 +29,7 @@ from ..physics import FORMS
 from ..tides import TideSection
 from ..waves import CnoidalSection, RecordFile, SolitarySection
 from .floors import bathymetry_of, grid_of
-from .maps import check_levees, check_map, map_of
+from .maps import check_levees, check_map, map_of, rough_bottom_of
 from .outputs import bytes_of_gauges, bytes_of_sums
 from .sources import motion_after_survey, motion_of
 from .states import is_evaluated_whole, on_grid, state_of
@@ -379,7 +379,10 @@ def _term(section, grid, run, gravity=GRAVITY):
     rules = {field.name: field.metadata.get("rule") for field in dataclasses.fields(section.part)}
     if isinstance(rules.get("start"), Moment):
         arguments["start"] = run.start
-    for name in positions.keys() & arguments.keys():
+    computed = {}
+    if (floor := getattr(section, "rough_bottom", None)) is not None:
+        computed = rough_bottom_of(floor, grid)
+    for name in (positions.keys() & arguments.keys()) - computed.keys():
         value, at = arguments[name], positions[name]
         if isinstance(value, TideSection):
             arguments[name] = tide_of(value, grid, name, run, section)
@@ -389,4 +392,4 @@ def _term(section, grid, run, gravity=GRAVITY):
             arguments[name] = map_of(value, grid, rules[name])
         else:
             arguments[name] = on_grid(value, grid, at, name)
-    return section.part(**arguments)
+    return section.part(**arguments | computed)

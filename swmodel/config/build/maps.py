@@ -9,7 +9,7 @@ from ...grids.windows import GridValues
 from ..coast import MapFile
 from .states import is_evaluated_whole
 
-__all__ = ["check_levees", "check_map", "map_of", "mask_of"]
+__all__ = ["check_levees", "check_map", "map_of", "mask_of", "rough_bottom_of"]
 
 
 def map_of(section: MapFile, grid: Any, rule: Any) -> np.ndarray | GridValues:
@@ -23,6 +23,17 @@ def map_of(section: MapFile, grid: Any, rule: Any) -> np.ndarray | GridValues:
 
     values = _values(section, grid).map(check)
     return np.asarray(values) if is_evaluated_whole(grid) else values
+
+
+def rough_bottom_of(section: Any, grid: Any) -> dict[str, np.ndarray | GridValues]:
+    """The roughness [m] and the buoyancy [s-1] of InternalWaveDrag from the elevations that a section names."""
+    from ...grids.elevation import open_elevation
+    from ...grids.roughness import rough_bottom
+
+    elevation = open_elevation(section.file, section.variable, section.positive)
+    options = section.model_dump(include={"reach", "shallow", "surface", "scale"})
+    found = zip(("roughness", "buoyancy"), rough_bottom(elevation, grid, **options))
+    return {name: np.asarray(values) if is_evaluated_whole(grid) else values for name, values in found}
 
 
 def mask_of(section: MapFile, grid: Any) -> GridValues:
@@ -44,11 +55,22 @@ def check_map(made: Any, section: Any) -> None:
     """Raise DataError for maps of a [[dissipation]] section that cannot be used."""
     from ...fields.parts import numbers_of
 
+    if (floor := getattr(section, "rough_bottom", None)) is not None and is_evaluated_whole(made.grid):
+        _check_roughness(floor, made.grid)
     for name, rule in numbers_of(section.part).items():
         value = getattr(section, name, None)
         if not isinstance(value, MapFile) or not is_evaluated_whole(made.grid):
             continue
         map_of(value, made.grid, rule)
+
+
+def _check_roughness(section, grid):
+    """Raise DataError for elevations that cannot be used, or that are not rough anywhere."""
+    if not np.asarray(rough_bottom_of(section, grid)["roughness"]).any():
+        raise DataError(
+            f"rough_bottom: nothing in {section.file} is rough below {section.shallow:g} m on this grid; give a finer "
+            "file, a smaller depth for shallow, or leave the drag out"
+        )
 
 
 def check_levees(path: Any, grid: Any) -> None:
