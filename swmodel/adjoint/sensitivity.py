@@ -31,6 +31,7 @@ class Sensitivity:
         value: (ny, nx), or a number or vector. For time records it is their sum: the same change at all times.
         records: (n, ny, nx) or (n,) in the model's precision, for each time record that is a control, or None.
         times: times of these records [s], (n,).
+        moments: times of the values of a vector, such as the points of a track, since the start [s] (n,), or None.
     """
 
     control: str
@@ -39,6 +40,7 @@ class Sensitivity:
     value: np.ndarray
     records: np.ndarray | None = None
     times: np.ndarray | None = None
+    moments: np.ndarray | None = None
 
 
 def per(cost: str, control: str) -> str:
@@ -69,7 +71,8 @@ def sensitivities(problem: Problem, gradient: ControlDict, units: str = "1") -> 
             gathered = np.asarray(_gathered(problem, value), float)
         if problem.communicator.is_root:
             position = "scalar" if np.ndim(gathered) < 2 else "h" if control is None else control.position
-            found[name] = Sensitivity(name, position, per(units, of[name]), gathered, records, times)
+            moments = np.array(control.times) if control is not None and control.times else None
+            found[name] = Sensitivity(name, position, per(units, of[name]), gathered, records, times, moments)
     return found
 
 

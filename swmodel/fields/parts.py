@@ -69,6 +69,10 @@ class ModelPart:
                 return f"{one} and {other} exclude one another; give one of them, or neither"
         return None
 
+    def units_of(self, name: str) -> str:
+        """The units of a parameter of this part, "" where its class declares none."""
+        return units_of(type(self), name)
+
 
 def as_pytree(cls: type) -> type:
     """`cls`, a subclass of ModelPart, as a frozen dataclass and a pytree; unchanged if it is one already.

@@ -149,6 +149,12 @@ class Cyclone(Forcing):
                 f"ambient_pressure = {ambient:g} Pa; give a higher ambient_pressure, or leave such points out."
             )
 
+    def units_of(self, name: str) -> str:
+        """The units of a parameter; those of the centre are the grid's, which is known to the part of a model."""
+        if name not in ("x", "y"):
+            return super().units_of(name)
+        return f"degree_{'east' if name == 'x' else 'north'}" if self.spherical else "m"
+
     def check_covers(self, end: float, slack: float, remedy: str = "shorten it") -> None:
         super().check_covers(end, slack, remedy)
         if self.times[-1] < end - slack:

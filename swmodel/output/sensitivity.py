@@ -62,7 +62,7 @@ def write_sensitivities(
         definitions.define_moment(dataset, start, seconds)
         for one in found.values():
             if one.position == "scalar":
-                _define_numbers(dataset, one, cost["name"])
+                _define_numbers(dataset, one, cost["name"], start)
             else:
                 _define_map(dataset, grid, one, cost["name"], static)
         define_static(dataset, grid, static)
@@ -105,14 +105,28 @@ def _define_record_times(dataset, one, name):
     return along
 
 
-def _define_numbers(dataset, one, cost):
+def _define_moments(dataset, one, start):
+    """The dimension and coordinate of the times of a part's values, such as the points of a track, defined once."""
+    part = one.control.rpartition(".")[0]
+    name = re.sub(r"\W+", "_", part) + "_time"
+    if name not in dataset.dimensions:
+        dataset.createDimension(name, one.moments.size)
+        attributes = metadata.time_attributes(start) | {"long_name": f"time of the points of {part}"}
+        definitions.define(dataset, name, (name,), attributes, np.asarray(one.moments, float))
+    return name
+
+
+def _define_numbers(dataset, one, cost, start):
     """Write the number or vector of a control that is not a field, and those of its time records."""
     row, sizes = _row(one, cost), np.shape(one.value)
     attributes = {"long_name": row.long_name, "units": row.units}
     attributes = attributes if row.units else {"long_name": row.long_name, "comment": _comment(one, "not per cell")}
     dimensions = tuple(f"{row.name}_{k}" for k in range(len(sizes)))
-    for name, size in zip(dimensions, sizes):
-        dataset.createDimension(name, size)
+    if one.moments is None:
+        for name, size in zip(dimensions, sizes):
+            dataset.createDimension(name, size)
+    else:
+        dimensions = (_define_moments(dataset, one, start),)
     definitions.define(dataset, row.name, dimensions, attributes, np.asarray(one.value, float))
     if one.records is not None:
         along = _define_record_times(dataset, one, row.name)

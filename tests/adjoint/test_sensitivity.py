@@ -31,6 +31,12 @@ def found(grid):
         "uplift": Sensitivity("uplift", "h", "m per m", records.sum(0), records, np.array([0.0, 30.0, 60.0])),
         "gravity": Sensitivity("gravity", "scalar", per("m", "m s-2"), np.asarray(0.5)),
         "dissipation.0.roughness": Sensitivity("dissipation.0.roughness", "h", per("m", "s m-1/3"), field()),
+        "forcing.0.x": Sensitivity(
+            "forcing.0.x", "scalar", per("m", "degree_east"), np.array([0.1, 0.2]), moments=np.array([0.0, 21600.0])
+        ),
+        "forcing.0.radius": Sensitivity(
+            "forcing.0.radius", "scalar", "m per m", np.array([0.3, 0.4]), moments=np.array([0.0, 21600.0])
+        ),
         "slip": Sensitivity("slip", "scalar", per("m", "1"), np.array([1.0, 2.0])),
     }
 
@@ -69,6 +75,11 @@ def test_a_file_holds_the_maps_and_numbers_with_units_and_what_they_are_of(tmp_p
         assert "units" not in data["sensitivity_dissipation_0_roughness"].attrs
         assert data["sensitivity_dissipation_0_roughness"].attrs["comment"].endswith("in m per (s m-1/3)")
         np.testing.assert_array_equal(data["sensitivity_slip"], [1.0, 2.0])
+        for name in ("x", "radius"):  # a track has one axis of times
+            assert data[f"sensitivity_forcing_0_{name}"].dims == ("forcing_0_time",)
+        assert data["sensitivity_forcing_0_x"].attrs["units"] == "m per degree_east"
+        assert data["forcing_0_time"].attrs["standard_name"] == "time"
+        np.testing.assert_array_equal(data["forcing_0_time"] - np.datetime64(START), np.array([0, 6], "m8[h]"))
         assert data.attrs["sensitivity_of"] == COST["name"] and data.attrs["cost_value"] == 0.25
 
 
@@ -131,8 +142,8 @@ def test_records_are_put_together_and_summed_and_their_times_kept():
     """Of a problem's controls: tile arrays, numbers, and time records of which the first is not a control."""
     series = types.SimpleNamespace(times=[0.0, 10.0, 20.0])
     controls = [
-        types.SimpleNamespace(name="uplift", position="h", units="m", series=series),
-        types.SimpleNamespace(name="gravity", position="scalar", units="m s-2", series=None),
+        types.SimpleNamespace(name="uplift", position="h", units="m", series=series, times=()),
+        types.SimpleNamespace(name="gravity", position="scalar", units="m s-2", series=None, times=()),
     ]
     gradient = {"uplift": {1: np.ones((2, 3)), 2: 2 * np.ones((2, 3))}, "gravity": np.asarray(4.0)}
     model = types.SimpleNamespace(gather=np.asarray, dtype=np.dtype("float32"))

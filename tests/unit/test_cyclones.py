@@ -8,6 +8,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint import FinalState, Problem, names_of
+from swmodel.adjoint.controls.controls import controls_of
 from swmodel.adjoint.verification.verification import verify
 from swmodel.config.build.experiment import assemble
 from swmodel.config.experiment import read_text
@@ -134,6 +135,16 @@ def test_a_function_for_an_air_pressure_in_hectopascals_is_refused():
     with pytest.raises(ConfigError, match="pressure = 1000.5 to 1007.5 looks like hPa; give Pa"):
         sw.ShallowWater(grid, 100.0, forcing=sw.AirPressure(lambda x, y: 1000.0 + 1e-4 * x + 0 * y))
     sw.ShallowWater(grid, 100.0, forcing=sw.AirPressure(lambda x, y: 1e5 + 1e-4 * x + 0 * y))
+
+
+def test_the_points_of_a_track_are_controls_with_their_times_and_the_units_of_the_grid():
+    sphere = sw.ShallowWater(
+        sw.SphericalGrid(6, 5, (0.0, 6.0), (10.0, 15.0)), 50.0, forcing=sw.Cyclone(**TRACK | dict(x=(2, 3), y=(11, 12)))
+    )
+    for model, units in ((model_of(), ("m", "m")), (sphere, ("degree_east", "degree_north"))):
+        x, y, pressure = controls_of(model, ["forcing.0.x", "forcing.0.y", "forcing.0.central_pressure"])
+        assert (x.units, y.units) == units and pressure.units == "Pa"
+        assert x.times == y.times == pressure.times == TRACK["times"]
 
 
 ATCF = """\

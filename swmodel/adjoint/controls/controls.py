@@ -27,7 +27,7 @@ from numpy.typing import DTypeLike
 from ...dynamics.shallow_water import Dynamics
 from ...dynamics.terms import Series
 from ...errors import ConfigError
-from ...fields.parts import control_names, positions_of, units_of
+from ...fields.parts import control_names, positions_of
 from ...fields.pytrees import replace
 from ...fields.state import State
 from ...forcing.barometer import BarometricElevation
@@ -55,6 +55,7 @@ class Control:
             that is not an array itself, such as a Tide.
         series: the model's Series, if the control has time records.
         records: the numbers of the records that are controls; () without records.
+        times: the moments [s] of the values of a line, such as the points of a track; () of other controls.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Control:
     place: tuple
     series: Any = None
     records: tuple = ()
+    times: tuple = ()
 
     @property
     def of_state(self) -> bool:
@@ -192,10 +194,10 @@ def _fields(term, name, place):
         if isinstance(held, BarometricElevation):
             held, path = held.plus, (*path, "plus")
         if isinstance(held, Harmonics):
-            yield from _constituents(held, f"{name}.{key}", units_of(type(term), key), positions[key], path)
+            yield from _constituents(held, f"{name}.{key}", term.units_of(key), positions[key], path)
             continue
         if isinstance(held, Table):
-            yield Control(f"{name}.{key}.values", "scalar", units_of(type(term), key), (*place, key, "values"))
+            yield Control(f"{name}.{key}.values", "scalar", term.units_of(key), (*place, key, "values"))
             continue
         value, series, records = held, None, ()
         if isinstance(held, Series):  # of each tile, or of the whole grid if it was made without a communicator
@@ -203,7 +205,8 @@ def _fields(term, name, place):
             value = (next(iter(held.values.values())) if isinstance(held.values, dict) else held.values)[0]
         if len(jax.tree.leaves(value)) == 1 and np.ndim(value) in (0, 1, 2):
             position = positions.get(key, "scalar") if np.ndim(value) == 2 else "scalar"
-            yield Control(f"{name}.{key}", position, units_of(type(term), key), path, series, records)
+            times = term.times if key in getattr(term, "lines", ()) else ()
+            yield Control(f"{name}.{key}", position, term.units_of(key), path, series, records, times)
 
 
 def _constituents(tide, name, units, position, path):
