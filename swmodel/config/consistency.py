@@ -115,6 +115,13 @@ def _sums(sections):
         for name in ("harmonics", "means", "extremes"):
             if getattr(output, name) is not None:
                 yield Mistake(("output", name), "not available for an ensemble; leave the section out")
+        for k, fields in enumerate(output.fields):
+            if fields.file.endswith(".zarr"):
+                yield Mistake(
+                    ("output", "fields", k, "file"),
+                    f"{fields.file!r} is a Zarr store, and the fields of an ensemble are written as netCDF; give a "
+                    "name that ends in .nc",
+                )
 
 
 def _rigid_lid(sections):

@@ -30,6 +30,7 @@ from .wind_laws import wind_stress
 
 __all__ = ["FileRecords", "StressRecords", "check_calendars", "check_coverage", "check_units", "is_gridded"]
 
+SYMBOL = r"(/?)\s*([A-Za-z%]+)\s*(?:\*\*|\^)?\s*([+-]?\d+)?"  # of units, with its exponent
 SYMBOLS = {
     **dict.fromkeys(("metre", "metres", "meter", "meters"), "m"),
     **dict.fromkeys(("second", "seconds", "sec"), "s"),
@@ -216,9 +217,14 @@ def check_units(who: str, found: str, units: str) -> None:
 
 
 def _normalised(units):
-    """Units as a sorted tuple of (symbol, exponent): those of "m/s", "m s-1" and "metre second**-1" are the same."""
+    """Units as a sorted tuple of (symbol, exponent): those of "m/s", "m s-1" and "metre second**-1" are the same.
+
+    A factor other than 1, as in "0.01 m", is one more symbol.
+    """
     powers: dict[str, int] = {}
-    for slash, symbol, power in re.findall(r"(/?)\s*([A-Za-z%]+)\s*(?:\*\*|\^)?\s*([+-]?\d+)?", units):
+    factor = re.sub(r"[\s*.()]", "", re.sub(SYMBOL, "", units))
+    powers |= {} if factor in ("", "1") else {factor: 1}
+    for slash, symbol, power in re.findall(SYMBOL, units):
         known = str(SYMBOLS.get(symbol.lower(), symbol))
         powers[known] = powers.get(known, 0) + int(power or 1) * (-1 if slash else 1)
     return tuple(sorted((symbol, power) for symbol, power in powers.items() if power))

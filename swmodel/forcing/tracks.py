@@ -1,7 +1,8 @@
 """Tracks of tropical cyclones from files: CSV, ATCF (a- and b-decks) and IBTrACS netCDF.
 
 A CSV file has a header with time_utc, longitude_deg, latitude_deg, radius_of_maximum_wind_m and central_pressure_pa,
-and may have maximum_wind_m_s and, for several storms, storm; other columns are left alone. Where a best track gives no
+and may have maximum_wind_m_s and, for several storms, storm; other columns are left alone. Cells of the radius and of
+the wind may be blank. Where a best track gives no
 radius of maximum wind, that of Willoughby, Darling & Rahn (2006) for its wind and latitude is taken,
 R = 46.4 km exp(-0.0155 V + 0.0169 phi), doi:10.1175/MWR3106.1.
 
@@ -120,8 +121,7 @@ def _check_places(path, moments, longitude, latitude):
 
 
 def _csv(path, storm):
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        table = list(csv.DictReader(file))
+    table = _rows_of(path)
     if not table or (missing := [name for name in COLUMNS if name not in table[0]]):
         raise ValueError(f"the column {missing[0]} is missing" if table else "it has no rows")
     if storm is not None or "storm" in table[0]:
@@ -130,12 +130,37 @@ def _csv(path, storm):
         table = [row for row in table if row.get("storm", "").strip() == wanted]
     found = {}
     for row in table:
-        _, longitude, latitude, radius, pressure = (row[name] for name in COLUMNS)
-        wind = row.get("maximum_wind_m_s") or "nan"
         if (moment := _moment(row["time_utc"])) in found:
             raise ValueError(f"it has two points on {moment:%Y-%m-%d %H:%M}")
-        found[moment] = *map(float, (longitude, latitude, pressure, radius)), float(wind)
+        needed = [_number(path, row, name) for name in ("longitude_deg", "latitude_deg", "central_pressure_pa")]
+        unknown = (_number(path, row, name, "nan") for name in ("radius_of_maximum_wind_m", "maximum_wind_m_s"))
+        found[moment] = *needed, *unknown
     return found
+
+
+def _rows_of(path):
+    """The rows of a CSV file, {column: text}; blank lines are left out."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader, table = csv.DictReader(file), []
+        for row in reader:
+            more = any(cell.strip() for cell in row.pop(None, ()))
+            if more or None in row.values():
+                what = "more cells than" if more else "not all cells of"
+                raise DataError(f"{path}, line {reader.line_num}: it has {what} the header; complete the file.")
+            table.append(row)
+    return table
+
+
+def _number(path, row, name, otherwise=None):
+    """The number in a column of a row; `otherwise` in a blank cell, or where there is no such column."""
+    text = (row.get(name) or "").strip() or otherwise
+    try:
+        if text is not None:
+            return float(text)
+    except ValueError:
+        pass
+    what = "is blank" if text is None else f"is {text!r}"
+    raise DataError(f"{path}: {name} {what} on {row['time_utc'].strip()}; give a number.")
 
 
 def _moment(text):

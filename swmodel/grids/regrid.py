@@ -18,7 +18,7 @@ from .grid import POSITIONS, Grid
 from .remapping import filled, remapping
 from .windows import GridRecords, GridValues, LazyRecords
 
-__all__ = ["Records", "field_records", "filled", "read_field_onto"]
+__all__ = ["Records", "calendar_of", "field_records", "filled", "read_field_onto", "seconds_since"]
 
 DAY = 86400.0  # [s]
 YEAR = 365.25 * DAY  # [s], the cycle of a climatology
@@ -170,7 +170,12 @@ class _FieldValues(GridValues):
 def _calendar(field, cycle):
     """The calendar of the dates of a field's records; None where there are none."""
     time = field.coords[field.dims[0]] if field.dims[0] in field.coords else None
-    if cycle is not None or time is None or not _dated(time):
+    return None if cycle is not None else calendar_of(time)
+
+
+def calendar_of(time: Any) -> str | None:
+    """The calendar of a time axis, "standard" for all Gregorian ones; None without dates, or without an axis."""
+    if time is None or not _dated(time):
         return None
     if np.issubdtype(time.dtype, np.datetime64):
         return "standard"
@@ -194,7 +199,7 @@ def _times(field, start):
         return DAY * (np.cumsum(MONTH_DAYS) - 0.5 * np.array(MONTH_DAYS)) - since_january, YEAR
     if time is None:
         raise DataError(f"{field.name} has {field.shape[0]} records along {name} without times; add a time axis.")
-    times = _seconds(time, start)
+    times = seconds_since(time, start)
     if not (np.diff(times) > 0).all():
         raise DataError(f"the times of {field.name} do not ascend; sort the file along {name}.")
     return times, None
@@ -208,8 +213,14 @@ def _dated(time):
     return np.issubdtype(time.dtype, np.datetime64) or time.dtype == object or " since " in units
 
 
-def _seconds(time, start):
-    """Seconds since `start` (or since the first record) of a time axis, in its own calendar."""
+def seconds_since(time: Any, start: datetime.datetime | None) -> np.ndarray:
+    """Seconds since `start`, in UTC, or since the first record without one, of a time axis in its own calendar.
+
+    Times in seconds without a date are returned as they are.
+
+    Raises:
+        DataError: for times in units that cannot be read.
+    """
     values, units = time.values, str(time.attrs.get("units", ""))
     if np.issubdtype(values.dtype, np.datetime64):
         return (values - (values[0] if start is None else np.datetime64(start))) / np.timedelta64(1, "s")

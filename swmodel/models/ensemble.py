@@ -84,7 +84,11 @@ class Ensemble:
         return units_of(type(parts[part]), field) if parts.get(part) is not None else UNITS.get(name, "")
 
     def __getattr__(self, name):
-        """Attributes that members share: grid, coasts, communicator, decomposition, precision."""
+        """An attribute of the first member.
+
+        It is that of all members for what `_shared` compares, for coasts, and for the number and kinds of the terms.
+        Depths, and the values of terms, are in the Dynamics of each member, and in `water_depth`.
+        """
         if name in ("models", "members"):  # while it is copied or unpickled, there are none
             raise AttributeError(name)
         return getattr(self.models[0], name)
@@ -257,7 +261,7 @@ def _same_records(one, other):
 SHARED = (
     "grid", "precision", "communicator", "kind of Coriolis force", "momentum scheme", "mode (linear or not)",
     "slip at walls", "core", "engine", "set of forcings, drags and viscosities", "set of open sides",
-    "set of tracers", "source", "start of tides",
+    "set of tracers", "source", "start of tides", "wetting and drying", "least thickness",
 )  # fmt: skip
 
 
@@ -280,6 +284,8 @@ def _shared(model):
         tracers,
         model.uplift is None,
         model.start,
+        model.wetting,
+        model.least_thickness,
     )
 
 

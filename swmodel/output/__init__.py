@@ -84,7 +84,7 @@ class Footprint:
     device: int
     inode: int
     size: int
-    filled: int
+    filled: int | float
 
     @classmethod
     def of(cls, file: int | str | Path, path: str | Path | None = None) -> Self:

@@ -36,26 +36,34 @@ class Maxima:
 
     Attributes:
         threshold: the |eta - rest| that counts as arrival [m].
-        bed: height of the bed [m] (ny, nx), positive up, before it moves; None without wetting and drying.
-        thin: land under a film of this thickness [m] counts as dry.
+        thin: land under a film of this thickness [m] counts as dry; None without wetting and drying.
     """
 
     threshold: Any
-    bed: Any = None
-    thin: float = static(default=0.0)
+    thin: float | None = static(default=None)
 
-    def start(self, state: State, step: int = 0) -> dict[str, jax.Array]:
+    def start(self, state: State, step: int = 0, depth: Any = None) -> dict[str, jax.Array]:
         """{"maximum": eta [m], "arrival": step number or -1}: tile arrays (ny, nx) before the steps after `step`.
 
         On land arrivals are found from the first step on; -2 there means water under the threshold.
+
+        Args:
+            state: the State.
+            step: its number.
+            depth: H before the sea floor moves, below 0 on land [m] (ny, nx); not read without wetting and drying.
         """
         arrived = jnp.abs(state.eta) > self.threshold
-        if self.bed is not None:
-            arrived = arrived & (self.bed <= 0)
+        if self.thin is not None:
+            arrived = arrived & (depth >= 0)
         return {"maximum": jnp.copy(state.eta), "arrival": jnp.where(arrived, jnp.int32(step), jnp.int32(-1))}
 
     def update(
-        self, carry: dict[str, jax.Array], state: State, step: jax.Array, uplift: Callable[[], Any] = lambda: None
+        self,
+        carry: dict[str, jax.Array],
+        state: State,
+        step: Any,
+        depth: Any = None,
+        uplift: Callable[[], Any] = lambda: None,
     ) -> dict[str, jax.Array]:
         """The arrays of `start` after one more step.
 
@@ -63,13 +71,14 @@ class Maxima:
             carry: these arrays.
             state: the State after the step.
             step: its number.
+            depth: as for `start`.
             uplift: a function that returns the uplift of the sea floor until then [m] (ny, nx), or None.
         """
         before, rest = carry["arrival"], 0.0
         maximum = jnp.maximum(carry["maximum"], state.eta)
-        if self.bed is not None:
-            moved, land = uplift(), self.bed > 0
-            bed = self.bed if moved is None else self.bed + moved
+        if self.thin is not None:
+            moved, land = uplift(), depth < 0
+            bed = -depth if moved is None else moved - depth
             rest = jnp.where(land, bed, jnp.maximum(bed, 0.0))
             never = land & (before == -1)  # so far eta was the height of the bed alone
             maximum = jnp.where(never, state.eta, maximum)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import jax
+import numpy as np
 
 from ..defaults import MAXIMA_THRESHOLD
 from ..diagnostics.spectra import Spectra
@@ -128,13 +129,18 @@ class Outputs(abc.ABC):
         self._once(MaximaOutput, path, "maxima")
         if self.scheme.rigid_lid:
             raise ConfigError(f"{path}: under a rigid lid the surface does not move: there are no maxima; omit it.")
-        dries = self.model.wetting is not None
-        bed = -self.model.scatter(self.model.sea_floor.water) if dries else None
-        self._maxima = Maxima(self.model.scatter(threshold), bed, self.model.wetting.thin if dries else 0.0)
-        self._maxima_carry = self._maxima.start(self.state, self.step)
+        thin = None if self.model.wetting is None else self.model.wetting.thin
+        self._maxima = Maxima(self.model.scatter(threshold), thin)
+        depth = None if thin is None else self._placed_depth()
+        self._maxima_carry = self._maxima.start(self.state, self.step, depth)
         self._maxima_threshold, self._maxima_since = float(threshold), self.step
         self._outputs.append(MaximaOutput(path, threshold))
         return self
+
+    def _placed_depth(self):
+        """Tile arrays of H before the sea floor moves, negative on land [m], of each member where they differ."""
+        depth, dtype = self.model.water_depth(), self.model.dtype
+        return self.model.communicator.place(lambda rank: np.asarray(depth[rank], dtype))
 
     def harmonics(
         self,

@@ -92,7 +92,9 @@ def advance(
     def monitor(k, get_state, monitored):
         step, (highest, series, fault, sums) = k + 1, monitored
         return (
-            None if maxima is None else maxima.update(highest, get_state(), step, lambda: uplift_at(step)),
+            None
+            if maxima is None
+            else maxima.update(highest, get_state(), step, dynamics.depth, lambda: uplift_at(step)),
             None if gauges is None else gauges.update(series, as_shown(get_state(), step), k - first),
             health.update(fault, get_state, dynamics.depth, lambda: uplift_at(step), step),
             tuple(

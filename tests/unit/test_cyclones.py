@@ -1,6 +1,7 @@
 """Cyclones are Holland's vortices along a track, in both engines; tracks are read, and what is wrong with them told."""
 
 import datetime
+import re
 
 import jax.numpy as jnp
 import numpy as np
@@ -250,6 +251,23 @@ def test_centres_that_no_storm_has_are_refused(tmp_path):
 def test_densities_of_the_wrong_unit_or_fluid_are_refused(key, value):
     with pytest.raises(ConfigError, match=f"{key} = "):
         sw.Wind(1.0, 2.0, **{key: value})
+
+
+def test_blank_cells_of_a_track_are_what_is_not_known_and_short_rows_are_named(tmp_path):
+    header = "time_utc,longitude_deg,latitude_deg,radius_of_maximum_wind_m,central_pressure_pa,maximum_wind_m_s"
+    first, file = "2024-03-01T00:00:00Z,175,15,30000,95000,50", tmp_path / "track.csv"
+    file.write_text(f"{header}\n{first}\n2024-03-01T06:00:00Z,175,16,,95500,,\n")
+    track = tracks.read_track(file)
+    assert track.radius[1] == pytest.approx(46.4e3 * np.exp(0.0169 * 16.0)) and np.isnan(track.wind[1])
+    for row, said in (
+        ("2024-03-01T06:00:00Z,175,16", "line 3: it has not all cells of the header"),
+        ("2024-03-01T06:00:00Z,175,16,1,95000,50,60", "line 3: it has more cells than the header"),
+        ("2024-03-01T06:00:00Z,175,16,30000,,50", "central_pressure_pa is blank on 2024-03-01T06:00:00Z"),
+        ("2024-03-01T06:00:00Z,175,x,30000,95000,50", "latitude_deg is 'x' on 2024-03-01T06:00:00Z; give a number"),
+    ):
+        file.write_text(f"{header}\n{first}\n{row}\n")
+        with pytest.raises(DataError, match=re.escape(said)):
+            tracks.read_track(file)
 
 
 def test_a_run_in_python_does_not_go_on_after_its_track():

@@ -235,3 +235,41 @@ def test_noise_has_variance_1_at_each_cell_at_walls_and_on_axes_shorter_than_the
     grid = sw.CartesianGrid(9, 7, (0.0, 9e4), (0.0, 7e4), "x")
     draws = np.stack([np.asarray(SmoothNoise(grid, radius, (seed,))) for seed in range(2000)])
     np.testing.assert_allclose((draws**2).mean(0), 1.0, atol=5 * np.sqrt(2 / 2000))
+
+
+SHORE = """\
+run = {until = "20 s", engine = "arrays"}
+grid = {type = "cartesian", nx = 20, ny = 6, x = [0, 400], y = [0, 120]}
+bathymetry = {type = "formula", depth = "2 - x/100"}
+model = {momentum = "momentum_conserving", wetting = {thin = "1 mm"}}
+initial = {type = "gaussian", amplitude = 0.4, centre = [60, 40], radius = 40}
+stepper = {type = "forward_backward_hancock", dt = 0.5}
+output = {maxima = {threshold = 0.05}}
+"""
+
+
+def test_maxima_over_shores_are_those_of_each_members_own_bed(write, command):
+    file = write()
+    file.write_text(SHORE)
+    beds = "2 - x/100", "3 - x/100"
+    status, _, err = command("run", file, "-o", "both", "--members", f"bathymetry.depth={','.join(beds)}")
+    assert status == 0, err
+    with xr.open_dataset("both/maxima.nc", decode_times=False, decode_timedelta=False) as both:
+        for k, bed in enumerate(beds):
+            assert command("run", file, "-o", f"alone{k}", "--set", f"bathymetry.depth={bed}")[0] == 0
+            with xr.open_dataset(f"alone{k}/maxima.nc", decode_times=False, decode_timedelta=False) as alone:
+                for name in ("arrival_time", "maximum_elevation"):
+                    np.testing.assert_array_equal(both[name].isel(member=k), alone[name], err_msg=name)
+
+
+def test_members_share_what_a_run_has_once(write, command):
+    file = write()
+    for key, what in (("model.wetting.thin", "wetting and drying"), ("model.least_thickness", "least thickness")):
+        file.write_text(f'{SHORE}[ensemble]\n"{key}" = [0.001, 0.01]\n')
+        status, _, err = command("check", file)
+        assert status and f"has another {what} than member 0" in err.replace("\n", " "), err
+
+
+def test_check_refuses_a_zarr_store_of_an_ensemble_as_a_run_does(write, command):
+    status, _, err = command("check", write(THREE), "--set", "output.fields.0.file=fields.zarr")
+    assert status == 2 and "'fields.zarr' is a Zarr store" in err.replace("\n", " "), err

@@ -263,6 +263,8 @@ BAD = {
         {},
         "u10 in .* a value of 900 m s-1",
     ),
+    "a factor": ({"units": UNITS | {"u10": "0.1 m s-1"}}, {}, "is in '0.1 m s-1', and the parameter in 'm s-1'"),
+    "another factor": ({"units": UNITS | {"msl": "Pa*10"}}, {}, "is in 'Pa\\*10', and the parameter in 'Pa'"),
     "no units": ({"units": {"u10": "m/s", "v10": "m/s"}}, {}, "msl in .* has no units; state them by `units`"),
     "knots": ({"units": UNITS | {"u10": "knots"}}, {}, "is in 'knots', and the parameter in 'm s-1'"),
     "missing values in the sea": ({"change": hole}, {}, "has no value at .* points of the sea, .* near"),

@@ -129,14 +129,14 @@ def test_maxima_and_arrivals_count_the_first_state_and_every_step():
 
 def test_land_that_was_flooded_below_the_threshold_keeps_its_highest_level():
     """Cells with the bed at 1 m: under 5 cm of water and dry again, under a film alone, and under 20 cm."""
-    maxima = Maxima(jnp.asarray(0.1), jnp.ones((1, 3)), 0.001)
+    maxima, bed = Maxima(jnp.asarray(0.1), 0.001), jnp.ones((1, 3))
     model = sw.ShallowWater(sw.CartesianGrid(3, 1, (0, 3), (0, 1)), 1.0)
     first, *others = (
         model.state(eta=np.array([eta])) for eta in ([1.0, 1.0, 1.0], [1.05, 1.0009, 1.2], [1.0, 1.0, 1.0])
     )
-    carry = maxima.start(first)
+    carry = maxima.start(first, 0, -bed)
     for step, state in enumerate(others, start=1):
-        carry = maxima.update(carry, state, step)
+        carry = maxima.update(carry, state, step, -bed)
     np.testing.assert_allclose(carry["maximum"], [[1.05, 1.0, 1.2]])
     np.testing.assert_array_equal(carry["arrival"], [[-2, -1, 1]])
 

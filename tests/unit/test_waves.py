@@ -189,6 +189,42 @@ def test_a_solitary_wave_that_breaks_is_refused():
         sw.SolitaryWave(height=6.0, depth=5.0, peak=0.0)
 
 
+def test_dates_of_a_series_count_from_the_start_of_the_run(tmp_path):
+    """The level rises by 0.1 m an hour, from 0 at the first of March; the run starts three hours later."""
+    text = (
+        EXPERIMENT.replace("until = 10", "start = 2024-03-01T03:00:00Z, until = 10") + 'elevation = {file = "wave.nc"}'
+    )
+    hours, level = [0.0, 12.0, 24.0], [0.0, 1.2, 2.4]
+    for units, times in (("hours since 2024-03-01", hours), ("hours since 2024-02-29", [24.0 + t for t in hours])):
+        series = xr.Dataset({"eta": ("time", level)}, {"time": ("time", times, {"units": units})})
+        series.to_netcdf(tmp_path / "wave.nc")
+        model = model_of(assemble(read_text(text, "run.toml", tmp_path)), "serial")
+        assert elevation_at(model, 0.0) == pytest.approx(0.3, rel=1e-5)
+    for units, more, said in (
+        ("hours since 2024-03-02", {}, "begins at 75600 s; let it begin at 0 or before"),
+        ("hours since 2024-02-29", {"calendar": "noleap"}, "are in the calendar noleap"),
+        ("hours", {}, "have units 'hours'"),
+    ):
+        series = xr.Dataset({"eta": ("time", level)}, {"time": ("time", hours, {"units": units, **more})})
+        series.to_netcdf(tmp_path / "wave.nc")
+        assert said in assemble(read_text(text, "run.toml", tmp_path)).sentences()[0]
+
+
+@pytest.mark.parametrize(
+    "header, said",
+    [
+        ("time_h,elevation_m", "column time_h is in h; convert it to seconds"),
+        ("time_s,eta_cm", "column eta_cm is in cm; convert it to SI units"),
+        ("time,cm", None),
+    ],
+)
+def test_a_column_whose_name_has_other_units_is_refused(header, said, tmp_path):
+    np.savetxt(tmp_path / "wave.csv", np.stack([TIMES, 0.1 * TIMES], 1), delimiter=",", header=header, comments="")
+    text = EXPERIMENT + 'elevation = {file = "wave.csv"}\n'
+    sentences = assemble(read_text(text, "run.toml", tmp_path)).sentences()
+    assert not sentences if said is None else said in sentences[0]
+
+
 def test_a_series_in_other_units_is_refused(tmp_path):
     times = ("time", np.arange(0.0, 12.0, 0.5), {"units": "s"})
     for units, said in (("cm", "eta in .*wave.nc is in 'cm', and the parameter in 'm'"), ("metres", None)):

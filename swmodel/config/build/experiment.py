@@ -387,7 +387,7 @@ def _term(section, grid, run, gravity=GRAVITY):
         if isinstance(value, TideSection):
             arguments[name] = tide_of(value, grid, name, run, section)
         elif isinstance(value, WAVES):
-            arguments[name] = fields_of_file(value, run.start) or wave_of(value, gravity)
+            arguments[name] = fields_of_file(value, run.start) or wave_of(value, gravity, run.start)
         elif isinstance(value, MapFile):
             arguments[name] = map_of(value, grid, rules[name])
         else:

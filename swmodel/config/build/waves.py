@@ -10,23 +10,31 @@ from ...fields.parts import numbers_of
 from ...forcing.file_records import FileRecords, check_units, is_gridded
 from ...forcing.waves import CnoidalWave, Record, SolitaryWave
 from ...grids import axes
+from ...grids.regrid import calendar_of, seconds_since
 from ..mistakes import nearest
 
 __all__ = ["check_record", "fields_of_file", "wave_of"]
 
 TABLES = (".csv", ".txt", ".dat")
-SECONDS = ("s", "sec", "second", "seconds")
+NOT_SECONDS = ("ms", "min", "minutes", "h", "hr", "hour", "hours", "d", "day", "days")
+NOT_SI = ("mm", "cm", "km", "ft", "feet", "hpa", "mbar", "mb", "kn", "kt", "knots", "kmh")
 
 
-def wave_of(section: Any, gravity: float) -> Record | SolitaryWave | CnoidalWave:
-    """The record or wave that a table describes; `gravity` [m s-2] gives the wave its speed."""
+def wave_of(section: Any, gravity: float, start: Any = None) -> Record | SolitaryWave | CnoidalWave:
+    """The record or wave that a table describes.
+
+    Args:
+        section: the table.
+        gravity: [m s-2], which gives the wave its speed.
+        start: date and time of step 0, from which dates count; without it they count from the first one.
+    """
     if section.tag == "solitary":
         return SolitaryWave(section.height, section.depth, section.peak, gravity)
     if section.tag == "cnoidal":
         return CnoidalWave(section.height, section.depth, section.period, section.ramp, gravity)
     if isinstance(section.file, tuple):
         raise DataError(f"{section.file[0]} and further files hold a series, which one file must hold; join them")
-    return _from_csv(section) if section.file.suffix in TABLES else _from_netcdf(section)
+    return _from_csv(section) if section.file.suffix in TABLES else _from_netcdf(section, start)
 
 
 def fields_of_file(section: Any, start: Any) -> FileRecords | None:
@@ -59,11 +67,12 @@ def check_record(made: Any, section: Any) -> None:
     for name, value in section:
         if not isinstance(value, RecordFile):
             continue
-        fields = fields_of_file(value, None if run is None else run.start)
+        start = None if run is None else run.start
+        fields = fields_of_file(value, start)
         if fields is not None:
             _check_fields(fields, made, section, name)
             continue
-        record: Any = wave_of(value, 1.0)
+        record: Any = wave_of(value, 1.0, start)
         _check_series_units(value, numbers_of(section.part)[name].units)
         end = None if run is None else run.until if until is None else min(run.until, until)
         first, last = record.times[0], record.times[-1]
@@ -100,6 +109,9 @@ def _from_csv(section):
         raise DataError(f"{section.file} lacks two columns with names; its first line must name them, as time_s,eta_m")
     time = _named(section.time, names, names[0], section.file)
     name = _series_of(section, names, [name for name in names if name != time])
+    for column, others, wanted in ((time, NOT_SECONDS, "seconds"), (name, NOT_SI, "SI units")):
+        if (unit := column.rpartition("_")[2]) in others and unit != column:
+            raise DataError(f"{section.file}: the column {column} is in {unit}; convert it to {wanted}, and rename it")
     return Record(np.atleast_1d(table[time]), np.atleast_1d(table[name]))
 
 
@@ -128,12 +140,15 @@ def _series_in(section, dataset):
     return values, _named(section.time, names, str(values.dims[0]), section.file)
 
 
-def _from_netcdf(section):
+def _from_netcdf(section, start):
     with axes.decode(axes.open_raw(section.file)) as dataset:
         values, time = _series_in(section, dataset)
         if time not in dataset.variables:
             raise DataError(f"{section.file} has no times along {time}; add them, in seconds")
-        units = str(dataset[time].attrs.get("units", "s")).partition(" since ")[0].strip().lower()
-        if units not in SECONDS:
-            raise DataError(f"the times of {section.file} are in {units}; convert them to seconds")
-        return Record(np.asarray(dataset[time].values, float), np.asarray(values.values, float))
+        times = dataset[time]
+        if (calendar := calendar_of(times)) not in (None, "standard"):
+            raise DataError(
+                f"the dates of {section.file} are in the calendar {calendar}; convert them to the standard one"
+            )
+        seconds = seconds_since(times, start) if times.attrs.get("units") else times.values
+        return Record(np.asarray(seconds, float), np.asarray(values.values, float))
