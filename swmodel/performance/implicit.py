@@ -1,7 +1,7 @@
 """Implicit steps for timings: how many iterations an equation takes, and steps that always take so many.
 
 The first rank of many that runs alone has wrong numbers (cases.OneOfMany), with which conjugate gradients would take
-any number of iterations. It is therefore timed with the number that the whole grid was found to need.
+any number of iterations. It is therefore timed with the number that the whole grid, or a coarser one, needs.
 """
 
 import dataclasses
