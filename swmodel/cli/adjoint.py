@@ -28,6 +28,7 @@ from ..output.figures import remove_figures
 from ..simulation.progress import ProgressBar, duration
 from . import facts, figures, logs
 from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
+from .verdicts import verdict_table, warn_of
 
 if TYPE_CHECKING:
     from ..adjoint.costs.costs import Cost
@@ -315,23 +316,23 @@ def verify(study: Study, options: Options) -> None:
     """
     from ..adjoint.verification import verification
 
-    problem = study.problem
+    problem, kinks = study.problem, study.problem.model.momentum.has_kinks
     units = verification.units_of(problem)
     amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units)
     study.made.experiment()
     _announce(study, verified=True)
-    announce, finish = _tasks(study, options, verification.runs_of(len(study.section.controls)))
+    announce, finish = _tasks(study, options, verification.runs_of(len(study.section.controls), second=not kinks))
     verdicts = verification.verify(problem, amplitudes, options.seed, report=announce)
     finish()
     if study.is_root:
-        print(_verdict_table(verdicts))
-        _warn(verdicts, amplitudes)
+        print(verdict_table(verdicts))
+        warn_of(verdicts, amplitudes)
     judged = [v for v in verdicts if v.judged_by_rate]
     dot_product = np.max([v.dot_product for v in verdicts])  # np.max propagates NaN
     print(f"dot_product={dot_product:.3g}", flush=True)
     if judged:
         rate, second = np.min([(v.taylor.rate, v.taylor.rate_second) for v in judged], axis=0)
-        print(f"taylor_rate={rate:.4g}\ntaylor_rate_second={second:.4g}", flush=True)
+        print(f"taylor_rate={rate:.4g}" + ("" if kinks else f"\ntaylor_rate_second={second:.4g}"), flush=True)
     failed = [v.control for v in verdicts if not v.passed]
     if failed:
         _terms(study)
@@ -339,52 +340,6 @@ def verify(study: Study, options: Options) -> None:
             f"the derivatives in {', '.join(failed)} are wrong: the dot product must be at most "
             f"{verification.DOT_PRODUCT:g}, the rates at least {verification.RATE:g} and {verification.RATE_SECOND:g}."
         )
-
-
-def _verdict_table(verdicts):
-    heads = ("control", "amplitude", "dot product", "rate", "second", "nonlinear by", "")
-    rows: list[tuple[str, ...]] = [heads]
-    for v in verdicts:
-        share = {math.inf: "no effect"}.get(v.nonlinearity, f"{100 * v.nonlinearity:.2g} %")
-        share = "blows up" if math.isnan(v.nonlinearity) else share
-        size = f"{v.amplitude:.3g} {v.units}".removesuffix(" 1")
-        found = f"{v.dot_product:.1e}", f"{v.taylor.rate:.3f}", f"{v.taylor.rate_second:.3f}"
-        rows.append((v.control, size, *found, share, _judgement(v)))
-    widths = [max(len(row[k]) for row in rows) for k in range(len(heads))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in rows)
-
-
-def _judgement(verdict):
-    return "WRONG" if not verdict.passed else "ok" if verdict.judged_by_rate else "ok by the dot product"
-
-
-def _warn(verdicts, given):
-    from ..adjoint.verification.verification import NONLINEARITY
-
-    unjudged = [v.control for v in verdicts if v.passed and not v.judged_by_rate]
-    if unjudged:
-        logs.LOGGER.warning(
-            "%s: the rates do not judge the derivative, because the scheme has kinks (limiters, sides upstream, wet "
-            "and dry cells) that perturbed runs cross; the dot product does.",
-            ", ".join(unjudged),
-        )
-    for v in verdicts:
-        name = v.control
-        whose = "the amplitude given" if v.control in given else "the usual amplitude"
-        amplitude = f"at {whose} of {v.amplitude:.3g} {v.units}"
-        if math.isnan(v.nonlinearity):
-            logs.LOGGER.warning("%s: %s the nonlinear model does not stay finite; give a smaller one.", name, amplitude)
-        elif math.isinf(v.nonlinearity):
-            logs.LOGGER.warning("%s: changes nothing in this run.", name)
-        elif v.nonlinearity > NONLINEARITY:
-            logs.LOGGER.warning(
-                "%s: %s the nonlinear model's perturbations differ from the tangent-linear one's by %.0f %%, more than "
-                "%.0f %%: the derivative does not hold for changes of this size, only for smaller ones.",
-                name,
-                amplitude,
-                100 * v.nonlinearity,
-                100 * NONLINEARITY,
-            )
 
 
 def _terms(study):

@@ -11,11 +11,11 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint.verification import examination, verification
+from swmodel.adjoint.verification.probe import DotProducts, dot_products
 from swmodel.adjoint.verification.verification import (
     Directions,
     Taylor,
     best_rate,
-    dot_products,
     nonlinearities,
     taylor_test,
 )
@@ -214,3 +214,38 @@ def test_a_probe_reads_the_same_of_any_state_as_its_weights_say():
     read = probe.read(State(*map(jnp.asarray, fields)), None, 0.0)
     wanted = sum(np.einsum("kji,ji->k", np.asarray(w), x) for w, x in zip(jax.tree.leaves(probe.weights), fields))
     np.testing.assert_allclose(read, wanted, rtol=1e-12)
+
+
+class OfTwoRuns:
+    """A Problem of one number, whose adjoint is that of another run from reading number `until` on."""
+
+    steps, communicator = 16, SerialCommunicator()
+
+    def __init__(self, until):
+        self.weights = np.random.default_rng(2).standard_normal((self.steps, 2))
+        self.others = np.where(np.arange(self.steps)[:, None] < until, self.weights, 2.0 * self.weights)
+
+    def observed_tangent(self, values, x):
+        return None, float(x["a"]) * self.weights
+
+    def observed_adjoint(self, values, y):
+        return {"a": jnp.sum(self.others * y)}
+
+
+class OneDirection:
+    names, values = ("a",), {"a": jnp.ones(())}
+
+    def along(self, name, smooth):
+        return {"a": jnp.asarray(3.0)}
+
+
+@pytest.mark.parametrize("until, agreed", [(16, {}), (15, {"a": 8}), (5, {"a": 4}), (1, {"a": 1}), (0, {"a": 0})])
+def test_the_steps_before_a_branch_is_another_one_are_found(until, agreed):
+    products = DotProducts(OfTwoRuns(until), OneDirection())
+    assert products.agreed_steps() == agreed
+
+
+@pytest.mark.parametrize("kinks, agreed, passed", [(True, 4, True), (True, 0, False), (False, 4, False)])
+def test_a_dot_product_that_holds_over_no_steps_or_without_kinks_is_wrong(kinks, agreed, passed):
+    taylor = Taylor((1.0, 0.5, 0.25), (1.0, 0.25, 0.0625), None, (0.0, 0.0, 0.0))
+    assert verification.Verdict("a", "m", 1.0, 1e-3, taylor, 0.0, kinks, agreed).passed == passed

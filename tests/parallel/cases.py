@@ -8,7 +8,8 @@ import swmodel as sw
 from swmodel.adjoint import Problem
 from swmodel.adjoint.costs.readers import everywhere
 from swmodel.adjoint.costs.tile_costs import Weighted
-from swmodel.adjoint.verification.verification import PROBES, Probe, verify
+from swmodel.adjoint.verification.probe import PROBES, Probe
+from swmodel.adjoint.verification.verification import verify
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.runtime.compilation import jit
 from swmodel.runtime.launch import launched_ranks

@@ -162,7 +162,31 @@ def test_derivatives_over_a_shore_are_judged_by_the_dot_product():
     stepper = sw.ForwardBackwardHancock(0.05)
     problem = adjoint.Problem(model, stepper, state, 2, adjoint.BoxEnergy(), ["initial.eta"])
     (verdict,) = verification.verify(problem, second=False)
-    assert verdict.kinks and verdict.passed
+    assert verdict.kinks and verdict.passed and verdict.taylor.second is None
+
+
+SHORE = """
+run = {until = "2 s", engine = "arrays"}
+grid = {type = "cartesian", nx = 12, ny = 8, x = [0, 12], y = [0, 8]}
+bathymetry = {type = "formula", depth = "1 - x/8"}
+model = {momentum = "momentum_conserving", wetting = {}}
+initial = {type = "gaussian", amplitude = 0.2, centre = [4, 4], radius = 2}
+stepper = {type = "forward_backward_hancock", dt = 0.1}
+[adjoint]
+controls = ["initial.eta", "depth"]
+cost = {type = "gauge_elevation", gauges = "a", time = 2}
+[output.gauges]
+positions.a = [6.0, 4.0]
+"""
+
+
+@pytest.mark.verify  # a minute of compiling
+def test_the_command_verifies_derivatives_over_a_shore_without_hessian_products(tmp_path, command):
+    (tmp_path / "shore.toml").write_text(SHORE)
+    status, out, err = command("adjoint", tmp_path / "shore.toml", "--verify")
+    assert status == 0, out + err
+    assert out.count(" ok over ") == 2 and "taylor_rate_second" not in out
+    assert "rounding decides which one the tangent and the adjoint take" in err.replace("\n", " ")
 
 
 def test_verification_takes_200_steps_and_a_crossing_unless_told_otherwise(case, command, asked):

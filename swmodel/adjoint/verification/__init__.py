@@ -1,11 +1,10 @@
 """Dot-product and Taylor tests of a user's own problem."""
 
+from .probe import DOT_PRODUCT, Probe
 from .verification import (
-    DOT_PRODUCT,
     NONLINEARITY,
     RATE,
     RATE_SECOND,
-    Probe,
     Taylor,
     Verdict,
     default_amplitudes,
