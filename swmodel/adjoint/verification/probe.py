@@ -101,9 +101,9 @@ class DotProducts:
             self._images[name] = x, probe.observed_tangent(self._values, x)[1]
         self.errors = {name: self._error(name, self._y, back) for name in self._images}
 
-    def _error(self, name, y, back):
+    def _error(self, name: str, y: np.ndarray, back: Any) -> float:
         x, forward = self._images[name]
-        size = np.linalg.norm(forward * (y != 0)) * np.linalg.norm(y)
+        size = float(np.linalg.norm(forward * (y != 0)) * np.linalg.norm(y))
         difference = abs(float(np.sum(forward * y)) - dot(x, back, self._probe.communicator))
         return difference / size if size > 0 else difference
 
