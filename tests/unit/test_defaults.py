@@ -51,6 +51,7 @@ WRITTEN = {
     (physics.Model, "momentum"): ("energy_conserving", EnergyConserving()),
     (physics.Model, "side"): ("free_slip", FreeSlip()),
     (physics.Model, "core"): ("finite_differences", sw.FiniteDifferences()),
+    (physics.INTERNAL_WAVES, "roughness"): (None, dataclasses.MISSING),  # it may follow from rough_bottom
 }
 # Keys whose Python counterpart is no constructor's argument, or that only files have.
 OTHERWISE = {
