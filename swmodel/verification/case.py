@@ -35,7 +35,7 @@ class Mark:
         """Whether `value` is in the range; None where no range is set."""
         if (self.most is None and self.least is None) or (quick and not self.quick):
             return None
-        return (self.most is None or abs(value) <= self.most) and (self.least is None or value >= self.least)
+        return bool((self.most is None or abs(value) <= self.most) and (self.least is None or value >= self.least))
 
     @property
     def limits(self) -> str:

@@ -114,7 +114,7 @@ def test_the_page_has_its_figures_within(scores):
 
 def test_the_figures_of_make_verify_name_every_mark_that_is_missed(capsys):
     marks = Mark("small", "an error", most=1.0), Mark("large", "an error", most=0.1), Mark("free", "a number")
-    values = {"small": 0.5, "large": 0.5, "free": 7.0}
+    values = {"small": 0.5, "large": np.float64(0.5), "free": 7.0}  # comparisons of which are no bool of Python
     made = Case("made_up", "planar", "Made up", "nothing", "nobody", "", "0", lambda n: Outcome(values), marks)
     try:
         assert measures.main(["made_up"]) == 1
