@@ -412,6 +412,9 @@ class Term(TiledPart):
         """(p - p_0) / rho [m2 s-2] of the air pressure at a Time, for a reference p_0 [Pa], a Field at h."""
         raise NotImplementedError
 
+    def check_reference(self, reference: float, water: Any, agree: Callable) -> None:
+        """Raise ConfigError if its air pressure, if it has one, is far from a reference p_0 [Pa]; collective."""
+
     def check_water(self, model: Any) -> None:
         """Raise ConfigError if it acts on no water of a model; collective."""
 

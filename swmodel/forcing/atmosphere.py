@@ -11,11 +11,12 @@ import inspect
 import numbers
 from typing import Any, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..defaults import AIR_DENSITY, GRAVITY, WATER_DENSITY
-from ..dynamics.terms import Forcing, to_u, to_v, value_at
+from ..dynamics.terms import Forcing, Series, TimeVarying, to_u, to_v, value_at
 from ..dynamics.transport import gradient
 from ..errors import ConfigError
 from ..fields.parameters import array_of, declared, parameter, refuse
@@ -81,6 +82,34 @@ class AirPressure(Forcing):
     def pressure_head(self, time: Any, reference: float) -> Any:
         """(p - p_0) / rho [m2 s-2] at a Time, for the reference p_0 [Pa]."""
         return (value_at(self.pressure, time) - reference) / self.density
+
+    def check_reference(self, reference: float, water: Any, agree: Any) -> None:
+        """Raise ConfigError if the pressure is nowhere near p_0, as departures from a mean are with p_0 = 1013.25 hPa.
+
+        Args:
+            reference: p_0 [Pa]; 0 of departures.
+            water: 1 in the cells of the sea, and 0 elsewhere, a tile array.
+            agree: whether a condition holds on any rank; collective.
+        """
+        found = self._typical()
+        if isinstance(found, jax.core.Tracer):
+            return
+        near = (jnp.abs(found - reference) <= LARGEST_ANOMALY) & (water > 0)
+        if agree(bool(jnp.any(near))) or not agree(bool(jnp.any(water > 0))):
+            return
+        remedy = (
+            "0 if the pressure is the departure from a mean" if reference else "that of the pressure, such as 101325"
+        )
+        raise ConfigError(
+            f"InverseBarometer: reference = {reference:g} Pa differs from the pressure of AirPressure by more than "
+            f"{LARGEST_ANOMALY:g} Pa everywhere; give {remedy}."
+        )
+
+    def _typical(self):
+        """Values of the pressure [Pa]: the first record of records, and 0 of a Tide, which has no mean."""
+        if isinstance(self.pressure, Series):
+            return self.pressure.record(0, jnp.float32)
+        return 0.0 if isinstance(self.pressure, TimeVarying) else jnp.asarray(self.pressure)
 
 
 def _ends_and_middle(coordinates, axis):

@@ -4,11 +4,12 @@
 
 p is that of AirPressure and Cyclone among the model's terms, at the place and the time of the side. So records are not
 read again, and derivatives in the points of a track include what the storm does to the sides. p_0 is `reference` for an
-AirPressure, and the ambient pressure of a Cyclone.
+AirPressure, 0 if its pressure is the departure from a mean, and the ambient pressure of a Cyclone.
 """
 
 import dataclasses
 import datetime
+import numbers
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -21,7 +22,7 @@ from .tides import Tide
 
 __all__ = ["BarometricElevation", "InverseBarometer"]
 
-_RULES = {"reference": Number(None, "Pa", **PRESSURES)}
+_RULES = {"reference": Number(None, "Pa", **PRESSURES, hint=", or 0 if the pressure is the departure from a mean")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,17 +33,19 @@ class InverseBarometer:
 
     Args:
         plus: the rest of the elevation outside [m]: a number or a Tide.
-        reference: p_0 of an AirPressure [Pa].
+        reference: p_0 of an AirPressure [Pa]; 0 if its pressure is the departure from a mean.
 
     Raises:
-        ConfigError: for another `plus`.
+        ConfigError: for another `plus`, and for a reference that is no air pressure in Pa; when a model is made, for
+            one that does not go with the pressure.
     """
 
     plus: Any = 0.0
     reference: float = STANDARD_PRESSURE
 
     def __post_init__(self) -> None:
-        check_arguments("InverseBarometer", _RULES, vars(self))
+        if not (isinstance(self.reference, numbers.Real) and self.reference == 0):
+            check_arguments("InverseBarometer", _RULES, vars(self))
         if not isinstance(self.plus, (Tide, float, int)):
             raise ConfigError(
                 f"InverseBarometer: plus = {self.plus!r} is neither a number nor a Tide; give one of them."

@@ -141,17 +141,21 @@ def check_sides(model: Any) -> None:
 
 
 def check_barometers(model: Any) -> None:
-    """Raise ConfigError for an inverse barometer in a model without air pressure."""
-    if any(term.has_pressure for term in model.terms):
-        return
-    for name, condition in zip(model.open_names, model.open_boundaries):
+    """Raise ConfigError for an inverse barometer without an air pressure, or with another reference; collective."""
+    pressures = [term for term in model.terms if term.has_pressure]
+    for name, condition in (*zip(model.open_names, model.open_boundaries), *zip(model.term_names, model.terms)):
         for key, value in vars(condition).items():
-            if isinstance(value, BarometricElevation):
-                with of_part(f"{name}.{key}"):
+            if not isinstance(value, BarometricElevation):
+                continue
+            with of_part(f"{name}.{key}"):
+                if not pressures:
                     raise ConfigError(
                         "InverseBarometer: no forcing of the model has an air pressure; add AirPressure or Cyclone, or "
                         "leave the inverse barometer out."
                     )
+                water = model.domain.cut(model.sea_floor.wet)
+                for term in pressures:
+                    term.check_reference(value.reference, water, model.communicator.agree)
 
 
 def check_water(model: Any) -> None:

@@ -61,6 +61,41 @@ def test_derivatives_in_the_track_pass_dot_product_and_taylor_tests():
     assert verdicts and not [str(verdict) for verdict in verdicts if not verdict.passed]
 
 
+def departure(x, y):
+    return pressure(x, y) - STANDARD_PRESSURE
+
+
+RECORDS = sw.Records([0.0, 7200.0], np.full((2, *GRID.shape), -500.0))
+M2 = sw.Tide({"M2": (50.0, 30.0)})
+
+
+@pytest.mark.parametrize("given", [departure, -500.0, RECORDS, M2])
+@pytest.mark.parametrize("condition", [sw.Flather, lambda *x, **k: sw.Sponge(x[0], 1e5, 1e-4, *x[1:], **k)])
+def test_departures_from_a_mean_need_the_reference_0(given, condition):
+    def model(reference):
+        side = condition("west", elevation=sw.InverseBarometer(reference=reference))
+        return sw.ShallowWater(GRID, 100.0, forcing=(sw.AirPressure(given),), boundaries=(side,), engine="arrays")
+
+    with pytest.raises(ConfigError, match="reference = 101325 Pa differs .* everywhere; give 0 if the pressure is the"):
+        model(STANDARD_PRESSURE)
+    model(0.0)
+
+
+def test_a_whole_pressure_needs_a_reference_near_it():
+    side = sw.Flather("west", elevation=sw.InverseBarometer(reference=0.0))
+    with pytest.raises(ConfigError, match="reference = 0 Pa differs .* give that of the pressure, such as 101325"):
+        sw.ShallowWater(GRID, 100.0, forcing=(sw.AirPressure(pressure),), boundaries=(side,), engine="arrays")
+    with pytest.raises(ConfigError, match="reference = 1013.25 is less than 50000; give"):
+        sw.InverseBarometer(reference=1013.25)
+
+
+def test_a_sea_in_balance_with_departures_stays_at_rest_through_open_sides():
+    sides = sw.Flather(("west", "south", "east"), elevation=sw.InverseBarometer(reference=0.0))
+    model = sw.ShallowWater(GRID, 100.0, forcing=(sw.AirPressure(departure),), boundaries=(sides,), engine="arrays")
+    state = sw.Simulation(model, model.state(eta=balanced), sw.ForwardBackward(300.0)).run(steps=20)
+    assert np.abs(state.u).max() < 1e-11 and np.abs(state.v).max() < 1e-11
+
+
 def test_without_an_air_pressure_there_is_no_inverse_barometer():
     sides = sw.Flather("west", elevation=sw.InverseBarometer())
     with pytest.raises(ConfigError, match="no forcing of the model has an air pressure"):
