@@ -49,6 +49,21 @@ type = "gauge_elevation"
 gauges = "A"
 window = ["20 min", "30 min"]
 """
+WAVE = """\
+[[boundary]]
+type = "wave_maker"
+sides = "west"
+elevation = {file = "wave.csv"}
+[inversion]
+loops = 2
+[[inversion.controls]]
+type = "series"
+name = "boundary.0.elevation.values"
+deviation = 0.5
+length = "5 min"
+[inversion.twin.truth]
+"boundary.0.elevation.file" = "true.csv"
+"""
 BASIN = """\
 [run]
 until = "30 min"

@@ -30,8 +30,8 @@ def conclude(study: Any, result: Any, path: Path, took: float, options: Any) -> 
     say("%s", analysis_line(result.consistency))
     if warning := result.consistency.warning_after():
         logs.LOGGER.warning("%s", warning)
-    for name, (_, units, roles) in result.controls.items():
-        say("%s", _control_line(study, name, units, roles))
+    for name, estimate in result.controls.items():
+        say("%s", _control_line(study, name, estimate.units, estimate.roles))
     for line in _fault_lines(_parameter_tables(study, result).get("fault", {})):
         say("%s", line)
     if np.isfinite(result.signal):
@@ -202,15 +202,15 @@ def _totals(study, result, kinds=None):
 def _control_line(study, name, units, roles):
     """A line on a control: the range of its change, or its value; in a twin experiment, its error, too."""
     analysis, background = roles["analysis"], roles["background"]
-    if np.ndim(analysis) < 2:
+    if np.ndim(analysis) < 1:
         return f"{name} = {float(analysis):.4g} {units} (before: {float(background):.4g})"
-    change = analysis - background
-    row, column = np.unravel_index(np.argmax(np.where(study.problem.model.wet, change, -np.inf)), change.shape)
-    grid = study.made.grid
-    place = f"({grid.x_centres[column]:.6g}, {grid.y_centres[row]:.6g})"
-    text = f"{name}: changed by {change.min():.3g} to {change.max():.3g} {units}, most at {place}"
+    change, wet = analysis - background, np.ones(np.shape(analysis), bool)
+    text = f"{name}: changed by {change.min():.3g} to {change.max():.3g} {units}"
+    if np.ndim(analysis) > 1:
+        grid, wet = study.made.grid, study.problem.model.wet
+        row, column = np.unravel_index(np.argmax(np.where(wet, change, -np.inf)), change.shape)
+        text += f", most at ({grid.x_centres[column]:.6g}, {grid.y_centres[row]:.6g})"
     if "truth" in roles:
-        wet = study.problem.model.wet
         before, after = (
             np.sqrt(np.mean((roles[role] - roles["truth"])[wet] ** 2)) for role in ("background", "analysis")
         )

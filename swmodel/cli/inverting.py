@@ -287,10 +287,11 @@ class Inversion:
     # -- results for the file ---------------------------------------------------------------------------------------
 
     def _fields(self, parameters, eigenpairs):
-        """({control: (position, units, {role: array})}, the initial state, degrees of freedom for signal)."""
+        """({control: Estimate}, the initial state, degrees of freedom for signal)."""
         import jax.numpy as jnp
 
         from ..adjoint.assimilation.posterior import Posterior
+        from ..output.inversion import Estimate
 
         problem, communicator, transformed = self.problem, self.problem.communicator, self.study.transformed
         analysis = _expanded(transformed, parameters, communicator)
@@ -305,14 +306,21 @@ class Inversion:
                 roles["background_deviation"] = _first(prior[control.name]) ** 0.5
                 roles["analysis_deviation"] = jnp.maximum(left, 0.0) ** 0.5
             if self.study.observed.truth is not None:
-                roles["truth"] = self.study.observed.truth.of(control.name, problem.dt)
+                truth = self.study.observed.truth.of(control.name, problem.dt)
+                if np.shape(_first(truth)) == np.shape(
+                    _first(roles["analysis"])
+                ):  # a series may have other times there
+                    roles["truth"] = truth
             whole = {role: self._whole(_first(value)) for role, value in roles.items()}
-            found[control.name] = control.position, control.units, whole
+            found[control.name] = Estimate(control.position, control.units, whole, control.times)
         state = {row: analysis.get(f"initial.{row.name}", problem.shown[row.name]) for row in problem.model.variables}
         return found, {row: self._whole(value) for row, value in state.items()}, posterior.signal
 
     def _whole(self, value):
-        return self.problem.model.gather(value) if np.ndim(value) >= 2 else np.asarray(value, float)
+        if np.ndim(value) >= 2:
+            return self.problem.model.gather(value)
+        copies = {} if np.ndim(value) == 0 else self.problem.communicator.tiles(value)  # one for each tile
+        return np.asarray(next(iter(copies.values()), value), float)
 
 
 def _first(value):

@@ -48,9 +48,7 @@ class BarometerSection(TideSection):
 
     inverse_barometer: Literal[True]  # the elevation follows the air pressure of [[forcing]]
     constituents: Any = {}  # of a tide that is added
-    reference: Annotated[float, in_unit("Pa"), Field(ge=0.0, le=1.2e5)] = (
-        STANDARD_PRESSURE  # 0 of departures
-    )
+    reference: Annotated[float, in_unit("Pa"), Field(ge=0.0, le=1.2e5)] = STANDARD_PRESSURE  # 0 of departures
 
 
 class ConstituentFile(Section):

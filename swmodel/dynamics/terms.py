@@ -388,9 +388,7 @@ class Term(TiledPart):
         raise NotImplementedError
 
     def renewed(self, equations: Any, state: Any, time: Any) -> dict[str, Any]:
-        """{name: value} of its `state_variables`, arrays of the tile's own cells, recomputed in a step where it is due.
-
-        They are constant from then on until the next such step.
+        """{name: value} of its `state_variables`, arrays of the tile's own cells, until the next step in which it is due.
 
         Args:
             equations: Equations on arrays, whose communicator may sum over ranks.
@@ -413,7 +411,7 @@ class Term(TiledPart):
         raise NotImplementedError
 
     def check_reference(self, reference: float, water: Any, agree: Callable) -> None:
-        """Raise ConfigError if its air pressure, if it has one, is far from a reference p_0 [Pa]; collective."""
+        """Raise ConfigError if its air pressure is nowhere near a reference p_0 [Pa]; collective."""
 
     def check_water(self, model: Any) -> None:
         """Raise ConfigError if it acts on no water of a model; collective."""

@@ -2,6 +2,7 @@
 
 import datetime
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -210,6 +211,29 @@ def define_moment(
 
 
 BY_NAME = "xarray selects by name after set_index(gauge='gauge_name'); postprocess.open_output does this"
+
+
+def define_times_of(
+    dataset: netCDF4.Dataset, control: str, times: Sequence[float], start: datetime.datetime | None
+) -> str:
+    """Define the coordinate of the times of a control's values, such as the points of a track, once for each part.
+
+    Args:
+        dataset: the file.
+        control: name of the control; what precedes the last dot is the part's.
+        times: since the start [s], (n,).
+        start: date and time of the start (UTC), or None.
+
+    Returns:
+        the name of its dimension.
+    """
+    part = control.rpartition(".")[0]
+    name = re.sub(r"\W+", "_", part) + "_time"
+    if name not in dataset.dimensions:
+        dataset.createDimension(name, len(times))
+        attributes = time_attributes(start) | {"long_name": f"time of the values of {part}"}
+        define(dataset, name, (name,), attributes, np.asarray(times, float))
+    return name
 
 
 def define_gauges(

@@ -16,7 +16,7 @@ from ..grids.grid import Grid
 from . import definitions, metadata, replacing
 from .masking import checked_shape, define_static, dry_points, fill_dry, with_low_faces
 
-__all__ = ["ROLES", "write_inversion"]
+__all__ = ["ROLES", "Estimate", "write_inversion"]
 
 ROLES = {
     "background": "before the inversion",
@@ -27,10 +27,27 @@ ROLES = {
 }
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Estimate:
+    """A control before and after an inversion.
+
+    Attributes:
+        position: "h", "u" or "v" on the C-grid, or "scalar".
+        units: of the control.
+        roles: {role of ROLES: global array (ny, nx), number, or vector (n,)}.
+        times: of the values of a vector, since the start [s] (n,); () of other controls.
+    """
+
+    position: str
+    units: str
+    roles: Mapping[str, Any]
+    times: tuple[float, ...] = ()
+
+
 def write_inversion(
     path: str | Path,
     grid: Grid,
-    controls: Mapping[str, tuple[str, str, Mapping[str, Any]]],
+    controls: Mapping[str, Estimate],
     tables: Mapping[str, Mapping[str, tuple[str, str, Any]]],
     *,
     about: Mapping[str, Any],
@@ -45,7 +62,7 @@ def write_inversion(
     Args:
         path: the path of the file; an existing one is replaced.
         grid: the Grid.
-        controls: {name: (position, units, {role of ROLES: global array (ny, nx) or number})}.
+        controls: {name: Estimate}.
         tables: {dimension: {column: (units, long_name, (n,) values)}}: observations, parameters, the history.
         about: {name: text, number or dict}: global attributes of the inversion.
         seconds: model time at the run's end [s].
@@ -62,9 +79,10 @@ def write_inversion(
         dataset.setncatts(metadata.run_attributes(grid, {**(attributes or {}), **inversion}))
         definitions.define_grid(dataset, grid)
         definitions.define_moment(dataset, start, seconds)
-        for name, (position, units, roles) in controls.items():
-            for role, values in roles.items():
-                _define_control(dataset, grid, name, role, position, units, values, static)
+        for name, estimate in controls.items():
+            times = (definitions.define_times_of(dataset, name, estimate.times, start),) if estimate.times else ()
+            for role, values in estimate.roles.items():
+                _define_control(dataset, grid, name, estimate, role, values, times, static)
         for row, values in (initial or {}).items():
             _define_initial(dataset, grid, row, np.asarray(values), static)
         for dimension, columns in tables.items():
@@ -72,14 +90,15 @@ def write_inversion(
         define_static(dataset, grid, static)
 
 
-def _define_control(dataset, grid, control, role, position, units, values, static):
+def _define_control(dataset, grid, control, estimate, role, values, times, static):
     name = f"{re.sub(r'[^A-Za-z0-9]+', '_', control).strip('_')}_{role}"
     text = f"{control}, {ROLES[role]}"
+    units, position = estimate.units, estimate.position
     more = {"comment": f"in {units}"} if "/" in units else {}  # UDUNITS cannot read fractional powers
     units = "" if more else units
     if np.ndim(values) < 2:
         described = {"long_name": text} | ({"units": units} if units else {}) | more
-        definitions.define(dataset, name, (), described, np.asarray(values, float))
+        definitions.define(dataset, name, times, described, np.asarray(values, float))
         return
     row = Variable(name, position, units, text, cell_methods="")
     values = with_low_faces(np.asarray(values), grid, position)

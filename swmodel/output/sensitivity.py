@@ -105,17 +105,6 @@ def _define_record_times(dataset, one, name):
     return along
 
 
-def _define_moments(dataset, one, start):
-    """The dimension and coordinate of the times of a part's values, such as the points of a track, defined once."""
-    part = one.control.rpartition(".")[0]
-    name = re.sub(r"\W+", "_", part) + "_time"
-    if name not in dataset.dimensions:
-        dataset.createDimension(name, one.moments.size)
-        attributes = metadata.time_attributes(start) | {"long_name": f"time of the points of {part}"}
-        definitions.define(dataset, name, (name,), attributes, np.asarray(one.moments, float))
-    return name
-
-
 def _define_numbers(dataset, one, cost, start):
     """Write the number or vector of a control that is not a field, and those of its time records."""
     row, sizes = _row(one, cost), np.shape(one.value)
@@ -126,7 +115,7 @@ def _define_numbers(dataset, one, cost, start):
         for name, size in zip(dimensions, sizes):
             dataset.createDimension(name, size)
     else:
-        dimensions = (_define_moments(dataset, one, start),)
+        dimensions = (definitions.define_times_of(dataset, one.control, one.moments, start),)
     definitions.define(dataset, row.name, dimensions, attributes, np.asarray(one.value, float))
     if one.records is not None:
         along = _define_record_times(dataset, one, row.name)

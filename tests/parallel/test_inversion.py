@@ -15,7 +15,7 @@ from swmodel.adjoint.assimilation.posterior import _entered, noise_like
 from swmodel.adjoint.assimilation.restarts import Identity, read_inversion_restart, write_inversion_restart
 from swmodel.adjoint.controls.seafloor import FaultSource, UnitSources
 from swmodel.adjoint.controls.side_tides import ByClass, SideTide
-from swmodel.adjoint.controls.transforms import Around, Balanced, joined
+from swmodel.adjoint.controls.transforms import Around, Balanced, Correlated, joined
 from swmodel.adjoint.costs.records import Record
 from swmodel.errors import SwmodelError
 from swmodel.output import restart
@@ -171,7 +171,11 @@ def tidal_transforms(model):
     classes = (model.scatter(sea_floor()) > np.median(sea_floor())).astype(np.int32)
     by_class = ByClass(model.scatter(2.0 + random(9)), classes, np.asarray(0.3), 2)
     p = np.sin(np.arange(side.zero(model).size))
+    moments = np.array([0.0, 100.0, 250.0, 400.0])
+    level = model.communicator.place(lambda rank: np.sin(moments / 90.0))
+    series = Around(level, Correlated.in_time(model, moments, 150.0, 0.4))
     return {
+        "series": ({"p": np.cos(np.arange(4.0))}, joined({"p": ("boundary.0.elevation.values", series)}, model)),
         "side": ({"p": p}, joined({"p": (None, side)}, model)),
         "class": ({"p": np.array([0.4, -0.7])}, joined({"p": ("depth", by_class)}, model)),
     }
@@ -184,15 +188,22 @@ def fields_and_gradient(model, parameters, transformed, differentiated=True):
     def run(function, p):
         def cost(p):
             inside = {k: x if jnp.ndim(x) >= 2 else communicator.replicated(x) for k, x in p.items()}
-            return communicator.sum(sum(0.5 * jnp.sum(x * x) for x in function(inside).values()))
+            values = function(inside).values()  # every rank holds the whole of a vector
+            return communicator.sum(
+                sum(0.5 * jnp.sum(x * x) / (1 if jnp.ndim(x) >= 2 else communicator.size) for x in values)
+            )
 
         return function(p), jax.grad(cost)(p) if differentiated else p
 
     fields, gradient = jit(communicator.spmd(run))(transformed.function, _entered(parameters, communicator))
-    fields = {name: everywhere(model, x) for name, x in fields.items()}
+    fields = {name: everywhere(model, x) if np.ndim(x) >= 2 else own(communicator, x) for name, x in fields.items()}
     (bar,) = gradient.values()
-    bar = everywhere(model, bar) if np.ndim(bar) >= 2 else np.asarray(next(iter(communicator.tiles(bar).values())))
-    return fields, bar
+    return fields, everywhere(model, bar) if np.ndim(bar) >= 2 else own(communicator, bar)
+
+
+def own(communicator, vector):
+    """This rank's copy of a vector that all ranks hold."""
+    return np.asarray(next(iter(communicator.tiles(vector).values())))
 
 
 @ON_MANY

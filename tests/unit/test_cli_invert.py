@@ -1,5 +1,6 @@
 """`swmodel invert`: a twin's source is found, files say so, an inversion is resumed, and mistakes are reported."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +10,7 @@ import swmodel as sw
 from swmodel import sources
 from swmodel.adjoint.controls.seafloor import FaultSource
 from swmodel.cli import inverted
-from tests.studies import BASIN, FIELDS, GAUGES, PATCH, TWIN
+from tests.studies import BASIN, FIELDS, GAUGES, PATCH, TWIN, WAVE
 
 xr = pytest.importorskip("xarray")
 pytest.importorskip("matplotlib")
@@ -354,6 +355,57 @@ def test_what_became_of_faults_has_its_units_and_their_places_those_of_the_grid(
     assert table["slip_analysis"][0] == "m" and table["longitude_analysis"][0] == "m"
     assert table["strike_background"][0] == "degrees"
     assert list(inverted._fault_lines(table)) == ["slip of the faults: 4.946, 3 m (before: 3, 3)"]
+
+
+SHALLOW = BASIN.replace('"1000 m"', '"700 m"')
+
+
+def write_series(path, times, values):
+    np.savetxt(path, np.column_stack([times, values]), "%.6f", ",", header="time_s,eta_m", comments="")
+
+
+def test_the_level_at_a_side_is_found_and_drives_a_run_from_the_file_of_the_inversion(study, command):
+    path, folder = study(SHALLOW, WAVE, GAUGES)
+    times = np.arange(0.0, 1801.0, 100.0)
+    write_series(path.parent / "wave.csv", times, 0.3 * np.sin(times / 300.0))
+    write_series(path.parent / "true.csv", times, 0.5 * np.sin(times / 300.0))
+    status, printed, errors = command("invert", path, "-o", folder, "--plot")
+    assert status == 0 and "boundary.0.elevation.values: 19 unknowns" in printed, errors
+    before, after = re.search(r"values: changed by .* truth (\S+) m before and (\S+) after", printed).groups()
+    assert float(after) < 0.6 * float(before)
+    name, along = "boundary_0_elevation_values", "boundary_0_elevation_time"
+    with xr.open_dataset(folder / "inversion.nc", decode_times=False) as found:
+        for role in ("background", "analysis", "truth", "background_deviation", "analysis_deviation"):
+            assert found[f"{name}_{role}"].dims == (along,) and found[f"{name}_{role}"].attrs["units"] == "m"
+        np.testing.assert_allclose(found[along], times, atol=1e-3)
+        here = found["observation_gauge"].values == "near"
+        seconds, right = found["observation_time"].values[here], found["observation_analysis"].values[here]
+    given = f'elevation = {{file = "{folder / "inversion.nc"}", variable = "{name}_analysis"}}'
+    path.write_text((SHALLOW + WAVE).partition("[inversion]")[0].replace('elevation = {file = "wave.csv"}', given))
+    status, _, errors = command("run", path, "-o", folder / "again")
+    assert status == 0, errors
+    with xr.open_dataset(folder / "again" / "gauges.nc", decode_times=False) as gauges:
+        level = gauges["eta"].values[gauges["gauge_name"].values == "near"][0]
+        np.testing.assert_allclose(np.interp(seconds, gauges["time"], level), right, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        (('"series"', '"number"'), "boundary.0.elevation.values is a series of values at given times in this model"),
+        (('"boundary.0.elevation.values"', '"gravity"'), "gravity is a number in this model; use type = 'number'"),
+        (('"boundary.0.elevation.values"', '"depth"'), "depth is a field in this model; use type = 'field'"),
+        (('length = "5 min"', 'length = "5 km"'), "'5 km' is a length; expected a time"),
+    ],
+)
+def test_controls_of_another_kind_than_their_type_are_refused(study, command, change, sentence):
+    text = WAVE.replace(*change)
+    path, folder = study(SHALLOW, text.replace('length = "5 min"\n', "") if "number" in text else text, GAUGES)
+    times = np.arange(0.0, 1801.0, 100.0)
+    for name in ("wave.csv", "true.csv"):
+        write_series(path.parent / name, times, np.sin(times / 300.0))
+    status, _, errors = command("invert", path, "-o", folder)
+    assert status == 2 and sentence in errors.replace("\n", " "), errors
 
 
 def test_a_file_without_the_section_is_answered_with_an_example(study, command):

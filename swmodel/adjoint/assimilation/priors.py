@@ -5,6 +5,7 @@
     Balanced      the initial state: elevation, and velocities in geostrophic balance with its change
     Field         a field of the model
     Number        a number of the model
+    Series        values of the model at given times, such as the points of a track, or of the level at a side
 
 A Prior makes a transform (controls/transforms.py) of standard parameters p, whose background is 0 with errors of 1. The
 parameters that its class declares are keys in files. Users can write a subclass of `sw.Prior`; experiment files name it
@@ -27,7 +28,7 @@ from ...sources import region_around
 from ...sources.fault import Source
 from ...sources.sea_surface import SeaSurface
 from ..controls import seafloor, transforms
-from ..controls.controls import Transformed, controls_of
+from ..controls.controls import Control, Transformed, controls_of
 from ..controls.transforms import Transform
 from .diffusion import Smooth
 
@@ -38,6 +39,7 @@ __all__ = [
     "Number",
     "OfFaults",
     "Prior",
+    "Series",
     "Setting",
     "UnitSources",
     "background_of",
@@ -227,6 +229,18 @@ class _OfModel(Prior):
     def label(self) -> str:
         return self.name
 
+    def control(self, setting: Setting, kind: str) -> Control:
+        """The model's Control of this name.
+
+        Raises:
+            ConfigError: if there is none, or if it is not of a kind, "field", "number" or "series".
+        """
+        (found,) = controls_of(setting.model, [self.name])
+        actual = "field" if found.distributed else "series" if found.times else "number"
+        if actual != kind:
+            raise ConfigError(f"{self.name} is {KINDS[actual]} in this model; use type = {actual!r}{GIVEN[kind]}")
+        return found
+
     def around(self, setting: Setting, spread: Any, records: bool) -> Transform:
         """The transform around the background with errors `spread`."""
         background = background_of(setting.model, setting.state, self.name, setting.dt)
@@ -240,6 +254,12 @@ class _OfModel(Prior):
 
 
 OF_MODEL = "name of the control, such as 'initial.eta' or 'dissipation.0.rate'"
+KINDS = {"field": "a field", "number": "a number", "series": "a series of values at given times"}
+GIVEN = {  # what the model needs for a control of a kind
+    "field": ", or give the model a field (a formula)",
+    "number": ", or give the model a number",
+    "series": ", or give the model a series of values",
+}
 POSITIVE = "whether it stays positive; the error is then relative"
 
 
@@ -252,11 +272,7 @@ class Field(_OfModel):
     positive: bool = declared(Flag(), default=False, doc=POSITIVE)
 
     def transform(self, setting: Setting) -> Transform:
-        (found,) = controls_of(setting.model, [self.name])
-        if not found.distributed:
-            raise ConfigError(
-                f"{self.name} is a number in this model; use type = 'number', or give the model a field (a formula)"
-            )
+        found = self.control(setting, "field")
         spread = setting.smooth(setting.model, found.position, self.length, self.deviation)
         return self.around(setting, spread, bool(found.records))
 
@@ -269,7 +285,22 @@ class Number(_OfModel):
     positive: bool = declared(Flag(), default=False, doc=POSITIVE)
 
     def transform(self, setting: Setting) -> Transform:
-        (found,) = controls_of(setting.model, [self.name])
-        if found.distributed:
-            raise ConfigError(f"{self.name} is a field in this model; use type = 'field', or give the model a number")
+        found = self.control(setting, "number")
         return self.around(setting, np.asarray(self.deviation, setting.model.dtype), bool(found.records))
+
+
+class Series(_OfModel):
+    """Values of the model at given times, such as the level at a side or the points of a track.
+
+    The values in the experiment are the background. Their errors are correlated in time by exp(-t^2 / 2 length^2).
+    """
+
+    name: str = declared(Text(), static=True, doc="name of the control, such as 'boundary.0.elevation.values'")
+    deviation: float = parameter(above=0.0, doc="standard deviation of the errors, in the control's units")
+    length: float = parameter(None, "s", minimum=0.0, default=0.0, doc="correlation time of the errors; 0: none")
+    positive: bool = declared(Flag(), default=False, doc=POSITIVE)
+
+    def transform(self, setting: Setting) -> Transform:
+        times = self.control(setting, "series").times
+        spread = transforms.Correlated.in_time(setting.model, times, float(self.length), float(self.deviation))
+        return self.around(setting, spread, records=False)

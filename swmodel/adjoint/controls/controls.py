@@ -55,7 +55,7 @@ class Control:
             that is not an array itself, such as a Tide.
         series: the model's Series, if the control has time records.
         records: the numbers of the records that are controls; () without records.
-        times: the moments [s] of the values of a line, such as the points of a track; () of other controls.
+        times: the moments [s] of the values of a line, such as the points of a track or a Record; () of others.
     """
 
     name: str
@@ -175,18 +175,18 @@ def _catalogue(model):
     found.append(Control("depth", "h", "m", ("dynamics", "depth")))
     found.append(Control("gravity", "scalar", "m s-2", ("dynamics", "gravity")))
     for k, (name, condition) in enumerate(zip(model.open_names, model.open_boundaries)):
-        found += _fields(condition, name, ("open_boundaries", k))
+        found += _fields(condition, name, ("open_boundaries", k), model.communicator)
     for k, (name, term) in enumerate(zip(model.term_names, model.terms)):
-        found += _fields(term, name, ("terms", k))
+        found += _fields(term, name, ("terms", k), model.communicator)
     for k, tracer in enumerate(model.tracers):
-        found += _fields(tracer, f"tracer.{k}", ("tracers", k))
+        found += _fields(tracer, f"tracer.{k}", ("tracers", k), model.communicator)
     if model.uplift is not None:
         records = tuple(range(1, len(model.uplift.times)))
         found.append(Control("uplift", "h", "m", ("dynamics", "uplift"), model.uplift, records))
     return {control.name: control for control in found}
 
 
-def _fields(term, name, place):
+def _fields(term, name, place, communicator):
     """The Controls of a term's fields: arrays, numbers and time records."""
     positions = positions_of(term)
     for key in control_names(type(term)):
@@ -197,7 +197,9 @@ def _fields(term, name, place):
             yield from _constituents(held, f"{name}.{key}", term.units_of(key), positions[key], path)
             continue
         if isinstance(held, Table):
-            yield Control(f"{name}.{key}.values", "scalar", term.units_of(key), (*place, key, "values"))
+            moments = next(iter(communicator.tiles(held.moments).values()))
+            times = tuple(held.first + np.asarray(moments, float))
+            yield Control(f"{name}.{key}.values", "scalar", term.units_of(key), (*place, key, "values"), times=times)
             continue
         value, series, records = held, None, ()
         if isinstance(held, Series):  # of each tile, or of the whole grid if it was made without a communicator

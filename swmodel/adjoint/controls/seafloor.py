@@ -20,9 +20,9 @@ from ...models.shallow_water import ShallowWater
 from ...runtime import budget
 from ...sources.fault import Source
 from ...sources.sea_surface import SeaSurface
-from .transforms import Patterns, Transform
+from .transforms import Patterns, Transform, correlation_root
 
-__all__ = ["UNCERTAIN", "FaultSource", "UnitSources", "correlation_root", "distances_between"]
+__all__ = ["UNCERTAIN", "FaultSource", "UnitSources", "distances_between"]
 
 
 @pytree
@@ -161,14 +161,6 @@ def distances_between(places: Any, grid: Any) -> np.ndarray:
     x, y = np.deg2rad(x), np.deg2rad(y)
     half = np.sin((y[:, None] - y) / 2) ** 2 + np.cos(y[:, None]) * np.cos(y) * np.sin((x[:, None] - x) / 2) ** 2
     return 2 * grid.radius * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
-
-
-def correlation_root(distances: np.ndarray, length: float) -> np.ndarray:
-    """The symmetric square root of exp(-r^2 / 2 length^2)."""
-    if length == 0:
-        return np.eye(len(distances))
-    values, vectors = np.linalg.eigh(np.exp(-0.5 * (distances / length) ** 2))
-    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 def _cells_of_patch(surface, decomposition, rank):

@@ -16,8 +16,8 @@ import numpy as np
 from ...errors import ConfigError
 from ...fields.pytrees import pytree, static
 from ...models.shallow_water import ShallowWater
-from .seafloor import correlation_root, distances_between
-from .transforms import Transform
+from .seafloor import distances_between
+from .transforms import Transform, correlation_root
 
 __all__ = ["ByClass", "SideTide"]
 

@@ -3,7 +3,7 @@
 Each transform is a function x(p) of standard parameters p, whose background is 0 and whose background error is 1:
 
     Around        x = b + s p                  a field or number with uncorrelated errors
-    Around(b, U)  x = b + U p                  a field with correlated errors (diffusion.py)
+    Around(b, U)  x = b + U p                  a field or series with correlated errors (diffusion.py, Correlated)
     Positive      x = b exp(U p)               a positive field or number with errors of its logarithm
     Between       x = low + (high - low) / (1 + exp(-p0 - U p)),  b at p = 0
     Repeated      {record: b_record + U p}     time records with one change for all
@@ -34,7 +34,19 @@ from ...models.shallow_water import ShallowWater
 from ...parallel.halo import exchange, without_padding
 from .controls import Transformed
 
-__all__ = ["Around", "Balanced", "Between", "Joined", "Patterns", "Positive", "Repeated", "Transform", "joined"]
+__all__ = [
+    "Around",
+    "Balanced",
+    "Between",
+    "Correlated",
+    "Joined",
+    "Patterns",
+    "Positive",
+    "Repeated",
+    "Transform",
+    "correlation_root",
+    "joined",
+]
 
 
 class Transform(abc.ABC):
@@ -110,6 +122,38 @@ class Joined:
         return found
 
 
+@pytree
+class Correlated:
+    """U p = s B p, the errors of a few numbers whose correlations are B B^T.
+
+    Attributes:
+        root: B (n, n), the same on every rank.
+        deviation: s, in the units of the numbers.
+    """
+
+    root: Any
+    deviation: Any
+
+    @staticmethod
+    def in_time(model: ShallowWater, times: Any, length: float, deviation: float) -> "Correlated":
+        """Errors at times [s] (n,) with the correlations exp(-t^2 / 2 length^2), for a length [s], 0 of none."""
+        times = np.asarray(times, float)
+        root = correlation_root(np.abs(times[:, None] - times), length)
+        placed = model.communicator.place(lambda rank: np.asarray(root, model.dtype))
+        return Correlated(placed, np.asarray(deviation, model.dtype))
+
+    def __call__(self, p: jax.Array) -> jax.Array:
+        return self.deviation * (self.root @ p)
+
+
+def correlation_root(distances: np.ndarray, length: float) -> np.ndarray:
+    """The symmetric square root of exp(-r^2 / 2 length^2)."""
+    if length == 0:
+        return np.eye(len(distances))
+    values, vectors = np.linalg.eigh(np.exp(-0.5 * (distances / length) ** 2))
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
 def _deviation(spread):
     """The standard deviation of U p at every point, for p with errors of 1."""
     return spread.deviation if callable(spread) else spread
@@ -127,7 +171,7 @@ def joined(transforms: dict[str, tuple[str | None, Any]], model: ShallowWater) -
 
 
 class _OfOne(Transform):
-    """A transform of one number or field, whose errors U p are `spread`: a number or array s, or a function."""
+    """A transform of one number, series or field, whose errors U p are `spread`: a number or array s, or a function."""
 
     background: Any
     spread: Any
@@ -137,6 +181,9 @@ class _OfOne(Transform):
 
     def zero(self, model: ShallowWater) -> Any:
         """The background p = 0, as a Problem takes it."""
+        if isinstance(self.spread, Correlated):
+            root = next(iter(model.communicator.tiles(self.spread.root).values()))
+            return np.zeros(np.shape(root)[0], model.dtype)
         field = callable(self.spread) or jnp.ndim(self.background) == 2 or jnp.ndim(self.spread) == 2
         return _zeros(model) if field else np.zeros((), model.dtype)
 
