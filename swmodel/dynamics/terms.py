@@ -388,7 +388,7 @@ class Term(TiledPart):
         raise NotImplementedError
 
     def renewed(self, equations: Any, state: Any, time: Any) -> dict[str, Any]:
-        """{name: value} of its `state_variables`, arrays of the tile's own cells, until the next step in which it is due.
+        """{name: value} of its `state_variables`, arrays of the tile's own cells, until the next step where it is due.
 
         Args:
             equations: Equations on arrays, whose communicator may sum over ranks.
