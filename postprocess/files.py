@@ -166,11 +166,11 @@ def positions(array: xr.DataArray) -> tuple[str, str] | None:
     return (y, x) if x and y else None
 
 
-def seconds(dataset: xr.Dataset) -> np.ndarray:
-    """Times [s] since the start of the run, float64; of dates, too, as xarray decodes them by default."""
-    if "time" not in dataset.variables:
+def seconds(dataset: xr.Dataset, name: str = "time") -> np.ndarray:
+    """Times [s] of the variable `name` since the start of the run; of dates, too, as xarray decodes them."""
+    if name not in dataset.variables:
         raise PlotError(f"seconds: {_source(dataset)} has no time; give a file with several records.")
-    time = dataset["time"]
+    time = dataset[name]
     if np.issubdtype(time.dtype, np.datetime64):
         dates = np.atleast_1d(time.values)
         first = _units_of(time).partition(" since ")[2]

@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 
 from . import style
 from .errors import PlotError
+from .estimates import draw_lines, height_of, lines_of
 from .files import mesh_of, positions, pretty, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, map_axes
 from .scores import Series, time_unit, variance_explained
@@ -62,12 +63,18 @@ class Observed:
 
 def controls_of(dataset: xr.Dataset) -> list[Control]:
     """The Controls of a file that are maps, in the file's order."""
-    found = {}
-    for variable, array in dataset.data_vars.items():
+    found = _variables_of(dataset).items()
+    return [Control(name, variables) for name, variables in found if positions(dataset[variables["analysis"]])]
+
+
+def _variables_of(dataset):
+    """{control: {role: variable}} of a file, in its order."""
+    found: dict[str, dict[str, str]] = {}
+    for variable in dataset.data_vars:
         match = re.fullmatch(rf"(.+?)_({'|'.join(sorted(ROLES, key=len, reverse=True))})", str(variable))
-        if match and positions(array):
+        if match and not match[1].startswith("observation"):
             found.setdefault(match[1], {})[match[2]] = str(variable)
-    return [Control(name, variables) for name, variables in found.items() if "analysis" in variables]
+    return {name: variables for name, variables in found.items() if "analysis" in variables}
 
 
 def series_of(dataset: xr.Dataset) -> list[Observed]:
@@ -98,27 +105,29 @@ def series_of(dataset: xr.Dataset) -> list[Observed]:
 
 
 def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
-    """A row of maps for each control, or that of `variable` alone; below, the gauges, or the misfits of tracks.
+    """A row of maps for each control, or that of `variable` alone; below, controls that are given at times, and the
+    gauges, or the misfits of tracks.
 
     Raises:
         PlotError: for a control that the file does not have.
     """
-    controls, points = controls_of(dataset), series_of(dataset)
+    controls, points, lines = controls_of(dataset), series_of(dataset), lines_of(dataset, _variables_of(dataset))
     gauges = [] if dataset.attrs.get("inversion_kind") == "tracks" else points
     if "," in dataset.attrs.get("inversion_kind", ""):  # of several kinds, those that have series
         gauges = [point for point in points if point.kind not in ("tracks", "harmonics")]
     if variable is not None:
         wanted = variable.replace(".", "_")
-        if wanted not in [control.name for control in controls]:
+        if wanted not in (names := [control.name for control in (*controls, *lines)]):
             raise PlotError(
-                f"inversion: there is no map of {variable!r}; the file has "
-                f"{', '.join(control.name for control in controls) or 'none'}."
+                f"inversion: there is no map or series of {variable!r}; the file has {', '.join(names) or 'none'}."
             )
         controls = [control for control in controls if control.name == wanted]
+        lines = [line for line in lines if line.name == wanted]
     mesh = mesh_of(dataset)
     height = min(WIDTH * mesh.shape, 3.6)
     shown = _chosen(gauges)
-    lower = 1.45 * -(-len(shown) // 2) + 0.75 if shown else 2.6
+    gauges_to = 1.45 * -(-len(shown) // 2) + 0.75 if shown else 2.6
+    lower = gauges_to + height_of(lines)
     columns = max([len(_shown(dataset, mesh, control)) for control in controls], default=2)
     with style.applied():
         wide = max(columns, 2) * (WIDTH + GAP) + LEFT - 0.2
@@ -136,10 +145,11 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
             bottom = lower + 0.3 + (len(controls) - 1 - row) * (height + 0.75)
             _draw_control(page, dataset, mesh, control, gauges, bottom, height)
         if shown:
-            _draw_series(page, shown, lower)
+            _draw_series(page, shown)
             style.name_others(page, [gauge.name for gauge in gauges if gauge not in shown], LEFT)
         else:
-            _draw_departures(page, points, lower)
+            _draw_departures(page, points, gauges_to)
+        draw_lines(page, lines, gauges_to + 0.1)
     return page
 
 
@@ -297,7 +307,7 @@ def _draw_gauge(axes, gauge, length):
     axes.grid(axis="x")
 
 
-def _draw_series(page, gauges, lower):
+def _draw_series(page, gauges):
     """Draw the series of the gauges, two in a row, or a single one over the whole width."""
     size = page.get_size_inches()
     columns = min(len(gauges), 2)

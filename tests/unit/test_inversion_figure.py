@@ -7,6 +7,7 @@ xr = pytest.importorskip("xarray")
 pytest.importorskip("matplotlib")
 
 from postprocess import inversion  # noqa: E402
+from postprocess.errors import PlotError  # noqa: E402
 
 
 def output(gauges, times):
@@ -51,6 +52,23 @@ def test_tracks_that_pass_the_same_points_again_have_one_histogram():
 def test_the_series_of_a_single_gauge_has_the_whole_width():
     page = inversion.figure(output(gauges=1, times=6))
     assert page.axes[-1].get_title(loc="left") == "G00" and page.axes[-1].get_position().width > 0.8
+
+
+def test_controls_that_are_given_at_times_have_a_panel_with_their_errors():
+    times, found = np.arange(5) * 600.0, output(gauges=2, times=6).drop_vars(["uplift_background", "uplift_analysis"])
+    along = ("side_time", times, {"units": "seconds since 2008-09-10 00:00:00"})
+    found = found.assign_coords(side_time=along)
+    for role, value in (("background", 0.0), ("analysis", 0.4), ("truth", 0.5), ("analysis_deviation", 0.1)):
+        attributes = {"units": "m", "long_name": f"boundary.0.elevation.values, {role}"}
+        found[f"side_{role}"] = ("side_time", value + 0.0 * times, attributes)
+    page = inversion.figure(xr.decode_cf(found), "side")
+    assert [axes.get_title(loc="left") for axes in page.axes] == ["G00", "G01", "boundary.0.elevation.values [m]"]
+    drawn = {float(line.get_ydata()[0]): line.get_xdata() for line in page.axes[-1].lines}
+    assert set(drawn) == {0.0, 0.4, 0.5} and np.allclose(drawn[0.4], times / 60.0)
+    (band,) = page.axes[-1].collections
+    assert np.allclose(band.get_paths()[0].vertices[:, 1].min(), 0.3)
+    with pytest.raises(PlotError, match="there is no map or series of 'other'; the file has side"):
+        inversion.figure(found, "other")
 
 
 def on_the_sphere(gauges):

@@ -1,0 +1,81 @@
+"""Controls of an inversion that are given at times, such as the level at a side, before and after, with errors."""
+
+import dataclasses
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from . import style
+from .files import pretty, seconds
+from .scores import time_unit
+
+__all__ = ["Line", "draw_lines", "height_of", "lines_of"]
+
+HEIGHT, APART, LEFT = 1.0, 1.45, 0.65  # of a panel, and from one to the next [inches]
+DRAWN = (  # (role, colour, width, dashes), as the gauges' series are drawn
+    ("truth", "#8c8c8c", 2.2, "-"),
+    ("background", style.GREY, 0.9, ":"),
+    ("analysis", style.VERMILLION, 1.4, "-"),
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Line:
+    """A control at `time` [s since the start] (n,): its name in the file, its words, and {role: values (n,)}."""
+
+    name: str
+    words: str
+    units: str
+    time: np.ndarray
+    values: dict
+
+
+def lines_of(dataset: xr.Dataset, roles: dict[str, dict[str, str]]) -> list[Line]:
+    """The controls that are given at times.
+
+    Args:
+        dataset: the file of an inversion.
+        roles: {control: {role: variable}} of all its controls.
+    """
+    found = []
+    for name, variables in roles.items():
+        analysis = dataset[variables["analysis"]]
+        if analysis.ndim != 1 or str(analysis.dims[0]) not in dataset.coords:
+            continue
+        time = seconds(dataset, str(analysis.dims[0]))
+        attributes = analysis.attrs
+        units = pretty(attributes.get("units", attributes.get("comment", "").removeprefix("in ")))
+        values = {role: dataset[variable].values for role, variable in variables.items()}
+        found.append(Line(name, attributes.get("long_name", name).split(",")[0], units, time, values))
+    return found
+
+
+def height_of(lines: list[Line]) -> float:
+    """The height that the panels of these controls take [inches]."""
+    return APART * -(-len(lines) // 2)
+
+
+def draw_lines(page: Figure, lines: list[Line], bottom: float) -> None:
+    """Draw a panel for each control, two in a row or a single one over the whole width, above `bottom` [inches]."""
+    size = page.get_size_inches()
+    columns = min(max(len(lines), 1), 2)
+    rows = -(-len(lines) // columns)
+    width = (size[0] - LEFT - 0.3 - 0.8 * (columns - 1)) / columns
+    for n, line in enumerate(lines):
+        row, column = divmod(n, columns)
+        left, low = LEFT + column * (width + 0.8), bottom + (rows - 1 - row) * APART
+        axes = page.add_axes((left / size[0], low / size[1], width / size[0], HEIGHT / size[1]))
+        _, unit, length = time_unit(float(line.time[-1]))
+        for role, colour, weight, dashes in DRAWN:
+            if role in line.values:
+                axes.plot(line.time / length, line.values[role], color=colour, linewidth=weight, linestyle=dashes)
+        for role, colour in (("background", style.GREY), ("analysis", style.VERMILLION)):
+            if f"{role}_deviation" in line.values:
+                low_, high = (line.values[role] + sign * line.values[f"{role}_deviation"] for sign in (-1, 1))
+                axes.fill_between(line.time / length, low_, high, color=colour, alpha=0.15, linewidth=0)
+        axes.set_xlim(line.time[0] / length, line.time[-1] / length)
+        axes.set_title(f"{line.words} [{line.units}]" if line.units else line.words)
+        axes.set_xlabel(f"{unit} after the start" if row == rows - 1 else "", loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="x")
