@@ -11,6 +11,7 @@ from ..config.build.states import is_evaluated_whole
 from ..config.build.steppers import stepper_of, time_step, unstable
 from ..config.build.studies import adjoint_line, inversion_line
 from ..errors import ConfigError
+from ..models.checks import check_gregorian
 from ..output.collisions import check_apart
 from ..runtime import budget, launch
 from ..runtime.paths import expanded
@@ -64,6 +65,7 @@ def _plan(made, experiment, model, state, ranks, speed):
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     if experiment.output.spectra is not None:
         made.attempt(("output", "spectra"), check_model, model)
+    _check_dates(made, experiment, model)
     made.attempt((), _check_files, made, experiment)
     made.experiment()
     longest = largest_time_step(found) if found else np.inf
@@ -112,6 +114,7 @@ def _plan_of_tiles(made, experiment, ranks):
         raise ConfigError(f"bathymetry: {len(_spread(layout))} tiles were examined, and none of them has water")
     model, found = min(examined, key=lambda one: largest_time_step(one[1]) if one[1] else np.inf)
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
+    _check_dates(made, experiment, model)
     made.attempt((), _check_files, made, experiment)
     made.experiment()
     longest, whole = largest_time_step(found) if found else np.inf, grid.nx * grid.ny
@@ -164,6 +167,12 @@ def _spread(layout):
     """Some ranks from all parts of a decomposition."""
     rows, columns = (sorted({0, n // 2, n - 1}) for n in layout.layout)
     return [iy * layout.layout[1] + ix for iy in rows for ix in columns][:MOST_TILES]
+
+
+def _check_dates(made, experiment, model):
+    """Note files in a calendar in which a harmonic analysis would find wrong phase lags."""
+    if experiment.output.harmonics is not None and model.members is None:
+        made.attempt(("output", "harmonics"), check_gregorian, model, experiment.run.start, "the harmonic analysis")
 
 
 def _check_files(made, experiment):

@@ -25,6 +25,7 @@ __all__ = [
     "Dated",
     "check_barometers",
     "check_calendars",
+    "check_gregorian",
     "check_linear",
     "check_memory",
     "check_momentum",
@@ -303,3 +304,14 @@ def check_calendars(model: Any) -> None:
     """Raise ConfigError for files whose dates drift apart, from one another or from those of tides and tracks."""
     others = [dated.name for dated in model.dated if dated.kind != "records"]
     file_records.check_calendars(named_series(model), others[0] if others else None)
+
+
+def check_gregorian(model: Any, start: datetime.datetime | None, who: str) -> None:
+    """Raise ConfigError for files in another calendar than the Gregorian one, by whose dates `who` finds phase lags.
+
+    Args:
+        start: the date of step 0, None where phase lags count from step 0.
+        who: as "the harmonic analysis".
+    """
+    if start is not None:
+        file_records.check_calendars(named_series(model), who)

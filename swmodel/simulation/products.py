@@ -21,6 +21,7 @@ from ..fields.state import State
 from ..fields.variables import PROGNOSTIC, Variable, variable
 from ..forcing.constituents import canonical, nodal, period, periods
 from ..forcing.tides import middle_latitude, waves_at
+from ..models.checks import check_gregorian
 from ..stencils.native import computed_once
 from .samples import Sample, Sampled, add_term, first_and_every, total, zero_sum
 
@@ -160,7 +161,8 @@ def harmonic_analysis(simulation: Any, names: tuple[str, ...], variables: tuple[
     """The Harmonics of a Simulation.
 
     Raises:
-        ConfigError: for constituents or variables that are not known, and for ensembles.
+        ConfigError: for constituents or variables that are not known, for files of the model in another calendar than
+            the Gregorian one, and for ensembles.
     """
     model, dt = simulation.model, simulation.dt
     first, _ = first_and_every(simulation, "Simulation.harmonics", begin, None)
@@ -169,6 +171,7 @@ def harmonic_analysis(simulation: Any, names: tuple[str, ...], variables: tuple[
         raise ConfigError(
             f"Simulation.harmonics: there is no variable {unknown[0]!r}; give names out of {', '.join(known)}."
         )
+    check_gregorian(model, simulation.start, "the harmonic analysis")
     latitude = middle_latitude(model.grid)
     found = [nodal(name, simulation.start, latitude) for name in names]
     factors = tuple((float(factor), float(argument)) for factor, argument in found)

@@ -323,6 +323,23 @@ def test_dates_of_tides_and_tracks_are_gregorian(tmp_path, calendar):
         assert caught.value.part == "forcing.0.x"
 
 
+@pytest.mark.parametrize("calendar", ["noleap", "360_day", "proleptic_gregorian"])
+def test_phase_lags_of_an_analysis_and_of_a_cost_need_gregorian_dates(tmp_path, calendar):
+    wind = sw.Wind(records(written(tmp_path / "wind.nc", weather(), calendar=calendar), "u10"))
+    model = sw.ShallowWater(GRID, 100.0, forcing=wind)
+    simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(dt=DT), start=START)
+    for who, made in (
+        ("the harmonic analysis", lambda: simulation.harmonics(tmp_path / "tides.nc", ("M2",))),
+        ("the misfit of harmonic constants", lambda: HarmonicMisfit(CONSTANTS).on_tile(model, DT, 0, 90)),
+    ):
+        if calendar == "proleptic_gregorian":
+            made()
+            continue
+        with pytest.raises(ConfigError, match=f"{calendar} .*, and {who} has dates of the Gregorian one") as caught:
+            made()
+        assert caught.value.part == "forcing.0.x"
+
+
 def test_a_hole_on_land_is_none_and_what_is_missing_nearby_is_left_out_of_the_mean(tmp_path):
     fields = {"msl": np.full((2, LAT.size, LON.size), 1e5, "f4")}
     fields["msl"][:, 16, 1] = np.nan  # 10 N, 5 E

@@ -98,6 +98,10 @@ MISTAKES = {
         WIND + side("east", "elevation = {constituents = {M2 = {amplitude = 1.0, phase = 0.0}}}\n"), "[[forcing]]",
         "forcing[0]: WindStress.x is in the calendar noleap",
     ),
+    "a calendar in which there is no phase lag": (
+        WIND + '[output.harmonics]\nconstituents = ["M2"]\n', "[[forcing]]",
+        "forcing[0]: WindStress.x is in the calendar noleap",
+    ),
     "an inverse barometer without pressure": (
         side("east", "elevation = {inverse_barometer = true}\n"), "elevation =",
         "boundary[0].elevation: InverseBarometer: no forcing of the model has an air pressure; add AirPressure",

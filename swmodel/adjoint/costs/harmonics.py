@@ -23,6 +23,7 @@ from ...errors import ConfigError, DataError
 from ...fields.parameters import Moment, declared, in_utc, refuse
 from ...forcing.constituents import distinct, nodal, periods
 from ...forcing.tides import middle_latitude
+from ...models.checks import check_gregorian
 from ...models.shallow_water import ShallowWater
 from ...simulation.monitors import Gauges
 from ...simulation.products import why_not_separable
@@ -113,6 +114,7 @@ class HarmonicMisfit(Cost):
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         names = _common_names(self.constants)
         start = _start_of(self.start, model)
+        check_gregorian(model, start, "the misfit of harmonic constants")
         factors = [nodal(name, start, middle_latitude(model.grid)) for name in names]
         weights = fit_weights(names, factors, self.window, dt, first_step, steps)
         tables = self._tables()
