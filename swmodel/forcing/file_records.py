@@ -36,6 +36,8 @@ SYMBOLS = {
     **dict.fromkeys(("second", "seconds", "sec"), "s"),
     **dict.fromkeys(("pascal", "pascals"), "Pa"),
     **dict.fromkeys(("newton", "newtons"), "N"),
+    **dict.fromkeys(("degree", "degrees", "deg"), "degree"),
+    **dict.fromkeys(("knot", "knots", "kt", "kts"), "knot"),
     **dict.fromkeys(("millibar", "millibars", "mbar", "mb", "hectopascal", "hectopascals"), "hPa"),
 }
 
@@ -209,11 +211,9 @@ class _Part:
 
 
 def check_units(who: str, found: str, units: str) -> None:
-    """Raise DataError unless the units `found` of `who`, in a file, are those of the parameter, in any spelling."""
+    """Raise DataError unless the units `found` of `who`, in a file, are the needed `units`, in any spelling."""
     if _normalised(found) != _normalised(units):
-        raise DataError(
-            f"{who} is in {found!r}, and the parameter in {units!r}; convert the file, its values and its units."
-        )
+        raise DataError(f"{who} is in {found!r}, and must be in {units!r}; convert the file, its values and its units.")
 
 
 def _normalised(units):
@@ -222,6 +222,7 @@ def _normalised(units):
     A factor other than 1, as in "0.01 m", is one more symbol.
     """
     powers: dict[str, int] = {}
+    units = re.sub(r"_(east|north|e|n)$", "", units.strip().lower()) if "degree" in units.lower() else units
     factor = re.sub(r"[\s*.()]", "", re.sub(SYMBOL, "", units))
     powers |= {} if factor in ("", "1") else {factor: 1}
     for slash, symbol, power in re.findall(SYMBOL, units):

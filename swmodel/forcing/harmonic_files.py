@@ -20,14 +20,7 @@ from .constituents import canonical
 
 __all__ = ["harmonic_constants"]
 
-PHASES = {
-    "degree": 1.0,
-    "degrees": 1.0,
-    "deg": 1.0,
-    "radian": 180.0 / np.pi,
-    "radians": 180.0 / np.pi,
-    "rad": 180 / np.pi,
-}
+PHASES = dict.fromkeys(("degree", "degrees", "deg"), 1.0) | axes.ANGLES  # [degrees]
 LENGTHS = {"m": 1.0, "metre": 1.0, "metres": 1.0, "meter": 1.0, "meters": 1.0, "cm": 0.01, "mm": 0.001}
 SPEEDS = {"m s-1": 1.0, "m/s": 1.0, "cm s-1": 0.01, "cm/s": 0.01}
 

@@ -26,9 +26,11 @@ from ..defaults import EARTH_RADIUS, EARTH_ROTATION
 from ..errors import DataError
 from ..fields.parameters import Number, check_arguments, in_utc
 from .cyclones import Cyclone
+from .file_records import check_units
 
 __all__ = ["Track", "cyclone_of", "read_track"]
 
+IBTRACS = {"lon": "degree", "lat": "degree", "usa_pres": "hPa", "usa_rmw": "nmile", "usa_wind": "knots"}
 KNOT, MILE = 0.514444, 1852.0
 FASTEST = 60.0  # [m s-1], of the centre
 STRONGEST = 120.0  # [m s-1] of the winds at 10 m; 96 was the strongest on record
@@ -228,6 +230,9 @@ def _ibtracs(path, storm):
             if not known:
                 raise ValueError("it has no column sid")
             data = data.isel(storm=_chosen(path, known, storm))
+        for name, units in IBTRACS.items():
+            if name in data and (given := str(data[name].attrs.get("units", ""))):
+                check_units(f"{name} in {path}", given, units)
         times = data["time"].values
         nothing = np.full(times.shape, np.nan)
         columns = {name: data[name].values if name in data else nothing for name in ("usa_pres", "usa_rmw", "usa_wind")}

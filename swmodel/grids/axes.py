@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .stored import StoredDataset
 
 __all__ = [
+    "ANGLES",
     "Axis",
     "check_file",
     "decode",
@@ -45,6 +46,10 @@ _DEGREES = {
 _GEOGRAPHIC_NAMES = {
     "x": ("lon", "longitude", "nav_lon", "long", "lons", "longitudes"),
     "y": ("lat", "latitude", "nav_lat", "lats", "latitudes"),
+}
+ANGLES = {  # [degrees]
+    **dict.fromkeys(("radian", "radians", "rad"), 180.0 / np.pi),
+    **dict.fromkeys(("arcmin", "arcminute", "arcminutes", "arc_minute", "arc_minutes"), 1.0 / 60.0),
 }
 _GEOGRAPHIC = {"x": "longitude", "y": "latitude"}
 
@@ -117,20 +122,25 @@ def _axis_units(name, attrs, letter):
     """ "degrees", "m", or "" if the file does not give units."""
     units = str(attrs.get("units", "")).lower()
     names = name.lower(), str(attrs.get("long_name", "")).lower(), attrs.get("standard_name")
-    if units.startswith("degree") or names[0] in _GEOGRAPHIC_NAMES[letter] or _GEOGRAPHIC[letter] in names[1:]:
+    if (
+        units.startswith("degree")
+        or units in ANGLES
+        or names[0] in _GEOGRAPHIC_NAMES[letter]
+        or _GEOGRAPHIC[letter] in names[1:]
+    ):
         return "degrees"
     return "m" if units in ("m", "metre", "metres", "meter", "meters", "km") else ""
 
 
 def _one_dimensional(coordinate):
-    """(dimension, values) of an axis.
+    """(dimension, values) of an axis, in metres or degrees.
 
     Raises:
         DataError: for a two-dimensional axis that varies along both dimensions.
     """
     values = np.asarray(coordinate.values, dtype=np.float64)
-    if str(coordinate.attrs.get("units", "")).lower() == "km":
-        values = 1000.0 * values
+    units = str(coordinate.attrs.get("units", "")).lower()
+    values = (1000.0 if units == "km" else ANGLES.get(units, 1.0)) * values
     if values.ndim == 1:
         return coordinate.dims[0], values
     for axis in (0, 1):

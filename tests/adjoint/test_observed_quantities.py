@@ -186,14 +186,16 @@ def test_a_start_that_differs_from_that_of_the_tides_is_refused():
 TABLE = "name,longitude,latitude,M2_amplitude_m,M2_phase_deg,used\nA,1,50,2,90,1\nB,2,51,,,1\nC,3,52,1,0,0\n"
 
 
-def as_netcdf(path, columns):
-    """A netCDF file with the columns of a table."""
+def as_netcdf(path, columns, units=None):
+    """A netCDF file with the columns of a table, some of them with {name: units}."""
     with netCDF4.Dataset(path, "w") as data:
         data.createDimension("row", len(next(iter(columns.values()))))
         for name, values in columns.items():
             kind = str if isinstance(values[0], str) else "f8"
             variable = data.createVariable(name, kind, ("row",))
             variable[:] = np.array(values, dtype=object if kind is str else float)
+            if units is not None and name in units:
+                variable.units = units[name]
     return path
 
 
@@ -239,6 +241,20 @@ def test_a_table_without_errors_needs_one(tmp_path):
     (tmp_path / "broken.nc").write_text("no netCDF")
     with pytest.raises(DataError, match="is not a netCDF file that can be read"):
         constants_in(tmp_path / "broken.nc", ["M2"], 0.1)
+
+
+def test_observations_in_other_units_than_those_of_their_names_are_refused(tmp_path):
+    columns = {"longitude": [1.0], "latitude": [50.0], "time_s": [3.0], "elevation_m": [4.0], "deviation_m": [0.1]}
+    usual = {"longitude": "degrees_east", "latitude": "degrees_north", "time_s": "s", "elevation_m": "metres"}
+    assert read_tracks(as_netcdf(tmp_path / "usual.nc", columns, usual)).value[0] == 4.0
+    for name, units in (("longitude", "arcmin"), ("time_s", "hours since 2008-09-10"), ("deviation_m", "cm")):
+        file = as_netcdf(tmp_path / f"{name}.nc", columns, usual | {name: units})
+        with pytest.raises(DataError, match=f"{name} in .* is in '{units}', and must be in '"):
+            read_tracks(file)
+    columns = {"name": ["A"], "longitude": [1.0], "latitude": [50.0], "M2_amplitude_m": [1.0], "M2_phase_deg": [30.0]}
+    file = as_netcdf(tmp_path / "gauges.nc", columns, {"M2_phase_deg": "arcmin"})
+    with pytest.raises(DataError, match="M2_phase_deg in .* is in 'arcmin', and must be in 'degree'; convert"):
+        constants_in(file, ["M2"], 0.1)
 
 
 def test_records_of_velocities_transports_and_tracks_are_csv_or_netcdf(tmp_path):

@@ -202,6 +202,34 @@ def test_an_ibtracs_file_is_read(tmp_path):
             tracks.read_track(tmp_path / "ibtracs.nc", storm)
 
 
+@pytest.mark.parametrize(
+    ("name", "units", "needed"),
+    [
+        ("lon", "arcmin", "degree"),
+        ("lat", "radian", "degree"),
+        ("usa_pres", "Pa", "hPa"),
+        ("usa_rmw", "km", "nmile"),
+        ("usa_wind", "m s-1", "knots"),
+        ("usa_wind", "kts", None),
+        ("usa_pres", "mb", None),
+        ("lat", "degrees_north", None),
+    ],
+)
+def test_an_ibtracs_file_in_other_units_is_refused(tmp_path, name, units, needed):
+    import xarray as xr
+
+    values = {"lon": (-37.0, -38.4), "lat": (17.2, 17.3), "usa_pres": (1e3, 990.0), "usa_rmw": (90.0, 80.0)}
+    data = xr.Dataset({key: ("date_time", np.array(two)) for key, two in (values | {"usa_wind": (30.0, 35.0)}).items()})
+    data["time"] = "date_time", np.array(["2008-09-01T06", "2008-09-01T12"], "datetime64[ns]")
+    data[name].attrs["units"] = units
+    data.to_netcdf(tmp_path / "storm.nc")
+    if needed is None:
+        assert tracks.read_track(tmp_path / "storm.nc").longitude[0] == -37.0
+        return
+    with pytest.raises(DataError, match=f"{name} in .*storm.nc is in '{units}', and must be in '{needed}'; convert"):
+        tracks.read_track(tmp_path / "storm.nc")
+
+
 def test_minutes_forecast_hours_and_storms_of_a_deck_are_read(tmp_path):
     def read(text, storm=None):
         (tmp_path / "deck.dat").write_text(text)

@@ -256,17 +256,17 @@ def hole(fields):
 BAD = {
     "the run ends later": ({}, {"until": '"9 h"'}, "end 3.5 h before the run does; shorten the run"),
     "the run begins earlier": ({}, {"start": "2008-09-09T23:00:00Z"}, "begin 1 h after the run; start the run later"),
-    "pressure declared in hPa": ({"units": UNITS | {"msl": "hPa"}}, {}, "is in 'hPa', and the parameter in 'Pa'"),
+    "pressure declared in hPa": ({"units": UNITS | {"msl": "hPa"}}, {}, "is in 'hPa', and must be in 'Pa'"),
     "pressure in hPa": ({"change": lambda x: x | {"msl": x["msl"] / 100}}, {}, "look like hPa; give Pa"),
     "a wind of 900 m/s": (
         {"change": lambda x: x | {"u10": 0 * x["u10"] + 900.0}},
         {},
         "u10 in .* a value of 900 m s-1",
     ),
-    "a factor": ({"units": UNITS | {"u10": "0.1 m s-1"}}, {}, "is in '0.1 m s-1', and the parameter in 'm s-1'"),
-    "another factor": ({"units": UNITS | {"msl": "Pa*10"}}, {}, "is in 'Pa\\*10', and the parameter in 'Pa'"),
+    "a factor": ({"units": UNITS | {"u10": "0.1 m s-1"}}, {}, "is in '0.1 m s-1', and must be in 'm s-1'"),
+    "another factor": ({"units": UNITS | {"msl": "Pa*10"}}, {}, "is in 'Pa\\*10', and must be in 'Pa'"),
     "no units": ({"units": {"u10": "m/s", "v10": "m/s"}}, {}, "msl in .* has no units; state them by `units`"),
-    "knots": ({"units": UNITS | {"u10": "knots"}}, {}, "is in 'knots', and the parameter in 'm s-1'"),
+    "knots": ({"units": UNITS | {"u10": "knots"}}, {}, "is in 'knots', and must be in 'm s-1'"),
     "missing values in the sea": ({"change": hole}, {}, "has no value at .* points of the sea, .* near"),
     "a day that is not": ({"calendar": "360_day"}, {"start": "2008-12-31T00:00:00Z"}, "31 December 2008, a day that"),
 }

@@ -232,6 +232,17 @@ def test_axes_of_indices_do_not_pass_for_positions():
     assert rectilinear(dataset, "z").dims == ("y", "x")
 
 
+@pytest.mark.parametrize(("units", "degrees"), [("radian", 180.0 / np.pi), ("arcmin", 1.0 / 60.0)])
+@pytest.mark.parametrize("names", [("lat", "lon"), ("y", "x")])
+def test_axes_in_radians_or_minutes_of_arc_are_those_in_degrees(names, units, degrees):
+    grid = SphericalGrid(10, 8, (10, 40), (10, 40))
+    field = field_on(CONVENTIONS["0 to 360"], LATITUDES)
+    other = field.assign_coords(lat=field.lat / degrees, lon=field.lon / degrees).rename(lat=names[0], lon=names[1])
+    for name in names:
+        other[name].attrs = {"units": units}
+    np.testing.assert_allclose(regridded(other, grid, "average"), regridded(field, grid, "average"), atol=1e-9)
+
+
 def test_a_file_in_kilometres_goes_onto_a_cartesian_grid():
     x, y = np.arange(-5.0, 110, 10), np.arange(-5.0, 60, 10)
     axes = {"y": ("y", y, {"units": "km"}), "x": ("x", x, {"units": "km"})}

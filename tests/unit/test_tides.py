@@ -17,7 +17,7 @@ from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
 from swmodel.dynamics.terms import value_at
-from swmodel.errors import ConfigError
+from swmodel.errors import ConfigError, DataError
 from swmodel.forcing import constituents
 from swmodel.runtime.compilation import jit
 
@@ -410,6 +410,22 @@ def test_amplitude_and_phase_along_a_side_come_from_a_file_that_covers_no_more(t
     np.testing.assert_allclose(found[:, 0], (0.5 + 0.1 * (sphere().y_centres - 50.0)) * turn, rtol=1e-12)
     assert np.abs(np.angle(turn, deg=True) - 10.0) < 0.1 and not found[:, 1:].any()
     np.testing.assert_array_equal(size.block(slice(2, 4), slice(0, 3)), np.asarray(size)[2:4, :3])
+
+
+@pytest.mark.parametrize(("units", "degrees"), [("arcmin", 1.0 / 60.0), ("radian", 180.0 / np.pi), ("minutes", None)])
+def test_phase_lags_in_minutes_of_arc_or_radians_are_converted(tmp_path, units, degrees):
+    known = xr.open_dataset(atlas(tmp_path / "atlas.nc")).load()
+    other = known.assign(eta_phase_M2=known.eta_phase_M2 / (degrees or 1.0))
+    other.eta_phase_M2.attrs["units"] = units
+    other.to_netcdf(tmp_path / "other.nc")
+    if degrees is None:
+        with pytest.raises(DataError, match=f"eta_phase_M2 in .*other.nc is in '{units}'; give it in 'degree'"):
+            sw.harmonic_constants(tmp_path / "other.nc", ("M2",), sphere(), sides="west")
+        return
+    both = [
+        sw.harmonic_constants(tmp_path / name, ("M2",), sphere(), sides="west") for name in ("atlas.nc", "other.nc")
+    ]
+    np.testing.assert_allclose(*(np.asarray(found["M2"][1]) for found in both), atol=1e-9)
 
 
 def test_missing_values_of_an_atlas_take_the_nearest_ones(tmp_path):

@@ -227,7 +227,7 @@ def test_a_column_whose_name_has_other_units_is_refused(header, said, tmp_path):
 
 def test_a_series_in_other_units_is_refused(tmp_path):
     times = ("time", np.arange(0.0, 12.0, 0.5), {"units": "s"})
-    for units, said in (("cm", "eta in .*wave.nc is in 'cm', and the parameter in 'm'"), ("metres", None)):
+    for units, said in (("cm", "eta in .*wave.nc is in 'cm', and must be in 'm'"), ("metres", None)):
         xr.Dataset({"eta": ("time", 0.0 * TIMES, {"units": units})}, {"time": times}).to_netcdf(tmp_path / "wave.nc")
         sentences = assemble(
             read_text(EXPERIMENT + 'elevation = {file = "wave.nc"}\n', "run.toml", tmp_path)

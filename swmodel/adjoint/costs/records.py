@@ -12,6 +12,7 @@ import numpy as np
 
 from ...errors import ConfigError, DataError
 from ...fields.parameters import refuse
+from ...forcing.file_records import check_units
 
 __all__ = [
     "ELEVATION",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 TIME, ELEVATION = "time_s", "elevation_m"
+UNITS = {"_m3_s": "m3 s-1", "_m_s": "m s-1", "_deg": "degree", "_s": "s", "_m": "m"}  # by the ends of columns' names
+PLACES = {"longitude": "degree", "latitude": "degree", "x": "m", "y": "m"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -252,6 +255,8 @@ def _netcdf(path):
 def _of_netcdf(path, names, texts):
     """The variables of a netCDF file, which must have one dimension."""
     with _netcdf(path) as data:
+        for name in names:
+            _check_units(path, name, str(getattr(data[name], "units", "")))
         read = {name: data[name][:] for name in (*names, *texts)}
     shapes = {np.shape(values) for values in read.values()}
     if len(shapes) != 1 or len(next(iter(shapes))) != 1:
@@ -261,6 +266,14 @@ def _of_netcdf(path, names, texts):
         )
     columns: dict[str, Any] = {name: np.ma.filled(np.ma.asarray(read[name], float), np.nan) for name in names}
     return columns | {name: [str(text).strip() for text in read[name]] for name in texts}
+
+
+def _check_units(path, name, found):
+    """Raise DataError for a variable in other units than those of its name; one without units has these."""
+    ends = (units for end, units in UNITS.items() if name.endswith(end))
+    needed = PLACES.get(name) or next(ends, None)
+    if needed is not None and found.strip() not in ("", "1"):
+        check_units(f"{name} in {path}", found, needed)
 
 
 def _number(text, column, row, path):
