@@ -144,7 +144,7 @@ def _choose(files, variable=None, box=None):
         return ["spectrum"]
     if "fields" in files:
         kinds = [_of_fields(files, variable)]
-        if kinds == ["circulation"]:
+        if kinds[0] in ("circulation", "maps") and variable is None:
             kinds += [kind for holds, kind in {"gauges": "gauges", "maxima": "maximum"}.items() if holds in files]
     else:
         kinds = [kind for holds, kind in WITHOUT_FIELDS.items() if holds in files]
@@ -175,7 +175,8 @@ def _of_fields(files, variable):
     moving = "eta" in fields and "time" in fields["eta"].dims
     if moving and {"u", "v"} <= set(fields) and (driven(fields) or not _is_short(fields)):
         return "circulation"
-    return "tsunami" if moving and {"maxima", "gauges"} & set(files) else "maps"
+    single = moving and not driven(fields)  # a wave, whose arrival and height the page shows
+    return "tsunami" if single and {"maxima", "gauges"} & set(files) else "maps"
 
 
 def _check_apart(outputs, paths, observations):

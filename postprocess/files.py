@@ -151,12 +151,14 @@ def kind_of(dataset: xr.Dataset) -> str:
 
 
 def driven(dataset: xr.Dataset) -> bool:
-    """Whether the experiment in the file has forcing, such as wind, and no earthquake source."""
+    """Whether the experiment in the file has forcing, such as wind, or tides at open sides, and no earthquake source."""
     try:
         experiment = tomllib.loads(dataset.attrs.get("config", ""))
     except tomllib.TOMLDecodeError:  # a Simulation keeps any text
         return False
-    return "forcing" in experiment and "source" not in experiment
+    given = [value for side in experiment.get("boundary", ()) for value in side.values()]
+    tides = any(isinstance(value, dict) and "constituents" in value for value in given)
+    return ("forcing" in experiment or tides) and "source" not in experiment
 
 
 def positions(array: xr.DataArray) -> tuple[str, str] | None:

@@ -10,7 +10,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 
 from . import style
-from .files import Mesh, label, mesh_of, snapshot, wet_cells
+from .files import Mesh, driven, label, mesh_of, snapshot, wet_cells
 from .inundation import Inundation, inundation, may_flood
 from .maps import HALO, colorbar_right_of, draw_base, draw_field, draw_gauges, draw_surroundings, map_axes
 from .relief import SHORE, draw_line
@@ -26,12 +26,17 @@ ISOCHRONES = (*_SECONDS, *_MINUTES, 3600.0, 7200.0, 10800.0, 21600.0, 43200.0, 8
 def heading_of(dataset: xr.Dataset) -> str:
     """The title of the map of a file: what it shows, and what its isochrones are."""
     what = "Maximum elevation" + (" and flow depth" if may_flood(dataset) else "")
-    if "arrival_time" not in dataset:
+    if not _has_arrivals(dataset):
         return what
     threshold = dataset.attrs.get("arrival_threshold")
     event = "first arrival" if threshold is None else f"first |η| > {threshold}"
     every = _isochrone_interval(snapshot(dataset, "arrival_time"))
     return f"{what}; lines: {event}, {'s' if every < 60 else 'h:mm'} after the start"
+
+
+def _has_arrivals(dataset):
+    """Whether a file has times of arrival of a wave. Tides and surges rise at different times side by side."""
+    return "arrival_time" in dataset and not driven(dataset)
 
 
 def _clock(time, every):
@@ -111,7 +116,7 @@ def draw_maximum(
     else:
         draw_surroundings(axes, dataset)
         found = [(_draw_flood(axes, flood), ON_LAND), (image, AT_SEA)]
-    if "arrival_time" in dataset:
+    if _has_arrivals(dataset):
         arrival = snapshot(dataset, "arrival_time")
         draw_arrivals(axes, mesh, arrival if flood is None else np.where(wet, arrival, np.nan), every)
     draw_gauges(axes, mesh, gauges)

@@ -870,11 +870,24 @@ def test_files_that_one_page_cannot_show_get_pages_of_their_own(gyre, tsunami, t
         ("[initial]", ["gauges"], ["tsunami"]),
         ("[initial]", ["spectra"], ["maps", "spectrum"]),
         ("notes of mine", [], ["maps"]),
+        ("[[boundary]]\nelevation.constituents.M2 = {}", ["maxima"], ["circulation", "maximum"]),
+        ("[[boundary]]\nelevation = 0.1", ["maxima"], ["tsunami"]),
     ],
 )
-def test_short_runs_have_the_page_of_a_tsunami_unless_wind_drives_them(tables, beside, kinds):
+def test_short_runs_have_the_page_of_a_tsunami_unless_wind_or_tides_drive_them(tables, beside, kinds):
     fields = output(times=(0.0, 3600.0), eta=0.0, u=0.0, v=0.0).assign_attrs(config=tables)
     assert postprocess.cli._choose({"fields": fields, **dict.fromkeys(beside)}, None) == kinds
+
+
+def test_elevations_of_a_storm_or_a_tide_have_maps_and_their_maximum_without_isochrones(tsunami):
+    for tables in ("[[forcing]]", "[[boundary]]\nelevation.constituents.M2 = {}"):
+        fields = output(times=(0.0, 3600.0), eta=0.0).assign_attrs(config=tables)
+        known = {"fields": fields, **dict.fromkeys(("maxima", "gauges"))}
+        assert postprocess.cli._choose(known, None) == ["maps", "gauges", "maximum"]
+        highest = files.open_output(tsunami[1]).assign_attrs(config=tables)
+        axes = style.new_figure(6, 6).add_axes((0, 0, 1, 1))
+        maxima.draw_maximum(axes, highest)
+        assert maxima.heading_of(highest) == "Maximum elevation" and not axes.texts
 
 
 def test_spectra_of_gauges_are_drawn(tsunami, tmp_path):
