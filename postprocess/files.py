@@ -151,7 +151,7 @@ def kind_of(dataset: xr.Dataset) -> str:
 
 
 def driven(dataset: xr.Dataset) -> bool:
-    """Whether the experiment in the file has forcing, such as wind, or tides at open sides, and no earthquake source."""
+    """Whether the experiment in the file has forcing, or tides at open sides, and no earthquake source."""
     try:
         experiment = tomllib.loads(dataset.attrs.get("config", ""))
     except tomllib.TOMLDecodeError:  # a Simulation keeps any text
