@@ -86,6 +86,8 @@ def quantity(value: object, unit: str) -> float:
         return _in_range(amount, value)
     factor, dimension = _product(text)
     factor_wanted, dimension_wanted = _product(unit)
+    if dimension_wanted == _ARC and text in ("rad", "radian", "radians"):  # elsewhere a number: "1e-4 rad/s" is a rate
+        factor, dimension = math.degrees(1.0), _ARC
     if dimension != dimension_wanted:
         came = KINDS.get(dimension, "of another dimension")
         raise QuantityError(f"{value!r} is {came}; expected {_wanted(unit)}")

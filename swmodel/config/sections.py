@@ -25,6 +25,7 @@ __all__ = [
     "Formula",
     "FormulaInMetres",
     "FormulaInMetresPerSecond",
+    "FormulaOrLine",
     "Fraction",
     "InputFile",
     "InputFiles",
@@ -164,6 +165,16 @@ def _formula(value, unit):
 def Formula(unit: str) -> Any:
     """The annotation of a number or formula in a `unit` that a variable holds, for keys made at run time."""
     return Annotated[float | Expression, formula_in(unit)]
+
+
+def FormulaOrLine(unit: str) -> Any:
+    """The annotation of a number, a formula, or a list of numbers along a side, in a `unit` that a variable holds."""
+    return Annotated[float | Expression | tuple[float, ...], BeforeValidator(functools.partial(_line, unit=unit))]
+
+
+def _line(value, unit):
+    listed = isinstance(value, (list, tuple))
+    return tuple(quantity(each, unit) for each in value) if listed else _formula(value, unit)
 
 
 FormulaInMetres = Annotated[float | Expression, formula_in("m")]

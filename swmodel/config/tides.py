@@ -8,6 +8,7 @@ sides = "west"
 ramp = "1 day"
 constituents.M2 = {amplitude = "1.2 m", phase = "30 degree"}
 constituents.S2 = {amplitude = "0.4 * exp(-y / 200e3)", phase = 75}
+constituents.N2 = {amplitude = [0.21, 0.22, 0.24], phase = 40}          # along the side, a number for each cell
 constituents.K1 = {file = "global_tides.nc"}                            # eta_amplitude_K1 and eta_phase_K1
 constituents.O1 = {file = "atlas_o1.nc", amplitude = "ha", phase = "hp"}  # names of variables
 """
@@ -20,7 +21,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, create_model
 from ..forcing.atmosphere import STANDARD_PRESSURE
 from ..forcing.constituents import distinct
 from .quantities import in_unit
-from .sections import Formula, InputFile, NonNegativeSeconds, Section
+from .sections import FormulaOrLine, InputFile, NonNegativeSeconds, Section
 
 __all__ = ["PLAIN", "ConstituentFile", "TideSection", "tide_section"]
 
@@ -96,8 +97,11 @@ def barometer_section(unit: str) -> type[BarometerSection]:
 
 def _constituents_in(unit):
     """The annotation of the constituents of a parameter in `unit`."""
-    amplitude = (Formula(unit), Field(description="amplitude"))
-    phase = (Formula("degree"), Field(description="Greenwich phase lag"))
+    amplitude = (
+        FormulaOrLine(unit),
+        Field(description="amplitude; a list lies along the sides, a number for each cell"),
+    )
+    phase = (FormulaOrLine("degree"), Field(description="Greenwich phase lag, likewise"))
     pair: Any = create_model("Constituent", __base__=Section, __module__=__name__, amplitude=amplitude, phase=phase)
     plain: Any = Annotated[pair, Tag(PLAIN)]
     either = Annotated[plain | Annotated[ConstituentFile, Tag(ConstituentFile.tag)], Discriminator(_kind)]

@@ -327,6 +327,29 @@ constituents.S2 = {amplitude = "0.4 * exp(-y / 200e3)", phase = 75}
 """
 
 
+@pytest.mark.parametrize(
+    ("sides", "numbers", "said"),
+    [
+        ('"west"', "[0.1, 0.2, 0.3, 0.4, 0.5]", None),
+        ('["west", "east"]', '["10 cm", 0.2, 0.3, 0.4, "500 mm"]', None),
+        ('"south"', "[0.1, 0.2, 0.3, 0.4, 0.5, 0.6]", None),
+        ('"west"', "[0.1, 0.2]", "amplitude of M2 has 2 values, and the west side has 5 cells; give as many"),
+        ('["west", "south"]', "[0.1, 0.2]", "which lies along open sides, all in x or all in y; give a formula"),
+        ('"west"', '["10 s"]', "'10 s' is a time; expected a length in m"),
+    ],
+)
+def test_amplitudes_along_a_side_may_be_a_list_in_a_file(sides, numbers, said):
+    text = FILE[: FILE.index("constituents.m2")].replace('sides = "west"', f"sides = {sides}")
+    made = assemble(read_text(text + f"constituents.M2 = {{amplitude = {numbers}, phase = 0}}\n", "tide.toml", "."))
+    if said is not None:
+        assert said in " ".join(made.sentences())
+        return
+    assert made.sentences() == []
+    line = 0.1 * (1.0 + np.arange(6 if "south" in sides else 5))
+    found = model_of(made, "serial").open_boundaries[0].elevation.amplitude["M2"]
+    np.testing.assert_allclose(found, np.broadcast_to(line if "south" in sides else line[:, None], (5, 6)))
+
+
 def test_a_tide_of_an_experiment_file_is_that_of_python():
     made = assemble(read_text(FILE, "tide.toml", "."))
     assert made.sentences() == []

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...dynamics.boundaries import OpenBoundary
+from ...errors import ConfigError
 from ...fields.parts import numbers_of, positions_of
 from ...forcing.barometer import InverseBarometer
 from ...forcing.harmonic_files import harmonic_constants
@@ -39,12 +40,26 @@ def _tide_of(section, grid, name, run, owner):
             constituents[key] = tuple(np.asarray(x) if is_evaluated_whole(grid) else x for x in of_file[key])
         else:
             constituents[key] = tuple(
-                on_grid(getattr(pair, part), grid, position, f"{name}: {part} of {key}")
+                _values(getattr(pair, part), grid, position, f"{name}: {part} of {key}", owner)
                 for part in ("amplitude", "phase")
             )
     tide = Tide(constituents, start=run.start, ramp=section.ramp, latitude=section.latitude)
     tide.check_limits(rule, name)
     return tide
+
+
+def _values(value, grid, position, name, owner):
+    """A number or a formula on the grid; numbers along sides as an array (ny, 1) or (1, nx)."""
+    if not isinstance(value, tuple):
+        return on_grid(value, grid, position, name)
+    sides = getattr(owner, "sides", ())
+    along_y = {side in ("west", "east") for side in sides}
+    if len(along_y) != 1:
+        raise ConfigError(f"{name} is a list, which lies along open sides, all in x or all in y; give a formula")
+    cells = grid.ny if along_y == {True} else grid.nx
+    if len(value) != cells:
+        raise ConfigError(f"{name} has {len(value)} values, and the {sides[0]} side has {cells} cells; give as many")
+    return np.reshape(value, (-1, 1) if along_y == {True} else (1, -1))
 
 
 def check_tides(made: Any, section: Any) -> None:
