@@ -100,7 +100,9 @@ def class_lines(title: str, cls: type[pydantic.BaseModel]) -> tuple[list[str], l
         kind = (kind_of(cls, name, field) + tables).removeprefix(" or ") if not inside else "section, see below"
         if inside and "float" in str(field.annotation):
             kind = "number, formula, or a section, see below"
-        rows.append(f"| `{name}` | {kind} | {default_of(field, inside)} | {about.get(name, '')} |")
+        what = about.get(name, "")
+        what = re.sub(r"; [^;]* unless given\.?$", "", what) if field.is_required() else what  # a default of Python's
+        rows.append(f"| `{name}` | {kind} | {default_of(field, inside)} | {what} |")
     if summary := first_line(cls):
         lines += [summary, ""]
     if rows:

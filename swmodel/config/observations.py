@@ -83,7 +83,7 @@ class TrackObservations(Section):
     """Points along the tracks of an altimeter, from a file or, without it, from the twin."""
 
     type: Literal["tracks"]
-    file: InputFile | None = None  # netCDF file of tracks
+    file: InputFile | None = None  # CSV or netCDF file of points: x, y, time_s, elevation_m, deviation_m
     deviation: PositiveMetres | None = None  # of the errors, where the file does not give it
     every: PositiveSeconds | None = None  # of a twin experiment: between two passes
     apart: PositiveMetres | None = None  # between points
