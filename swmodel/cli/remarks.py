@@ -50,7 +50,8 @@ def _intervals(experiment, dt):
     output, until = experiment.output, experiment.run.until
     repeated = {f"fields[{index}]": fields for index, fields in enumerate(output.fields)}
     sampled = {name: sums for name in ("means", "extremes") if (sums := getattr(output, name)) is not None}
-    for name, section in (repeated | sampled).items():
+    series = {"gauges": output.gauges} if output.gauges is not None else {}
+    for name, section in (repeated | series | sampled).items():
         every = section.every or dt
         if abs(every / dt - round(every / dt)) > 1e-6 * every / dt:
             what = "samples" if name in sampled else "records"
@@ -58,7 +59,7 @@ def _intervals(experiment, dt):
                 f"output.{name}.every = {every:g} s is not a multiple of dt = {dt:.6g} s: "
                 f"{what} fall on the nearest step."
             )
-        if name in repeated and every > until:
+        if name not in sampled and every > until:
             yield f"output.{name}.every is longer than the run: only its first state is written."
         if name in sampled and (first := _first_sample(section, dt)) > until + 0.5 * dt:
             yield (

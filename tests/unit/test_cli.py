@@ -336,6 +336,13 @@ def test_auto_divides_the_intervals_of_the_output(command, case, tmp_path):
     assert abs(1800 / dt - round(1800 / dt)) < 1e-9
 
 
+def test_auto_divides_the_interval_of_gauges(command, case, tmp_path):
+    more = ("--set", "stepper.dt=auto", "--set", "output.gauges.every=7 min", "--until", "1 hour")
+    assert command("run", case, *more, "-o", tmp_path)[0] == 0
+    with netCDF4.Dataset(tmp_path / "gauges.nc") as dataset:
+        np.testing.assert_allclose(dataset["time"][:], np.arange(0.0, 3601.0, 420.0), rtol=1e-12)
+
+
 def test_files_of_an_earlier_run_are_kept_unless_overwrite_is_given(command, case, tmp_path):
     assert command("run", case, "-o", tmp_path, "-q")[0] == 0
     before = (tmp_path / "fields.nc").read_bytes()

@@ -47,6 +47,23 @@ def test_experiments_that_are_copied_need_no_remark(remarked, file):
     assert remarked(file, deepest=5000.0) == []
 
 
+@pytest.mark.parametrize(
+    ("every", "dt", "said"),
+    [
+        (600.0, 60.0, []),
+        (
+            600.0,
+            70.0,
+            ["output.gauges.every = 600 s is not a multiple of dt = 70 s: records fall on the nearest step."],
+        ),
+        (30 * 86400.0, 60.0, ["output.gauges.every is longer than the run: only its first state is written."]),
+    ],
+)
+def test_the_interval_of_gauges_fits_the_step_and_the_run(every, dt, said):
+    experiment = load(CHANNEL, [f"output.gauges.every={every}"])
+    assert [one for one in remarks(experiment, grid_of(experiment.grid), dt, 20.0) if "gauges.every" in one] == said
+
+
 def test_the_storm_of_a_file_has_the_winds_of_its_averaging():
     ike = EXPERIMENTS / "ike_2008" / "ike.toml"
     made = []

@@ -109,8 +109,9 @@ def unstable(made: Assembly) -> list[Mistake]:
 
 def _intervals(experiment):
     output = experiment.output
-    repeated = (*output.fields, output.spectra, output.restart)
-    return [section.every for section in repeated if section is not None] or [experiment.run.until]
+    repeated = (*output.fields, output.gauges, output.spectra, output.restart)
+    every = [section.every for section in repeated if section is not None and section.every is not None]
+    return every or [experiment.run.until]
 
 
 def dividing_step(wanted: float, most: float, intervals: Sequence[float]) -> float:
