@@ -142,10 +142,12 @@ def _label_axes(axes, mesh):
     west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
     axes.set_xlim(west, east)
     axes.set_ylim(south, north)
-    for axis, span in ((axes.xaxis, east - west), (axes.yaxis, north - south)):
+    height = axes.get_position().height * axes.get_figure(root=True).get_size_inches()[1]
+    few = _ticks_in(height)
+    for axis, span, most in ((axes.xaxis, east - west, 5), (axes.yaxis, north - south, few)):
         globe = mesh.spherical and span > 120
         axis.set_major_locator(
-            MultipleLocator(90 if span > 240 else 30) if globe else MaxNLocator(5, steps=[1, 2, 3, 5, 10])
+            MultipleLocator(90 if span > 240 else 30) if globe else MaxNLocator(most, steps=[1, 2, 3, 5, 10])
         )
     if mesh.spherical:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _longitude(value)))
@@ -153,6 +155,11 @@ def _label_axes(axes, mesh):
     else:
         axes.set_xlabel(f"x [{mesh.unit}]")
         axes.set_ylabel(f"y [{mesh.unit}]")
+
+
+def _ticks_in(height):
+    """The number of intervals between ticks along `height` [inches] for which labels do not overlap, at most 5."""
+    return int(np.clip(height / 0.22, 1, 5))
 
 
 def _longitude(value):
@@ -264,6 +271,9 @@ def add_colorbar(
         long.set_minor_locator(NullLocator())
         long.set_major_locator(FixedLocator(list(_logarithmic_ticks(image.norm))))
         long.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    elif ticks is None and upright and _ticks_in(box[3]) < 5:
+        bar.locator = MaxNLocator(_ticks_in(box[3]))
+        bar.update_ticks()
     bar.set_label(text)
     return bar
 

@@ -79,7 +79,7 @@ def _draw(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str, gauges: Sequen
         with_lags = name.replace(AMPLITUDE, PHASE) in dataset and values.shape == (mesh.y.size, mesh.x.size)
         if with_lags:
             _draw_phases(axes, mesh, snapshot(dataset, name.replace(AMPLITUDE, PHASE)))
-        axes.set_title(f"Amplitude of {wave} in {of}" + (", and phase lags every 30°" if with_lags else ""))
+        axes.set_title(f"Amplitude of {wave} in {of}" + (", and phase lags every 30° (thick: 0°)" if with_lags else ""))
     else:
         text = label(dataset[name]).partition(" [")[0]
         axes.set_title(text if len(text) < LONG else name.replace("_", " ").capitalize())

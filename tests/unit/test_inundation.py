@@ -250,6 +250,6 @@ def test_harmonic_constants_have_their_phases_as_lines_on_the_map_of_their_ampli
     assert plot(tmp_path / "harmonics.nc") == [tmp_path / "harmonics.png"]
     assert statistics.names_of(data) == ["eta_mean", "eta_amplitude_M2"]
     page = statistics.figure(data, "eta_amplitude_M2")
-    assert page.axes[0].get_title(loc="left") == "Amplitude of M2 in eta, and phase lags every 30°"
+    assert page.axes[0].get_title(loc="left") == "Amplitude of M2 in eta, and phase lags every 30° (thick: 0°)"
     lines = [path.vertices[0, 0] for one in page.axes[0].collections for path in one.get_paths() if len(path.vertices)]
     np.testing.assert_allclose(sorted(lines), np.arange(30, 331, 30) / 1.7, atol=0.05)  # [m], in cells of 10 m

@@ -794,6 +794,18 @@ def test_isochrones_stand_every_half_hour_and_carry_their_time(tsunami):
     assert all(text.split(":")[1] in ("00", "30") for text in shown)
 
 
+def test_labels_of_a_narrow_map_and_of_its_colour_bar_do_not_overlap():
+    page = maps.panels(
+        output(x=(0.0, 1.5e5), y=(0.0, 1e4), nx=75, ny=5, eta=lambda t, x, y: x / 1e4 + 0 * (t + y)), "eta"
+    )
+    page.canvas.draw()
+    for axes in page.axes:
+        low, high = axes.get_ylim()
+        shown = [text for text in axes.get_yticklabels() if low <= text.get_position()[1] <= high and text.get_text()]
+        boxes = sorted((text.get_window_extent() for text in shown), key=lambda box: box.y0)
+        assert all(lower.y1 <= upper.y0 for lower, upper in zip(boxes, boxes[1:]))
+
+
 def test_land_is_grey_and_opaque_and_water_is_clear():
     wet = np.ones((9, 9), bool)
     wet[3:6, 3:6] = False
