@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from . import style
+from .constants import draw_constants
 from .errors import PlotError
 from .estimates import draw_lines, height_of, lines_of
 from .files import mesh_of, positions, pretty, wet_cells
@@ -26,6 +27,7 @@ TITLES = {
     "background": "first guess",
     "analysis": "found",
     "difference": "found less truth",
+    "change": "found less first guess",
     "analysis_deviation": "error left (linear)",
 }
 SPREAD = ("withheld", "analysis")  # of which the band of one standard deviation is drawn
@@ -59,6 +61,8 @@ class Observed:
     used: bool = True
     kind: str = "gauges"
     units: str = "m"
+    constituents: tuple = ()  # of harmonic constants, of each observation, and whether it is A cos g or A sin g
+    parts: tuple = ()
 
 
 def controls_of(dataset: xr.Dataset) -> list[Control]:
@@ -100,6 +104,9 @@ def series_of(dataset: xr.Dataset) -> list[Observed]:
             for key in ("kind", "units")
             if f"observation_{key}" in dataset
         }
+        for key in ("constituent", "part"):
+            if f"observation_{key}" in dataset:
+                texts[f"{key}s"] = tuple(map(str, dataset[f"observation_{key}"].values[mine]))
         found.append(Observed(name, x, y, time, deviation, *parts, used=bool(used[mine][0]), **texts))
     return found
 
@@ -125,8 +132,9 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
         lines = [line for line in lines if line.name == wanted]
     mesh = mesh_of(dataset)
     height = min(WIDTH * mesh.shape, 3.6)
-    shown = _chosen(gauges)
-    gauges_to = 1.45 * -(-len(shown) // 2) + 0.75 if shown else 2.6
+    constants = [point for point in points if point.kind == "harmonics"]
+    shown = _chosen([gauge for gauge in gauges if gauge.kind != "harmonics"])
+    gauges_to = 1.45 * -(-len(shown) // 2) + 0.75 if shown else 3.6 if constants else 2.6
     lower = gauges_to + height_of(lines)
     columns = max([len(_shown(dataset, mesh, control)) for control in controls], default=2)
     with style.applied():
@@ -147,6 +155,8 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
         if shown:
             _draw_series(page, shown)
             style.name_others(page, [gauge.name for gauge in gauges if gauge not in shown], LEFT)
+        elif constants:
+            draw_constants(page, constants, (LEFT + 0.1, 0.6, wide - LEFT - 2.0, gauges_to - 1.1))
         else:
             _draw_departures(page, points, gauges_to)
         draw_lines(page, lines, gauges_to + 0.1)
@@ -213,6 +223,9 @@ def _shown(dataset, mesh, control):
     if "truth" in fields:
         off = fields["analysis"] - fields["truth"]
         shown.append(("difference", off, Normalize(-_high(off), _high(off)), style.colormap("balance")))
+    elif "background" in fields:
+        change = fields["analysis"] - fields["background"]
+        shown.append(("change", change, Normalize(-_high(change), _high(change)), style.colormap("balance")))
     if "analysis_deviation" in fields:
         left = fields["analysis_deviation"]
         shown.append(("analysis_deviation", left, Normalize(0.0, _high(left)), style.colormap("amp")))

@@ -49,6 +49,27 @@ def test_tracks_that_pass_the_same_points_again_have_one_histogram():
     assert not page.axes[0].lines and "84 observations" in page.axes[-1].get_xlabel()
 
 
+def test_harmonic_constants_lie_in_the_plane_of_their_cosines_and_sines():
+    file = output(gauges=3, times=4)  # two constituents, A cos g and A sin g each
+    text = {"kind": ["harmonics"] * 12, "constituent": ["M2", "M2", "S2", "S2"] * 3, "part": ["A cos g", "A sin g"] * 6}
+    for name, values in text.items():
+        file[f"observation_{name}"] = ("observation", values)
+    page = inversion.figure(file.assign_attrs(inversion_kind="harmonics"))
+    titles = [axes.get_title(loc="left") for axes in page.axes]
+    assert titles[-2:] == ["M2", "S2"] and not any(title.startswith("G") for title in titles)
+    observed = next(drawn for drawn in page.axes[-1].collections if drawn.get_label() == "observed")
+    gauge = np.asarray(file.observation_observed).reshape(3, 4)
+    np.testing.assert_allclose(observed.get_offsets(), gauge[:, 2:])
+    assert page.axes[-1].get_xlabel() == "A cos g [m]" and page.axes[-2].get_ylabel() == "A sin g [m]"
+
+
+def test_what_was_changed_has_a_map_of_its_own():
+    file = output(gauges=3, times=6)
+    file["uplift_background"] = file.uplift_background + 1.0
+    titles = [axes.get_title(loc="left") for axes in inversion.figure(file).axes]
+    assert "uplift, found less first guess" in titles and "uplift, first guess" in titles
+
+
 def test_the_series_of_a_single_gauge_has_the_whole_width():
     page = inversion.figure(output(gauges=1, times=6))
     assert page.axes[-1].get_title(loc="left") == "G00" and page.axes[-1].get_position().width > 0.8
