@@ -167,8 +167,9 @@ def _type_of(field, kind):
     if field.metadata.get("derived"):
         return None
     if isinstance(rule, rules.Number):
-        plain = _number(rule, formulas=kind == "forcing")
-        if kind == "dissipation" and rule.position == "h" and not field.metadata.get("static"):
+        mapped = kind == "dissipation" and rule.position == "h" and not field.metadata.get("static")
+        plain = _number(rule, formulas=kind == "forcing" or mapped)
+        if mapped:
             return number_or_map(plain)
         varies = rule.position is not None and not rule.steady and kind in ("forcing", "boundary")
         return number_or_series(plain, _unit(rule.units)) if varies and not field.metadata.get("static") else plain

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from ..defaults import AIR_DENSITY, EARTH_RADIUS, GRAVITY, MINIMUM_DEPTH, SOUND_SPEEDS, WATER_DENSITY, WIND_DRAG
 from ..dynamics.boundaries import OpenBoundary
@@ -249,10 +249,17 @@ class RoughBottom(Section):
     scale: PositiveMetres = 1300.0  # depth over which it falls by a factor of e
 
 
+def _not_negative(value):
+    """`value`, a number of 0 or more; formulas are checked later, on the grid."""
+    if isinstance(value, float) and value < 0:
+        raise ValueError(f"{value:g} is less than 0")
+    return value
+
+
 if TYPE_CHECKING:
     Roughness: TypeAlias = Any
 else:
-    Roughness = number_or_map(NonNegativeMetres)
+    Roughness = number_or_map(Annotated[FormulaInMetres, AfterValidator(_not_negative)])
 
 
 class _InternalWaves(PartSection):

@@ -350,6 +350,31 @@ def test_amplitudes_along_a_side_may_be_a_list_in_a_file(sides, numbers, said):
     np.testing.assert_allclose(found, np.broadcast_to(line if "south" in sides else line[:, None], (5, 6)))
 
 
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ('type = "quadratic_drag"\ncoefficient = "2e-3 + y / 50e6"', None),
+        ('type = "internal_wave_drag"\nroughness = "2e-3 + y / 50e6"', None),
+        (
+            'type = "quadratic_drag"\ncoefficient = "y - 20e3"',
+            "the formula 'y - 20e3' is -15000 somewhere, which is neg",
+        ),
+        ('type = "internal_wave_drag"\nroughness = -1', "-1 is less than 0"),
+    ],
+)
+def test_drag_of_an_experiment_file_may_be_a_formula(part, said):
+    """As inversions need it for depth_classes and for a smooth map, without a file of a constant."""
+    made = assemble(read_text(FILE + f"[[dissipation]]\n{part}\n", "tide.toml", "."))
+    if said is not None:
+        assert said in " ".join(made.sentences())
+        return
+    assert made.sentences() == []
+    (drag,) = model_of(made, "serial").terms
+    found = drag.coefficient if hasattr(drag, "coefficient") else drag.roughness
+    expected = np.broadcast_to(2e-3 + plane().coordinates("h")[1] / 50e6, (5, 6))
+    np.testing.assert_allclose(getattr(found, "interior", found), expected, rtol=1e-6)
+
+
 def test_a_tide_of_an_experiment_file_is_that_of_python():
     made = assemble(read_text(FILE, "tide.toml", "."))
     assert made.sentences() == []

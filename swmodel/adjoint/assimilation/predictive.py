@@ -116,7 +116,7 @@ class Consistency:
             else ("nearer to", "smaller errors of the controls (deviation)")
         )
         return (
-            f"the first guess is {far} the observations than their errors and those of the controls let expect: "
+            f"the first guess is {far} the observations than their errors and those of the controls explain: "
             f"chi-squared per datum is {self.first_per_datum:.3g}, and {self.expected_first_per_datum:.3g} is "
             f"expected; give {remedy}."
         )
@@ -137,7 +137,7 @@ class Consistency:
             )
         if chi < min(1.0 / FAR_AT_LAST, low):
             return (
-                f"the analysis follows the observations more closely than their errors let expect: chi-squared per "
+                f"the analysis follows the observations more closely than their errors explain: chi-squared per "
                 f"datum is {chi:.3g}, and 1 is expected; the spread is too large. Give smaller errors of the "
                 "observations (deviation, error)."
             )

@@ -61,7 +61,7 @@ class BoundaryTide(Prior):
             if not control.distributed:
                 raise ConfigError(
                     f"{control.name} is a number in this model, which cannot change along a side; give a file, or a "
-                    "formula such as '0.5 + 0 * x'."
+                    f"formula such as {_constant(setting.model, 0.5)}."
                 )
         return tuple(background_of(setting.model, setting.state, name, setting.dt) for name in pair)
 
@@ -89,8 +89,8 @@ class DepthClasses(Prior):
         (found,) = controls_of(model, [self.name])
         if not found.distributed or found.records or found.position != "h":
             raise ConfigError(
-                f"{self.name} is not a steady field at cell centres in this model; give the model one, by a formula "
-                "or a map."
+                f"{self.name} is not a steady field at cell centres in this model; give the model one, by a map "
+                f"or a formula such as {_constant(model, 0.0025)}."
             )
         background = background_of(model, setting.state, self.name, setting.dt)
         depth = background_of(model, setting.state, "depth", setting.dt)
@@ -101,3 +101,8 @@ class DepthClasses(Prior):
     def unknowns(self, setting: Setting) -> int:
         controls_of(setting.model, [self.name])
         return len(self.edges) + 1
+
+
+def _constant(model, value):
+    """A formula that is the same everywhere, as text."""
+    return f"'{value:g} + 0 * {'longitude' if model.grid.spherical else 'x'}'"

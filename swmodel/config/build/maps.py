@@ -7,7 +7,8 @@ import numpy as np
 from ...errors import ConfigError, DataError
 from ...grids.windows import GridValues
 from ..coast import MapFile
-from .states import is_evaluated_whole
+from ..expressions import Expression
+from .states import is_evaluated_whole, on_grid
 
 __all__ = ["check_levees", "check_map", "map_of", "mask_of", "rough_bottom_of"]
 
@@ -52,16 +53,27 @@ def _values(section, grid, fill=True):
 
 
 def check_map(made: Any, section: Any) -> None:
-    """Raise DataError for maps of a [[dissipation]] section that cannot be used."""
+    """Raise an error for maps and formulas of a [[dissipation]] section that cannot be used."""
     from ...fields.parts import numbers_of
 
     if (floor := getattr(section, "rough_bottom", None)) is not None and is_evaluated_whole(made.grid):
         _check_roughness(floor, made.grid)
     for name, rule in numbers_of(section.part).items():
         value = getattr(section, name, None)
-        if not isinstance(value, MapFile) or not is_evaluated_whole(made.grid):
+        if not is_evaluated_whole(made.grid):
             continue
-        map_of(value, made.grid, rule)
+        if isinstance(value, MapFile):
+            map_of(value, made.grid, rule)
+        elif isinstance(value, Expression):
+            _check_formula(value, made.grid, name, rule)
+
+
+def _check_formula(formula, grid, name, rule):
+    """Raise ConfigError for a formula with values beyond the limits of the parameter's `rule`."""
+    values: Any = on_grid(formula, grid, rule.position, name)
+    for value in (values.min(), values.max()):
+        if why := rule.outside(value):
+            raise ConfigError(f"{name}: the formula {formula.text!r} is {value:g} somewhere, which {why}")
 
 
 def _check_roughness(section, grid):
