@@ -135,7 +135,7 @@ def kind_of(dataset: xr.Dataset) -> str:
         return "spectra"
     if any("timeseries_id" == v.attrs.get("cf_role") for v in dataset.variables.values()):
         return "gauges"
-    if "maximum_thickness" in dataset:
+    if "minimum_elevation" in dataset:
         return "extremes"
     if "maximum_elevation" in dataset:
         return "maxima"

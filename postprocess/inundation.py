@@ -187,8 +187,8 @@ def under_water(dataset: xr.Dataset, record: int | None = None) -> np.ndarray:
 def inundation(dataset: xr.Dataset, film: float | None = None) -> Inundation:
     """The Inundation of a file of maxima or extremes.
 
-    Where a sea floor moves, extremes should be given: they have the largest thickness over the moving bed. A file of
-    maxima has the highest level alone, from which the thickness over the bed at the start is computed.
+    Where a file of maxima has the highest level alone, the thickness is computed from it and from the bed at the start.
+    Where a sea floor moves, maxima also have the largest thickness over the moving bed, as extremes have everywhere.
 
     Args:
         dataset: the file, as `open_output` gives it.

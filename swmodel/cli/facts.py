@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..config.build.outputs import bytes_of_gauge_file
+from ..output.schedule import with_bed
 from ..runtime.budget import size
 from ..simulation.progress import duration
 
@@ -140,14 +141,19 @@ def _spectra_line(spectra, until):
     return f"{spectra.file}: {what} of energy and enstrophy every {duration(spectra.every)}, {records} records"
 
 
+def moves_shores(experiment: Experiment) -> bool:
+    """Whether the sea floor of an experiment with wetting and drying moves."""
+    return experiment.model.wetting is not None and experiment.source is not None
+
+
 def output_lines(experiment: Experiment, cells: int, dt: float, members: int = 1) -> list[str]:
     """A line for each file: its content, its interval and its largest size."""
     cells *= members
     until, lines = experiment.run.until, []
     for fields in experiment.output.fields:
-        records = int(until / fields.every + 1e-9) + 1
-        about = size(4 * cells * records * len(fields.variables))
-        what, packed = ", ".join(fields.variables), "" if fields.compression == "none" else " before compression"
+        records, variables = int(until / fields.every + 1e-9) + 1, with_bed(fields.variables, moves_shores(experiment))
+        about = size(4 * cells * records * len(variables))
+        what, packed = ", ".join(variables), "" if fields.compression == "none" else " before compression"
         lines.append(f"{fields.file}: {what} every {duration(fields.every)}, {records} records, {about}{packed}")
     gauges, maxima, restart = experiment.output.gauges, experiment.output.maxima, experiment.output.restart
     if gauges is not None:

@@ -98,6 +98,14 @@ VARIABLES = {
         cell_methods="time: maximum",
     ),
     **variable(
+        "maximum_thickness",
+        "h",
+        "m",
+        "maximum thickness of the water, the flow depth on land",
+        colormap="deep",
+        cell_methods="time: maximum",
+    ),
+    **variable(
         "arrival_time",
         "h",
         "s",

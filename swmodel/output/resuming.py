@@ -315,14 +315,15 @@ def _continued(simulation, tile, restart, state, step):
     maxima, since, anew = None, step, []
     if simulation._maxima is not None:
         ratio, threshold = scalars["dt"] / dt, simulation._maxima_threshold
-        if "maxima_maximum" in restart["names"] and scalars.get("maxima_threshold", threshold) == threshold:
+        held = {f"maxima_{key}" for key in simulation._maxima_carry} <= set(restart["names"])
+        if held and scalars.get("maxima_threshold", threshold) == threshold:
             found = _filled({"maxima": simulation._maxima_carry}, tile, restart, communicator)["maxima"]
             maxima, since = (
                 _rescaled_arrivals(found, ratio, communicator),
                 round(scalars.get("maxima_since", 0) * ratio),
             )
         else:
-            maxima = simulation._maxima.start(state, step)
+            maxima = simulation.start_of_maxima(state, step)
             anew += [output.path for output in simulation._outputs if output.is_of_maxima]
     kept, sums = json.loads(scalars.get("products", "[]")), []
     for k, (product, own) in enumerate(zip(simulation._products, simulation._product_sums)):

@@ -24,7 +24,7 @@ from .replaced import ReplacedFile
 from .run_metadata import members_of, rows_of, static_fields
 from .writing import Writer
 
-__all__ = ["FieldOutput", "GaugeOutput", "MaximaOutput", "Output", "SnapshotOutput"]
+__all__ = ["FieldOutput", "GaugeOutput", "MaximaOutput", "Output", "SnapshotOutput", "with_bed"]
 
 
 class Output:
@@ -160,6 +160,15 @@ COMPRESSIONS: dict[str, Compression] = {"zlib": 1, "zstd": "zstd", "none": 0}
 AUTO = "auto"  # zstd where the netCDF library has it, else zlib
 
 
+def with_bed(variables: Sequence[str], moving_shore: bool) -> tuple[str, ...]:
+    """The variables of a file of fields, with the depth of each record if they have levels over a moving shore.
+
+    There the level of dry land is that of its bed at the time, and the first depth does not distinguish it from water.
+    """
+    added = ("depth",) if moving_shore and "eta" in variables and "depth" not in variables else ()
+    return (*variables, *added)
+
+
 class FieldOutput(SnapshotOutput):
     """Snapshots of fields; `compression` is one of COMPRESSIONS, or AUTO.
 
@@ -184,7 +193,8 @@ class FieldOutput(SnapshotOutput):
             compression = "zstd" if has_zstd() else "zlib"
         elif compression == "zstd" and not has_zstd():
             raise ConfigError(f"{path}: the netCDF library here has no zstd; use compression 'zlib' or 'none'.")
-        self.path, self.variables, self.every, self.file = Path(path), variables, every, None
+        moving = model.wetting is not None and model.uplift is not None
+        self.path, self.variables, self.every, self.file = Path(path), with_bed(variables, moving), every, None
         self.compression: Compression = COMPRESSIONS[compression]
         self.snapshots: Any = None
 
@@ -335,7 +345,7 @@ class GaugeOutput(Output):
 
 
 class MaximaOutput(Output):
-    """Maximum elevation [m] and arrival time [s], written at the end of a run.
+    """Maximum elevation [m] and arrival time [s], written at the end of a run; over a moving shore also the thickness.
 
     Args:
         path: the path of the file.
@@ -354,15 +364,17 @@ class MaximaOutput(Output):
 
     def finish(self, simulation: Any) -> None:
         model = simulation.model
-        maximum, arrival = (model.gather(simulation._maxima_carry[name]) for name in ("maximum", "arrival"))
-        if maximum is None:
+        whole = {name: model.gather(tile) for name, tile in simulation._maxima_carry.items()}
+        if whole["maximum"] is None:
             return
         static = static_fields(simulation)
         wet = static["wet"]
         fields = {
-            "maximum_elevation": np.where(wet & np.isfinite(maximum), maximum, np.nan),
-            "arrival_time": np.where(wet & (arrival >= 0), arrival * simulation.dt, np.nan),
+            "maximum_elevation": np.where(wet & np.isfinite(whole["maximum"]), whole["maximum"], np.nan),
+            "arrival_time": np.where(wet & (whole["arrival"] >= 0), whole["arrival"] * simulation.dt, np.nan),
         }
+        if "thickness" in whole:
+            fields["maximum_thickness"] = np.where(wet, whole["thickness"], np.nan)
         fields = dict(zip(rows_of(simulation, list(fields)), fields.values()))
         seconds, since = simulation.time, simulation._maxima_since * simulation.dt
 

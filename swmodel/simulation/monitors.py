@@ -1,6 +1,7 @@
 """Monitors, which the compiled loop updates at every step. They are not part of the differentiated state.
 
-    Maxima   the highest elevation so far, and the step at which |eta| first passed a threshold
+    Maxima   the highest elevation so far, and the step at which |eta| first passed a threshold; over a shore whose bed
+             moves also the largest thickness
     Gauges   elevation or other cell-centred variables at points, interpolated bilinearly between wet cells
     Health   the first step at which the run was invalid: not finite, a column too thin, or over the CFL limit
 
@@ -37,15 +38,19 @@ class Maxima:
     Attributes:
         threshold: the |eta - rest| that counts as arrival [m].
         thin: land under a film of this thickness [m] counts as dry; None without wetting and drying.
+        moving: whether the sea floor moves. With `thin` the largest thickness over it is then found, too, because
+            neither the highest level nor the first bed has it.
     """
 
     threshold: Any
     thin: float | None = static(default=None)
+    moving: bool = static(default=False)
 
     def start(self, state: State, step: int = 0, depth: Any = None) -> dict[str, jax.Array]:
         """{"maximum": eta [m], "arrival": step number or -1}: tile arrays (ny, nx) before the steps after `step`.
 
-        On land arrivals are found from the first step on; -2 there means water under the threshold.
+        On land arrivals are found from the first step on; -2 there means water under the threshold. Over a moving shore
+        there is also "thickness" [m], everywhere from the first step on.
 
         Args:
             state: the State.
@@ -55,7 +60,13 @@ class Maxima:
         arrived = jnp.abs(state.eta) > self.threshold
         if self.thin is not None:
             arrived = arrived & (depth >= 0)
-        return {"maximum": jnp.copy(state.eta), "arrival": jnp.where(arrived, jnp.int32(step), jnp.int32(-1))}
+        found = {"maximum": jnp.copy(state.eta), "arrival": jnp.where(arrived, jnp.int32(step), jnp.int32(-1))}
+        return found | ({"thickness": jnp.zeros_like(state.eta)} if self.has_thickness else {})
+
+    @property
+    def has_thickness(self) -> bool:
+        """Whether the largest thickness is found."""
+        return self.thin is not None and self.moving
 
     def update(
         self,
@@ -74,7 +85,7 @@ class Maxima:
             depth: as for `start`.
             uplift: a function that returns the uplift of the sea floor until then [m] (ny, nx), or None.
         """
-        before, rest = carry["arrival"], 0.0
+        before, rest, found = carry["arrival"], 0.0, {}
         maximum = jnp.maximum(carry["maximum"], state.eta)
         if self.thin is not None:
             moved, land = uplift(), depth < 0
@@ -83,8 +94,10 @@ class Maxima:
             never = land & (before == -1)  # so far eta was the height of the bed alone
             maximum = jnp.where(never, state.eta, maximum)
             before = jnp.where(never & (state.eta - bed > self.thin), jnp.int32(-2), before)
+            if self.has_thickness:
+                found = {"thickness": jnp.maximum(carry["thickness"], state.eta - bed)}
         arrived = (before < 0) & (jnp.abs(state.eta - rest) > self.threshold)
-        return {"maximum": maximum, "arrival": jnp.where(arrived, step, before)}
+        return {"maximum": maximum, "arrival": jnp.where(arrived, step, before)} | found
 
 
 @pytree

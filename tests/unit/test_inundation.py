@@ -10,7 +10,7 @@ import swmodel as sw  # noqa: E402
 from postprocess import files, maps, maxima, statistics, style  # noqa: E402
 from postprocess.cli import plot  # noqa: E402
 from postprocess.errors import PlotError  # noqa: E402
-from postprocess.inundation import FILM, ground, inundation, may_flood  # noqa: E402
+from postprocess.inundation import FILM, ground, inundation, may_flood, under_water  # noqa: E402
 
 SLOPE, CELL, SHORE = 0.1, 10.0, 100.0  # of the beach; [m]; the place of the shoreline at rest [m]
 
@@ -192,6 +192,39 @@ def test_small_basins_and_short_runs_have_metres_and_seconds(flood):
     maxima.draw_maximum(axes, data)
     numbers = [text.get_text() for text in axes.texts if text.get_text()]
     assert numbers and all(float(number) < 41 for number in numbers)
+
+
+def rising(folder, threshold=0.05):
+    """A run over a beach that rises by 2 m at once, while a wave comes in."""
+    model = sw.ShallowWater(
+        sw.CartesianGrid(24, 8, (0.0, 240.0), (0.0, 80.0)),
+        lambda x, y: 4.0 - 0.03 * x + 0.0 * y,
+        momentum=sw.MomentumConserving(),
+        wetting=sw.WettingDrying(),
+        source=sw.BottomMotion((0.0, 0.4), np.array([0.0, 2.0])[:, None, None] * np.ones((2, 8, 24))),
+    )
+    run = sw.Simulation(model, model.state(eta=lambda x, y: np.exp(-(((x - 60.0) / 30.0) ** 2))), sw.SSPRK3(0.2))
+    run.write(folder / "fields.nc", ("eta",), every=4.0).extremes(folder / "extremes.nc")
+    return run.maxima(folder / "maxima.nc", threshold=threshold).restart(folder / "restart.nc")
+
+
+def test_dry_land_that_rises_is_flooded_neither_in_maxima_nor_on_maps_of_fields(tmp_path):
+    rising(tmp_path).run(steps=60)
+    found, expected = (inundation(files.open_output(tmp_path / f"{name}.nc")) for name in ("maxima", "extremes"))
+    np.testing.assert_array_equal(found.flooded, expected.flooded)
+    assert found.run_up().height == expected.run_up().height < 2.0
+    assert files.kind_of(files.open_output(tmp_path / "maxima.nc")) == "maxima"
+    fields = files.open_output(tmp_path / "fields.nc")
+    assert fields["depth"].dims == fields["eta"].dims
+    assert not under_water(fields, -1)[:, -4:].any() and under_water(fields, -1)[:, 4].all()
+
+
+def test_maxima_of_a_shore_start_anew_where_the_threshold_has_changed(tmp_path):
+    rising(tmp_path).run(steps=10)
+    resumed = rising(tmp_path, threshold=0.1)
+    resumed.resume(tmp_path / "restart.nc")
+    resumed.run(steps=5)
+    assert files.open_output(tmp_path / "maxima.nc").attrs["arrival_threshold"] == "0.1 m"
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

@@ -141,6 +141,18 @@ def test_land_that_was_flooded_below_the_threshold_keeps_its_highest_level():
     np.testing.assert_array_equal(carry["arrival"], [[-2, -1, 1]])
 
 
+def test_over_a_bed_that_moves_the_largest_thickness_is_found_and_land_that_rises_has_none():
+    """Cells with the bed at 1 m that rises by 2 m: dry, and under 20 cm in the first step alone."""
+    maxima, depth, lifted = Maxima(jnp.asarray(0.1), 0.001, True), -jnp.ones((1, 2)), jnp.full((1, 2), 2.0)
+    model = sw.ShallowWater(sw.CartesianGrid(2, 1, (0, 2), (0, 1)), 1.0)
+    first, *others = (model.state(eta=np.array([eta])) for eta in ([1.0, 1.0], [3.0, 3.2], [3.0, 3.0]))
+    carry = maxima.start(first, 0, depth)
+    for step, state in enumerate(others, start=1):
+        carry = maxima.update(carry, state, step, depth, lambda: lifted)
+    np.testing.assert_allclose(carry["thickness"], [[0.0, 0.2]], atol=1e-12)
+    assert "thickness" not in Maxima(jnp.asarray(0.1), 0.001).start(first, 0, depth)
+
+
 def test_the_maximum_is_of_the_elevation_and_the_arrival_of_its_size():
     """Where the sea only falls its highest level is the first one, below zero or not; a trough arrives as a crest
     does."""
