@@ -20,6 +20,7 @@ from .problem import Problem
 __all__ = ["measure_gradient", "segments"]
 
 MOST_CELLS = 2**16  # the largest tile on which a gradient is measured
+MOST_OF_EQUATION = 2**20  # the same of implicit steps, whose equations are those of the whole grid up to this size
 STEPS = 16
 REPEATS = 3
 
@@ -35,10 +36,11 @@ def measure_gradient(
     Args:
         make: `make(communicator)` gives (ShallowWater, State) of the whole grid on that communicator.
         shape: (ny, nx) of the grid.
-        stepper: a TimeStepper. The equations of an implicit one are those of the whole grid.
+        stepper: a TimeStepper; an implicit one makes a given number of rounds (performance.implicit.with_rounds).
         steps: the number of steps that the planned gradient differentiates.
     """
-    cut = 1 if stepper.is_implicit else math.ceil(math.sqrt(math.prod(shape) / MOST_CELLS))
+    most = MOST_OF_EQUATION if stepper.is_implicit else MOST_CELLS
+    cut = math.ceil(math.sqrt(math.prod(shape) / most))
     model, state = make(SerialCommunicator() if cut == 1 else OneOfMany((cut, cut)))
     forward = Program(model, state, stepper, STEPS).measure(REPEATS)
     problem = Problem(model, stepper, state, STEPS, BoxEnergy(), ["initial.eta"], checkpoints=StoreAll())

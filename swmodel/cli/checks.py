@@ -16,10 +16,10 @@ from ..output.collisions import check_apart
 from ..runtime import budget, launch
 from ..runtime.paths import expanded
 from . import facts, logs
+from .model_remarks import model_remarks
 from .remarks import remarks
 from .speed import Speed, speed_line
 from .starting import files_of_run, files_of_studies, inputs_of, named_files, started
-from .wave_remarks import wave_remarks
 
 __all__ = ["check_experiment"]
 
@@ -88,7 +88,7 @@ def _plan(made, experiment, model, state, ranks, speed):
     outputs = facts.output_lines(experiment, whole, dt, members)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     warnings = _warnings(floor.report, experiment, model.grid, dt, longest, ranks, float(floor.depths[1]))
-    return lines, [*warnings, *wave_remarks(experiment, model)]
+    return lines, [*warnings, *model_remarks(experiment, model)]
 
 
 MOST_TILES = 9  # the most tiles of a large grid that are examined
@@ -130,7 +130,7 @@ def _plan_of_tiles(made, experiment, ranks):
     outputs = facts.output_lines(experiment, whole, dt)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     partly = f"{extent}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."
-    warnings = [*_warnings((), experiment, grid, dt, longest, ranks), *wave_remarks(experiment, model)]
+    warnings = [*_warnings((), experiment, grid, dt, longest, ranks), *model_remarks(experiment, model)]
     return lines, [partly, *warnings]
 
 

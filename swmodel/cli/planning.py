@@ -228,7 +228,7 @@ def _gradient(case, subject):
 
     section = case.made.section("adjoint")
     steps = subject.steps if section is None else steps_of(section, case.experiment.run, case.dt)
-    found = measure_gradient(case.make("auto"), subject.shape, case.stepper, steps)
+    found = measure_gradient(case.make("auto"), subject.shape, subject.stepper, steps)
     return found, ("gradient", f"{steps:,} steps, each {found.ratio:.1f} times a step if all of them are stored")
 
 

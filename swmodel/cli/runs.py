@@ -20,10 +20,10 @@ from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
 from . import facts, figures, logs, timing
+from .model_remarks import model_remarks
 from .profiles import profiled
 from .remarks import remarks
 from .starting import RECORD, begin, files_of_run, inputs_of, named_files, prepare_paths, process_age, started
-from .wave_remarks import wave_remarks
 
 __all__ = ["Options", "run_experiment", "resume_experiment"]
 
@@ -261,7 +261,7 @@ def _announce(made, experiment, simulation, process):
         *long,
         *facts.core_warnings(experiment),
         *(remarks(experiment, model.grid, simulation.dt, deepest) if model.communicator.is_root else ()),
-        *(wave_remarks(experiment, model) if model.communicator.is_root else ()),
+        *(model_remarks(experiment, model) if model.communicator.is_root else ()),
         _shared_cores_warning(simulation),
     ]:
         if warning:

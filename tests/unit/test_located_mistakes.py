@@ -129,6 +129,28 @@ def test_mistakes_of_tides_and_forcing_have_file_and_line_at_check(files, comman
     assert "mistakes:" not in printed  # one sentence
 
 
+@pytest.mark.parametrize(
+    ("calendar", "until", "said"),
+    [
+        ("noleap", "5 day", "the end of the run is 2008-03-03 there, and 2008-03-04 in the calendar of the forcing"),
+        ("noleap", "1 day", None),  # before 29 February
+        ("360_day", "5 day", "the end of the run is 2008-03-03 there, and 2008-03-02 in the calendar of the forcing"),
+        ("standard", "5 day", None),
+    ],
+)
+def test_dates_of_output_that_are_not_those_of_the_forcing_are_remarked(tmp_path, command, calendar, until, said):
+    write_records(tmp_path / "wind.nc", {"u10": 5.0, "v10": 0.0}, "m s-1", calendar, (0.0, 5000.0 * 24))
+    text = BASE.replace("2008-09-10", "2008-02-27").replace('until = "1 day"', f'until = "{until}"') + WIND
+    path = tmp_path / "storm.toml"
+    path.write_text(text)
+    with netCDF4.Dataset(tmp_path / "wind.nc", "a") as data:
+        data["time"].units = "hours since 2008-02-26 00:00:00"
+    status, printed, errors = command("check", path)
+    assert status == 0, errors
+    found = " ".join((printed + errors).split())
+    assert (said in found) if said else ("in the calendar" not in found)
+
+
 @pytest.mark.parametrize("name", ["a side without water", "values in hPa", "an inverse barometer without pressure"])
 def test_a_run_names_the_same_line(files, command, name):
     more, key, sentence = MISTAKES[name]

@@ -1,30 +1,61 @@
-"""Warnings about wave makers that do not fit the depths along their sides; see remarks.py."""
+"""Warnings that need the model: wave makers that do not fit the depths along their sides, and calendars of files.
+
+See remarks.py for those that need the experiment file alone.
+"""
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import cftime
 import numpy as np
 
 from ..config.waves import CnoidalSection, SolitarySection
 from ..forcing.waves import Table
 from ..grids.windows import along_side
+from ..models.names import named_series
 
 if TYPE_CHECKING:
     from ..config import Experiment
 
-__all__ = ["wave_remarks"]
+__all__ = ["model_remarks"]
 
 OTHER = 0.1  # relative difference of a wave's depth from those of its side that is worth a warning
 
 
-def wave_remarks(experiment: Experiment, model: Any) -> list[str]:
-    """Warnings about the wave makers of an experiment; the Floor of its model evaluates the cells along their sides."""
-    return [sentence for index, entry in enumerate(experiment.boundary) for sentence in _of(index, entry, model)]
+def model_remarks(experiment: Experiment, model: Any) -> list[str]:
+    """Warnings about an experiment and its model, whose Floor evaluates the cells along the sides of wave makers."""
+    waves = [sentence for index, entry in enumerate(experiment.boundary) for sentence in _waves(index, entry, model)]
+    return [*waves, *_calendars(experiment.run, model)]
 
 
-def _of(index: int, entry: Any, model: Any) -> Iterator[str]:
+def _calendars(run: Any, model: Any) -> Iterator[str]:
+    """A warning if output files, whose dates are Gregorian, have other dates than the files of the forcing."""
+    if run.start is None:
+        return
+    for name, series in named_series(model).items():
+        calendar = getattr(series.source, "calendar", None)
+        if calendar in (None, "standard"):
+            continue
+        end = run.start + datetime.timedelta(seconds=run.until)
+        there = _later(run.start, run.until, calendar)
+        if there != f"{end:%Y-%m-%d}":
+            yield (
+                f"{name} is in the calendar {calendar}, and output files count their dates in the Gregorian one: the "
+                f"end of the run is {end:%Y-%m-%d} there, and {there} in the calendar of the forcing."
+            )
+            return
+
+
+def _later(start: datetime.datetime, seconds: float, calendar: str) -> str:
+    """The date so many seconds after `start` in a calendar."""
+    first = cftime.datetime(*start.timetuple()[:6], calendar=calendar)
+    return (first + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%d")
+
+
+def _waves(index: int, entry: Any, model: Any) -> Iterator[str]:
     if entry.type != "wave_maker":
         return
     made = dict(zip(model.open_names, model.open_boundaries)).get(f"boundary.{index}")
