@@ -25,7 +25,7 @@ class Wetting(Section):
     """Cells fall dry and are flooded; the depth keeps its sign, negative on land."""
 
     thin: Annotated[PositiveMetres, Field(le=1.0)] = 1e-3  # water of this thickness or less stays where it is
-    highest: Metres | None = None  # cells whose bed is higher than this are never wet; unless given, all may be
+    highest: Metres | None = None  # cells whose bed is higher above the water at rest than this are never wet
 
     def made(self) -> WettingDrying:
         """The WettingDrying that the section describes."""

@@ -41,8 +41,8 @@ class WettingDrying:
     Args:
         thin: water of this thickness or less stays where it is, at most 1 [m]. It also bounds 1 / h in
             drag and advection.
-        highest: cells whose bed is higher than this above level 0 are land for the whole run [m]; with None every cell
-            may become wet.
+        highest: cells whose bed is higher than this above level 0, that of the water at rest, are land for the whole
+            run [m]; with None every cell may become wet.
     """
 
     thin: float = declared(Number(None, "m", above=0.0, maximum=1.0), default=1e-3, static=True)

@@ -33,7 +33,7 @@ class Levee:
     Args:
         points: (x, y) of two points or more [m, or degrees on the sphere]. On the sphere two points are joined the
             shorter way round.
-        crest: the height of the crest above level 0 [m], one number or one for each point.
+        crest: the height of the crest above level 0, that of the water at rest [m], one number or one for each point.
         name: for messages.
 
     Raises:
@@ -58,11 +58,16 @@ def _finite(values):
     return bool(np.isfinite(values).all())
 
 
-def read_levees(path: str | os.PathLike) -> tuple[Levee, ...]:
+def read_levees(path: str | os.PathLike, datum: float = 0.0, land_datum: float = 0.0) -> tuple[Levee, ...]:
     """The Levees of a CSV file with the columns levee (a name), x, y and crest_m, and a row for each point.
 
     The points of a levee are joined in the order of its rows. On the sphere x and y are longitude and latitude
     [degrees].
+
+    Args:
+        path: the path of the file.
+        datum: the level of the water at rest above the zero of the surveyed depths [m], as of `topography`.
+        land_datum: the zero of the crests, which is that of the heights of land, above that of the depths [m].
 
     Raises:
         DataError: if the file cannot be read, lacks a column, or has a levee with fewer than two points.
@@ -80,7 +85,8 @@ def read_levees(path: str | os.PathLike) -> tuple[Levee, ...]:
     found = []
     for name, rows in points.items():
         try:
-            found.append(Levee(tuple(row[:2] for row in rows), tuple(row[2] for row in rows), name))
+            crests = tuple(row[2] + (land_datum - datum) for row in rows)
+            found.append(Levee(tuple(row[:2] for row in rows), crests, name))
         except ConfigError as error:
             raise DataError(f"{path}, levee {name!r}: {str(error).removeprefix('Levee: ')}") from None
     if not found:

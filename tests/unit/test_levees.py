@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 import swmodel as sw
 from swmodel.config import read
@@ -206,6 +207,22 @@ def test_an_experiment_reads_levees_from_a_table(tmp_path, monkeypatch, command)
     model = model_of(assemble(read("run.toml")), "serial")
     crests = -np.asarray(model.sea_floor.crests[0])[:, 9]
     np.testing.assert_allclose(crests, 2.0 + 0.5 * (np.arange(5.0, 60.0, 10.0) + 1.0) / 62.0, rtol=1e-6)
+
+
+def test_crests_count_from_the_zero_of_the_land_and_the_tide_leaves_them_where_they_are(tmp_path, monkeypatch):
+    """A tide of 1.3 m covers as much of the wall as of the land, whose zero is 0.2 m below that of depths."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "levees.csv").write_text(TABLE)
+    x, y = np.arange(-5.0, 406.0, 5.0), np.arange(-5.0, 66.0, 5.0)
+    axes = {"y": ("y", y, {"units": "m"}), "x": ("x", x, {"units": "m"})}
+    bed = xr.DataArray(np.full((y.size, x.size), -4.0), axes, ("y", "x"), "elevation", {"units": "m"})
+    bed.to_netcdf(tmp_path / "bed.nc")
+    first, last = EXPERIMENT.index("[bathymetry]"), EXPERIMENT.index("levees =")
+    file = '[bathymetry]\ntype = "file"\nfile = "bed.nc"\ndatum = 1.3\nland_datum = -0.2\n'
+    (tmp_path / "run.toml").write_text(EXPERIMENT[:first] + file + EXPERIMENT[last:])
+    model = model_of(assemble(read("run.toml")), "serial")
+    crests = -np.asarray(model.sea_floor.crests[0])[:, 9]
+    np.testing.assert_allclose(crests, 0.5 + 0.5 * (np.arange(5.0, 60.0, 10.0) + 1.0) / 62.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from ..physics import FORMS
 from ..tides import TideSection
 from ..waves import CnoidalSection, RecordFile, SolitarySection
 from .floors import bathymetry_of, grid_of
-from .maps import check_levees, check_map, map_of, rough_bottom_of
+from .maps import check_levees, check_map, levels_of, map_of, rough_bottom_of
 from .outputs import bytes_of_gauges, bytes_of_sums
 from .sources import motion_after_survey, motion_of
 from .states import is_evaluated_whole, on_grid, state_of
@@ -323,8 +323,8 @@ def model_of(
 
     experiment = made.experiment()
     sides = {"free_slip": sw.FreeSlip, "no_slip": sw.NoSlip}
-    form, path = experiment.model.coriolis_form, experiment.bathymetry.levees
-    levees = () if path is None else sw.read_levees(path)
+    form, floor = experiment.model.coriolis_form, experiment.bathymetry
+    levees = () if floor.levees is None else sw.read_levees(floor.levees, *levels_of(floor))
     return sw.ShallowWater(
         made.grid,
         made.bathymetry,

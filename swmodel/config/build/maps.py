@@ -10,7 +10,7 @@ from ..coast import MapFile
 from ..expressions import Expression
 from .states import is_evaluated_whole, on_grid
 
-__all__ = ["check_levees", "check_map", "map_of", "mask_of", "rough_bottom_of"]
+__all__ = ["check_levees", "check_map", "levels_of", "map_of", "mask_of", "rough_bottom_of"]
 
 
 def map_of(section: MapFile, grid: Any, rule: Any) -> np.ndarray | GridValues:
@@ -83,6 +83,11 @@ def _check_roughness(section, grid):
             f"rough_bottom: nothing in {section.file} is rough below {section.shallow:g} m on this grid; give a finer "
             "file, a smaller depth for shallow, or leave the drag out"
         )
+
+
+def levels_of(section: Any) -> tuple[float, float]:
+    """(datum, land_datum) of a [bathymetry] section [m]; 0 where its depths count from the water at rest."""
+    return getattr(section, "datum", 0.0), getattr(section, "land_datum", 0.0)
 
 
 def check_levees(path: Any, grid: Any) -> None:
