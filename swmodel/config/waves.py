@@ -17,8 +17,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag
 
+from ..defaults import GRAVITY
 from ..errors import SwmodelError
-from ..forcing.waves import CnoidalWave
+from ..forcing.waves import CnoidalWave, SolitaryWave
 from .mistakes import nearest
 from .sections import InputFiles, NonNegativeSeconds, PositiveMetres, PositiveSeconds, Seconds, Section
 from .tides import PLAIN, BarometerSection, TideSection, barometer_section, tide_section
@@ -57,6 +58,10 @@ class SolitarySection(Section):
     depth: PositiveMetres  # of the water at rest
     peak: Seconds  # when the crest comes in
 
+    def made(self, gravity: float = GRAVITY) -> SolitaryWave:
+        """The wave that the section describes."""
+        return SolitaryWave(self.height, self.depth, self.peak, gravity)
+
 
 class CnoidalSection(Section):
     """A train of cnoidal waves."""
@@ -69,10 +74,15 @@ class CnoidalSection(Section):
     period: PositiveSeconds  # of the waves
     ramp: NonNegativeSeconds = 0.0  # over which they are switched on
 
+    def made(self, gravity: float = GRAVITY) -> CnoidalWave:
+        """The waves that the section describes."""
+        return CnoidalWave(self.height, self.depth, self.period, self.ramp, gravity)
+
 
 def _exists(section):
+    """The section of a wave, if there is one of its height."""
     try:
-        CnoidalWave(section.height, section.depth, section.period)
+        section.made()
     except SwmodelError as error:
         raise ValueError(str(error)) from None
     return section
@@ -97,8 +107,8 @@ def number_or_series(plain: Any, unit: str) -> Any:
     kinds = kinds | Annotated[tide_section(unit), Tag(TideSection.tag)]
     kinds = kinds | Annotated[RecordFile, Tag(RecordFile.tag)]
     if unit == "m":
-        cnoidal = Annotated[CnoidalSection, AfterValidator(_exists)]
+        solitary, cnoidal = (Annotated[kind, AfterValidator(_exists)] for kind in (SolitarySection, CnoidalSection))
         kinds = kinds | Annotated[barometer_section(unit), Tag(BarometerSection.tag)]
-        kinds = kinds | Annotated[SolitarySection, Tag("solitary")]
+        kinds = kinds | Annotated[solitary, Tag("solitary")]
         kinds = kinds | Annotated[cnoidal, Tag("cnoidal")]
     return Annotated[kinds, Discriminator(_which)]

@@ -277,6 +277,13 @@ def test_check_warns_of_such_waves_where_it_looks_at_some_tiles_of_a_large_grid(
     )
 
 
+def test_a_solitary_wave_that_breaks_is_refused_with_the_place_of_the_mistake(tmp_path, command):
+    text = EXPERIMENT + 'elevation = {wave = "solitary", height = 3, depth = 3, peak = 5}'
+    (tmp_path / "case.toml").write_text(text)
+    status, _, err = command("check", tmp_path / "case.toml")
+    assert status == 2 and "boundary[0].elevation" in err and "a wave of 3 m breaks in water of 3 m" in err, err
+
+
 def test_a_wave_of_another_name_is_refused_with_the_names_of_all(tmp_path, command):
     text = EXPERIMENT + 'elevation = {wave = "sech", height = 0.1, depth = 1, peak = 5}'
     (tmp_path / "case.toml").write_text(text)

@@ -12,6 +12,7 @@ from ...forcing.waves import CnoidalWave, Record, SolitaryWave
 from ...grids import axes
 from ...grids.regrid import calendar_of, seconds_since
 from ..mistakes import nearest
+from ..waves import WAVES
 
 __all__ = ["check_record", "fields_of_file", "wave_of"]
 
@@ -28,10 +29,8 @@ def wave_of(section: Any, gravity: float, start: Any = None) -> Record | Solitar
         gravity: [m s-2], which gives the wave its speed.
         start: date and time of step 0, from which dates count; without it they count from the first one.
     """
-    if section.tag == "solitary":
-        return SolitaryWave(section.height, section.depth, section.peak, gravity)
-    if section.tag == "cnoidal":
-        return CnoidalWave(section.height, section.depth, section.period, section.ramp, gravity)
+    if section.tag in WAVES:
+        return section.made(gravity)
     if isinstance(section.file, tuple):
         raise DataError(f"{section.file[0]} and further files hold a series, which one file must hold; join them")
     return _from_csv(section) if section.file.suffix in TABLES else _from_netcdf(section, start)
