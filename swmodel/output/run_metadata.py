@@ -35,9 +35,13 @@ def _gravity(model):
 
 
 def static_fields(simulation: Any) -> dict[str | Variable, np.ndarray]:
-    """{name or row: (ny, nx) array} of depth and land mask, in the form of the file writers."""
+    """{name or row: (ny, nx) array} of depth and land mask, in the form of the file writers.
+
+    With wetting and drying depths have the precision of the run, so that depth + eta of a file is nowhere negative.
+    """
     model = simulation.model
-    return {rows_of(simulation, ["depth"])[0]: model.depth, "wet": np.asarray(model.sea_floor.wet)}
+    depth = model.depth if model.wetting is None else np.asarray(model.depth, model.dtype).astype(float)
+    return {rows_of(simulation, ["depth"])[0]: depth, "wet": np.asarray(model.sea_floor.wet)}
 
 
 RIGID_LID = (
