@@ -127,18 +127,23 @@ def _summary(row):
     symbol, _, length = time_unit(row.window[1] if np.isfinite(row.window[1]) else 3600.0)
     said = []
     if np.isfinite(row.variance_explained):
-        said.append(f"{100 * row.variance_explained:.0f} % explained, bias {row.bias:+.2f} m")
+        said.append(f"{100 * row.variance_explained:.0f} % explained, bias {_metres(row.bias, '+')} m")
     if np.isfinite(row.observed_arrival) and np.isfinite(row.arrival):
         said.append(f"arrival {(row.arrival - row.observed_arrival) / length:+.1f} {symbol}")
     elif np.isfinite(row.arrival):
-        digits = 0 if symbol in ("s", "min") else 1
+        digits = 0 if symbol == "min" else 1
         said.append(f"arrival {row.arrival / length:.{digits}f} {symbol}")
     if np.isfinite(row.maximum):
-        observed = f" of {row.observed_maximum:.2f}" if np.isfinite(row.observed_maximum) else ""
-        said.append(f"max. {row.maximum:.2f}{observed} m")
+        observed = f" of {_metres(row.observed_maximum)}" if np.isfinite(row.observed_maximum) else ""
+        said.append(f"max. {_metres(row.maximum)}{observed} m")
     if not np.isfinite(row.arrival) and row.notes:
         said.append(row.notes[-1])
     return ", ".join(said)
+
+
+def _metres(value, sign=""):
+    """A number with two decimals, or with two significant digits if it is too small for that, as in laboratories."""
+    return format(value, f"{sign}.2f" if abs(value) >= 0.1 or value == 0 else f"{sign}.2g")
 
 
 def figure(

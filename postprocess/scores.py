@@ -227,7 +227,7 @@ def table(rows: "Sequence[Score]") -> str:
     heads = ("gauge", "arrival", "observed", "late by", "maximum", "observed", "ratio", "variance", "bias", "window")
     when = f"[{unit}]"
     units = ("", when, when, when, "[m]", "[m]", "", "explained", "[m]", when)
-    cells = [_cells(row, length) for row in rows]
+    cells = [_cells(row, length, 1 if unit == "s" else 0) for row in rows]
     shown = [n for n, head in enumerate(heads) if head in _OF_MODEL or any(line[n] != "-" for line in cells)]
     lines = [[line[n] for n in shown] for line in (heads, units, *cells)]
     widths = [max(map(len, column)) for column in zip(*lines)]
@@ -248,7 +248,8 @@ def _meaning(rows):
     return text
 
 
-def _cells(row, length):
+def _cells(row, length, digits):
+    first, last = (t / length for t in row.window)
     return (
         row.name,
         _text(row.arrival / length, ".1f"),
@@ -259,7 +260,7 @@ def _cells(row, length):
         _text(row.maximum / (row.observed_maximum or np.nan), ".2f"),
         _text(row.variance_explained, ".2f"),
         _metres(row.bias, "+"),
-        "-" if np.isnan(row.window[0]) else f"{row.window[0] / length:.0f} to {row.window[1] / length:.0f}",
+        "-" if np.isnan(first) else f"{round(first, digits):g} to {round(last, digits):g}",
     )
 
 

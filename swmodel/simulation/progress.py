@@ -152,7 +152,7 @@ def duration(seconds: float) -> str:
     """Seconds in the units that people would use: "2 h 05 min", "5 min", "3.2 years"."""
     seconds = max(float(seconds), 0.0)
     if seconds < minute:
-        return f"{seconds:.2g} s"
+        return f"{round(seconds, 1):g} s" if seconds >= 10 else f"{seconds:.2g} s"
     for limit, large, small in ((hour, "min", "s"), (2 * day, "h", "min")):
         if seconds < limit:
             unit = minute if large == "min" else hour

@@ -565,6 +565,9 @@ def test_a_terminal_gets_one_line_that_is_redrawn_and_fits():
     ("seconds", "text"),
     [
         (0.5, "0.5 s"),
+        (3.714, "3.7 s"),
+        (22.5, "22.5 s"),
+        (14, "14 s"),
         (300, "5 min"),
         (5000, "1 h 23 min"),
         (3600, "1 h"),

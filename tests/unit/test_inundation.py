@@ -1,5 +1,7 @@
 """Inundation: run-up line and height, flow depth, and the maps and pages of runs that flood land."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ xr = pytest.importorskip("xarray")
 pytest.importorskip("matplotlib")
 
 import swmodel as sw  # noqa: E402
-from postprocess import files, maps, maxima, statistics, style  # noqa: E402
+from postprocess import files, gauges, maps, maxima, scores, statistics, style  # noqa: E402
 from postprocess.cli import plot  # noqa: E402
 from postprocess.errors import PlotError  # noqa: E402
 from postprocess.inundation import FILM, ground, inundation, may_flood, under_water  # noqa: E402
@@ -194,6 +196,20 @@ def test_small_basins_and_short_runs_have_metres_and_seconds(flood):
     assert numbers and all(float(number) < 41 for number in numbers)
 
 
+def test_the_thickness_of_a_file_is_nowhere_negative_in_single_precision(tmp_path):
+    """The height of land of a cell has no number of single precision."""
+    model = sw.ShallowWater(
+        sw.CartesianGrid(12, 8, (0.0, 120.0), (0.0, 40.0)),
+        lambda x, y: 4.0 - 7.1234567 * x + 0.3333333 * y,
+        dtype="float32",
+        momentum=sw.MomentumConserving(),
+        wetting=sw.WettingDrying(),
+    )
+    sw.Simulation(model, model.at_rest(), sw.SSPRK3(0.2)).write(tmp_path / "fields.nc", ("eta",)).run(steps=2)
+    with xr.open_dataset(tmp_path / "fields.nc") as fields:
+        assert fields["depth"].dtype == float and float((fields["depth"] + fields["eta"]).min()) >= 0
+
+
 def rising(folder, threshold=0.05):
     """A run over a beach that rises by 2 m at once, while a wave comes in."""
     model = sw.ShallowWater(
@@ -225,6 +241,15 @@ def test_maxima_of_a_shore_start_anew_where_the_threshold_has_changed(tmp_path):
     resumed.resume(tmp_path / "restart.nc")
     resumed.run(steps=5)
     assert files.open_output(tmp_path / "maxima.nc").attrs["arrival_threshold"] == "0.1 m"
+
+
+def test_gauges_of_laboratories_keep_the_digits_of_small_waves_and_short_runs():
+    row = scores.Score("A", arrival=15.02, maximum=0.0351, window=(0.0, 22.5))
+    assert re.search(r"15\.0 +0\.035 +0 to 22\.5$", scores.table([row]), re.M)
+    axes = style.new_figure(6, 4).add_axes((0, 0, 1, 1))
+    times = np.linspace(0.0, 22.5, 46)
+    gauges.draw_series(axes, gauges.Series("A", times, 0.0351 * np.exp(-(((times - 16.0) / 2.0) ** 2))))
+    assert axes.texts[-1].get_text().endswith("s, max. 0.035 m")
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
