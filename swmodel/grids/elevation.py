@@ -141,8 +141,8 @@ def _points_down(name, attrs, source, positive, is_there):
         raise DataError(f"{name} in {source} is in {units}; convert it to metres.")
     if positive == "as given" and is_there and not _has_known_sign(name, attrs):
         raise DataError(
-            f"{name} in {source} may be positive up or down, and has no attribute for it; give it the attribute "
-            "positive = 'up' or 'down', or give positive with the file's name."
+            f"{name} in {source} may be positive up or down, and has no attribute for it; give the variable the "
+            "attribute positive = 'up' or 'down', or set the key positive in the section that names the file."
         )
     return positive == "down" if positive in ("up", "down") else _is_depth(name, attrs)
 
