@@ -16,6 +16,7 @@ from .cgrid import between
 from .files import Mesh, label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
 from .inundation import ground, may_flood, under_water
 from .relief import draw_relief, draw_shore
+from .scores import time_unit
 
 __all__ = [
     "HALO",
@@ -312,7 +313,7 @@ def panels(
     """
     mesh = mesh_of(dataset)
     records = _records(dataset, variable, times)
-    fields = [drawable(dataset, mesh, variable, k) for k in records]
+    fields, name = _in_time_units([drawable(dataset, mesh, variable, k) for k in records], dataset[variable])
     norm, colormap = field_norm(dataset[variable], np.stack(fields))
     columns = min(columns, len(fields))
     rows = -(-len(fields) // columns)
@@ -331,8 +332,17 @@ def panels(
             if k is not None:
                 axes.set_title(stamp(seconds(dataset)[k], start_of(dataset), seconds(dataset)[-1]))
         bar = (columns * (width + 0.35) + 0.5, 0.6, 0.13, rows * (height + 0.5) - 0.7)
-        add_colorbar(figure, bar, image, label(dataset[variable]))
+        add_colorbar(figure, bar, image, name)
     return figure
+
+
+def _in_time_units(fields, array):
+    """(the fields of a variable, its label): durations in the unit of time that suits the longest one."""
+    if array.attrs.get("units") != "s":
+        return fields, label(array)
+    longest = max(float(np.max(np.abs(x), where=np.isfinite(x), initial=0.0)) for x in fields)
+    symbol, _, length = time_unit(longest)
+    return [x / length for x in fields], label(array.assign_attrs(units=symbol))
 
 
 def _records(dataset, variable, times):

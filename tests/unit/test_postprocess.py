@@ -806,6 +806,14 @@ def test_labels_of_a_narrow_map_and_of_its_colour_bar_do_not_overlap():
         assert all(lower.y1 <= upper.y0 for lower, upper in zip(boxes, boxes[1:]))
 
 
+def test_durations_are_drawn_in_the_unit_of_time_that_suits_them():
+    data = output(eta=lambda t, x, y: 7200.0 + 3600.0 * (x / 1e6) + 0 * (t + y))
+    data["eta"] = data["eta"].assign_attrs(units="s", long_name="time over the threshold")
+    page = maps.panels(data, "eta", [0.0])
+    assert page.axes[-1].get_ylabel() == "Time over the threshold [min]"
+    assert 100.0 < page.axes[0].images[0].get_array().max() < 200.0
+
+
 def test_land_is_grey_and_opaque_and_water_is_clear():
     wet = np.ones((9, 9), bool)
     wet[3:6, 3:6] = False
