@@ -195,7 +195,7 @@ class Means(Section):
     """Means of variables and of products of two of them, at cell centres."""
 
     file: OutputFile = "means.nc"  # netCDF file to write
-    fields: VariableNames = ("eta", "u", "v")  # prognostic variables, thickness, speed, and products of two, as "u eta"
+    fields: VariableNames = ("eta", "u", "v")  # variables of fields but depth, tracers, products of two: "u eta"
     begin: NonNegativeSeconds = 0.0  # when the means begin
     every: PositiveSeconds | None = None  # time between samples; every step unless given
 

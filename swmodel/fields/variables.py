@@ -127,7 +127,13 @@ OF_A_LAYER = {  # rows for a layer above a deep layer at rest
 }  # fmt: skip
 
 
-DERIVED = {"thickness": "m", "speed": "m s-1"}  # {name: units} of what means may hold besides prognostic variables
+DERIVED = {  # {name: units} of what means may hold besides prognostic variables
+    name: VARIABLES[name].units
+    for name in (
+        "thickness", "speed", "vorticity", "potential_vorticity", "divergence", "kinetic_energy", "transport_x",
+        "transport_y",
+    )
+}  # fmt: skip
 
 
 def factors(fields: Sequence[str], known: Sequence[str]) -> tuple[tuple[str, ...], ...]:

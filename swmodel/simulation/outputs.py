@@ -190,8 +190,9 @@ class Outputs(abc.ABC):
 
         Args:
             path: the path of the file.
-            fields: prognostic variables (eta, u, v, tracers), thickness, speed, and products of two, as "u v" and
-                "u dye". With the means of both factors the file has their covariance, too.
+            fields: prognostic variables (eta, u, v, tracers), thickness, speed, vorticity, potential_vorticity,
+                divergence, kinetic_energy, transport_x and transport_y, and products of two, as "u v" and "u dye".
+                With the means of both factors the file has their covariance, too.
             begin: model time of the first sample [s].
             every: the interval between two samples [s]; every step unless given.
         """

@@ -7,16 +7,17 @@ one sample.
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..diagnostics.derived import field
 from ..dynamics.clock import Time
 from ..errors import ConfigError
-from ..fields.operators import mean_x, mean_y
+from ..fields.operators import mean_x, mean_xy, mean_y
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
 from ..fields.variables import Variable
@@ -65,15 +66,29 @@ class Sample:
     time: Time
 
 
-def cell_centred(sample: Sample) -> dict[str, jax.Array]:
-    """{name: tile array} of the fields of a Sample at cell centres, and "thickness" [m] and "speed" [m s-1]."""
+TO_CENTRES = {"u": mean_x, "v": mean_y, "q": mean_xy}
+
+
+def cell_centred(sample: Sample, wanted: Iterable[str] = ()) -> dict[str, jax.Array]:
+    """{name: tile array} of the fields of a Sample at cell centres, and "thickness" [m] and "speed" [m s-1].
+
+    The speed is that of the velocities at the centres.
+
+    Args:
+        sample: the Sample.
+        wanted: names of further fields of diagnostics.derived; those at faces or corners are averaged to the centres.
+    """
     flow = sample.equations.flow(sample.state, sample.time)
-    moved = {"u": mean_x, "v": mean_y}
-    found = {name: moved[at](flow.state[name]).interior for name, at in sample.state.positions.items() if at in moved}
+    positions = sample.state.positions.items()
+    found = {name: TO_CENTRES[at](flow.state[name]).interior for name, at in positions if at in TO_CENTRES}
     others = {name: sample.shown[name] for name in sample.state.names if name not in found}
     centred = found | others
     speed = jnp.sqrt(centred["u"] ** 2 + centred["v"] ** 2)
-    return centred | {"thickness": flow.h.interior, "speed": speed}
+    centred |= {"thickness": flow.h.interior, "speed": speed}
+    for name in set(wanted) - set(centred):
+        there = field(name, flow)
+        centred[name] = TO_CENTRES.get(there.position, lambda x: x)(there).interior
+    return centred
 
 
 @pytree

@@ -1,8 +1,8 @@
 """Means and extremes that the compiled loop accumulates on the device during a run.
 
-    Means      of any prognostic variables, the thickness and the speed, and of products of two: "eta", "dye", "u v",
-               "thickness u"; and the variance or covariance <a b> - <a> <b> (the flux of eddies, of "u dye") of those
-               whose means are among them, too
+    Means      of any prognostic and derived variables (fields.variables.DERIVED), and of products of two: "eta", "dye",
+               "vorticity", "u v", "thickness u"; and the variance or covariance <a b> - <a> <b> (the flux of eddies,
+               of "u dye") of those whose means are among them, too
     Extremes   the highest and the lowest elevation [m]; the largest thickness (the flow depth on land) [m], speed
                [m s-1] and momentum flux h |u|^2 [m3 s-2]; the time with the elevation over a threshold [s], on land
                with the flow depth over it and more than a film
@@ -42,7 +42,7 @@ class Means(Sampled):
         return {name: array for part in parts for name, array in part.items()}
 
     def add_sample(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
-        centred, found = cell_centred(sample), {}
+        centred, found = cell_centred(sample, {name for names in self.fields for name in names}), {}
         for names in self.fields:
             found |= add_term(sums, "_".join(names), functools.reduce(jnp.multiply, [centred[name] for name in names]))
         return found

@@ -44,7 +44,12 @@ def write_products(folder, communicator, engine):
     model = sw.ShallowWater(cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), **options)
     made = sw.Simulation(model, cases.start(model), sw.ForwardBackward(30.0))
     made.harmonics(folder / "harmonics.nc", ("M12",), variables=("eta", "u", "v"))
-    made.means(folder / "means.nc", ("eta", "u", "u eta", "speed", "v thickness"), begin=600.0, every=90.0)
+    made.means(
+        folder / "means.nc",
+        ("eta", "u", "u eta", "speed", "v thickness", "vorticity", "potential_vorticity eta"),
+        begin=600.0,
+        every=90.0,
+    )
     made.extremes(folder / "extremes.nc", threshold=0.1, begin=60.0)
     made.run(steps=250)
 

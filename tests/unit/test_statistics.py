@@ -68,6 +68,38 @@ def test_means_and_extremes_are_those_of_snapshots_across_a_restart(tmp_path, en
         np.testing.assert_allclose(found.time_over_threshold, 100.0 * (eta > 0.2).sum(0))
 
 
+CORNERS_AND_FACES = {
+    "vorticity": ("yq", "xq"), "potential_vorticity": ("yq", "xq"), "divergence": (), "kinetic_energy": (),
+    "transport_x": ("xq",), "transport_y": ("yq",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["arrays", "fused"])
+@pytest.mark.parametrize("stepper", [sw.AB2(50.0), sw.RK4(100.0)])
+def test_means_of_derived_fields_are_those_of_snapshots(tmp_path, engine, stepper):
+    model = sw.ShallowWater(GRID, 50.0, coriolis=sw.FPlane(1e-4), engine=engine)
+    state = model.state(eta=lambda x, y: np.cos(2 * np.pi * x / 8e4) * np.cos(np.pi * y / 6e4))
+    made = sw.Simulation(model, state, stepper)
+    made.means(tmp_path / "means.nc", (*CORNERS_AND_FACES, "vorticity eta", "eta"))
+    made.write(tmp_path / "fields.nc", every=stepper.dt, variables=("eta", *CORNERS_AND_FACES))
+    made.run(steps=8)
+    with xr.open_dataset(tmp_path / "means.nc") as means, xr.open_dataset(tmp_path / "fields.nc") as fields:
+        centred = {"eta": fields.eta.values[1:]}
+        for name, faces in CORNERS_AND_FACES.items():
+            values = np.nan_to_num(fields[name].values[1:])
+            if "yq" in faces:
+                values = 0.5 * (values[:, 1:] + values[:, :-1])
+            if "xq" in faces:  # periodic: the last face is the first one
+                values = 0.5 * (values + np.roll(values, 1, 2))
+            centred[name] = values
+            scale = np.abs(values).max()
+            np.testing.assert_allclose(means[f"mean_{name}"], values.mean(0), atol=1e-6 * scale)
+            assert scale > 0 and means[f"mean_{name}"].units == fields[name].units
+        product = (centred["vorticity"] * centred["eta"]).mean(0)
+        np.testing.assert_allclose(means.mean_eta_vorticity, product, atol=1e-6 * np.abs(product).max())
+        assert "covariance_eta_vorticity" in means
+
+
 @pytest.mark.parametrize("threshold", [0.5, -0.5])
 def test_land_that_stays_dry_is_neither_reached_nor_over_a_threshold(tmp_path, threshold):
     """A beach under a sea of 2 m, of which the sea floor lifts one half and lets the other sink."""
