@@ -463,6 +463,7 @@ def tile_array(x: Any, position: str, domain: Any, name: str, rule: Any = None) 
                 "give a longer cycle, or fewer records."
             )
         _check_finite(values, name)
+        _check_rule(values, name, rule)
         return domain.series(np.asarray(x.times, float), values, x.cycle)
     if callable(x) or isinstance(x, GridValues):
         x = cached(grid_values(x, grid, position, f"{name}: the"), len(domain.communicator.ranks))
@@ -476,12 +477,16 @@ def tile_array(x: Any, position: str, domain: Any, name: str, rule: Any = None) 
 
 def _cut_and_checked(values, domain, name, rule):
     """Tile arrays of GridValues, where the values of the tiles of this process are finite and keep the rule."""
-    who, _, which = name.partition(".")
     for _, part in domain.own(values):
         _check_finite(part, name)
-        if rule is not None:
-            rule.check(who, which, part)
+        _check_rule(part, name, rule)
     return domain.cut(values)
+
+
+def _check_rule(values, name, rule):
+    if isinstance(values, np.ndarray) and rule is not None:
+        who, _, which = name.partition(".")
+        rule.check(who, which, values)
 
 
 def _check_finite(values, name):

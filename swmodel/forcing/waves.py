@@ -58,6 +58,19 @@ class Record:
         object.__setattr__(self, "times", times)
         object.__setattr__(self, "values", values)
 
+    def check_limits(self, rule: Number, name: str) -> None:
+        """Raise ConfigError for values beyond the limits of a parameter, such as those that stand for missing ones.
+
+        Args:
+            rule: the Number of the parameter. name: of the parameter, for messages.
+        """
+        for k in (int(np.argmin(self.values)), int(np.argmax(self.values))):
+            if why := rule.outside(float(self.values[k])):
+                raise ConfigError(
+                    f"{name}: the record has a value of {self.values[k]:g} {rule.units} at {self.times[k]:g} s, which "
+                    f"{why}; give it in {rule.units}, and leave out numbers that stand for missing values."
+                )
+
     def placed(self, position: str, domain: Any, name: str, rule: Any = None) -> "Table":
         """The Table of it; position and name are those of the parameter."""
         first, last = float(self.times[0]), float(self.times[-1])

@@ -13,6 +13,7 @@ from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
 from swmodel.dynamics.terms import value_at
 from swmodel.errors import ConfigError
+from swmodel.grids.regrid import Records
 
 GRID = sw.CartesianGrid(40, 5, (0.0, 40.0), (0.0, 5.0), periodic="y")
 TIMES = np.arange(0.0, 12.0, 0.5)
@@ -215,7 +216,12 @@ def test_dates_of_a_series_count_from_the_start_of_the_run(tmp_path):
     [
         ("time_h,elevation_m", "column time_h is in h; convert it to seconds"),
         ("time_s,eta_cm", "column eta_cm is in cm; convert it to SI units"),
+        ("Time_Hours,elevation_m", "column Time_Hours is in hours; convert it to seconds"),
+        ("time [h],elevation [m]", "column time_[h] is in h; convert it to seconds"),
+        ("time(s),eta(mm)", "column eta(mm) is in mm; convert it to SI units"),
+        ("-1,0.5", "its first line must name them"),
         ("time,cm", None),
+        ("time (s),eta [m]", None),
     ],
 )
 def test_a_column_whose_name_has_other_units_is_refused(header, said, tmp_path):
@@ -223,6 +229,28 @@ def test_a_column_whose_name_has_other_units_is_refused(header, said, tmp_path):
     text = EXPERIMENT + 'elevation = {file = "wave.csv"}\n'
     sentences = assemble(read_text(text, "run.toml", tmp_path)).sentences()
     assert not sentences if said is None else said in sentences[0]
+
+
+@pytest.mark.parametrize(
+    "entry, level, said",
+    [
+        ("type = 'flather'\nsides = 'west'\nelevation", -9999.0, "-9999 m at 5 s, which is less than -100"),
+        ("type = 'flather'\nsides = 'west'\nvelocity", 99.0, "99 m s-1 at 5 s, which is greater than 50"),
+    ],
+)
+def test_values_of_a_record_keep_the_limits_of_their_parameter(entry, level, said, tmp_path):
+    (tmp_path / "record.csv").write_text(f"time_s,value\n0,0\n5,{level}\n20,0\n")
+    text = EXPERIMENT.partition("[[boundary]]")[0] + f"[[boundary]]\n{entry} = {{file = 'record.csv'}}\n"
+    assert said in assemble(read_text(text, "run.toml", tmp_path)).sentences()[0]
+    record = sw.Record([0.0, 5.0, 20.0], [0.0, level, 0.0])
+    with pytest.raises(ConfigError, match=said):
+        channel(sw.Flather(sides="west", **{entry.rpartition("\n")[2]: record}))
+
+
+def test_fields_in_time_keep_the_limits_of_their_parameter():
+    rates = Records(np.array([0.0, 60.0]), np.stack([np.full(GRID.shape, 1e-3), np.full(GRID.shape, -1e-3)]))
+    with pytest.raises(ConfigError, match="LinearDrag: rate, somewhere, = -0.001 is negative"):
+        channel((), dissipation=sw.LinearDrag(rates))
 
 
 def test_a_series_in_other_units_is_refused(tmp_path):

@@ -1,5 +1,6 @@
 """Records and waves from experiment files."""
 
+import re
 import warnings
 from typing import Any
 
@@ -72,7 +73,9 @@ def check_record(made: Any, section: Any) -> None:
             _check_fields(fields, made, section, name)
             continue
         record: Any = wave_of(value, 1.0, start)
-        _check_series_units(value, numbers_of(section.part)[name].units)
+        rule = numbers_of(section.part)[name]
+        _check_series_units(value, rule.units)
+        record.check_limits(rule, f"{name} in {value.file}")
         end = None if run is None else run.until if until is None else min(run.until, until)
         first, last = record.times[0], record.times[-1]
         if first > 0:
@@ -99,19 +102,33 @@ def _from_csv(section):
     try:
         with warnings.catch_warnings(action="ignore"):  # numpy warns of an empty file
             table = np.genfromtxt(
-                section.file, delimiter=",", names=True, dtype=float, encoding="utf-8", deletechars=""
+                section.file, delimiter=",", names=True, dtype=float, encoding="utf-8-sig", deletechars=""
             )
     except (ValueError, IndexError, OSError) as error:
         raise DataError(f"{section.file} is not a CSV table of numbers with a line of names") from error
     names = table.dtype.names or ()
-    if len(names) < 2:
+    if len(names) < 2 or all(map(_is_number, names)):
         raise DataError(f"{section.file} lacks two columns with names; its first line must name them, as time_s,eta_m")
     time = _named(section.time, names, names[0], section.file)
     name = _series_of(section, names, [name for name in names if name != time])
     for column, others, wanted in ((time, NOT_SECONDS, "seconds"), (name, NOT_SI, "SI units")):
-        if (unit := column.rpartition("_")[2]) in others and unit != column:
+        if (unit := _unit_in(column)) in others:
             raise DataError(f"{section.file}: the column {column} is in {unit}; convert it to {wanted}, and rename it")
     return Record(np.atleast_1d(table[time]), np.atleast_1d(table[name]))
+
+
+def _unit_in(column):
+    """The unit at the end of the name of a column, such as h of time_h, Time [h] or time(h); "" if there is none."""
+    found = re.search(r"(?<=.)[_\s(\[]([a-z]+)[)\]]?$", column.strip().lower())
+    return found[1] if found else ""
+
+
+def _is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _named(name, names, otherwise, file):
