@@ -191,13 +191,10 @@ def _atcf(path, storm):
     """
     rows = [[part.strip() for part in line.split(",")] for line in path.read_text(encoding="utf-8").splitlines()]
     rows = [row for row in rows if len(row) >= 10 and row[2].isdigit()]
-    storms: dict[tuple[str, str], list] = {}
+    storms: dict[str, list] = {}
     for row in rows:
-        storms.setdefault((row[0], row[1]), []).append(row)
-    known = [
-        (f"{basin}{number}{of[0][2][:4]}", *sorted({row[27] for row in of if len(row) > 27}))
-        for (basin, number), of in storms.items()
-    ]
+        storms.setdefault(f"{row[0]}{row[1]}{_season(row)}", []).append(row)
+    known = [(key, *sorted({row[27] for row in of if len(row) > 27})) for key, of in storms.items()]
     if not known:
         raise ValueError("it has no lines of an ATCF deck")
     rows = list(storms.values())[_chosen(path, known, storm)]
@@ -208,12 +205,25 @@ def _atcf(path, storm):
     for row in best or rows:
         if not float(row[9] or 0):
             continue
-        latitude, longitude = (float(text[:-1]) / 10 * (-1 if text[-1] in "SW" else 1) for text in row[6:8])
+        latitude, longitude = _degrees(row[6], "NS"), _degrees(row[7], "EW")
         radius = float(row[19] or 0) * MILE if len(row) > 19 else 0.0
         later = datetime.timedelta(hours=float(row[5] or 0), minutes=float(row[3] or 0) if best else 0.0)
         moment = datetime.datetime.strptime(row[2], "%Y%m%d%H") + later
         found.setdefault(moment, (longitude, latitude, float(row[9]) * 100, radius, float(row[8] or "nan") * KNOT))
     return found
+
+
+def _season(row):
+    """The year that counts a storm of an ATCF deck; south of the equator it begins in July of the year before."""
+    year, month = int(row[2][:4]), int(row[2][4:6])
+    return year + (row[6].endswith("S") and month >= 7)
+
+
+def _degrees(text, letters):
+    """A latitude or longitude of an ATCF deck, tenths of degrees with one of two letters, such as 172N."""
+    if not (text[:-1].isdigit() and text[-1] in letters):
+        raise ValueError(f"{text!r} is not a number of tenths of degrees with {letters[0]} or {letters[1]}")
+    return float(text[:-1]) / 10 * (-1 if text[-1] in "SW" else 1)
 
 
 def _text(x):

@@ -249,6 +249,28 @@ def test_minutes_forecast_hours_and_storms_of_a_deck_are_read(tmp_path):
         read(two, "AL112008")
 
 
+def test_storms_of_several_seasons_of_a_deck_are_told_apart(tmp_path):
+    def read(text, storm=None):
+        (tmp_path / "deck.dat").write_text(text)
+        return tracks.read_track(tmp_path / "deck.dat", storm)
+
+    both = ATCF + ATCF.replace("2008", "2012").replace("1005,", "990,")
+    assert read(both, "AL092008").pressure.min() == 100500.0 and read(both, "AL092012").pressure.min() == 99000.0
+    with pytest.raises(DataError, match="holds 2 storms, AL092008, AL092012; name one of them"):
+        read(both)
+    south = ATCF.replace("AL, 09", "SH, 05").replace("N, ", "S, ")
+    new_year = south.replace("2008090106", "2007123118").replace("2008090112", "2008010100")
+    assert read(new_year, "SH052008").latitude[0] == -17.2  # the season of 2008 begins in July 2007
+    assert len(read(new_year).moments) == 2
+
+
+@pytest.mark.parametrize("wrong", ["17.2N", "172", "", "172E"])
+def test_latitudes_of_a_deck_are_tenths_of_degrees_with_a_letter(wrong, tmp_path):
+    (tmp_path / "deck.dat").write_text(ATCF.replace("172N", wrong))
+    with pytest.raises(DataError, match=f"'{wrong}' is not a number of tenths of degrees with N or S"):
+        tracks.read_track(tmp_path / "deck.dat")
+
+
 def test_storms_of_a_csv_file_are_told_apart(tmp_path):
     lines = CSV.replace(",,", ",0,").splitlines()
     rows = [f"{line},{name}" for name in ("one", "two") for line in lines[1:]]
