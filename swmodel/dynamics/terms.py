@@ -462,8 +462,7 @@ def tile_array(x: Any, position: str, domain: Any, name: str, rule: Any = None) 
                 f"{name} repeats every {x.cycle:g} s, and its records span {x.times[-1] - x.times[0]:g} s; "
                 "give a longer cycle, or fewer records."
             )
-        _check_finite(values, name)
-        _check_rule(values, name, rule)
+        _check_values(values, name, rule)
         return domain.series(np.asarray(x.times, float), values, x.cycle)
     if callable(x) or isinstance(x, GridValues):
         x = cached(grid_values(x, grid, position, f"{name}: the"), len(domain.communicator.ranks))
@@ -471,29 +470,24 @@ def tile_array(x: Any, position: str, domain: Any, name: str, rule: Any = None) 
     if domain.is_placed(x):
         return x.astype(domain.dtype)
     _check_shape(np.shape(x), grid, name)
-    _check_finite(x, name)
+    _check_values(x, name, None)  # its limits were checked when the term was made
     return domain.cut(x)
 
 
 def _cut_and_checked(values, domain, name, rule):
     """Tile arrays of GridValues, where the values of the tiles of this process are finite and keep the rule."""
     for _, part in domain.own(values):
-        _check_finite(part, name)
-        _check_rule(part, name, rule)
+        _check_values(part, name, rule)
     return domain.cut(values)
 
 
-def _check_rule(values, name, rule):
-    if isinstance(values, np.ndarray) and rule is not None:
-        who, _, which = name.partition(".")
-        rule.check(who, which, values)
-
-
-def _check_finite(values, name):
+def _check_values(values, name, rule):
     if isinstance(values, np.ndarray) and (bad := np.count_nonzero(~np.isfinite(values))):
         raise ValueError(
             f"{name} is not finite in {bad:,} of {values.size:,} values; give numbers everywhere, such as 0 on land."
         )
+    if isinstance(values, np.ndarray) and rule is not None:
+        rule.check(*name.split(".", 1), values)
 
 
 def _check_shape(shape, grid, name):
