@@ -203,7 +203,7 @@ class StoredArray:
     def __getitem__(self, where: Any) -> np.ndarray:
         with LOCK, netCDF4.Dataset(self.path) as dataset:
             dataset.set_auto_maskandscale(False)
-            return np.ascontiguousarray(dataset[self.name][where]).view(self.dtype)
+            return np.asarray(dataset[self.name][where], order="C").view(self.dtype)  # a number keeps its shape ()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self[...], dtype)

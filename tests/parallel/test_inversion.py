@@ -92,7 +92,7 @@ def identity():
 
 def test_a_restart_is_gathered_in_blocks_and_read_by_tiles_with_every_bit(tmp_path, monkeypatch):
     model, path = both()[1], tmp_path / "inversion.restart.nc"
-    vector = {"field": model.scatter(random(6)), "numbers": np.array([0.3, -0.4])}
+    vector = {"field": model.scatter(random(6)), "numbers": np.array([0.3, -0.4]), "number": np.array(0.7)}
     other = {name: -value for name, value in vector.items()}
     refused = lambda *_: pytest.fail("the whole grid was gathered")  # noqa: E731
     monkeypatch.setattr(model.communicator, "gather_to_root", refused)
@@ -111,7 +111,7 @@ def test_a_restart_is_gathered_in_blocks_and_read_by_tiles_with_every_bit(tmp_pa
     for name, expected in (("values", vector), ("s0", other)):
         assert vectors[name].keys() == expected.keys()
         for part, value in expected.items():
-            assert vectors[name][part].dtype == value.dtype
+            assert vectors[name][part].dtype == value.dtype and vectors[name][part].shape == value.shape
             assert np.asarray(vectors[name][part]).tobytes() == np.asarray(value).tobytes()
     assert max(read) == np.prod(model.tile.shape)
     model.communicator.barrier()
