@@ -49,6 +49,7 @@ def remarks(experiment: Experiment, grid: Any, dt: float, deepest: float = math.
 def _intervals(experiment, dt):
     output, until = experiment.output, experiment.run.until
     repeated = {f"fields[{index}]": fields for index, fields in enumerate(output.fields)}
+    repeated |= {"gauges": output.gauges} if output.gauges is not None else {}
     sampled = {name: sums for name in ("means", "extremes") if (sums := getattr(output, name)) is not None}
     series = {"gauges": output.gauges} if output.gauges is not None else {}
     for name, section in (repeated | series | sampled).items():

@@ -256,9 +256,10 @@ def _intervals(sections):
     intervals: list[tuple[tuple[str | int, ...], float]] = (
         [] if output is None else [(("output", "fields", i, "every"), f.every) for i, f in enumerate(output.fields)]
     )
-    for name in ("spectra", "restart"):
-        if output is not None and getattr(output, name) is not None:
-            intervals.append((("output", name, "every"), getattr(output, name).every))
+    for name in ("gauges", "means", "extremes", "spectra", "restart"):
+        section = None if output is None else getattr(output, name)
+        if section is not None and section.every is not None:
+            intervals.append((("output", name, "every"), section.every))
     if run is not None:
         intervals.append((("run", "until"), run.until))
     for path, seconds in intervals:

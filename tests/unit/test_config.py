@@ -286,6 +286,14 @@ def test_a_mistake_is_one_sentence_with_file_and_line(write, old, new, line, sai
     assert any(text.startswith(f"{path}:{line}: ") and said in text for text in found), found
 
 
+@pytest.mark.parametrize("name", ["gauges", "means", "extremes", "restart"])
+def test_an_interval_that_is_shorter_than_the_time_step_is_a_mistake(write, name):
+    place = "\npositions.a = [0, 0]" if name == "gauges" else ""
+    path = write(GOOD + f"\n[output.{name}]\nevery = 30{place}\n")
+    expected = f"output.{name}.every: 30 s is shorter than the time step of 120 s; use a multiple of it"
+    assert any(expected in text for text in mistakes(path))
+
+
 def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(write):
     text = GOOD.replace("nx = 32", "nxx = 32").replace("1 km", "1 kg").replace("rk4", "rk44")
     text = with_more(

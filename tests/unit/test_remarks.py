@@ -146,6 +146,22 @@ def test_sums_without_a_sample_are_told(remarked, name, keys, when):
     assert remarked(CHANNEL, more=f"\n[output.{name}]\n{keys}\n".replace("21", "19").replace("10.5", "9.5")) == []
 
 
+@pytest.mark.parametrize(
+    ("every", "expected"),
+    [
+        (130, ["output.gauges.every = 130 s is not a multiple of dt = 60 s: records fall on the nearest step."]),
+        (30 * 86400, ["output.gauges.every is longer than the run: only its first state is written."]),
+        (120, []),
+    ],
+)
+def test_intervals_of_gauges_that_do_not_fit_the_run_are_reported(every, expected, tmp_path):
+    text = CHANNEL.read_text().replace("[output.gauges]", f"[output.gauges]\nevery = {every}", 1)
+    (tmp_path / CHANNEL.name).write_text(text)
+    experiment = load(tmp_path / CHANNEL.name, [])
+    found = remarks(experiment, grid_of(experiment.grid), 60.0, 20.0)
+    assert [sentence for sentence in found if "gauges.every" in sentence] == expected
+
+
 # -- gauges and thresholds ---------------------------------------------------------------------------------------------
 
 
