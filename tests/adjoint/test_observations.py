@@ -101,6 +101,16 @@ def test_what_is_no_number_in_a_record_is_an_error_and_an_empty_field_a_gap(tmp_
         read_columns(path, ("time_s", "elevation_m"))
 
 
+@pytest.mark.parametrize(
+    ("column", "value"), [("elevation_m", -9999.0), ("elevation_m", 999.0), ("u_m_s", 99.99), ("v_m_s", -1e20)]
+)
+def test_numbers_that_stand_for_gaps_are_refused(column, value, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(f"time_s,{column}\n0,0.5\n60,{value}\n120,0.25\n")
+    with pytest.raises(DataError, match=f"{column} is {value:g} at 60 s, beyond .* leave gaps empty".replace("+", ".")):
+        read_columns(path, ("time_s", column))
+
+
 def test_ground_tracks_cross_the_domain_up_and_down_and_repeat():
     tracks = ground_tracks(GRID, 86400.0, 8 * 86400.0, 1e5, 1e6, tilt=0.5, deviation=2.0)
     assert np.unique(tracks.time).tolist() == [86400.0 * (k + 0.5) for k in range(8)]

@@ -35,6 +35,7 @@ from .tile_costs import SquaresOfSums, TileCost
 __all__ = ["AllConstants", "HarmonicConstants", "HarmonicMisfit", "constants_in_water", "constants_in", "fit_weights"]
 
 MOST_STEPS = 2_000_000  # the longest fit, whose waves the host holds at once
+HIGHEST = 100.0  # [m] of amplitudes
 DEVIATION, USED = "deviation_m", "used"
 
 
@@ -235,6 +236,11 @@ def constants_in(
             continue
         if (sizes < 0).any():
             raise DataError(f"{path} gives {name} an amplitude of {sizes.min():g} m; give one of 0 or more.")
+        if sizes.max() > HIGHEST:
+            raise DataError(
+                f"{path} gives {name} an amplitude of {sizes.max():g} m, beyond {HIGHEST:g} m; leave cells without a "
+                "value empty, and give metres."
+            )
         own = float(columns[DEVIATION][k]) if DEVIATION in extra else float(deviation or 0.0)
         own = float(np.hypot(own, error * sizes.max()))
         x, y = (float(columns[c][k]) for c in across)

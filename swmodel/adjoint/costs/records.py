@@ -29,6 +29,7 @@ __all__ = [
 TIME, ELEVATION = "time_s", "elevation_m"
 UNITS = {"_m3_s": "m3 s-1", "_m_s": "m s-1", "_deg": "degree", "_s": "s", "_m": "m"}  # by the ends of columns' names
 PLACES = {"longitude": "degree", "latitude": "degree", "x": "m", "y": "m"}
+LARGEST = {ELEVATION: 900.0, "u_m_s": 50.0, "v_m_s": 50.0}  # beyond them are 999, -9999 and other signs of a gap
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -193,10 +194,22 @@ def _text(path):
 
 
 def read_columns(path: str | Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """{name: (n,)} of the columns of a table with times; rows without a time are left out, see `read_table`."""
+    """{name: (n,)} of the columns of a table with times; rows without a time are left out, see `read_table`.
+
+    Raises:
+        DataError: as `read_table` does, and for elevations and velocities that no sea has.
+    """
     columns = read_table(path, names)
     timed = np.isfinite(columns[TIME])
-    return {name: values[timed] for name, values in columns.items()}
+    found = {name: values[timed] for name, values in columns.items()}
+    for name in LARGEST.keys() & found.keys():
+        if (wrong := np.abs(found[name]) > LARGEST[name]).any():  # false where it is NaN
+            k = int(np.argmax(wrong))
+            raise DataError(
+                f"{path}: {name} is {found[name][k]:g} at {found[TIME][k]:g} s, beyond {LARGEST[name]:g}; leave gaps "
+                "empty, and check the unit."
+            )
+    return found
 
 
 def table_names(path: str | Path) -> list[str]:
