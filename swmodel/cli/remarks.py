@@ -51,8 +51,7 @@ def _intervals(experiment, dt):
     repeated = {f"fields[{index}]": fields for index, fields in enumerate(output.fields)}
     repeated |= {"gauges": output.gauges} if output.gauges is not None else {}
     sampled = {name: sums for name in ("means", "extremes") if (sums := getattr(output, name)) is not None}
-    series = {"gauges": output.gauges} if output.gauges is not None else {}
-    for name, section in (repeated | series | sampled).items():
+    for name, section in (repeated | sampled).items():
         every = section.every or dt
         if abs(every / dt - round(every / dt)) > 1e-6 * every / dt:
             what = "samples" if name in sampled else "records"
