@@ -83,6 +83,7 @@ def test_random_fields_find_nearly_the_same_normalisation():
         (("q", 2e4), "give 'h', 'u' or 'v'"),
         (("h", 0.0), "give a positive one"),
         (("h", 1e3), "less than half a cell"),
+        (("h", 1e10), "more than twice the domain"),
     ],
 )
 def test_lengths_and_positions_that_cannot_be_are_refused(arguments, sentence):

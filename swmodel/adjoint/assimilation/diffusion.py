@@ -138,14 +138,10 @@ def _coefficients(model, position, length):
     next_x = Faces(wet, grid, "u").map(np.multiply, Stored(ratio_x, grid.shape))
     next_y = Faces(wet, grid, "v").map(np.multiply, Stored(ratio_y, grid.shape))
     area = dx * dy
+    _check_length(length, area, max(float(dx.max()) * grid.nx, float(dy.sum())))
     fastest = 2.0 * float(np.max(_over(2 * ratio_x + ratio_y + np.roll(ratio_y, 1, 0), area)))  # [m-2], Gershgorin
     # U has half of the spread of the covariance, l^2 / 4 in each direction, in steps that damp every mode.
     steps = max(math.ceil(0.25 * length**2 * fastest), 1)
-    if length < 0.5 * float(np.sqrt(area.max())):
-        raise ConfigError(
-            f"Smooth: length = {length:g} m is less than half a cell of {np.sqrt(area.max()):g} m, which correlates "
-            "nothing; give a longer one, or leave the smoothing out."
-        )
     spread, per_area = 0.25 * length**2 / steps, wet.map(_over, Stored(area, grid.shape))
     parts = {
         "amplitude": wet,
@@ -156,6 +152,20 @@ def _coefficients(model, position, length):
         "across_y": _numbered(next_y, 0, position == "v").map(lambda x: spread * x),
     }
     return parts, steps
+
+
+def _check_length(length, area, extent):
+    """Raise ConfigError for a length [m] that is shorter than cells of `area` [m2], or longer than the domain [m]."""
+    if length < 0.5 * float(np.sqrt(area.max())):
+        raise ConfigError(
+            f"Smooth: length = {length:g} m is less than half a cell of {np.sqrt(area.max()):g} m, which correlates "
+            "nothing; give a longer one, or leave the smoothing out."
+        )
+    if length > 2.0 * extent:
+        raise ConfigError(
+            f"Smooth: length = {length:g} m is more than twice the domain of {extent:g} m, over which errors would be "
+            "the same everywhere; give a shorter one in m, or estimate a number in place of the field."
+        )
 
 
 def _numbered(between, axis, faces):
