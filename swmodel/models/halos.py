@@ -3,9 +3,11 @@
 from typing import Any
 
 import jax
+import numpy as np
 
 from ..dynamics.shallow_water import further_variables, zeros
 from ..fields.field import HaloError
+from ..fields.parts import numbers_of, positions_of
 from ..stepping.arrays import one_step
 from ..stepping.explicit import TimeStepper
 
@@ -34,7 +36,17 @@ def narrowest_halo(model: Any, stepper: TimeStepper, made: dict[int, Any]) -> in
             made.pop(width, None)
             continue
         return width + _more_along_sides(model, width)
-    raise HaloError(f"{type(stepper).__name__} needs a halo of more than {WIDEST} cells.")
+    pointwise = [f"{name}.{key}" for name, term in zip(model.term_names, model.terms) for key in _without_ghosts(term)]
+    why = (
+        f", or {' or '.join(pointwise)}, declared with halo=False, is read at neighbouring points" if pointwise else ""
+    )
+    raise HaloError(f"{type(stepper).__name__} needs a halo of more than {WIDEST} cells{why}.")
+
+
+def _without_ghosts(term):
+    """The names of the parameters of a term that vary in space and have no ghost cells."""
+    rules = numbers_of(type(term))
+    return [key for key in positions_of(term) if not rules[key].halo and np.ndim(getattr(term, key)) >= 2]
 
 
 def _more_along_sides(model, width):

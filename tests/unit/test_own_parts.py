@@ -17,6 +17,7 @@ from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.build.inversion import transformed_of
 from swmodel.config.build.steppers import stepper_of
 from swmodel.errors import ConfigError
+from swmodel.fields.field import HaloError
 from swmodel.fields.parts import control_names, snake_case, units_of
 from tests import own_parts
 
@@ -141,6 +142,43 @@ def test_what_a_class_lacks_is_said_in_one_sentence():
         sw.ShallowWater(GRID, 100.0, dissipation=(Stranger(),))
 
 
+class Unpaired(sw.Term):
+    rate: Any = sw.parameter("h", "s-1", halo=False)
+
+    def __call__(self, flow, time):
+        return -1e-5 * flow.u
+
+
+class Tripled(sw.Term):
+    rate: Any = sw.parameter("h", "s-1", halo=False)
+
+    def __call__(self, flow, time):
+        return 0.0, 0.0, 0.0
+
+
+class Neighbours(sw.Term):
+    rate: Any = sw.parameter("h", "s-1", halo=False)
+
+    def __call__(self, flow, time):
+        return -sw.to_u(self.rate) * flow.u, 0.0
+
+
+@pytest.mark.parametrize(
+    "part, momentum, said",
+    [
+        (Unpaired, sw.EnergyConserving(), "Unpaired: __call__ returned a Field; return a pair"),
+        (Tripled, sw.EnergyConserving(), "Tripled: __call__ returned 3 values; return a pair"),
+        (Tripled, sw.MomentumConserving(), "Tripled: __call__ returned 3 values; return a pair"),
+        (Neighbours, sw.EnergyConserving(), "or dissipation.0.rate, declared with halo=False, is read at neighbouring"),
+    ],
+)
+def test_a_term_that_returns_no_pair_or_lacks_ghost_cells_is_named(part, momentum, said):
+    grid = sw.CartesianGrid(24, 20, (0.0, 24e3), (0.0, 20e3))
+    model = sw.ShallowWater(grid, 100.0, momentum=momentum, dissipation=part(lambda x, y: 1e-5 + 0 * x * y))
+    with pytest.raises((ConfigError, HaloError), match=said):
+        sw.Simulation(model, model.at_rest(), sw.SSPRK3(10.0)).run(steps=1)
+
+
 class Records:
     def __init__(self, times, values):
         self.times, self.values, self.cycle = times, values, None
@@ -245,7 +283,7 @@ def test_each_control_of_one_class_has_parameters_of_its_own_in_an_inversion(cas
 
 WRONG = {
     ('rate = "1 day-1"', 'rate = "1 day"'): "case.toml:24: dissipation[0].rate: '1 day' is a time; expected a rate",
-    ('rate = "1 day-1"', "rate = -1"): "dissipation[0].rate: must be at least 0, got -1",
+    ('rate = "1 day-1"', "rate = -1"): "dissipation[0].rate: -1 is negative",
     ('rate = "1 day-1"', "rate = 1\nspeed = 1"): "dissipation[0].speed: unknown key",
     ("relaxation:Relaxation", "relaxation:Relaxtion"): "the module 'relaxation' has no class 'Relaxtion'; did you mean",
     ("relaxation:Relaxation", "none:Relaxation"): "and no installed module 'none'; correct the name",
