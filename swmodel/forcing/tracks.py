@@ -30,7 +30,9 @@ from .file_records import check_units
 
 __all__ = ["Track", "cyclone_of", "read_track"]
 
-IBTRACS = {"lon": "degree", "lat": "degree", "usa_pres": "hPa", "usa_rmw": "nmile", "usa_wind": "knots"}
+IBTRACS = {
+    "lon": "degree", "lat": "degree", "usa_pres": "hPa", "wmo_pres": "hPa", "usa_rmw": "nmile", "usa_wind": "knots",
+}  # fmt: skip
 KNOT, MILE = 0.514444, 1852.0
 FASTEST = 60.0  # [m s-1], of the centre
 STRONGEST = 120.0  # [m s-1] of the winds at 10 m; 96 was the strongest on record
@@ -245,13 +247,16 @@ def _ibtracs(path, storm):
                 check_units(f"{name} in {path}", given, units)
         times = data["time"].values
         nothing = np.full(times.shape, np.nan)
-        columns = {name: data[name].values if name in data else nothing for name in ("usa_pres", "usa_rmw", "usa_wind")}
+        columns = {name: data[name].values if name in data else nothing for name in IBTRACS}
+        pressure = np.where(np.isfinite(columns["usa_pres"]), columns["usa_pres"], columns["wmo_pres"])
+        if not np.isfinite(pressure).any():
+            raise ValueError("this storm has no central pressures, usa_pres or wmo_pres")
         found = {}
-        for k in np.flatnonzero(~np.isnat(times) & np.isfinite(columns["usa_pres"])):
+        for k in np.flatnonzero(~np.isnat(times) & np.isfinite(pressure)):
             moment = times[k].astype("datetime64[s]").item()
             radius, wind = np.nan_to_num(columns["usa_rmw"][k]) * MILE, columns["usa_wind"][k] * KNOT
             place = float(data["lon"].values[k]), float(data["lat"].values[k])
-            found[moment] = *place, float(columns["usa_pres"][k]) * 100, float(radius), float(wind)
+            found[moment] = *place, float(pressure[k]) * 100, float(radius), float(wind)
     return found
 
 

@@ -202,6 +202,19 @@ def test_an_ibtracs_file_is_read(tmp_path):
             tracks.read_track(tmp_path / "ibtracs.nc", storm)
 
 
+def test_pressures_of_ibtracs_that_the_us_agencies_lack_are_those_of_the_wmo(tmp_path):
+    import xarray as xr
+
+    times = np.array(["2008-09-01T06", "2008-09-01T12", "2008-09-01T18"], "datetime64[ns]")
+    line = lambda *values: ("date_time", np.array(values))  # noqa: E731
+    data = xr.Dataset({"time": ("date_time", times), "lon": line(120.0, 121, 122), "lat": line(20.0, 20.5, 21)})
+    data.assign(usa_pres=line(990.0, np.nan, 980.0), wmo_pres=line(991.0, 985.0, np.nan)).to_netcdf(tmp_path / "a.nc")
+    np.testing.assert_allclose(tracks.read_track(tmp_path / "a.nc").pressure, [99000.0, 98500.0, 98000.0])
+    data.to_netcdf(tmp_path / "none.nc")
+    with pytest.raises(DataError, match="this storm has no central pressures, usa_pres or wmo_pres"):
+        tracks.read_track(tmp_path / "none.nc")
+
+
 @pytest.mark.parametrize(
     ("name", "units", "needed"),
     [
