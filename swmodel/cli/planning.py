@@ -15,6 +15,7 @@ from ..config.build.outputs import bytes_of_gauge_file, bytes_of_gauges, bytes_o
 from ..config.build.states import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..config.build.steppers import stepper_of, time_step
 from ..errors import ConfigError, SwmodelError
+from ..output.schedule import with_bed
 from ..parallel.decomposition import TileError
 from ..runtime import budget, launch
 from ..simulation.progress import duration
@@ -261,7 +262,9 @@ def _machine(speed, wanted):
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def files_of(output: Any, until: float, dt: float, cells: int, bytes_of_restart: int, tiles: int) -> tuple[int, float]:
+def files_of(
+    output: Any, until: float, dt: float, cells: int, bytes_of_restart: int, tiles: int, moving_shore: bool = False
+) -> tuple[int, float]:
     """(number of files, bytes before compression) that a run writes.
 
     Args:
@@ -271,10 +274,11 @@ def files_of(output: Any, until: float, dt: float, cells: int, bytes_of_restart:
         cells: the number of cells of the grid.
         bytes_of_restart: the bytes of a cell in a restart.
         tiles: the number of ranks, each of which has a chunk of a Zarr store.
+        moving_shore: whether fields have the depth of each record (output.schedule.with_bed).
     """
     count, size = 0, 0.0
     for fields in output.fields:
-        records, variables = int(until / fields.every + 1e-9) + 1, len(fields.variables)
+        records, variables = int(until / fields.every + 1e-9) + 1, len(with_bed(fields.variables, moving_shore))
         count += _number(fields.file, variables, records * tiles)
         size += 4.0 * cells * records * variables
     if output.gauges is not None:
@@ -303,7 +307,8 @@ def _files(case, row, subject):
     itemsize = 8 if experiment.model.precision == "float64" else 4
     of_restart = itemsize * 3 * (1 + case.stepper.states_kept)
     cells = math.prod(subject.shape)
-    return files_of(experiment.output, experiment.run.until, case.dt, cells, of_restart, row.ranks)
+    moving = facts.moves_shores(experiment)
+    return files_of(experiment.output, experiment.run.until, case.dt, cells, of_restart, row.ranks, moving)
 
 
 # -- the printed table ------------------------------------------------------------------------------------------------

@@ -127,6 +127,7 @@ def test_a_netcdf_file_is_one_and_a_store_has_files_for_each_tile():
     fields = types.SimpleNamespace(file="a.nc", variables=("eta", "u"), every=10.0)
     output = types.SimpleNamespace(fields=(fields,), gauges=None, restart=None)
     assert files_of(output, 100.0, 1.0, 50, 24, 16) == (1, 4 * 50 * 11 * 2)
+    assert files_of(output, 100.0, 1.0, 50, 24, 16, True) == (1, 4 * 50 * 11 * 3)  # and the depth
     fields.file = "a.zarr"
     output.restart = types.SimpleNamespace(file="b.nc")
     assert files_of(output, 100.0, 1.0, 50, 24, 16) == (2 * (11 * 16 + 1) + 1 + 1, 4 * 50 * 11 * 2 + 24 * 50)
