@@ -153,7 +153,7 @@ class Gauges(Section):
     """Series at points, and the settings of their scores; `postprocess/scores.py` defines the scores."""
 
     file: OutputFile = "gauges.nc"  # netCDF file to write
-    variables: VariableNames = ("eta",)  # read at each gauge; velocities are averaged to cell centres
+    variables: VariableNames = ("eta",)  # read at each gauge: of the state, or as of means; at cell centres
     every: PositiveSeconds | None = None  # time between records; every step unless given
     positions: Annotated[dict[str, Place], Field(min_length=1)]  # {name = [x, y]}
     observations: Annotated[Path, BeforeValidator(existing_folder)] | None = None  # of NAME.csv, to compare with

@@ -24,8 +24,9 @@ def known_variables(sections: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def known_at_gauges(sections: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the variables that gauges can read: those that are stepped."""
-    return ("eta", "u", "v", *(tracer.name for tracer in sections.get("tracer", ())))
+    """The names of the variables that gauges can read: those that are stepped, and of single runs the derived ones."""
+    stepped = "eta", "u", "v", *(tracer.name for tracer in sections.get("tracer", ()))
+    return stepped if sections.get("ensemble") is not None else (*stepped, *DERIVED)
 
 
 def transported_controls(sections: Mapping[str, Any]) -> list[str]:

@@ -323,8 +323,7 @@ class GaugeOutput(Output):
 
     def begin(self, simulation: Any) -> None:
         """Record the state before the first step; collective."""
-        read = simulation.communicator.spmd(lambda gauges, state: gauges.rows(state))
-        self._append(simulation, read(self.gauges, simulation.shown()), np.array([simulation.step]))
+        self._append(simulation, simulation.at_gauges(self.gauges), np.array([simulation.step]))
 
     def chunk(self, simulation: Any, carry: Any, count: int) -> None:
         self._append(simulation, carry.series, simulation.step - count + 1 + np.arange(count))

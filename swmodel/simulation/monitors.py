@@ -22,9 +22,11 @@ from ..defaults import LEAST_THICKNESS
 from ..errors import ConfigError, DataError
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
+from ..fields.variables import DERIVED
 
 __all__ = ["HEALTH_INTERVAL", "Gauges", "Health", "Maxima"]
 
+Centred = Callable[[Sequence[str]], dict[str, jax.Array]]  # gives the derived fields of these names at cell centres
 HEALTH_INTERVAL = 20  # steps between two checks, each of which takes a fifth of a step or less
 
 
@@ -110,7 +112,7 @@ class Gauges:
         faces: {name: (cells, weights)} of the variables on faces, (n, 8): half of a cell's weight for each of its two
             faces, so that velocities are averaged to the centres. At an open side the face inside has all of it.
         names: the names of the points.
-        variables: names of the fields of a State that are read.
+        variables: names of the fields of a State that are read, and of derived ones (fields.variables.DERIVED).
     """
 
     cells: Any
@@ -128,6 +130,7 @@ class Gauges:
                 does not have at cell centres or faces; all of them at once.
         """
         known = {row.name: row.position for row in model.variables if row.position in ("h", "u", "v")}
+        known |= {} if model.members else dict.fromkeys(DERIVED, "h")
         mistakes = [
             f"gauges cannot read {name!r}; give names out of {', '.join(known)}"
             for name in variables
@@ -160,17 +163,38 @@ class Gauges:
         """This tile's contribution to a field (..., ny, nx) at each gauge, (..., n); tiles add up."""
         return _weighted(field, self.cells, self.weights)
 
-    def _read(self, state, name):
-        return _weighted(state[name], *self.faces.get(name, (self.cells, self.weights)))
+    @property
+    def derived(self) -> tuple[str, ...]:
+        """The names of the variables that are no fields of a State."""
+        return tuple(name for name in self.variables if name in DERIVED)
 
-    def rows(self, state: State) -> dict[str, jax.Array]:
-        """{variable: this tile's contribution to one record, (..., 1, n)}; tracers of `state` are concentrations."""
-        return {name: self._read(state, name)[..., None, :] for name in self.variables}
+    def _values(self, state, centred):
+        """{variable: this tile's contribution (..., n)}."""
+        at_centres = (
+            {} if centred is None else {name: self.read(field) for name, field in centred(self.derived).items()}
+        )
+        return {
+            name: at_centres[name]
+            if name in self.derived
+            else _weighted(state[name], *self.faces.get(name, (self.cells, self.weights)))
+            for name in self.variables
+        }
 
-    def update(self, series: dict[str, jax.Array], state: State, k: jax.Array) -> dict[str, jax.Array]:
-        """The series with the values at the gauges in row k; tracers of `state` are concentrations."""
+    def rows(self, state: State, centred: Centred | None = None) -> dict[str, jax.Array]:
+        """{variable: this tile's contribution to one record, (..., 1, n)}.
+
+        Args:
+            state: the State as files hold it, in which tracers are concentrations.
+            centred: a function from names to {name: tile array at cell centres}, for derived variables.
+        """
+        return {name: values[..., None, :] for name, values in self._values(state, centred).items()}
+
+    def update(
+        self, series: dict[str, jax.Array], state: State, k: jax.Array, centred: Centred | None = None
+    ) -> dict[str, jax.Array]:
+        """The series with the values at the gauges in row k; the arguments are those of `rows`."""
         put = jax.lax.dynamic_update_index_in_dim
-        return {name: put(series[name], self._read(state, name), k, 0) for name in self.variables}
+        return {name: put(series[name], values, k, 0) for name, values in self._values(state, centred).items()}
 
 
 def _weighted(field, cells, weights):

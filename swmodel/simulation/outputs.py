@@ -105,8 +105,8 @@ class Outputs(abc.ABC):
 
         Args:
             path: the path of the netCDF file, which also holds the last three arguments for the scoring of the series.
-            variables: names of prognostic variables to write, instead of the elevation alone; velocities are averaged
-                to cell centres.
+            variables: names of prognostic variables to write, instead of the elevation alone, and of those derived
+                variables that `means` may hold; all are averaged to cell centres.
             every: time between records [s], to the nearest number of steps; every step unless given.
             windows: {name: (first, last) [s]}: the times by which a gauge is scored; the whole run unless given.
             threshold: a gauge that stays below it [m] has no arrival.

@@ -15,6 +15,7 @@ from ..fields.pytrees import pytree
 from ..stepping.loop import on_tiles, pack_state, run_steps, step_loop
 from .monitors import Health
 from .pace import LONGEST_CHUNK
+from .samples import centred_fields
 
 __all__ = ["Carry", "advance", "compile_ahead", "fastest_stages", "start_carry"]
 
@@ -89,13 +90,18 @@ def advance(
     def uplift_at(step):
         return None if uplift is None else uplift.at(Time(step)).interior
 
+    def at_gauges(series, state, step, k):
+        seen = as_shown(state, step)
+        centred = centred_fields(loop.equations, state, seen, step) if gauges.derived else None
+        return gauges.update(series, seen, k, centred)
+
     def monitor(k, get_state, monitored):
         step, (highest, series, fault, sums) = k + 1, monitored
         return (
             None
             if maxima is None
             else maxima.update(highest, get_state(), step, dynamics.depth, lambda: uplift_at(step)),
-            None if gauges is None else gauges.update(series, as_shown(get_state(), step), k - first),
+            None if gauges is None else at_gauges(series, get_state(), step, k - first),
             health.update(fault, get_state, dynamics.depth, lambda: uplift_at(step), step),
             tuple(
                 product.update(its, get_state, step, loop.equations, as_shown) for product, its in zip(products, sums)

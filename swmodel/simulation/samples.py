@@ -7,7 +7,7 @@ one sample.
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -22,7 +22,17 @@ from ..fields.pytrees import pytree, static
 from ..fields.state import State
 from ..fields.variables import Variable
 
-__all__ = ["Sample", "Sampled", "cell_centred", "first_and_every", "steps_in", "add_term", "total", "zero_sum"]
+__all__ = [
+    "Sample",
+    "Sampled",
+    "cell_centred",
+    "centred_fields",
+    "first_and_every",
+    "steps_in",
+    "add_term",
+    "total",
+    "zero_sum",
+]
 
 
 def zero_sum(name: str, like: jax.Array) -> dict[str, jax.Array]:
@@ -64,6 +74,11 @@ class Sample:
     state: State
     shown: State
     time: Time
+
+
+def centred_fields(equations: Any, state: State, shown: State, step: Any) -> Callable[[Iterable[str]], dict[str, Any]]:
+    """The function from names to the fields of `cell_centred`, after a number of steps; arguments as of Sample."""
+    return lambda names: cell_centred(Sample(equations, state, shown, Time(step)), names)
 
 
 TO_CENTRES = {"u": mean_x, "v": mean_y, "q": mean_xy}

@@ -33,6 +33,7 @@ from .outputs import Outputs
 from .pace import Pace
 from .program import Carry, advance, fastest_stages, start_carry
 from .progress import duration, reporter
+from .samples import centred_fields
 from .snapshots import Snapshots
 from .stopping import diagnosis, how_to_continue, invalid_cells, progress_clause
 
@@ -158,6 +159,16 @@ class Simulation(Outputs):
         if not self.model.tracers:
             return self.state
         return shown(self._dynamics(), self.stepper, (self.state, jnp.int32(self.step)))
+
+    def at_gauges(self, gauges: Any) -> dict[str, Any]:
+        """{variable: each tile's contribution to a record of the present State} at Gauges; collective."""
+
+        def read(gauges, state, seen, dynamics, step):
+            centred = centred_fields(dynamics.prepare(), state, seen, step) if gauges.derived else None
+            return gauges.rows(seen, centred)
+
+        dynamics = self._dynamics() if gauges.derived else None
+        return self.communicator.spmd(read)(gauges, self.state, self.shown(), dynamics, jnp.int32(self.step))
 
     def set(self, state: State, history: Any) -> None:
         """Continue from another State and the stepper's history that belongs to it."""

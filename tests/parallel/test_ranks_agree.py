@@ -51,6 +51,8 @@ def write_products(folder, communicator, engine):
         every=90.0,
     )
     made.extremes(folder / "extremes.nc", threshold=0.1, begin=60.0)
+    places = {f"at {x:g}": (x * model.grid.x_edges[-1], 0.55 * model.grid.y_edges[-1]) for x in (0.1, 0.5, 0.9)}
+    made.gauges(folder / "gauges.nc", places, variables=("eta", "speed", "vorticity"), every=90.0)
     made.run(steps=250)
 
 
@@ -69,7 +71,7 @@ def products(tmp_path_factory):
 def test_means_extremes_and_harmonic_constants_are_those_of_one_rank(engine, products, tmp_path):
     ours = make_communicator("auto", (cases.NY, cases.NX), cases.LAYOUTS[-1])
     write_products(tmp_path, ours, engine)
-    for name in ("harmonics", "means", "extremes") if ours.is_root else ():
+    for name in ("harmonics", "means", "extremes", "gauges") if ours.is_root else ():
         with (
             xr.open_dataset(tmp_path / f"{name}.nc", decode_timedelta=False) as found,
             xr.open_dataset(products / f"{name}.nc", decode_timedelta=False) as one,

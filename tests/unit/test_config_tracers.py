@@ -131,8 +131,8 @@ MISTAKES = {
     "adjoint.cost.tracer: there is no tracer 'dye'; add a section [[tracer]]": ADJOINT.replace("dye']", "eta']"),
     "unknown variable 'die'; did you mean 'dye'?": DYE
     + '[[output.fields]]\nfile = "f.nc"\nevery = 60\nvariables = ["die"]\n',
-    "unknown variable 'speed'; known are dye, eta, u, v": DYE
-    + '[output.gauges]\nvariables = ["speed"]\npositions = { a = [1e3, 1e3] }\n',
+    "unknown variable 'spede'; did you mean 'speed'?": DYE
+    + '[output.gauges]\nvariables = ["spede"]\npositions = { a = [1e3, 1e3] }\n',
 }
 
 

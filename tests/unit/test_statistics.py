@@ -100,6 +100,29 @@ def test_means_of_derived_fields_are_those_of_snapshots(tmp_path, engine, steppe
         assert "covariance_eta_vorticity" in means
 
 
+@pytest.mark.parametrize("engine", ["arrays", "fused"])
+def test_gauges_read_derived_fields_at_the_centres_across_a_restart(tmp_path, engine):
+    at, names = {"A": (4.5e4, 2.5e4), "B": (1.2e4, 3.1e4)}, ("eta", "speed", "vorticity", "thickness")
+    made = simulation(engine).gauges(tmp_path / "g.nc", at, variables=names, every=200.0)
+    made.write(tmp_path / "f.nc", ("eta", "u", "v", "vorticity"), every=200.0).restart(tmp_path / "r.nc")
+    made.run(steps=6)
+    again = simulation(engine).gauges(tmp_path / "g.nc", at, variables=names, every=200.0)
+    again.write(tmp_path / "f.nc", ("eta", "u", "v", "vorticity"), every=200.0).resume(tmp_path / "r.nc")
+    again.run(steps=4)
+    with xr.open_dataset(tmp_path / "g.nc") as gauges, xr.open_dataset(tmp_path / "f.nc") as fields:
+        assert gauges.vorticity.shape == (2, 6) and gauges.vorticity.units == "s-1"
+        column, row = 4, 2  # of the cell whose centre is A
+        eta = fields.eta.values[:, row, column]
+        u, v = fields.u.values, fields.v.values
+        speed = np.hypot(
+            0.5 * (u[:, row, column] + u[:, row, column - 1]), 0.5 * (v[:, row + 1, column] + v[:, row, column])
+        )
+        zeta = fields.vorticity.values[:, row : row + 2, column - 1 : column + 1].mean((1, 2))
+        for name, right in (("eta", eta), ("thickness", 50.0 + eta), ("speed", speed), ("vorticity", zeta)):
+            np.testing.assert_allclose(gauges[name].values[0], right, atol=2e-6 * np.abs(right).max())
+            assert np.ptp(right) > 0
+
+
 @pytest.mark.parametrize("threshold", [0.5, -0.5])
 def test_land_that_stays_dry_is_neither_reached_nor_over_a_threshold(tmp_path, threshold):
     """A beach under a sea of 2 m, of which the sea floor lifts one half and lets the other sink."""

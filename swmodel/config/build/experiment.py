@@ -249,6 +249,7 @@ def _check_gauges(made):
         communicator=one,
         decomposition=one.decomposition(made.grid.shape),
         variables=PROGNOSTIC,
+        members=None,
     )
     try:
         Gauges.at(made.section("output").gauges.positions, like)
