@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -99,7 +100,7 @@ def series_of(dataset: xr.Dataset) -> list[Observed]:
         x, y = (float(columns[c][mine][0]) for c in "xy")
         parts = [{role: value[mine] for role, value in of.items()} for of in (values, spread)]
         time, deviation = (columns[c][mine] for c in ("time", "deviation"))
-        texts = {
+        texts: dict[str, Any] = {
             key: str(dataset[f"observation_{key}"].values[mine][0])
             for key in ("kind", "units")
             if f"observation_{key}" in dataset

@@ -11,9 +11,9 @@ import inspect
 import numbers
 from typing import Any, Self
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from ..defaults import AIR_DENSITY, GRAVITY, WATER_DENSITY
 from ..dynamics.terms import Forcing, Series, TimeVarying, to_u, to_v, value_at
@@ -92,7 +92,7 @@ class AirPressure(Forcing):
             agree: whether a condition holds on any rank; collective.
         """
         found = self._typical()
-        if isinstance(found, jax.core.Tracer):
+        if isinstance(found, Tracer):
             return
         near = (jnp.abs(found - reference) <= LARGEST_ANOMALY) & (water > 0)
         if agree(bool(jnp.any(near))) or not agree(bool(jnp.any(water > 0))):

@@ -323,7 +323,7 @@ def _continued(simulation, tile, restart, state, step):
                 round(scalars.get("maxima_since", 0) * ratio),
             )
         else:
-            maxima = simulation.start_of_maxima(state, step)
+            maxima = simulation.start_of_maxima(simulation._maxima, state, step)
             anew += [output.path for output in simulation._outputs if output.is_of_maxima]
     kept, sums = json.loads(scalars.get("products", "[]")), []
     for k, (product, own) in enumerate(zip(simulation._products, simulation._product_sums)):

@@ -131,15 +131,15 @@ class Outputs(abc.ABC):
             raise ConfigError(f"{path}: under a rigid lid the surface does not move: there are no maxima; omit it.")
         thin = None if self.model.wetting is None else self.model.wetting.thin
         self._maxima = Maxima(self.model.scatter(threshold), thin, self.model.uplift is not None)
-        self._maxima_carry = self.start_of_maxima(self.state, self.step)
+        self._maxima_carry = self.start_of_maxima(self._maxima, self.state, self.step)
         self._maxima_threshold, self._maxima_since = float(threshold), self.step
         self._outputs.append(MaximaOutput(path, threshold))
         return self
 
-    def start_of_maxima(self, state: State, step: int) -> dict[str, Any]:
-        """The arrays of the Maxima before the steps after `step`; collective."""
+    def start_of_maxima(self, maxima: Maxima, state: State, step: int) -> dict[str, Any]:
+        """The arrays of Maxima before the steps after `step`; collective."""
         depth = None if self.model.wetting is None else self._placed_depth()
-        return self._maxima.start(state, step, depth)
+        return maxima.start(state, step, depth)
 
     def _placed_depth(self):
         """Tile arrays of H before the sea floor moves, negative on land [m], of each member where they differ."""
