@@ -52,7 +52,7 @@ def _values(value, grid, position, name, owner):
     """A number or a formula on the grid; numbers along sides as an array (ny, 1) or (1, nx)."""
     if not isinstance(value, tuple):
         return on_grid(value, grid, position, name)
-    sides: tuple[str, ...] = getattr(owner, "sides", ())
+    sides: list[str] = list(getattr(owner, "sides", []))
     along_y = {side in ("west", "east") for side in sides}
     if len(along_y) != 1:
         raise ConfigError(f"{name} is a list, which lies along open sides, all in x or all in y; give a formula")
