@@ -140,6 +140,10 @@ class OpenBoundary(TiledPart):
             time: a Time.
         """
 
+    def reads_flow(self) -> bool:
+        """Whether `outflow` reads velocities inside. If none of a model's sides does, ForwardBackward is one loop."""
+        return True
+
     def rates(self, inside: Inside, time: Any) -> dict[str, Any]:
         """{name: d/dt [its units s-1], a Field of one row or column} of the variables in `memory`."""
         raise NotImplementedError
@@ -149,7 +153,7 @@ class OpenBoundary(TiledPart):
         return tuple(dataclasses.replace(row, name=f"{row.name}_{axis}") for row in self.memory for axis in axes)
 
     def fill(
-        self, u: Any, v: Any, eta: Any, equations: Any, time: Any, eta_time: Any, memory: Any = None
+        self, u: Any, v: Any, eta: Any, equations: Any, time: Any, eta_time: Any, memory: Any = None, share: Any = None
     ) -> tuple[Any, Any, Any]:
         """(u, v, eta), Fields with halo; u and v are set on the open faces and in the ghost faces outside them.
 
@@ -161,14 +165,16 @@ class OpenBoundary(TiledPart):
             time: the Time of the stage.
             eta_time: the Time of eta.
             memory: {name in the State: Field} of the variables that the condition keeps.
+            share: u and v are set to the velocities of the condition divided by this number, if it is given.
         """
         sides = equations.geometry.tile.sides
         for side in (WEST, EAST, SOUTH, NORTH):
             if SIDES[side] in self.sides:
                 (u, v, eta), near = windows((u, v, eta), side)
-                condition, inside = self._at_side(side, near, equations, time, eta_time, memory)
                 sign = -1.0 if side in (WEST, SOUTH) else 1.0
+                condition, inside = self._at_side(side, near, equations, time, eta_time, memory)
                 out = sign * (condition.at(time).outflow(inside, time) * inside.wet)
+                out = out if share is None else out * (1.0 / share).astype(out.dtype)
                 if side in (WEST, EAST):
                     u = set_beyond(u, near[0], out, side, sides.open[side])
                 else:
@@ -226,7 +232,7 @@ class OpenBoundary(TiledPart):
         if self.closes_volume:
             needed = functools.partial(needed_velocity, side, column, flow, equations, time)
         passing = functools.partial(passing_velocity, side, column, flow, equations, time)
-        inside = Inside(gravity, depth, eta, wet, eta_time, needed, passing)
+        inside = Inside(gravity, depth, eta, wet, eta_time, needed, passing if self.reads_flow() else self._refuse)
         if self.memory:
             across, along = (g.dx["h"], g.dy["h"]) if side in (WEST, EAST) else (g.dy["h"], g.dx["h"])
             inside = replace(
@@ -237,6 +243,9 @@ class OpenBoundary(TiledPart):
                 side=side,
             )
         return condition, inside
+
+    def _refuse(self):
+        raise ConfigError(f"{type(self).__name__} reads the flow inside its sides; its reads_flow() must return True.")
 
 
 @pytree
@@ -267,6 +276,9 @@ class Flather(OpenBoundary):
 
     uses_time = False
     references = "Flather (1976), Mem. Soc. R. Sci. Liege 10, 141-164"
+
+    def reads_flow(self) -> bool:
+        return False
 
     def outflow(self, inside: Inside, time: Any) -> Any:
         speed = (inside.gravity / inside.depth).map(jnp.sqrt)

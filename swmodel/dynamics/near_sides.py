@@ -14,7 +14,8 @@ from jax import lax
 from ..errors import ConfigError
 from ..fields.field import WHOLE, Field
 from ..fields.operators import difference_x, difference_y, pointwise
-from ..parallel.halo import EAST, SOUTH, WEST
+from ..fields.pytrees import replace
+from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 from ..stencils.native import computed_once, paste, read_strips
 from .transport import transports
 
@@ -29,6 +30,7 @@ __all__ = [
     "passing_velocity",
     "set_beyond",
     "windows",
+    "without_normal_flow",
 ]
 
 INSIDE = 4  # cells inside a side that conditions may read
@@ -100,6 +102,32 @@ def passing_velocity(side: int, column: Any, flow: Sequence, equations: Any, tim
     most = pointwise(jnp.maximum, following, (equations.gravity * column).map(jnp.sqrt))
     least = following.map(lambda u: jnp.minimum(u, 0.0))
     return pointwise(jnp.maximum, pointwise(jnp.minimum, share * following, most), least)
+
+
+def without_normal_flow(velocities: list[Field], sides: Any, beyond: bool = True) -> list[Field]:
+    """Fields of one component, with zeros on the faces of open sides.
+
+    Args:
+        velocities: Fields at u, or at v, of one shape.
+        sides: a Sides.
+        beyond: whether the ghost faces beyond the open faces are zeros, too. Otherwise only the faces that belong to
+            the tile are, at its east and north side.
+    """
+    along_x, halo, arrays = velocities[0].position == "u", velocities[0].halo, [field.data for field in velocities]
+    each = [side for side in ((WEST, EAST) if along_x else (SOUTH, NORTH)) if SIDES[side] in sides.open_sides]
+    each = each if beyond else [side for side in each if side in (EAST, NORTH)]
+    if not each:
+        return velocities
+    (rows, columns), places, shapes = arrays[0].shape[-2:], [], []
+    for side in each:
+        first, faces = 0, halo[side]
+        if side in (EAST, NORTH):
+            first, faces = (columns if along_x else rows) - halo[side] - 1, halo[side] + 1 if beyond else 1
+        places.append((0, first) if along_x else (first, 0))
+        shapes.append((rows, faces) if along_x else (faces, columns))
+    arrays, strips = read_strips(arrays, places, shapes)
+    kept = [[jnp.where(sides.open[side] > 0.5, 0.0, x) for x in group] for side, group in zip(each, strips)]
+    return [replace(field, data=x) for field, x in zip(velocities, paste(arrays, kept, places))]
 
 
 def _cells_around(field, side):
@@ -218,7 +246,7 @@ def set_beyond(normal: Field, near: Field, out: Field, side: int, is_open: Any) 
     n = near.data.shape[place]
     old = lax.slice_in_dim(rows, *((0, faces) if low else (n - faces, n)), axis=near.data.ndim + place)
     (velocity,) = computed_once([out.data])  # else once for each of the faces beyond the side
-    new = old + is_open * (velocity - old)
+    new = jnp.where(is_open > 0.5, velocity, old)  # exactly, whatever an earlier step left there
     first = 0 if low else normal.data.shape[place] - faces
     corner = (start, first) if along_x else (first, start)
     return Field(paste([normal.data], [[new]], [corner])[0], normal.position, normal.halo)

@@ -260,7 +260,9 @@ class Equations:
         u, v = self.acceleration(flow, flow.eta, time)
         return like(state, state.replace(u=u, v=v, eta=self.continuity(flow, time), **self.transported(flow, time)))
 
-    def flow(self, state: State, time: Any, more: Sequence = (), outside: Any = None) -> "DerivedFields":
+    def flow(
+        self, state: State, time: Any, more: Sequence = (), outside: Any = None, newest: Any = None
+    ) -> "DerivedFields":
         """The DerivedFields of a State of tile arrays or Fields. If their halos are used up, one exchange fills them.
 
         Args:
@@ -269,15 +271,24 @@ class Equations:
             more: further arrays at h, or Fields, that are exchanged in the same messages and become flow.more.
             outside: the elevation at the beginning of the step, for the condition on open sides; it becomes
                 flow.outside. It is state.eta unless given.
+            newest: (weight, State) where `state` is a weighted sum of the State at the beginning of the step and of
+                earlier ones.
         """
         time = self._timed(time)
         fields, more = state.map(as_tile_field, state.positions), [as_tile_field(x, "h") for x in more]
         outside = None if outside is None else as_tile_field(outside, "h")
-        filled, more, outside = self.evaluation.fill_halos(self, fields, time, more, outside)
+        filled, more, outside = self.evaluation.fill_halos(self, fields, time, more, outside, newest)
         return self.core.flow(DerivedFields(self, filled, more, outside, time))
 
     def apply_open_boundaries(
-        self, u: Any, v: Any, eta: Any, time: Time, eta_time: Time | None = None, memory: Any = None
+        self,
+        u: Any,
+        v: Any,
+        eta: Any,
+        time: Time,
+        eta_time: Time | None = None,
+        memory: Any = None,
+        share: Any = None,
     ) -> tuple[Any, Any, Any]:
         """(u, v, eta), Fields with halo; u and v are set on open faces and beyond them by the open boundary conditions.
 
@@ -291,9 +302,10 @@ class Equations:
             time: the Time of the stage.
             eta_time: the Time of eta; `time` unless given.
             memory: {name: Field} of the variables of open sides.
+            share: u and v are set to the velocities of the conditions divided by this number, if it is given.
         """
         for condition in sorted(self.open_boundaries, key=lambda condition: condition.closes_volume):
-            u, v, eta = condition.fill(u, v, eta, self, time, eta_time or time, memory)
+            u, v, eta = condition.fill(u, v, eta, self, time, eta_time or time, memory, share)
         return u, v, eta
 
     def boundary_rates(self, memory: Any, u: Any, v: Any, eta: Any, time: Time, eta_time: Time) -> Any:

@@ -56,7 +56,7 @@ class StageEvaluation(abc.ABC):
 
     @abc.abstractmethod
     def fill_halos(
-        self, equations: Any, state: State, time: Any, more: Any = (), outside: Any = None
+        self, equations: Any, state: State, time: Any, more: Any = (), outside: Any = None, newest: Any = None
     ) -> tuple[State, Any, Any]:
         """Fill the halos of Fields for one evaluation of all terms, by at most one exchange.
 
@@ -66,6 +66,7 @@ class StageEvaluation(abc.ABC):
             time: the Time of the stage.
             more: further Fields that are exchanged along with the state.
             outside: the elevation that open boundaries use, a Field at h; `state.eta` by default.
+            newest: (weight, State) where `state` is a weighted sum of this State and of earlier ones; else None.
 
         Returns:
             (state, more, outside) with halos of `equations.reach` cells or more, open boundaries applied to u and v.
@@ -96,7 +97,7 @@ class ArrayEvaluation(StageEvaluation):
     """Fields of arrays: every operation computes its values, and XLA decides what it fuses."""
 
     def fill_halos(
-        self, equations: Any, state: State, time: Any, more: Any = (), outside: Any = None
+        self, equations: Any, state: State, time: Any, more: Any = (), outside: Any = None, newest: Any = None
     ) -> tuple[State, Any, Any]:
         tile, fields = equations.geometry.tile, [*fields_of(state), *more]
         fields += [] if outside is None else [outside]

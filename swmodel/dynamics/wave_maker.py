@@ -71,6 +71,9 @@ class WaveMaker(OpenBoundary):
     ) -> None:
         super().check_covers(end if self.until is None else min(end, self.until), slack, remedy)
 
+    def reads_flow(self) -> bool:
+        return self.total
+
     def outflow(self, inside: Inside, time: Any) -> Any:
         gravity, depth, height, into = inside.gravity, inside.depth, self.elevation, self.velocity
         if self.until is not None:

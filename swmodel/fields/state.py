@@ -14,7 +14,7 @@ import jax
 from .field import AbstractField, Field
 from .variables import PROGNOSTIC
 
-__all__ = ["RESERVED", "State", "as_tile_field", "check_state", "each_state", "fields_of", "like"]
+__all__ = ["RESERVED", "State", "as_tile_field", "check_state", "each_state", "fields_of", "like", "states_of"]
 
 _POSITIONS = {variable.name: variable.position for variable in PROGNOSTIC}
 
@@ -151,10 +151,14 @@ def _is_state(x):
     return isinstance(x, State)
 
 
+def states_of(tree: Any) -> list[State]:
+    """The States in a pytree, in order."""
+    return [x for x in jax.tree.leaves(tree, is_leaf=_is_state) if _is_state(x)]
+
+
 def fields_of(tree: Any) -> list:
     """The fields of all States in a pytree, in order."""
-    states = [x for x in jax.tree.leaves(tree, is_leaf=_is_state) if _is_state(x)]
-    return [x for state in states for _, x in state]
+    return [x for state in states_of(tree) for _, x in state]
 
 
 def each_state(function: Callable, tree: Any) -> Any:

@@ -62,7 +62,7 @@ class ForwardBackward(TimeStepper):
         held = {name: state[name] for name in equations.constant_names}
         middle = state.map(lambda *x: _weighted(extrapolate, x), *history.values).replace(**held)
         known = _weighted(pressure[1:], [s.eta for s in past])
-        flow = equations.flow(middle, at, [known], outside=state.eta)
+        flow = equations.flow(middle, at, [known], outside=state.eta, newest=(extrapolate[0], state))
         known = flow.more[0]
         eta = flow.outside + self.dt * equations.continuity(flow, at)
         flow.level = pressure[0].astype(known.dtype) * eta + known

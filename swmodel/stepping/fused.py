@@ -14,13 +14,14 @@ import jax
 import jax.core
 import jax.numpy as jnp
 
+from ..dynamics.near_sides import without_normal_flow
 from ..dynamics.replicated import mark_numbers
 from ..dynamics.stages import StageEvaluation, renewed_if_due
 from ..fields.field import Field
 from ..fields.operators import pointwise
 from ..fields.parts import replaced
 from ..fields.pytrees import replace
-from ..fields.state import State, each_state, fields_of
+from ..fields.state import State, each_state, fields_of, states_of
 from ..grids.geometry import Geometry
 from ..parallel.halo import beyond_open_sides, refresh, without_open_faces, without_padding
 from ..stencils.expressions import Expression, Source, lift, path_names, stored
@@ -53,6 +54,8 @@ class FusedEvaluation(StageEvaluation):
         layout: of all arrays, which have halos.
         group: number of steps that share one exchange of halos.
         arrays: the Equations on arrays, which apply the conditions on open boundaries.
+        reads_flow: whether any of them reads velocities.
+        opens_newest: whether these conditions set the velocities of the newest State in a sum of States.
     """
 
     def __init__(self, dynamics: Any, stepper: Any, interpret: bool = False):
@@ -63,6 +66,9 @@ class FusedEvaluation(StageEvaluation):
         self.sharers, self._tendencies = len(self.communicator.ranks), []
         self.interpret = interpret
         self.arrays: Any = None
+        self.reads_flow = any(x.closes_volume or x.memory or x.reads_flow() for x in dynamics.open_boundaries)
+        mixes = stepper.history_kind == "states" and self.group == 1
+        self.opens_newest = bool(dynamics.open_boundaries) and mixes and not self.reads_flow
 
     def stored(self, array: jax.Array, position: str, halo: int, name: str = "") -> Expression:
         """An array in `layout`, with values in `halo` cells around the tile, as an Expression at `position`."""
@@ -84,16 +90,21 @@ class FusedEvaluation(StageEvaluation):
         return tendency
 
     def fill_halos(
-        self, equations: Any, state: State, time: Any, more: Any = (), outside: Any = None
+        self, equations: Any, state: State, time: Any, more: Any = (), outside: Any = None, newest: Any = None
     ) -> tuple[State, Any, Any]:
         outside = state.eta if outside is None else outside
         fields = list({id(field): field for field in (*fields_of(state), outside, *more)}.values())
         self._store(fields)
         sources = [source for field in fields for source in field.sources]
         short = [s for s in dict.fromkeys(sources) if min(s.halo) < equations.reach]
+        if self.reads_flow:  # by conditions, which may read one open face beside another: both engines have zeros there
+            self.close_sides([state], beyond=False)
         if short:
             self.refresh(short)
         if not self.arrays.open_boundaries:
+            return state, more, outside
+        if self.opens_newest and newest is not None:
+            self._open_newest(*newest, outside, time)
             return state, more, outside
         u, v, eta = state.u, state.v, state.eta
         own = outside is eta
@@ -114,6 +125,27 @@ class FusedEvaluation(StageEvaluation):
             f.plain.array = found.data
         changes = dict(zip(equations.boundary_names, kept))
         return state.replace(u=u, v=v, eta=outside if own else eta, **changes), more, outside
+
+    def _open_newest(self, weight, newest, outside, time):
+        """Apply the conditions on open boundaries to a sum `weight` newest + ... without computing it in a loop.
+
+        Earlier States in the sum have no velocity on the open faces and beyond them (`close_sides`). So the sum has
+        that of the conditions there if the newest State has it divided by its weight.
+        """
+        fields = newest.u, newest.v, outside
+        arrays = [self._field(f.plain, f.position) for f in fields]
+        found = self.arrays.apply_open_boundaries(*arrays, time, time.begun, {}, weight)
+        for field, new in zip(fields, found):
+            field.plain.array = new.data
+
+    def close_sides(self, states: list[State], beyond: bool = True) -> None:
+        """Set velocities that are stored to zero on the faces of open sides, and beyond them if `beyond` is true."""
+        for name in ("u", "v"):
+            sources = [source for state in states if (source := state[name].plain) is not None]
+            if sources:
+                opened = [self._field(source, name) for source in sources]
+                for source, field in zip(sources, without_normal_flow(opened, self.sides, beyond)):
+                    source.array = field.data
 
     def renew(self, equations: Any, number: int, state: State, time: Any) -> State:
         ends = self.layout.own, self.layout.with_border
@@ -256,6 +288,8 @@ class FusedStepLoop(StepLoop):
         wide = jax.tree.map(lambda x: self.layout.with_border(x) if jnp.ndim(x) == 2 else x, (state, history))
         state, history = self._sources(*wide)
         self.evaluation.refresh([e.plain for e in fields_of((state, history))])
+        if self.evaluation.opens_newest:
+            self.evaluation.close_sides(states_of(history))
         return self._arrays(state, history)
 
     def unpack_state(self, carry: Any) -> tuple[State, Any]:
@@ -281,6 +315,8 @@ class FusedStepLoop(StepLoop):
                 self.evaluation.refresh(old)
             state, history = one_step(self._expressions, self.stepper, state, history, first + k)
             state, history = self.evaluation.finish_stage((state, history), old)
+            if self.evaluation.opens_newest:
+                self.evaluation.close_sides(states_of((state, history))[:2])
             now = self._arrays(state, None)
             monitored = monitor(first + k, functools.partial(self.get_state, now), monitored)
             if monitor is not no_monitor:

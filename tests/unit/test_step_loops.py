@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.errors import ConfigError
 from swmodel.stepping import fused
 from swmodel.stepping.arrays import ArrayStepLoop, one_step
 from swmodel.stepping.base import StepLoop
@@ -126,3 +127,64 @@ def test_velocities_that_are_given_on_open_faces_are_dropped(engine):
     for name in ("u", "v", "eta"):
         np.testing.assert_array_equal(*(getattr(state, name) for state in finals))
     assert not np.any(finals[1].u[:, -1]) and not np.any(finals[1].v[-1])
+
+
+OPEN = {
+    "Flather": (sw.Flather(incoming=0.1), 1),
+    "a wave": (sw.WaveMaker("west", elevation=0.1), 1),
+    "a level with reflections": (sw.WaveMaker("west", elevation=0.1, total=True), 2),
+    "Clamped": (sw.Clamped(elevation=0.1), 2),
+    "ChapmanFlather": (sw.ChapmanFlather(elevation=0.1), 2),
+}
+
+
+def beside(condition, engine, kind=sw.ForwardBackward):
+    """(Dynamics of a sloping sea with an open boundary, stepper, (state, history) with a hump)."""
+    grid = sw.CartesianGrid(9, 7, (0.0, 9e3), (0.0, 7e3))
+    options = {"coriolis": sw.FPlane(1e-4), "boundaries": condition, "engine": engine, "dtype": "float64"}
+    model, stepper = sw.ShallowWater(grid, lambda x, y: 60.0 + 0.004 * (x + y), **options), kind(4.0)
+    state = model.state(eta=lambda x, y: np.exp(-((x - 6e3) ** 2 + (y - 4e3) ** 2) / 2e3**2))
+    return model.dynamics(stepper), stepper, (state, stepper.history(state))
+
+
+@on_tiles
+def taken(dynamics, stepper, start, number):
+    """(state, history) after so many steps; a program for any number of them, as that of a run."""
+    loop = step_loop(dynamics, stepper)
+    nothing = lambda step, get_state, carry: carry  # noqa: E731
+    return loop.unpack_state(run_steps(loop, loop.pack_state(*start), number, nothing, (), 0)[0])
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_a_side_that_reads_no_velocity_leaves_a_step_of_forward_backward_one_loop(name):
+    condition, loops = OPEN[name]
+    dynamics, stepper, start = beside(condition, "fused")
+    text = str(jax.make_jaxpr(lambda *given: advanced(*given, jnp.int32(0)))(dynamics, stepper, start))
+    assert text.count("fused_loop[") == loops
+
+
+@pytest.mark.parametrize("kind", [sw.AB2, sw.SSPRK3, sw.ForwardBackward], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("name", OPEN)
+def test_steps_beside_open_sides_are_those_on_arrays_and_go_on_to_the_same_bits(name, kind):
+    ends = {}
+    for engine in KINDS:
+        dynamics, stepper, start = beside(OPEN[name][0], engine, kind)
+        ends[engine] = taken(dynamics, stepper, start, jnp.int32(17))
+    again = taken(
+        dynamics, stepper, taken(dynamics, stepper, start, jnp.int32(7)), jnp.int32(10)
+    )  # unpacked and packed half way
+    jax.tree.map(np.testing.assert_array_equal, again, ends["fused"])
+    for field in ("u", "v", "eta"):
+        np.testing.assert_allclose(*(getattr(end[0], field) for end in ends.values()), rtol=0, atol=1e-14)
+
+
+class ReadsFlow(sw.Flather):
+    """Flather's condition with a mistake: it reads velocities and does not declare it."""
+
+    def outflow(self, inside, time):
+        return super().outflow(inside, time) + inside.passing_velocity()
+
+
+def test_a_condition_that_reads_velocities_without_declaring_it_is_refused():
+    with pytest.raises(ConfigError, match=r"ReadsFlow reads the flow inside its sides; its reads_flow\(\) must"):
+        taken(*beside(ReadsFlow(), "fused"), jnp.int32(1))
