@@ -4,15 +4,17 @@ import dataclasses
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from . import style
 from .files import pretty, seconds
 from .scores import time_unit
 
-__all__ = ["Line", "draw_lines", "height_of", "lines_of"]
+__all__ = ["Line", "draw_lines", "height_of", "lines_of", "panels"]
 
-HEIGHT, APART, LEFT = 1.0, 1.45, 0.65  # of a panel, and from one to the next [inches]
+HEIGHT, APART, LEFT = 1.0, 1.45, 0.65  # of a panel, from one to the next, and on its left [inches]
+BETWEEN = 0.8  # two panels in a row [inches]
 DRAWN = (  # (role, colour, width, dashes), as the gauges' series are drawn
     ("truth", "#8c8c8c", 2.2, "-"),
     ("background", style.GREY, 0.9, ":"),
@@ -51,31 +53,41 @@ def lines_of(dataset: xr.Dataset, roles: dict[str, dict[str, str]]) -> list[Line
     return found
 
 
-def height_of(lines: list[Line]) -> float:
-    """The height that the panels of these controls take [inches]."""
-    return APART * -(-len(lines) // 2)
+def height_of(count: int) -> float:
+    """The height that so many `panels` take [inches]."""
+    return APART * -(-count // 2)
+
+
+def panels(page: Figure, count: int, bottom: float) -> list[tuple[Axes, bool]]:
+    """`count` panels, two in a row or a single one over the whole width, above `bottom` [inches].
+
+    Returns:
+        (axes, whether they are in the lowest row) of each.
+    """
+    size, columns = page.get_size_inches(), min(max(count, 1), 2)
+    rows = -(-count // columns)
+    width, found = (size[0] - LEFT - 0.3 - BETWEEN * (columns - 1)) / columns, []
+    for n in range(count):
+        row, column = divmod(n, columns)
+        left, low = LEFT + column * (width + BETWEEN), bottom + (rows - 1 - row) * APART
+        place = (left / size[0], low / size[1], width / size[0], HEIGHT / size[1])
+        found.append((page.add_axes(place), row == rows - 1))
+    return found
 
 
 def draw_lines(page: Figure, lines: list[Line], bottom: float) -> None:
-    """Draw a panel for each control, two in a row or a single one over the whole width, above `bottom` [inches]."""
-    size = page.get_size_inches()
-    columns = min(max(len(lines), 1), 2)
-    rows = -(-len(lines) // columns)
-    width = (size[0] - LEFT - 0.3 - 0.8 * (columns - 1)) / columns
-    for n, line in enumerate(lines):
-        row, column = divmod(n, columns)
-        left, low = LEFT + column * (width + 0.8), bottom + (rows - 1 - row) * APART
-        axes = page.add_axes((left / size[0], low / size[1], width / size[0], HEIGHT / size[1]))
+    """Draw a panel for each control above `bottom` [inches]."""
+    for line, (axes, lowest) in zip(lines, panels(page, len(lines), bottom)):
         _, unit, length = time_unit(float(line.time[-1]))
         for role, colour, weight, dashes in DRAWN:
             if role in line.values:
                 axes.plot(line.time / length, line.values[role], color=colour, linewidth=weight, linestyle=dashes)
         for role, colour in (("background", style.GREY), ("analysis", style.VERMILLION)):
             if f"{role}_deviation" in line.values:
-                low_, high = (line.values[role] + sign * line.values[f"{role}_deviation"] for sign in (-1, 1))
-                axes.fill_between(line.time / length, low_, high, color=colour, alpha=0.15, linewidth=0)
+                least, most = (line.values[role] + sign * line.values[f"{role}_deviation"] for sign in (-1, 1))
+                axes.fill_between(line.time / length, least, most, color=colour, alpha=0.15, linewidth=0)
         axes.set_xlim(line.time[0] / length, line.time[-1] / length)
         axes.set_title(f"{line.words} [{line.units}]" if line.units else line.words)
-        axes.set_xlabel(f"{unit} after the start" if row == rows - 1 else "", loc="left")
+        axes.set_xlabel(f"{unit} after the start" if lowest else "", loc="left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="x")

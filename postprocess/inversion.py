@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 from . import style
 from .constants import draw_constants
 from .errors import PlotError
-from .estimates import draw_lines, height_of, lines_of
+from .estimates import draw_lines, height_of, lines_of, panels
 from .files import mesh_of, positions, pretty, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, map_axes
 from .scores import Series, time_unit, variance_explained
@@ -135,8 +135,8 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
     height = min(WIDTH * mesh.shape, 3.6)
     constants = [point for point in points if point.kind == "harmonics"]
     shown = _chosen([gauge for gauge in gauges if gauge.kind != "harmonics"])
-    gauges_to = 1.45 * -(-len(shown) // 2) + 0.75 if shown else 3.6 if constants else 2.6
-    lower = gauges_to + height_of(lines)
+    gauges_to = height_of(len(shown)) + 0.75 if shown else 3.6 if constants else 2.6
+    lower = gauges_to + height_of(len(lines))
     columns = max([len(_shown(dataset, mesh, control)) for control in controls], default=2)
     with style.applied():
         wide = max(columns, 2) * (WIDTH + GAP) + LEFT - 0.2
@@ -324,20 +324,14 @@ def _draw_gauge(axes, gauge, length):
 def _draw_series(page, gauges):
     """Draw the series of the gauges, two in a row, or a single one over the whole width."""
     size = page.get_size_inches()
-    columns = min(len(gauges), 2)
-    rows = -(-len(gauges) // columns)
-    width = (size[0] - LEFT - 0.3 - 0.6 * (columns - 1)) / columns
     span = min(g.time[0] for g in gauges), max(g.time[-1] for g in gauges)
     _, unit, length = time_unit(span[1])
-    for n, gauge in enumerate(gauges):
-        row, column = divmod(n, columns)
-        place = (LEFT + column * (width + 0.6), 0.6 + (rows - 1 - row) * 1.45, width, 1.0)
-        axes = page.add_axes((place[0] / size[0], place[1] / size[1], place[2] / size[0], place[3] / size[1]))
+    for n, (gauge, (axes, lowest)) in enumerate(zip(gauges, panels(page, len(gauges), 0.6))):
         _draw_gauge(axes, gauge, length)
         axes.set_xlim(span[0] / length, span[1] / length)
-        if column == 0:
+        if n % 2 == 0:
             axes.set_ylabel("Elevation [m]" if gauge.units == "m" else "")
-            axes.set_xlabel(f"{unit} after the start" if row == rows - 1 else "", loc="left")
+            axes.set_xlabel(f"{unit} after the start" if lowest else "", loc="left")
     roles = {role for gauge in gauges for role in gauge.values}
     handles: list = [
         Line2D([], [], color=c, linewidth=w, linestyle=d, label=text) for role, c, w, d, text in LINES if role in roles

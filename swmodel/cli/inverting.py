@@ -306,11 +306,8 @@ class Inversion:
                 roles["background_deviation"] = _first(prior[control.name]) ** 0.5
                 roles["analysis_deviation"] = jnp.maximum(left, 0.0) ** 0.5
             if self.study.observed.truth is not None:
-                truth = self.study.observed.truth.of(control.name, problem.dt)
-                if np.shape(_first(truth)) == np.shape(
-                    _first(roles["analysis"])
-                ):  # a series may have other times there
-                    roles["truth"] = truth
+                truth = self.study.observed.truth.of(control, problem.dt)
+                roles |= {} if truth is None else {"truth": truth}
             whole = {role: self._whole(_first(value)) for role, value in roles.items()}
             found[control.name] = Estimate(control.position, control.units, whole, control.times)
         state = {row: analysis.get(f"initial.{row.name}", problem.shown[row.name]) for row in problem.model.variables}

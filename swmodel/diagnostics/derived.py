@@ -15,7 +15,7 @@ from ..fields.operators import mean_x, mean_y
 from ..fields.variables import PROGNOSTIC
 from ..parallel.halo import without_padding
 
-__all__ = ["FIELDS", "energy", "field", "names_of", "potential_enstrophy", "total", "volume"]
+__all__ = ["FIELDS", "energy", "field", "flow_of", "names_of", "potential_enstrophy", "total", "volume"]
 
 
 def _speed(flow):
@@ -35,6 +35,18 @@ FIELDS = {
     "transport_y": lambda flow: flow.V,
     "depth": lambda flow: flow.equations.depth_at(flow.time),
 }
+
+
+def flow_of(equations: Any, state: Any, time: Any, rigid_lid: bool = False) -> Any:
+    """The DerivedFields of a State.
+
+    Args:
+        equations: the Dynamics, prepared.
+        state: the State that is stepped.
+        time: its Time, or a number of steps.
+        rigid_lid: whether eta is the pressure on a rigid lid, which is no part of the thickness; eta is then 0 here.
+    """
+    return equations.flow(state.replace(eta=0.0 * state.eta) if rigid_lid else state, time)
 
 
 def names_of(model: Any) -> list[str]:

@@ -43,8 +43,7 @@ class Fields:
 
 def fields_at(equations: Any, state: State, step: Any, fields: Fields) -> dict[str, jax.Array]:
     """{name: tile array} of a State at a step, in new arrays: the next steps overwrite those of the State."""
-    elevation = 0.0 * state.eta if fields.rigid_lid else state.eta
-    flow = equations.flow(state.replace(eta=elevation), Time(step))
+    flow = diagnostics.flow_of(equations, state, Time(step), fields.rigid_lid)
     found = {name: _with_edges(diagnostics.field(name, flow), fields.edges) for name in fields.names}
     found = {**found, "eta": state.eta} if fields.rigid_lid and "eta" in fields.names else found
     return jax.tree.map(jnp.copy, found)

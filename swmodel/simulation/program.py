@@ -92,7 +92,9 @@ def advance(
 
     def at_gauges(series, state, step, k):
         seen = as_shown(state, step)
-        centred = centred_fields(loop.equations, state, seen, step) if gauges.derived else None
+        centred = None
+        if gauges.derived:
+            centred = centred_fields(loop.equations, state, seen, step, stepper.rigid_lid)
         return gauges.update(series, seen, k, centred)
 
     def monitor(k, get_state, monitored):
@@ -104,7 +106,8 @@ def advance(
             None if gauges is None else at_gauges(series, get_state(), step, k - first),
             health.update(fault, get_state, dynamics.depth, lambda: uplift_at(step), step),
             tuple(
-                product.update(its, get_state, step, loop.equations, as_shown) for product, its in zip(products, sums)
+                product.update(its, get_state, step, loop.equations, as_shown, stepper.rigid_lid)
+                for product, its in zip(products, sums)
             ),
         )
 

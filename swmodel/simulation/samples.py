@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..diagnostics.derived import field
+from ..diagnostics.derived import field, flow_of
 from ..dynamics.clock import Time
 from ..errors import ConfigError
 from ..fields.operators import mean_x, mean_xy, mean_y
@@ -68,17 +68,21 @@ class Sample:
         state: the State that is stepped, in which a tracer is its content h c.
         shown: the State as files hold it, in which a tracer is its concentration c.
         time: the Time of both.
+        rigid_lid: whether eta is the pressure on a rigid lid.
     """
 
     equations: Any
     state: State
     shown: State
     time: Time
+    rigid_lid: bool = False
 
 
-def centred_fields(equations: Any, state: State, shown: State, step: Any) -> Callable[[Iterable[str]], dict[str, Any]]:
+def centred_fields(
+    equations: Any, state: State, shown: State, step: Any, rigid_lid: bool
+) -> Callable[[Iterable[str]], dict[str, Any]]:
     """The function from names to the fields of `cell_centred`, after a number of steps; arguments as of Sample."""
-    return lambda names: cell_centred(Sample(equations, state, shown, Time(step)), names)
+    return lambda names: cell_centred(Sample(equations, state, shown, Time(step), rigid_lid), names)
 
 
 TO_CENTRES = {"u": mean_x, "v": mean_y, "q": mean_xy}
@@ -93,7 +97,7 @@ def cell_centred(sample: Sample, wanted: Iterable[str] = ()) -> dict[str, jax.Ar
         sample: the Sample.
         wanted: names of further fields of diagnostics.derived; those at faces or corners are averaged to the centres.
     """
-    flow = sample.equations.flow(sample.state, sample.time)
+    flow = flow_of(sample.equations, sample.state, sample.time, sample.rigid_lid)
     positions = sample.state.positions.items()
     found = {name: TO_CENTRES[at](flow.state[name]).interior for name, at in positions if at in TO_CENTRES}
     others = {name: sample.shown[name] for name in sample.state.names if name not in found}
@@ -149,7 +153,13 @@ class Sampled:
         return {"since": communicator.place(lambda rank: np.int32(step)), **self.initial(state)}
 
     def update(
-        self, sums: dict[str, Any], get_state: Any, step: jax.Array, equations: Any, as_shown: Any
+        self,
+        sums: dict[str, Any],
+        get_state: Any,
+        step: jax.Array,
+        equations: Any,
+        as_shown: Any,
+        rigid_lid: bool = False,
     ) -> dict[str, Any]:
         """The arrays after step number `step`; unchanged if it is not a sample.
 
@@ -159,6 +169,7 @@ class Sampled:
             step: its number.
             equations: the Dynamics, prepared.
             as_shown: a function of a State and its step that returns the State as files hold it.
+            rigid_lid: whether eta is the pressure on a rigid lid.
         """
         due = (step >= self.first) & (step % self.every == 0)
 
@@ -166,7 +177,7 @@ class Sampled:
             state = get_state()
             dtype = state.eta.dtype
             time = Time(step, jnp.zeros((), dtype), jnp.asarray(self.dt, dtype), self.dt)
-            sample = Sample(equations, state, as_shown(state, step), time)
+            sample = Sample(equations, state, as_shown(state, step), time, rigid_lid)
             return {**sums, **self.add_sample(sums, sample)}
 
         return jax.lax.cond(due, with_sample, lambda: sums)

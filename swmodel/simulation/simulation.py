@@ -164,7 +164,9 @@ class Simulation(Outputs):
         """{variable: each tile's contribution to a record of the present State} at Gauges; collective."""
 
         def read(gauges, state, seen, dynamics, step):
-            centred = centred_fields(dynamics.prepare(), state, seen, step) if gauges.derived else None
+            centred = None
+            if gauges.derived:
+                centred = centred_fields(dynamics.prepare(), state, seen, step, self.scheme.rigid_lid)
             return gauges.rows(seen, centred)
 
         dynamics = self._dynamics() if gauges.derived else None

@@ -66,6 +66,7 @@ class Snapshots:
         step: jax.Array,
         equations: Any,
         as_shown: Any,
+        rigid_lid: bool = False,
     ) -> dict[str, jax.Array]:
         """The slots after step number `step`; the arguments are those of Sampled.update."""
 

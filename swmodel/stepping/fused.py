@@ -97,7 +97,7 @@ class FusedEvaluation(StageEvaluation):
         self._store(fields)
         sources = [source for field in fields for source in field.sources]
         short = [s for s in dict.fromkeys(sources) if min(s.halo) < equations.reach]
-        if self.reads_flow:  # by conditions, which may read one open face beside another: both engines have zeros there
+        if self.reads_flow:  # next to other sides; both engines have zeros on open faces that are not set yet
             self.close_sides([state], beyond=False)
         if short:
             self.refresh(short)

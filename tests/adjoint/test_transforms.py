@@ -11,7 +11,7 @@ import swmodel as sw
 from swmodel import sources
 from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.controls.seafloor import FaultSource, UnitSources
-from swmodel.adjoint.controls.transforms import Around, Balanced, Between, Positive, joined
+from swmodel.adjoint.controls.transforms import Around, Balanced, Between, Correlated, Positive, joined
 from swmodel.errors import ConfigError
 from swmodel.parallel import Decomposition, make_communicator
 from swmodel.parallel.one_tile import OneTileCommunicator
@@ -231,6 +231,18 @@ def test_no_flow_balances_an_elevation_where_nothing_turns():
     still = sw.ShallowWater(ocean().grid, 100.0, communicator="serial")
     with pytest.raises(ConfigError, match="Coriolis parameter vanishes"):
         Balanced.of(still, still.at_rest(), Smooth.of(still, "h", 3e4))
+
+
+@pytest.mark.parametrize("length", [0.0, 900.0])
+def test_errors_of_a_series_have_the_covariance_that_was_asked_for(length):
+    """U U^T = s^2 exp(-t^2 / 2 length^2) at times that are unevenly apart."""
+    model = sw.ShallowWater(sw.CartesianGrid(4, 3, (0.0, 4e3), (0.0, 3e3)), 50.0, communicator="serial")
+    times = np.array([0.0, 600.0, 900.0, 3600.0])
+    spread = Correlated.in_time(model, times, length, 0.2)
+    root = np.asarray(jax.jacobian(spread)(jnp.zeros(4, model.dtype)))
+    apart = np.abs(times[:, None] - times)
+    expected = 0.04 * (np.exp(-0.5 * (apart / length) ** 2) if length else np.eye(4))
+    np.testing.assert_allclose(root @ root.T, expected, atol=1e-8)
 
 
 def test_joined_transforms_give_each_control_its_own():

@@ -224,7 +224,8 @@ def test_files_of_a_lid_hold_an_exact_streamfunction(tmp_path):
     model = gyre(10, depth=lambda x, y: np.where(np.hypot(x - 1e6, y - 1e6) < 2.5e5, 0.0, 4000.0 + 1e-3 * x))
     simulation = sw.Simulation(model, model.at_rest(), sw.RigidLid(3000.0, solver=CHEAP))
     simulation.write(tmp_path / "lid.nc", ("eta", "u", "v", "depth", "thickness"), every=30000.0)
-    simulation.gauges(tmp_path / "gauges.nc", {"here": (2e5, 2e5)}).run(steps=20)
+    simulation.gauges(tmp_path / "gauges.nc", {"here": (2e5, 2e5)}, variables=("eta", "thickness"))
+    simulation.means(tmp_path / "means.nc", ("eta", "thickness", "thickness eta"), every=3000.0).run(steps=20)
     with pytest.raises(ConfigError, match="under a rigid lid the surface does not move"):
         simulation.maxima(tmp_path / "maxima.nc")
     with pytest.raises(ConfigError, match="under a rigid lid the surface does not move"):
@@ -237,6 +238,12 @@ def test_files_of_a_lid_hold_an_exact_streamfunction(tmp_path):
         simulation.run(steps=1)
     with xr.open_dataset(tmp_path / "gauges.nc") as data:
         assert data["eta"].attrs["long_name"] == "pressure on the rigid lid over density and gravity"
+        assert float(np.abs(data["eta"]).max()) > 1e-4
+        np.testing.assert_allclose(data["thickness"], 4200.0, rtol=0, atol=1e-9)
+    with xr.open_dataset(tmp_path / "means.nc") as data:
+        mean, depth = data["mean_thickness"].values, np.where(model.wet, model.depth, np.nan)
+        np.testing.assert_allclose(mean, depth, rtol=1e-6)
+        np.testing.assert_allclose(data["mean_eta_thickness"], data["mean_eta"] * depth, rtol=1e-5, atol=1e-9)
     with xr.open_dataset(tmp_path / "lid.nc") as data:
         assert data.attrs["comment"].startswith("the surface is a rigid lid: eta is the pressure on it")
         assert float(np.abs(data["eta"]).max()) > 1e-3 and np.array_equal(data["thickness"], data["depth"], True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...adjoint.assimilation.priors import background_of
+from ...adjoint.controls.controls import controls_of
 from ...adjoint.costs.misfits import Current, SectionRecord, components
 from ...errors import ConfigError
 from .. import Override, read_text
@@ -50,10 +51,16 @@ class Truth:
     model: Any
     state: Any
 
-    def of(self, control: str, dt: float) -> Any:
-        """The true value of a control; an instantaneous uplift is part of initial.eta."""
-        values = background_of(self.model, self.state, control, dt)
-        if control == "initial.eta" and self.model.uplift is not None:
+    def of(self, control: Any, dt: float) -> Any:
+        """The true value of a Control; an instantaneous uplift is part of initial.eta.
+
+        None if the control is given at times, and the truth has it at others.
+        """
+        (own,) = controls_of(self.model, [control.name])
+        if control.times is not None and not np.array_equal(control.times, own.times):
+            return None
+        values = background_of(self.model, self.state, control.name, dt)
+        if control.name == "initial.eta" and self.model.uplift is not None:
             values = values + self.model.uplift.record(-1, self.model.dtype)
         return values
 
