@@ -26,7 +26,7 @@ SCHEDULES = (
     adjoint.Nested(lengths=(4,)),
     adjoint.Revolve(2, steps=4),
     adjoint.Tiered(1, on_disk=1, on_host=1, steps=4),
-    adjoint.Nested(lengths=(2, 2, 2)),
+    pytest.param(adjoint.Nested(lengths=(2, 2, 2)), marks=pytest.mark.verify),
 )
 
 

@@ -138,7 +138,7 @@ def distance(file):
     return [float(np.sqrt(np.mean((x - truth) ** 2))) for x in (before, after)]
 
 
-@pytest.mark.parametrize("method", ["green", "incremental"])
+@pytest.mark.parametrize("method", [pytest.param("green", marks=pytest.mark.verify), "incremental"])
 def test_a_source_is_found_from_an_elevation_and_two_velocities(study, command, method):
     """Of Green's functions or of exact adjoints; each place is predicted from the others, both components together."""
     path, folder = study(BASIN, PATCH, ELEVATIONS, VELOCITIES, TWIN)

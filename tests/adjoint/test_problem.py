@@ -59,7 +59,12 @@ def by_jax(model, stepper, steps, twice):
 
 
 @pytest.mark.parametrize(
-    "engine, stepper, twice", [("fused", sw.AB2(10.0), True), ("arrays", sw.ForwardBackward(10.0), False)], ids=str
+    "engine, stepper, twice",
+    [
+        ("fused", sw.AB2(10.0), True),
+        pytest.param("arrays", sw.ForwardBackward(10.0), False, marks=pytest.mark.verify),
+    ],
+    ids=str,
 )
 def test_derivatives_are_those_of_jax_through_a_users_own_parameters(engine, stepper, twice):
     model = cases.basin(engine)

@@ -153,7 +153,7 @@ def leaves_a_restart_on_usr1(process, whom, restart):
 
 
 @needs_mpi
-@pytest.mark.parametrize("whom", [None, 1])
+@pytest.mark.parametrize("whom", [None, pytest.param(1, marks=pytest.mark.verify)])
 def test_ranks_leave_a_restart_on_usr1_and_go_on(tmp_path, whom):
     """USR1 to mpirun, or to one rank."""
     process = Started("run", write_case(tmp_path, fields="1 day", restart="1000 day"), ranks=2)

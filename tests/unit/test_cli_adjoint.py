@@ -157,6 +157,7 @@ def test_the_pieces_of_steps_over_a_shore_have_their_adjoints(stepper):
     assert max(found.values()) < 1e-13
 
 
+@pytest.mark.verify  # half a minute of compiling
 def test_derivatives_over_a_shore_are_judged_by_the_dot_product():
     model, state = beach()
     stepper = sw.ForwardBackwardHancock(0.05)
