@@ -23,7 +23,6 @@ PARTS = {  # name: (case, operations that run as JAX's own, or the name of anoth
     "strips_open": ("open", ("paste", "cut", "read_strips", "add_strips")),
     "slots": ("gradient", ("push_slot", "read_slot", "empty")),
     "depends_on": ("maxima_open", ("depends_on",)),
-    "computed_once": ("tide", ("depends_on",)),
     "materialized": ("multigrid", "materialized"),
     "periods": ("gradient_rotating", "periods"),
     "messages": ("devices", "messages"),
@@ -112,14 +111,6 @@ def _open(cells, communicator):
     return _steps(*_basin(cells, boundaries=sw.Flather()), sw.ForwardBackward(4.0))
 
 
-def _tide(cells, communicator):
-    """Steps with four constituents at open sides."""
-    import swmodel as sw
-
-    tide = sw.Tide({name: (0.1, 30.0) for name in ("M2", "S2", "K1", "O1")})
-    return _steps(*_basin(cells, boundaries=sw.Flather(elevation=tide)), sw.ForwardBackward(4.0))
-
-
 def _multigrid(cells, communicator):
     """Semi-implicit steps, whose conjugate gradients have multigrid as their preconditioner."""
     import swmodel as sw
@@ -194,7 +185,6 @@ CASES = {
     "gradient": _gradient,
     "gradient_rotating": _gradient_rotating,
     "multigrid": _multigrid,
-    "tide": _tide,
     "maxima_open": _maxima_open,
     "devices": _devices,
     "transform": _transform,

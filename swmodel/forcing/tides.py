@@ -29,7 +29,6 @@ from ..fields.field import AbstractField
 from ..fields.parameters import Moment, Number, array_of, check_arguments
 from ..fields.pytrees import pytree, replace, static
 from ..grids.windows import GridValues
-from ..stencils.native import computed_once
 from .constituents import distinct, nodal, periods
 
 __all__ = ["Harmonics", "Tide", "middle_latitude", "ramp_at", "ramp_rate_at", "waves_at"]
@@ -257,7 +256,6 @@ class Quadratures(TimeVarying):
         return self._sum(growth * cos - turning * sin, growth * sin + turning * cos)
 
     def _sum(self, of_cosines, of_sines):
-        of_cosines, of_sines = computed_once([of_cosines, of_sines])
         total = 0.0
         for k, name in enumerate(self.names):
             total = total + self.cosines[name] * of_cosines[k] + self.sines[name] * of_sines[k]

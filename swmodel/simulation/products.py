@@ -22,7 +22,6 @@ from ..fields.variables import PROGNOSTIC, Variable, variable
 from ..forcing.constituents import canonical, nodal, period, periods
 from ..forcing.tides import middle_latitude, waves_at
 from ..models.checks import check_gregorian
-from ..stencils.native import computed_once
 from .samples import Sample, Sampled, add_term, first_and_every, total, zero_sum
 
 __all__ = ["Harmonics", "fitted", "harmonic_analysis", "why_not_separable"]
@@ -67,7 +66,7 @@ class Harmonics(Sampled):
         return found
 
     def add_sample(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
-        cos, sin = computed_once(waves_at(sample.time, self.names, self.argument))
+        cos, sin = waves_at(sample.time, self.names, self.argument)
         found: dict[str, Any] = {}
         for name in self.variables:
             x = sample.shown[name]

@@ -11,7 +11,6 @@ from swmodel.stencils import native
 from swmodel.stencils.expressions import Source, stored
 from swmodel.stencils.native import (
     add_strips,
-    computed_once,
     cut,
     depends_on,
     empty,
@@ -210,20 +209,3 @@ def test_what_was_looked_at_is_not_copied_before_it_is_written_over():
     assert not [line for line in bodies[0].splitlines() if " copy" in line and f"[{NY},{NX}]" in line]
     slope = jax.grad(lambda x: jnp.sum(depends_on([x * x], jnp.sum(x))[0]))(x)
     np.testing.assert_array_equal(slope, 2 * x)
-
-
-@needs_compiler
-def test_waves_of_the_time_are_computed_once_and_not_in_each_cell():
-    """XLA would fuse the cosine into the loop over cells; the same numbers, with their derivatives."""
-
-    def tide(size, time, once):
-        (wave,) = [jnp.cos(jnp.arange(2.0) * time)] if not once else computed_once([jnp.cos(jnp.arange(2.0) * time)])
-        return size * wave[1]
-
-    size = random(3, NX)
-    texts = [jax.jit(tide, static_argnums=2).lower(size, 0.3, once).compile().as_text() for once in (False, True)]
-    fused = [[part for part in text.split("\n\n") if "cosine(" in part and f"f64[{NX}]" in part] for text in texts]
-    assert fused[0] and not fused[1]
-    for derivative in (lambda f: f, lambda f: jax.grad(lambda t: jnp.sum(f(t)))):
-        expected, found = (derivative(lambda t: tide(size, t, once))(0.3) for once in (False, True))  # noqa: B023
-        np.testing.assert_allclose(found, expected, rtol=1e-14)

@@ -1,8 +1,7 @@
 """Native code for XLA on CPUs, compiled by the machine's C++ compiler: fused loops, and operations in place.
 
     library   compiles the runtime (*.cpp, one text) and the loops that source.py writes; runtime/cache.py keeps them
-    tape      `push_slot`, `read_slot`, `empty`: the states of many steps; `depends_on`, `computed_once`: orders of
-              operations
+    tape      `push_slot`, `read_slot`, `empty`: the states of many steps; `depends_on`: orders of operations
     messages  `shift`: between the devices of one process
     strips    `paste` and `cut`, `read_strips` and `add_strips`: a few rows or columns of large arrays
     library   `forwarded`: calls of mpi4jax that hold numbers in place of handles (see parallel/handles.py)
@@ -16,11 +15,10 @@ from .messages import shift
 from .strips import add as add_strips
 from .strips import cut, paste
 from .strips import read as read_strips
-from .tape import computed_once, depends_on, empty, push_slot, read_slot
+from .tape import depends_on, empty, push_slot, read_slot
 
 __all__ = [
     "add_strips",
-    "computed_once",
     "cut",
     "depends_on",
     "empty",

@@ -17,7 +17,7 @@ from jax.interpreters import ad
 from .library import DEPENDS_ON, EMPTY, PUSH_SLOT, READ_SLOT
 from .primitives import declare, in_place
 
-__all__ = ["computed_once", "depends_on", "empty", "push_slot", "read_slot"]
+__all__ = ["depends_on", "empty", "push_slot", "read_slot"]
 
 
 def empty(shape: Sequence[int], dtype: Any, depends: Sequence[jax.Array] = ()) -> jax.Array:
@@ -56,15 +56,6 @@ def depends_on(arrays: Sequence[jax.Array], results: Any) -> Sequence[jax.Array]
     """The same arrays, which are overwritten only after `results`, a pytree, were computed. Use them as `arrays`."""
     arrays, others = list(arrays), [x for x in jax.tree.leaves(results) if hasattr(x, "dtype")]
     return dependent.bind(*arrays, *others, count=len(arrays)) if others else arrays
-
-
-def computed_once(arrays: Sequence[jax.Array]) -> Sequence[jax.Array]:
-    """The same arrays, which XLA then computes once and does not fuse into the loops that read them.
-
-    Otherwise XLA fuses a cosine of the time into a loop over cells that multiplies by it, and computes it in each cell.
-    On CPUs `jax.lax.optimization_barrier` does not prevent that.
-    """
-    return dependent.bind(*arrays, count=len(arrays))
 
 
 # -- push_slot --------------------------------------------------------------------------------------------------------
