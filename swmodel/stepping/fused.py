@@ -104,7 +104,7 @@ class FusedEvaluation(StageEvaluation):
         if not self.arrays.open_boundaries:
             return state, more, outside
         if self.opens_newest and newest is not None:
-            self._open_newest(*newest, outside, time)
+            self._open_newest(newest, outside, time)
             return state, more, outside
         u, v, eta = state.u, state.v, state.eta
         own = outside is eta
@@ -126,13 +126,14 @@ class FusedEvaluation(StageEvaluation):
         changes = dict(zip(equations.boundary_names, kept))
         return state.replace(u=u, v=v, eta=outside if own else eta, **changes), more, outside
 
-    def _open_newest(self, weight, newest, outside, time):
+    def _open_newest(self, newest, outside, time):
         """Apply the conditions on open boundaries to a sum `weight` newest + ... without computing it in a loop.
 
         Earlier States in the sum have no velocity on the open faces and beyond them (`close_sides`). So the sum has
         that of the conditions there if the newest State has it divided by its weight.
         """
-        fields = newest.u, newest.v, outside
+        weight, state = newest
+        fields = state.u, state.v, outside
         arrays = [self._field(f.plain, f.position) for f in fields]
         found = self.arrays.apply_open_boundaries(*arrays, time, time.begun, {}, weight)
         for field, new in zip(fields, found):
