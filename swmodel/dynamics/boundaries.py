@@ -171,8 +171,8 @@ class OpenBoundary(TiledPart):
         for side in (WEST, EAST, SOUTH, NORTH):
             if SIDES[side] in self.sides:
                 (u, v, eta), near = windows((u, v, eta), side)
-                sign = -1.0 if side in (WEST, SOUTH) else 1.0
                 condition, inside = self._at_side(side, near, equations, time, eta_time, memory)
+                sign = -1.0 if side in (WEST, SOUTH) else 1.0
                 out = sign * (condition.at(time).outflow(inside, time) * inside.wet)
                 out = out if share is None else out * (1.0 / share).astype(out.dtype)
                 if side in (WEST, EAST):

@@ -20,9 +20,6 @@ __all__ = ["Snapshots"]
 
 MOST_STEPS = 64  # between two snapshots; the chunks that less frequent ones end are long enough
 MOST_RECORDS = 12  # that wait on the device: a run that is killed loses them
-ROUND = (
-    6  # a multiple of the steps after which buffers are in their first roles; others copy arrays at each chunk's end
-)
 MOST_BYTES = 64_000_000  # of gathered snapshots, which one process holds to write them
 
 
@@ -53,7 +50,9 @@ class Snapshots:
         model, steps = simulation.model, 0.0 if every is None else every / simulation.dt
         capacity = min(MOST_RECORDS, MOST_BYTES // record)
         whole = 1 <= round(steps) <= MOST_STEPS and math.isclose(steps, round(steps), rel_tol=1e-9)
-        capacity -= capacity % ROUND if capacity > ROUND else 0
+        # Chunks of whole cycles of the stepper's buffers end without copies of arrays.
+        cycle = simulation.scheme.buffer_cycle
+        capacity -= capacity % cycle if capacity > cycle else 0
         if not whole or capacity < 2 or model.members is not None or model.communicator.name == "sharded":
             return None
         return Snapshots(fields, round(steps), capacity)

@@ -5,6 +5,8 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
+from swmodel.adjoint.controls.controls import controls_of
+from swmodel.config.build.observed import Truth
 from swmodel.errors import ConfigError
 from swmodel.parallel import SerialCommunicator
 
@@ -81,6 +83,19 @@ def test_controls_have_positions_and_units():
 def test_an_inner_product_counts_all_entries_of_records_too():
     a = {"x": np.full((2, 3), 2.0), "r": {0: np.ones((2, 3)), 4: np.full((2, 3), 3.0)}, "s": np.array([1.0, 2.0])}
     assert adjoint.dot(a, a, SerialCommunicator()) == 24.0 + 6.0 + 54.0 + 5.0
+
+
+def test_a_series_is_compared_with_the_truth_at_the_same_times_only():
+    name, grid = "boundary.0.incoming.values", sw.CartesianGrid(6, 4, (0.0, 6.0), (0.0, 4.0))
+
+    def model(times):
+        wave = sw.Flather("west", incoming=sw.Record(times, [0.0, 0.1, 0.2]))
+        return sw.ShallowWater(grid, 10.0, boundaries=wave, communicator="serial")
+
+    (control,) = controls_of(model([0.0, 1.0, 2.0]), [name])
+    for times, known in (([0.0, 1.0, 2.0], True), ([0.0, 1.0, 3.0], False)):
+        true = model(times)
+        assert (Truth(true, true.at_rest()).of(control, 0.1) is not None) == known
 
 
 def test_the_values_of_a_record_at_a_side_have_derivatives():

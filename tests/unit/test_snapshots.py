@@ -77,6 +77,15 @@ def test_a_chunk_holds_many_records_and_no_more_than_there_are_slots(tmp_path, m
     assert content(tmp_path / "fields.nc")["time"].tolist() == [2 * DT * k for k in range(101)]
 
 
+@pytest.mark.parametrize("kind, most, slots", [(sw.AB2, 7, 7), (sw.ForwardBackward, 7, 6), (sw.ForwardBackward, 2, 2)])
+def test_chunks_that_snapshots_end_are_whole_cycles_of_the_steppers_buffers(monkeypatch, kind, most, slots):
+    monkeypatch.setattr(snapshots, "MOST_BYTES", most * 1000)
+    run = simulation()
+    run = sw.Simulation(run.model, run.state, kind(DT))
+    fields = snapshots.Fields.of(run, ("eta",))
+    assert snapshots.Snapshots.of(run, fields, 2 * DT, 1000).capacity == slots
+
+
 def test_two_files_have_their_own_intervals(tmp_path):
     run = simulation().write(tmp_path / "a.nc", ("eta",), every=2 * DT).write(tmp_path / "b.nc", ("eta",), every=3 * DT)
     run.run(steps=60)

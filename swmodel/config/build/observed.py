@@ -56,9 +56,10 @@ class Truth:
 
         None if the control is given at times, and the truth has it at others.
         """
-        (own,) = controls_of(self.model, [control.name])
-        if control.times is not None and not np.array_equal(control.times, own.times):
-            return None
+        if control.times is not None:
+            (own,) = controls_of(self.model, [control.name])
+            if not np.array_equal(control.times, own.times):
+                return None
         values = background_of(self.model, self.state, control.name, dt)
         if control.name == "initial.eta" and self.model.uplift is not None:
             values = values + self.model.uplift.record(-1, self.model.dtype)
