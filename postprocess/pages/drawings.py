@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from .. import style
+from .markup import Markup, markup
 
 __all__ = ["as_image", "as_svg", "fix_colours"]
 
@@ -31,11 +32,12 @@ _NAMED = re.compile(r'\bid="([^"]+)"')
 _POINTS_TO = re.compile(r'(url\(#|href="#)([^")]+)')
 
 
-def as_svg(figure: Figure, name: str, description: str) -> str:
+def as_svg(figure: Figure, name: str, description: str) -> Markup:
     """A figure as an <svg> element.
 
     Args:
-        name: of the figure; the identifiers within the SVG begin with it, so that those of two figures differ.
+        name: of the figure, letters, digits and hyphens; the identifiers within the SVG begin with it, so that those of
+            two figures differ.
         description: text for screen readers.
     """
     figure.patch.set_alpha(0.0)
@@ -50,8 +52,8 @@ def as_svg(figure: Figure, name: str, description: str) -> str:
     body = _POINTS_TO.sub(rf"\g<1>{name}-\2", body)
     for colour, variable in COLOURS.items():
         body = re.sub(re.escape(colour), f"var({variable})", body, flags=re.IGNORECASE)
-    head = f'<svg xmlns:xlink="http://www.w3.org/1999/xlink" {box[0] if box else ""} role="img"'
-    return f'{head} aria-label="{description}">{body}'
+    form = '<svg xmlns:xlink="http://www.w3.org/1999/xlink" {} role="img" aria-label="{}">{}'
+    return markup(form, Markup(box[0] if box else ""), description, Markup(body))
 
 
 def fix_colours(axes: Axes, vector: float = 4.0) -> None:
@@ -74,7 +76,7 @@ def fix_colours(axes: Axes, vector: float = 4.0) -> None:
         text.set_path_effects([withStroke(linewidth=2.0, foreground=PAPER)])
 
 
-def as_image(figure: Figure, description: str, dpi: float = 110) -> str:
+def as_image(figure: Figure, description: str, dpi: float = 110) -> Markup:
     """A figure as an <img> element that holds its WebP, on white: for figures with many fields."""
     from PIL import Image
 
@@ -82,4 +84,4 @@ def as_image(figure: Figure, description: str, dpi: float = 110) -> str:
     figure.savefig(pixels, format="png", dpi=dpi)
     Image.open(pixels).convert("RGB").save(packed, format="webp", quality=88)
     data = base64.b64encode(packed.getvalue()).decode()
-    return f'<img src="data:image/webp;base64,{data}" alt="{description}">'
+    return markup('<img src="data:image/webp;base64,{}" alt="{}">', data, description)

@@ -22,6 +22,7 @@ from ..files import Mesh, label, mesh_of, positions, seconds, snapshot, stamp, s
 from ..inundation import may_flood, under_water
 from ..maps import colorbar_right_of, draw_gauges, draw_surroundings, field_norm, map_axes
 from .drawings import as_svg, fix_colours
+from .markup import Markup
 
 __all__ = ["Movie", "movies", "variables_of"]
 
@@ -53,7 +54,7 @@ class Movie:
     frames: tuple[str, ...]
     stamps: tuple[str, ...]
     seconds: tuple[float, ...]
-    base: str
+    base: Markup
     box: tuple[float, float, float, float]
     shape: float
     pixels: tuple[int, int]
@@ -88,10 +89,10 @@ def variables_of(dataset: xr.Dataset, wanted: Sequence[str] = ()) -> list[str]:
 
 def movies(dataset: xr.Dataset, names: Sequence[str], gauges: Sequence, largest: float) -> list[Movie]:
     """The Movie of each variable; all their images together have at most `largest` bytes in the page."""
-    return [_movie(dataset, name, gauges, largest / len(names)) for name in names]
+    return [_movie(dataset, name, f"map-{k}", gauges, largest / len(names)) for k, name in enumerate(names)]
 
 
-def _movie(dataset, name, gauges, largest):
+def _movie(dataset, name, identifier, gauges, largest):
     mesh, wet = mesh_of(dataset), wet_cells(dataset)
     count = dataset.sizes["time"]
     records = np.unique(np.linspace(0, count - 1, min(count, MOST_RECORDS)).round().astype(int))
@@ -104,7 +105,7 @@ def _movie(dataset, name, gauges, largest):
     array = xr.DataArray(np.zeros(0), name=name, attrs=_attributes(dataset, name))
     norm, colours = field_norm(array, fields[:: max(1, len(fields) // 24)])
     records, frames, pixels = _small_enough(records, fields, norm, colours, largest)
-    base, box, shape = _base(dataset, array, ScalarMappable(norm, colours), gauges)
+    base, box, shape = _base(dataset, array, identifier, ScalarMappable(norm, colours), gauges)
     time = seconds(dataset)
     stamps = tuple(stamp(float(time[k]), start_of(dataset), float(time[-1])) for k in records)
     times = tuple(float(time[k]) for k in records)
@@ -183,7 +184,7 @@ def _image(values, norm: Normalize, colours: Any, levels: int) -> str:
     return "data:image/png;base64," + base64.b64encode(packed.getvalue()).decode()
 
 
-def _base(dataset, array, mappable, gauges):
+def _base(dataset, array, identifier, mappable, gauges):
     """(<svg> of axes, land, gauges and colour bar, the box of the water's images in it, its height over its width)."""
     mesh = mesh_of(dataset)
     width = min(WIDTH, TALLEST / mesh.shape)
@@ -200,6 +201,6 @@ def _base(dataset, array, mappable, gauges):
         fix_colours(axes)
         colorbar_right_of(axes, mappable, label(array))
         place = axes.get_position()
-        svg = as_svg(page, f"map-{array.name}", f"Axes, land and colour bar of {array.name}")
+        svg = as_svg(page, identifier, f"Axes, land and colour bar of {array.name}")
     box = (float(place.x0), float(1 - place.y1), float(place.width), float(place.height))
     return svg, box, size[1] / size[0]

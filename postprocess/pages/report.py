@@ -1,7 +1,6 @@
 """The page of a run: which files it shows, and the page around its sections."""
 
 import contextlib
-import html
 import pathlib
 import re
 import string
@@ -12,6 +11,7 @@ from ..errors import PlotError
 from ..files import kind_of, open_output, replacing, undamaged
 from ..series import read_gauges, read_observations
 from . import facts
+from .markup import Markup, joined, markup
 from .sections import Run, sections
 
 __all__ = ["report"]
@@ -136,26 +136,28 @@ def _observed(files, folder):
 
 
 def _filled(run, shown):
-    read = lambda name: (HERE / name).read_text(encoding="utf-8").strip()  # noqa: E731
+    read = lambda name: Markup((HERE / name).read_text(encoding="utf-8").strip())  # noqa: E731
     attributes = run.first.attrs
-    title = html.escape(str(attributes.get("title") or run.paths[0].stem))
     commit = f", commit {attributes['git_commit']}" if attributes.get("git_commit") else ""
-    source = html.escape(f"{attributes.get('source', 'swmodel')}{commit}")
-    return string.Template(read("page.html")).substitute(
-        title=title,
-        lead=f"{source}, {html.escape(_written(attributes))}".rstrip(", "),
-        generator=source,
-        style=read("page.css"),
-        script=read("page.js"),
-        contents=" ".join(f'<a href="#{s.name}">{s.heading}</a>' for s in shown),
-        body="\n".join(_framed(s) for s in shown),
-        footer="This page needs no other file and no network. It was written by <code>swmodel report</code>.",
-    )
+    source = f"{attributes.get('source', 'swmodel')}{commit}"
+    values = {
+        "title": str(attributes.get("title") or run.paths[0].stem),
+        "lead": f"{source}, {_written(attributes)}".rstrip(", "),
+        "generator": source,
+        "style": read("page.css"),
+        "script": read("page.js"),
+        "contents": joined((markup('<a href="#{}">{}</a>', s.name, s.heading) for s in shown), " "),
+        "body": joined(map(_framed, shown), "\n"),
+        "footer": Markup(
+            "This page needs no other file and no network. It was written by <code>swmodel report</code>."
+        ),
+    }
+    return string.Template(read("page.html")).substitute({name: markup("{}", text) for name, text in values.items()})
 
 
 def _framed(section):
-    heading = f'<h2 id="{section.name}">{section.heading}</h2>'
-    return f'<section aria-labelledby="{section.name}">{heading}{section.body}</section>'
+    form = '<section aria-labelledby="{0}"><h2 id="{0}">{1}</h2>{2}</section>'
+    return markup(form, section.name, section.heading, section.body)
 
 
 def _written(attributes):

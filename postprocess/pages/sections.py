@@ -2,8 +2,6 @@
 
 import dataclasses
 import functools
-import html
-import json
 import pathlib
 import re
 from collections.abc import Iterator, Sequence
@@ -19,6 +17,7 @@ from ..series import read_gauges
 from . import facts
 from .drawings import as_image, as_svg, fix_colours
 from .frames import movies, variables_of
+from .markup import Markup, joined, json_markup, markup
 
 __all__ = ["Run", "Section", "sections"]
 
@@ -34,7 +33,7 @@ class Section:
 
     name: str
     heading: str
-    body: str
+    body: Markup
 
 
 @dataclasses.dataclass
@@ -87,18 +86,17 @@ def _summary(run):
     rows = facts.setup_rows(dataset, dataset.attrs)
     cells = dataset.sizes.get("xh", 0) * dataset.sizes.get("yh", 0)
     took = facts.timing_rows(run.paths[0].parent, dataset.attrs, cells)
-    missing = "".join(
-        f'<p class="note">Not shown: {html.escape(path.name)}. {html.escape(why)}</p>'
-        for path, why in run.left_out.items()
-    )
+    form = '<p class="note">Not shown: {}. {}</p>'
+    missing = joined(markup(form, path.name, why) for path, why in run.left_out.items())
     if not rows and not missing:
         return None
-    return Section("summary", "Summary", f'<div class="facts">{_list(rows)}{_list(took)}</div>{missing}')
+    body = markup('<div class="facts">{}{}</div>{}', _list(rows), _list(took), missing)
+    return Section("summary", "Summary", body)
 
 
 def _list(rows):
-    items = "".join(f"<dt>{html.escape(a)}</dt><dd>{html.escape(b)}</dd>" for a, b in rows)
-    return f"<dl>{items}</dl>" if items else ""
+    items = joined(markup("<dt>{}</dt><dd>{}</dd>", *row) for row in rows)
+    return markup("<dl>{}</dl>", items) if items else items
 
 
 def _maps(run, variables):
@@ -109,22 +107,29 @@ def _maps(run, variables):
     names = variables_of(run.files["fields"], variables)
     shown = movies(run.files["fields"], names, run.gauges, LARGEST)
     data = [{"stamps": m.stamps, "seconds": m.seconds, "frames": m.frames} for m in shown]
-    choice = "".join(
-        f'<span><input type="radio" name="variable" id="show-{k}"{" checked" if k == 0 else ""}>'
-        f'<label for="show-{k}">{html.escape(m.title)}</label></span>'
+    choice = joined(
+        markup(
+            '<span><input type="radio" name="variable" id="show-{0}"{1}><label for="show-{0}">{2}</label></span>',
+            k,
+            "" if k else " checked",
+            m.title,
+        )
         for k, m in enumerate(shown)
     )
     last = len(shown[0].frames) - 1
-    body = (
-        '<div class="map">'
-        + (f'<fieldset class="choice" aria-label="Variable">{choice}</fieldset>' if len(shown) > 1 else "")
-        + "".join(_sheet(m, k) for k, m in enumerate(shown))
-        + '<div class="controls"><button type="button">Play</button>'
-        f'<input type="range" min="0" max="{last}" value="{last // 2}" step="1" aria-label="Time of the map">'
-        "<output></output></div>"
-        f'<script type="application/json">{json.dumps(data, separators=(",", ":"))}</script></div>'
+    fieldset = '<fieldset class="choice" aria-label="Variable">{}</fieldset>'
+    body = markup(
+        '<div class="map">{}{}<div class="controls"><button type="button">Play</button>'
+        '<input type="range" min="0" max="{}" value="{}" step="1" aria-label="Time of the map"><output></output></div>'
+        '<script type="application/json">{}</script></div>'
         '<p class="note">The keys <kbd>←</kbd> and <kbd>→</kbd> step through the records, and the space bar plays them.'
-        f"{_left_out(shown)}</p>"
+        "{}</p>",
+        markup(fieldset, choice) if len(shown) > 1 else "",
+        joined(_sheet(m, k) for k, m in enumerate(shown)),
+        last,
+        last // 2,
+        json_markup(data),
+        _left_out(shown),
     )
     return Section("maps", "Maps", body)
 
@@ -132,10 +137,15 @@ def _maps(run, variables):
 def _sheet(movie, number):
     left, top, width, height = (f"{100 * x:.3f}%" for x in movie.box)
     columns, rows = movie.pixels
-    return (
-        f'<div class="sheet" style="aspect-ratio: {1 / movie.shape:.5f}"{" hidden" if number else ""}>'
-        f'<canvas width="{columns}" height="{rows}" style="left: {left}; top: {top}; width: {width}; height: {height}">'
-        f"</canvas>{movie.base}</div>"
+    place = markup("left: {}; top: {}; width: {}; height: {}", left, top, width, height)
+    return markup(
+        '<div class="sheet" style="aspect-ratio: {:.5f}"{}><canvas width="{}" height="{}" style="{}"></canvas>{}</div>',
+        1 / movie.shape,
+        " hidden" if number else "",
+        columns,
+        rows,
+        place,
+        movie.base,
     )
 
 
@@ -155,7 +165,7 @@ def _maximum(run):
     page = maxima.maximum(_untitled(run.files["maxima"]), run.gauges)
     fix_colours(page.axes[0])
     svg = as_svg(page, "maximum", "Map of the maximum elevation with lines of equal arrival time")
-    return Section("maximum", "Maximum elevation", f"<figure>{svg}</figure>")
+    return Section("maximum", "Maximum elevation", _figure(svg))
 
 
 def _gauges(run):
@@ -168,11 +178,16 @@ def _gauges(run):
     place, times = page.axes[0].get_position(), seconds(dataset)
     svg = as_svg(page, "gauges", "Elevation at the gauges over time")
     spare = len(series) - len(shown)
-    note = f'<p class="note">{spare} more gauges are in the table only.</p>' if spare else ""
-    body = (
-        f'{_scores(series, observed)}<figure><div class="timeline" data-left="{place.x0:.5f}" '
-        f'data-width="{place.width:.5f}" data-first="{times[0]}" data-last="{times[-1]}">{svg}</div></figure>{note}'
+    timeline = markup(
+        '<div class="timeline" data-left="{:.5f}" data-width="{:.5f}" data-first="{}" data-last="{}">{}</div>',
+        place.x0,
+        place.width,
+        times[0],
+        times[-1],
+        svg,
     )
+    note = markup('<p class="note">{} more gauges are in the table only.</p>', spare) if spare else ""
+    body = joined((_scores(series, observed), _figure(timeline), note))
     return Section("gauges", "Gauges", body)
 
 
@@ -203,21 +218,24 @@ def _scores(series, observed):
     columns = range(len(facts.HEADS)) if observed else (0, 1, 4)
     lines = [[facts.row_of(row, length)[n] for n in columns] for row in rows]
     heads = [f"{facts.HEADS[n]}{f' [{units[n]}]' if units[n] else ''}" for n in columns]
-    notes = "".join(
-        f"<li>{html.escape(row.name)}: {html.escape('; '.join(row.notes))}.</li>" for row in rows if row.notes
-    )
+    notes = joined(markup("<li>{}: {}.</li>", row.name, "; ".join(row.notes)) for row in rows if row.notes)
     shares = ", ".join(f"{100 * fraction:g} %" for fraction in sorted({row.fraction for row in rows}))
     meaning = f"A wave arrives when it first exceeds {shares} of its maximum in the window."
     if observed:
         meaning += " The variance explained does not include the bias, the mean of model − observed."
-    text = f'{_table(heads, lines)}<p class="note">{meaning}</p>'
-    return text + (_folded("Notes on the scores", f'<ul class="note">{notes}</ul>') if notes else "")
+    listed = _folded("Notes on the scores", markup('<ul class="note">{}</ul>', notes)) if notes else ""
+    return markup('{}<p class="note">{}</p>{}', _table(heads, lines), meaning, listed)
 
 
 def _table(heads, lines):
-    head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in heads)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    head = joined(markup('<th scope="col">{}</th>', cell) for cell in heads)
+    rows = (joined(markup("<td>{}</td>", cell) for cell in line) for line in lines)
+    body = joined(markup("<tr>{}</tr>", row) for row in rows)
+    return markup('<div class="wide"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>', head, body)
+
+
+def _figure(content):
+    return markup("<figure>{}</figure>", content)
 
 
 def _budgets(run):
@@ -225,14 +243,14 @@ def _budgets(run):
     if fields is None or fields.sizes.get("time", 0) < 2 or not {"eta", "u", "v", "depth"} <= set(fields):
         return None
     svg = as_svg(budgets.figure(_untitled(fields)), "budgets", "Volume, energy and enstrophy over time")
-    return Section("budgets", "Volume and energy", f"<figure>{svg}</figure>")
+    return Section("budgets", "Volume and energy", _figure(svg))
 
 
 def _spectra(run):
     if "spectra" not in run.files:
         return None
     svg = as_svg(spectra.figure(_untitled(run.files["spectra"])), "spectra", "Spectra over wavenumber")
-    return Section("spectra", "Spectra", f"<figure>{svg}</figure>")
+    return Section("spectra", "Spectra", _figure(svg))
 
 
 def _study(run, kind):
@@ -240,7 +258,7 @@ def _study(run, kind):
     if kind not in run.files:
         return None
     page = {"sensitivity": sensitivity, "inversion": inversion}[kind].figure(run.files[kind])
-    return Section(kind, kind.capitalize(), f"<figure>{as_image(page, f'Figure of the {kind}')}</figure>")
+    return Section(kind, kind.capitalize(), _figure(as_image(page, f"Figure of the {kind}")))
 
 
 def _configuration(run):
@@ -248,21 +266,21 @@ def _configuration(run):
     text, _, _ = facts.experiment_of(attributes)
     parts = []
     if text.strip():
-        parts.append(_folded("Experiment file", f"<pre>{_coloured(text.strip())}</pre>"))
+        parts.append(_folded("Experiment file", markup("<pre>{}</pre>", _coloured(text.strip()))))
     history = str(attributes.get("history", "")).strip()
     if history:
-        parts.append(_folded("How the files were written", f"<pre>{html.escape(history)}</pre>"))
+        parts.append(_folded("How the files were written", markup("<pre>{}</pre>", history)))
     sources = str(attributes.get("references", "")).strip()
     if sources:
-        items = "".join(f"<li>{_linked(one.strip())}</li>" for one in sources.split("; "))
-        parts.append(_folded("Sources of the methods", f"<ul>{items}</ul>"))
+        items = joined(markup("<li>{}</li>", _linked(one.strip())) for one in sources.split("; "))
+        parts.append(_folded("Sources of the methods", markup("<ul>{}</ul>", items)))
     lines = [(path.name, facts.size(_bytes(path))) for path in run.paths]
     parts.append(_table(("file", "size"), lines))
-    return Section("configuration", "Configuration and files", "".join(parts))
+    return Section("configuration", "Configuration and files", joined(parts))
 
 
 def _folded(summary, body):
-    return f"<details><summary>{summary}</summary>{body}</details>"
+    return markup("<details><summary>{}</summary>{}</details>", summary, body)
 
 
 def _bytes(path):
@@ -275,10 +293,10 @@ def _coloured(toml):
     lines = []
     for line in toml.splitlines():
         code, comment = _without_comment(line)
-        code = html.escape(code)
-        code = f'<span class="s">{code}</span>' if code.lstrip().startswith("[") and "=" not in code else code
-        lines.append(code + (f'<span class="c">{html.escape(comment)}</span>' if comment else ""))
-    return "\n".join(lines)
+        of_section = code.lstrip().startswith("[") and "=" not in code
+        code = markup('<span class="s">{}</span>', code) if of_section else code
+        lines.append(joined((code, markup('<span class="c">{}</span>', comment) if comment else "")))
+    return joined(lines, "\n")
 
 
 def _without_comment(line):
@@ -296,6 +314,6 @@ def _linked(reference):
     """A reference with a link for its DOI."""
     match = DOI.search(reference)
     if match is None:
-        return html.escape(reference)
-    before, after = html.escape(reference[: match.start()]), html.escape(reference[match.end() :])
-    return f'{before}<a href="https://doi.org/{html.escape(match[1])}">{html.escape(match[0])}</a>{after}'
+        return markup("{}", reference)
+    before, after = reference[: match.start()], reference[match.end() :]
+    return markup('{}<a href="https://doi.org/{}">{}</a>{}', before, match[1], match[0], after)

@@ -9,7 +9,9 @@ All of this has to happen before JAX's backend starts, which reads these setting
 """
 
 import dataclasses
+import ipaddress
 import os
+import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -110,7 +112,11 @@ def start_devices(devices: int | None, hosts: Hosts | None = None) -> int:
             jax.config.update("jax_cpu_collectives_implementation", "gloo")
             jax.config.update("jax_enable_preemption_service", False)  # it would take SIGTERM for itself
             jax.distributed.initialize(
-                hosts.coordinator, hosts.processes, hosts.process, cluster_detection_method="deactivate"
+                hosts.coordinator,
+                hosts.processes,
+                hosts.process,
+                cluster_detection_method="deactivate",
+                coordinator_bind_address=_listening_address(hosts.coordinator),
             )
     except RuntimeError as error:
         first = str(error).strip().splitlines()[0]
@@ -119,6 +125,25 @@ def start_devices(devices: int | None, hosts: Hosts | None = None) -> int:
             "processes of the run start and reach the coordinator."
         ) from error
     return jax.device_count()
+
+
+def _listening_address(coordinator):
+    """The one address at which process 0 listens; None for JAX's default, which is every address of its host.
+
+    A name that its own host resolves to the loopback (127.0.1.1 in /etc/hosts) is no address for other hosts.
+    """
+    name, _, port = coordinator.rpartition(":")
+    name = name.strip("[]")
+    try:
+        family, _, _, _, resolved = socket.getaddrinfo(name, int(port), type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((resolved[0], 0))  # fails at the address of another host
+    except (OSError, ValueError):
+        return None
+    address = ipaddress.ip_address(resolved[0])
+    if address.is_loopback and name not in ("localhost", str(address)):
+        return None
+    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
 
 
 def _choose_gpus(devices, gpus):

@@ -49,6 +49,7 @@ def launcher(environment: Mapping[str, str] | None = None) -> Launcher | None:
         or _launcher(environment, "Hydra's mpirun (MPICH, Intel MPI)", *hydra)
         or _of_pals(environment)
         or _slurm_step(environment)
+        or _launcher(environment, "a PMI launcher", "PMI_SIZE", "PMI_RANK", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE")
         or _launcher(environment, "a PMI launcher", "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID")
         or _launcher(environment, "a PMI launcher", "PMI_SIZE", "PMI_RANK")
     )
@@ -61,9 +62,15 @@ def is_of_launcher(name: str) -> bool:
 
 
 def _of_pals(environment):
-    """Cray's mpiexec, which gives the size by PMI's variable; not every version gives the local size."""
-    found = _launcher(environment, "Cray's mpiexec (PALS)", "PMI_SIZE", "PALS_RANKID", "PALS_LOCAL_RANKID")
-    return found and dataclasses.replace(found, local_size=_number(environment, "PALS_LOCAL_SIZE"))
+    """Cray's mpiexec, of which PMI's variable alone gives the size; not every version gives the local size."""
+    name, local_size = "Cray's mpiexec (PALS)", _number(environment, "PALS_LOCAL_SIZE")
+    found = _launcher(environment, name, "PMI_SIZE", "PALS_RANKID", "PALS_LOCAL_RANKID")
+    if found is None and "PMI_SIZE" not in environment and (_number(environment, "PALS_RANKID") or 0) > 0:
+        raise LaunchError(
+            f"{name} started this process as number {environment['PALS_RANKID']}, and no variable has the number of "
+            "processes; start them with `mpiexec --pmi=cray`, or set PMI_SIZE."
+        )
+    return found and dataclasses.replace(found, local_size=local_size or _number(environment, "PMI_LOCAL_SIZE"))
 
 
 def _launcher(environment: Mapping[str, str], name: str, *variables: str) -> Launcher | None:

@@ -49,6 +49,14 @@ def test_hosts_that_cannot_be_are_told(given, environment, why):
         hosts_of(*given, environment)
 
 
+def test_the_coordinator_listens_at_its_address_alone(monkeypatch):
+    assert devices._listening_address("localhost:9000") in ("127.0.0.1:9000", "[::1]:9000")
+    assert devices._listening_address("[::1]:9000") in ("[::1]:9000", None)  # None on a host without IPv6
+    assert devices._listening_address("192.0.2.1:9000") is None  # of another host
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, 1, 6, "", ("127.0.1.1", 9000))])
+    assert devices._listening_address("node1:9000") is None
+
+
 def test_devices_are_for_the_sharded_communicator_alone(monkeypatch):
     with pytest.raises(launch.LaunchError, match="not serial"):
         launch.configure_process(communicator="serial", devices=2)

@@ -81,6 +81,17 @@ def test_a_local_rank_counts_where_the_number_of_local_ranks_is_not_told():
     assert launch.launcher({**PALS, "PALS_LOCAL_SIZE": ""}).local_rank == 1
 
 
+def test_ranks_of_crays_pmi_have_places_on_their_hosts():
+    """Else all ranks of a host take its first GPU, or each rank runs the whole domain."""
+    cray = {"PMI_SIZE": "8", "PMI_RANK": "5", "PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "4"}
+    pals = {"PALS_RANKID": "5", "PALS_LOCAL_RANKID": "1"}
+    for variables in (cray, cray | pals):
+        found = launch.launcher(variables)
+        assert (found.size, found.rank, found.local_rank, found.local_size) == (8, 5, 1, 4)
+    with pytest.raises(launch.LaunchError, match="as number 5, and no variable has the number.*or set PMI_SIZE"):
+        launch.launcher(pals)
+
+
 SCRIPT = """
 import os
 {first}

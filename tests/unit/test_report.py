@@ -22,6 +22,7 @@ import postprocess  # noqa: E402
 from postprocess.errors import PlotError  # noqa: E402
 from postprocess.files import mesh_of  # noqa: E402
 from postprocess.pages import frames, sections  # noqa: E402
+from postprocess.pages.markup import Markup, json_markup, markup  # noqa: E402
 from postprocess.scores import Series  # noqa: E402
 from swmodel.cli import figures, timing  # noqa: E402
 from swmodel.errors import SwmodelError  # noqa: E402
@@ -101,10 +102,13 @@ class Outline(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.open, self.ids, self.others, self.headings, self.data = [], [], [], [], ""
+        self.tags, self.attributes = [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
+        self.tags.append(tag)
+        self.attributes += [(tag, key) for key in attributes]
         if tag not in ("meta", "input", "img", "br", "link"):
             self.open.append(tag)
         self.ids += [attributes["id"]] if "id" in attributes else []
@@ -198,6 +202,30 @@ def test_a_long_series_keeps_its_extremes():
     thin = sections._thinned(Series("A", np.arange(value.size) * 1.0, value))
     assert thin.time.size <= sections.MOST_TIMES + 2 and (thin.value.max(), thin.value.min()) == (3.0, -2.0)
     assert thin.time[0] == 0 and thin.time[-1] == 100_000 and (np.diff(thin.time) > 0).all()
+
+
+HOSTILE = """{b"'><img src=x onerror=alert(1)></script></svg></pre>"""
+
+
+def test_no_text_of_a_file_is_read_as_a_tag(folder, tmp_path):
+    """Names, titles, units, histories and gauges are text, whatever they hold."""
+    name = "u" + HOSTILE.replace("/", "")  # netCDF names begin with a letter, and have no slash
+    for file in ("fields.nc", "maxima.nc", "gauges.nc"):
+        with xr.open_dataset(folder / file, decode_times=False) as data:
+            data = data.load().rename({"u": name, "v": "v2"} if file == "fields.nc" else {})
+        for key in ("title", "source", "history", "git_commit", "references", "layout", "communicator", "time_stepper"):
+            data.attrs[key] = HOSTILE
+        data.attrs["config"] += f"# {HOSTILE}\n[{json.dumps(HOSTILE)}]\n"
+        for variable in data.data_vars.values():
+            variable.attrs |= {"long_name": HOSTILE, "units": HOSTILE}
+        if "gauge_name" in data:
+            data["gauge_name"] = ("gauge", [HOSTILE, "B"], data["gauge_name"].attrs)
+        data.to_netcdf(tmp_path / file)
+    (tmp_path / f"{name}.nc").write_bytes(b"none")
+    outline = Outline(postprocess.report(tmp_path, variables=("eta", name)).read_text())
+    assert not outline.open and not outline.others and len(outline.ids) == len(set(outline.ids))
+    assert not [key for _, key in outline.attributes if key.startswith("on")] and outline.tags.count("script") == 2
+    assert markup("{:.1f} {}", 1.0, Markup("<b>")) == "1.0 <b>" and json_markup(["</script>"]) == '["\\u003c/script>"]'
 
 
 def test_mistakes_are_one_sentence(folder, tmp_path):
