@@ -65,6 +65,15 @@ class AzimuthalEqualArea:
             scale * (xp.sin(north) + 2 * xp.sin(at_latitude) * xp.cos(latitude) * half),
         )
 
+    def position(self, east: np.ndarray, north: np.ndarray, at: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Longitudes and latitudes [degrees] of points at these distances from `at` [m]: the inverse of `local`."""
+        sine = np.clip(np.hypot(east, north) / (2 * self.radius), 0.0, 1.0)  # of half the angle to `at`
+        scale, cosine = np.sqrt(1 - sine**2) / self.radius, 1 - 2 * sine**2
+        sin_at, cos_at = np.sin(np.deg2rad(at[1])), np.cos(np.deg2rad(at[1]))
+        latitude = np.arcsin(np.clip(cosine * sin_at + scale * north * cos_at, -1.0, 1.0))
+        longitude = np.arctan2(scale * east, cosine * cos_at - scale * north * sin_at)
+        return at[0] + np.rad2deg(longitude), np.rad2deg(latitude)
+
 
 @dataclasses.dataclass(frozen=True)
 class Plane:
@@ -73,6 +82,10 @@ class Plane:
     def local(self, longitude: Any, latitude: Any, at: Sequence[Any]) -> tuple[Any, Any]:
         """x and y [m], counted from `at`."""
         return longitude - at[0], latitude - at[1]
+
+    def position(self, east: np.ndarray, north: np.ndarray, at: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """x and y [m] of points at these distances from `at` [m]: the inverse of `local`."""
+        return at[0] + east, at[1] + north
 
 
 @pytree

@@ -1,5 +1,6 @@
 """The region around a source: the cells of a grid near its faults, and a taper towards the sides of a patch of them."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,12 @@ import numpy as np
 from swmodel.errors import ConfigError
 from swmodel.grids.grid import Grid
 from swmodel.grids.windows import GridValues
-from swmodel.sources.fault import Source
+from swmodel.sources.fault import REFERENCES, Source, final_slip, top_of
 
-__all__ = ["Region", "block_of", "patch_of", "region_around"]
+__all__ = ["Region", "block_of", "far_field", "patch_of", "region_around"]
 
 Region = tuple[float, float, float, float]  # x0, x1, y0, y1 in the coordinates of the grid
+ACCURACY = 1e-3  # of the far field that is left out, as a share of the greatest slip
 
 
 def block_of(depth: Any, rows: slice, columns: slice) -> np.ndarray:
@@ -19,15 +21,16 @@ def block_of(depth: Any, rows: slice, columns: slice) -> np.ndarray:
     return np.asarray(depth.block(rows, columns) if isinstance(depth, GridValues) else depth[rows, columns], float)
 
 
-def region_around(source: Source, grid: Grid, reach: float = 5.0e5) -> Region:
-    """(x0, x1, y0, y1) of the cells within `reach` [m] of the faults' reference points, for `SeaSurface.of`."""
+def region_around(source: Source, grid: Grid, reach: float | None = None) -> Region:
+    """(x0, x1, y0, y1) of the cells within `reach` [m] of the faults, for `SeaSurface.of`.
+
+    Unless given, `reach` is that of `far_field`, beyond which the uplift is negligible.
+    """
+    reach = far_field(source) if reach is None else reach
     near = np.zeros(grid.ny, bool), np.zeros(grid.nx, bool)
-    for at in zip(source.faults.longitude, source.faults.latitude):
+    for at in _outlines(source):
         for rows, columns in _candidates(grid, at, reach):
-            east, north = source.projection.local(*grid.coordinates("h", rows, columns), at)
-            within = np.asarray(east) ** 2 + np.asarray(north) ** 2 < reach**2
-            near[0][rows] |= within.any(1)
-            near[1][columns] |= within.any(0)
+            near[0][rows] = near[1][columns] = True
     rows, columns = map(np.flatnonzero, near)
     if not rows.size:
         raise ConfigError("region_around: no cell of the grid is near the faults; check positions and domain.")
@@ -37,6 +40,39 @@ def region_around(source: Source, grid: Grid, reach: float = 5.0e5) -> Region:
         float(grid.y_edges[rows[0]]),
         float(grid.y_edges[rows[-1] + 1]),
     )
+
+
+def far_field(source: Source, accuracy: float = ACCURACY) -> float:
+    """The distance from all faults beyond which the uplift is below `accuracy` times the greatest slip [m].
+
+    At the distance R, a rectangle of area A and dip d whose centre lies at the depth D lifts the surface by at most
+    (Okada 1985, eqs 8 and 9, of a point source; nu is Poisson's ratio and r the rake)
+
+        slip A / (2 pi R^2) [(1 - 2 nu + 3 D / R) a + 3 (D / R)^2],   a = sin(d) sqrt(cos(r)^2 + (cos(d) sin(r))^2),
+
+    which is summed over the faults. Their area counts as if it lay where they are nearest.
+    """
+    faults, slip = source.faults, np.asarray(final_slip(source), float)
+    dip, rake = np.deg2rad(faults.dip), np.deg2rad(faults.rake)
+    depth = top_of(faults) + 0.5 * faults.width * np.sin(dip)
+    share = slip / slip.max() if slip.max() > 0 else np.ones_like(slip)
+    weight = share * faults.length * faults.width / (2 * np.pi * accuracy)
+    shallow = weight * np.sin(dip) * np.hypot(np.cos(rake), np.cos(dip) * np.sin(rake))
+    terms = (1 - 2 * source.poisson_ratio) * shallow, 3 * shallow * depth, 3 * weight * depth**2
+    return float(np.roots([1.0, 0.0, *(-np.sum(term) for term in terms)]).real.max())  # the one positive root
+
+
+def _outlines(source):
+    """(n, 2) coordinates of the faults' corners, centres and middles of edges, above which they lie."""
+    faults, points = source.faults, []
+    along, down = REFERENCES[faults.reference]
+    strike = np.deg2rad(faults.strike)
+    for forward, below in itertools.product((0.0, 0.5, 1.0), repeat=2):
+        x = (forward - along) * faults.length
+        y = (down - below) * faults.width * np.cos(np.deg2rad(faults.dip))
+        east, north = x * np.sin(strike) - y * np.cos(strike), x * np.cos(strike) + y * np.sin(strike)
+        points.append(source.projection.position(east, north, (faults.longitude, faults.latitude)))
+    return np.concatenate([np.stack(np.broadcast_arrays(*point), axis=1) for point in points])
 
 
 def _candidates(grid, at, reach):

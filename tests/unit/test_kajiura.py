@@ -10,7 +10,18 @@ import pytest
 from swmodel.errors import ConfigError
 from swmodel.fields.pytrees import replace
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
-from swmodel.sources import Fault, KajiuraFilter, SeaSurface, Source, depth_gradient, records, region_around, uplift
+from swmodel.sources import (
+    AzimuthalEqualArea,
+    Fault,
+    KajiuraFilter,
+    SeaSurface,
+    Source,
+    depth_gradient,
+    records,
+    region_around,
+    uplift,
+)
+from swmodel.sources.regions import patch_of
 
 PERIODIC = CartesianGrid(32, 24, (0.0, 160e3), (0.0, 120e3), periodic="xy")
 CLOSED = CartesianGrid(32, 24, (0.0, 160e3), (0.0, 120e3))
@@ -220,9 +231,9 @@ def test_its_records_are_smoothed_and_end_with_its_elevation():
 def test_a_region_around_the_faults_gives_the_surface_there_and_none_beyond():
     grid = SphericalGrid(90, 80, (134.0, 152.0), (30.0, 46.0))
     depth = np.full(grid.shape, 5000.0)
-    region = region_around(THRUST, grid, reach=400e3)
-    assert 137.5 < region[0] < 138.5 and 147.0 < region[1] < 148.0
-    assert 33.5 < region[2] < 35.0 and 41.0 < region[3] < 42.5
+    region = region_around(THRUST, grid, reach=300e3)
+    west, east, south, north = 141.8, 143.0, 37.3, 38.3  # between these lie the rectangles; 300 km are 2.7 degrees
+    assert region == pytest.approx((west - 3.5, east + 3.5, south - 2.7, north + 2.7), abs=0.3)
     whole = np.asarray(SeaSurface.of(grid, depth).elevation(THRUST))
     part = np.asarray(SeaSurface.of(grid, depth, region).elevation(THRUST))
     x, y = grid.coordinates("h")
@@ -233,6 +244,34 @@ def test_a_region_around_the_faults_gives_the_surface_there_and_none_beyond():
     np.testing.assert_allclose(part, whole, atol=0.02 * whole.max())
     with pytest.raises(ConfigError, match="no cell of the grid is near the faults"):
         region_around(THRUST, SphericalGrid(10, 10, (0, 10), (0, 10)))
+
+
+@pytest.mark.parametrize("reference", ["centroid", "top_corner"])
+def test_the_region_of_a_fault_of_any_length_leaves_out_a_thousandth_of_its_slip(reference):
+    """Beyond the region, and where its taper begins, Okada's uplift on the whole sphere is within the accuracy."""
+    grid = SphericalGrid(150, 120, (100.0, 200.0), (-10.0, 70.0))
+    x, y = grid.coordinates("h")
+    fault = Fault(longitude=150.0, latitude=30.0, depth=25e3, length=0, width=0, strike=0, dip=0, rake=0, slip=10.0)
+    for length, width, strike, dip, rake in (
+        (1200e3, 150e3, 10.0, 12.0, 90.0),
+        (600e3, 100e3, 120.0, 30.0, 60.0),
+        (200e3, 25e3, 45.0, 90.0, 0.0),
+        (100e3, 40e3, -70.0, 80.0, -90.0),
+    ):
+        one = dict(length=length, width=width, strike=strike, dip=dip, rake=rake, reference=reference)
+        source = Source([replace(fault, **one)])
+        floor = np.abs(np.asarray(uplift(source, x, y)))
+        rows, columns, taper = patch_of(grid, region_around(source, grid))
+        missing = floor.copy()
+        missing[rows, columns] *= 1 - taper
+        assert 0.0 < missing.max() <= 1.1e-3 * 10.0, one
+        assert floor.max() > 0.1 and taper.size < 0.8 * floor.size
+
+
+def test_positions_are_the_inverse_of_distances_on_the_map():
+    earth, (east, north) = AzimuthalEqualArea(), np.random.default_rng(3).normal(size=(2, 40)) * 2e6
+    for at in ((170.0, 60.0), (-30.0, 0.0)):
+        np.testing.assert_allclose(earth.local(*earth.position(east, north, at), at), (east, north), atol=1e-6)
 
 
 def test_the_surface_is_differentiable_in_the_slip():
