@@ -24,6 +24,7 @@ from .options import (
     Observations,
     OtherExperiment,
     Overwrite,
+    OverwriteLater,
     Plot,
     ProcessId,
     ProfileFolder,
@@ -229,7 +230,7 @@ def run(
     epilog=examples(
         "swmodel resume output/restart.nc --until '6 hour'",
         "mpirun -n 4 swmodel resume gyre.restart.nc --until 2years",
-        "swmodel resume output/restart.nc --until 2day --set dissipation.0.viscosity=500",
+        "swmodel resume output/restart.nc --until 2day --set dissipation.0.viscosity=500 --output output/branch",
         "swmodel resume output/restart.nc --until 2day --experiment tohoku.toml --force depth",
     )
 )
@@ -246,6 +247,7 @@ def resume(
     num_processes: NumProcesses = None,
     process_id: ProcessId = None,
     output: Folder = None,
+    overwrite: OverwriteLater = False,
     plot: Plot = False,
     observations: Observations = None,
     experiment: OtherExperiment = None,
@@ -253,14 +255,14 @@ def resume(
     debug: Debug = False,
     quiet: Quiet = False,
 ) -> None:
-    """Continue from a restart file, on any number of ranks or devices; the output files are continued."""
+    """Continue from a restart, on any number of ranks or devices: in its folder, or in that of --output or --set."""
     from .runs import Options, resume_experiment
 
     overrides = overrides_of(
         set, until=until, communicator=communicator, layout=layout, devices=devices, observations=observations
     )
     hosts = coordinator, num_processes, process_id
-    options = Options(output, False, plot, debug, quiet, hosts, force=force, experiment=experiment)
+    options = Options(output, overwrite, plot, debug, quiet, hosts, force=force, experiment=experiment)
     resume_experiment(restart, overrides, options)
 
 

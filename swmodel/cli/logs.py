@@ -44,10 +44,10 @@ def start(root: bool, quiet: bool = False) -> None:
 
 
 def keep_in(folder: str | os.PathLike, rank: int) -> Path:
-    """Keep this rank's messages, those of jax, and the stack of a crash in folder/rank-NNNN.log."""
+    """Keep this rank's messages, those of jax, and the stack of a crash in folder/rank-NNNN.log, after earlier ones."""
     path = Path(folder) / f"rank-{rank:04d}.log"
     make_folder(path.parent)
-    handler = logging.FileHandler(path, mode="w")
+    handler = logging.FileHandler(path)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     for name in ("swmodel", "py.warnings", "jax"):
         logging.getLogger(name).addHandler(handler)

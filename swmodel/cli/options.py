@@ -30,6 +30,7 @@ __all__ = [
     "OutputOfRun",
     "OutputPage",
     "Overwrite",
+    "OverwriteLater",
     "Plot",
     "ProcessId",
     "ProfileFolder",
@@ -106,6 +107,12 @@ Folder = Annotated[
     str | None, typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.", callback=path_of)
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")]
+OverwriteLater = Annotated[
+    bool,
+    typer.Option(
+        "--overwrite", help="Replace what files hold of later times than the restart, and the restart of another run."
+    ),
+]
 Plot = Annotated[bool, typer.Option("--plot", help="Draw a figure of the output at the end.")]
 Observations = Annotated[
     str | None,

@@ -12,7 +12,7 @@ import numpy as np
 from ..config import Override, read, read_text
 from ..config.build.steppers import stepper_of, time_step
 from ..errors import ConfigError, DataError
-from ..output.collisions import check_apart
+from ..output.collisions import check_apart, same_file
 from ..runtime import launch
 from ..runtime.drawing import Drawing
 from ..runtime.paths import expanded, found
@@ -69,9 +69,18 @@ def resume_experiment(restart: str, overrides: Sequence[str | Override], options
     if not (found(path, "file") or found(path / "zarr.json", "file")):
         raise DataError(f"there is no restart file {path.resolve()}.")
     draft = _draft_of_restart(path, overrides, options)
-    folder = options.folder if options.folder is not None else str(path.parent)
+    folder = options.folder
+    if folder is None and not _names_folder(draft, options):
+        folder = str(path.parent)
     force = ",".join([options.force, *explained_by(draft.overrides)])
     _run(draft, dataclasses.replace(options, folder=folder, force=force), restart=path)
+
+
+def _names_folder(draft, options):
+    """Whether `--set`, or the file of `--experiment`, gives the folder of the output of a resumed run."""
+    output = draft.sections.get("output")
+    changed = any(o.path in (("output",), ("output", "folder")) for o in draft.overrides)
+    return (changed or options.experiment is not None) and output is not None and "folder" in output.model_fields_set
 
 
 def _draft_of_restart(path, overrides, options):
@@ -131,10 +140,12 @@ def _run(draft, options, restart):
     process, made, experiment, folder = begin(draft, options)
     if options.debug:
         logs.LOGGER.debug("%s; %s", process, ", ".join(f"{name} {version}" for name, version in versions().items()))
-    simulation = _simulation(made, experiment, process, options.overwrite or restart is not None)
+    simulation = _simulation(made, experiment, process, options.overwrite)
     inputs = inputs_of(draft) + ([] if restart is None else [(RESUMED, restart)])
     files = _outputs(simulation, experiment, folder, options.overwrite or restart is not None, inputs)
     message = None if restart is None else _resume(simulation, restart, experiment.run.until, options.force)
+    if message and not same_file(folder, restart.parent):
+        message += f" Its output is in {folder}."
     compile_ahead(simulation)
     _announce(made, experiment, simulation, process)
     if message:

@@ -18,6 +18,7 @@
     resuming.py     how a run continues from a restart, and when it is refused
     fingerprint.py  what a run was computed with, for comparison with a later run
     collisions.py   outputs that would overwrite an input or another output
+    lost.py         results of an earlier run that a resumed one would destroy
     figures.py      removal of the figures of files that are replaced
     metadata.py     CF and SGRID metadata of these files
     definitions.py  dimensions and variables with that metadata, in an open file

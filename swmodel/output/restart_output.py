@@ -28,10 +28,10 @@ class RestartOutput(Output):
         self.path, self.every, self.fingerprint = Path(path), every, None
         self.tried = self.written = None
 
-    def of_another_run(self, simulation: Any) -> bool:
-        """Whether an existing restart at the path is not the one from which this run was resumed."""
+    def continues(self, simulation: Any) -> bool:
+        """Whether an existing restart at the path is the one from which this run was resumed, or its own."""
         resumed = simulation.resumed_from
-        return not self.begun and (resumed is None or not same_file(resumed, self.path))
+        return self.begun or (resumed is not None and same_file(resumed, self.path))
 
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.attributes = attributes

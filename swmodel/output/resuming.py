@@ -94,6 +94,9 @@ def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
     maxima, since, sums, anew = _continued(simulation, tile, restart, values["state"], step)
     simulation.step = step
     simulation.resumed_at, simulation.resumed_step, simulation.resumed_from = simulation.time, step, path
+    described_alike = restart["attributes"]["time_stepper"] == describe(simulation.scheme)
+    simulation.resumed_alike = bool(restart["attributes"]["fingerprint"]) and described_alike and not found
+    simulation.resumed_without = tuple(anew)
     simulation.set(values["state"], values["history"])
     simulation._maxima_carry, simulation._maxima_since, simulation._product_sums = maxima, since, sums
     if anew and simulation.communicator.is_root:

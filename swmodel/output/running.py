@@ -10,6 +10,7 @@ from ..runtime.netcdf import LOCK
 from . import claim
 from .collisions import check_apart
 from .figures import remove_figures
+from .lost import check_nothing_is_lost
 from .restart_output import RestartOutput
 from .run_metadata import run_attributes
 from .schedule import GaugeOutput, Output
@@ -36,12 +37,12 @@ class Run:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, simulation: Any, outputs: list[Output]) -> Iterator["Run"]:
-        """A Run with its files open on the root; an error there is raised on every rank."""
+    def opened(cls, simulation: Any, outputs: list[Output], last: int) -> Iterator["Run"]:
+        """A Run to the step `last` with its files open on the root; an error there is raised on every rank."""
         attributes = run_attributes(simulation)
         run = cls(outputs)
         try:
-            simulation.communicator.from_root(lambda: _open(outputs, simulation, attributes))
+            simulation.communicator.from_root(lambda: _open(outputs, simulation, attributes, last))
             for output in outputs:
                 output.check_continued(simulation)
             for output in outputs:
@@ -134,7 +135,7 @@ class Run:
         return "No restart was written."
 
 
-def _open(outputs, simulation, attributes):
+def _open(outputs, simulation, attributes, last):
     """Claim all files, remove those of an earlier run, its restart first, and open them.
 
     A run that is stopped before its first restart therefore leaves no restart of another run. With `overwrite`, the
@@ -145,6 +146,7 @@ def _open(outputs, simulation, attributes):
     named = [(type(o).__name__.removesuffix("Output").lower(), o.path, isinstance(o, RestartOutput)) for o in outputs]
     check_apart([(what, path) for what, path, _ in named])
     check_apart([(what, path) for what, path, is_restart in named if not is_restart], known)
+    check_nothing_is_lost(outputs, simulation, last * simulation.dt)
     claims = {}
     try:
         for output in outputs:

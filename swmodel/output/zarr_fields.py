@@ -15,7 +15,7 @@ from ..grids.grid import Grid
 from . import Claim, metadata
 from .zarr_store import ZarrStore, array_metadata
 
-__all__ = ["ZarrFields", "not_continued", "same_values"]
+__all__ = ["ZarrFields", "not_continued", "same_values", "times_of"]
 
 TIMES = 1024  # records in a chunk of the time axis
 
@@ -71,7 +71,7 @@ class ZarrFields:
             was, old = store.description()
             if difference := _difference(store, was, arrays, values):
                 raise not_continued(store.path, difference)
-            times = _times(store, was["time"])
+            times = times_of(store, was["time"])
             kept = [time for time in times if time <= resume_time + 1e-9 * max(1.0, abs(resume_time))]
             about = metadata.continued_attributes(old, about, min(resume_time, max(kept, default=0.0)))
             return ZarrFields(store, was, about, kept)  # committed by check_continued, before anything is overwritten
@@ -126,7 +126,7 @@ def same_values(a: np.ndarray, b: np.ndarray) -> bool:
     return np.allclose(a, b, rtol=1e-6, atol=0.0, equal_nan=True)
 
 
-def _times(store, array):
+def times_of(store: ZarrStore, array: Mapping[str, Any]) -> list[float]:
     """The times [s] of the records of a store."""
     found, count = [], array["shape"][0]
     for k in range(math.ceil(count / TIMES)):

@@ -88,6 +88,7 @@ class Simulation(Outputs):
         self._maxima_carry, self._maxima_threshold, self._maxima_since, self._pace = None, None, 0, Pace()
         self._products, self._product_sums, self._snapshots = (), (), ()
         self.resumed_at = self.resumed_step = self.resumed_from = None
+        self.resumed_alike, self.resumed_without = False, ()  # as the run that wrote the restart; without its samples
         check_time_step(model, stepper, state)
         self.stages, self._knows_engine, self._why_arrays = 1, False, None
         self.stages = fastest_stages(self) if stages_per_exchange == "auto" else stages_per_exchange
@@ -265,7 +266,7 @@ class Simulation(Outputs):
             PROCESS.ending_with(kept),
             PROCESS.graceful(GRACE),
             ThreadPoolExecutor(1, "records") as reader,
-            Run.opened(self, self._outputs) as run,
+            Run.opened(self, self._outputs, last) as run,
         ):
             runs.append(run)
 

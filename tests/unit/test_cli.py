@@ -382,6 +382,28 @@ def test_resume_continues_bit_for_bit_and_goes_on_in_the_same_files(command, cas
     assert len(json.loads((tmp_path / "parts" / "timing.json").read_text())) == 1
 
 
+def test_a_branch_is_written_where_the_options_or_its_file_say(command, case, tmp_path):
+    """Never into the run that it leaves, unless --overwrite allows that."""
+    whole, changed = tmp_path / "whole", ("--set", "stepper.dt=30", "-q")
+    assert command("run", case, "-o", whole, "-q", "--until", "1 hour")[0] == 0
+    (whole / "first.nc").write_bytes((whole / "restart.nc").read_bytes())
+    assert command("resume", whole / "restart.nc", "--until", "2 hour", "-q")[0] == 0
+    before = {path: path.read_bytes() for path in whole.iterdir()}
+    branch = "resume", whole / "first.nc", "--until", "90 min", *changed
+    status, _, err = command(*branch)
+    assert status == 2 and err.count("\n") == 1 and "fields.nc (up to 7200 s)" in err and "--output DIR" in err
+    assert command(*branch, "--set", f"output.folder={tmp_path / 'by_set'}")[0] == 0
+    case.write_text(SMALL.replace("[output.gauges]", f"[output]\nfolder = '{tmp_path / 'by_file'}'\n[output.gauges]"))
+    assert command(*branch, "--experiment", case)[0] == 0
+    assert {path: path.read_bytes() for path in whole.iterdir()} == before
+    for folder in ("by_set", "by_file"):
+        with netCDF4.Dataset(tmp_path / folder / "fields.nc") as dataset:
+            assert dataset["time"][:].tolist() == [5400.0] and dataset.time_step_seconds == 30.0
+    assert command(*branch, "--overwrite")[0] == 0
+    with netCDF4.Dataset(whole / "fields.nc") as dataset:
+        assert dataset["time"][:].tolist() == [0.0, 1800.0, 3600.0, 5400.0]
+
+
 def test_a_blow_up_ends_with_status_3_and_keeps_the_files(command, case, tmp_path):
     status, _, err = command(
         "run", case, "-o", tmp_path, "--set", "bathymetry.depth=2", "--set", "initial.amplitude=-1.5"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.errors import ConfigError, Interrupted, SwmodelError
+from swmodel.errors import ConfigError, DataError, Interrupted, SwmodelError
 from swmodel.output import figures, records
 from swmodel.output.collisions import check_apart
 from swmodel.output.restart import read_restart
@@ -19,9 +19,9 @@ GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 MODEL, STEPPER = sw.ShallowWater(GRID, 500.0), sw.AB2(10.0)
 
 
-def simulation(folder, **options):
-    hump = MODEL.state(eta=lambda x, y: 0.5 * np.exp(-((x - 4e4) ** 2 + (y - 3e4) ** 2) / 4e8))
-    run = Simulation(MODEL, hump, STEPPER, **options).write(folder / "fields.nc", ("eta",), every=50.0)
+def simulation(folder, model=MODEL, **options):
+    hump = model.state(eta=lambda x, y: 0.5 * np.exp(-((x - 4e4) ** 2 + (y - 3e4) ** 2) / 4e8))
+    run = Simulation(model, hump, STEPPER, **options).write(folder / "fields.nc", ("eta",), every=50.0)
     run.gauges(folder / "gauges.nc", {"a": (3e4, 3e4)}).maxima(folder / "maxima.nc")
     return run.restart(folder / "restart.nc", every=100.0)
 
@@ -71,6 +71,51 @@ def test_a_resumed_run_keeps_its_restart_and_removes_another_one(tmp_path):
         with pytest.raises(Interrupted):
             run.run(steps=10, progress=stopped(10))
         assert (tmp_path / "restart.nc").exists() == left and saved.exists()
+
+
+def kept(folder):
+    """{path: bytes} of all files in a folder."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_resumed_run_destroys_nothing_that_it_does_not_write_again(tmp_path):
+    """Of 20 steps: a branch at step 10, and a run that was killed at step 20 after a restart of step 10."""
+    run, saved = simulation(tmp_path).write(tmp_path / "fields.zarr", ("u",), every=50.0), tmp_path / "saved.nc"
+    run.run(steps=10)
+    saved.write_bytes((tmp_path / "restart.nc").read_bytes())
+    run.run(steps=10)
+    whole, slower = kept(tmp_path), sw.ShallowWater(GRID, 500.0, dissipation=(sw.LinearDrag(1e-4),))
+
+    def refused(said, path, steps, force=(), model=MODEL):
+        before, again = kept(tmp_path), simulation(tmp_path, overwrite=False, model=model)
+        again.write(tmp_path / "fields.zarr", ("u",), every=50.0).resume(path, force)
+        with pytest.raises(DataError, match=rf"{tmp_path}: {said} would be lost, since .* at 100 s; give"):
+            again.run(steps=steps)
+        assert kept(tmp_path) == before
+
+    later = r"fields.nc \(up to 200 s\), gauges.nc \(up to 200 s\), maxima.nc \(up to 200 s\)"
+    zarr = r"fields.zarr \(up to 200 s\)"
+    refused(r"restart.nc \(another restart\)", saved, 10)
+    refused(rf"{later}, restart.nc \(another restart\), {zarr}", saved, 5)
+    (tmp_path / "restart.nc").write_bytes(saved.read_bytes())
+    refused(rf"{later}, {zarr}", tmp_path / "restart.nc", 5)
+    refused(rf"{later}, {zarr}", tmp_path / "restart.nc", 20, "dissipation", slower)
+    again = simulation(tmp_path, overwrite=False).write(tmp_path / "fields.zarr", ("u",), every=50.0)
+    again.resume(tmp_path / "restart.nc")
+    again.run(steps=10)
+    for name in ("fields.nc", "gauges.nc", "maxima.nc"):
+        with netCDF4.Dataset("whole", memory=whole[tmp_path / name]) as one, netCDF4.Dataset(tmp_path / name) as two:
+            assert all(np.array_equal(variable[:], two[name][:]) for name, variable in one.variables.items())
+    chunks = {path: content for path, content in kept(tmp_path / "fields.zarr").items() if path.name != "zarr.json"}
+    assert len(chunks) > 8 and chunks.items() <= whole.items()
+
+
+def test_statistics_of_other_samples_replace_none_of_an_earlier_run(tmp_path):
+    simulation(tmp_path).run(steps=10)
+    again = Simulation(MODEL, MODEL.at_rest(), STEPPER, overwrite=False).maxima(tmp_path / "maxima.nc", threshold=0.3)
+    again.resume(tmp_path / "restart.nc")
+    with pytest.raises(DataError, match=r"maxima.nc \(of other samples\) would be lost"):
+        again.run(steps=10)
 
 
 # -- an output is no other file ----------------------------------------------------------------------------------------

@@ -1,11 +1,15 @@
 """Snapshots every few steps stay on the device until a chunk of steps is complete, and files are as without that."""
 
+import re
+from pathlib import Path
+
 import netCDF4
 import numpy as np
 import pytest
 
 import swmodel as sw
 from swmodel.errors import BlowUp
+from swmodel.output.writing import MOST_WRITES
 from swmodel.simulation import simulation as runs
 from swmodel.simulation import snapshots
 from swmodel.simulation.snapshots import MOST_RECORDS
@@ -84,6 +88,13 @@ def test_chunks_that_snapshots_end_are_whole_cycles_of_the_steppers_buffers(monk
     run = sw.Simulation(run.model, run.state, kind(DT))
     fields = snapshots.Fields.of(run, ("eta",))
     assert snapshots.Snapshots.of(run, fields, 2 * DT, 1000).capacity == slots
+
+
+def test_the_documents_have_the_numbers_of_snapshots_that_wait():
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    text = " ".join((docs / f"{page}.md").read_text() for page in ("data_flow", "performance", "reliability"))
+    waiting = re.findall(r"up to (\d+)(?= of\s+them are kept on| that a chunk)", text)
+    assert waiting == 3 * [str(MOST_RECORDS)] and f"and {MOST_WRITES} that wait for the" in text
 
 
 def test_two_files_have_their_own_intervals(tmp_path):

@@ -250,7 +250,7 @@ def test_a_restart_takes_the_memory_of_few_fields(tmp_path, monkeypatch):
     output = run._outputs[0]
     output.tried = None
     tracemalloc.start()
-    with Run.opened(run, run._outputs) as files:
+    with Run.opened(run, run._outputs, run.step) as files:
         files.write_restart(run)
         files.wait()
         peak = tracemalloc.get_traced_memory()[1]
