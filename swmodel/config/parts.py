@@ -29,7 +29,7 @@ from .expressions import Expression
 from .quantities import Quantity, QuantityError, quantity
 from .sections import AnyCoordinate, Flag, Formula, InputFile, Section, Sides, ascending
 from .tides import TideSection
-from .waves import RecordFile, number_or_series
+from .waves import RecordFile, SolitarySection, number_or_series
 
 __all__ = [
     "PartSection",
@@ -69,7 +69,7 @@ class PartSection(Section):
         found = []
         for name in control_names(self.part):
             value = getattr(self, name, None)
-            if isinstance(value, TideSection):
+            if isinstance(value, (TideSection, SolitarySection)):
                 found += [f"{name}.{key}" for key in value.controls()]
             else:
                 found += [name, f"{name}.values"] if isinstance(value, RecordFile) else [name]

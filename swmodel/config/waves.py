@@ -58,6 +58,10 @@ class SolitarySection(Section):
     depth: PositiveMetres  # of the water at rest
     peak: Seconds  # when the crest comes in
 
+    def controls(self) -> list[str]:
+        """What may be a control of an adjoint."""
+        return ["height"]
+
     def made(self, gravity: float = GRAVITY) -> SolitaryWave:
         """The wave that the section describes."""
         return SolitaryWave(self.height, self.depth, self.peak, gravity)

@@ -196,7 +196,7 @@ class TimeVarying(abc.ABC):
 
     def moved(self, function: Callable) -> Self:
         """The same with `function` applied to each number or array; it copies values, as from arrays into halos."""
-        return self.map(function)
+        return jax.tree.map(function, self)
 
     @abc.abstractmethod
     def at(self, time: Any) -> Any:
@@ -326,13 +326,15 @@ class TiledPart(ModelPart, abc.ABC):
         return ()
 
     def series(self) -> dict[str, Series]:
-        """The Series among its parameters, by name."""
-        found = {name: getattr(self, name) for name in positions_of(self)}
-        return {name: x for name, x in found.items() if isinstance(x, Series)}
+        """The Series among its parameters and within them, by name, such as "pressure" or "elevation.plus"."""
+        leaves = jax.tree_util.tree_leaves_with_path({name: getattr(self, name) for name in positions_of(self)})
+        return {jax.tree_util.keystr(k, simple=True, separator="."): x for k, x in leaves if isinstance(x, Series)}
 
     def bound(self, windows_of: Callable, kind: type = Series) -> Self:
-        """This part with each parameter x that is a `kind` replaced by `windows_of(x)`, a Window or Windows."""
-        return self._each(lambda x, name, position: windows_of(x) if isinstance(x, kind) else x)
+        """This part with each `kind` x that is a parameter, or within one, replaced by `windows_of(x)`."""
+        fits = lambda x: isinstance(x, kind)  # noqa: E731
+        bound = lambda x: windows_of(x) if fits(x) else x  # noqa: E731
+        return self._each(lambda x, name, position: jax.tree.map(bound, x, is_leaf=fits))
 
     def prepare(self, exchange: Any) -> Self:
         """This part as the compiled program uses it: tile arrays become Fields, with halo where it is declared."""

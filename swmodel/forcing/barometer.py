@@ -13,16 +13,16 @@ import numbers
 from collections.abc import Callable
 from typing import Any, Self
 
-from ..dynamics.terms import TimeVarying, value_at
+from ..dynamics.terms import TimeVarying, rate_at, tile_array, value_at
 from ..errors import ConfigError
 from ..fields.parameters import Number, check_arguments
 from ..fields.pytrees import pytree, replace, static
 from .atmosphere import PRESSURES, STANDARD_PRESSURE
-from .tides import Tide
 
 __all__ = ["BarometricElevation", "InverseBarometer"]
 
-_RULES = {"reference": Number(None, "Pa", **PRESSURES, hint=", or 0 if the pressure is the departure from a mean")}
+_PLUS = {"plus": Number("h", "m")}
+_REFERENCE = {"reference": Number(None, "Pa", **PRESSURES, hint=", or 0 if the pressure is the departure from a mean")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,8 @@ class InverseBarometer:
         sw.Flather("south", elevation=sw.InverseBarometer())
 
     Args:
-        plus: the rest of the elevation outside [m]: a number or a Tide.
+        plus: the rest of the elevation outside [m]: whatever the parameter itself may be, such as a number, a function
+            of (x, y), a Tide, a Record or time records.
         reference: p_0 of an AirPressure [Pa]; 0 if its pressure is the departure from a mean.
 
     Raises:
@@ -44,25 +45,18 @@ class InverseBarometer:
     reference: float = STANDARD_PRESSURE
 
     def __post_init__(self) -> None:
+        check_arguments("InverseBarometer", _PLUS, vars(self))
         if not (isinstance(self.reference, numbers.Real) and self.reference == 0):
-            check_arguments("InverseBarometer", _RULES, vars(self))
-        if not isinstance(self.plus, (Tide, float, int)):
-            raise ConfigError(
-                f"InverseBarometer: plus = {self.plus!r} is neither a number nor a Tide; give one of them."
-            )
+            check_arguments("InverseBarometer", _REFERENCE, vars(self))
 
     @property
     def start(self) -> datetime.datetime | None:
-        """The date and time of step 0 in the tide."""
+        """The date and time of step 0 in the tide or the records."""
         return getattr(self.plus, "start", None)
 
     def placed(self, position: str, domain: Any, name: str, rule: Number | None = None) -> "BarometricElevation":
         """The BarometricElevation of it; position, name and rule are those of the parameter."""
-        if isinstance(self.plus, Tide):
-            plus = self.plus.placed(position, domain, name, rule)
-        else:
-            plus = domain.cut(float(self.plus))
-        return BarometricElevation(plus, float(self.reference))
+        return BarometricElevation(tile_array(self.plus, position, domain, name, rule), float(self.reference))
 
 
 @pytree
@@ -70,7 +64,7 @@ class BarometricElevation(TimeVarying):
     """An InverseBarometer in a program.
 
     Attributes:
-        plus: a number or a TimeVarying [m].
+        plus: a number, a tile array, a Series or a TimeVarying [m].
         reference: [Pa].
         parts: the terms with an air pressure, prepared; empty until the program starts.
         gravity: [m s-2]; None until the program starts.
@@ -99,8 +93,17 @@ class BarometricElevation(TimeVarying):
             )
         return replace(self, parts=parts, gravity=gravity)
 
+    def check_covers(self, end: float, slack: float, remedy: str) -> None:
+        if isinstance(self.plus, TimeVarying):
+            self.plus.check_covers(end, slack, remedy)
+
     def at(self, time: Any) -> Any:
-        value = value_at(self.plus, time)
-        for part in self.parts:
-            value = value - part.pressure_head(time, self.reference) / self.gravity
-        return value
+        return value_at(self.plus, time) - self._lowered(time)
+
+    def rate(self, time: Any) -> Any:
+        change = self._lowered(time + 0.5) - self._lowered(time + (-0.5))
+        return rate_at(self.plus, time) - change * (1.0 / time.dt)
+
+    def _lowered(self, time):
+        """(p - p_0) / (rho g) [m]."""
+        return sum(part.pressure_head(time, self.reference) for part in self.parts) / self.gravity

@@ -7,8 +7,10 @@ doi:10.1080/01490419809388134)
     eta_sal = sum_n c_n eta_n,     c_n = 3 rho / ((2 n + 1) rho_e) (1 + k'_n - h'_n)
     du/dt   = + g d eta_sal/dx
 
-eta_n is the part of degree n of the elevation (0 on land), rho / rho_e the density of the water over that of the Earth,
-h'_n and k'_n load Love numbers. Degrees above N are taken with c_N, a fraction of the elevation itself:
+eta_n is the part of degree n of the elevation (0 on land), with (p - p_0) / (rho g) of the air pressure added: air
+loads as water does, and a sea in balance with its pressure p is no load. rho / rho_e is the density of water over that
+of the Earth, h'_n and k'_n are load Love numbers. Degrees above N are taken with c_N, a fraction of the
+elevation itself:
 
     eta_sal = c_N eta + sum_{n <= N} (c_n - c_N) eta_n
 
@@ -40,6 +42,7 @@ from ..fields.parts import replaced
 from ..fields.pytrees import pytree
 from ..fields.variables import Variable
 from ..parallel.halo import without_padding
+from .potential import air_heads
 
 __all__ = ["SelfAttractionLoading", "harmonics_of", "load_factor"]
 
@@ -198,6 +201,7 @@ class SelfAttractionLoading(Forcing):
         rise = equations.continuity(equations.flow(state, time), time).interior
         middle = state.eta + 0.5 * time.steps_in(self.every) * time.dt * rise
         here = equations.geometry.tile.sides
+        middle = middle + self._air(equations, time + 0.5 * time.steps_in(self.every))
         middle = without_padding(middle * equations.geometry.wet.interior, here)
         return {self.variable.name: without_padding(self.convolved(middle, equations.communicator), here)}
 
@@ -218,5 +222,18 @@ class SelfAttractionLoading(Forcing):
         return jnp.fft.irfft(turned, self.columns)[:, :along_x]
 
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
-        raised = flow.state[self.variable.name] + self.fraction * flow.level
-        return gradient(flow.gravity * raised, flow.geometry)
+        raised = flow.gravity * (flow.state[self.variable.name] + self.fraction * flow.level)
+        for head in air_heads(flow.equations, time):
+            raised = raised + self.fraction * head
+        return gradient(raised, flow.geometry)
+
+    def _air(self, equations, time):
+        """(p - p_0) / (rho g) [m] in the tile's own cells, p_0 the mean over the sea; 0.0 without an air pressure."""
+        heads = list(air_heads(equations, time))
+        if not heads:
+            return 0.0
+        head = (sum(heads) + 0.0 * equations.depth).interior / equations.gravity
+        wet = without_padding(equations.geometry.wet.interior * self.weights, equations.geometry.tile.sides)
+        share = equations.communicator.sum(jnp.stack([jnp.sum(wet * head), jnp.sum(wet)]))
+        share = equations.communicator.replicated(share)
+        return head - share[0] / share[1]

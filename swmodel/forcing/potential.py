@@ -2,7 +2,7 @@
 
     potential        du/dt = + g d eta_eq/dx,
                      eta_eq = sum_k a_k L_k f_k G_s(phi) cos(omega_k t + V_k + u_k + s lambda)
-    attraction       du/dt = + g b d eta/dx
+    attraction       du/dt = + g b d/dx [eta + (p - p_0) / (rho g)]
     internal waves   du/dt = - (kappa / 2) r^2 N u / h_u
 
 a_k is the amplitude of the equilibrium tide of a constituent, L_k = 1 + k - h the share that the tide of the solid
@@ -12,14 +12,16 @@ The sum over the constituents of a species is two numbers a step,
 
     sum_k a_k cos(theta_k + s lambda) = cos(s lambda) sum_k a_k cos theta_k - sin(s lambda) sum_k a_k sin theta_k
 
-so its cost does not grow with their number. The attraction of the ocean's own tide and the load on the solid Earth are
-a fraction b of the elevation, 0.08 to 0.12 (Accad & Pekeris 1978, doi:10.1098/rsta.1978.0083). A barotropic flow over a
-rough bottom of r.m.s. height r and wavenumber kappa radiates internal waves (Jayne & St. Laurent 2001,
-doi:10.1029/2000GL012044), with the buoyancy frequency N at the bottom.
+so its cost does not grow with their number. The attraction of the ocean's own tide and the load on the solid Earth
+are a fraction b of the elevation, 0.08 to 0.12 (Accad & Pekeris 1978, doi:10.1098/rsta.1978.0083). Air, of AirPressure
+and Cyclone, attracts and loads as water of its weight does. So a sea in balance with its pressure is no load, and stays
+at the inverse barometer. A barotropic flow over a rough bottom of r.m.s. height r and wavenumber kappa radiates
+internal waves (Jayne & St. Laurent 2001, doi:10.1029/2000GL012044), with the buoyancy frequency N at the bottom.
 """
 
 import dataclasses
 import datetime
+from collections.abc import Iterator
 from typing import Any, Self
 
 import jax.numpy as jnp
@@ -35,7 +37,7 @@ from ..fields.pytrees import pytree
 from .constituents import EQUILIBRIUM, distinct, nodal, species
 from .tides import middle_latitude, ramp_at, waves_at
 
-__all__ = ["InternalWaveDrag", "SelfAttraction", "TidalPotential"]
+__all__ = ["InternalWaveDrag", "SelfAttraction", "TidalPotential", "air_heads"]
 
 EIGHT = ("M2", "S2", "N2", "K2", "K1", "O1", "P1", "Q1")
 PATTERNS = {
@@ -131,9 +133,14 @@ class TidalPotential(Forcing):
         return gradient(flow.gravity * self.elevation(time), flow.geometry)
 
 
+def air_heads(equations: Any, time: Any) -> Iterator[Any]:
+    """p / rho [m2 s-2] at a Time of each term of Equations with an air pressure, a Field at h or a number."""
+    return (term.pressure_head(time, 0.0) for term in equations.terms if term.has_pressure)
+
+
 @pytree
 class SelfAttraction(Forcing):
-    """Self-attraction and loading as a fraction of the elevation.
+    """Self-attraction and loading as a fraction of the elevation, and of the head of the air pressure.
 
     The elevation is that of the pressure gradient: with any other, forward-backward steps would be unstable close to
     the longest step of gravity waves.
@@ -148,7 +155,10 @@ class SelfAttraction(Forcing):
     follows_pressure = True
 
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
-        return gradient(flow.gravity * self.fraction * flow.level, flow.geometry)
+        load = flow.gravity * self.fraction * flow.level
+        for head in air_heads(flow.equations, time):
+            load = load + self.fraction * head
+        return gradient(load, flow.geometry)
 
 
 @pytree

@@ -213,10 +213,6 @@ class Harmonics(TimeVarying):
     def map(self, function: Callable) -> Self:
         raise TypeError("Harmonics are not linear in their phases; use prepared().")
 
-    def moved(self, function: Callable) -> Self:
-        each = lambda values: {name: function(x) for name, x in values.items()}  # noqa: E731
-        return replace(self, amplitude=each(self.amplitude), phase=each(self.phase))
-
     def at(self, time: Any) -> Any:
         return self.prepared().at(time)
 

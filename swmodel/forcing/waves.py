@@ -168,10 +168,10 @@ class SolitaryWave:
 
 @pytree
 class Sech(TimeVarying):
-    """height sech^2(rate (t - peak)) [m]."""
+    """height sech^2(k (t - peak)) [m], with the wavenumber k in time [s-1]."""
 
     height: Any
-    rate: float = static()
+    wavenumber: float = static()
     peak: float = static()
 
     uses_time = True
@@ -180,7 +180,7 @@ class Sech(TimeVarying):
         return replace(self, height=function(self.height))
 
     def at(self, time: Any) -> Any:
-        phase = jnp.clip(self.rate * time.since(self.peak), -STEEPEST, STEEPEST)
+        phase = jnp.clip(self.wavenumber * time.since(self.peak), -STEEPEST, STEEPEST)
         return self.height / jnp.cosh(phase) ** 2
 
 

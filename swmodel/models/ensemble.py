@@ -233,7 +233,7 @@ class Ensemble:
         for group in ("terms", "open_boundaries", "tracers"):
             for i, term in enumerate(getattr(self.models[0], group)):
                 for name in term.series():
-                    found[group, str(i), name] = [getattr(getattr(m, group)[i], name) for m in self.models]
+                    found[group, str(i), *name.split(".")] = [getattr(m, group)[i].series()[name] for m in self.models]
         return {place for place, series in found.items() if not all(_same(series[0], other) for other in series)}
 
 

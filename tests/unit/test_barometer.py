@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.adjoint import FinalState, Problem
+from swmodel.adjoint import FinalState, Problem, names_of
 from swmodel.adjoint.verification.verification import verify
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.experiment import read_text
@@ -29,10 +29,11 @@ def cyclone():
     return sw.Cyclone((0.0, 3600.0), x=(1e5, 2e5), y=(0.0, 1e5), central_pressure=(95e3, 94e3), radius=8e4)
 
 
-@pytest.mark.parametrize("boundary", [sw.Flather, sw.Clamped])
-def test_a_sea_in_balance_with_the_pressure_stays_at_rest_through_open_sides(boundary):
-    sides = boundary(("west", "south", "east"), elevation=sw.InverseBarometer())
-    model = sw.ShallowWater(GRID, 100.0, forcing=(sw.AirPressure(pressure),), boundaries=(sides,), engine="arrays")
+@pytest.mark.parametrize("boundary, others", [(sw.Flather, ()), (sw.Clamped, (sw.SelfAttraction(0.1),))])
+def test_a_sea_in_balance_with_the_pressure_stays_at_rest_through_open_sides(boundary, others):
+    """Also with self-attraction: the air loads as much as the water that it displaces."""
+    sides, forcing = boundary(("west", "south", "east"), elevation=sw.InverseBarometer()), sw.AirPressure(pressure)
+    model = sw.ShallowWater(GRID, 100.0, forcing=(forcing, *others), boundaries=(sides,), engine="arrays")
     state = sw.Simulation(model, model.state(eta=balanced), sw.ForwardBackward(300.0)).run(steps=20)
     assert np.abs(state.u).max() < 1e-11 and np.abs(state.v).max() < 1e-11
     x, y = GRID.coordinates("h")
@@ -40,11 +41,13 @@ def test_a_sea_in_balance_with_the_pressure_stays_at_rest_through_open_sides(bou
 
 
 def test_a_sponge_and_a_side_of_a_cyclone_have_one_state_in_both_engines():
-    sides = sw.Flather("west", elevation=sw.InverseBarometer(0.1)), sw.Flather("south", sw.InverseBarometer(0.1))
+    tide = sw.InverseBarometer(sw.Tide({"M2": (0.2, 30.0)}))
+    sides = sw.Flather("west", elevation=sw.InverseBarometer(0.1)), sw.Flather("south", tide)
     sponge = sw.Sponge("south", 1e5, 1e-4, sw.InverseBarometer(0.1))
     states = []
     for engine in ("arrays", "fused"):
-        model = sw.ShallowWater(GRID, 100.0, forcing=(cyclone(),), boundaries=(*sides, sponge), engine=engine)
+        forcing = cyclone(), sw.SelfAttraction(0.1)
+        model = sw.ShallowWater(GRID, 100.0, forcing=forcing, boundaries=(*sides, sponge), engine=engine)
         states.append(sw.Simulation(model, model.at_rest(), sw.ForwardBackward(300.0)).run(steps=6))
     one, other = states
     for name in ("u", "v", "eta"):
@@ -103,8 +106,40 @@ def test_without_an_air_pressure_there_is_no_inverse_barometer():
     sides = sw.Flather("west", elevation=sw.InverseBarometer())
     with pytest.raises(ConfigError, match="no forcing of the model has an air pressure"):
         sw.ShallowWater(GRID, 100.0, boundaries=(sides,), engine="arrays")
-    with pytest.raises(ConfigError, match="is neither a number nor a Tide"):
+    with pytest.raises(ConfigError, match="InverseBarometer: plus = 'high' is not a number; give a number in m, or a"):
         sw.InverseBarometer("high")
+
+
+def test_whatever_an_elevation_may_be_is_added_to_the_inverse_barometer_and_remains_a_control():
+    """Under a uniform pressure the sea of a linear model is the sea without it, raised by the inverse barometer."""
+    times, shape = np.array([0.0, 700.0, 3600.0]), GRID.shape
+    records = sw.Records(times, np.stack([np.full(shape, 0.1), np.full(shape, 0.2), np.zeros(shape)]))
+    elevations = {
+        "west": (sw.Flather, sw.Tide({"M2": (0.2, 30.0)})),
+        "east": (sw.Clamped, records),
+        "south": (sw.Flather, sw.Record(times, [0.0, 0.3, 0.1])),
+        "north": (sw.Clamped, sw.SolitaryWave(0.2, 100.0, 600.0)),
+    }
+    raised = sw.inverse_barometer(-2000.0, reference=0.0)
+
+    def above(level):
+        return FinalState(lambda state, equations, level: ((state.eta - level) ** 2).sum(), (level,))
+
+    def problem(forcing, elevation_of, level):
+        sides = tuple(kind(side, elevation=elevation_of(plus)) for side, (kind, plus) in elevations.items())
+        model = sw.ShallowWater(GRID, 100.0, linear=True, forcing=forcing, boundaries=sides, engine="arrays")
+        controls = [name for name in names_of(model) if ".elevation" in name]
+        return Problem(
+            model, sw.ForwardBackward(200.0), model.state(eta=level), 8, above(np.full(shape, level)), controls
+        )
+
+    expected, slope = problem((), lambda plus: plus, 0.0).value_and_gradient()
+    with_air = problem(sw.AirPressure(-2000.0), lambda plus: sw.InverseBarometer(plus, reference=0.0), raised)
+    found, gradient = with_air.value_and_gradient()
+    assert found == pytest.approx(expected, rel=1e-11) and expected > 1e-3
+    assert set(gradient) == set(slope) >= {"boundary.0.elevation.phase.M2", "boundary.2.elevation.values"}
+    for one, other in zip(jax.tree.leaves(slope), jax.tree.leaves(gradient)):
+        np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The TOML that pages show is accepted: in a complete experiment, each block has no mistake but for missing files."""
 
+import contextlib
 import copy
 import re
 import shutil
@@ -9,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from swmodel.config import read
+from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.build.steppers import stepper_of
 from swmodel.config.dump import dump
+from swmodel.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = ROOT / "docs" / "own_parts.md"
@@ -100,13 +104,19 @@ def merged(whole, part):
     return result
 
 
-def mistakes(text, folder):
-    """The mistakes of an experiment into which a block is merged, but for files that are not there."""
+def tables_of(text):
+    """The tables of a block, complete."""
     part = tomllib.loads(text)
     if isinstance(part.get("boundary"), dict):  # a table of a [[boundary]] that is shown before
         part["boundary"] = [{"type": "clamped", "sides": "west"} | part["boundary"]]
     if "cost" in part.get("adjoint", {}):
         part["adjoint"].setdefault("controls", ["depth"])
+    return part
+
+
+def mistakes(text, folder):
+    """The mistakes of an experiment into which a block is merged, but for files that are not there."""
+    part = tables_of(text)
     found = []
     for whole in (SPHERE, PLANE):
         file = folder / "case.toml"
@@ -135,3 +145,34 @@ def test_a_block_of_toml_is_accepted(text, folder):
 def test_a_block_that_is_wrong_would_be_noticed(tmp_path):
     assert mistakes('[[boundary]]\ntype = "flather"\nside = "west"\n', tmp_path)
     assert mistakes('[stepper]\ntype = "ab2"\ndt = "3 km"\n', tmp_path)
+
+
+PHYSICS = {"boundary", "forcing", "dissipation", "coriolis", "model", "tracer", "stepper"}
+PRESSURE = [{"type": "air_pressure", "pressure": 1e5}]
+
+
+def model_and_stepper(text, folder):
+    """Those of an experiment with the tables of a block that concern the physics; None if it needs files or fails."""
+    part = {name: table for name, table in tables_of(text).items() if name in PHYSICS}
+    if "inverse_barometer" in text:
+        part.setdefault("forcing", PRESSURE)
+    for whole in (SPHERE, PLANE):
+        tables = {name: table for name, table in tomllib.loads(whole).items() if name not in ("source", "output")}
+        (folder / "case.toml").write_text(dump(merged(tables, part)))
+        draft = read(folder / "case.toml")
+        made = None if draft.sentences() else assemble(draft)
+        if made is not None and not made.mistakes:
+            with contextlib.suppress(ConfigError):  # of another grid than both
+                return model_of(made, "serial", None, "arrays"), stepper_of(made.section("stepper"), 10.0)
+    return None
+
+
+def test_the_models_of_all_blocks_without_files_take_a_step(folder):
+    stepped = []
+    for page, line, text in blocks():
+        if tomllib.loads(text).keys() & PHYSICS and (parts := model_and_stepper(text, folder)) is not None:
+            model, stepper = parts
+            model.halo(stepper)  # traces a step
+            stepped.append(f"{page.name}:{line}")
+    pages = {name.partition(":")[0] for name in stepped}
+    assert pages >= {"storms.md", "tides.md", "own_parts.md", "semi_implicit.md"}, stepped

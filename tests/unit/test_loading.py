@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.defaults import GRAVITY, WATER_DENSITY
 from swmodel.errors import ConfigError
 from swmodel.forcing.loading import harmonics_of, load_factor
 
@@ -94,6 +95,18 @@ def test_a_run_that_is_resumed_between_two_evaluations_is_the_same_bit_for_bit(t
     assert np.abs(np.asarray(whole.state.self_attraction)).max() > 1e-3
     for name, x in whole.state:
         np.testing.assert_array_equal(np.asarray(x), np.asarray(second.state[name]))
+
+
+def test_an_ocean_in_balance_with_the_air_pressure_is_no_load():
+    """Its elevation is the inverse barometer of the mean pressure over the sea, and it stays at rest."""
+    pressure = lambda x, y: 1e5 - 3000.0 * np.exp(-((x / 40.0) ** 2) - (y / 30.0) ** 2)  # noqa: E731
+    here, area = pressure(*GLOBE.coordinates("h")), GLOBE.metrics(np.arange(GLOBE.ny))["area_h"] * (DEPTH > 0)
+    balanced = -(here - np.sum(here * area) / np.sum(area)) / (WATER_DENSITY * GRAVITY)
+    forcing = (sw.AirPressure(pressure), sw.SelfAttractionLoading(8))
+    model = sw.ShallowWater(GLOBE, DEPTH, coriolis=sw.RotatingSphere(), forcing=forcing, engine="arrays")
+    state = sw.Simulation(model, model.state(eta=balanced), sw.ForwardBackward(250.0)).run(steps=8)
+    assert np.abs(balanced).max() > 0.2
+    assert max(np.abs(x).max() for x in (state.u, state.v, state.self_attraction + 0.0)) < 1e-9
 
 
 def test_what_cannot_be_is_refused():

@@ -9,6 +9,7 @@
     boundary.0.elevation                a field of the first boundary, in the order in which they were given
     boundary.0.elevation.phase.M2       the phase lag of a constituent of a Tide, likewise its amplitude
     boundary.0.elevation.values         the values (n,) of a Record, at its times
+    boundary.0.elevation.height         the height of a SolitaryWave
     uplift                              the time records of the sea floor's uplift, without the first
 
 A value is a number that every rank holds, a tile array (ny, nx), or {record: one of these} for time records. A
@@ -199,16 +200,19 @@ def _fields(term, name, place, communicator):
         if isinstance(held, Table):
             moments = next(iter(communicator.tiles(held.moments).values()))
             times = tuple(held.first + np.asarray(moments, float))
-            yield Control(f"{name}.{key}.values", "scalar", term.units_of(key), (*place, key, "values"), times=times)
+            yield Control(f"{name}.{key}.values", "scalar", term.units_of(key), (*path, "values"), times=times)
             continue
         value, series, records = held, None, ()
         if isinstance(held, Series):  # of each tile, or of the whole grid if it was made without a communicator
             series, records = held, tuple(range(len(held.times)))
             value = (next(iter(held.values.values())) if isinstance(held.values, dict) else held.values)[0]
-        if len(jax.tree.leaves(value)) == 1 and np.ndim(value) in (0, 1, 2):
-            position = positions.get(key, "scalar") if np.ndim(value) == 2 else "scalar"
+        leaves = jax.tree_util.tree_leaves_with_path(value)
+        if len(leaves) == 1 and np.ndim(leaves[0][1]) in (0, 1, 2):
+            position = positions.get(key, "scalar") if np.ndim(leaves[0][1]) == 2 else "scalar"
             times = term.times if key in getattr(term, "lines", ()) else ()
-            yield Control(f"{name}.{key}", position, term.units_of(key), path, series, records, times)
+            within = [step.name for step in leaves[0][0]]  # the field of an object that holds one array, as of a wave
+            whole = ".".join((name, key, *within))
+            yield Control(whole, position, term.units_of(key), (*path, *within), series, records, times)
 
 
 def _constituents(tide, name, units, position, path):
