@@ -1,4 +1,4 @@
-"""Figures and diagnostics of model output, read with xarray alone; nothing here imports the model.
+"""Figures and diagnostics of model output, read with xarray; of the model only its reader of observations is used.
 
 maps         a field at several times
 maxima       maximum elevation, flow depth on land, arrival-time isochrones

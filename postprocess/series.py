@@ -1,10 +1,9 @@
 """Modelled and observed series of gauges, read from files; without a plotting library.
 
-Observed series are a folder of CSV files, one a gauge, with a header line and the columns `time_s` (seconds since the
-start) and `elevation_m`; a gauge belongs to the file whose name, without .csv, is its own name or a word of it.
+Observed series are a folder of files, one a gauge, NAME.csv or NAME.nc, with `time_s` (seconds since the start) and
+`elevation_m`. The reader is that of the model's misfits and inversions, so that all take the same observations.
 """
 
-import csv
 import json
 import pathlib
 import re
@@ -12,6 +11,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import xarray as xr
+
+from swmodel.errors import DataError
+from swmodel.grids.observed_tables import ELEVATION, gauge_files, read_series
 
 from .errors import PlotError
 from .files import open_output, seconds
@@ -81,46 +83,13 @@ def read_observations(folder: str | pathlib.Path, names: Iterable[str]) -> dict[
     """The observed series of the gauges `names` that have a file in `folder`, {name: Series}.
 
     Raises:
-        PlotError: if there is no such folder, a file lacks a column, or no file belongs to any gauge.
+        PlotError: if there is no such folder, no file belongs to any gauge, or a file cannot be used.
     """
     folder = pathlib.Path(folder)
     if not folder.is_dir():
-        raise PlotError(f"read_observations: {folder} is no folder; give the one that holds a CSV file per gauge.")
-    files = {path.stem.lower(): path for path in sorted(folder.glob("*.csv"))}
-    found = {}
-    for name in names:
-        words = (name.lower(), *name.lower().replace("_", " ").replace("-", " ").split())
-        path = next((files[word] for word in words if word in files), None)
-        if path is not None:
-            found[name] = _read_csv(path, name)
-    if not found:
-        raise PlotError(
-            f"read_observations: no CSV file in {folder} is named after one of the gauges "
-            f"{', '.join(names)}; name each file after its gauge."
-        )
-    return found
-
-
-def _read_csv(path, name):
+        raise PlotError(f"read_observations: {folder} is no folder; give the one that holds a file per gauge.")
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets write a byte order mark
-            rows = list(csv.DictReader(file, skipinitialspace=True))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise PlotError(f"read_observations: {path} is no text that can be read; save it as CSV in UTF-8.") from error
-    if not rows or not {"time_s", "elevation_m"} <= set(rows[0]):
-        raise PlotError(
-            f"read_observations: {path} lacks the columns time_s and elevation_m in its first line; add that line."
-        )
-    table = np.array([[_number(row["time_s"]), _number(row["elevation_m"])] for row in rows])
-    if not np.isfinite(table).all(axis=1).any():
-        raise PlotError(f"read_observations: no line of {path} has two numbers, time_s and elevation_m; give some.")
-    table = table[np.isfinite(table[:, 0])]
-    time, first = np.unique(table[:, 0], return_index=True)
-    return Series(name, time, table[first, 1])
-
-
-def _number(text):
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return np.nan
+        records = {name: read_series(path, (ELEVATION,)) for name, path in gauge_files(folder, names).items()}
+    except DataError as error:
+        raise PlotError(f"read_observations: {error}") from error
+    return {name: Series(name, time, value) for name, (time, value) in records.items()}

@@ -92,7 +92,7 @@ class _OfRecords(_AtGauges):
         """Each record has its own window and standard deviation unless the file gives others."""
         folder, made = self._folder(context), {}
         assert folder is not None  # a missing folder has been reported as a mistake
-        for name, record in records_in(folder, self.places(context), self.gauges).items():
+        for name, record in records_in(folder, self.places(context), self.gauges, self.known_places(context)).items():
             window, deviation = (v.get(name) if isinstance(v, dict) else v for v in (self.window, self.deviation))
             record = dataclasses.replace(record, window=window)
             own = np.std(record.counted()[1]) if record.counted()[1].size else 1.0

@@ -46,6 +46,7 @@ __all__ = [
     "VelocityObservations",
     "source_of",
     "gauge_places",
+    "known_gauges",
     "observation_mistakes",
 ]
 
@@ -145,11 +146,11 @@ Observations = Annotated[tuple[_Table, ...], Field(min_length=1), BeforeValidato
 
 def gauge_places(table: Any, output: Output) -> dict[str, tuple[float, float]]:
     """{name: (x, y)} of the gauges of a table that may have a record."""
-    known = _known_gauges(table, output)
+    known = known_gauges(table, output)
     return {name: (float(known[name][0]), float(known[name][1])) for name in table.gauges or known}
 
 
-def _known_gauges(table, output):
+def known_gauges(table: Any, output: Output) -> dict[str, Any]:
     """{name: place} of the gauges of [output] and of a table."""
     return {**({} if output.gauges is None else output.gauges.positions), **table.positions}
 
@@ -197,7 +198,7 @@ def _mistakes_of_source(section, table, path, output):
 
 
 def _mistakes_of_gauges(table, path, output):
-    placed = _known_gauges(table, output)
+    placed = known_gauges(table, output)
     for name in table.gauges or ():
         if name not in placed:
             yield Mistake((*path, "gauges"), f"there is no gauge {name!r}; {nearest(name, placed)}")
@@ -254,5 +255,5 @@ def _names(section, output):
     for table in section.observations:
         if table.type in ("harmonics", "tracks"):
             return None
-        names += (table.gauges or _known_gauges(table, output)) if table.type == "gauges" else table.places
+        names += (table.gauges or known_gauges(table, output)) if table.type == "gauges" else table.places
     return names

@@ -11,7 +11,6 @@ records that do not cover the run, missing values in the sea, and files of diffe
 import dataclasses
 import datetime
 import functools
-import re
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -22,24 +21,14 @@ from ..dynamics.terms import Series
 from ..errors import ConfigError, DataError, of_part
 from ..fields.parameters import Choice, FileName, Moment, Text, check_arguments
 from ..grids.axes import decode, open_raw
+from ..grids.file_units import check_units
 from ..grids.regrid import Records, field_records
 from ..grids.windows import LazyRecords, TileRecords
 from ..runtime.netcdf import LOCK
 from .atmosphere import look_like_hectopascals
 from .wind_laws import wind_stress
 
-__all__ = ["FileRecords", "StressRecords", "check_calendars", "check_coverage", "check_units", "is_gridded"]
-
-SYMBOL = r"(/?)\s*([A-Za-z%]+)\s*(?:\*\*|\^)?\s*([+-]?\d+)?"  # of units, with its exponent
-SYMBOLS = {
-    **dict.fromkeys(("metre", "metres", "meter", "meters"), "m"),
-    **dict.fromkeys(("second", "seconds", "sec"), "s"),
-    **dict.fromkeys(("pascal", "pascals"), "Pa"),
-    **dict.fromkeys(("newton", "newtons"), "N"),
-    **dict.fromkeys(("degree", "degrees", "deg"), "degree"),
-    **dict.fromkeys(("knot", "knots", "kt", "kts"), "knot"),
-    **dict.fromkeys(("millibar", "millibars", "mbar", "mb", "hectopascal", "hectopascals"), "hPa"),
-}
+__all__ = ["FileRecords", "StressRecords", "check_calendars", "check_coverage", "is_gridded"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,27 +197,6 @@ class _Part:
     def __init__(self, file: Any, found: Records):
         values = cast(LazyRecords, found.values)
         self.file, self.times, self.calendar, self.key = file, found.times, found.calendar, values.key
-
-
-def check_units(who: str, found: str, units: str) -> None:
-    """Raise DataError unless the units `found` of `who`, in a file, are the needed `units`, in any spelling."""
-    if _normalised(found) != _normalised(units):
-        raise DataError(f"{who} is in {found!r}, and must be in {units!r}; convert the file, its values and its units.")
-
-
-def _normalised(units):
-    """Units as a sorted tuple of (symbol, exponent): those of "m/s", "m s-1" and "metre second**-1" are the same.
-
-    A factor other than 1, as in "0.01 m", is one more symbol.
-    """
-    powers: dict[str, int] = {}
-    units = re.sub(r"_(east|north|e|n)$", "", units.strip().lower()) if "degree" in units.lower() else units
-    factor = re.sub(r"[\s*.()]", "", re.sub(SYMBOL, "", units))
-    powers |= {} if factor in ("", "1") else {factor: 1}
-    for slash, symbol, power in re.findall(SYMBOL, units):
-        known = str(SYMBOLS.get(symbol.lower(), symbol))
-        powers[known] = powers.get(known, 0) + int(power or 1) * (-1 if slash else 1)
-    return tuple(sorted((symbol, power) for symbol, power in powers.items() if power))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,6 @@ and 2.5; the profile of 1980, which has V (V + R |f|) at R, takes this in the pl
 Cyclone is W again.
 """
 
-import csv
 import dataclasses
 import datetime
 from pathlib import Path
@@ -25,8 +24,9 @@ import numpy as np
 from ..defaults import EARTH_RADIUS, EARTH_ROTATION
 from ..errors import DataError
 from ..fields.parameters import Number, check_arguments, in_utc
+from ..grids.file_units import check_units
+from ..runtime.tables import read_csv
 from .cyclones import Cyclone
-from .file_records import check_units
 
 __all__ = ["Track", "cyclone_of", "read_track"]
 
@@ -125,15 +125,16 @@ def _check_places(path, moments, longitude, latitude):
 
 
 def _csv(path, storm):
-    table = _rows_of(path)
-    if not table or (missing := [name for name in COLUMNS if name not in table[0]]):
-        raise ValueError(f"the column {missing[0]} is missing" if table else "it has no rows")
-    if storm is not None or "storm" in table[0]:
-        names = list(dict.fromkeys(row.get("storm", "").strip() for row in table))
+    table = read_csv(path)
+    rows = table.rows
+    if not rows or (missing := [name for name in COLUMNS if name not in table.names]):
+        raise ValueError(f"the column {missing[0]} is missing" if rows else "it has no rows")
+    if storm is not None or "storm" in table.names:
+        names = list(dict.fromkeys(row.get("storm", "") for row in rows))
         wanted = names[_chosen(path, [(name,) for name in names], storm)]
-        table = [row for row in table if row.get("storm", "").strip() == wanted]
+        rows = [row for row in rows if row.get("storm", "") == wanted]
     found = {}
-    for row in table:
+    for row in rows:
         if (moment := _moment(row["time_utc"])) in found:
             raise ValueError(f"it has two points on {moment:%Y-%m-%d %H:%M}")
         needed = [_number(path, row, name) for name in ("longitude_deg", "latitude_deg", "central_pressure_pa")]
@@ -142,29 +143,16 @@ def _csv(path, storm):
     return found
 
 
-def _rows_of(path):
-    """The rows of a CSV file, {column: text}; blank lines are left out."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader, table = csv.DictReader(file), []
-        for row in reader:
-            more = any(cell.strip() for cell in row.pop(None, ()))
-            if more or None in row.values():
-                what = "more cells than" if more else "not all cells of"
-                raise DataError(f"{path}, line {reader.line_num}: it has {what} the header; complete the file.")
-            table.append(row)
-    return table
-
-
 def _number(path, row, name, otherwise=None):
     """The number in a column of a row; `otherwise` in a blank cell, or where there is no such column."""
-    text = (row.get(name) or "").strip() or otherwise
+    text = row.get(name) or otherwise
     try:
         if text is not None:
             return float(text)
     except ValueError:
         pass
     what = "is blank" if text is None else f"is {text!r}"
-    raise DataError(f"{path}: {name} {what} on {row['time_utc'].strip()}; give a number.")
+    raise DataError(f"{path}: {name} {what} on {row['time_utc']}; give a number.")
 
 
 def _moment(text):

@@ -6,17 +6,16 @@ land, or at a side of the domain, holds water back completely. The crest of a fa
 where the two lines cross, interpolated linearly between the levee's points; where several levees cross, the highest.
 """
 
-import csv
 import dataclasses
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import ConfigError, DataError
 from ..fields.parameters import array_of
+from ..runtime.tables import read_csv
 from .windows import GridValues
 
 __all__ = ["NO_CREST", "CrestDepths", "Levee", "check_on_grid", "read_levees"]
@@ -72,16 +71,18 @@ def read_levees(path: str | os.PathLike, datum: float = 0.0, land_datum: float =
     Raises:
         DataError: if the file cannot be read, lacks a column, or has a levee with fewer than two points.
     """
-    path = Path(path)
-    points: dict[str, list] = {}
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, skipinitialspace=True)
-            _check_columns(path, list(reader.fieldnames or ()))
-            for row in reader:
-                points.setdefault((row["levee"] or "").strip(), []).append(_numbers(path, reader.line_num, row))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as a table of levees: {error}.") from None
+    table, points = read_csv(path), {}
+    if missing := [name for name in COLUMNS if name not in table.names]:
+        raise DataError(
+            f"{path} lacks the column {missing[0]}; give {', '.join(COLUMNS)}, separated by commas, with one row for "
+            "each point of a levee."
+        )
+    corners = np.column_stack([table.numbers(name) for name in COLUMNS[1:]])
+    if (wrong := ~np.isfinite(corners).all(axis=1)).any():
+        line = table.lines[int(np.argmax(wrong))]
+        raise DataError(f"{path}, line {line}: x, y and crest_m must be three numbers; give all of them.")
+    for name, corner in zip(table.texts("levee"), corners):
+        points.setdefault(name, []).append(corner)
     found = []
     for name, rows in points.items():
         try:
@@ -103,26 +104,6 @@ def check_on_grid(levees: Sequence[Levee], grid: Any) -> None:
                 "lies outside the grid, along its side or within one cell; x and y must be in the grid's own "
                 f"coordinates, {'degrees' if grid.spherical else 'metres'}."
             )
-
-
-def _check_columns(path, names):
-    wanted = f"give {', '.join(COLUMNS)}, separated by commas, with one row for each point of a levee."
-    if missing := [name for name in COLUMNS if name not in names]:
-        raise DataError(f"{path} lacks the column {missing[0]}; {wanted}")
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise DataError(f"{path} has the column {twice[0]} twice; {wanted}")
-
-
-def _numbers(path, line, row):
-    """(x, y, crest) of a row."""
-    try:
-        if None in row:  # more values than columns, as decimal commas make
-            raise ValueError
-        return tuple(float(row[name]) for name in COLUMNS[1:])
-    except (TypeError, ValueError):
-        raise DataError(
-            f"{path}, line {line}: x, y and crest_m must be three numbers with decimal points, and nothing follow them."
-        ) from None
 
 
 class CrestDepths(GridValues):

@@ -6,6 +6,7 @@ the run; twelve monthly means form a cycle.
 
 import dataclasses
 import datetime
+import re
 from typing import Any
 
 import cftime
@@ -29,6 +30,7 @@ CALENDARS = {
     "365_day": "noleap",
     "366_day": "all_leap",
 }  # {another name: the name of a calendar}; the Gregorian ones differ before 1582 only
+TIME_OF_DAY = re.compile(r"(.+ since\s+\d+-\d+-\d+)[T\s]\s*(\d{1,2})(:\d{1,2})?(:\d{1,2}(?:\.\d*)?)?\s*(\S*)", re.I)
 MONTH_DAYS = (31, 28.25, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -237,13 +239,32 @@ def seconds_since(time: Any, start: datetime.datetime | None) -> np.ndarray:
 def _since(values, units, calendar, start, name):
     """Seconds since `start` of numbers in `units`, such as "hours since 2008-09-10"."""
     try:
-        zero, one = cftime.num2date([0, 1], units, calendar)
+        zero, one = cftime.num2date([0, 1], _with_whole_time(units, name), calendar)
     except ValueError as error:
         raise DataError(f"the times of {name} are in {units!r}, which cannot be read: {error}.") from error
     seconds = (values - (values[0] if start is None else 0.0)) * (one - zero).total_seconds()
     if start is not None:
         seconds += (zero - _in_calendar(start, zero.calendar, name)).total_seconds()
     return np.round(seconds, 6)  # dates in files are often fractions of days
+
+
+def _with_whole_time(units, name):
+    """CF units with hours, minutes and a time zone as cftime reads them, such as "hours since 2024-03-01 00:00 -06:00".
+
+    It would leave out a zone of one digit, as in "-6:00", and an hour without minutes.
+    """
+    match = TIME_OF_DAY.fullmatch(units.strip())
+    if match is None:
+        return units
+    date, hour, minute, second, zone = match.groups(default="")
+    offset = re.fullmatch(r"([+-])(\d{1,2}):?(\d{2})?", zone)
+    if offset is None and zone.upper() not in ("", "Z", "UTC", "UT", "GMT"):
+        raise DataError(
+            f"the times of {name} are in {units!r}, with the time zone {zone!r}; give it as an offset, such as +09:00."
+        )
+    if offset is not None:
+        zone = f"{offset[1]}{int(offset[2]):02d}:{offset[3] or '00'}"
+    return f"{date} {hour}{minute or ':00'}{second} {zone}".strip()
 
 
 def _in_calendar(start, calendar, name):

@@ -7,7 +7,6 @@ Columns are named as the arguments of `Fault`, with their unit: `longitude [degr
 `onset`. In CSV files, what follows a # is a comment.
 """
 
-import csv
 import difflib
 import os
 import re
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from swmodel.errors import ConfigError, DataError
+from swmodel.runtime.tables import read_csv
 from swmodel.sources.fault import (
     REFERENCES,
     AzimuthalEqualArea,
@@ -85,11 +85,12 @@ def read_source(path: str | os.PathLike, **options: Any) -> Source:
     """
     path = os.fspath(path)
     try:
-        rows, found = (_toml_rows if path.endswith(".toml") else _csv_rows)(path)
+        rows = (_toml_rows if path.endswith(".toml") else _csv_rows)(path)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DataError(f"{path} cannot be read as a table of faults: {error}.") from None
     if not rows:
         raise DataError(f"{path} holds no faults; give a row (CSV) or a [[fault]] (TOML) for each.")
+    found: list[str] = []
     columns = _columns(rows, found)
     if not found:
         columns, names = _numbers(rows, columns, found)
@@ -103,25 +104,15 @@ def read_source(path: str | os.PathLike, **options: Any) -> Source:
 
 
 def _csv_rows(path):
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        lines = [(number, line.split("#")[0].strip()) for number, line in enumerate(file, 1)]
-    lines = [(number, line) for number, line in lines if line]
-    if not lines:
-        return [], []
-    table = list(csv.reader([line for _, line in lines], skipinitialspace=True))
-    header, found, rows = [name.strip() for name in table[0]], [], []
-    for (number, _), cells in zip(lines[1:], table[1:]):
-        if len(cells) != len(header):
-            found.append(f"line {number} has {len(cells)} cells and the header {len(header)}; give one for each.")
-        rows.append(dict(zip(header, cells)) | {"": f"line {number}"})
-    return rows, found
+    table = read_csv(path, inline_comments=True)
+    return [row | {"": f"line {line}"} for line, row in zip(table.lines, table.rows)]
 
 
 def _toml_rows(path):
     with open(path, "rb") as file:
         shared = tomllib.load(file)
     faults = shared.pop("fault", [])
-    return [shared | fault | {"": f"[[fault]] {number}"} for number, fault in enumerate(faults, 1)], []
+    return [shared | fault | {"": f"[[fault]] {number}"} for number, fault in enumerate(faults, 1)]
 
 
 def _columns(rows: list[dict[str, Any]], found: list[str]) -> dict[str, tuple[str, float]]:

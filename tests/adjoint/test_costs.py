@@ -302,7 +302,7 @@ def test_records_are_read_from_the_files_of_post_processing(tmp_path):
     np.testing.assert_array_equal(found["DART 21418"].counted()[1], [0.25, 0.5])
     (tmp_path / "21418.csv").write_text("time_s,elevation_m\n8,0.5\n", encoding="utf-8-sig")  # as spreadsheets do
     np.testing.assert_array_equal(records_in(tmp_path, {"DART 21418": (1.0, 2.0)})["DART 21418"].time, [8.0])
-    with pytest.raises(DataError, match="no CSV file .* is named after"):
+    with pytest.raises(DataError, match="no file NAME.csv or NAME.nc .* is named after"):
         records_in(tmp_path, {"unseen": (0.0, 0.0)})
     (tmp_path / "unseen.csv").write_text("t,eta\n1,2\n")
     with pytest.raises(DataError, match="lacks the columns"):

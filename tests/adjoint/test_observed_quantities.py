@@ -222,7 +222,7 @@ def test_tables_of_constants_are_csv_or_netcdf(tmp_path):
         (("B,2", "A,2"), "has two gauges named 'A'"),
         (("A,1,50,2", "A,1,50,-2"), "an amplitude of -2 m"),
         (("A,1,50,2", "A,1,50,9999"), "an amplitude of 9999 m, beyond 100 m"),
-        (("A,1,50,2", "A,1,50,two"), "'two' in M2_amplitude_m of row 2"),
+        (("A,1,50,2", "A,1,50,two"), "line 2: 'two' in M2_amplitude_m is not a number"),
         (("A,1,50,2,90", "A,1,50,,"), "no gauge of .* has a value of M2"),
     ],
 )

@@ -323,8 +323,8 @@ def test_blank_cells_of_a_track_are_what_is_not_known_and_short_rows_are_named(t
     track = tracks.read_track(file)
     assert track.radius[1] == pytest.approx(46.4e3 * np.exp(0.0169 * 16.0)) and np.isnan(track.wind[1])
     for row, said in (
-        ("2024-03-01T06:00:00Z,175,16", "line 3: it has not all cells of the header"),
-        ("2024-03-01T06:00:00Z,175,16,1,95000,50,60", "line 3: it has more cells than the header"),
+        ("2024-03-01T06:00:00Z,175,16", "line 3 has 3 cells and the header 6; give one for each"),
+        ("2024-03-01T06:00:00Z,175,16,1,95000,50,60", "line 3 has 7 cells and the header 6; give one for each"),
         ("2024-03-01T06:00:00Z,175,16,30000,,50", "central_pressure_pa is blank on 2024-03-01T06:00:00Z"),
         ("2024-03-01T06:00:00Z,175,x,30000,95000,50", "latitude_deg is 'x' on 2024-03-01T06:00:00Z; give a number"),
     ):

@@ -230,12 +230,12 @@ def test_crests_count_from_the_zero_of_the_land_and_the_tide_leaves_them_where_t
     [
         (("wetting", "# wetting"), TABLE, "only with model.wetting"),
         (("", ""), TABLE.replace("crest_m", "height"), "lacks the column crest_m"),
-        (("", ""), TABLE.replace("2.5", "tall"), "line 3: x, y and crest_m must be three numbers"),
+        (("", ""), TABLE.replace("2.5", "tall"), "line 3: 'tall' in crest_m is not a number"),
         (("", ""), TABLE.rsplit("\n", 2)[0], "levee 'sea wall': points must be two or more"),
         (("", ""), TABLE.replace("100", "141.2"), None),
         (("", ""), TABLE.replace("100", "1000"), "levee 'sea wall' crosses no line.*outside the grid.*metres"),
-        (("", ""), TABLE.replace("2.5", "2,5"), "line 3: .* three numbers with decimal points"),
-        (("", ""), TABLE.replace("crest_m", "crest_m,crest_m"), "has the column crest_m twice"),
+        (("", ""), TABLE.replace("2.5", "2,5"), "line 3 has 5 cells and the header 4; .* write decimal points"),
+        (("", ""), TABLE.replace("crest_m", "crest_m,crest_m"), "has the column 'crest_m' twice"),
     ],
 )
 def test_a_table_of_levees_that_cannot_be_right_is_refused(change, table, why, tmp_path, monkeypatch, command):

@@ -9,7 +9,7 @@ import xarray as xr
 from swmodel.errors import ConfigError, DataError
 from swmodel.grids.axes import rectilinear
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
-from swmodel.grids.regrid import Records, read_field_onto
+from swmodel.grids.regrid import Records, read_field_onto, seconds_since
 from swmodel.grids.remapping import remapping
 
 DAY = 86400.0
@@ -357,6 +357,32 @@ def test_times_count_from_the_start_of_the_run_in_the_calendar_of_the_file(calen
     wind = read_field_onto(field, None, grid, start=datetime.datetime(2012, 3, 1))
     np.testing.assert_allclose(wind.times, [-expected * DAY, 0.0, (100.0 - expected) * DAY])
     np.testing.assert_allclose(read_field_onto(field, None, grid).times, np.array([0.0, expected, 100.0]) * DAY)
+
+
+@pytest.mark.parametrize(
+    ("date", "hours"),
+    [
+        ("2024-03-01 00:00:00 +9:00", -9.0),
+        ("2024-03-01 00:00:00 +09:00", -9.0),
+        ("2024-03-01 00:00:00.0 -6:00", 6.0),
+        ("2024-3-1 00:00:00 -6", 6.0),
+        ("2024-03-01 00:00 -0600", 6.0),
+        ("2024-03-01T00:00:00Z", 0.0),
+        ("2024-03-01 00:00:00 UTC", 0.0),
+        ("2024-3-1", 0.0),
+        ("2024-03-01 12 +5:30", 6.5),
+    ],
+)
+def test_a_time_zone_of_one_digit_counts_as_much_as_one_of_two(date, hours):
+    time = xr.DataArray([0.0, 6.0], dims="time", name="time", attrs={"units": f"hours since {date}"})
+    seconds = seconds_since(time, datetime.datetime(2024, 3, 1))
+    np.testing.assert_array_equal(seconds, 3600.0 * (hours + np.array([0.0, 6.0])))
+
+
+def test_a_time_zone_by_name_is_refused():
+    time = xr.DataArray([0.0], dims="time", name="time", attrs={"units": "hours since 2024-03-01 00:00:00 EST"})
+    with pytest.raises(DataError, match="with the time zone 'EST'; give it as an offset, such as"):
+        seconds_since(time, datetime.datetime(2024, 3, 1))
 
 
 def test_decoded_times_and_time_zones_are_understood():

@@ -163,7 +163,7 @@ def test_what_is_no_wave_is_refused():
         ('{file = "wave.csv", variable = "eta"}', "has no 'eta'"),
         ('{wave = "cnoidal", height = 0.5, depth = 1, period = 1}', "no wave of height 0.5 m"),
         ('{wave = "solitary", height = 0.5, depth = 1}', "peak"),
-        ('{file = "nothing.csv"}', "is not a CSV table of numbers"),
+        ('{file = "nothing.csv"}', "lacks two columns with names"),
     ],
 )
 def test_experiment_files_name_records_and_waves(tmp_path, entry, expected):
@@ -217,7 +217,7 @@ def test_dates_of_a_series_count_from_the_start_of_the_run(tmp_path):
         ("time_h,elevation_m", "column time_h is in h; convert it to seconds"),
         ("time_s,eta_cm", "column eta_cm is in cm; convert it to SI units"),
         ("Time_Hours,elevation_m", "column Time_Hours is in hours; convert it to seconds"),
-        ("time [h],elevation [m]", "column time_[h] is in h; convert it to seconds"),
+        ("time [h],elevation [m]", "column time [h] is in h; convert it to seconds"),
         ("time(s),eta(mm)", "column eta(mm) is in mm; convert it to SI units"),
         ("-1,0.5", "its first line must name them"),
         ("time,cm", None),

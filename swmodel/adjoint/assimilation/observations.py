@@ -8,9 +8,13 @@ Both become {name: Record}, which Misfit takes. Model values are linear between 
 
 The error of a gauge comprises the instrument and what the model's grid cannot resolve. It is sigma [m], and may have a
 part in proportion to the waves: a share e of the gauge's own standard deviation. Errors persist for minutes, so that
-observations closer together in time than tau are not independent. For n observations at intervals dt < tau,
+observations closer together in time than tau are not independent. Each has a weight of its own, since many records
+have samples of 15 s during an event and of 15 min before and after it. With the intervals dt_- and dt_+ before and
+after an observation,
 
-    s_g = (sigma^2 + e^2 var(y_g))^(1/2) (tau / dt)^(1/2),   sum_i [(eta - y_i) / s_g]^2 = n dt / tau,  expected.
+    w_i = [min(dt_-, tau) + min(dt_+, tau)] / 2 tau,   s_i = (sigma^2 + e^2 var(y_g))^(1/2) / w_i^(1/2),
+
+and sum_i [(eta - y_i) / s_i]^2 = sum_i w_i, expected, which is n dt / tau for n observations at intervals dt < tau.
 """
 
 import dataclasses
@@ -20,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...errors import ConfigError
-from ..costs.records import ELEVATION, TIME
+from ...grids.observed_tables import ELEVATION, TIME
 from ..costs.tracks import Tracks, ground_tracks, read_tracks, track_records
 
 __all__ = [
@@ -80,15 +84,23 @@ def gauge_records(
                 f"{'give deviation in m, ' if time.size else ''}or leave the gauge out."
             )
             continue
-        apart = float(np.median(np.diff(np.unique(np.asarray(time, float))))) if np.ptp(time) > 0 else independent
-        observations_per_datum = max(independent / apart if apart else 1.0, 1.0)
+        per_datum = np.ones(record.counts.shape)
+        per_datum[record.counts] = 1.0 / _weights(time, independent)
         own = float(np.hypot(sigma, (error or 0.0) * np.std(value)))
-        scaled[name] = dataclasses.replace(
-            record, deviation=own * np.sqrt(observations_per_datum), observations_per_datum=observations_per_datum
-        )
+        scaled[name] = dataclasses.replace(record, deviation=own * np.sqrt(per_datum), observations_per_datum=per_datum)
     if mistakes:
         raise ConfigError(mistakes)
     return scaled
+
+
+def _weights(time, independent):
+    """w of the observations at `time` [s], (n,); those at one time share the weight of one."""
+    moments, group, count = np.unique(time, return_inverse=True, return_counts=True)
+    if moments.size == 1 or independent == 0.0:
+        return 1.0 / count[group]
+    shares = np.minimum(np.diff(moments) / independent, 1.0)
+    around = 0.5 * (np.append(shares[0], shares) + np.append(shares, shares[-1]))
+    return (around / count)[group]
 
 
 _NO_WINDOW = "gauge {!r} has no window; give it one, or leave that gauge out."

@@ -23,13 +23,13 @@ from ...errors import ConfigError, DataError
 from ...fields.parameters import Moment, declared, in_utc, refuse
 from ...forcing.constituents import distinct, nodal, periods
 from ...forcing.tides import middle_latitude
+from ...grids.observed_tables import read_table, table_names
 from ...models.checks import check_gregorian
 from ...models.shallow_water import ShallowWater
 from ...simulation.monitors import Gauges
 from ...simulation.products import why_not_separable
 from .costs import Cost, of_window
 from .readers import GaugeReader, everywhere
-from .records import read_table, table_names
 from .tile_costs import SquaresOfSums, TileCost
 
 __all__ = ["AllConstants", "HarmonicConstants", "HarmonicMisfit", "constants_in_water", "constants_in", "fit_weights"]

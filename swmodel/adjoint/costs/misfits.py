@@ -18,16 +18,16 @@ import numpy as np
 
 from ...dynamics.clock import Time
 from ...dynamics.shallow_water import Equations
-from ...errors import DataError
 from ...fields.operators import mean_x, mean_y
 from ...fields.parameters import declared, refuse
 from ...fields.pytrees import pytree
 from ...fields.state import State
+from ...grids.observed_tables import read_series
 from ...models.shallow_water import ShallowWater
 from ...simulation.monitors import Gauges
 from .costs import Cost
 from .readers import SectionReader, everywhere
-from .records import TIME, Record, observation_tables, read_columns
+from .records import Record, observation_tables
 from .tile_costs import Squares, TileCost
 
 __all__ = [
@@ -221,7 +221,7 @@ class TransportReader:
 
 def current_in(path: str | Path, place: tuple[float, float], deviation: float, window: tuple | None = None) -> Current:
     """The Current of a CSV or netCDF file with the columns time_s, u_m_s and v_m_s."""
-    time, u, v = _sorted(path, VELOCITY)
+    time, u, v = read_series(path, VELOCITY)
     return Current(place, time, u, v, deviation, window)
 
 
@@ -233,14 +233,5 @@ def transport_in(
     window: tuple | None = None,
 ) -> SectionRecord:
     """The SectionRecord of a CSV or netCDF file with the columns time_s and transport_m3_s."""
-    time, value = _sorted(path, (TRANSPORT,))
+    time, value = read_series(path, (TRANSPORT,))
     return SectionRecord(start, end, time, value, deviation, window)
-
-
-def _sorted(path, names):
-    """[time, values of each column], in the order of time."""
-    columns = read_columns(path, (TIME, *names))
-    if not columns[TIME].size:
-        raise DataError(f"{path} holds no times in its column {TIME}; give one for each observation.")
-    order = np.argsort(columns[TIME], kind="stable")
-    return [columns[name][order] for name in (TIME, *names)]

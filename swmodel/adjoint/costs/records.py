@@ -1,35 +1,17 @@
 """Observed records: time series at places, read from the same files as in post-processing, and their steps."""
 
-import contextlib
-import csv
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import netCDF4
 import numpy as np
 
-from ...errors import ConfigError, DataError
+from ...errors import ConfigError
 from ...fields.parameters import refuse
-from ...forcing.file_records import check_units
+from ...grids.observed_tables import ELEVATION, gauge_files, read_series
 
-__all__ = [
-    "ELEVATION",
-    "TIME",
-    "Record",
-    "header",
-    "read_columns",
-    "read_table",
-    "records_in",
-    "observation_tables",
-    "table_names",
-]
-
-TIME, ELEVATION = "time_s", "elevation_m"
-UNITS = {"_m3_s": "m3 s-1", "_m_s": "m s-1", "_deg": "degree", "_s": "s", "_m": "m"}  # by the ends of columns' names
-PLACES = {"longitude": "degree", "latitude": "degree", "x": "m", "y": "m"}
-LARGEST = {ELEVATION: 900.0, "u_m_s": 50.0, "v_m_s": 50.0}  # beyond them are 999, -9999 and other signs of a gap
+__all__ = ["Record", "Records", "observation_tables", "records_in"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,7 +25,8 @@ class Record:
         deviation: standard deviation of an observation's error, in `units`: a number, or (n,).
         window: (first, last) [s]; observations outside do not count. None: all observations count.
         observations_per_datum: the number of observations with correlated errors that weigh as much as one independent
-            observation. `deviation` is inflated accordingly: it is `error` times the square root of this number.
+            observation: a number, or (n,) where the interval between observations varies. `deviation` is inflated
+            accordingly: it is `error` times the square root of this number.
         units: the units of the quantity.
     """
 
@@ -52,18 +35,18 @@ class Record:
     value: np.ndarray
     deviation: float | np.ndarray = 1.0
     window: tuple | None = None
-    observations_per_datum: float = 1.0
+    observations_per_datum: float | np.ndarray = 1.0
     units: str = "m"
 
     @property
     def error(self) -> np.ndarray:
         """Standard deviation of the error of each observation that counts, in `units`, (m,)."""
-        return self.counted()[2] / np.sqrt(self.observations_per_datum)
+        return self.counted()[2] / np.sqrt(self._per_datum())
 
     @property
     def independent(self) -> float:
         """The number of independent observations that weigh as much as those that count."""
-        return self.counted()[0].size / self.observations_per_datum
+        return float(np.sum(1.0 / self._per_datum()))
 
     def modelled(self, times: np.ndarray, readings: np.ndarray) -> np.ndarray:
         """The model at the observations that count (m,), linear between its readings (steps,) at `times` [s].
@@ -74,11 +57,18 @@ class Record:
 
     def counted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(time, value, deviation) of the observations that count, (m,) each."""
-        time, value = np.asarray(self.time, float), np.asarray(self.value, float)
-        deviation = np.broadcast_to(np.asarray(self.deviation, float), time.shape)
-        first, last = (-np.inf, np.inf) if self.window is None else self.window
-        used = np.isfinite(value) & (time >= first) & (time <= last)
-        return time[used], value[used], deviation[used]
+        used = self.counts
+        deviation = np.broadcast_to(np.asarray(self.deviation, float), used.shape)
+        return np.asarray(self.time, float)[used], np.asarray(self.value, float)[used], deviation[used]
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Whether each observation counts, (n,)."""
+        time, (first, last) = np.asarray(self.time, float), self.window or (-np.inf, np.inf)
+        return np.isfinite(np.asarray(self.value, float)) & (time >= first) & (time <= last)
+
+    def _per_datum(self):
+        return np.broadcast_to(np.asarray(self.observations_per_datum, float), self.counts.shape)[self.counts]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,164 +128,24 @@ def _mistakes_of(name, record, time, deviation, dt, first_step, steps):
 
 
 def records_in(
-    folder: str | Path, places: dict[str, tuple[float, float]], named: Iterable[str] | None = ()
+    folder: str | Path,
+    places: Mapping[str, tuple[float, float]],
+    named: Iterable[str] | None = (),
+    others: Iterable[str] = (),
 ) -> dict[str, Record]:
-    """{name: Record} of the gauges `places` {name: (x, y)} that have a file in `folder`.
-
-    Files are NAME.csv with a header line and the columns time_s and elevation_m. NAME is the name of the gauge or a
-    word of it.
+    """{name: Record} of the gauges `places` {name: (x, y)} that have a file in `folder`, with time_s and elevation_m.
 
     Args:
         named: gauges that must have a file.
+        others: further gauges, to which files may belong; see `gauge_files`.
 
     Raises:
-        DataError: if a file lacks a column, or no gauge has a file.
+        DataError: for files that cannot be assigned or read.
         ConfigError: if one of `named` has no file.
     """
-    folder = Path(folder)
-    files = {path.stem.lower(): path for path in sorted(folder.glob("*.csv"))}
-    found = {}
-    for name, place in places.items():
-        words = (name.lower(), *name.lower().replace("_", " ").replace("-", " ").split())
-        path = next((files[word] for word in words if word in files), None)
-        if path is not None:
-            found[name] = Record(place, *_series(path))
-    if not found:
-        raise DataError(
-            f"no CSV file in {folder} is named after one of the gauges {', '.join(places)}; name each after its gauge."
-        )
-    missing = [name for name in named or () if name not in found]
+    files = gauge_files(folder, places, others)
+    missing = [name for name in named or () if name not in files]
     if missing:
         raise ConfigError(f"{folder} has no record of {', '.join(missing)}; add one, or leave that gauge out.")
-    return found
-
-
-def _series(path):
-    """(time, value) of a file, sorted."""
-    columns = read_columns(path, (TIME, ELEVATION))
-    order = np.argsort(columns[TIME], kind="stable")
-    return columns[TIME][order], columns[ELEVATION][order]
-
-
-def header(path: str | Path) -> list[str]:
-    """The names in the first line of a CSV file."""
-    with _text(path) as file:
-        return [name.strip() for name in next(csv.reader(file), [])]
-
-
-@contextlib.contextmanager
-def _text(path):
-    """The opened file; raises DataError if it is not text."""
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            yield file
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} is not a text file that can be read ({error}); save it as CSV in UTF-8.") from error
-
-
-def read_columns(path: str | Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """{name: (n,)} of the columns of a table with times; rows without a time are left out, see `read_table`.
-
-    Raises:
-        DataError: as `read_table` does, and for elevations and velocities that no sea has.
-    """
-    columns = read_table(path, names)
-    timed = np.isfinite(columns[TIME])
-    found = {name: values[timed] for name, values in columns.items()}
-    for name in LARGEST.keys() & found.keys():
-        if (wrong := np.abs(found[name]) > LARGEST[name]).any():  # false where it is NaN
-            k = int(np.argmax(wrong))
-            raise DataError(
-                f"{path}: {name} is {found[name][k]:g} at {found[TIME][k]:g} s, beyond {LARGEST[name]:g}; leave gaps "
-                "empty, and check the unit."
-            )
-    return found
-
-
-def table_names(path: str | Path) -> list[str]:
-    """The columns of a CSV file, or the variables of a netCDF file.
-
-    Raises:
-        DataError: if there is no such file, or it cannot be read.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise DataError(f"there is no file {path}; give a CSV or netCDF file with the observations.")
-    if path.suffix != ".nc":
-        return header(path)
-    with _netcdf(path) as data:
-        return list(data.variables)
-
-
-def read_table(path: str | Path, names: Sequence[str], texts: Sequence[str] = ()) -> dict[str, Any]:
-    """{name: (n,) array} of the columns of a CSV file with a header, or of the variables of a netCDF file (.nc).
-
-    Empty fields and missing values are NaN.
-
-    Args:
-        texts: columns that hold text; these are lists.
-
-    Raises:
-        DataError: if the file lacks one of these columns, cannot be read, has text in place of a number, or variables
-            of different lengths.
-    """
-    head = table_names(path)
-    missing = [name for name in (*texts, *names) if name not in head]
-    if missing:
-        where, what = ("", "variable") if Path(path).suffix == ".nc" else (" in its first line", "column")
-        what = f"{what}{'s' * (len(missing) > 1)} {' and '.join(missing)}"
-        raise DataError(f"{path} lacks the {what}{where}; add {'them' if len(missing) > 1 else 'it'}.")
-    if Path(path).suffix == ".nc":
-        return _of_netcdf(path, names, texts)
-    with _text(path) as file:
-        rows = list(csv.DictReader(file, skipinitialspace=True))
-    columns: dict[str, Any] = {
-        name: np.array([_number(row[name], name, k, path) for k, row in enumerate(rows, 2)], float) for name in names
-    }
-    return columns | {name: [(row[name] or "").strip() for row in rows] for name in texts}
-
-
-@contextlib.contextmanager
-def _netcdf(path):
-    """The opened file; raises DataError if it is not a netCDF file."""
-    try:
-        with netCDF4.Dataset(path) as data:
-            yield data
-    except OSError as error:
-        raise DataError(f"{path} is not a netCDF file that can be read ({error}); write it again.") from error
-
-
-def _of_netcdf(path, names, texts):
-    """The variables of a netCDF file, which must have one dimension."""
-    with _netcdf(path) as data:
-        for name in names:
-            _check_units(path, name, str(getattr(data[name], "units", "")))
-        read = {name: data[name][:] for name in (*names, *texts)}
-    shapes = {np.shape(values) for values in read.values()}
-    if len(shapes) != 1 or len(next(iter(shapes))) != 1:
-        raise DataError(
-            f"{path} has variables of the shapes {', '.join(map(str, sorted(shapes)))}; give them one dimension, the "
-            "same for all, with texts as netCDF strings."
-        )
-    columns: dict[str, Any] = {name: np.ma.filled(np.ma.asarray(read[name], float), np.nan) for name in names}
-    return columns | {name: [str(text).strip() for text in read[name]] for name in texts}
-
-
-def _check_units(path, name, found):
-    """Raise DataError for a variable in other units than those of its name; one without units has these."""
-    ends = (units for end, units in UNITS.items() if name.endswith(end))
-    needed = PLACES.get(name) or next(ends, None)
-    if needed is not None and found.strip() not in ("", "1"):
-        check_units(f"{name} in {path}", found, needed)
-
-
-def _number(text, column, row, path):
-    """The number in a field; NaN if it is empty."""
-    text = (text or "").strip()
-    try:
-        return float(text) if text else np.nan
-    except ValueError:
-        raise DataError(
-            f"{path} has {text!r} in {column} of row {row}, which is not a number; correct it, or leave "
-            "it empty for a gap."
-        ) from None
+    series = {name: read_series(path, (ELEVATION,)) for name, path in files.items()}
+    return {name: Record(places[name], time, value) for name, (time, value) in series.items()}

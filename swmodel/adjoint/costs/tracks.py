@@ -12,10 +12,11 @@ import numpy as np
 from ...errors import ConfigError, DataError
 from ...fields.parameters import Part, declared
 from ...grids.grid import Grid
+from ...grids.observed_tables import ELEVATION, TIME, read_columns, table_names
 from ...models.shallow_water import ShallowWater
 from .costs import Cost
 from .readers import GaugeReader, everywhere
-from .records import ELEVATION, TIME, Record, read_columns, table_names
+from .records import Record
 from .tile_costs import AtInstants, TileCost
 
 __all__ = ["AllTracks", "TrackMisfit", "Tracks", "ground_tracks", "read_tracks", "track_records"]
@@ -44,17 +45,12 @@ def read_tracks(path: str | Path, deviation: float | None = None) -> Tracks:
     Raises:
         DataError: if the file cannot be read, lacks a column, or lacks the errors and `deviation` is not given.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise DataError(f"there is no file {path} with tracks; give a CSV file with x, y, {TIME} and {ELEVATION}.")
     head = table_names(path)
     across = ("longitude", "latitude") if "longitude" in head else ("x", "y")
     own = DEVIATION in head
     if not own and deviation is None:
         raise DataError(f"{path} has no column {DEVIATION}; add it, or give the deviation of all errors.")
     columns = read_columns(path, (*across, TIME, ELEVATION, *([DEVIATION] if own else [])))
-    if not columns[TIME].size:
-        raise DataError(f"{path} holds no times in its column {TIME}; give one for each observation.")
     error = columns[DEVIATION] if own or deviation is None else np.full(len(columns[TIME]), float(deviation))
     return Tracks(columns[across[0]], columns[across[1]], columns[TIME], columns[ELEVATION], error)
 

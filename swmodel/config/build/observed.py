@@ -18,7 +18,7 @@ from ...adjoint.costs.misfits import Current, SectionRecord, components
 from ...errors import ConfigError
 from .. import Override, read_text
 from ..costs import chosen_gauges, file_of
-from ..observations import gauge_places, source_of
+from ..observations import gauge_places, known_gauges, source_of
 from .experiment import assemble, model_of, state_of
 from .groups import Group, cost_of, ends_of, records_of, with_own_labels
 
@@ -226,7 +226,7 @@ def _of_files(table, output, model, until):
         from ...adjoint.costs.records import records_in
 
         places: Any = gauge_places(table, output)
-        records = records_in(source, places, table.gauges)
+        records = records_in(source, places, table.gauges, known_gauges(table, output))
     else:
         records = _series(table, source)
     return Group.of(table, _weighed(table, records), source)
@@ -373,9 +373,9 @@ def _with_noise(record, noise):
     observations per independent one, the mean of many has the variance of a mean of 1 / m times as many independent
     errors.
     """
-    correlation = (record.observations_per_datum - 1.0) / (record.observations_per_datum + 1.0)
-    errors = noise.standard_normal(record.value.size)
+    per_datum = np.broadcast_to(record.observations_per_datum, record.value.shape)
+    errors, correlation = noise.standard_normal(record.value.size), (per_datum - 1.0) / (per_datum + 1.0)
     for k in range(1, errors.size):
-        errors[k] = correlation * errors[k - 1] + np.sqrt(1.0 - correlation**2) * errors[k]
+        errors[k] = correlation[k] * errors[k - 1] + np.sqrt(1.0 - correlation[k] ** 2) * errors[k]
     own = np.asarray(record.deviation) / np.sqrt(record.observations_per_datum)
     return dataclasses.replace(record, value=record.value + own * errors)

@@ -1,17 +1,18 @@
 """Records and waves from experiment files."""
 
 import re
-import warnings
 from typing import Any
 
 import numpy as np
 
 from ...errors import DataError
 from ...fields.parts import numbers_of
-from ...forcing.file_records import FileRecords, check_units, is_gridded
+from ...forcing.file_records import FileRecords, is_gridded
 from ...forcing.waves import CnoidalWave, Record, SolitaryWave
 from ...grids import axes
+from ...grids.file_units import check_units
 from ...grids.regrid import calendar_of, seconds_since
+from ...runtime.tables import is_number, read_csv
 from ..mistakes import nearest
 from ..waves import WAVES
 
@@ -99,36 +100,22 @@ def _check_series_units(section, units):
 
 
 def _from_csv(section):
-    try:
-        with warnings.catch_warnings(action="ignore"):  # numpy warns of an empty file
-            table = np.genfromtxt(
-                section.file, delimiter=",", names=True, dtype=float, encoding="utf-8-sig", deletechars=""
-            )
-    except (ValueError, IndexError, OSError) as error:
-        raise DataError(f"{section.file} is not a CSV table of numbers with a line of names") from error
-    names = table.dtype.names or ()
-    if len(names) < 2 or all(map(_is_number, names)):
+    table = read_csv(section.file)
+    names = tuple(name for name in table.names if name)
+    if len(names) < 2 or any(map(is_number, names)):
         raise DataError(f"{section.file} lacks two columns with names; its first line must name them, as time_s,eta_m")
     time = _named(section.time, names, names[0], section.file)
     name = _series_of(section, names, [name for name in names if name != time])
     for column, others, wanted in ((time, NOT_SECONDS, "seconds"), (name, NOT_SI, "SI units")):
         if (unit := _unit_in(column)) in others:
             raise DataError(f"{section.file}: the column {column} is in {unit}; convert it to {wanted}, and rename it")
-    return Record(np.atleast_1d(table[time]), np.atleast_1d(table[name]))
+    return Record(table.numbers(time), table.numbers(name))
 
 
 def _unit_in(column):
     """The unit at the end of the name of a column, such as h of time_h, Time [h] or time(h); "" if there is none."""
     found = re.search(r"(?<=.)[_\s(\[]([a-z]+)[)\]]?$", column.strip().lower())
     return found[1] if found else ""
-
-
-def _is_number(text):
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _named(name, names, otherwise, file):

@@ -1,0 +1,39 @@
+"""Units of variables in files, compared in any of their spellings."""
+
+import re
+
+from ..errors import DataError
+
+__all__ = ["check_units"]
+
+SYMBOL = r"(/?)\s*([A-Za-z%]+)\s*(?:\*\*|\^)?\s*([+-]?\d+)?"  # of units, with its exponent
+SYMBOLS = {
+    **dict.fromkeys(("metre", "metres", "meter", "meters"), "m"),
+    **dict.fromkeys(("second", "seconds", "sec"), "s"),
+    **dict.fromkeys(("pascal", "pascals"), "Pa"),
+    **dict.fromkeys(("newton", "newtons"), "N"),
+    **dict.fromkeys(("degree", "degrees", "deg"), "degree"),
+    **dict.fromkeys(("knot", "knots", "kt", "kts"), "knot"),
+    **dict.fromkeys(("millibar", "millibars", "mbar", "mb", "hectopascal", "hectopascals"), "hPa"),
+}
+
+
+def check_units(who: str, found: str, units: str) -> None:
+    """Raise DataError unless the units `found` of `who`, in a file, are the needed `units`, in any spelling."""
+    if _normalised(found) != _normalised(units):
+        raise DataError(f"{who} is in {found!r}, and must be in {units!r}; convert the file, its values and its units.")
+
+
+def _normalised(units):
+    """Units as a sorted tuple of (symbol, exponent): those of "m/s", "m s-1" and "metre second**-1" are the same.
+
+    A factor other than 1, as in "0.01 m", is one more symbol.
+    """
+    powers: dict[str, int] = {}
+    units = re.sub(r"_(east|north|e|n)$", "", units.strip().lower()) if "degree" in units.lower() else units
+    factor = re.sub(r"[\s*.()]", "", re.sub(SYMBOL, "", units))
+    powers |= {} if factor in ("", "1") else {factor: 1}
+    for slash, symbol, power in re.findall(SYMBOL, units):
+        known = str(SYMBOLS.get(symbol.lower(), symbol))
+        powers[known] = powers.get(known, 0) + int(power or 1) * (-1 if slash else 1)
+    return tuple(sorted((symbol, power) for symbol, power in powers.items() if power))

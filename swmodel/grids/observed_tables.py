@@ -1,0 +1,200 @@
+"""Tables of observations in CSV and netCDF files, and the files of gauges in a folder.
+
+Scores, misfits and inversions read their observations here, so that all of them take the same ones. Nothing in this
+module needs JAX.
+"""
+
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+from ..runtime.tables import read_csv
+from .file_units import check_units
+
+__all__ = ["ELEVATION", "TIME", "gauge_files", "read_columns", "read_series", "read_table", "table_names"]
+
+TIME, ELEVATION = "time_s", "elevation_m"
+UNITS = {"_m3_s": "m3 s-1", "_m_s": "m s-1", "_deg": "degree", "_s": "s", "_m": "m"}  # by the ends of columns' names
+PLACES = {"longitude": "degree", "latitude": "degree", "x": "m", "y": "m"}
+LARGEST = {ELEVATION: 900.0, "u_m_s": 50.0, "v_m_s": 50.0}  # beyond them are 999, -9999 and other signs of a gap
+NINES = 90.0  # beyond it 99.99 and other numbers of nines alone are signs of a gap
+
+
+def gauge_files(folder: str | Path, names: Iterable[str], others: Iterable[str] = ()) -> dict[str, Path]:
+    """{gauge: file} of the gauges `names` that have a record in `folder`, NAME.csv or NAME.nc.
+
+    NAME is the name of the gauge or, where no file has this, a word of it. A record is that of one gauge.
+
+    Args:
+        folder: the folder.
+        names: of the gauges.
+        others: further gauges, to which files may belong.
+
+    Raises:
+        DataError: if no gauge has a file, a file could be that of several gauges, or a gauge has several files.
+    """
+    names, files = list(names), {}
+    for path in sorted(path for end in ("*.csv", "*.nc") for path in Path(folder).glob(end)):
+        if (other := files.setdefault(path.stem.lower(), path)) is not path:
+            raise DataError(f"{folder} has both {other.name} and {path.name}; leave one of them out.")
+    found: dict[str, Path] = {}
+    for stem, path in files.items():
+        owners = _owners(stem, dict.fromkeys([*names, *others]), files)
+        if len(owners) > 1:
+            raise DataError(
+                f"{path} could be the record of {' and of '.join(owners)}; give it the whole name of its gauge."
+            )
+        for name in owners:
+            if (other := found.setdefault(name, path)) is not path:
+                raise DataError(f"{name} could have its record in {other} or in {path.name}; leave one of them out.")
+    found = {name: found[name] for name in names if name in found}
+    if not found:
+        raise DataError(
+            f"no file NAME.csv or NAME.nc in {folder} is named after one of the gauges {', '.join(names)}; name each "
+            "file after its gauge."
+        )
+    return found
+
+
+def _owners(stem, names, files):
+    """The gauges of that name; if there are none, those without a file of their name that have it as a word."""
+    words = {name: name.lower().replace("_", " ").replace("-", " ").split() for name in names}
+    same = [name for name in names if name.lower() == stem]
+    return same or [name for name in names if stem in words[name] and name.lower() not in files]
+
+
+def read_series(path: str | Path, names: Sequence[str]) -> list[np.ndarray]:
+    """[time, values of each column] of a file, (n,) each, in the order of time; raises DataError as `read_columns`."""
+    columns = read_columns(path, (TIME, *names))
+    order = np.argsort(columns[TIME], kind="stable")
+    return [columns[name][order] for name in (TIME, *names)]
+
+
+def read_columns(path: str | Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """{name: (n,)} of the columns of a table with times, see `read_table`.
+
+    Rows without a time are left out. An observation that the table has twice counts once, with a remark.
+
+    Raises:
+        DataError: as `read_table` does, for a table without times, for elevations and velocities that no sea has, and
+            for two different observations at one time and place.
+    """
+    columns = read_table(path, names)
+    timed = np.isfinite(columns[TIME])
+    if not timed.any():
+        raise DataError(f"{path} holds no times in its column {TIME}; give one for each observation.")
+    columns = {name: values[timed] for name, values in columns.items()}
+    for name in LARGEST.keys() & columns.keys():
+        size = np.abs(columns[name])
+        nines = np.array([value > NINES and set(f"{value:g}") <= {"9", "."} for value in size])
+        if (wrong := (size > LARGEST[name]) | nines).any():  # false where it is NaN
+            k = int(np.argmax(wrong))
+            why = f"beyond {LARGEST[name]:g}" if size[k] > LARGEST[name] else "which stands for a gap"
+            raise DataError(
+                f"{path}: {name} is {columns[name][k]:g} at {columns[TIME][k]:g} s, {why}; leave gaps empty, and check "
+                "the unit."
+            )
+    return _without_repeats(path, columns)
+
+
+def _without_repeats(path, columns):
+    """The columns with one row for each time and place; a gap gives way to a value."""
+    keys = np.column_stack([values for name, values in columns.items() if name == TIME or name in PLACES])
+    _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    repeats, group = len(keys) - first.size, group.ravel()
+    if not repeats:
+        return columns
+    rows = np.sort(first)
+    merged = {}
+    for name, values in columns.items():
+        known, value = np.isfinite(values), np.full(first.size, np.nan)
+        value[group[known]] = values[known]
+        if (wrong := known & (value[group] != values)).any():
+            k = int(np.argmax(wrong))
+            raise DataError(
+                f"{path}: {name} is both {values[k]:g} and {value[group[k]]:g} at {columns[TIME][k]:g} s; leave one of "
+                "them out."
+            )
+        merged[name] = value[group[rows]]
+    logging.getLogger("swmodel").warning("%s repeats %d of its observations; each counts once", path, repeats)
+    return merged
+
+
+def table_names(path: str | Path) -> list[str]:
+    """The columns of a CSV file, or the variables of a netCDF file.
+
+    Raises:
+        DataError: if there is no such file, or it cannot be read.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"there is no file {path}; give a CSV or netCDF file with the observations.")
+    if path.suffix != ".nc":
+        return list(read_csv(path).names)
+    with _netcdf(path) as data:
+        return list(data.variables)
+
+
+def read_table(path: str | Path, names: Sequence[str], texts: Sequence[str] = ()) -> dict[str, Any]:
+    """{name: (n,) array} of the columns of a CSV file with a header, or of the variables of a netCDF file (.nc).
+
+    Empty fields and missing values are NaN.
+
+    Args:
+        texts: columns that hold text; these are lists.
+
+    Raises:
+        DataError: if the file lacks one of these columns, cannot be read, has text in place of a number, or variables
+            of different lengths.
+    """
+    head = table_names(path)
+    missing = [name for name in (*texts, *names) if name not in head]
+    if missing:
+        where, what = ("", "variable") if Path(path).suffix == ".nc" else (" in its first line", "column")
+        what = f"{what}{'s' * (len(missing) > 1)} {' and '.join(missing)}"
+        raise DataError(f"{path} lacks the {what}{where}; add {'them' if len(missing) > 1 else 'it'}.")
+    if Path(path).suffix == ".nc":
+        return _of_netcdf(path, names, texts)
+    table = read_csv(path)
+    return {name: table.numbers(name) for name in names} | {name: table.texts(name) for name in texts}
+
+
+@contextlib.contextmanager
+def _netcdf(path) -> Iterator[Any]:
+    """The opened file; raises DataError if it is not a netCDF file."""
+    import netCDF4
+
+    try:
+        with netCDF4.Dataset(path) as data:
+            yield data
+    except OSError as error:
+        raise DataError(f"{path} is not a netCDF file that can be read ({error}); write it again.") from error
+
+
+def _of_netcdf(path, names, texts):
+    """The variables of a netCDF file, which must have one dimension."""
+    with _netcdf(path) as data:
+        for name in names:
+            _check_units(path, name, str(getattr(data[name], "units", "")))
+        read: Mapping[str, Any] = {name: data[name][:] for name in (*names, *texts)}
+    shapes = {np.shape(values) for values in read.values()}
+    if len(shapes) != 1 or len(next(iter(shapes))) != 1:
+        raise DataError(
+            f"{path} has variables of the shapes {', '.join(map(str, sorted(shapes)))}; give them one dimension, the "
+            "same for all, with texts as netCDF strings."
+        )
+    columns: dict[str, Any] = {name: np.ma.filled(np.ma.asarray(read[name], float), np.nan) for name in names}
+    return columns | {name: [str(text).strip() for text in read[name]] for name in texts}
+
+
+def _check_units(path, name, found):
+    """Raise DataError for a variable in other units than those of its name; one without units has these."""
+    ends = (units for end, units in UNITS.items() if name.endswith(end))
+    needed = PLACES.get(name) or next(ends, None)
+    if needed is not None and found.strip() not in ("", "1"):
+        check_units(f"{name} in {path}", found, needed)
