@@ -54,11 +54,9 @@ def _intervals(experiment, dt):
     for name, section in (repeated | sampled).items():
         every = section.every or dt
         if abs(every / dt - round(every / dt)) > 1e-6 * every / dt:
-            what = "samples" if name in sampled else "records"
-            yield (
-                f"output.{name}.every = {every:g} s is not a multiple of dt = {dt:.6g} s: "
-                f"{what} fall on the nearest step."
-            )
+            steps = max(1, round(every / dt))
+            fall = f"samples are {steps * dt:.6g} s apart" if name in sampled else "records fall on the nearest step"
+            yield f"output.{name}.every = {every:g} s is not a multiple of dt = {dt:.6g} s: {fall}."
         if name not in sampled and every > until:
             yield f"output.{name}.every is longer than the run: only its first state is written."
         if name in sampled and (first := _first_sample(section, dt)) > until + 0.5 * dt:

@@ -24,7 +24,12 @@ from .replaced import ReplacedFile
 from .run_metadata import members_of, rows_of, static_fields
 from .writing import Writer
 
-__all__ = ["FieldOutput", "GaugeOutput", "MaximaOutput", "Output", "SnapshotOutput", "with_bed"]
+__all__ = ["FieldOutput", "GaugeOutput", "MaximaOutput", "Output", "SnapshotOutput", "nearest_steps", "with_bed"]
+
+
+def nearest_steps(steps: Any, every: float, dt: float) -> Any:
+    """Whether each of `steps`, a number or an array, is the nearest one to a multiple of the interval `every` [s]."""
+    return steps == np.round(np.round(steps * dt / every) * every / dt)
 
 
 class Output:
@@ -102,10 +107,7 @@ class Output:
 
     def is_due(self, simulation: Any) -> bool:
         """Whether a record is due at the present step."""
-        if self.every is None:
-            return False
-        nearest = round(simulation.time / self.every)
-        return simulation.step == round(nearest * self.every / simulation.dt)
+        return self.every is not None and bool(nearest_steps(simulation.step, self.every, simulation.dt))
 
     def write(self, simulation: Any) -> None:
         """Let a record of the present step be written; collective."""
@@ -276,7 +278,7 @@ class GaugeOutput(Output):
         path: the path of the file.
         points: {name: (x, y)} of the gauges.
         gauges: the monitor that records them (simulation/monitors.py).
-        steps: the number of steps between records; they do not end a chunk.
+        interval: between records [s], each of which is of the nearest step; they do not end a chunk.
         windows, threshold, arrival_fraction: as for Simulation.gauges.
 
     Raises:
@@ -288,12 +290,12 @@ class GaugeOutput(Output):
         path: str | Path,
         points: Mapping[str, tuple[float, float]],
         gauges: Any,
-        steps: int,
+        interval: float,
         windows: Mapping[str, tuple[float, float]],
         threshold: float,
         arrival_fraction: float,
     ) -> None:
-        self.path, self.points, self.gauges, self.steps, self.file = Path(path), points, gauges, steps, None
+        self.path, self.points, self.gauges, self.interval, self.file = Path(path), points, gauges, interval, None
         unknown = [name for name in windows if name not in points]
         if unknown:
             raise ConfigError(f"{path}: there is no gauge {unknown[0]!r}, which has a window; name one of the points.")
@@ -330,7 +332,7 @@ class GaugeOutput(Output):
 
     def _append(self, simulation, series, steps):
         shares = simulation.communicator.tiles(series).values()
-        (used,) = np.nonzero(steps % self.steps == 0)
+        (used,) = np.nonzero(nearest_steps(steps, self.interval, simulation.dt))
         if not used.size:
             return
         names = self.gauges.variables

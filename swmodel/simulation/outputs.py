@@ -30,7 +30,6 @@ from ..runtime import budget
 from .arguments import EVERY, NetcdfName
 from .monitors import Gauges, Maxima
 from .products import harmonic_analysis
-from .samples import steps_in
 from .snapshots import Snapshots
 from .statistics import extremes_of, means_of
 
@@ -107,7 +106,7 @@ class Outputs(abc.ABC):
             path: the path of the netCDF file, which also holds the last three arguments for the scoring of the series.
             variables: names of prognostic variables to write, instead of the elevation alone, and of those derived
                 variables that `means` may hold; all are averaged to cell centres.
-            every: time between records [s], to the nearest number of steps; every step unless given.
+            every: time between records [s], each of the nearest step; every step unless given.
             windows: {name: (first, last) [s]}: the times by which a gauge is scored; the whole run unless given.
             threshold: a gauge that stays below it [m] has no arrival.
             arrival_fraction: the fraction of the maximum in the window at which a wave counts as arrived.
@@ -119,7 +118,7 @@ class Outputs(abc.ABC):
         budget.require(needed, f"Simulation.gauges: the series of {len(points):,} gauges", "give fewer")
         self._gauges = Gauges.at(points, self.model, tuple(variables))
         rules = {"windows": dict(windows or {}), "threshold": threshold, "arrival_fraction": arrival_fraction}
-        self._outputs.append(GaugeOutput(path, dict(points), self._gauges, steps_in(every, self.dt), **rules))
+        self._outputs.append(GaugeOutput(path, dict(points), self._gauges, every or self.dt, **rules))
         return self
 
     def maxima(self, path: str | Path, threshold: float = MAXIMA_THRESHOLD) -> Self:

@@ -28,7 +28,6 @@ __all__ = [
     "cell_centred",
     "centred_fields",
     "first_and_every",
-    "steps_in",
     "add_term",
     "total",
     "zero_sum",
@@ -189,14 +188,9 @@ class Sampled:
         return np.arange(begin, last + 1, self.every)
 
 
-def steps_in(every: float | None, dt: float) -> int:
-    """The number of steps of `dt` in an interval [s], at least one: the nearest; one where none is given."""
-    return max(1, round((every or dt) / dt))
-
-
 def first_and_every(simulation: Any, who: str, begin: float, every: float | None) -> tuple[int, int]:
-    """(the first step from `begin` [s] on, the number of steps in `every` [s]); raises ConfigError for ensembles."""
+    """(the first step from `begin` [s] on, the number of steps nearest to `every` [s]); refuses ensembles by ConfigError."""
     if simulation.model.members is not None:
         raise ConfigError(f"{who}: not available for an ensemble; run its members one by one.")
     dt = simulation.dt
-    return math.ceil(begin / dt - 1e-9), steps_in(every, dt)
+    return math.ceil(begin / dt - 1e-9), max(1, round((every or dt) / dt))

@@ -9,6 +9,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.errors import ConfigError
+from swmodel.output.schedule import nearest_steps
 from swmodel.parallel import Decomposition, SerialCommunicator
 from swmodel.simulation.monitors import Gauges, Health, Maxima
 
@@ -86,7 +87,10 @@ def test_all_gauges_that_cannot_be_are_named_at_once():
 
 @pytest.mark.parametrize("sides", [(), ("west", "north")])
 def test_gauges_read_velocities_averaged_to_centres_and_have_their_own_interval(tmp_path, sides):
-    """At a wall the velocity on the face is zero; at an open side that of the face inside counts alone."""
+    """At a wall the velocity on the face is zero; at an open side that of the face inside counts alone.
+
+    13 s are 2.6 steps. Records are those of the nearest steps to 13 and 26 s, and no interval of whole steps.
+    """
     model = sw.ShallowWater(
         sw.CartesianGrid(6, 5, (0.0, 6e3), (0.0, 5e3)), 50.0, boundaries=tuple(sw.Flather(side) for side in sides)
     )
@@ -99,13 +103,13 @@ def test_gauges_read_velocities_averaged_to_centres_and_have_their_own_interval(
         "top": (2500.0, 4500.0),
     }
     made = sw.Simulation(model, state, sw.AB2(5.0))
-    made.gauges(tmp_path / "gauges.nc", places, variables=("u", "eta", "v"), every=15.0)
+    made.gauges(tmp_path / "gauges.nc", places, variables=("u", "eta", "v"), every=13.0)
     states = [made.state, *(made.run(steps=1) for _ in range(7))]
     with xr.open_dataset(tmp_path / "gauges.nc", decode_times=False) as found:
-        np.testing.assert_allclose(found.time, [0.0, 15.0, 30.0])
+        np.testing.assert_allclose(found.time, [0.0, 15.0, 25.0])
         u, v, units = found.u.values, found.v.values, found.u.units
     assert units == "m s-1"
-    for k, state in enumerate(states[:7:3]):
+    for k, state in enumerate(states[step] for step in (0, 3, 5)):
         along_x, along_y = np.asarray(state.u), np.asarray(state.v)
         centred = lambda j, i, x=along_x: 0.5 * (x[j, i] + (x[j, i - 1] if i else 0.0))  # noqa: E731
         west = along_x[0, 0] if "west" in sides else centred(0, 0)
@@ -113,6 +117,14 @@ def test_gauges_read_velocities_averaged_to_centres_and_have_their_own_interval(
         np.testing.assert_allclose(u[2, k], 0.5 * (centred(2, 2) + centred(2, 3)), rtol=1e-6)
         north = along_y[3, 2] if "north" in sides else 0.5 * along_y[3, 2]
         np.testing.assert_allclose(v[[0, 1, 3], k], [0.5 * along_y[0, 0], along_y[1:3, 2].mean(), north], rtol=1e-6)
+
+
+def test_records_at_an_interval_of_no_whole_steps_do_not_drift():
+    """Gauges every 130 s with steps of 60 s were 120 s apart: after 20 days by 1.5 days."""
+    steps, (every, dt) = np.arange(30000), (130.0, 60.0)
+    (due,) = np.nonzero(nearest_steps(steps, every, dt))
+    assert np.abs(due * dt - every * np.arange(due.size)).max() <= dt / 2
+    assert nearest_steps(steps, 40.0, dt).all()
 
 
 def test_maxima_and_arrivals_count_the_first_state_and_every_step():
