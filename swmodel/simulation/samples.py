@@ -189,7 +189,7 @@ class Sampled:
 
 
 def first_and_every(simulation: Any, who: str, begin: float, every: float | None) -> tuple[int, int]:
-    """(the first step from `begin` [s] on, the number of steps nearest to `every` [s]); refuses ensembles by ConfigError."""
+    """(the first step from `begin` [s] on, the number of steps nearest to `every` [s]); refuses ensembles."""
     if simulation.model.members is not None:
         raise ConfigError(f"{who}: not available for an ensemble; run its members one by one.")
     dt = simulation.dt
