@@ -20,6 +20,7 @@ from ..config.build.inversion import section_of, steps_of, transformed_of
 from ..config.build.observed import check_withheld, observed
 from ..config.build.steppers import stepper_of
 from ..errors import ConfigError
+from ..fields.code import code_of
 from ..output.collisions import check_apart
 from ..output.figures import remove_figures
 from ..output.fingerprint import describe, fingerprint
@@ -166,6 +167,8 @@ def identity_of(section: Section, made: Assembly, observations: Observed, proble
         entries["initial.spin_up"] = section.twin.spin_up
     for k, control in enumerate(section.controls):
         entries |= described(f"controls.{k}", control)
+        if code := code_of(control.part):
+            entries[f"controls.{k}.code"] = code
     return Identity(entries, observations.records, tuple(observations.withheld))
 
 

@@ -18,6 +18,7 @@ import sys
 from typing import Any, ClassVar, dataclass_transform
 
 from ..errors import ConfigError
+from .code import code_of, is_shipped
 from .parameters import Number, check_fields, declared, parameter
 from .pytrees import is_pytree, pytree, static
 
@@ -34,8 +35,6 @@ __all__ = [
     "unchecked",
     "units_of",
 ]
-
-PACKAGE = __name__.partition(".")[0]
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static, parameter, declared, dataclasses.field))
@@ -102,6 +101,7 @@ def as_pytree(cls: type) -> type:
             f"{cls.__name__}: parameters of a part are declared on its class, as in "
             "`rate: Any = sw.parameter('h', 's-1')`; declare them so, and leave __init__ out."
         )
+    code_of(cls)  # before its file can be edited
     for base in reversed(cls.__mro__[1:]):  # a dataclass inherits the fields of dataclasses alone
         if _declares(base) and "__dataclass_params__" not in vars(base):
             dataclasses.dataclass(frozen=True)(base)
@@ -115,16 +115,12 @@ def as_pytree(cls: type) -> type:
 
 def _declares(cls):
     """Whether a class from outside this package declares parameters of its own."""
-    return not _shipped(cls) and any(isinstance(x, dataclasses.Field) for x in vars(cls).values())
-
-
-def _shipped(cls):
-    return cls.__module__.partition(".")[0] == PACKAGE
+    return not is_shipped(cls) and any(isinstance(x, dataclasses.Field) for x in vars(cls).values())
 
 
 def _base_of(cls):
     """The public name of the nearest base class of this package, such as "sw.Term"."""
-    base = next(base for base in cls.__mro__[1:] if _shipped(base))
+    base = next(base for base in cls.__mro__[1:] if is_shipped(base))
     return f"sw.{base.__name__}"
 
 
@@ -180,7 +176,7 @@ def snake_case(name: str) -> str:
 def name_of(part: Any) -> str:
     """The name of a part's class in files: "Laplacian", or "module:Class" of a part from outside this package."""
     cls = part if isinstance(part, type) else type(part)
-    return cls.__name__ if _shipped(cls) else f"{cls.__module__}:{cls.__qualname__}"
+    return cls.__name__ if is_shipped(cls) else f"{cls.__module__}:{cls.__qualname__}"
 
 
 def shipped_parts(base: type, kind: str | None = None) -> dict[str, type]:
@@ -192,7 +188,7 @@ def shipped_parts(base: type, kind: str | None = None) -> dict[str, type]:
     for cls in base.__subclasses__():
         public = getattr(sys.modules.get(cls.__module__), "__all__", ())
         concrete = not inspect.isabstract(cls) and cls.__name__ in public
-        if concrete and _shipped(cls) and (kind is None or cls.kind == kind):
+        if concrete and is_shipped(cls) and (kind is None or cls.kind == kind):
             found[snake_case(cls.__name__)] = cls
         found |= shipped_parts(cls, kind)
     return found

@@ -7,6 +7,7 @@ A fingerprint is a dict of entries, {name: value}, named as in an experiment fil
     depth, coast, levees.u, levees.v                                fields
     forcing.0, forcing.0.x, dissipation.1.viscosity, boundary.0     each term's class and parameters
     tracers.dye, tracers.dye.x                                      each tracer's class and parameters
+    dissipation.1.code                                              a digest of the source of a part of one's own
     source, source.uplift                                           the motion of the sea floor
 
 A field is described by its smallest and largest value and by a hash. The hash is the sum, modulo 2^64, of one hash for
@@ -26,6 +27,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..fields.code import code_of
 from ..fields.parts import name_of
 
 __all__ = ["Difference", "describe", "differences", "explained", "fingerprint"]
@@ -70,6 +72,7 @@ def describe(part: Any) -> str:
         return type(part).__name__
     values = {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}
     texts = [f"{name}={describe(x)}" for name, x in values.items() if x is not None and np.ndim(x) == 0]
+    texts += [f"code={code}"] if (code := code_of(type(part))) else []
     return f"{type(part).__name__}({', '.join(texts)})"
 
 
@@ -167,6 +170,8 @@ def _part(name, part, model, records):
         values: dict[str, Any] = part
     else:
         found[name] = name_of(part)
+        if code := code_of(type(part)):
+            found[f"{name}.code"] = code
         fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
         own = [field for field in fields if not field.metadata.get("of_grid")]
         values = {field.name: _sampled(field, getattr(part, field.name)) for field in own}

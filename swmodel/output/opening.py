@@ -11,9 +11,9 @@ from ..errors import DataError
 from ..grids.grid import Grid
 from . import metadata
 from .restart import FORMAT, Restart, check_grid, open_restart
-from .zarr_store import ZarrStore, is_store
+from .zarr_store import ZarrStore, checksum_of, is_store
 
-__all__ = ["StoredChunks", "opened", "opened_together"]
+__all__ = ["StoredChunks", "description_of", "opened", "opened_together"]
 
 
 def opened(path: str | Path, grid: Grid | None = None, verify: bool = True) -> Restart:
@@ -22,8 +22,8 @@ def opened(path: str | Path, grid: Grid | None = None, verify: bool = True) -> R
     Args:
         path: the path of a netCDF file or of a Zarr store, which the ending of the name distinguishes.
         grid: the Grid on which the run continues, or None to accept any grid.
-        verify: whether a file is compared with its checksum. The chunks of a store have their own checksums, which are
-            compared when the chunks are read.
+        verify: whether a file is compared with its checksum. That of a store, which covers all but the chunks, is
+            compared always, and those of its chunks when they are read.
 
     Raises:
         DataError: if there is no such restart, it is damaged, newer than this swmodel, or of another grid.
@@ -87,6 +87,27 @@ def _overlap(rows, columns, j, i, cy, cx):
     return max(rows.start, j), min(rows.stop, j + cy), max(columns.start, i), min(columns.stop, i + cx)
 
 
+def description_of(store: ZarrStore) -> tuple[dict[str, dict], dict[str, Any]]:
+    """`ZarrStore.description` of a restart, whose checksum is compared.
+
+    Raises:
+        DataError: if it is damaged, or no restart.
+    """
+    try:
+        arrays, about = store.description()
+        if not about.keys() & {"checksum", "restart_slot"}:
+            raise DataError(f"{store.path} is not a restart of swmodel; give the store that `restart` of a run names.")
+        intact = about.pop("checksum", None) == checksum_of(arrays, about)
+    except (AttributeError, TypeError, ValueError):  # the checksum is not that of these objects
+        intact = False
+    if not intact:
+        raise DataError(
+            f"{store.path} is damaged, or of an older swmodel: its zarr.json does not match its checksum; resume from "
+            "an older restart."
+        )
+    return arrays, about
+
+
 def open_store(path: Path, grid: Any = None) -> Restart:
     """The Restart in a store, whose arrays are read by windows when they are used.
 
@@ -95,9 +116,7 @@ def open_store(path: Path, grid: Any = None) -> Restart:
     """
     store = ZarrStore(path)
     store.recover()
-    arrays, about = store.description()
-    if "restart_slot" not in about:
-        raise DataError(f"{path} is not a restart of swmodel; give the store that `restart` of a run names.")
+    arrays, about = description_of(store)
     if about["restart_format"] > FORMAT:
         raise DataError(f"{path} has format {about['restart_format']}, and this swmodel reads up to {FORMAT}.")
     described = json.loads(about["grid_description"])

@@ -6,22 +6,24 @@ slot. A restart with other arrays is written into a new store under another name
 is complete. The older restart therefore stays until the new one is complete and on disk.
 """
 
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ..errors import SwmodelError
+from ..errors import DataError, SwmodelError
 from ..runtime.version import VERSION
 from . import Claim, metadata
 from .fingerprint import fingerprint
+from .opening import description_of
 from .replaced import ReplacedFile
 from .restart import FORMAT
 from .restart_output import RestartOutput
 from .resuming import tiles_and_scalars_of
 from .zarr_chunks import chunk_grid, chunks_of
-from .zarr_store import ZarrStore, array_metadata
+from .zarr_store import ZarrStore, array_metadata, checksum_of
 
 __all__ = ["ZarrRestartOutput"]
 
@@ -96,9 +98,9 @@ class _OpenRestart(ReplacedFile):
 
     def slot(self, arrays):
         """(path, arrays, slot) of the next restart; an existing store of the same arrays is used again."""
-        if (self.store.path / "zarr.json").is_file():
-            was, about = self.store.description()
-            if "restart_slot" in about and set(was) == set(arrays) and all(_alike(was[n], arrays[n]) for n in was):
+        with contextlib.suppress(DataError):  # there is no store yet, or one that is damaged or no restart
+            was, about = description_of(self.store)
+            if set(was) == set(arrays) and all(_alike(was[n], arrays[n]) for n in was):
                 self.aside = None
                 return self.store.path, was, 1 - int(about["restart_slot"])
         self.store.check_removable()
@@ -107,6 +109,7 @@ class _OpenRestart(ReplacedFile):
 
     def commit(self, arrays, about):
         """Make the slot valid, once all its chunks are written."""
+        about = about | {"checksum": checksum_of(arrays, about)}
         if self.aside is None:
             self.store.commit(arrays, about)
         else:

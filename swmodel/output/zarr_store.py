@@ -11,6 +11,7 @@ https://zarr-specs.readthedocs.io/en/latest/v3/core/
 
 import contextlib
 import gzip
+import hashlib
 import json
 import os
 import shutil
@@ -23,7 +24,7 @@ import numpy as np
 
 from ..errors import DataError, SwmodelError
 
-__all__ = ["ZarrStore", "array_metadata", "is_store"]
+__all__ = ["ZarrStore", "array_metadata", "checksum_of", "is_store"]
 
 SUFFIX = ".zarr"
 LEVEL = 1  # of gzip
@@ -124,10 +125,10 @@ class ZarrStore:
         try:
             group = json.loads((self.path / "zarr.json").read_text())
             return group["consolidated_metadata"]["metadata"], group["attributes"]
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(
-                f"{self.path} cannot be continued: it is not a Zarr store of a run ({error}); move it away, or give "
-                "the output another folder (--output DIR)."
+                f"{self.path} cannot be continued: it is no Zarr store of a run, or damaged ({error}); "
+                "move it away, give the output another folder (--output DIR), or resume from another restart."
             ) from error
 
     def commit(self, arrays: Mapping[str, dict], attributes: Mapping[str, Any]) -> None:
@@ -198,6 +199,11 @@ def array_metadata(
         "dimension_names": list(dimensions),
         "storage_transformers": [],
     }
+
+
+def checksum_of(arrays: Mapping[str, dict], attributes: Mapping[str, Any]) -> str:
+    """The SHA-256 digest of the metadata of arrays and of global attributes."""
+    return hashlib.sha256(json.dumps([dict(arrays), _plain(attributes)], sort_keys=True).encode()).hexdigest()
 
 
 def _plain(attributes):

@@ -1,20 +1,24 @@
-"""Flipped bits in a restart file: each is noticed, with one sentence, or changes nothing that a run takes from it.
+"""Flipped bits in a restart: each is noticed, with one sentence, or changes nothing that a run takes from it.
 
-    python -m tests.faults.flips RESTART.nc COUNT SEED
+    python -m tests.faults.flips RESTART.nc|RESTART.zarr COUNT SEED
 
 Each damaged copy is read in a process of its own: HDF5 may crash or loop on what it was not made for.
 """
 
+import dataclasses
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from swmodel.errors import DataError
-from swmodel.output.restart import read_restart
+from swmodel.output.opening import opened
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 20  # [s] for reading one file
@@ -41,6 +45,12 @@ def regions_of(whole, restart):
     return found
 
 
+def read(path):
+    """The Restart in a file or a store, with its arrays in memory."""
+    restart = opened(path)
+    return dataclasses.replace(restart, arrays={name: np.asarray(array) for name, array in restart.arrays.items()})
+
+
 def taken(restart):
     """Everything that a run takes from a restart, to be compared."""
     arrays = {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in restart.arrays.items()}
@@ -50,7 +60,7 @@ def taken(restart):
 def judged(path, expected):
     """One of the exit statuses above, and why."""
     try:
-        same = taken(read_restart(path)) == expected
+        same = taken(read(path)) == expected
     except DataError as error:
         text = str(error)
         clear = str(path) in text and "\n" not in text and "Traceback" not in text
@@ -77,19 +87,25 @@ def read_apart(path, expected):
 
 
 def flips(path, count, seed=0):
-    """Flip `count` bits of the restart at `path`, one at a time.
+    """Flip `count` bits of the restart at `path`, one at a time; in a store half of them in its zarr.json.
 
     Returns:
         dict: `flips`, of them `noticed` and `harmless`; the others are `wrong`, a sentence each.
     """
     path, rng = Path(path), random.Random(seed)
-    whole, expected = path.read_bytes(), taken(read_restart(path))
-    regions, damaged = regions_of(whole, read_restart(path)), path.with_name("damaged.nc")
+    damaged, restart = path.with_name(f"damaged{path.suffix}"), read(path)
+    (shutil.copytree if path.is_dir() else shutil.copy)(path, damaged)
+    files = sorted(file for file in damaged.rglob("*") if file.is_file()) or [damaged]
+    head, expected = damaged / "zarr.json" if path.is_dir() else damaged, taken(restart)
     found = {"flips": 0, "noticed": 0, "harmless": 0, "in_data": 0, "wrong": []}
     for number in range(count):
+        file = head if rng.random() < 0.5 else rng.choice(files)
+        whole = file.read_bytes()
+        regions = regions_of(whole, restart) if file == damaged else [(0, len(whole))] * (file.name != "zarr.json")
         broken, place = flipped(whole, regions, rng)
-        damaged.write_bytes(broken)
+        file.write_bytes(broken)
         status, why = read_apart(damaged, expected)
+        file.write_bytes(whole)
         found["flips"] += 1
         found["in_data"] += any(begin <= place < end for begin, end in regions)
         if status == NOTICED:
@@ -98,8 +114,7 @@ def flips(path, count, seed=0):
             found["harmless"] += 1
         else:
             how = f"signal {-status} ended the reader" if status < 0 else why
-            found["wrong"].append(f"flip {number}, byte {place}: {how}")
-    damaged.unlink(missing_ok=True)
+            found["wrong"].append(f"flip {number}, byte {place} of {file.relative_to(damaged.parent)}: {how}")
     return found
 
 

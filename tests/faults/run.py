@@ -21,18 +21,17 @@ STARTED = time.monotonic()
 
 
 def run_flips(count, folder, seconds, seed):
-    case = harness.write_case(folder, until="30 min")
-    ended = harness.straight("run", case, "-q")
-    if ended.status:
-        raise RuntimeError(f"the run that writes a restart ended with status {ended.status}: {ended.text}")
-    found = flips.measure(folder / "output" / "restart.nc", count, seed, timeout=seconds)
-    figures = {
-        "flips": found["flips"],
-        "flips_unnoticed": len(found["wrong"]),
-        "flips_noticed": found["noticed"],
-        "flips_harmless": found["harmless"],
-    }
-    return figures, found["wrong"]
+    """Half of them in a netCDF file, half in a Zarr store."""
+    case, found = harness.write_case(folder, until="30 min"), []
+    for kind in ("nc", "zarr"):
+        output = folder / kind
+        ended = harness.straight("run", case, "-q", "-o", output, "--set", f"output.restart.file=restart.{kind}")
+        if ended.status:
+            raise RuntimeError(f"the run that writes a restart ended with status {ended.status}: {ended.text}")
+        found.append(flips.measure(output / f"restart.{kind}", -(-count // 2), seed, timeout=seconds / 2))
+    wrong = sum((one["wrong"] for one in found), [])
+    counts = {f"flips_{name}": sum(one[name] for one in found) for name in ("noticed", "harmless")}
+    return {"flips": sum(one["flips"] for one in found), "flips_unnoticed": len(wrong)} | counts, wrong
 
 
 def run_endurance(count, folder, seconds, seed):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import re
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -17,8 +18,10 @@ from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.build.inversion import transformed_of
 from swmodel.config.build.steppers import stepper_of
 from swmodel.errors import ConfigError
+from swmodel.fields.code import code_of
 from swmodel.fields.field import HaloError
 from swmodel.fields.parts import control_names, snake_case, units_of
+from swmodel.output.fingerprint import describe, differences, fingerprint
 from tests import own_parts
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
@@ -279,6 +282,39 @@ def test_each_control_of_one_class_has_parameters_of_its_own_in_an_inversion(cas
     model = model_of(made, "serial")
     transformed = transformed_of(made.section("inversion"), made, model, model.at_rest(), 60.0)
     assert set(transformed.parameters) == {"rate_error", "rate_error_1"}
+
+
+DRAG = """
+import swmodel as sw
+
+SHARE = 1.0  # of the rate
+
+class Drag(sw.Term):
+    rate: float = sw.parameter(units="s-1")
+
+    def __call__(self, flow, time):
+        return -SHARE * self.rate * flow.u, -SHARE * self.rate * flow.v
+"""
+
+
+def test_a_restart_of_a_run_with_other_code_of_a_part_is_refused(case):
+    """The code as it was imported: a file that is edited while a run lasts is not that of the run."""
+    file = case.with_name("own_drag.py")
+    case.write_text(CASE.replace("relaxation:Relaxation", "own_drag:Drag"))
+
+    def made(text):
+        file.write_text(text)
+        model = model_of(assemble(read(case)), "serial")
+        file.write_text("edited since")
+        return fingerprint(model, 0, 60.0)
+
+    first = made(DRAG)
+    assert differences(first, made(DRAG.replace("  # of the rate", "\n\n# the share of the rate"))) == []
+    (difference,) = differences(first, made(DRAG.replace("1.0", "100.0")))
+    assert difference.name == "dissipation.0.code" and "dissipation.0.code is " in difference.text
+    stepper = stepper_of(read(case).sections["stepper"], 60.0)
+    assert re.fullmatch(r"Ralston\(dt=60, code=[0-9a-f]{16}\)", describe(stepper))
+    assert not code_of(sw.Laplacian) and not code_of(int)
 
 
 WRONG = {
