@@ -143,8 +143,8 @@ def _run(draft, options, restart):
     simulation = _simulation(made, experiment, process, options.overwrite)
     inputs = inputs_of(draft) + ([] if restart is None else [(RESUMED, restart)])
     files = _outputs(simulation, experiment, folder, options.overwrite or restart is not None, inputs)
-    message = None if restart is None else _resume(simulation, restart, experiment.run.until, options.force)
-    if message and not same_file(folder, restart.parent):
+    message = "" if restart is None else _resume(simulation, restart, experiment.run.until, options.force)
+    if restart is not None and not same_file(folder, restart.parent):
         message += f" Its output is in {folder}."
     compile_ahead(simulation)
     _announce(made, experiment, simulation, process)

@@ -57,8 +57,8 @@ def check_nothing_is_lost(outputs: Sequence[Output], simulation: Any, end: float
 def _last_time(path: Path) -> float:
     """The time [s] up to which a file of records or statistics reaches; -inf if it has no time that can be read."""
     if is_store(path):
-        store = ZarrStore(path)
-        return max(times_of(store, store.description()[0].get("time")), default=-np.inf)
+        times = (store := ZarrStore(path)).description()[0].get("time")
+        return -np.inf if times is None else max(times_of(store, times), default=-np.inf)
     try:
         with LOCK, netCDF4.Dataset(path) as dataset:
             return float(np.max(np.ma.filled(dataset["time"][...], -np.inf), initial=-np.inf))  # masked: incomplete
