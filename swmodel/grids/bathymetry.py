@@ -36,9 +36,10 @@ from ..defaults import GRAVITY, SOUND_SPEEDS
 from ..errors import ConfigError, DataError
 from ..parallel.serial import SerialCommunicator
 from .axes import is_data_array, label
-from .elevation import at_level, elevation_in, open_elevation, read_elevation
+from .elevation import at_level, elevation_in, notes_on, open_elevation, read_elevation
 from .grid import Grid
 from .remapping import remapping
+from .undeclared import land_where_missing
 from .water import survey, without
 from .windows import BlockCache, CachedValues, GridValues, Stored, grid_values
 
@@ -55,8 +56,7 @@ __all__ = [
     "read_elevation",
 ]
 
-FILL = -9999.0  # [m]
-DEEPEST = 12000.0  # [m], below any sea floor: a larger depth is an undeclared missing value
+DOUBTFUL = 2.0  # what is added to the share of a cell's nodes without a value
 ROWS_AT_ONCE = 2**22  # values of a file held in memory at a time
 
 
@@ -99,12 +99,13 @@ class SeaFloor:
 
     Args:
         grid: the Grid.
-        raw: `raw(rows, columns)` gives (depth [m] without minimum, wet) of such a block.
+        raw: `raw(rows, columns)` gives (depth [m] without minimum, wet) of such a block, and of a file also its gaps.
         minimum_depth: wet cells shallower than this are deepened to it [m].
         fill_lakes: whether water that no cell faces join to the largest water body becomes land.
         notes: sentences on the data themselves.
         nowhere: `nowhere()` raises where there is no water at all.
         sound_speed: c [m s-1], 1000 to 2000; None for incompressible water.
+        file: of the elevations; "" if there is none.
 
     Attributes:
         depth: GridValues [m], positive down, 0 on land.
@@ -122,6 +123,7 @@ class SeaFloor:
         notes: tuple = (),
         nowhere: Callable | None = None,
         sound_speed: float | None = None,
+        file: str = "",
     ):
         if not minimum_depth >= 0:
             raise ConfigError(f"minimum_depth = {minimum_depth} is not a depth; give 0 or more metres.")
@@ -131,7 +133,7 @@ class SeaFloor:
                 f"{SOUND_SPEEDS[1]:g} m/s."
             )
         self.grid, self.minimum_depth, self.fill_lakes = grid, minimum_depth, fill_lakes
-        self.sound_speed = sound_speed
+        self.sound_speed, self.file = sound_speed, file
         self.notes, self.report, self._nowhere, self.is_surveyed = tuple(notes), (), nowhere, False
         self._survey: tuple | None = None  # (communicator, the sea floor that its processes have surveyed)
         self._raw = raw if isinstance(raw, BlockCache) else BlockCache(raw, grid.shape)
@@ -172,16 +174,27 @@ class SeaFloor:
             found.wet = without(self.wet, lakes.lakes)
             found.depth = self._clipped(found.wet)
         found.fill_lakes, found.is_surveyed = False, True
-        shallow = 0
-        for tile in tiles:
-            depth, wet = self._as_given.block(*tile.slices), found.wet.block(*tile.slices)
-            shallow += np.count_nonzero(wet & (depth < self.minimum_depth))
-        shallow = int(communicator.host_sum(np.array([shallow]))[0])
-        if shallow:
-            cells = f"{shallow} cell{'' if shallow == 1 else 's'}"
-            found.report += (f"{cells} shallower than {self.minimum_depth:g} m deepened to it.",)
+        found.report += tuple(found._counted(tiles, communicator))
         self._survey = communicator, found
         return found
+
+    def _counted(self, tiles, communicator):
+        """Sentences on the numbers of cells that are deepened, or that lie in gaps of the file."""
+        counts = np.zeros(3, int)
+        for tile in tiles:
+            depth, wet = self._as_given.block(*tile.slices), self.wet.block(*tile.slices)
+            gaps = self._raw(*tile.slices)[2] if self.file else np.zeros(())
+            shallow, missing = wet & (depth < self.minimum_depth), ~wet & (gaps % DOUBTFUL > 0.5)
+            counts += [np.count_nonzero(cells) for cells in (shallow, missing, wet & (gaps >= DOUBTFUL))]
+        texts = (
+            f"shallower than {self.minimum_depth:g} m deepened to it.",
+            f"without a value in {self.file} taken as land.",
+            f"with a depth that {self.file} repeats at many nodes, far from the depths around them; if it stands for a "
+            "missing value, declare it by _FillValue.",
+        )
+        for count, text in zip(communicator.host_sum(counts), texts):
+            if count:
+                yield f"{count} cell{'' if count == 1 else 's'} {text}"
 
     def whole(self) -> Bathymetry:
         """The Bathymetry of the whole grid, in arrays."""
@@ -220,7 +233,7 @@ def onto_grid(
     """
     options = method, minimum_depth, mask, fill_lakes, sound_speed, datum, land_datum
     if isinstance(elevation, (str, os.PathLike)):
-        with open_elevation(elevation) as opened:
+        with open_elevation(elevation, masked=mask is None) as opened:
             return onto_grid(opened, grid, *options)
     return elevation_on(elevation, grid, *options).whole()
 
@@ -243,7 +256,7 @@ def elevation_on(
         DataError: if the file cannot be read, or does not cover the grid.
     """
     if isinstance(elevation, (str, os.PathLike)):
-        elevation = open_elevation(elevation)
+        elevation = open_elevation(elevation, masked=mask is None)
     if "turned_over" not in elevation.attrs:
         name = elevation.name or "elevation"
         elevation = elevation_in(elevation.to_dataset(name=name), name, name)
@@ -256,13 +269,13 @@ def elevation_on(
     least = minimum_depth if harmonic else None
 
     def raw(rows, columns):
-        wet_fraction, depth = _wet_mean(elevation, plan, rows, columns, (datum, land_datum), least)
+        wet_fraction, depth, gaps = _wet_mean(elevation, plan, rows, columns, (datum, land_datum), least)
         if given is None:
-            return depth, wet_fraction >= 0.5 - 1e-9
+            return depth, wet_fraction >= 0.5 - 1e-9, gaps
         wet = given.block(rows, columns)
         if minimum_depth <= 0 and (wet & (wet_fraction == 0)).any():
             raise ConfigError("mask makes water of cells without any depth; give a minimum_depth above 0 for them.")
-        return depth, wet.copy()
+        return depth, wet.copy(), gaps
 
     def nowhere():
         if given is not None or datum:
@@ -273,19 +286,20 @@ def elevation_on(
             "positive down, give the variable the attribute positive = 'down'."
         )
 
-    notes = _on_the_data(elevation, plan, grid, method)
-    return SeaFloor(grid, raw, minimum_depth, fill_lakes, tuple(notes), nowhere, sound_speed)
+    notes = (*notes_on(elevation, plan), *_too_coarse(elevation, plan, grid, method))
+    return SeaFloor(grid, raw, minimum_depth, fill_lakes, notes, nowhere, sound_speed, label(elevation))
 
 
 def _wet_mean(elevation, plan, rows, columns, levels, least=None):
-    """(wet fraction, mean depth over the wet nodes [m]) of a block of cells, some of the file's rows at a time.
+    """(wet fraction, mean depth over the wet nodes [m], gaps) of a block of cells, some of the file's rows at a time.
 
+    Gaps are the share of the nodes without a value, and DOUBTFUL or more in cells of doubtful nodes (undeclared.py).
     The file's rows are taken in the same groups for every block, so that sums do not depend on how the grid is cut.
     `levels` are the arguments of `at_level`. With `least` the mean is the harmonic one, of nodes that are at least so
     deep [m].
     """
     shape = rows.stop - rows.start, columns.stop - columns.start
-    wet_fraction, water = np.zeros(shape), np.zeros(shape)
+    wet_fraction, water, gaps = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     step = max(ROWS_AT_ONCE // plan.x.size, 1)
     part = plan.part(rows, columns)
     for start in range(plan.rows.start, plan.rows.stop, step):
@@ -294,12 +308,12 @@ def _wet_mean(elevation, plan, rows, columns, levels, least=None):
             continue
         z = part.read(elevation, group)
         here = slice(group.start - part.rows.start, group.stop - part.rows.start)
-        wrong = impossible(z)
-        if wrong is not None:
-            raise DataError(
-                f"{label(elevation)} has an elevation of {wrong:g} m: a missing value that the file does "
-                "not declare, or other units; set _FillValue in the file, or convert it to metres."
-            )
+        z, doubtful = land_where_missing(z, label(elevation))
+        missing = np.isnan(z)
+        if missing.any():
+            gaps += part(missing.astype(np.float64), here)
+        if doubtful is not None:
+            gaps += DOUBTFUL * (part(doubtful.astype(np.float64), here) > 0)
         z = at_level(z, *levels)
         node_is_wet = z < 0
         depth = np.where(node_is_wet, -z, 0.0)
@@ -308,18 +322,7 @@ def _wet_mean(elevation, plan, rows, columns, levels, least=None):
         wet_fraction += part(node_is_wet.astype(np.float64), here)
         water += part(depth, here)
     mean = water / np.where(wet_fraction > 0, wet_fraction, 1.0)
-    return wet_fraction, mean if least is None else 1.0 / np.where(mean > 0, mean, np.inf)
-
-
-def impossible(z: np.ndarray) -> float | None:
-    """An elevation that no sea floor has [m], in an array with NaN where it is missing; None if there is none.
-
-    A depth of exactly 9999 m without another one over 9000 m is a missing value, too, which files often mark so.
-    """
-    lowest, highest = np.nanmin(z, initial=0.0), np.nanmax(z, initial=0.0)
-    if lowest < -DEEPEST or (lowest == FILL and (z[z < -9000.0] == FILL).all()):
-        return float(lowest)
-    return float(highest) if highest == np.inf else None
+    return wet_fraction, mean if least is None else 1.0 / np.where(mean > 0, mean, np.inf), gaps
 
 
 def from_depth(
@@ -388,12 +391,8 @@ def _own_mask(mask, grid):
     return Stored(mask.astype(bool), grid.shape)
 
 
-def _on_the_data(elevation, plan, grid, method):
-    """Sentences on the file itself: whether it held depths, and whether it is coarser than the grid."""
-    lines = []
-    if elevation.attrs["turned_over"]:
-        lines.append(f"{label(elevation)} was read as depth, positive down.")
+def _too_coarse(elevation, plan, grid, method):
+    """A sentence on a file that is coarser than the grid."""
     data, cells = np.median(np.diff(plan.x)), np.diff(grid.x_edges)[0]
     if method == "average" and data > 1.5 * cells:
-        lines.append(f"the data are {data / cells:.1f} times coarser than the cells; 'interpolate' avoids the steps.")
-    return lines
+        yield f"the data are {data / cells:.1f} times coarser than the cells; 'interpolate' avoids the steps."

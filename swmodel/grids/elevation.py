@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import DataError
-from .axes import check_file, decode, find_axis, horizontal_axes, open_raw, rectilinear
+from .axes import check_file, decode, find_axis, horizontal_axes, label, open_raw, rectilinear
+from .land_masks import is_land_mask, land_mask_of
 from .stored import StoredField, open_stored
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["at_level", "elevation_in", "open_elevation", "read_elevation"]
+__all__ = ["at_level", "elevation_in", "notes_on", "open_elevation", "read_elevation"]
 
 ELEVATION_STANDARD_NAMES = (
     "height_above_mean_sea_level",
@@ -54,9 +55,12 @@ OTHER_LENGTHS = re.compile(
     r"\b(?:km|cm|dm|mm|1e3 m|ft|feet|foot|fathoms?|yards?|inch(?:es)?|(?:kilo|centi|deci|milli)met(?:re|er)s?)\b"
 )
 DEPTH_NAMES = ("depth", "deptho", "bathy_metry", "h")
+ROWS_READ = 64  # of the box that a grid needs, for the sign of a depth
 
 
-def read_elevation(path: str | os.PathLike, variable: str | None = None, positive: str | None = None) -> xr.DataArray:
+def read_elevation(
+    path: str | os.PathLike, variable: str | None = None, positive: str | None = None, masked: bool = False
+) -> xr.DataArray:
     """Open the elevation in any netCDF file with longitudes and latitudes; values are read when they are used.
 
     Axes and variable are identified by their CF attributes, else by the names that GEBCO, ETOPO, SRTM30+, GMT, GDAL and
@@ -66,6 +70,7 @@ def read_elevation(path: str | os.PathLike, variable: str | None = None, positiv
         path: of the file.
         variable: its name, if the file has several that could be meant.
         positive: "up" or "down" in place of the file's attribute; with "as given" the file must give a sign.
+        masked: whether nodes on the land of the file's land mask, if it has one, are missing values.
 
     Returns:
         xarray.DataArray: elevation (lat, lon) [m], positive up, both axes ascending; (y, x) if the file is in metres.
@@ -76,17 +81,19 @@ def read_elevation(path: str | os.PathLike, variable: str | None = None, positiv
     raw = open_raw(path)
     raw = _from_old_gmt(raw) if "xysize" in raw.dims else raw
     raw.encoding["source"] = str(path)
-    field = elevation_in(raw, variable or _find_elevation(raw, path), str(path), positive)
+    field = elevation_in(raw, variable or _find_elevation(raw, path), str(path), positive, masked)
     field.set_close(raw.close)
     return field
 
 
-def open_elevation(path: str | os.PathLike, variable: str | None = None, positive: str | None = None) -> Any:
+def open_elevation(
+    path: str | os.PathLike, variable: str | None = None, positive: str | None = None, masked: bool = False
+) -> Any:
     """The elevation of `read_elevation` for `remapping`: without xarray where the file does not need it."""
     check_file(path)
     dataset = open_stored(path)
     if dataset is None:
-        return read_elevation(path, variable, positive)
+        return read_elevation(path, variable, positive, masked)
     name = variable or _find_elevation(dataset, path)
     attrs = dataset[name].attrs if name in dataset else {}
     down = _points_down(name, attrs, str(path), positive, name in dataset)
@@ -96,20 +103,28 @@ def open_elevation(path: str | os.PathLike, variable: str | None = None, positiv
     left = tuple(dim for dim, n in zip(field.dims, field.shape) if dim in own or n > 1)
     if len(left) != 2:
         raise DataError(_not_one_field(name, str(path), left))
-    return StoredField(field, axes, _attrs(down), dataset)
+    mask = land_mask_of(dataset, name) if masked else None
+    return StoredField(field, axes, _attrs(down, attrs, positive, mask), dataset, mask)
 
 
-def elevation_in(dataset: xr.Dataset, name: Any, source: Any, positive: str | None = None) -> xr.DataArray:
+def elevation_in(
+    dataset: xr.Dataset, name: Any, source: Any, positive: str | None = None, masked: bool = False
+) -> xr.DataArray:
     """Variable `name` of a Dataset as elevation; `source` is its file. The sign of a depth changes lazily, by its
-    packing. `positive` is that of `read_elevation`."""
+    packing. `positive` and `masked` are those of `read_elevation`."""
     attrs = dataset.variables[name].attrs if name in dataset.variables else {}
     down = _points_down(name, attrs, source, positive, name in dataset)
     if down:
         dataset = dataset.assign({name: dataset[name].assign_attrs(_turned(attrs))})
-    field = rectilinear(decode(dataset), name).squeeze()
+    decoded = decode(dataset)
+    field = rectilinear(decoded, name).squeeze()
     if field.ndim != 2:
         raise DataError(_not_one_field(name, source, field.dims))
-    field.attrs = _attrs(down)
+    mask = land_mask_of(dataset, name) if masked else None
+    if mask is not None:
+        water = rectilinear(decoded, mask.name)
+        field = field.where(mask.is_water(water.isel(dict.fromkeys(water.dims[:-2], 0)).values))
+    field.attrs = _attrs(down, attrs, positive, mask)
     field.encoding = {"source": source}
     return field.rename("elevation")
 
@@ -121,13 +136,39 @@ def at_level(z: np.ndarray, datum: float, land_datum: float = 0.0) -> np.ndarray
     return z - datum if datum else z
 
 
+def notes_on(elevation: Any, plan: Any) -> tuple[str, ...]:
+    """Sentences on an elevation, of which some rows in the box of the Remapping `plan` are read.
+
+    Raises:
+        DataError: for a depth that is mostly negative, whose sign only its name determines.
+    """
+    where, notes = label(elevation), []
+    if elevation.attrs["turned_over"]:
+        rows = np.unique(np.linspace(plan.rows.start, plan.rows.stop - 1, ROWS_READ).astype(int))
+        z = np.stack([plan.read(elevation, slice(row, row + 1)) for row in rows])
+        above, below = int((z > 0).sum()), int((z < 0).sum())
+        share = f"{100 * above / max(above + below, 1):.0f} % of its values are negative"
+        if above > below and not elevation.attrs["sign_is_sure"]:
+            raise DataError(
+                f"{where} has a depth by its name, but {share}, as those of an elevation are; set the key positive to "
+                "'up' in the section that names the file, or to 'down' if most of the grid is land."
+            )
+        notes.append(f"{where} was read as depth, positive down{f'; {share}, which are land' * (above > below)}.")
+    if mask := elevation.attrs.get("land_mask"):
+        notes.append(f"{where} has a land mask, {mask}: depths on its land are not used.")
+    return tuple(notes)
+
+
 def _turned(attrs):
     """The packing with which a depth becomes an elevation."""
     return {"scale_factor": -attrs.get("scale_factor", 1.0), "add_offset": -attrs.get("add_offset", 0.0)}
 
 
-def _attrs(down):
-    return {"units": "m", "positive": "up", "turned_over": int(down)}
+def _attrs(down, attrs, positive, mask):
+    """The attributes of an elevation, from those of its variable, the user's `positive`, and the land mask."""
+    sure = positive in ("up", "down") or attrs.get("positive") in ("up", "down")
+    found = {"units": "m", "positive": "up", "turned_over": int(down), "sign_is_sure": int(sure)}
+    return found | ({} if mask is None else {"land_mask": mask.name})
 
 
 def _not_one_field(name, source, dims):
@@ -168,6 +209,7 @@ def _find_elevation(dataset, path):
         for name, v in dataset.data_vars.items()
         if np.issubdtype(v.dtype, np.number)
         and len([n for n in v.shape if n > 1]) == 2
+        and not is_land_mask(name, v.attrs)
         and find_axis(dataset, v.dims, "x") not in (None, name)
         and find_axis(dataset, v.dims, "y") not in (None, name)
     ]

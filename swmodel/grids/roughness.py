@@ -18,10 +18,11 @@ import numpy as np
 
 from ..errors import ConfigError, DataError
 from .axes import label
-from .bathymetry import ROWS_AT_ONCE, impossible
+from .bathymetry import ROWS_AT_ONCE
 from .elevation import open_elevation
 from .grid import Grid
 from .remapping import remapping
+from .undeclared import impossible
 from .windows import BlockCache, CachedValues, GridValues
 
 __all__ = ["deviation_from_plane", "rough_bottom"]

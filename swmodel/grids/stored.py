@@ -16,6 +16,7 @@ import netCDF4
 import numpy as np
 
 from ..runtime.netcdf import LOCK
+from .land_masks import LandMask
 
 __all__ = ["StoredDataset", "StoredField", "open_stored"]
 
@@ -156,13 +157,22 @@ class StoredField:
         axes: {name of an axis of the field: its axes.Axis}, y before x.
         attrs: of the field.
         dataset: the StoredDataset.
+        mask: the LandMask of the file, on whose land values are missing; None if it has none.
     """
 
     name = "elevation"
     ndim = 2
 
-    def __init__(self, variable: StoredVariable, axes: Mapping[str, Any], attrs: Mapping, dataset: StoredDataset):
+    def __init__(
+        self,
+        variable: StoredVariable,
+        axes: Mapping[str, Any],
+        attrs: Mapping,
+        dataset: StoredDataset,
+        mask: LandMask | None = None,
+    ):
         self._variable, self._axes, self.attrs = variable, dict(axes), dict(attrs)
+        self._mask, self._water = mask, None if mask is None else dataset[mask.name]
         self.dims, self.encoding = tuple(axes), dict(dataset.encoding)
         self.shape = tuple(axis.values.size for axis in axes.values())
 
@@ -176,12 +186,18 @@ class StoredField:
 
     def read(self, window: Mapping[str, slice]) -> np.ndarray:
         """The values (rows, columns) of a window."""
+        values = self._read(self._variable, window)
+        if self._mask is None:
+            return values
+        return np.where(self._mask.is_water(self._read(self._water, window)), values, np.nan)
+
+    def _read(self, variable, window):
         kept = {axis.dim: axis.index(window.get(name, slice(None))) for name, axis in self._axes.items()}
         lows = {dim: int(index.min()) if index.size else 0 for dim, index in kept.items()}
         boxes = {dim: slice(lows[dim], int(index.max(initial=-1)) + 1) for dim, index in kept.items()}
-        values = self._variable.read([boxes.get(dim, 0) for dim in self._variable.dims])
+        values = variable.read([boxes.get(dim, 0) for dim in variable.dims])
         y, x = (axis.dim for axis in self._axes.values())
-        order = [dim for dim in self._variable.dims if dim in kept]
+        order = [dim for dim in variable.dims if dim in kept]
         values = values if order == [y, x] else values.T
         return values[kept[y] - lows[y]][:, kept[x] - lows[x]]
 

@@ -23,17 +23,15 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from ..fields.parameters import Number, check_arguments
 from .axes import is_data_array, label
-from .bathymetry import impossible
-from .elevation import at_level, elevation_in, open_elevation
+from .elevation import at_level, elevation_in, notes_on, open_elevation
 from .remapping import remapping
-from .windows import GridValues, cached, grid_values
+from .undeclared import refusal, undeclared
+from .windows import BlockCache, CachedValues, GridValues, grid_values
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["HIGHEST", "Topography", "topography", "topography_of"]
-
-HIGHEST = 9000.0  # [m], above any land: larger heights are in feet, or a missing value that is not declared
+__all__ = ["Topography", "topography", "topography_of"]
 
 
 LEVELS = {"datum": Number(None, "m"), "land_datum": Number(None, "m")}
@@ -95,7 +93,7 @@ def topography(
         name = str(source.name or "topography")
         elevation = elevation_in(source.to_dataset(name=name), name, name, "as given")
     elif isinstance(source, (str, os.PathLike)):
-        elevation = open_elevation(source, positive="as given")
+        elevation = open_elevation(source, positive="as given", masked=wet is None)
     else:
         _check_method(method)
         return _of_depth(source, grid, levels, wet)
@@ -106,7 +104,7 @@ def topography_of(section: Any, grid: Any, mask: Any = None) -> Topography:
     """The Topography of `grid` from a [bathymetry] section of an experiment file, with a `mask` as of `topography`."""
     wet = None if mask is None else _mask_on(mask, grid)
     if section.type == "file":
-        found = open_elevation(section.file, section.variable, section.positive or "as given")
+        found = open_elevation(section.file, section.variable, section.positive or "as given", masked=wet is None)
         return _on_grid(found, grid, section.method, (section.datum, section.land_datum), wet)
     return _of_depth(section.depth, grid, (0.0, 0.0), wet)
 
@@ -140,37 +138,43 @@ def _check_method(method):
 def _on_grid(elevation, grid, method, levels, wet):
     _check_method(method)
     plan = remapping(elevation, grid, method)
-    report = ()
-    if elevation.attrs["turned_over"]:
-        report = (f"{label(elevation)} was read as depth, positive down.",)
-    return Topography(grid, cached(_Signed(elevation, plan, grid.shape, levels)), report, wet)
+    blocks = BlockCache(_Signed(elevation, plan, levels), grid.shape)
+    if "land_mask" in elevation.attrs:
+        wet = CachedValues(blocks, 1, bool)
+    return Topography(grid, CachedValues(blocks), notes_on(elevation, plan), wet)
 
 
-class _Signed(GridValues):
-    """- the mean elevation of each cell above the level at rest, of `levels`, (datum, land_datum)."""
+class _Signed:
+    """(- the mean elevation of cells above the level at rest, of `levels`, (datum, land_datum); whether they are wet).
 
-    def __init__(self, elevation, plan, shape, levels):
-        self.elevation, self.plan, self.shape, self.levels = elevation, plan, shape, levels
+    With a land mask the mean is that over the nodes in water, and cells are land for the whole run, at the level of
+    the water, where these are less than half of their area. Without one all cells may be wet.
+    """
 
-    def block(self, rows: slice, columns: slice) -> np.ndarray:
+    def __init__(self, elevation, plan, levels):
+        self.elevation, self.plan, self.levels = elevation, plan, levels
+
+    def __call__(self, rows: slice, columns: slice) -> tuple[np.ndarray, np.ndarray]:
         part = self.plan.part(rows, columns)
         z = part.read(self.elevation)
-        self._check(z, part)
-        return -part(at_level(z, *self.levels))
+        valid = np.isfinite(z)
+        self._check(z, valid, part)
+        z = -at_level(z, *self.levels)
+        if valid.all():
+            depth = part(z)
+            return depth, np.ones(depth.shape, bool)
+        share = part(valid.astype(float))
+        return part(np.where(valid, z, 0.0)) / np.where(share > 0, share, 1.0), share >= 0.5 - 1e-9
 
-    def _check(self, z, part):
+    def _check(self, z, valid, part):
         where = label(self.elevation)
-        holes = ~np.isfinite(z)
-        if holes.any():
-            j, i = np.argwhere(holes)[0]
+        if not valid.all() and "land_mask" not in self.elevation.attrs:
+            j, i = np.argwhere(~valid)[0]
+            count = int(np.count_nonzero(~valid))
             raise DataError(
-                f"{where} has {holes.sum()} missing value{'s' * int(holes.sum() > 1)} on the grid, "
-                f"one at ({part.x[i]:.6g}, {part.y[j]:.6g}); "
-                "wetting needs heights everywhere: fill them."
+                f"{where} has {count} missing value{'s' * (count > 1)} on the grid, one at ({part.x[i]:.6g}, "
+                f"{part.y[j]:.6g}); wetting needs heights everywhere: fill them."
             )
-        for value in (impossible(z), z.max() if z.max() > HIGHEST else None):
-            if value is not None:
-                raise DataError(
-                    f"{where} has an elevation of {value:g} m, which no place on Earth has: it is in other units, "
-                    "such as feet, or a missing value that is not declared; convert it to metres."
-                )
+        values, _ = undeclared(z)
+        if values:
+            raise DataError(refusal(z, values[0], where))

@@ -7,8 +7,9 @@ import pytest
 import xarray as xr
 
 from swmodel.errors import ConfigError, DataError
-from swmodel.grids.bathymetry import Bathymetry, as_bathymetry, from_depth, impossible, onto_grid, read_elevation
+from swmodel.grids.bathymetry import Bathymetry, as_bathymetry, from_depth, onto_grid, read_elevation
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
+from swmodel.grids.undeclared import impossible
 
 PLANE = CartesianGrid(8, 6, (0, 8e3), (0, 6e3))
 ETOPO5 = {
@@ -236,7 +237,7 @@ def test_files_that_cannot_serve_are_refused_with_a_reason(tmp_path):
         onto_grid(tmp_path / "line.nc", SEA_GRID)
     with pytest.raises(DataError, match="no water on the grid"):
         onto_grid(elevation_on(LON, LAT, np.full(SEA.shape, 100.0)), SEA_GRID)
-    with pytest.raises(DataError, match="elevation of -32768 m: a missing value"):
+    with pytest.raises(DataError, match="elevation of -32768 m at 240 nodes: a missing value"):
         onto_grid(elevation_on(LON, LAT, np.full(SEA.shape, -32768, "i2")), SEA_GRID)
     with pytest.raises(DataError, match="is in feet; convert it to metres"):
         onto_grid(elevation_on(LON, LAT, SEA, units="feet"), SEA_GRID)

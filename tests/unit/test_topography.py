@@ -97,7 +97,7 @@ def test_topography_that_cannot_be_right_is_refused_in_a_sentence():
     filled = holes.fillna(-9999.0)
     for wrong, why in (
         (holes, r"1 missing value on the grid, one at \(30, 20\)"),
-        (filled, "an elevation of -9999 m.*a missing value that is not declared"),
+        (filled, "an elevation of -9999 m at 1 node: a missing value that the file does not declare"),
         (field(beach, "bathymetry"), "may be positive up or down"),
         (field(lambda x, y: 32000.0 + 0 * x * y, "elevation"), "an elevation of 32000 m.*such as feet"),
         (field(lambda x, y: -32000.0 + 0 * x * y, "elevation"), "an elevation of -32000 m.*such as feet"),

@@ -36,6 +36,5 @@ def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | T
     options["mask"] = mask
     if section.type == "formula":
         return depth_on(section.depth, grid, **options)
-    return elevation_on(
-        open_elevation(section.file, section.variable, section.positive), grid, section.method, **options
-    )
+    elevation = open_elevation(section.file, section.variable, section.positive, masked=mask is None)
+    return elevation_on(elevation, grid, section.method, **options)

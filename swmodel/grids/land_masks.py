@@ -1,0 +1,65 @@
+"""The land mask in a file of depths, as ocean models write it.
+
+Such files have depths on land, too, since models extend the sea floor under it; the mask alone tells land from sea.
+A mask is a variable on the axes of the depths, of which the first level and time count. It is identified by its CF
+attributes, else by its name in the usual models: ROMS, MOM, NEMO, MITgcm and POP.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+__all__ = ["LandMask", "is_land_mask", "land_mask_of"]
+
+OF_SEA = ("sea_binary_mask", "sea_area_fraction", "model_level_number_at_sea_floor")  # standard names
+OF_LAND = ("land_binary_mask", "land_area_fraction")
+NAMES_OF_SEA = ("mask_rho", "wet", "tmask", "tmaskutil", "maskc", "kmt", "mbathy")  # 1, or the number of levels, in sea
+SEA, LAND = {"water", "sea", "ocean", "wet"}, {"land", "dry"}  # in the meanings of flags
+
+
+@dataclasses.dataclass(frozen=True)
+class LandMask:
+    """A variable that is 1/2 or more in water, or less if it is one `of_land`."""
+
+    name: str
+    of_land: bool = False
+
+    def is_water(self, values: np.ndarray) -> np.ndarray:
+        """Where the values of the variable mean water; land where they are missing."""
+        values = np.asarray(values, float)
+        return values < 0.5 if self.of_land else values >= 0.5
+
+
+def land_mask_of(dataset: Any, name: str) -> LandMask | None:
+    """The LandMask on the axes of variable `name` of a Dataset or StoredDataset; None if the file has none."""
+    kinds = {
+        other: kind
+        for other, variable in dataset.data_vars.items()
+        if other != name
+        and set(variable.dims[-2:]) == set(dataset[name].dims[-2:])
+        and (kind := _kind(other, variable.attrs)) is not None
+    }
+    return next((LandMask(other, kind == "land") for other, kind in kinds.items()), None)
+
+
+def is_land_mask(name: str, attrs: Any) -> bool:
+    """Whether a variable with this name and these attributes is a land mask."""
+    return _kind(name, attrs) is not None
+
+
+def _kind(name, attrs):
+    """What a mask is 1 in, "sea" or "land"; None for another variable."""
+    standard, lower = attrs.get("standard_name"), str(name).lower()
+    meanings = [set(flag.lower().split("_")) for flag in str(attrs.get("flag_meanings", "")).split()]
+    flags = np.atleast_1d(attrs.get("flag_values", ())).tolist()
+    if standard in OF_SEA or lower in NAMES_OF_SEA:
+        return "sea"
+    if len(meanings) == 2 and flags in ([0, 1], [1, 0]):
+        one = meanings[flags.index(1)], meanings[flags.index(0)]
+        if one[0] & SEA and one[1] & LAND:
+            return "sea"
+        return "land" if one[0] & LAND and one[1] & SEA else None
+    return "land" if standard in OF_LAND else None
