@@ -1,6 +1,6 @@
 """The land mask in a file of depths, as ocean models write it.
 
-Such files have depths on land, too, since models extend the sea floor under it; the mask alone tells land from sea.
+Such files have depths on land, too, since models extend the sea floor under it; only the mask separates land from sea.
 A mask is a variable on the axes of the depths, of which the first level and time count. It is identified by its CF
 attributes, else by its name in the usual models: ROMS, MOM, NEMO, MITgcm and POP.
 """
