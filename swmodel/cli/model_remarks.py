@@ -1,4 +1,4 @@
-"""Warnings that need the model: wave makers that do not fit the depths along their sides, and calendars of files.
+"""Warnings that need the model: of waves that do not fit the depths along their sides, of tides, calendars of files.
 
 See remarks.py for those that need the experiment file alone.
 """
@@ -13,9 +13,11 @@ import cftime
 import numpy as np
 
 from ..config.waves import CnoidalSection, SolitarySection
+from ..fields.parts import positions_of
+from ..forcing.tides import LARGEST, Harmonics
 from ..forcing.waves import Table
 from ..grids.windows import along_side
-from ..models.names import named_series
+from ..models.names import named_parts, named_series
 
 if TYPE_CHECKING:
     from ..config import Experiment
@@ -28,7 +30,25 @@ OTHER = 0.1  # relative difference of a wave's depth from those of its side that
 def model_remarks(experiment: Experiment, model: Any) -> list[str]:
     """Warnings about an experiment and its model, whose Floor evaluates the cells along the sides of wave makers."""
     waves = [sentence for index, entry in enumerate(experiment.boundary) for sentence in _waves(index, entry, model)]
-    return [*waves, *_calendars(experiment.run, model)]
+    return [*waves, *_calendars(experiment.run, model), *_high_tides(model)]
+
+
+def _high_tides(model: Any) -> Iterator[str]:
+    """A warning of each tide that is higher than half of the limit at which it is refused, on the tiles here."""
+    for name, part in named_parts(model):
+        for key in positions_of(part):
+            tide = getattr(part, key)
+            tide = getattr(tide, "plus", tide)
+            units = part.units_of(key)
+            if not isinstance(tide, Harmonics) or units not in LARGEST:
+                continue
+            for constituent, amplitude in tide.amplitude.items():
+                tiles = model.communicator.tiles([amplitude]).values()
+                if (highest := max(float(np.max(np.abs(x))) for (x,) in tiles)) > 0.5 * LARGEST[units]:
+                    yield (
+                        f"{name}.{key}: the amplitude of {constituent} is {highest:g} {units}, higher than any that is "
+                        "known; check its units."
+                    )
 
 
 def _calendars(run: Any, model: Any) -> Iterator[str]:

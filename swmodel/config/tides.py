@@ -60,6 +60,7 @@ class ConstituentFile(Section):
     file: InputFile  # netCDF file
     amplitude: str | None = None  # name of its variable; eta_amplitude_M2 of M2 unless given, for currents u_ or v_
     phase: str | None = None  # name of its variable; eta_phase_M2 of M2 unless given, likewise
+    units: tuple[str, str] | None = None  # of amplitude and phase lag where the file gives none, as ["cm", "degree"]
 
     @property
     def variables(self) -> tuple[str | None, str | None]:

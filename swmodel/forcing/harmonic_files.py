@@ -1,11 +1,13 @@
 """Amplitudes and Greenwich phase lags of tides from netCDF files, on longitudes and latitudes or on x and y.
 
 A cos g and A sin g are interpolated to the points of the grid, since lags jump from 360 to 0 degrees. A missing value,
-such as one on land, is replaced by the nearest valid one. For an open side only the part of the file around it is read,
-and the file need not cover more. `Simulation.harmonics` writes such files.
+such as one on land, is replaced by the nearest valid one. An amplitude of 0 with a lag of 0 is missing, too: some
+atlases have it on land. For an open side only the part of the file around it is read, and the file need not cover more.
+`Simulation.harmonics` writes such files.
 """
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,15 +16,20 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from ..fields.parameters import Sides
 from ..grids import axes
+from ..grids.file_units import normalised_units
 from ..grids.remapping import filled, remapping
 from ..grids.windows import GridValues, along_side, cached
 from .constituents import canonical
+from .tides import LARGEST
 
 __all__ = ["harmonic_constants"]
 
+MOST_DEGREES = 720.0  # of phase lags
 PHASES = dict.fromkeys(("degree", "degrees", "deg"), 1.0) | axes.ANGLES  # [degrees]
-LENGTHS = {"m": 1.0, "metre": 1.0, "metres": 1.0, "meter": 1.0, "meters": 1.0, "cm": 0.01, "mm": 0.001}
-SPEEDS = {"m s-1": 1.0, "m/s": 1.0, "cm s-1": 0.01, "cm/s": 0.01}
+AMPLITUDES = {  # {units in the model: {units in a file: factor}}
+    "m": {"m": 1.0, "cm": 0.01, "mm": 0.001},
+    "m s-1": {"m s-1": 1.0, "cm s-1": 0.01, "mm s-1": 0.001},
+}
 
 
 def harmonic_constants(
@@ -34,6 +41,7 @@ def harmonic_constants(
     units: str = "m",
     position: str = "h",
     velocity: str | None = None,
+    stated: tuple[str, str] | None = None,
 ) -> dict[str, tuple[GridValues, GridValues]]:
     """The constituents of a Tide, {name: (amplitude, phase lag in degrees)}, from a netCDF file.
 
@@ -49,10 +57,12 @@ def harmonic_constants(
         velocity: "outward" or "inward", for the velocity through open sides: the file holds the component towards +x of
             western and eastern sides, or towards +y of southern and northern ones, and what is found is positive out of
             the domain, or into it.
+        stated: the units of amplitudes and of phase lags, as ("cm", "degree"), where the file does not give them.
 
     Raises:
         ConfigError: for a velocity through sides along both axes.
-        DataError: for a file that cannot be read, lacks a variable, is in other units, or does not cover the sides.
+        DataError: for a file that cannot be read, lacks a variable, has no units or others than of an amplitude and an
+            angle, holds what no tide has, or does not cover the sides.
     """
     signs = _signs(velocity, sides)
     whole = {"": (slice(0, grid.ny), slice(0, grid.nx))}
@@ -61,7 +71,7 @@ def harmonic_constants(
     found = {}
     for name, variables in _variables(constituents, _usual_field(position, signs)).items():
         waves = [
-            _Waves.on(data, variables, units, _Strip(grid, *part, side, signs.get(side, 1.0)), position)
+            _Waves.on(data, variables, units, stated, _Strip(grid, *part, side, signs.get(side, 1.0)), position)
             for side, part in strips.items()
         ]
         wave = cached(_Placed(waves, grid.shape))
@@ -125,15 +135,15 @@ class _Waves(GridValues):
 
     dtype = np.dtype(complex)
 
-    def __init__(self, fields, scales, plan, strip):
-        self.fields, self.scales, self.plan, self.strip = fields, scales, plan, strip
+    def __init__(self, fields, scales, units, plan, strip):
+        self.fields, self.scales, self.units, self.plan, self.strip = fields, scales, units, plan, strip
         self.shape = strip.rows.stop - strip.rows.start, strip.columns.stop - strip.columns.start
 
     @staticmethod
-    def on(data, variables, units, strip, position):
+    def on(data, variables, units, stated, strip, position):
         fields = [axes.rectilinear(data, variable) for variable in variables]
-        known = LENGTHS if units == "m" else SPEEDS
-        scales = [_scale(data, variable, kinds) for variable, kinds in zip(variables, (known, PHASES))]
+        known = zip(variables, (AMPLITUDES[units], PHASES), stated or ("", ""))
+        scales = [_scale(data, variable, kinds, otherwise) for variable, kinds, otherwise in known]
         for field, variable in zip(fields, variables):
             if field.ndim != 2:
                 raise DataError(f"{variable} has dimensions {field.dims}; select one level first, down to (y, x).")
@@ -143,7 +153,7 @@ class _Waves(GridValues):
             if strip.side:
                 raise DataError(f"along the {strip.side} side {error}") from None
             raise
-        return _Waves(fields, scales, plan, strip)
+        return _Waves(fields, scales, units, plan, strip)
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         part = self.plan.part(rows, columns)
@@ -152,7 +162,10 @@ class _Waves(GridValues):
             part, wave = self.plan, self._read(self.plan)
             if not np.isfinite(wave).any():
                 where = f"along the {self.strip.side} side" if self.strip.side else "on the grid"
-                raise DataError(f"{self.fields[0].name} has no valid value {where}; check its missing values.")
+                raise DataError(
+                    f"{self.fields[0].name} has no valid value {where}, where all are missing, or 0 with a phase lag "
+                    "of 0, as on land; check the file."
+                )
             return part(filled(wave, part, self.strip.spherical))[rows, columns]
         return part(wave)
 
@@ -163,16 +176,26 @@ class _Waves(GridValues):
                 f"{self.fields[0].name} is an amplitude, and is negative, {np.nanmin(size):g} somewhere; mark missing "
                 "values by _FillValue, or give the positive amplitude with another phase lag."
             )
-        return self.strip.sign * size * np.exp(1j * np.deg2rad(lag))
+        limits = ("amplitude", LARGEST[self.units], self.units), ("phase lag", MOST_DEGREES, "degrees")
+        for field, values, (what, most, units) in zip(self.fields, (size, lag), limits):
+            if (largest := np.nanmax(np.abs(values), initial=0.0)) > most:
+                raise DataError(
+                    f"{field.name} has a value of {largest:g} {units}, and no {what} of a tide is over {most:g} "
+                    f"{units}; mark missing values by _FillValue, or correct the units."
+                )
+        return np.where((size == 0) & (lag == 0), np.nan, self.strip.sign * size * np.exp(1j * np.deg2rad(lag)))
 
 
-def _scale(data, variable, known):
-    """The factor of a variable's values, from its units."""
-    units = str(data[variable].attrs.get("units", next(iter(known)))).strip().lower()
-    units = units.removesuffix("_east").removesuffix("_north")
-    if units not in known:
-        raise DataError(f"{variable} in {axes.label(data)} is in {units!r}; give it in {next(iter(known))!r}.")
-    return known[units]
+def _scale(data, variable, known, stated):
+    """The factor of a variable's values, from its units in the file, or the `stated` ones."""
+    units, who = str(data[variable].attrs.get("units", "")).strip() or stated, f"{variable} in {axes.label(data)}"
+    if not units:
+        raise DataError(f"{who} has no units; write them to the file, or state them by `units`, as ['cm', 'degree'].")
+    plain = normalised_units(re.sub(r"\s+gmt$", "", units.lower()))  # TPXO: degree GMT
+    scales = {normalised_units(name): factor for name, factor in known.items()}
+    if plain not in scales:
+        raise DataError(f"{who} is in {units!r}; give it in {next(iter(known))!r}.")
+    return scales[plain]
 
 
 class _Placed(GridValues):

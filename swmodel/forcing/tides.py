@@ -31,8 +31,9 @@ from ..fields.pytrees import pytree, replace, static
 from ..grids.windows import GridValues
 from .constituents import distinct, nodal, periods
 
-__all__ = ["Harmonics", "Tide", "middle_latitude", "ramp_at", "ramp_rate_at", "waves_at"]
+__all__ = ["LARGEST", "Harmonics", "Tide", "middle_latitude", "ramp_at", "ramp_rate_at", "waves_at"]
 
+LARGEST = {"m": 20.0, "m s-1": 20.0}  # more than any amplitude of a constituent; the highest are 6 m and 5 m s-1
 MIDDLE = 45.0  # [degrees] of latitude, for planes
 _RULES = {
     "start": Moment(),
@@ -117,14 +118,15 @@ class Tide:
         Args:
             rule: the Number of the parameter. name: of the parameter, for messages.
         """
+        most = _largest(rule)
         for key, (size, _) in self.constituents.items():
             values = _known_values(size)
-            if values is None or rule.maximum is None or not values.size:
+            if values is None or most is None or not values.size:
                 continue
             largest = float(np.nanmax(np.abs(values), initial=0.0))
-            if largest > rule.maximum:
+            if largest > most:
                 raise ConfigError(
-                    f"{name}: the amplitude of {key} reaches {largest:g} {rule.units}, more than the {rule.maximum:g} "
+                    f"{name}: the amplitude of {key} reaches {largest:g} {rule.units}, more than the {most:g} "
                     f"{rule.units} that are possible; give it in {rule.units}."
                 )
 
@@ -135,8 +137,8 @@ class Tide:
             position: on the C-grid. domain: the model's Domain. name: of the parameter, for messages.
             rule: the Number of the parameter, whose maximum the amplitudes of functions and files must not exceed.
         """
-        units, largest = ("", None) if rule is None else (rule.units, rule.maximum)
-        limits = Number(position, units, minimum=0.0, maximum=largest, steady=True)
+        units, most = ("", None) if rule is None else (rule.units, _largest(rule))
+        limits = Number(position, units, minimum=0.0, maximum=most, steady=True)
         grid = domain.grid
         latitude = middle_latitude(grid)
         latitude = latitude if self.latitude is None else float(self.latitude)
@@ -156,6 +158,11 @@ class Tide:
             names=tuple(factors),
             ramp=float(self.ramp),
         )
+
+
+def _largest(rule):
+    """The largest amplitude of a constituent of a parameter with this Number, None where there is no limit."""
+    return min((most for most in (rule.maximum, LARGEST.get(rule.units)) if most is not None), default=None)
 
 
 def _known_values(size):

@@ -4,11 +4,12 @@ import re
 
 from ..errors import DataError
 
-__all__ = ["check_units"]
+__all__ = ["check_units", "normalised_units"]
 
 SYMBOL = r"(/?)\s*([A-Za-z%]+)\s*(?:\*\*|\^)?\s*([+-]?\d+)?"  # of units, with its exponent
+METRES = {"m": "", "cm": "centi", "mm": "milli", "km": "kilo"}
 SYMBOLS = {
-    **dict.fromkeys(("metre", "metres", "meter", "meters"), "m"),
+    **{f"{prefix}{metre}": unit for unit, prefix in METRES.items() for metre in ("metre", "metres", "meter", "meters")},
     **dict.fromkeys(("second", "seconds", "sec"), "s"),
     **dict.fromkeys(("pascal", "pascals"), "Pa"),
     **dict.fromkeys(("newton", "newtons"), "N"),
@@ -20,11 +21,11 @@ SYMBOLS = {
 
 def check_units(who: str, found: str, units: str) -> None:
     """Raise DataError unless the units `found` of `who`, in a file, are the needed `units`, in any spelling."""
-    if _normalised(found) != _normalised(units):
+    if normalised_units(found) != normalised_units(units):
         raise DataError(f"{who} is in {found!r}, and must be in {units!r}; convert the file, its values and its units.")
 
 
-def _normalised(units):
+def normalised_units(units: str) -> tuple[tuple[str, int], ...]:
     """Units as a sorted tuple of (symbol, exponent): those of "m/s", "m s-1" and "metre second**-1" are the same.
 
     A factor other than 1, as in "0.01 m", is one more symbol.

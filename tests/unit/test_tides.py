@@ -1,5 +1,6 @@
 """A Tide is what UTide and its formula say, in both engines; mistakes in it are told in a sentence."""
 
+import contextlib
 import datetime
 import re
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.adjoint import names_of
+from swmodel.cli.model_remarks import _high_tides
 from swmodel.config.adjoint import known_controls
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.experiment import read_text
@@ -206,10 +208,10 @@ def test_a_wave_that_comes_in_enters_whole_and_an_elevation_lets_in_half():
         ({"M2": (-0.5, 0.0)}, "the amplitude of M2 is negative, -0.5 somewhere; give the positive one"),
         ({"M2": (np.array([0.1] * 4 + [-0.1]), 0.0)}, "the amplitude of M2 is negative, -0.1 somewhere"),
         ({"M2": (lambda x, y: x - 2e4, 0.0)}, "elevation: amplitude of M2, somewhere, = -.* is negative"),
-        ({"M2": (1e4, 0.0)}, "elevation: the amplitude of M2 reaches 10000 m, more than the 100 m that are possible"),
+        ({"M2": (50.0, 0.0)}, "elevation: the amplitude of M2 reaches 50 m, more than the 20 m that are possible"),
         (
-            {"M2": (lambda x, y: 1e4 + 0 * x, 0.0)},
-            "elevation: amplitude of M2, somewhere, = 10000.0 is greater than 100",
+            {"M2": (lambda x, y: 50.0 + 0 * x, 0.0)},
+            "elevation: amplitude of M2, somewhere, = 50.0 is greater than 20",
         ),
         ({"M2": (lambda x, y: np.log(x - 2e4), 0.0)}, "amplitude of M2 is not finite in"),
         ({"M2": (lambda x, y: np.ones(3), 0.0)}, "amplitude of M2"),
@@ -401,7 +403,7 @@ def test_amplitudes_and_phases_of_a_file_are_controls_of_its_adjoint():
         ("start = 2008-09-08T06:00:00Z", "", "boundary[0].elevation: a tide needs the date of the start"),
         ('"10 cm"', '"-10 cm"', "the amplitude of M2 is negative, -0.1 somewhere"),
         ('"0.4 * exp(-y / 200e3)"', '"0.1 - y / 200e3"', "the amplitude of S2 is negative"),
-        ('"10 cm"', '"10 km"', "the amplitude of M2 reaches 10000 m, more than the 100 m that are possible"),
+        ('"10 cm"', '"10 km"', "the amplitude of M2 reaches 10000 m, more than the 20 m that are possible"),
         ('"10 cm"', '"10 s"', "'10 s' is a time; expected a length in m"),
         (
             "[stepper]",
@@ -437,7 +439,8 @@ def atlas(path, lon=(-6.0, -3.5), units="m"):
     x, y = np.linspace(*lon, 6), np.linspace(48.0, 54.0, 13)
     size, lag = np.meshgrid(0.5 + 0.1 * (y - 50.0), (20.0 * x + 100.0) % 360.0, indexing="ij")
     size[-3:] = np.nan
-    data = {"eta_amplitude_M2": (("lat", "lon"), size, {"units": units}), "lag": (("lat", "lon"), lag)}
+    data = {"eta_amplitude_M2": (("lat", "lon"), size, {"units": units})}
+    data |= {"lag": (("lat", "lon"), lag, {"units": "degree"})}
     data |= {"eta_phase_M2": data["lag"], "low": (("lat", "lon"), -size, {"units": units})}
     xr.Dataset(data, {"lon": x, "lat": y}).to_netcdf(path)
     return path
@@ -482,6 +485,51 @@ def test_missing_values_of_an_atlas_take_the_nearest_ones(tmp_path):
     rise = lambda y: 0.5 + 0.1 * (np.minimum(y, 52.5) - 50.0)  # noqa: E731
     shrunk = np.asarray(size)[:, 0] / rise(grid.y_centres)
     np.testing.assert_allclose(shrunk, shrunk[0], rtol=1e-12)
+
+
+def test_zeros_of_an_atlas_on_land_are_missing_values(tmp_path):
+    grid = sw.SphericalGrid(4, 4, (-5.0, -4.0), (51.5, 53.5))
+    known = xr.open_dataset(atlas(tmp_path / "atlas.nc", units="millimeters")).load()
+    land = np.isnan(known.eta_amplitude_M2)
+    known.assign(eta_amplitude_M2=known.eta_amplitude_M2.fillna(0.0)).where(~land, 0.0).to_netcdf(tmp_path / "zeros.nc")
+    of_gaps, of_zeros = (
+        sw.harmonic_constants(tmp_path / name, ("M2",), grid, sides="west")["M2"] for name in ("atlas.nc", "zeros.nc")
+    )
+    for one, other in zip(of_gaps, of_zeros):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+    assert 6e-4 < np.asarray(of_zeros[0])[:, 0].min() < np.asarray(of_zeros[0]).max() < 8e-4
+    nowhere = sw.SphericalGrid(4, 4, (-5.0, -4.0), (53.6, 53.9))
+    with pytest.raises(DataError, match="no valid value along the west side, where all are missing, or 0 with a phase"):
+        np.asarray(sw.harmonic_constants(tmp_path / "zeros.nc", ("M2",), nowhere, sides="west")["M2"][0])
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"eta_amplitude_M2": (9999.0, "cm")}, "a value of 99.99 m, and no amplitude of a tide is over 20 m; mark"),
+        ({"eta_phase_M2": (-9999.0, "degree")}, "a value of 9999 degrees, and no phase lag of a tide is over 720 deg"),
+        ({"eta_phase_M2": (1.5, None)}, r"has no units; .*, or state them by `units`, as \['cm', 'degree'\]"),
+        ({"eta_amplitude_M2": (0.5, None)}, "eta_amplitude_M2 in .*other.nc has no units"),
+    ],
+)
+def test_what_is_no_tide_in_a_file_is_refused(tmp_path, change, said):
+    other = xr.open_dataset(atlas(tmp_path / "atlas.nc")).load()
+    for name, (value, units) in change.items():
+        other[name][:4] = value
+        other[name].attrs = {} if units is None else {"units": units}
+    other.to_netcdf(tmp_path / "other.nc")
+    stated = ("m", "degree") if any(units is None for _, units in change.values()) else None
+    for known in {None, stated}:
+        with contextlib.nullcontext() if known else pytest.raises(DataError, match=said):
+            constants = sw.harmonic_constants(tmp_path / "other.nc", ("M2",), sphere(), sides="west", stated=known)
+            np.asarray(constants["M2"][0])
+
+
+def test_a_tide_higher_than_any_that_is_known_is_remarked():
+    remarked = list(_high_tides(model_with(sw.Flather("west", sw.Tide({"M2": (12.0, 0.0), "S2": (9.0, 0.0)})))))
+    assert remarked == [
+        "boundary.0.elevation: the amplitude of M2 is 12 m, higher than any that is known; check its units."
+    ]
 
 
 @pytest.mark.parametrize(

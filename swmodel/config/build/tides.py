@@ -36,7 +36,7 @@ def _tide_of(section, grid, name, run, owner):
     options: Any = {"sides": sides, "units": rule.units, "position": position, "velocity": velocity}
     for key, pair in section.constituents.items():
         if isinstance(pair, ConstituentFile):
-            of_file = harmonic_constants(pair.file, {key: pair.variables}, grid, **options)
+            of_file = harmonic_constants(pair.file, {key: pair.variables}, grid, stated=pair.units, **options)
             constituents[key] = tuple(np.asarray(x) if is_evaluated_whole(grid) else x for x in of_file[key])
         else:
             constituents[key] = tuple(
