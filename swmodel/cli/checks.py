@@ -30,9 +30,9 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
     Raises:
         ConfigError: with every mistake.
     """
+    logs.start(root=True)
     draft = read(file, overrides)
     model_section = draft.sections.get("model")
-    logs.start(root=True)
     launch.configure_process("float32" if model_section is None else model_section.precision, "serial")
     made = assemble(draft, ranks, records=1, here=False)
     if draft.mistakes or made.mistakes:

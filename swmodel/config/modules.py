@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import importlib.util
+import logging
 import sys
 import traceback
 from pathlib import Path
@@ -42,9 +43,9 @@ def class_named(name: str, folder: Path, allowed: bool, short: dict | None = Non
 
 
 def _module(name: str, folder: Path) -> Any:
-    file = folder / Path(*name.split(".")).with_suffix(".py")
+    file = _file_of(name, folder)
     try:
-        return _from_file(name, file) if file.is_file() else importlib.import_module(name)
+        return _from_file(name, file) if file.is_file() else _installed(name)
     except ModuleNotFoundError as error:
         if error.name != name.partition(".")[0]:
             raise ConfigError(f"the module {name!r} needs {error.name!r}, which is not installed") from error
@@ -58,6 +59,35 @@ def _module(name: str, folder: Path) -> Any:
         ) from error
 
 
+def _file_of(name, folder):
+    """The file of a module in the folder, whether it is there or not.
+
+    Raises:
+        ConfigError: for a file outside the folder, or a module of Python itself.
+    """
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        raise ConfigError(
+            f"{name!r} is a path or no name of a module; code is imported from the folder of the experiment file or from "
+            "installed packages, so name a module there, as in 'relaxation:Relaxation'"
+        )
+    file = folder.joinpath(*parts).with_suffix(".py")
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(
+            f"{file} is a link to {file.resolve()}, and no code outside the folder of the experiment file is imported; "
+            "copy the file"
+        )
+    if parts[0] in sys.stdlib_module_names and not file.is_file():
+        raise ConfigError(f"the module {name!r} belongs to Python and has no parts of a model; correct the name")
+    return file
+
+
+def _installed(name):
+    if name not in sys.modules:
+        logging.getLogger("swmodel").info("importing the installed module %s", name)
+    return importlib.import_module(name)
+
+
 def _from_file(name, file):
     """The module in a file; it is imported again only if the file has changed."""
     digest = hashlib.sha256(file.read_bytes() + str(file).encode()).hexdigest()
@@ -66,6 +96,7 @@ def _from_file(name, file):
         return known
     if known is not None and not hasattr(known, "_swmodel_digest"):
         raise ConfigError(f"the file {file} has the name of a module that Python has loaded already; rename the file")
+    logging.getLogger("swmodel").info("importing %s", file)
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None  # the name of the file ends in .py
     module: Any = importlib.util.module_from_spec(spec)

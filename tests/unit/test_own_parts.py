@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import re
+import sys
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
+from swmodel.cli.checks import check_experiment
 from swmodel.config import own, read, read_text
 from swmodel.config.build.adjoint import cost_of, problem_of
 from swmodel.config.build.experiment import assemble, model_of
@@ -337,6 +339,27 @@ def test_what_is_wrong_with_a_part_is_one_mistake(case, change):
     case.write_text(CASE.replace(*change, 1).replace("dissipation.0.rate", "depth"))
     found = [sentence for sentence in read(case).sentences() if "control" not in sentence]
     assert WRONG[change] in found[0] and len(found) <= 2
+
+
+@pytest.mark.parametrize("name", ["{}/evil", "../evil", "..evil", "sub/../../evil", "evil", "antigravity", "subprocess"])
+def test_code_comes_from_the_folder_of_the_file_or_is_installed(case, tmp_path_factory, name):
+    """And not by a path, by a link that leads out of the folder, or from Python itself."""
+    outside = tmp_path_factory.mktemp("outside")
+    outside.joinpath("evil.py").write_text(f"open({str(outside / 'ran')!r}, 'w')\nclass Evil: pass\n")
+    case.with_name("evil.py").symlink_to(outside / "evil.py")
+    case.write_text(CASE.replace("relaxation:Relaxation", f"{name.format(outside)}:Evil"))
+    sentences = [sentence for sentence in read(case).sentences() if "dissipation[0].type" in sentence]
+    assert len(sentences) == 1
+    assert any(said in sentences[0] for said in ("imported from the folder", "is a link", "belongs to Python"))
+    assert not (outside / "ran").exists() and "antigravity" not in sys.modules
+
+
+def test_check_says_what_it_imports_before_it_does(case, capsys):
+    case.write_text(CASE.replace("relaxation:Relaxation", "loud:Relaxation").partition("[adjoint]")[0])
+    case.with_name("loud.py").write_text("print('loud runs')\n" + case.with_name("relaxation.py").read_text())
+    check_experiment(str(case), (), 1)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed.index(f"importing {case.with_name('loud.py')}") == printed.index("loud runs") - 1
 
 
 def test_a_stepper_that_solves_takes_a_solver_of_ones_own(case):
