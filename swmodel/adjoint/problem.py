@@ -34,7 +34,7 @@ from .core.runs import Plan, Run, Unit
 from .core.schedules import Checkpoints, StoreAll
 from .costs.costs import checked
 from .costs.readers import everywhere
-from .costs.tile_costs import AllReadings, Cost, Weighted
+from .costs.tile_costs import AllReadings, Cost, Weighted, trace_cost
 
 __all__ = ["Problem", "dot"]
 
@@ -124,6 +124,7 @@ class Problem:
         self.controls = controls_of(model, [*names, *made])
         self.own_controls = [c for c in self.controls if c.name not in made]
         self.halo = model.halo(self.stepper)
+        trace_cost(model, self.stepper, state, self.cost)
         self.masks = masks_of(model)
         self.programs: dict[tuple, Programs] = {}
         self._window: tuple[int | None, Any] = None, None

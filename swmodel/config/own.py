@@ -24,7 +24,7 @@ from .modules import class_named
 from .parts import section_for
 from .physics import BOUNDARY, DISSIPATION, FORCING, STEPPERS, stepper_section
 
-__all__ = ["GROUP", "own_sections"]
+__all__ = ["GROUP", "own_sections", "path_of_part"]
 
 GROUP = "swmodel.parts"
 SHIPPED = {
@@ -62,6 +62,27 @@ def own_sections(raw: dict, folder: Path, allowed: bool) -> tuple[dict, list]:
         except ConfigError as error:
             mistakes.append(Mistake((*path, "type"), str(error)))
     return {kind: list(sections.values()) for kind, sections in found.items()}, mistakes
+
+
+def path_of_part(raw: dict, part: str) -> tuple[str | int, ...]:
+    """The key path of a part of the model, as far as the tables of a file have it.
+
+    Args:
+        raw: the tables.
+        part: "boundary.0.elevation", or the class of a part that the user has written, "relaxation:Relaxation".
+    """
+    if ":" in part:
+        return next((path for _, path, name in _named(raw) if name == part), ())
+    path: list[str | int] = []
+    value: Any = raw
+    for name in part.split(".") if part else ():
+        key: str | int = int(name) if name.isdigit() else name
+        try:
+            value = value[key]
+        except (LookupError, TypeError):
+            break
+        path.append(key)
+    return tuple(path)
 
 
 def _named(raw):

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import ConfigError
+from ..fields.methods import at
 from ..fields.operators import X, Y
 from ..fields.parameters import Sides, declared, parameter
 from ..fields.parts import numbers_of, replaced
@@ -44,10 +45,8 @@ from .terms import Term, TiledPart, TimeVarying, rate_at, to_u, to_v, value_at
 
 __all__ = ["Clamped", "Flather", "Inside", "OpenBoundary", "Sponge", "SpongeProfile"]
 
-LEVELS: dict[str, Any] = {
-    "minimum": -100.0,
-    "maximum": 100.0,
-}  # [m], limits of elevations and of tidal amplitudes, which no real sea level exceeds
+# [m], limits of elevations and of tidal amplitudes, which no real sea level exceeds
+LEVELS: dict[str, Any] = {"minimum": -100.0, "maximum": 100.0}
 CURRENTS: dict[str, Any] = {"minimum": -50.0, "maximum": 50.0}  # [m s-1]
 RELAXATION_STEPS = 4.0  # T / dt of Clamped; every explicit stepper is stable with this rate
 
@@ -121,6 +120,7 @@ class OpenBoundary(TiledPart):
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True, kw_only=True)
 
     kind = "boundary"
+    results = {"outflow": at("h", "the velocity out of the domain")}
     closes_volume: ClassVar[bool] = False
     reads_along: ClassVar[bool] = False
     memory: ClassVar[tuple[Variable, ...]] = ()

@@ -23,7 +23,7 @@ from .clock import Time
 from .coriolis import Coriolis
 from .transport import divergence
 
-__all__ = ["Discretisation", "FiniteDifferences", "accelerations", "check_has_tendencies", "named_after"]
+__all__ = ["Discretisation", "FiniteDifferences", "check_has_tendencies", "named_after"]
 
 
 def check_has_tendencies(momentum: Any) -> None:
@@ -34,18 +34,6 @@ def check_has_tendencies(momentum: Any) -> None:
             "into parts or integrated otherwise; use stepper ForwardBackwardHancock or SSPRK3 and leave transfers "
             "out, or choose another momentum form, such as EnergyConserving()."
         )
-
-
-def accelerations(term: Any, flow: Any, time: Any) -> tuple[Any, Any]:
-    """(du/dt, dv/dt) [m s-2] of a Term with its values at a Time; ConfigError if it does not give two of them."""
-    found = term(flow, time)
-    if not isinstance(found, (tuple, list)) or len(found) != 2:
-        what = f"{len(found)} values" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
-        raise ConfigError(
-            f"{type(term).__name__}: __call__ returned {what}; return a pair, du/dt at u points and dv/dt at v points, "
-            "of which one may be 0.0."
-        )
-    return found[0], found[1]
 
 
 def named_after(term: Any) -> str:
@@ -186,7 +174,7 @@ def rates_of_terms(equations: Any, flow: Any) -> list[tuple]:
     for term in equations.terms:
         term = term.at(flow.time)
         water = (term.continuity(flow, flow.time),) if term.changes_elevation else ()
-        found.append((named_after(term), *accelerations(term, flow, flow.time), *water))
+        found.append((named_after(term), *term(flow, flow.time), *water))
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..defaults import EARTH_ROTATION
+from ..fields.methods import Named
 from ..fields.parameters import check_fields, parameter
 from ..grids.grid import Grid
 
@@ -18,7 +19,7 @@ def _corner_y(grid, rows):
     return low + (np.asarray(rows)[:, None] + 1.0) * (high - low) / grid.ny
 
 
-class Coriolis(abc.ABC):
+class Coriolis(Named, abc.ABC):
     """The Coriolis parameter as a function of position.
 
     Attributes:

@@ -22,6 +22,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 from ..fields.field import AbstractField
+from ..fields.methods import Named
 from ..fields.operators import east, mean_x, mean_xy, mean_y, north, south, west
 from ..fields.state import State
 from .stages import euler_stage
@@ -31,7 +32,7 @@ __all__ = ["ArakawaLamb", "EnergyConserving", "EnstrophyConserving", "VorticityF
 SADOURNY = "Sadourny (1975), doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2"
 
 
-class VorticityFlux(abc.ABC):
+class VorticityFlux(Named, abc.ABC):
     """A discrete form of the vorticity flux.
 
     Attributes:

@@ -31,7 +31,7 @@ from ..fields.variables import PROGNOSTIC, Variable
 from ..grids.geometry import Geometry, TileGeometry, safe_inverse
 from ..parallel.halo import EAST, NORTH, SOUTH, WEST
 from .clock import Time, as_time
-from .cores import FiniteDifferences, accelerations, check_has_tendencies
+from .cores import FiniteDifferences, check_has_tendencies
 from .ghosts import Exchange
 from .replicated import mark_replicated
 from .stages import ArrayEvaluation
@@ -373,7 +373,7 @@ class Equations:
         u = (flux_u - difference_x(head)) * g.per_dx["u"]
         v = (flux_v - difference_y(head)) * g.per_dy["v"]
         for term in self.terms:
-            along_x, along_y = accelerations(term.at(time), flow, time)
+            along_x, along_y = term.at(time)(flow, time)
             u, v = u + along_x, v + along_y
         return u * g.wet_u, v * g.wet_v
 
@@ -389,7 +389,7 @@ class Equations:
             term = term.at(time)
             rates = term.damping(flow, time)
             if rates is None:
-                along = tuple(a + b for a, b in zip(along, accelerations(term, flow, time)))
+                along = tuple(a + b for a, b in zip(along, term(flow, time)))
             else:
                 damping = tuple(b if a is None else a + b for a, b in zip(damping, rates))
         return along, damping

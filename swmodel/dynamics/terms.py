@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..fields.field import AbstractField, Field
+from ..fields.methods import a_pair, a_rate, at
 from ..fields.operators import mean_x, mean_y
 from ..fields.parts import ModelPart, numbers_of, positions_of, replaced
 from ..fields.pytrees import pytree, replace
@@ -369,6 +370,7 @@ class Term(TiledPart):
     """
 
     kind = "dissipation"
+    results = {"__call__": a_pair, "continuity": at("h", "d eta/dt"), "rates": a_rate}
     nonlinear: ClassVar[bool] = False
     has_pressure: ClassVar[bool] = False
     follows_pressure: ClassVar[bool] = False

@@ -16,6 +16,7 @@ Files, gauges, initial states and controls hold the variable as `shown`, c; Stat
 import abc
 from typing import Any
 
+from ..fields.methods import a_rate, at
 from ..fields.pytrees import static
 from ..fields.variables import Variable
 from .terms import TiledPart
@@ -35,6 +36,7 @@ class Transported(TiledPart):
     """
 
     kind = "tracer"
+    results = {"rate": at("h", "d value/dt"), "time_step_rate": a_rate}
     uses_time = False
     initial = 0.0
 

@@ -21,6 +21,7 @@ import numpy as np
 from jax import lax
 from jax.core import Tracer
 
+from ..fields.methods import Named, Result
 from ..fields.parameters import Number, shown
 from ..fields.pytrees import pytree
 from ..parallel.halo import SIDES
@@ -64,7 +65,14 @@ class Report:
         return Report(jnp.zeros((), int), jnp.zeros((), dtype), jnp.ones((), bool))
 
 
-class Solver(abc.ABC):
+def _no_solution(value, arguments):
+    if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], Report):
+        return f"a {type(value).__name__}"
+    shapes = np.shape(value[0]), np.shape(arguments[1])
+    return None if shapes[0] == shapes[1] else f"x of shape {shapes[0]} for r of shape {shapes[1]}"
+
+
+class Solver(Named, abc.ABC):
     """A solver of the equation. A subclass implements `prepare` and `invert`; derivatives and null spaces follow.
 
     Attributes:
@@ -72,6 +80,7 @@ class Solver(abc.ABC):
     """
 
     projects = False
+    results = {"invert": Result("the pair (x, Report), x like r", _no_solution)}
 
     @abc.abstractmethod
     def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:

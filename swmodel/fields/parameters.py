@@ -433,6 +433,8 @@ def parameter(
         required: whether experiment files must give it although there is a default.
         limits: further arguments of Number: minimum, above, maximum, below, steady, halo, differentiable, doc, ...
     """
+    if position is not None:
+        Choice(("h", "u", "v", "q")).check("parameter", "position", position)
     return declared(Number(position, units, **limits), default=default, static=static, required=required)
 
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 from ..errors import ConfigError
 from .code import code_of, is_shipped
+from .methods import Named
 from .parameters import Number, check_fields, declared, parameter
 from .pytrees import is_pytree, pytree, static
 
@@ -38,18 +39,20 @@ __all__ = [
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static, parameter, declared, dataclasses.field))
-class ModelPart:
+class ModelPart(Named):
     """The base class of parts of a model. Its subclasses are frozen dataclasses, and pytrees of their parameters.
 
     Attributes:
         kind: the section of an experiment file that the part belongs to, such as "forcing".
         references: the literature that files of a run cite for it, or None.
         exclusive: pairs of parameters of which one at most may be given.
+        required: {parameter: its declaration, as text} that a derived class must have.
     """
 
     kind: ClassVar[str | None] = None
     references: ClassVar[str | None] = None
     exclusive: ClassVar[tuple[tuple[str, str], ...]] = ()
+    required: ClassVar[dict[str, str]] = {}
 
     def __new__(cls, *arguments: Any, **parameters: Any):
         as_pytree(cls)
@@ -102,15 +105,28 @@ def as_pytree(cls: type) -> type:
             "`rate: Any = sw.parameter('h', 's-1')`; declare them so, and leave __init__ out."
         )
     code_of(cls)  # before its file can be edited
-    for base in reversed(cls.__mro__[1:]):  # a dataclass inherits the fields of dataclasses alone
-        if _declares(base) and "__dataclass_params__" not in vars(base):
-            dataclasses.dataclass(frozen=True)(base)
+    return _registered(cls)
+
+
+def _registered(cls):
+    """The class as a pytree; raises ConfigError for parameters that cannot be those of a dataclass."""
     try:
-        return pytree(cls)
-    except ValueError as error:
-        if "Duplicate" not in str(error):  # the class is registered with JAX already
-            raise
-        return cls
+        for base in reversed(cls.__mro__[1:]):  # a dataclass inherits the fields of dataclasses alone
+            if _declares(base) and "__dataclass_params__" not in vars(base):
+                dataclasses.dataclass(frozen=True)(base)
+        made = pytree(cls)
+    except (TypeError, ValueError) as error:
+        if "Duplicate" in str(error):  # the class is registered with JAX already
+            return cls
+        raise ConfigError(
+            f"{cls.__name__}: its parameters cannot be declared so: {error}; declare each as in "
+            "`rate: Any = sw.parameter('h', 's-1')`, those with a default last."
+        ) from error
+    fields = {field.name for field in dataclasses.fields(made)}
+    for name, declaration in made.required.items():
+        if name not in fields and not is_shipped(cls):
+            raise ConfigError(f"{cls.__name__}: the parameter {name} is missing; declare it, `{declaration}`.")
+    return made
 
 
 def _declares(cls):

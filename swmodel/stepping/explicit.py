@@ -21,6 +21,7 @@ import numpy as np
 from ..defaults import AB2_EPSILON
 from ..errors import ConfigError
 from ..fields.field import AbstractField
+from ..fields.methods import Result
 from ..fields.parameters import parameter
 from ..fields.parts import ModelPart, replaced
 from ..fields.pytrees import pytree
@@ -43,6 +44,12 @@ def time_step() -> Any:
     """The declaration of the field `dt` of a scheme [s]."""
     hint = "; largest_time_step(model, stepper) is the longest stable one"
     return parameter(None, "s", above=0.0, hint=hint, doc="length of a step")
+
+
+def _no_step(value, arguments):
+    if not isinstance(value, tuple) or len(value) != 2:
+        return f"a {type(value).__name__} of {len(value)}" if isinstance(value, tuple) else f"a {type(value).__name__}"
+    return None if isinstance(value[0], State) else f"a {type(value[0]).__name__} as the state"
 
 
 class TimeStepper(ModelPart, abc.ABC):
@@ -72,6 +79,8 @@ class TimeStepper(ModelPart, abc.ABC):
 
     dt: Any
     kind = "stepper"
+    required = {"dt": "dt: Any = sw.time_step()"}
+    results = {"step": Result("the pair (state, history) one dt later", _no_step)}
     stages = 1
     order = 1
     needs_parts = False

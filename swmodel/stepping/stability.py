@@ -201,8 +201,9 @@ class _Site:
         """1 / the longest time step [s-1] of waves and sponges together, in cells next to open sides.
 
         Args:
-            wave, real: the stable intervals of the scheme for waves and for damping [1].
+            wave, real: the stable intervals of the scheme for waves and for damping [1]; 0 if it is unstable.
         """
+        wave, real = max(wave, 1e-300), max(real, 1e-300)
         ny, nx = self.model.grid.shape
         i, j = np.arange(self.box.i0, self.box.i1)[None, :], np.arange(self.box.j0, self.box.j1)[:, None]
         at = {"west": i == 0, "east": i == nx - 1, "south": j == 0, "north": j == ny - 1}

@@ -20,7 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import ConfigError
-from ...fields.parameters import COORDINATES, Flag, Pair, Part, Text, declared, parameter
+from ...fields.methods import Result
+from ...fields.parameters import COORDINATES, Flag, Pair, Part, Text, declared, parameter, shown
 from ...fields.parts import ModelPart, snake_case
 from ...fields.state import State
 from ...models.shallow_water import ShallowWater
@@ -77,6 +78,15 @@ class OfFaults(Part):
     """The rule of a parameter that is a sources.Source; files name a table of faults, or list them."""
 
 
+def _no_names(value, arguments):
+    is_tuple = isinstance(value, (tuple, list)) and all(isinstance(name, str) for name in value)
+    return None if is_tuple and value else shown(value)
+
+
+def _no_transform(value, arguments):
+    return None if callable(value) and hasattr(value, "zero") else shown(value)
+
+
 class Prior(ModelPart, abc.ABC):
     """Controls of an inversion with their background errors.
 
@@ -86,6 +96,10 @@ class Prior(ModelPart, abc.ABC):
     """
 
     kind = "prior"
+    results = {
+        "targets": Result("a tuple of names of controls, as ('depth',)", _no_names),
+        "transform": Result("a Transform, as of swmodel.adjoint.controls.transforms", _no_transform),
+    }
     numbers: ClassVar[bool] = False
     patterns: ClassVar[bool] = False
 

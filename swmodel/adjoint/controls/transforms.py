@@ -26,6 +26,7 @@ import numpy as np
 
 from ...errors import ConfigError
 from ...fields.field import Field
+from ...fields.methods import Named
 from ...fields.operators import difference_x, difference_y, mean_xy
 from ...fields.pytrees import pytree, static
 from ...fields.state import State
@@ -49,7 +50,7 @@ __all__ = [
 ]
 
 
-class Transform(abc.ABC):
+class Transform(Named, abc.ABC):
     """A differentiable function of standard parameters p; subclasses are pytrees (`pytree`)."""
 
     @abc.abstractmethod

@@ -18,9 +18,12 @@ import jax.numpy as jnp
 from ...dynamics.clock import Time
 from ...dynamics.shallow_water import Equations
 from ...errors import ConfigError
+from ...fields.code import is_shipped
+from ...fields.methods import Result, a_number, like_argument
 from ...fields.parts import ModelPart, name_of
 from ...fields.pytrees import pytree, static
 from ...fields.state import State
+from ...stepping.arrays import ArrayStepLoop
 
 __all__ = [
     "AllReadings",
@@ -33,6 +36,7 @@ __all__ = [
     "SquaresOfSums",
     "TileCost",
     "Weighted",
+    "trace_cost",
 ]
 
 
@@ -67,10 +71,23 @@ class Cost(ModelPart, abc.ABC):
         return 0.0
 
 
+def _no_readings(value, arguments):
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return None if len(shape) == 1 else f"an array of shape {tuple(shape)}"
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
 class TileCost(Cost):
     """A cost as programs take it: its leaves are this tile's arrays, and numbers and tables that every rank holds."""
 
     kind = None  # experiment files can name TileCosts of users only, as module:Class
+    results = {
+        "read": Result("a vector, this tile's share of the readings, as jnp.sum(...)[None]", _no_readings),
+        "update": like_argument,
+        "value": a_number,
+        "final": a_number,
+    }
 
     read: ClassVar[Callable[..., jax.Array] | None] = None  # None if nothing is read along the run; else
     #   read(state, equations, time) -> (count,)   this tile's share of the readings of a State
@@ -98,6 +115,32 @@ class TileCost(Cost):
     def value(self, acc: Any, final: Any) -> Any:
         """J from the accumulator and the sum over tiles of `final`, which is None if the last state is not read."""
         return final
+
+
+def trace_cost(model: Any, stepper: Any, state: State, cost: TileCost) -> None:
+    """Trace a cost of the user's own over one state, so that its mistakes show before anything is compiled.
+
+    Raises:
+        ConfigError: for an error in one of its methods, or for results that make no number.
+    """
+    if is_shipped(type(cost)):
+        return
+    communicator = model.communicator
+
+    def value(dynamics, stepper, state, cost):
+        equations, time = ArrayStepLoop(dynamics, stepper).equations, Time(jnp.int32(0))
+        acc, final = jax.tree.map(lambda x: jnp.asarray(x, state.eta.dtype), cost.start()), None
+        if cost.read is not None:
+            readings = communicator.sum(cost.read(state, equations, time).astype(state.eta.dtype))
+            acc = cost.update(acc, readings[None], time.step)
+        if cost.final is not None:
+            final = communicator.sum(cost.final(state, equations, time))
+        return () if cost.read is None and cost.final is None else cost.value(acc, final)
+
+    outline = model.outline(model.halo(stepper), 0, float(stepper.dt))
+    J = jax.eval_shape(communicator.spmd(value), outline, stepper, state, cost)
+    if not isinstance(J, jax.ShapeDtypeStruct):
+        raise ConfigError(f"{name_of(cost)}: it reads neither states nor the last one; define read or final.")
 
 
 @pytree

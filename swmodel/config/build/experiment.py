@@ -24,6 +24,7 @@ from ...runtime import budget, launch
 from ..coast import MapFile
 from ..faults import faults_of
 from ..mistakes import Mistake
+from ..own import path_of_part
 from ..parts import arguments_of
 from ..physics import FORMS
 from ..tides import TideSection
@@ -84,22 +85,9 @@ class Assembly:
             return make(*arguments)
         except (SwmodelError, ValueError, OSError) as error:
             texts = getattr(error, "mistakes", None) or [str(error)]
-            path = self._path_of(getattr(error, "part", "")) or path
+            path = path_of_part(self.draft.raw, getattr(error, "part", "")) or path
             self.mistakes += [Mistake(path, text) for text in texts]
             return None
-
-    def _path_of(self, part):
-        """The key path of a part of the model, as of "boundary.0.elevation", as far as the file has it."""
-        path: list[str | int] = []
-        value: Any = self.draft.raw
-        for name in part.split(".") if part else ():
-            key: str | int = int(name) if name.isdigit() else name
-            try:
-                value = value[key]
-            except (LookupError, TypeError):
-                break
-            path.append(key)
-        return tuple(path)
 
     def require(self, path: tuple[str | int, ...], make: Callable[..., Any], *arguments: Any) -> Any:
         """make(*arguments). If that raises, the error becomes a mistake of the key at `path`, and all are raised."""

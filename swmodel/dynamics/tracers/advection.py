@@ -25,6 +25,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from ...fields.field import AbstractField
+from ...fields.methods import Named
 from ...fields.operators import Axis, X, Y, pointwise
 from ...fields.parameters import Part, declared
 from ...fields.pytrees import pytree
@@ -35,7 +36,7 @@ __all__ = ["AdvectionScheme", "Centred", "FluxLimited", "limited_difference", "l
 AXES = {"x": X, "y": Y}
 
 
-class AdvectionScheme(abc.ABC):
+class AdvectionScheme(Named, abc.ABC):
     """A choice of the concentration on faces (module docstring).
 
     Attributes:

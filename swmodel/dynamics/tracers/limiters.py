@@ -23,11 +23,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ...fields.methods import Named
+
 __all__ = ["LIMITERS", "Limiter", "MinMod", "VanLeer", "MonotonizedCentral", "Koren", "Superbee", "larger", "smaller"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Limiter(abc.ABC):
+class Limiter(Named, abc.ABC):
     """A function L(a, b) of two differences, arrays of one shape.
 
     Attributes:
