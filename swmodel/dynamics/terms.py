@@ -108,10 +108,8 @@ class Series:
             held: {number: record}, records that are on the device already.
         """
         first, second, start, length = self.interval(step, dt)
-        known = dict(held or {})
-        for k in (first, second):
-            if k not in known:
-                known[k] = self.record(k, dtype)
+        held = held or {}
+        known = {k: held[k] if k in held else self.record(k, dtype) for k in {first, second}}
         return Window(known[first], known[second], *map(self._whole, (start, length)))
 
     def read_ahead(self, step: int, dt: float, submit: Callable) -> None:
