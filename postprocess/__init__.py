@@ -1,4 +1,4 @@
-"""Figures and diagnostics of model output, read with xarray; of the model only its reader of observations is used.
+"""Figures and diagnostics of model output, read with xarray; of the model only what reads records and knows tides.
 
 maps         a field at several times
 maxima       maximum elevation, flow depth on land, arrival-time isochrones
@@ -6,6 +6,7 @@ inundation   flooded land, run-up line and height, inundation line
 relief       shaded topography of land that may be flooded
 statistics   extremes, means, harmonic constants
 gauges       series against observed ones, and their scores
+tides        harmonic constants of gauges
 series       modelled and observed series, and the table of scores, without figures
 figure       one page of a tsunami
 circulation  one page of a basin's circulation

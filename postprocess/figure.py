@@ -146,5 +146,5 @@ def _draw_gauges(page, series, observations, start, place):
             axes.set_xticklabels([])
         else:
             axes.set_xlabel(f"{time_unit(span[1])[1]} after {'T' if start else 'the start'}", loc="left")
-            draw_legend(axes, bool(observations), gauge.rules.fraction)
+            draw_legend(axes, bool(observations), gauge.rules)
         axes.set_ylabel("[m]")

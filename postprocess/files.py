@@ -21,6 +21,8 @@ from .errors import PlotError
 __all__ = [
     "Mesh",
     "driven",
+    "driving",
+    "experiment_in",
     "kind_of",
     "label",
     "mesh_of",
@@ -40,6 +42,7 @@ __all__ = [
 
 EARTH_RADIUS = 6.371e6  # [m]
 METRES_UP_TO = 5e3  # [m], the extent of a domain from which on its maps have kilometres
+STORMS = {"cyclone", "wind", "air_pressure"}
 SHORT = 300.0  # [s], the length of a run from which on its times are in hours and minutes
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}  # [s]
@@ -150,15 +153,37 @@ def kind_of(dataset: xr.Dataset) -> str:
     )
 
 
+def experiment_in(dataset: xr.Dataset) -> dict[str, Any]:
+    """The content of the experiment file that wrote the dataset; {} for other runs."""
+    try:
+        return tomllib.loads(dataset.attrs.get("config", ""))
+    except tomllib.TOMLDecodeError:  # a Simulation keeps any text
+        return {}
+
+
+def driving(dataset: xr.Dataset) -> tuple[str, tuple[str, ...]]:
+    """(what drives the run, its tidal constituents): "storm", "tide", other "forcing", or "" for a wave from a source.
+
+    They follow from the experiment in the file. Runs of Python have none, and are those of a wave.
+    """
+    experiment = experiment_in(dataset)
+    parts = [*experiment.get("boundary", ()), *experiment.get("forcing", ())]
+    names = [name for part in parts for each in (part, *part.values()) for name in _constituents(each)]
+    kinds = {part.get("type") for part in experiment.get("forcing", ())}
+    if "source" in experiment or not (names or kinds):
+        return "", ()
+    kind = "storm" if kinds & STORMS else "tide" if names else "forcing"
+    return kind, tuple(dict.fromkeys(str(name).upper() for name in names))
+
+
+def _constituents(value):
+    """The names of the constituents of a part of an experiment, or of a tide in it."""
+    return value.get("constituents", ()) if isinstance(value, dict) else ()
+
+
 def driven(dataset: xr.Dataset) -> bool:
     """Whether the experiment in the file has forcing, or tides at open sides, and no earthquake source."""
-    try:
-        experiment = tomllib.loads(dataset.attrs.get("config", ""))
-    except tomllib.TOMLDecodeError:  # a Simulation keeps any text
-        return False
-    given = [value for side in experiment.get("boundary", ()) for value in side.values()]
-    tides = any(isinstance(value, dict) and "constituents" in value for value in given)
-    return ("forcing" in experiment or tides) and "source" not in experiment
+    return bool(driving(dataset)[0])
 
 
 def positions(array: xr.DataArray) -> tuple[str, str] | None:

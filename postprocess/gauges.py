@@ -13,7 +13,19 @@ from matplotlib.transforms import offset_copy
 from . import style
 from .cgrid import surface
 from .files import start_of
-from .scores import Rules, Score, Series, arrival, peak, score, scores, table, time_unit, variance_explained
+from .scores import (
+    Rules,
+    Score,
+    Series,
+    arrival,
+    comparable,
+    peak,
+    score,
+    scores,
+    table,
+    time_unit,
+    variance_explained,
+)
 from .series import read_gauges, read_observations, rules_of
 
 __all__ = [
@@ -48,16 +60,16 @@ def draw_series(
         Score.
     """
     row, span = score(model, observed), span or (model.time[0], model.time[-1])
+    at, seen = (row.arrival, row.observed_arrival) if model.rules.arrives else (row.peak, row.observed_peak)
     _, _, length = time_unit(span[1])
     if observed is not None:
+        observed = comparable(observed, model)
         axes.plot(observed.time / length, observed.value, color=_OBSERVED, linewidth=2.2, solid_capstyle="round")
-        axes.plot(
-            row.observed_arrival / length, _at(observed, row.observed_arrival), "o", color="#6e6e6e", markersize=4.5
-        )
+        axes.plot(seen / length, _at(observed, seen), "o", color="#6e6e6e", markersize=4.5)
     axes.plot(model.time / length, model.value, color=style.VERMILLION, linewidth=1.4)
     axes.plot(
-        row.arrival / length,
-        _at(model, row.arrival),
+        at / length,
+        _at(model, at),
         "o",
         color=style.VERMILLION,
         markersize=4.5,
@@ -68,7 +80,7 @@ def draw_series(
     for first, last in ((span[0], model.rules.window[0]), (model.rules.window[1], span[1])):
         if np.isfinite([first, last]).all() and first < last:
             axes.axvspan(first / length, last / length, color="#f1f1f1", linewidth=0, zorder=-1)
-    axes.set_title(model.name)
+    axes.set_title(f"{model.name}, flow depth on land" if model.on_land else model.name)
     axes.text(1, 1.02, _summary(row), transform=axes.transAxes, ha="right", va="bottom", fontsize=7.0, color=style.GREY)
     axes.set_ylim(*_height(model, observed))
     axes.set_xlim(*(np.array(span) / length))
@@ -78,7 +90,7 @@ def draw_series(
     return row
 
 
-def draw_legend(axes: Axes, observed: bool, fraction: float = Rules.fraction) -> None:
+def draw_legend(axes: Axes, observed: bool, rules: Rules = Rules()) -> None:  # noqa: B008
     """A legend below the right end of `axes`, next to their label, where it hides no wave."""
     lines = [Line2D([], [], color=style.VERMILLION, linewidth=1.4, label="model")]
     if observed:
@@ -91,7 +103,7 @@ def draw_legend(axes: Axes, observed: bool, fraction: float = Rules.fraction) ->
             marker="o",
             linestyle="",
             markersize=4.5,
-            label=f"arrival ({100 * fraction:g} % of max.)",
+            label=f"arrival ({100 * rules.fraction:g} % of max.)" if rules.arrives else "peak",
         )
     )
     below = offset_copy(axes.transAxes, axes.get_figure(root=True), 0, -19, units="points")
@@ -128,7 +140,9 @@ def _summary(row):
     said = []
     if np.isfinite(row.variance_explained):
         said.append(f"{100 * row.variance_explained:.0f} % explained, bias {_metres(row.bias, '+')} m")
-    if np.isfinite(row.observed_arrival) and np.isfinite(row.arrival):
+    if np.isfinite(row.observed_peak) and np.isfinite(row.peak):
+        said.append(f"peak {(row.peak - row.observed_peak) / length:+.1f} {symbol}")
+    elif np.isfinite(row.observed_arrival) and np.isfinite(row.arrival):
         said.append(f"arrival {(row.arrival - row.observed_arrival) / length:+.1f} {symbol}")
     elif np.isfinite(row.arrival):
         digits = 0 if symbol == "min" else 1
@@ -136,7 +150,7 @@ def _summary(row):
     if np.isfinite(row.maximum):
         observed = f" of {_metres(row.observed_maximum)}" if np.isfinite(row.observed_maximum) else ""
         said.append(f"max. {_metres(row.maximum)}{observed} m")
-    if not np.isfinite(row.arrival) and row.notes:
+    if row.rules.arrives and not np.isfinite(row.arrival) and row.notes:
         said.append(row.notes[-1])
     return ", ".join(said)
 
@@ -176,7 +190,7 @@ def figure(
             one.remove()
         last = axes[len(shown) - 1]
         last.tick_params(labelbottom=True)
-        draw_legend(last, bool(observations), row.fraction)
+        draw_legend(last, bool(observations), row.rules)
         grid[-1, 0].set_xlabel(_time_label(dataset, shown), loc="left")
         drawing.supylabel(f"{surface(dataset)} [m]", x=0.02 / columns, fontsize=9)
         height = drawing.get_size_inches()[1]

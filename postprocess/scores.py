@@ -8,16 +8,41 @@ record. The window, the threshold and the fraction come from the gauge file (`[o
     variance explained  1 - var(observed - model) / var(observed), at the observed times, without the mean error
     bias                the mean error, mean(model - observed) [m]
 
+Tides and surges do not arrive. In their place such runs have
+
+    peak                the highest elevation in the window [m], and its time [s]
+    constants           amplitudes and phase lags of the tidal constituents, in the same window (tides.py)
+
+A gauge on land has the flow depth as its series, and arrives when that exceeds the threshold, as in maps of arrivals.
+Records there are elevations, from which the height of the ground is subtracted.
+
 A score that cannot be computed is NaN, and a note gives the reason: nothing was recorded in the window, the elevation
 stays below the threshold, it was above the level of the arrival when the window opened, or it still rose when it ended.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-__all__ = ["Rules", "Score", "Series", "arrival", "peak", "score", "scores", "table", "time_unit", "variance_explained"]
+from .tides import Wave, constants_of
+
+__all__ = [
+    "Rules",
+    "Score",
+    "Series",
+    "arrival",
+    "columns",
+    "comparable",
+    "constants_columns",
+    "meaning",
+    "peak",
+    "score",
+    "scores",
+    "table",
+    "time_unit",
+    "variance_explained",
+]
 
 LEAST_TIMES = 3  # in common, for a variance
 TIME_UNITS = (
@@ -36,16 +61,27 @@ class Rules:
         window: (first, last) time since the start [s]; infinite where the run and the record set the limits.
         threshold: lower maxima do not count as waves [m].
         fraction: of the maximum, at which a wave has arrived.
+        arrives: whether the run is that of a wave, which arrives; else it is driven by tides, storms or winds.
+        waves: the tidal constituents of the run.
     """
 
     window: tuple = (-np.inf, np.inf)
     threshold: float = 0.01
     fraction: float = 0.2
+    arrives: bool = True
+    waves: tuple[Wave, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Series:
-    """One gauge's record: `time` [s] since the start, sorted, and `value`, of the same length, with NaN for gaps."""
+    """One gauge's record.
+
+    Attributes:
+        time: since the start, sorted [s], (n,).
+        value: of the elevation or, on land, of the flow depth [m], (n,), with NaN for gaps.
+        x, y: the place.
+        ground: the height of the ground of a gauge on land [m]; NaN at sea.
+    """
 
     name: str
     time: np.ndarray
@@ -53,6 +89,12 @@ class Series:
     x: float = np.nan
     y: float = np.nan
     rules: Rules = Rules()
+    ground: float = np.nan
+
+    @property
+    def on_land(self) -> bool:
+        """Whether the gauge stands above the sea at rest."""
+        return bool(np.isfinite(self.ground))
 
     def between(self, first: float, last: float) -> tuple[np.ndarray, np.ndarray]:
         """(time, value) of the records from `first` to `last` [s]."""
@@ -70,8 +112,10 @@ class Score:
         variance_explained: 1 is perfect, 0 as good as a constant [1].
         bias: mean of model - observed [m].
         window: (first, last) time of the score [s].
+        peak, observed_peak: the times of the maxima of a driven run [s].
+        constants, observed_constants: {constituent: (amplitude [m], Greenwich phase lag [degrees])} of a driven run.
         notes: sentences on why scores are missing, or what they leave out.
-        fraction: of the maximum, at which a wave has arrived.
+        rules: those of the gauge.
     """
 
     name: str
@@ -83,7 +127,11 @@ class Score:
     bias: float = np.nan
     window: tuple = (np.nan, np.nan)
     notes: tuple = ()
-    fraction: float = Rules.fraction
+    peak: float = np.nan
+    observed_peak: float = np.nan
+    constants: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    observed_constants: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    rules: Rules = Rules()
 
 
 def time_unit(span: float) -> tuple[str, str, float]:
@@ -128,12 +176,22 @@ def _covered(series, window, whose):
     return (first, last), ((f"{whose} {' and '.join(cut)}, and the window is {_from_to(window)}",) if cut else ())
 
 
+def comparable(observed: Series, model: Series) -> Series:
+    """The observed series with the rules of the model's and, on land, the flow depth in place of the elevation."""
+    value = np.maximum(observed.value - model.ground, 0.0) if model.on_land else observed.value
+    return dataclasses.replace(observed, value=value, rules=model.rules, ground=model.ground)
+
+
 def _extremes(series, window, whose):
     """(arrival [s], maximum [m], notes) in a window that `series` covers; NaN for those that it does not contain."""
     rules, (time, value) = series.rules, series.between(*window)
     if value.size == 0:
         return np.nan, np.nan, (f"{whose} has no values from {_from_to(window)}",)
     at, highest = int(np.argmax(value)), float(value.max())
+    if series.on_land and highest < rules.threshold:
+        return np.nan, np.nan, (f"{whose} stays dry",)
+    if series.on_land and value[0] < rules.threshold:
+        return float(time[np.argmax(value > rules.threshold)]), highest, ()
     if highest < rules.threshold:
         return np.nan, np.nan, (f"{whose} stays below {rules.threshold:g} m (highest value {highest:.2g} m)",)
     if at == value.size - 1:
@@ -176,10 +234,12 @@ def score(model: Series, observed: Series | None = None) -> "Score":
     """The Score of one gauge by the Rules of the model's series."""
     rules = model.rules
     window, notes = _covered(model, rules.window, "the run")
+    if model.on_land:
+        notes = (f"depths of the flow over ground at {model.ground:.3g} m", *notes)
     if window is None:
-        return Score(model.name, notes=notes, fraction=rules.fraction)
+        return Score(model.name, notes=notes, rules=rules)
     if observed is not None:
-        observed = dataclasses.replace(observed, rules=rules)
+        observed = comparable(observed, model)
         shared, more = _covered(observed, rules.window, "the record")
         notes += more
         if shared is None:
@@ -188,22 +248,41 @@ def score(model: Series, observed: Series | None = None) -> "Score":
             window = max(window[0], shared[0]), min(window[1], shared[1])
     if window[0] > window[1]:
         note = f"the run ends at {_said(window[1], window[0])}, and the record begins at {_said(window[0], window[0])}"
-        return Score(model.name, notes=(*notes, note), fraction=rules.fraction)
-    arrived, highest, more = _extremes(model, window, "the model")
-    row = Score(model.name, arrived, highest, window=window, notes=notes + more, fraction=rules.fraction)
-    if observed is None:
-        return row
-    arrived, highest, more = _extremes(observed, window, "the record")
-    row = dataclasses.replace(row, observed_arrival=arrived, observed_maximum=highest)
-    return _compared(row, model, observed, more)
+        return Score(model.name, notes=(*notes, note), rules=rules)
+    row, more = Score(model.name, window=window, notes=notes, rules=rules), ()
+    for series, whose, prefix in ((model, "the model", ""), (observed, "the record", "observed_")):
+        if series is not None:
+            found, said = _wave_of(series, window, whose) if rules.arrives else _level_of(series, window, whose)
+            row = dataclasses.replace(row, **{prefix + name: value for name, value in found.items()})
+            more += said
+    row = dataclasses.replace(row, notes=row.notes + more)
+    return row if observed is None else _compared(row, model, observed)
 
 
-def _compared(row, model, observed, notes):
+def _wave_of(series, window, whose):
+    """({arrival and maximum}, notes)."""
+    arrived, highest, notes = _extremes(series, window, whose)
+    return {"arrival": arrived, "maximum": highest}, notes
+
+
+def _level_of(series, window, whose):
+    """({maximum, its time, harmonic constants}, notes)."""
+    time, value = series.between(*window)
+    if value.size == 0:
+        return {}, (f"{whose} has no values from {_from_to(window)}",)
+    at, fitted = int(np.argmax(value)), {} if series.on_land else constants_of(time, value, series.rules.waves)
+    missing = [wave.name for wave in series.rules.waves if wave.name not in fitted]
+    notes = (f"{whose} is highest when the window {'ends' if at else 'opens'}",) * (at in (0, value.size - 1))
+    if missing and not series.on_land:
+        notes += (f"{whose} is too short for the constants of {', '.join(missing)}",)
+    return {"maximum": float(value[at]), "peak": float(time[at]), "constants": fitted}, notes
+
+
+def _compared(row, model, observed):
     """The Score with the entries that need both series."""
     share, bias = variance_explained(model, observed, row.window)
-    if np.isnan(share):
-        notes += (f"the record varies at fewer than {LEAST_TIMES} times that the run has, too",)
-    return dataclasses.replace(row, variance_explained=share, bias=bias, notes=row.notes + notes)
+    few = (f"the record varies at fewer than {LEAST_TIMES} times that the run has, too",) * bool(np.isnan(share))
+    return dataclasses.replace(row, variance_explained=share, bias=bias, notes=row.notes + few)
 
 
 def scores(gauges: Iterable[Series], observations: Mapping[str, Series] | None = None) -> "list[Score]":
@@ -215,53 +294,89 @@ def scores(gauges: Iterable[Series], observations: Mapping[str, Series] | None =
 # -- as text -----------------------------------------------------------------------------------------------------------
 
 
-_OF_MODEL = ("gauge", "arrival", "maximum", "window")  # columns that need no record
+MISSING = "-"
 
 
-def table(rows: "Sequence[Score]") -> str:
-    """The Scores as text, aligned, "-" for missing scores; below, the notes and the meaning of the columns.
+def columns(rows: "Sequence[Score]") -> tuple[list[str], list[str], list[list[str]]]:
+    """(heads, units, the cells of each row) of a table of Scores, with MISSING for those that cannot be computed.
 
     Columns that compare with records are left out if no gauge has a value in them, as in a run without observations.
     """
+    arrives = all(row.rules.arrives for row in rows)
     unit, _, length = time_unit(max((t for row in rows for t in row.window if np.isfinite(t)), default=3600.0))
-    heads = ("gauge", "arrival", "observed", "late by", "maximum", "observed", "ratio", "variance", "bias", "window")
-    when = f"[{unit}]"
-    units = ("", when, when, when, "[m]", "[m]", "", "explained", "[m]", when)
-    cells = [_cells(row, length, 1 if unit == "s" else 0) for row in rows]
-    shown = [n for n, head in enumerate(heads) if head in _OF_MODEL or any(line[n] != "-" for line in cells)]
-    lines = [[line[n] for n in shown] for line in (heads, units, *cells)]
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    text = [
-        "  ".join(cell.ljust(w) if n == 0 else cell.rjust(w) for n, (cell, w) in enumerate(zip(line, widths))).rstrip()
-        for line in lines
+    event = [(row.arrival, row.observed_arrival) if arrives else (row.peak, row.observed_peak) for row in rows]
+    times = [
+        ("arrival" if arrives else "at", unit, [_text(at / length, ".1f") for at, _ in event]),
+        ("observed", unit, [_text(seen / length, ".1f") for _, seen in event]),
+        ("late by", unit, [_text((at - seen) / length, "+.1f") for at, seen in event]),
     ]
+    heights = [
+        ("maximum" if arrives else "peak", "m", [_metres(row.maximum) for row in rows]),
+        ("observed", "m", [_metres(row.observed_maximum) for row in rows]),
+        ("ratio", "", [_text(row.maximum / (row.observed_maximum or np.nan), ".2f") for row in rows]),
+    ]
+    entries = [
+        ("gauge", "", [row.name for row in rows]),
+        *(times + heights if arrives else heights + times),
+        ("variance explained", "", [_text(row.variance_explained, ".2f") for row in rows]),
+        ("bias", "m", [_metres(row.bias, "+") for row in rows]),
+        ("window", unit, [_span(row.window, length, 1 if unit == "s" else 0) for row in rows]),
+    ]
+    own = "gauge", times[0][0], heights[0][0], "window"  # columns that need no record
+    return _transposed([one for one in entries if one[0] in own or any(cell != MISSING for cell in one[2])])
+
+
+def constants_columns(rows: "Sequence[Score]") -> tuple[list[str], list[str], list[list[str]]]:
+    """`columns` of the harmonic constants; without any, there are no heads."""
+    names = dict.fromkeys(name for row in rows for name in row.constants)
+    nothing = np.nan, np.nan
+    entries = [("gauge", "", [row.name for row in rows])] if names else []
+    for name in names:
+        for k, (head, unit, form) in enumerate(((name, "m", _metres), ("lag", "°", lambda lag: _text(lag, ".0f")))):
+            entries.append((head, unit, [form(row.constants.get(name, nothing)[k]) for row in rows]))
+            seen = [form(row.observed_constants.get(name, nothing)[k]) for row in rows]
+            entries += [("observed", unit, seen)] if any(cell != MISSING for cell in seen) else []
+    return _transposed(entries)
+
+
+def _transposed(entries):
+    heads, units, cells = (list(part) for part in zip(*entries)) if entries else ([], [], [])
+    return heads, units, [list(line) for line in zip(*cells)]
+
+
+def table(rows: "Sequence[Score]") -> str:
+    """The Scores as text, aligned; below, the harmonic constants, the notes and the meaning of the columns."""
     notes = [f"  {row.name}: {'; '.join(row.notes)}." for row in rows if row.notes]
-    return "\n".join([*text, *(["Notes:", *notes] if notes else []), _meaning(rows)])
+    tables = [_aligned(*part) for part in (columns(rows), constants_columns(rows)) if part[0]]
+    return "\n".join([*tables, *(["Notes:", *notes] if notes else []), meaning(rows)])
 
 
-def _meaning(rows):
-    """A line on what the table's columns mean."""
-    shares = ", ".join(f"{100 * fraction:g} %" for fraction in sorted({row.fraction for row in rows}))
+def _aligned(heads, units, lines):
+    """A table as text; "variance explained" has two lines."""
+    first = [head.partition(" explained")[0] for head in heads]
+    second = ["explained" if head != one else f"[{unit}]" * bool(unit) for head, one, unit in zip(heads, first, units)]
+    lines = [first, second, *lines]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    justified: Callable = lambda n, cell: cell.rjust(widths[n]) if n else cell.ljust(widths[n])  # noqa: E731
+    return "\n".join("  ".join(justified(n, cell) for n, cell in enumerate(line)).rstrip() for line in lines)
+
+
+def meaning(rows: "Sequence[Score]") -> str:
+    """A line on what the columns of the tables mean."""
+    shares = ", ".join(f"{100 * share:g} %" for share in sorted({row.rules.fraction for row in rows}))
     text = f"Arrival: first above {shares} of the window's own maximum."
+    if not all(row.rules.arrives for row in rows):
+        text = "Peak: the highest value in the window."
+    if any(row.constants for row in rows):
+        text += " Lag: behind the equilibrium tide at Greenwich, from a fit to the window."
     if any(np.isfinite(row.variance_explained) for row in rows):
         text += " Variance explained: without the bias, which is the mean of model - observed."
     return text
 
 
-def _cells(row, length, digits):
-    first, last = (t / length for t in row.window)
-    return (
-        row.name,
-        _text(row.arrival / length, ".1f"),
-        _text(row.observed_arrival / length, ".1f"),
-        _text((row.arrival - row.observed_arrival) / length, "+.1f"),
-        _metres(row.maximum),
-        _metres(row.observed_maximum),
-        _text(row.maximum / (row.observed_maximum or np.nan), ".2f"),
-        _text(row.variance_explained, ".2f"),
-        _metres(row.bias, "+"),
-        "-" if np.isnan(first) else f"{round(first, digits):g} to {round(last, digits):g}",
-    )
+def _span(window, length, digits):
+    first, last = (t / length for t in window)
+    return MISSING if np.isnan(first) else f"{round(first, digits):g} to {round(last, digits):g}"
 
 
 def _metres(value, sign=""):
@@ -270,4 +385,4 @@ def _metres(value, sign=""):
 
 
 def _text(value, form):
-    return format(value, form) if np.isfinite(value) else "-"
+    return format(value, form) if np.isfinite(value) else MISSING

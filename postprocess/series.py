@@ -4,6 +4,7 @@ Observed series are a folder of files, one a gauge, NAME.csv or NAME.nc, with `t
 `elevation_m`. The reader is that of the model's misfits and inversions, so that all take the same observations.
 """
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -16,8 +17,10 @@ from swmodel.errors import DataError
 from swmodel.grids.observed_tables import ELEVATION, gauge_files, read_series
 
 from .errors import PlotError
-from .files import open_output, seconds
+from .files import driving, open_output, seconds, start_of
+from .inundation import film_of
 from .scores import Rules, Series, scores, table
+from .tides import waves_of
 
 __all__ = ["gauge_names", "read_gauges", "read_observations", "rules_of", "score_table"]
 
@@ -50,10 +53,25 @@ def read_gauges(dataset: xr.Dataset, variable: str | None = None) -> list[Series
         raise PlotError(f"read_gauges: the file has no series {variable or 'over time and gauge'}; choose another.")
     values = dataset[variable].transpose(name.dims[0], "time").values.astype(float)
     x, y = (_coordinate(dataset, name.dims[0], axis) for axis in "xy")
-    time = seconds(dataset)
-    names = gauge_names(dataset)
-    rules = rules_of(dataset.attrs, names)
-    return [Series(n, time, v, float(a), float(b), rules[n]) for n, v, a, b in zip(names, values, x, y)]
+    time, names = seconds(dataset), gauge_names(dataset)
+    rules, (kind, tides) = rules_of(dataset.attrs, names), driving(dataset)
+    waves = waves_of(tides, start_of(dataset), float(np.mean(y)) if "latitude" in dataset.variables else 0.0)
+    depth = dataset["depth"].values if variable == "eta" and "depth" in dataset else np.full(len(names), np.inf)
+    found = []
+    for k, gauge in enumerate(names):
+        rule = dataclasses.replace(rules[gauge], arrives=not kind, waves=waves)
+        value, ground = (values[k], np.nan) if depth[k] >= 0 else (_flow_depth(dataset, k, values[k]), -float(depth[k]))
+        found.append(Series(gauge, time, value, float(x[k]), float(y[k]), rule, ground))
+    return found
+
+
+def _flow_depth(dataset, k, level):
+    """The thickness of the water over a gauge on land [m], 0 under a film."""
+    if "thickness" in dataset:  # over a bed that moves
+        depth = dataset["thickness"].transpose(..., "time").values[k].astype(float)
+    else:
+        depth = level + float(dataset["depth"].values[k])
+    return np.where(depth <= film_of(dataset), 0.0, depth) + 0.0 * level
 
 
 def rules_of(attributes: Mapping, names: Iterable[str]) -> dict[str, Rules]:

@@ -3,18 +3,17 @@
 import json
 import pathlib
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from ..files import mesh_of, seconds, start_of, wet_cells
-from ..scores import Score, time_unit
+from ..scores import time_unit
 
-__all__ = ["HEADS", "experiment_of", "row_of", "size", "timing_rows", "setup_rows"]
+__all__ = ["experiment_of", "size", "timing_rows", "setup_rows"]
 
-HEADS = ("gauge", "arrival", "observed", "late by", "maximum", "observed", "ratio", "variance explained", "bias")
 TIMING = "timing.json"  # in the folder of the output files; swmodel/cli/timing.py writes it
 
 
@@ -111,30 +110,6 @@ def experiment_of(attributes: Mapping[str, Any]) -> tuple[str, dict, pathlib.Pat
         return text, tomllib.loads(text), folder
     except tomllib.TOMLDecodeError:
         return text, {}, None
-
-
-def row_of(score: Score, length: float) -> Sequence[str]:
-    """A row of the table of scores, under HEADS; "–" for scores that cannot be computed.
-
-    Args:
-        length: of the unit of time [s].
-    """
-    late, ratio = score.arrival - score.observed_arrival, score.maximum / (score.observed_maximum or np.nan)
-    return (
-        score.name,
-        _number(score.arrival / length, ".1f"),
-        _number(score.observed_arrival / length, ".1f"),
-        _number(late / length, "+.1f"),
-        _number(score.maximum, ".3g"),
-        _number(score.observed_maximum, ".3g"),
-        _number(ratio, ".2f"),
-        _number(score.variance_explained, ".2f"),
-        _number(score.bias, "+.3f"),
-    )
-
-
-def _number(value, form):
-    return format(value, form).replace("-", "−") if np.isfinite(value) else "–"
 
 
 def size(count: float) -> str:

@@ -12,7 +12,7 @@ import xarray as xr
 from .. import budgets, gauges, inversion, maxima, sensitivity, spectra
 from ..errors import PlotError
 from ..files import seconds
-from ..scores import Series, score, time_unit
+from ..scores import MISSING, Series, columns, constants_columns, meaning, score
 from ..series import read_gauges
 from . import facts
 from .drawings import as_image, as_svg, fix_colours
@@ -213,18 +213,20 @@ def _ends_of(values):
 def _scores(series, observed):
     """The table of scores; without records, of arrivals and maxima."""
     rows = [score(one, observed.get(one.name)) for one in series]
-    unit, _, length = time_unit(max((t for row in rows for t in row.window if np.isfinite(t)), default=3600.0))
-    units = ("", unit, unit, unit, "m", "m", "", "", "m")
-    columns = range(len(facts.HEADS)) if observed else (0, 1, 4)
-    lines = [[facts.row_of(row, length)[n] for n in columns] for row in rows]
-    heads = [f"{facts.HEADS[n]}{f' [{units[n]}]' if units[n] else ''}" for n in columns]
+    tables = joined(_with_units(*part) for part in (columns(rows), constants_columns(rows)) if part[0])
     notes = joined(markup("<li>{}: {}.</li>", row.name, "; ".join(row.notes)) for row in rows if row.notes)
-    shares = ", ".join(f"{100 * fraction:g} %" for fraction in sorted({row.fraction for row in rows}))
-    meaning = f"A wave arrives when it first exceeds {shares} of its maximum in the window."
-    if observed:
-        meaning += " The variance explained does not include the bias, the mean of model − observed."
     listed = _folded("Notes on the scores", markup('<ul class="note">{}</ul>', notes)) if notes else ""
-    return markup('{}<p class="note">{}</p>{}', _table(heads, lines), meaning, listed)
+    return markup('{}<p class="note">{}</p>{}', tables, meaning(rows), listed)
+
+
+def _with_units(heads, units, lines):
+    """A table of scores, with minus signs, and dashes for what is missing."""
+    heads = [f"{head} [{unit}]" if unit else head for head, unit in zip(heads, units)]
+    return _table(heads, [[name, *map(_typeset, cells)] for name, *cells in lines])
+
+
+def _typeset(cell):
+    return "–" if cell == MISSING else cell.replace("-", "−")
 
 
 def _table(heads, lines):

@@ -280,6 +280,7 @@ class GaugeOutput(Output):
         gauges: the monitor that records them (simulation/monitors.py).
         interval: between records [s], each of which is of the nearest step; they do not end a chunk.
         windows, threshold, arrival_fraction: as for Simulation.gauges.
+        depth: at the points, negative on land [m], (n,), of runs with wetting and drying.
 
     Raises:
         ConfigError: for a window of a gauge that is not among the points.
@@ -294,7 +295,9 @@ class GaugeOutput(Output):
         windows: Mapping[str, tuple[float, float]],
         threshold: float,
         arrival_fraction: float,
+        depth: np.ndarray | None = None,
     ) -> None:
+        self.depth = depth
         self.path, self.points, self.gauges, self.interval, self.file = Path(path), points, gauges, interval, None
         unknown = [name for name in windows if name not in points]
         if unknown:
@@ -321,6 +324,7 @@ class GaugeOutput(Output):
             resume_time=simulation.time,
             overwrite=simulation.overwrite,
             variables=rows_of(simulation, self.gauges.variables),
+            depth=self.depth,
         )
 
     def begin(self, simulation: Any) -> None:

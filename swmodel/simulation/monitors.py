@@ -24,7 +24,7 @@ from ..fields.pytrees import pytree, static
 from ..fields.state import State
 from ..fields.variables import DERIVED
 
-__all__ = ["HEALTH_INTERVAL", "Gauges", "Health", "Maxima"]
+__all__ = ["HEALTH_INTERVAL", "Gauges", "Health", "Maxima", "depth_at"]
 
 Centred = Callable[[Sequence[str]], dict[str, jax.Array]]  # gives the derived fields of these names at cell centres
 HEALTH_INTERVAL = 20  # steps between two checks, each of which takes a fifth of a step or less
@@ -195,6 +195,12 @@ class Gauges:
         """The series with the values at the gauges in row k; the arguments are those of `rows`."""
         put = jax.lax.dynamic_update_index_in_dim
         return {name: put(series[name], values, k, 0) for name, values in self._values(state, centred).items()}
+
+
+def depth_at(points: Mapping[str, tuple[float, float]], model: Any) -> np.ndarray:
+    """The depth at points before the sea floor moves, from the cells of Gauges; negative on land [m], (n,)."""
+    places = [_around(model.grid, model.sea_floor.wet, x, y) for x, y in points.values()]
+    return np.array([np.sum(shares * model.sea_floor.depth.at(rows, columns)) for rows, columns, shares in places])
 
 
 def _weighted(field, cells, weights):

@@ -28,7 +28,7 @@ from ..output.zarr_restart import ZarrRestartOutput
 from ..output.zarr_store import is_store
 from ..runtime import budget
 from .arguments import EVERY, NetcdfName
-from .monitors import Gauges, Maxima
+from .monitors import Gauges, Maxima, depth_at
 from .products import harmonic_analysis
 from .snapshots import Snapshots
 from .statistics import extremes_of, means_of
@@ -116,8 +116,18 @@ class Outputs(abc.ABC):
         self._once(GaugeOutput, path, "gauges")
         needed = budget.of_gauges(len(points) * len(variables), self.model.dtype.itemsize, self.model.members or 1)
         budget.require(needed, f"Simulation.gauges: the series of {len(points):,} gauges", "give fewer")
+        depth = None if self.model.wetting is None else depth_at(points, self.model)
+        if depth is not None and (depth < 0).any() and self.model.uplift is not None and not self.model.members:
+            variables = tuple(
+                dict.fromkeys((*variables, "thickness"))
+            )  # the level does not have it over a bed that moves
         self._gauges = Gauges.at(points, self.model, tuple(variables))
-        rules = {"windows": dict(windows or {}), "threshold": threshold, "arrival_fraction": arrival_fraction}
+        rules = {
+            "depth": depth,
+            "windows": dict(windows or {}),
+            "threshold": threshold,
+            "arrival_fraction": arrival_fraction,
+        }
         self._outputs.append(GaugeOutput(path, dict(points), self._gauges, every or self.dt, **rules))
         return self
 

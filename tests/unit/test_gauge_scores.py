@@ -1,0 +1,101 @@
+"""Scores of gauges by what a run is: waves arrive, tides have constants, surges a peak, and land a flow depth."""
+
+import datetime
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import swmodel as sw
+from swmodel.forcing.constituents import nodal, period
+from swmodel.output.netcdf import GaugeFile
+from swmodel.simulation.monitors import depth_at
+
+gauges = pytest.importorskip("postprocess.gauges")
+files = pytest.importorskip("postprocess.files")
+
+HOUR = 3600.0
+START = datetime.datetime(2011, 3, 11)
+GRID = sw.CartesianGrid(100, 6, (0.0, 1e4), (0.0, 600.0))
+PLACES = {"sea": (6e3, 300.0), "beach": (8.05e3, 300.0), "hill": (9.9e3, 300.0)}
+
+
+def dataset_of(tmp_path, time, series, config="", depth=None):
+    """The file of gauges with the elevations `series` [m], (n, gauges), as a run writes it."""
+    attributes = {"config": config, "film_thickness": 1e-3}
+    places = dict(list(PLACES.items())[: series.shape[1]])
+    with GaugeFile(tmp_path / "gauges.nc", places, GRID, start=START, attributes=attributes, depth=depth) as file:
+        file.append(time, series)
+    return files.open_output(tmp_path / "gauges.nc")
+
+
+def test_a_gauge_on_land_is_scored_by_the_depth_of_the_flow(tmp_path):
+    """The bed's level was taken for the sea's, which "arrived before the window opens"."""
+    slope = sw.ShallowWater(
+        GRID,
+        lambda x, y: 20.0 - x / 400.0,
+        momentum=sw.MomentumConserving(),
+        wetting=sw.WettingDrying(thin=1e-3),
+        communicator="serial",
+    )
+    depth = depth_at(PLACES, slope)
+    assert depth == pytest.approx([5.0, -0.125, -4.75])
+    time = np.arange(0.0, 2401.0, 5.0)
+    wave = 0.3 * np.exp(-(((time - 1000.0) / 200.0) ** 2))
+    level = np.stack([wave, np.maximum(wave, 0.125 + 5e-4), np.full(time.size, 4.75)], 1)
+    with dataset_of(tmp_path, time, level, depth=depth) as data:
+        series = gauges.read_gauges(data)
+    record = gauges.Series("beach", time, np.maximum(wave, 0.125))
+    sea, beach, hill = gauges.scores(series, {"beach": record})
+    assert sea.maximum == pytest.approx(0.3) and not sea.notes
+    assert beach.maximum == pytest.approx(0.175, abs=1e-4) and beach.observed_maximum == pytest.approx(0.175)
+    assert beach.arrival == time[np.argmax(wave > 0.135)] == beach.observed_arrival
+    assert np.isnan([hill.maximum, hill.arrival]).all() and hill.notes[-1] == "the model stays dry"
+    assert "flow over ground at 4.75 m" in gauges.table([sea, beach, hill])
+    page = gauges.figure(xr.Dataset(), series=series[1:], observations={"beach": record})
+    assert (
+        page.axes[0].get_title("left") == "beach, flow depth on land" and page.axes[1].lines[0].get_ydata().max() == 0
+    )
+
+
+TIDE = """
+[[boundary]]
+type = "flather"
+elevation.constituents.M2 = {amplitude = 1.0, phase = 0.0}
+elevation.constituents.K1 = {amplitude = 0.3, phase = 0.0}
+"""
+STORM = TIDE + '[[forcing]]\ntype = "cyclone"\n'
+QUAKE = STORM + '[source]\nfile = "faults.csv"\n'
+
+
+def tide(time, constants):
+    return sum(
+        factor * size * np.cos(2 * np.pi * time / period(name) + argument - np.deg2rad(lag))
+        for name, (size, lag) in constants.items()
+        for factor, argument in [nodal(name, START, 0.0)]
+    )
+
+
+def test_a_tide_is_scored_by_its_constants_and_a_surge_by_its_peak(tmp_path):
+    time = np.arange(0.0, 10 * 24 * HOUR, 600.0)
+    level = tide(time, {"M2": (0.8, 40.0), "K1": (0.2, 350.0)})
+    record = gauges.Series("sea", time, tide(time, {"M2": (0.9, 50.0), "K1": (0.3, 10.0)}))
+    for config, kind in ((TIDE, "tide"), (STORM, "storm"), (QUAKE, "")):
+        with dataset_of(tmp_path, time, level[:, None], config) as data:
+            assert files.driving(data) == (kind, ("M2", "K1") if kind else ())
+            (row,) = gauges.scores(gauges.read_gauges(data), {"sea": record})
+        (tmp_path / "gauges.nc").unlink()
+        text = gauges.table([row])
+        if not kind:
+            assert text.split()[1] == "arrival" and not row.constants
+            continue
+        assert row.constants["M2"] == pytest.approx((0.8, 40.0), abs=1e-4)
+        assert row.observed_constants["K1"] == pytest.approx((0.3, 10.0), abs=1e-4)
+        assert row.maximum == pytest.approx(level.max()) and row.peak == time[np.argmax(level)]
+        assert "arriv" not in text.lower() and text.split()[1] == "peak"
+        cells = text.splitlines()[5].split()
+        assert cells == ["sea", "0.800", "0.900", "40", "50", "0.200", "0.300", "350", "10"]
+    short = time <= 20 * HOUR
+    with dataset_of(tmp_path, time[short], level[short, None], STORM) as data:
+        (row,) = gauges.scores(gauges.read_gauges(data))
+    assert list(row.constants) == ["M2"] and "too short for the constants of K1" in row.notes[-1]
