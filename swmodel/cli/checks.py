@@ -11,7 +11,6 @@ from ..config.build.states import is_evaluated_whole
 from ..config.build.steppers import stepper_of, time_step, unstable
 from ..config.build.studies import adjoint_line, inversion_line
 from ..errors import ConfigError
-from ..models.checks import check_gregorian
 from ..output.collisions import check_apart
 from ..runtime import budget, launch
 from ..runtime.paths import expanded
@@ -19,7 +18,7 @@ from . import facts, logs
 from .model_remarks import model_remarks
 from .remarks import remarks
 from .speed import Speed, speed_line
-from .starting import files_of_run, files_of_studies, inputs_of, named_files, started
+from .starting import add_outputs, files_of_run, files_of_studies, inputs_of, named_files, started
 
 __all__ = ["check_experiment"]
 
@@ -52,7 +51,6 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
 
 def _plan(made, experiment, model, state, ranks, speed):
     """((label, text) lines, warnings) of a run; raises ConfigError for mistakes that only the model reveals."""
-    from ..diagnostics.spectra import check_model
     from ..simulation.simulation import Simulation
     from ..stepping.stability import largest_time_step, limits
 
@@ -63,11 +61,10 @@ def _plan(made, experiment, model, state, ranks, speed):
     )
     decomposition = made.attempt(("run", "layout"), tiles, model.grid, ranks, experiment.run.layout, halo)
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
-    if experiment.output.spectra is not None:
-        made.attempt(("output", "spectra"), check_model, model)
-    _check_dates(made, experiment, model)
     made.attempt((), _check_files, made, experiment)
     made.experiment()
+    simulation = Simulation(model, state, stepper_of(experiment.stepper, dt), experiment.run.start)
+    add_outputs(made, simulation, files_of_run(experiment.output, expanded(experiment.output.folder)))
     longest = largest_time_step(found) if found else np.inf
     whole, tile = np.prod(model.grid.shape), max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
     moving = 0 if made.source is None else MOST_RECORDS
@@ -75,7 +72,7 @@ def _plan(made, experiment, model, state, ranks, speed):
     floor = model.sea_floor
     lines = _lines(made, experiment, model, stepper, int(tile), moving, facts.sea_line(floor, whole))
     lines.insert(3, ("ranks", facts.ranks_line(decomposition, made.bathymetry.wet)))
-    lines.append(("engine", facts.engine_line(*Simulation(model, state, stepper_of(experiment.stepper, dt)).engine)))
+    lines.append(("engine", facts.engine_line(*simulation.engine)))
     lines += _steps_lines(experiment, found, dt, longest)
     if speed is not None:
         whose = "speed" if model.members is None else "speed of one member"
@@ -97,6 +94,7 @@ MOST_TILES = 9  # the most tiles of a large grid that are examined
 def _plan_of_tiles(made, experiment, ranks):
     """`_plan` for a grid too large for this process, from a few tiles, set up as on their ranks."""
     from ..parallel.one_tile import OneTileCommunicator
+    from ..simulation.simulation import Simulation
     from ..stepping.stability import largest_time_step, limits
 
     if experiment.ensemble is not None:
@@ -109,17 +107,19 @@ def _plan_of_tiles(made, experiment, ranks):
         if made.bathymetry.wet.block(*layout.tile(rank).slices).any():
             communicator = OneTileCommunicator(layout.layout, rank)
             model, state = started(made, experiment, communicator, layout.layout, "arrays")
-            examined.append((model, limits(model, stepper, state)))
+            examined.append((model, limits(model, stepper, state), state))
     if not examined:
         raise ConfigError(f"bathymetry: {len(_spread(layout))} tiles were examined, and none of them has water")
-    model, found = min(examined, key=lambda one: largest_time_step(one[1]) if one[1] else np.inf)
+    model, found, state = min(examined, key=lambda one: largest_time_step(one[1]) if one[1] else np.inf)
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
-    _check_dates(made, experiment, model)
     made.attempt((), _check_files, made, experiment)
     made.experiment()
+    simulation = Simulation(model, state, stepper_of(experiment.stepper, dt), experiment.run.start)
+    files = files_of_run(experiment.output, expanded(experiment.output.folder))
+    add_outputs(made, simulation, files, ("fields", "harmonics", "means", "extremes"))
     longest, whole = largest_time_step(found) if found else np.inf, grid.nx * grid.ny
     tile = int(np.prod(layout.tile(0).shape))
-    depths = np.array([one.sea_floor.depths for one, _ in examined])
+    depths = np.array([one.sea_floor.depths for one, *_ in examined])
     extent = f"{len(examined)} of {ranks:,} tiles were examined"
     sea = f"{depths[:, 0].min():.4g} to {depths[:, 1].max():.4g} m deep where {extent}"
     lines = _lines(made, experiment, model, stepper, tile, 2 * (made.source is not None), sea)
@@ -167,12 +167,6 @@ def _spread(layout):
     """Some ranks from all parts of a decomposition."""
     rows, columns = (sorted({0, n // 2, n - 1}) for n in layout.layout)
     return [iy * layout.layout[1] + ix for iy in rows for ix in columns][:MOST_TILES]
-
-
-def _check_dates(made, experiment, model):
-    """Note files in a calendar in which a harmonic analysis would find wrong phase lags."""
-    if experiment.output.harmonics is not None and model.members is None:
-        made.attempt(("output", "harmonics"), check_gregorian, model, experiment.run.start, "the harmonic analysis")
 
 
 def _check_files(made, experiment):

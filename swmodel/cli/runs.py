@@ -23,7 +23,17 @@ from . import facts, figures, logs, timing
 from .model_remarks import model_remarks
 from .profiles import profiled
 from .remarks import remarks
-from .starting import RECORD, begin, files_of_run, inputs_of, named_files, prepare_paths, process_age, started
+from .starting import (
+    RECORD,
+    add_outputs,
+    begin,
+    files_of_run,
+    inputs_of,
+    named_files,
+    prepare_paths,
+    process_age,
+    started,
+)
 
 __all__ = ["Options", "run_experiment", "resume_experiment"]
 
@@ -142,7 +152,12 @@ def _run(draft, options, restart):
         logs.LOGGER.debug("%s; %s", process, ", ".join(f"{name} {version}" for name, version in versions().items()))
     simulation = _simulation(made, experiment, process, options.overwrite)
     inputs = inputs_of(draft) + ([] if restart is None else [(RESUMED, restart)])
-    files = _outputs(simulation, experiment, folder, options.overwrite or restart is not None, inputs)
+    files = files_of_run(experiment.output, folder)
+    simulation.communicator.from_root(lambda: _check_files(files, inputs))
+    simulation.communicator.from_root(
+        lambda: prepare_paths(sum(files.values(), []), options.overwrite or restart is not None)
+    )
+    add_outputs(made, simulation, files)
     message = "" if restart is None else _resume(simulation, restart, experiment.run.until, options.force)
     if restart is not None and not same_file(folder, restart.parent):
         message += f" Its output is in {folder}."
@@ -211,31 +226,6 @@ def _check_files(files, inputs):
     check_apart(named)
     for what, path in named:
         check_apart([(what, path)], [known for known in inputs if what != "output.restart" or known[0] != RESUMED])
-
-
-def _outputs(simulation, experiment, folder, overwrite, inputs):
-    """Add the experiment's files in `folder` to the simulation; returns {kind: paths}."""
-    output, files = experiment.output, files_of_run(experiment.output, folder)
-    simulation.communicator.from_root(lambda: _check_files(files, inputs))
-    simulation.communicator.from_root(lambda: prepare_paths(sum(files.values(), []), overwrite))
-    for path, fields in zip(files["fields"], output.fields):
-        simulation.write(path, fields.variables, every=fields.every, compression=fields.compression)
-    for path in files["gauges"]:
-        given = output.gauges
-        rules = {"threshold": given.threshold, "arrival_fraction": given.arrival_fraction}
-        simulation.gauges(
-            path, given.positions, variables=given.variables, every=given.every, windows=given.windows, **rules
-        )
-    for path in files["maxima"]:
-        simulation.maxima(path, output.maxima.threshold)
-    for kind in ("harmonics", "means", "extremes"):
-        for path in files[kind]:
-            getattr(simulation, kind)(path, **getattr(output, kind).model_dump(exclude={"file"}))
-    for path in files["spectra"]:
-        simulation.spectra(path, output.spectra.every, output.spectra.transfers)
-    for path in files["restart"]:
-        simulation.restart(path, every=output.restart.every)
-    return files
 
 
 def _announce(made, experiment, simulation, process):

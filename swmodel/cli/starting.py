@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Iterable
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
     from ..fields.state import State
     from ..models.shallow_water import ShallowWater
     from ..runtime.launch import Process
+    from ..simulation.simulation import Simulation
 
 __all__ = [
     "Begun",
     "RECORD",
+    "add_outputs",
     "begin",
     "files_of_run",
     "files_of_studies",
@@ -146,6 +149,34 @@ def files_of_run(output: Output, folder: Path) -> dict[str, list[Path]]:
         section = getattr(output, kind)
         files[kind] = [] if section is None else [folder / section.file]
     return files
+
+
+def add_outputs(
+    made: Assembly, simulation: Simulation, files: dict[str, list[Path]], kinds: Iterable[str] | None = None
+) -> None:
+    """Add the files of an experiment to a Simulation; collective.
+
+    Args:
+        made: the Assembly.
+        simulation: the Simulation.
+        files: {kind: paths}, as `files_of_run` returns them.
+        kinds: the kinds that are added; all unless given.
+
+    Raises:
+        ConfigError: with every mistake, at the key of its output.
+    """
+    output = made.experiment().output
+    for kind in files if kinds is None else kinds:
+        for k, path in enumerate(files[kind]):
+            section: Any = output.fields[k] if kind == "fields" else getattr(output, kind)
+            key = ("output", kind, k) if kind == "fields" else ("output", kind)
+            others = ("file", "observations", "positions", "window")
+            rules = {name: value for name, value in section if name not in others}
+            if kind == "gauges":
+                rules |= {"points": section.positions, "windows": section.windows}
+            add = simulation.write if kind == "fields" else getattr(simulation, kind)
+            made.attempt(key, functools.partial(add, path, **rules))
+    made.experiment()
 
 
 def named_files(files: dict[str, list[Path]]) -> list[tuple[str, Path]]:

@@ -35,9 +35,9 @@ def check_apart(outputs: Iterable[tuple[str, Path]], inputs: Iterable[tuple[str,
         inputs: (what it is, path) of every file that is read; of a folder, the files in it count.
 
     Raises:
-        ConfigError: with one sentence for each output that is also another of these files.
+        ConfigError: with one sentence for each output that is also another of these files, or a folder of one.
     """
-    known, mistakes = {}, []
+    known, mistakes, outputs = {}, [], list(outputs)
     for what, path in inputs:
         path = Path(path)
         for file in path.iterdir() if path.is_dir() else [path]:
@@ -47,5 +47,11 @@ def check_apart(outputs: Iterable[tuple[str, Path]], inputs: Iterable[tuple[str,
         if (other, file) != (what, path):
             link = "" if str(file) == str(path) else f" ({file})"
             mistakes.append(f"{what}: {path} is also the file of {other}{link}, {harm}; give it another name.")
+    folders = {os.path.realpath(path): (what, path) for what, path in outputs}
+    for what, file, _ in known.values():
+        for folder in Path(os.path.realpath(file)).parents:
+            if str(folder) in folders:
+                other, path = folders[str(folder)]
+                mistakes.append(f"{other}: {path} is the folder of {what} ({file}); give it another name.")
     if mistakes:
         raise ConfigError(mistakes)

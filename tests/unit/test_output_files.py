@@ -275,6 +275,34 @@ def test_check_refuses_the_outputs_that_each_command_refuses(command, case, key,
     assert case.with_name("depth.nc").read_bytes() == before
 
 
+REFUSED = {
+    "a compression that stores do not have": (
+        ("output.fields.0.file=f.zarr", "output.fields.0.compression=zstd"),
+        "output.fields[0]: {}/f.zarr: Zarr stores are compressed by zlib; leave compression = 'zstd' out.",
+    ),
+    "an output in a store": (
+        ("output.fields.0.file=f.zarr", "output.restart.file=f.zarr/restart.zarr"),
+        "output.fields: {0}/f.zarr is the folder of output.restart ({0}/f.zarr/restart.zarr); give it another name.",
+    ),
+    "an input in a store": (
+        ("output.restart.file=inputs.zarr", "bathymetry.file=inputs.zarr/depth.nc"),
+        "output.restart: {0}/inputs.zarr is the folder of bathymetry.file ({0}/inputs.zarr/depth.nc); give it another",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("verb", ["check", "run"])
+def test_check_refuses_the_outputs_that_a_run_refuses(command, case, what, verb):
+    (changes, said), folder = REFUSED[what], case.parent
+    (folder / "inputs.zarr").mkdir()
+    (folder / "inputs.zarr" / "depth.nc").hardlink_to(folder / "depth.nc")
+    options = [part for change in (f"output.folder={folder}", *changes) for part in ("--set", change)]
+    status, _, err = command(verb, case, *options)
+    assert status == 2 and said.format(folder) in " ".join(err.split()) and err.count("error:") == 1, err
+    assert (folder / "inputs.zarr" / "depth.nc").exists()
+
+
 def test_check_refuses_studies_that_write_one_file(command, case):
     case.write_text(CASE + STUDIES)
     assert command("check", case)[0] == 0
