@@ -6,6 +6,7 @@ print them. Values that are wrong by themselves, or that no run can use, are mis
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..config.tides import BarometerSection
+from ..fields.parameters import in_utc
 from ..forcing.constituents import period
+from ..forcing.tracks import SHAPES, largest_winds, read_track
 from ..simulation.progress import duration
 from ..simulation.samples import Sampled
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["remarks"]
 
+OTHER_WIND = 0.1  # relative difference of winds
 FAINT = 0.01  # the share of a storm's pressure deficit that raises no surge to speak of: 5 mm of 0.5 m
 WIDE = 3.0  # a relative error of 3 is a factor of 20
 OF_METHODS = {  # keys that only these methods of an inversion read
@@ -240,12 +244,35 @@ def _reach_of_storm(name, entry, experiment, grid):
             "of its pressure deficit are left; check its longitudes and latitudes, or the grid."
         )
         return
+    yield from _winds_of_storm(name, entry, experiment, storm)
     inside = away <= 0.0
     cell = float(min(grid.metrics(np.arange(grid.ny))[key].max() for key in ("dx_h", "dy_h")))
     if inside.any() and (least := float(radius[inside].min())) < cell:
         yield (
             f"{name}: the radius of maximum wind is {least / 1e3:.3g} km, less than a cell of {cell / 1e3:.3g} km, so "
             "that the strongest winds fall between cells; use a finer grid."
+        )
+
+
+def _winds_of_storm(name, entry, experiment, storm):
+    """A warning of points of a track whose winds the vortex has not, or that have none."""
+    track = read_track(entry.track, entry.storm)
+    moments = [experiment.run.start + datetime.timedelta(seconds=seconds) for seconds in storm.times]
+    wanted = entry.wind_averaging * np.array([track.wind[track.moments.index(in_utc(moment))] for moment in moments])
+    unknown, there = ~(wanted > 0), largest_winds(storm)
+    if unknown.any():
+        yield (
+            f"{name}: {unknown.sum()} of {unknown.size} points of the track have no wind, so that B is "
+            f"{storm.b[unknown][0]:g} there; add winds if they are known."
+        )
+    off = np.abs(there - wanted) > OTHER_WIND * wanted
+    if (off := off & ~unknown).any():
+        k = int(np.argmax(np.where(off, np.abs(there - wanted), 0.0)))
+        yield (
+            f"{name}: the largest wind of the vortex is not that of the track at {off.sum()} of {off.size} points, "
+            f"since no B from {SHAPES[0]:g} to {SHAPES[1]:g} fits the pressure: {there[k]:.3g} m/s on "
+            f"{moments[k]:%Y-%m-%d %H:%M} for {wanted[k]:.3g} m/s; correct the pressures or winds, or end the run before "
+            "a storm dies."
         )
 
 

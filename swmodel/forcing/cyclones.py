@@ -59,6 +59,7 @@ class Points:
 
 PRESSURE = Points("Pa", **PRESSURES, why=" Pa, as pressures in hPa are")
 AMBIENT = 101300.0  # [Pa], outside of a storm
+WITHOUT_ROTATION = 5e-5  # [s-1], f of a storm over a sea that does not rotate
 
 
 @pytree
@@ -77,7 +78,8 @@ class Cyclone(Forcing):
         reduction: of the gradient wind to 10 m [1]; translation: the share of the motion that is added [1]. The B of
             Holland (2010) is that of the wind at 10 m: give reduction = 1 with a B of one's own and "holland_2010". The
             B of a track (`cyclone_of`) is fitted with the reduction.
-        coriolis: f on a plane [s-1]; on the sphere it is that of the centre.
+        coriolis: f on a plane [s-1]; that of the model at the centre unless given, and 5e-5 in a model without one. On
+            the sphere it is that of the centre. The wind turns with its sign.
         drag: the wind law: "large_pond", "garratt", "powell", a coefficient or a function.
         air_density, density: of air and water [kg m-3].
         start: date and time of step 0 (UTC), where `times` come from dates; the same for all parts of a model.
@@ -108,7 +110,9 @@ class Cyclone(Forcing):
     inflow: Any = parameter(None, "degree", minimum=0.0, maximum=60.0, default=20.0, doc="the angle of the inflow")
     reduction: Any = parameter(None, "1", above=0.0, maximum=1.0, default=0.9, doc="of the gradient wind to 10 m")
     translation: Any = parameter(None, "1", minimum=0.0, maximum=1.0, default=0.5, doc="the share of the motion")
-    coriolis: float = parameter(None, "s-1", default=5e-5, static=True, doc="f on a plane")
+    coriolis: float | None = parameter(
+        None, "s-1", default=None, optional=True, static=True, doc="f on a plane, in place of the model's"
+    )
     drag: Any = declared(DragLaw(), default="garratt", static=True, doc="a wind law, or a coefficient")
     air_density: Any = parameter(
         None, "kg m-3", minimum=0.1, maximum=10.0, default=AIR_DENSITY, doc="the density of the air"
@@ -185,11 +189,20 @@ class Cyclone(Forcing):
             "y": placed(lambda x, y: y),
             "metres": placed(lambda x, y: degree * np.cos(np.deg2rad(y)) if grid.spherical else 1.0),
         }
+        if not grid.spherical:
+            coordinates |= {name: domain.cut(values) for name, values in self._rotation(domain).items()}
         placed_lines = {name: domain.cut(np.asarray(getattr(self, name), float)) for name in self.lines}
         return replaced(
             self,
             {**placed_lines, "coordinates": coordinates | {"degree": domain.cut(degree)}, "spherical": grid.spherical},
         )
+
+    def _rotation(self, domain):
+        """{"corner_y": of the rows of corners [m], "f": there [s-1]}, (ny + 1,) each."""
+        f, rows = self.coriolis, np.arange(-1, domain.grid.ny)
+        if f is None:
+            f = WITHOUT_ROTATION if domain.coriolis is None else domain.coriolis.at(domain.grid, rows)
+        return {"corner_y": domain.grid.y_edges, "f": np.broadcast_to(np.ravel(f), rows.shape).astype(float)}
 
     def prepare(self, exchange: Any) -> Self:
         ready = {name: exchange.parameter(x, "h") for name, x in self.coordinates.items()}
@@ -219,7 +232,7 @@ class Cyclone(Forcing):
         f = (
             2.0 * EARTH_ROTATION * jnp.sin(jnp.deg2rad(at["y"]))
             if spherical
-            else jnp.asarray(self.coriolis, at["y"].dtype)
+            else jnp.interp(at["y"], c["corner_y"], c["f"])
         )
         speed, largest = self._speed(r, power * core, at["b"] * deficit / self.air_density, f)
         turn, angle = jnp.where(f >= 0, 1.0, -1.0).astype(f.dtype), jnp.deg2rad(self.inflow)

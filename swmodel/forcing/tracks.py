@@ -9,9 +9,9 @@ R = 46.4 km exp(-0.0155 V + 0.0169 phi), doi:10.1175/MWR3106.1.
 The largest wind W of a track is that at 10 m of the moving storm. Best tracks of the United States give the mean of
 one minute, and drag laws are for that of ten minutes: at sea the latter is 0.93 of the former (Harper, Kepert &
 Ginger 2010, WMO/TD-No. 1555), which `wind_averaging` takes into account. W is then the product. The gradient wind is
-V = (W - translation |c|) / reduction, with the speed c of the centre, and B = V^2 rho_air e / (p_n - p_c), between 1
+V = (W - translation |c|) / reduction, with the speed c of the centre, and B = V^2 rho_air e / (p_n - p_c), between 0.5
 and 2.5; the profile of 1980, which has V (V + R |f|) at R, takes this in the place of V^2. So the largest wind of the
-Cyclone is W again.
+Cyclone is W again, unless B is at an end of this range, as in dying storms; `largest_winds` gives it.
 """
 
 import dataclasses
@@ -28,12 +28,14 @@ from ..grids.file_units import check_units
 from ..runtime.tables import read_csv
 from .cyclones import Cyclone
 
-__all__ = ["Track", "cyclone_of", "read_track"]
+__all__ = ["SHAPES", "Track", "cyclone_of", "largest_winds", "read_track"]
 
 IBTRACS = {
     "lon": "degree", "lat": "degree", "usa_pres": "hPa", "wmo_pres": "hPa", "usa_rmw": "nmile", "usa_wind": "knots",
+    "wmo_wind": "knots",
 }  # fmt: skip
 KNOT, MILE = 0.514444, 1852.0
+SHAPES = 0.5, 2.5  # limits of B; those of mature storms are 1 to 2.5, and dying ones have less
 FASTEST = 60.0  # [m s-1], of the centre
 STRONGEST = 120.0  # [m s-1] of the winds at 10 m; 96 was the strongest on record
 LARGEST = 1e6  # [m] of the radii of maximum wind
@@ -83,7 +85,12 @@ def read_track(path: str | Path, storm: str | None = None) -> Track:
         raise DataError(
             f"{path} holds no track that can be read ({error}); give CSV, ATCF or IBTrACS netCDF."
         ) from error
-    moments = sorted(rows)
+    moments = sorted(moment for moment, (_, _, pressure, *_) in rows.items() if pressure > 0)
+    if 2 * len(moments) < len(rows):
+        raise DataError(
+            f"{path}: {len(rows) - len(moments)} of {len(rows)} points have no central pressure, from which the vortex "
+            "follows; give a track with pressures, as a best track has them, or add them."
+        )
     if len(moments) < 2:
         raise DataError(
             f"{path} holds {len(moments)} points of a track, and two are needed; give another file or storm."
@@ -191,15 +198,15 @@ def _atcf(path, storm):
     best = [row for row in rows if row[4] == "BEST"]
     if not best and len({(row[2], row[4]) for row in rows}) > 1:
         raise DataError(f"{path} holds forecasts of several models or dates; leave the lines of one of them.")
-    found = {}
+    found: dict[datetime.datetime, tuple] = {}
     for row in best or rows:
-        if not float(row[9] or 0):
-            continue
         latitude, longitude = _degrees(row[6], "NS"), _degrees(row[7], "EW")
         radius = float(row[19] or 0) * MILE if len(row) > 19 else 0.0
         later = datetime.timedelta(hours=float(row[5] or 0), minutes=float(row[3] or 0) if best else 0.0)
         moment = datetime.datetime.strptime(row[2], "%Y%m%d%H") + later
-        found.setdefault(moment, (longitude, latitude, float(row[9]) * 100, radius, float(row[8] or "nan") * KNOT))
+        point = longitude, latitude, float(row[9] or 0) * 100, radius, float(row[8] or "nan") * KNOT
+        if moment not in found or not found[moment][2] > 0:  # there are lines for several radii, and one may be blank
+            found[moment] = point
     return found
 
 
@@ -236,15 +243,15 @@ def _ibtracs(path, storm):
         times = data["time"].values
         nothing = np.full(times.shape, np.nan)
         columns = {name: data[name].values if name in data else nothing for name in IBTRACS}
-        pressure = np.where(np.isfinite(columns["usa_pres"]), columns["usa_pres"], columns["wmo_pres"])
-        if not np.isfinite(pressure).any():
-            raise ValueError("this storm has no central pressures, usa_pres or wmo_pres")
+        pressure, wind = (
+            np.where(np.isfinite(columns[f"usa_{name}"]), columns[f"usa_{name}"], columns[f"wmo_{name}"])
+            for name in ("pres", "wind")
+        )
         found = {}
-        for k in np.flatnonzero(~np.isnat(times) & np.isfinite(pressure)):
-            moment = times[k].astype("datetime64[s]").item()
-            radius, wind = np.nan_to_num(columns["usa_rmw"][k]) * MILE, columns["usa_wind"][k] * KNOT
+        for k in np.flatnonzero(~np.isnat(times)):
+            moment, radius = times[k].astype("datetime64[s]").item(), np.nan_to_num(columns["usa_rmw"][k]) * MILE
             place = float(data["lon"].values[k]), float(data["lat"].values[k])
-            found[moment] = *place, float(pressure[k]) * 100, float(radius), float(wind)
+            found[moment] = *place, float(pressure[k]) * 100, float(radius), float(wind[k]) * KNOT
     return found
 
 
@@ -282,18 +289,29 @@ def cyclone_of(
     ambient, reduction, translation, density = (
         float(default[name]) for name in ("ambient_pressure", "reduction", "translation", "air_density")
     )
-    gradient = np.maximum(wind_averaging * track.wind - translation * _speed(track, times), 0.0) / reduction
+    moving = translation * _speed(track.longitude, track.latitude, times)
+    gradient = np.maximum(wind_averaging * track.wind - moving, 0.0) / reduction
     f = 2.0 * EARTH_ROTATION * np.abs(np.sin(np.deg2rad(track.latitude))) * (default["profile"] == "holland_1980")
     strength = gradient * (gradient + track.radius * f)
     deficit = np.maximum(ambient - track.pressure, 100.0)
-    b = np.where(np.nan_to_num(track.wind) > 0, np.clip(strength * density * np.e / deficit, 1.0, 2.5), 1.5)
+    b = np.where(np.nan_to_num(track.wind) > 0, np.clip(strength * density * np.e / deficit, *SHAPES), 1.5)
     lines = {"x": track.longitude, "y": track.latitude, "central_pressure": track.pressure}
     given: dict[str, Any] = {name: x[kept] for name, x in (lines | {"radius": track.radius, "b": b}).items()}
     return Cyclone(times=tuple(times[kept].tolist()), spherical=True, start=start, **(given | options))
 
 
-def _speed(track, times):
+def largest_winds(storm: Cyclone) -> np.ndarray:
+    """The largest wind at 10 m of a Cyclone on the sphere at each point of its track [m s-1], (n,)."""
+    f = 2.0 * EARTH_ROTATION * np.abs(np.sin(np.deg2rad(storm.y))) * (storm.profile == "holland_1980")
+    half = 0.5 * f * storm.radius
+    gradient = np.sqrt(
+        storm.b * (storm.ambient_pressure - storm.central_pressure) / (storm.air_density * np.e) + half**2
+    )
+    return storm.reduction * (gradient - half) + storm.translation * _speed(storm.x, storm.y, np.asarray(storm.times))
+
+
+def _speed(longitude, latitude, times):
     """Of the centre at each point [m s-1]."""
     degree = np.deg2rad(EARTH_RADIUS)
-    east = np.gradient(track.longitude, times) * degree * np.cos(np.deg2rad(track.latitude))
-    return np.hypot(east, np.gradient(track.latitude, times) * degree)
+    east = np.gradient(longitude, times) * degree * np.cos(np.deg2rad(latitude))
+    return np.hypot(east, np.gradient(latitude, times) * degree)

@@ -23,6 +23,7 @@ class Domain:
     communicator: Any
     dtype: Any
     sea_floor: Any = None  # the Floor, once there is one
+    coriolis: Any = None  # the Coriolis of the model
 
     def cut(self, whole: Any) -> Any:
         """Placed tile arrays of a (..., ny, nx) host array or of GridValues; a number unchanged."""

@@ -124,7 +124,7 @@ class ShallowWater:
         self.requires_loops, self.gravity = engine == "fused", float(gravity)
         kind = kind_of_loop(engine, self.communicator, core)
         self.step_loop: type[StepLoop] = ArrayStepLoop if any(grid.poles) else kind
-        self.domain = Domain(grid, self.communicator, self.dtype)
+        self.domain = Domain(grid, self.communicator, self.dtype, coriolis=coriolis)
         self.wetting = wetting
         least = LEAST_THICKNESS if wetting is None else 0.0
         self.least_thickness = least if least_thickness is None else float(least_thickness)

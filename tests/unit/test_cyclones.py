@@ -2,6 +2,7 @@
 
 import datetime
 import re
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,7 @@ import swmodel as sw
 from swmodel.adjoint import FinalState, Problem, names_of
 from swmodel.adjoint.controls.controls import controls_of
 from swmodel.adjoint.verification.verification import verify
+from swmodel.cli.remarks import _winds_of_storm
 from swmodel.config.build.experiment import assemble
 from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
@@ -211,8 +213,62 @@ def test_pressures_of_ibtracs_that_the_us_agencies_lack_are_those_of_the_wmo(tmp
     data.assign(usa_pres=line(990.0, np.nan, 980.0), wmo_pres=line(991.0, 985.0, np.nan)).to_netcdf(tmp_path / "a.nc")
     np.testing.assert_allclose(tracks.read_track(tmp_path / "a.nc").pressure, [99000.0, 98500.0, 98000.0])
     data.to_netcdf(tmp_path / "none.nc")
-    with pytest.raises(DataError, match="this storm has no central pressures, usa_pres or wmo_pres"):
+    with pytest.raises(DataError, match="none.nc: 3 of 3 points have no central pressure, from which the vortex foll"):
         tracks.read_track(tmp_path / "none.nc")
+
+
+DYING = (45, 50, 55, 60, 70, 80, 90, 95, 100, 90, 60, 30), (1e3, 998, 995, 990, 982, 975, 968, 962, 958, 968, 985, 996)
+
+
+def deck(pressures=DYING[1]):
+    lines = (
+        f"AL, 09, 20080901{k:02d},   , BEST,   0, {220 + 2 * k}N,  {370 + 3 * k}W, {wind}, {pressure:g}, TD, 0,"
+        for k, (wind, pressure) in enumerate(zip(DYING[0], pressures))
+    )
+    return "\n".join(lines)
+
+
+def test_the_wind_of_the_vortex_is_that_of_the_track_or_of_the_wmo_where_there_is_no_other(tmp_path):
+    """Along an ATCF deck, and an IBTrACS file that has winds of the WMO alone; the last wind is too low for any B."""
+    import xarray as xr
+
+    (tmp_path / "deck.dat").write_text(deck())
+    ours = tracks.read_track(tmp_path / "deck.dat")
+    line = lambda values: ("date_time", np.array(values, float))  # noqa: E731
+    columns = {"lon": ours.longitude, "lat": ours.latitude, "wmo_pres": ours.pressure / 100.0, "wmo_wind": DYING[0]}
+    data = xr.Dataset({name: line(values) for name, values in (columns | {"usa_wind": 12 * [np.nan]}).items()})
+    data["time"] = "date_time", np.array(ours.moments, "datetime64[ns]")
+    data.to_netcdf(tmp_path / "wmo.nc")
+    for track in (ours, tracks.read_track(tmp_path / "wmo.nc")):
+        np.testing.assert_allclose(track.wind, 0.514444 * np.array(DYING[0]), rtol=1e-6)
+        storm = tracks.cyclone_of(track, ours.moments[0], 11 * 3600.0)
+        np.testing.assert_allclose(tracks.largest_winds(storm)[:-1], track.wind[:-1], rtol=1e-6)
+        assert tracks.largest_winds(storm)[-1] > 1.1 * track.wind[-1]
+    run = SimpleNamespace(start=ours.moments[0])
+    entry = SimpleNamespace(track=tmp_path / "deck.dat", storm=None, wind_averaging=1.0)
+    (said,) = _winds_of_storm("forcing[0]", entry, SimpleNamespace(run=run), storm)
+    assert said.startswith("forcing[0]: the largest wind of the vortex is not that of the track at 1 of 12 points,")
+    assert "m/s on 2008-09-01 11:00 for 15.4 m/s; correct" in said
+
+
+def test_a_forecast_without_pressures_is_told_how_many_points_lack_them(tmp_path):
+    (tmp_path / "ofcl.dat").write_text(deck([1000, *11 * [0]]))
+    with pytest.raises(DataError, match="11 of 12 points have no central pressure, .*; give a track with pressures"):
+        tracks.read_track(tmp_path / "ofcl.dat")
+    (tmp_path / "gaps.dat").write_text(deck([1000, 0, -999, *DYING[1][3:]]))
+    assert len(tracks.read_track(tmp_path / "gaps.dat").moments) == 10
+
+
+@pytest.mark.parametrize(
+    "coriolis, sign", [(None, 1.0), (sw.FPlane(-1e-4), -1.0), (sw.BetaPlane(1e-4, 2e-9, 4e5), -1.0)]
+)
+def test_a_cyclone_on_a_plane_turns_with_the_f_of_the_model_at_its_centre(coriolis, sign):
+    grid = sw.CartesianGrid(9, 9, (0.0, 9e5), (0.0, 9e5))
+    track = {"times": (0.0, 3600.0), "x": (4.5e5, 4.5e5), "y": (2.5e5, 2.5e5), "central_pressure": 95e3, "radius": 8e4}
+    still = {"inflow": 0.0, "translation": 0.0}
+    model = sw.ShallowWater(grid, 50.0, coriolis=coriolis, forcing=sw.Cyclone(**track, **still), engine="arrays")
+    _, _, wind_y = fields(model, 0.0)
+    assert sign * wind_y[2, 6] > 10.0 and sign * wind_y[2, 2] < -10.0
 
 
 @pytest.mark.parametrize(
