@@ -10,6 +10,7 @@ import datetime
 import functools
 import pathlib
 import tomllib
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -279,7 +280,11 @@ def snapshot(dataset: xr.Dataset, name: str, record: int | None = None) -> np.nd
         raise PlotError(f"plot: {name!r} in {_source(dataset)} is no field on the grid; choose one with y and x.")
     if "time" in array.dims:
         array = array.isel(time=-1 if record is None else record)
-    return array.transpose(*along).values.astype(float)
+    values = array.transpose(*along).values.astype(float)
+    if (count := int(np.isinf(values).sum())) > 0:
+        warnings.warn(f"{_source(dataset)}: {name} is infinite in {count} cells, which count as missing.", stacklevel=2)
+        values[np.isinf(values)] = np.nan
+    return values
 
 
 def label(array: xr.DataArray) -> str:

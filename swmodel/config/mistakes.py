@@ -59,10 +59,11 @@ def as_written(path: Sequence[str | int], raw: Any) -> tuple[str | int, ...]:
 
 def nearest(name: object, known: Iterable[object]) -> str:
     """A hint for an unknown name: "did you mean ...?", or the known names."""
-    known = [str(k) for k in known]
-    holding = [k for k in known if len(str(name)) > 2 and str(name).lower() in k]
-    near = holding if len(holding) == 1 else difflib.get_close_matches(str(name), known, 1, cutoff=0.55)
-    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
+    known, name = [str(k) for k in known], str(name).lower()
+    spelled = {k.lower(): k for k in known}
+    holding = [k for k in spelled if len(name) > 2 and name in k]
+    near = holding if len(holding) == 1 else difflib.get_close_matches(name, spelled, 1, cutoff=0.55)
+    return f"did you mean {spelled[near[0]]!r}?" if near else f"known are {', '.join(sorted(known))}"
 
 
 def from_pydantic(errors: Iterable[Any], root: type[BaseModel]) -> list[Mistake]:

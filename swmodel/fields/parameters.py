@@ -23,6 +23,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..runtime.paths import expanded
+from ..units import as_product
 
 __all__ = [
     "COORDINATES",
@@ -126,7 +127,7 @@ class Number:
             found = array_of(value)
             value = value if found is None else found
         if value is None or isinstance(value, (*NOT_NUMBERS, list, tuple)) or inspect.ismodule(value):
-            refuse(who, name, value, "is not a number", self.wanted())
+            refuse(who, name, value, "is not a number", self.wanted() + as_product(value))
         varies = any(hasattr(value, name) for name in ("times", "placed", "series_on"))
         if self.steady and varies:
             what = "time records" if hasattr(value, "times") else f"a {type(value).__name__}"

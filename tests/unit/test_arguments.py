@@ -1,6 +1,7 @@
 """Wrong arguments in Python: one sentence that names function and argument, and no exception of Python's own."""
 
 import math
+import re
 
 import jax
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint, elliptic
-from swmodel.errors import SwmodelError
+from swmodel.errors import ConfigError, SwmodelError
 from swmodel.fields import parameters
 from swmodel.models.random_fields import GaussianCovariance, white_noise
 from swmodel.parallel import SerialCommunicator, fft
+from swmodel.simulation.arguments import SECONDS
 from tests.faults.inputs import FOREIGN
 
 GRID = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4))
@@ -231,3 +233,15 @@ def test_limits_are_named_in_the_remedy():
         "a number in m2 s-1, 0 or more, less than 9, or a function of (x, y), an (ny, nx) array or time records of "
         "such numbers (or so)"
     )
+
+
+@pytest.mark.parametrize(
+    "text, product", [("1 day", "1 * sw.units.day"), ("2.5 h", "2.5 * sw.units.hour"), ("3 km", "3 * sw.units.km")]
+)
+def test_a_quantity_as_text_is_refused_with_its_form_in_python(text, product):
+    with pytest.raises(
+        ConfigError, match=re.escape(f"until = '{text}' is not a number; give a number in s, or None, as {product}.")
+    ):
+        SECONDS.check("Simulation.run", "until", text)
+    with pytest.raises(ConfigError, match="give a number in s, or None.$"):
+        SECONDS.check("Simulation.run", "until", "3 m")  # of any dimension

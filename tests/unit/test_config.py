@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from swmodel.config import load, read
+from swmodel.config.build.experiment import assemble
 from swmodel.config.dump import dump
 from swmodel.config.expressions import Expression, ExpressionError
 from swmodel.config.locate import key_lines, line_of
@@ -468,3 +469,14 @@ def test_dumped_tables_read_back_the_same():
     tables = tomllib.loads(LOCATED)
     tables |= {"numbers": [1, -2.5, 1e-300, float("inf"), True], "text": 'a "quote"\n\t\\ é', "empty": [], "none": {}}
     assert tomllib.loads(dump(tables)) == tables
+
+
+@pytest.mark.parametrize("name, near", [("RK4", "rk4"), ("SSPRK3", "ssprk3"), ("ForwardBackward", "forward_backward")])
+def test_names_in_capitals_have_a_hint(write, name, near):
+    (sentence,) = read(write(GOOD.replace('"rk4"', f'"{name}"'))).sentences()
+    assert sentence.endswith(f"stepper.type: '{name}' is unknown; did you mean '{near}'?")
+
+
+def test_a_gauge_outside_the_grid_is_one_mistake(write):
+    made = assemble(read(write(GOOD + "[output.gauges]\npositions = {A = [900e3, 0], B = [0, -1]}\n")))
+    assert [sentence.partition("positions.")[2][:1] for sentence in made.sentences()] == ["A", "B"]

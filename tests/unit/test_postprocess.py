@@ -1099,3 +1099,13 @@ def test_figures_of_every_kind_are_removed_when_their_file_is_replaced():
     from swmodel.output.figures import KINDS
 
     assert set(KINDS) == set(postprocess.cli.KINDS) - {"auto"}
+
+
+def test_infinite_values_count_as_missing_with_a_warning():
+    data = output(times=(0.0, 60.0), eta=lambda t, x, y: 0.1 + 0 * x + 0 * y, u=0.0, v=0.0, depth=100.0)
+    data["eta"].values[1, 3, 4] = np.inf
+    with pytest.warns(UserWarning, match="eta is infinite in 1 cells, which count as missing"):
+        assert np.isnan(files.snapshot(data, "eta", 1)[3, 4])
+    with pytest.warns(UserWarning, match="eta is infinite"):
+        volume = budgets.budgets(data)["volume"].values
+    np.testing.assert_allclose(volume, 100.1e12, rtol=4e-3)  # without one cell of 320

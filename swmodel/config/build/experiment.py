@@ -229,6 +229,9 @@ def _check_gauges(made):
     from ...parallel import SerialCommunicator
     from ...simulation.monitors import Gauges
 
+    places = made.section("output").gauges.positions
+    refused = {mistake.path for mistake in made.draft.mistakes}  # they lie outside the grid
+    places = {name: at for name, at in places.items() if ("output", "gauges", "positions", name) not in refused}
     one = SerialCommunicator()
     like = types.SimpleNamespace(
         grid=made.grid,
@@ -240,7 +243,7 @@ def _check_gauges(made):
         members=None,
     )
     try:
-        Gauges.at(made.section("output").gauges.positions, like)
+        Gauges.at(places, like)
     except DataError as error:  # an error of the file of depths, which is read here for the first time
         made.mistakes.append(Mistake(("bathymetry",), str(error)))
 
