@@ -59,8 +59,7 @@ def find(what: str, how: str, suffix: str = "so") -> Path | None:
 
     Its time of modification becomes the time of this use, which `prune` reads.
     """
-    # Without a compiler (`how` is "*") the runtime of the environment is of no use: the loops cannot be compiled.
-    for place in (folder(), *(() if how == "*" else _of_environment())):
+    for place in (folder(), *_of_environment()):
         named = fnmatch.filter(_listed(place, what), f"{what}.{how}.*.{suffix}")
         for path in [place / name for name in sorted(named)]:
             with contextlib.suppress(OSError):

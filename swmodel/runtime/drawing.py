@@ -1,8 +1,9 @@
 """A process of its own that draws the figures of a run: it imports matplotlib while the run steps.
 
-`Drawing` starts `python -m swmodel.runtime.drawing`, at the lowest priority and without MPI. The process reads one line
-of JSON, the arguments of `postprocess.plot`, when the files of the run are closed, and answers with one: the paths of
-the figures, or the reason why there are none. It ends when the run does, however that ends.
+`Drawing` starts `python -m swmodel.runtime.drawing`, without MPI. A thread of it imports at the lowest priority; Linux
+gives each thread a priority of its own. When the files of the run are closed, the process reads one line of JSON, the
+arguments of `postprocess.plot`, draws at the priority of the run, and answers with one line: the paths of the figures,
+or the reason why there are none. It ends when the run does, however that ends.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ from .launchers import is_of_launcher
 __all__ = ["Drawing"]
 
 PRIORITY = 19  # of `nice`, the lowest
+PATIENCE = 2.0  # [s] for imports that are not complete when the run is; then they begin anew at its own priority
 
 
 class Drawing:
@@ -112,12 +114,8 @@ def _answer(request):
         return {"why": f"the figures could not be drawn ({type(error).__name__}: {error}); the run is complete."}
 
 
-def main() -> None:
-    """The process: import what figures need, wait for the request, draw, and answer."""
-    answers = int(sys.argv[1])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, whose end ends this process
-    with contextlib.suppress(OSError):
-        os.nice(PRIORITY)
+def _import():
+    """Import what figures need."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -125,9 +123,30 @@ def main() -> None:
     import netCDF4  # noqa: F401
     import xarray  # noqa: F401
 
-    request = _request()
+
+def _import_behind_the_run():
+    with contextlib.suppress(OSError):
+        os.nice(PRIORITY)
+    _import()
+
+
+def main() -> None:
+    """The process: import what figures need, wait for the request, draw, and answer."""
+    answers, request = int(sys.argv[1]), json.loads(sys.argv[2]) if len(sys.argv) > 2 else None
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, whose end ends this process
     if request is None:
-        return
+        import numpy  # noqa: F401  here: the threads of its library would have the low priority, too
+
+        imports = threading.Thread(target=_import_behind_the_run, daemon=True)
+        imports.start()
+        request = _request()
+        if request is None:
+            os._exit(0)  # the run ended without a request, maybe during an import
+        imports.join(PATIENCE)
+        if imports.is_alive():
+            again = sys.executable, "-m", "swmodel.runtime.drawing", str(answers), json.dumps(request)
+            os.execv(sys.executable, again)
+    _import()
     threading.Thread(target=_end_with_the_run, daemon=True).start()
     os.write(answers, f"{json.dumps(_answer(request))}\n".encode())
 

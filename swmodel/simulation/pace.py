@@ -5,12 +5,18 @@ import statistics
 
 __all__ = ["LONGEST_CHUNK", "Pace"]
 
-SECONDS_PER_CHUNK = 1.0
+LEAST_SECONDS, MOST_SECONDS = 1.0, 5.0  # of the steps of a chunk; a run responds to signals between chunks
+SHARE = 0.2  # of a chunk's time that its fixed cost may take, if MOST_SECONDS suffice for that
 LONGEST_CHUNK = 4096  # steps; also the length of the buffer that gauges fill
 
 
 class Pace:
-    """The number of steps that take about SECONDS_PER_CHUNK, from the median time of a step in recent chunks.
+    """The number of steps that take about LEAST_SECONDS, or longer if a chunk has a cost c that no step adds to.
+
+    The time of a chunk of n steps is c + n s. Two chunks of which one has at least twice as many steps give c; for
+    that, chunks grow at first while they take less than two LEAST_SECONDS. The step's time s is the median over recent
+    chunks. The steps of a chunk take c (1 - SHARE) / SHARE, and so the fixed cost at most SHARE of the time, within
+    LEAST_SECONDS to MOST_SECONDS and up to LONGEST_CHUNK steps.
 
     The time of output does not count, nor does the first chunk, during which the program is compiled. Neither slow
     output nor one slow chunk therefore shortens the next ones.
@@ -18,13 +24,22 @@ class Pace:
 
     def __init__(self) -> None:
         self.steps, self._warm = 8, False
-        self._recent: collections.deque[float] = collections.deque(maxlen=5)
+        self._fixed: float | None = None  # [s], c; None until it is known
+        self._recent: collections.deque[tuple[int, float]] = collections.deque(maxlen=5)
 
     def measure(self, count: int, seconds: float) -> int:
         """The length of the next chunk [steps] after one of `count` steps that took `seconds`."""
         if not self._warm:
             self._warm = True
             return self.steps
-        self._recent.append(seconds / count)
-        wanted = SECONDS_PER_CHUNK / max(statistics.median(self._recent), 1e-9)
+        self._recent.append((count, seconds))
+        (fewest, short), (most, long) = min(self._recent), max(self._recent)
+        if most >= 2 * fewest:
+            fixed = short - (long - short) / (most - fewest) * fewest
+            self._fixed = min(max(fixed, 0.0), *(took for _, took in self._recent))
+        fixed = self._fixed or 0.0
+        step = statistics.median((took - fixed) / n for n, took in self._recent)
+        wanted = min(max(LEAST_SECONDS, fixed * (1.0 - SHARE) / SHARE), MOST_SECONDS) / max(step, 1e-9)
+        if self._fixed is None and seconds < 2.0 * LEAST_SECONDS:
+            wanted = max(wanted, 2.0 * count)
         return max(int(min(wanted, self.steps * 4, LONGEST_CHUNK)), 1)

@@ -19,7 +19,7 @@ from swmodel.output.writing import Writer
 from swmodel.runtime.netcdf import LOCK
 from swmodel.runtime.signals import ExitGuard
 from swmodel.simulation import simulation as runs
-from swmodel.simulation.pace import LONGEST_CHUNK, Pace
+from swmodel.simulation.pace import LONGEST_CHUNK, SHARE, Pace
 from swmodel.simulation.simulation import Simulation
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
@@ -309,6 +309,15 @@ def test_neither_one_slow_chunk_nor_short_ones_make_the_next_ones_short():
     for _ in range(20):
         pace.steps = pace.measure(pace.steps, pace.steps * 1e-9)
     assert pace.steps == LONGEST_CHUNK
+
+
+@pytest.mark.parametrize(("fixed", "step"), [(0.0, 1e-2), (0.3, 1e-2), (0.9, 2e-3), (1.0, 2e-3), (1.2, 0.03)])
+def test_a_fixed_cost_of_each_chunk_takes_a_fifth_of_the_time_at_most(fixed, step):
+    """Chunks of a second were 12 times as slow as their steps with 0.9 s, and 100 times with 1 s."""
+    pace, count = Pace(), 0
+    for _ in range(12):
+        count, pace.steps = pace.steps, pace.measure(pace.steps, fixed + pace.steps * step)
+    assert fixed <= 1.01 * SHARE * (fixed + count * step) and 0.9 < count * step < 5.1
 
 
 def test_slow_output_does_not_make_chunks_short(tmp_path, monkeypatch):
