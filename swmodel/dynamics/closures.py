@@ -90,7 +90,7 @@ class _OfStrain:
     power = 2
 
     def squared_rate(self, flow: Any) -> AbstractField:
-        tension, shear = strain(flow.u, flow.v, flow.geometry)
+        tension, shear = strain(flow.u, flow.v, flow)
         return tension * tension + mean_xy(shear * shear) + LEAST_STRAIN**2
 
     def estimated_rate(self, site: Any) -> Any:

@@ -44,15 +44,18 @@ from ..fields.operators import (
     difference_y,
     east,
     mean_x,
+    mean_xy,
     mean_y,
     north,
     pointwise,
     south,
+    sum_xy,
     west,
 )
 from ..fields.state import State
 from .crests import Crests
 from .damping import damped_difference
+from .dissipation import speed_after_drag
 from .half_step import HalfStep
 from .shallow_water import DerivedFields
 from .tracers.advection import limited_difference, limited_face, upstream
@@ -94,6 +97,10 @@ class ConservingFlow(DerivedFields):
         """H + eta in cells that may be wet, 0 on land [m], a Field at h."""
         h = (self.depth + eta) * self.geometry.wet
         return h if self.thin is None else h.map(lambda x: larger(x, 0.0))
+
+    def load(self, level: AbstractField) -> AbstractField:
+        """The thickness of the water that an elevation adds to that at rest [m]: dry land has none, Fields at h."""
+        return level if self.thin is None else self.thickness(level) - self.thickness(0.0 * level)
 
     @property
     def column(self) -> AbstractField:
@@ -150,6 +157,14 @@ class ConservingFlow(DerivedFields):
         return self.geometry.area_h * self.h
 
     @functools.cached_property
+    def slip(self) -> AbstractField:
+        """The factor of a velocity difference across corners [1], which is 0 at a moving shore: it slips freely."""
+        if self.thin is None:
+            return self.geometry.slip
+        dry = sum_xy(self.geometry.wet - self.covered)
+        return pointwise(lambda dry, slip: jnp.where(dry > 0, 0.0, slip), dry, self.geometry.slip)
+
+    @functools.cached_property
     def fluxes(self) -> tuple[AbstractField, AbstractField]:
         """The limited volume fluxes through whole faces [m3 s-1], Fields at u and v."""
         g = self.geometry
@@ -176,13 +191,12 @@ class ConservingFlow(DerivedFields):
     def water_added(self) -> Any:
         """The rate at which terms raise eta [m s-1], a Field at h; 0.0 without such terms.
 
-        With wetting and drying, terms take no more water from a cell than it holds, and give none to a dry cell.
+        With wetting and drying, terms take no more water from a cell than it holds. Dry cells may be given some.
         """
         added = self.equations.with_sources(0.0, self, self.time)
         if self.thin is None or not isinstance(added, AbstractField):
             return added
         left = self.h.map(lambda h: h / self.time.dt) + self._carried
-        added = added * self.h.map(lambda h: (h > self.thin).astype(h.dtype))
         return pointwise(larger, added, -left)
 
     @functools.cached_property
@@ -241,7 +255,7 @@ class ConservingFlow(DerivedFields):
         """
         g, dt = self.geometry, self.time.dt
         rotation, thickness, held = self._rotation, self.on_faces(self.h), self.on_faces(after)
-        explicit, damping = self.equations.split_terms(self, self.time)
+        explicit, *_ = self._split_terms
         least, new = self.thin or SHALLOW, []
         level = self.eta + dt * self.rate  # at the end of the step
         for k, (name, axis, across, flux, cross) in enumerate(
@@ -260,8 +274,28 @@ class ConservingFlow(DerivedFields):
             moved = velocity + dt * (rate + explicit[k])
             moved = self._given_by_wet_cells(axis, moved, after) * (g.wet_u, g.wet_v)[k]
             moved = moved if self.crests is None else self.crests.given_over_crests(axis, moved, level)
-            new.append((moved, None if damping[k] is None else 1.0 + dt * damping[k]))
+            damping = self.damping_of(k, moved, dt)
+            new.append((moved, None if damping is None else 1.0 + dt * damping))
         return new
+
+    @functools.cached_property
+    def _split_terms(self):
+        return self.equations.split_terms(self, self.time)
+
+    def damping_of(self, k: int, undamped: AbstractField, dt: Any) -> Any:
+        """The rate of friction during a step [s-1], which the new speed determines; None without friction.
+
+        Args:
+            k: 0 for u, 1 for v.
+            undamped: the velocity after the step without friction [m s-1], a Field there.
+            dt: the length of the step [s].
+        """
+        _, linear, per_speed = self._split_terms
+        if per_speed[k] is None:
+            return linear[k]
+        old, other = ((self.u, self.v), (self.v, self.u))[k]
+        speed = speed_after_drag(undamped, old, mean_xy(other), linear[k], per_speed[k], dt)
+        return per_speed[k] * speed if linear[k] is None else linear[k] + per_speed[k] * speed
 
     def _carried_along(self, axis, name, flux, per_volume, per_d):
         """(the advection of a component along itself, u du/dx [m s-2]; u_side ahead less that behind [m s-1])."""
@@ -351,10 +385,17 @@ class ConservingFlow(DerivedFields):
         """1 / h_v at v on faces between cells that may be wet, 0 on the others [m-1]."""
         return self._per_h(mean_y(self.h), self.geometry.wet_v)
 
-    def _per_h(self, h, wet):
+    @functools.cached_property
+    def per_h_of_wind(self) -> tuple[AbstractField, AbstractField]:
+        """(1 / h_u, 1 / h_v) [m-1] with `wind_depth` where there is less water, Fields at u and v."""
         if self.thin is None:
-            return wet / (h + (1.0 - wet))
-        return wet * h.map(lambda x: 1.0 / larger(x, self.thin))
+            return self.per_h_u, self.per_h_v
+        g, least = self.geometry, max(self.equations.wetting.wind_depth, self.thin)
+        return self._per_h(mean_x(self.h), g.wet_u, least), self._per_h(mean_y(self.h), g.wet_v, least)
+
+    def _per_h(self, h, wet, least=None):
+        least = self.thin if least is None else least
+        return wet / (h + (1.0 - wet)) if least is None else wet * h.map(lambda x: 1.0 / larger(x, least))
 
 
 def _filled(growth, share):

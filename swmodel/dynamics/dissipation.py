@@ -1,6 +1,6 @@
 """Drag and viscosity, which take energy out of the flow.
 
-    drag        du/dt = - r u,   du/dt = - C |u| u / h_u,   C = g n^2 / h_u^(1/3) after Manning
+    drag        du/dt = - r u,   du/dt = - k |u| u,   k = C / h_u,   k = g n^2 / h_u^(4/3) after Manning
     viscosity   du/dt = div(h nu D) / h, with D the symmetric trace-free strain
 
         T = (dy/dx) difference_x(u / dy) - (dx/dy) difference_y(v / dx)    [h]
@@ -38,6 +38,7 @@ __all__ = [
     "Laplacian",
     "Biharmonic",
     "biharmonic_force",
+    "speed_after_drag",
     "strain",
     "viscous_force",
 ]
@@ -55,6 +56,22 @@ class Drag(Term):
     def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
         along_x, along_y = self.damping(flow, time)
         return -along_x * flow.u, -along_y * flow.v
+
+
+class DragBySpeed(Drag):
+    """A term du/dt = - k |u| u, dv/dt = - k |u| v, whose r is k |u|."""
+
+    nonlinear = True
+
+    @abc.abstractmethod
+    def at_speeds(self, flow: Any, speed_u: Any, speed_v: Any) -> tuple[Any, Any]:
+        """k |u| [s-1] at u and at v, for speeds |u| there [m s-1]."""
+
+    def damping(self, flow: Any, time: Time) -> tuple[Any, Any]:
+        return self.at_speeds(flow, *_speeds(flow))
+
+    def damping_per_speed(self, flow: Any, time: Time) -> tuple[Any, Any]:
+        return self.at_speeds(flow, 1.0, 1.0)
 
 
 @pytree
@@ -77,7 +94,7 @@ class LinearDrag(Drag):
 
 
 @pytree
-class QuadraticDrag(Drag):
+class QuadraticDrag(DragBySpeed):
     """du/dt = - coefficient |u| u / h_u.
 
     Args:
@@ -87,18 +104,16 @@ class QuadraticDrag(Drag):
     coefficient: Any = parameter("h", "1", minimum=0.0, doc="the drag coefficient")
 
     uses_time = False
-    nonlinear = True
 
     def rates(self, site: Any) -> Any:
         return np.asarray(self.coefficient, float) * site.speed() / site.thickness
 
-    def damping(self, flow: Any, time: Time) -> tuple[Any, Any]:
-        speed_u, speed_v = _speeds(flow)
+    def at_speeds(self, flow: Any, speed_u: Any, speed_v: Any) -> tuple[Any, Any]:
         return to_u(self.coefficient) * speed_u * flow.per_h_u, to_v(self.coefficient) * speed_v * flow.per_h_v
 
 
 @pytree
-class ManningDrag(Drag):
+class ManningDrag(DragBySpeed):
     """du/dt = - g n^2 |u| u / h_u^(4/3).
 
     Args:
@@ -108,7 +123,6 @@ class ManningDrag(Drag):
     roughness: Any = parameter("h", "s m-1/3", minimum=0.0, below=1.0, doc="Manning's roughness")
 
     uses_time = False
-    nonlinear = True
 
     def check_water(self, model: Any) -> None:
         """Raise ConfigError if a map is 0 on land that may be flooded, where thin water would not be slowed down."""
@@ -127,8 +141,7 @@ class ManningDrag(Drag):
     def rates(self, site: Any) -> Any:
         return site.gravity * np.asarray(self.roughness, float) ** 2 * site.speed() / site.thickness ** (4 / 3)
 
-    def damping(self, flow: Any, time: Time) -> tuple[Any, Any]:
-        speed_u, speed_v = _speeds(flow)
+    def at_speeds(self, flow: Any, speed_u: Any, speed_v: Any) -> tuple[Any, Any]:
         n_u, n_v = to_u(self.roughness), to_v(self.roughness)
         return (
             flow.gravity * n_u * n_u * speed_u * flow.per_h_u.map(_four_thirds),
@@ -149,6 +162,29 @@ def _speeds(flow):
 
 def _speed(u, v):
     return (u * u + v * v).map(lambda s: jnp.sqrt(s + SPEED_FLOOR**2))
+
+
+def speed_after_drag(undamped: Any, old: Any, across: Any, linear: Any, per_speed: Any, dt: Any) -> Any:
+    """The speed |u'| after an implicit step of drag, u' (1 + dt r + dt k |u'|) = u*, by whose k |u'| drag acts [m s-1].
+
+    The speed is projected on the direction (c, s) of the velocity that the old speed would give: |u'| = c |u'_x| +
+    s |u_y| is at most the length, and exact in steady flow and in flow along one axis. So u' is a root of a quadratic,
+    positive and with a finite derivative also at rest.
+
+    Args:
+        undamped: u*, the component without drag, a Field.
+        old, across: the component and the other one at the beginning of the step [m s-1], Fields at the same position.
+        linear: r [s-1], of other terms; None without them.
+        per_speed: k [m-1].
+        dt: the time step [s].
+    """
+    least = 1.0 if linear is None else 1.0 + dt * linear
+    b, size, other = dt * per_speed, undamped.map(jnp.abs), across * across
+    guess = size / (least + b * _speed(old, across))
+    per_length = (guess * guess + other).map(lambda s: 1.0 / jnp.sqrt(s + SPEED_FLOOR**2))
+    a, b = least + b * other * per_length, b * guess * per_length
+    new = 2.0 * size / (a + (a * a + 4.0 * b * size).map(jnp.sqrt))
+    return (guess * new + other) * per_length
 
 
 @pytree
@@ -203,13 +239,13 @@ def biharmonic_force(viscosity_u: Any, viscosity_v: Any, flow: Any) -> tuple[Abs
     return -again_x, -again_y
 
 
-def strain(u: AbstractField, v: AbstractField, geometry: Any) -> tuple[AbstractField, AbstractField]:
-    """Tension T at h and shear S at corners [s-1] of the velocity (module docstring)."""
-    g = geometry
+def strain(u: AbstractField, v: AbstractField, flow: Any) -> tuple[AbstractField, AbstractField]:
+    """Tension T at h and shear S at corners [s-1] of the velocity (module docstring), with `flow.slip` at coasts."""
+    g = flow.geometry
     tension = g.dy["h"] * g.per_dx["h"] * difference_x(u * g.per_dy["u"])
     tension = tension - g.dx["h"] * g.per_dy["h"] * difference_y(v * g.per_dx["v"])
     shear = g.dx["q"] * g.per_dy["q"] * difference_y(u * g.per_dx["u"])
-    shear = (shear + g.dy["q"] * g.per_dx["q"] * difference_x(v * g.per_dy["v"])) * g.slip
+    shear = (shear + g.dy["q"] * g.per_dx["q"] * difference_x(v * g.per_dy["v"])) * flow.slip
     return tension, shear
 
 
@@ -222,7 +258,7 @@ def viscous_force(u: AbstractField, v: AbstractField, viscosity: Any, flow: Any)
         flow: DerivedFields, which give the thickness and the geometry.
     """
     g = flow.geometry
-    tension, shear = strain(u, v, g)
+    tension, shear = strain(u, v, flow)
     normal = tension * flow.h * viscosity
     tangential = shear * flow.h_q * (mean_xy(viscosity) if isinstance(viscosity, AbstractField) else viscosity)
     along_x = difference_x(g.dy["h"] * g.dy["h"] * normal) * g.per_dy["u"]

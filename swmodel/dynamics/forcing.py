@@ -33,4 +33,5 @@ class WindStress(Forcing):
     uses_time = False
 
     def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
-        return self.x * flow.per_h_u / self.density, self.y * flow.per_h_v / self.density
+        per_h_u, per_h_v = flow.per_h_of_wind
+        return self.x * per_h_u / self.density, self.y * per_h_v / self.density

@@ -3,8 +3,9 @@
     eta_half = eta - dt/2 div(h u)
     u_half   = [u + dt/2 (f v - u ddx(u) - v ddy(u) - g ddx(eta))] / (1 + r dt/2),     likewise v
 
-r is the rate of friction; on the sphere f has the metric term, too. A flux in the middle of a step is its mean over the
-step, to second order, as in the scheme of Hancock (van Leer 1984, doi:10.1137/0905001).
+r is the rate of friction, with the speed at half of the step; on the sphere f has the metric term, too. A flux in the
+middle of a step is its mean over the step, to second order, as in the scheme of Hancock (van Leer 1984,
+doi:10.1137/0905001).
 
 On faces of cells with no more than a film of water, and of open sides, the velocity is unchanged. In half a step the
 level changes by at most half of the thickness, and the velocity by at most dx / (2 dt).
@@ -66,15 +67,14 @@ class HalfStep:
         if flow.rotates:
             x, y = self._transports
             rotation = flow.coriolis(x * g.dy["u"], y * g.dx["v"])
-        _, damping = flow.equations.split_terms(flow, flow.time)
-        u = self._gain("u", X, Y, (g.per_dx["u"], g.per_dy["u"]), rotation[0], damping[0])
-        return {"u": u, "v": self._gain("v", Y, X, (g.per_dy["v"], g.per_dx["v"]), rotation[1], damping[1])}
+        u = self._gain("u", X, Y, (g.per_dx["u"], g.per_dy["u"]), rotation[0])
+        return {"u": u, "v": self._gain("v", Y, X, (g.per_dy["v"], g.per_dx["v"]), rotation[1])}
 
     def gain_upstream(self, axis: Any, name: str, through: AbstractField) -> AbstractField:
         """The gain of a component on the face from which the flux `through` a side comes [m s-1], a Field there."""
         return upstream(through, axis.low(self.gain[name]), axis.high(self.gain[name]))
 
-    def _gain(self, name, axis, across, per_d, rotation, damping):
+    def _gain(self, name, axis, across, per_d, rotation):
         """The change of one component in half a step."""
         flow, half = self.flow, 0.5 * self.flow.time.dt
         k, velocity, other = (0, flow.u, flow.v) if name == "u" else (1, flow.v, flow.u)
@@ -83,6 +83,7 @@ class HalfStep:
         slope = across.mean(across.difference(velocity) * (across.low(wet) * across.high(wet)))
         push = rotation - flow.gravity * axis.difference(flow.eta)
         rate = (push - along) * per_d[0] - axis.mean(across.mean(other)) * slope * per_d[1]
+        damping = flow.damping_of(k, velocity + half * rate, half)
         if damping is not None:
             rate = (rate - damping * velocity) / (1.0 + half * damping)
         cells = (half * rate * (half * per_d[0])).map(lambda x: _within(x, 0.25))  # displacement in half a step

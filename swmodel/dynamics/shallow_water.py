@@ -377,22 +377,24 @@ class Equations:
             u, v = u + along_x, v + along_y
         return u * g.wet_u, v * g.wet_v
 
-    def split_terms(self, flow: "DerivedFields", time: Any) -> tuple[tuple, tuple]:
+    def split_terms(self, flow: "DerivedFields", time: Any) -> tuple[tuple, tuple, tuple]:
         """The accelerations and the damping rates of the terms.
 
         Returns:
-            ((du/dt, dv/dt) of terms without `damping` [m s-2], (rate at u, rate at v) of those with it [s-1]): Fields
-            or numbers; None in place of a rate where no term damps.
+            ((du/dt, dv/dt) of terms without `damping` [m s-2], (rate at u, rate at v) of those with it [s-1], the rates
+            per speed [m-1] of those that have them instead): Fields or numbers; None in place of a rate where no term
+            damps.
         """
-        along, damping = (0.0, 0.0), (None, None)
+        along, damping, per_speed = (0.0, 0.0), (None, None), (None, None)
         for term in self.terms:
             term = term.at(time)
-            rates = term.damping(flow, time)
-            if rates is None:
-                along = tuple(a + b for a, b in zip(along, term(flow, time)))
+            if (rates := term.damping_per_speed(flow, time)) is not None:
+                per_speed = _added(per_speed, rates)
+            elif (rates := term.damping(flow, time)) is not None:
+                damping = _added(damping, rates)
             else:
-                damping = tuple(b if a is None else a + b for a, b in zip(damping, rates))
-        return along, damping
+                along = tuple(a + b for a, b in zip(along, term(flow, time)))
+        return along, damping, per_speed
 
     def vorticity_flux(self, flow: "DerivedFields") -> tuple[AbstractField, AbstractField]:
         """(dx_u du/dt, dy_v dv/dt) [m2 s-2] of the Coriolis force and rotational advection, Fields at u and v."""
@@ -412,6 +414,11 @@ class Equations:
     def uplift_during(self, time: Time) -> AbstractField:
         """The uplift of the sea floor, and of eta with it, in the step that begins at a Time [m], a Field at h."""
         return self.uplift.at(time + 1.0) - self.uplift.at(time)
+
+
+def _added(sums, rates):
+    """The sums of rates at u and at v, of which the first ones may be None."""
+    return tuple(b if a is None else a + b for a, b in zip(sums, rates))
 
 
 def _edges(tile, dtype):
@@ -535,12 +542,17 @@ class DerivedFields:
         """Thickness at corners: the area-weighted mean over wet cells [m]."""
         return self._wet_volume * safe_inverse(self.geometry.wet_area_q)
 
+    @property
+    def slip(self) -> AbstractField:
+        """The factor of a velocity difference across corners [1]: 1 at sea, 0 or 2 at coasts (free or no slip)."""
+        return self.geometry.slip
+
     @functools.cached_property
     def vorticity(self) -> AbstractField:
         """zeta = dv/dx - du/dy at corners [s-1]: the circulation around the corner's cell, divided by its area."""
         g = self.geometry
         circulation = difference_x(self.v * g.dy["v"]) - difference_y(self.u * g.dx["u"])
-        return g.at_poles(circulation * g.slip, self.equations.communicator) * g.per_area_q
+        return g.at_poles(circulation * self.slip, self.equations.communicator) * g.per_area_q
 
     @functools.cached_property
     def q(self) -> AbstractField:
@@ -557,6 +569,15 @@ class DerivedFields:
     def kinetic_energy(self) -> AbstractField:
         """K = (u^2 + v^2) / 2 at cell centres [m2 s-2]."""
         return kinetic_energy(self.u, self.v, self.geometry)
+
+    def load(self, level: AbstractField) -> AbstractField:
+        """The thickness of the water that an elevation adds to that at rest [m], Fields at h."""
+        return level
+
+    @property
+    def per_h_of_wind(self) -> tuple[AbstractField, AbstractField]:
+        """(1 / h_u, 1 / h_v) [m-1] by which a stress on the surface moves the water, Fields at u and v."""
+        return self.per_h_u, self.per_h_v
 
     @functools.cached_property
     def per_h_u(self) -> AbstractField:

@@ -385,6 +385,14 @@ class Term(TiledPart):
         """
         return None
 
+    def damping_per_speed(self, flow: Any, time: Any) -> tuple[Any, Any] | None:
+        """k [m-1], at u and v, of a term whose `damping` is r = k |u|; None for every other term.
+
+        Where momentum is stepped in stages, |u| is then the speed after the step. That of water at rest, which the
+        wind sets in motion, would not slow it down.
+        """
+        return None
+
     def continuity(self, flow: Any, time: Any) -> Any:
         """d eta/dt [m s-1], a Field at h. It is called only if a class defines it."""
         raise NotImplementedError

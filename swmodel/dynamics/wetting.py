@@ -43,10 +43,14 @@ class WettingDrying:
             drag and advection.
         highest: cells whose bed is higher than this above level 0, that of the water at rest, are land for the whole
             run [m]; with None every cell may become wet.
+        wind_depth: on water shallower than this the stress of the wind falls in proportion to the thickness, at most 10
+            [m]; 0 for no reduction. Grass, stones and crops stand above a film, and shelter it. SFINCS has the same
+            (Leijnse et al. 2021, doi:10.1016/j.coastaleng.2020.103796).
     """
 
     thin: float = declared(Number(None, "m", above=0.0, maximum=1.0), default=1e-3, static=True)
     highest: float | None = declared(Number(None, "m", optional=True), default=None, static=True)
+    wind_depth: float = declared(Number(None, "m", minimum=0.0, maximum=10.0), default=0.25, static=True)
 
     def __post_init__(self):
         check_fields(self)

@@ -166,7 +166,8 @@ class Wind(Forcing):
         along_x, along_y = stress(
             self.x + still, self.y + still, drag_law("Wind", self.drag), self.air_density / self.density
         )
-        return to_u(along_x) * flow.per_h_u, to_v(along_y) * flow.per_h_v
+        per_h_u, per_h_v = flow.per_h_of_wind
+        return to_u(along_x) * per_h_u, to_v(along_y) * per_h_v
 
 
 def inverse_barometer(

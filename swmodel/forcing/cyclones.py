@@ -263,4 +263,5 @@ class Cyclone(Forcing):
         pressure, x, y = self.fields(time)
         along_x, along_y = stress(x, y, drag_law("Cyclone", self.drag), self.air_density / self.density)
         head_x, head_y = gradient(pressure / self.density, flow.geometry)
-        return to_u(along_x) * flow.per_h_u - head_x, to_v(along_y) * flow.per_h_v - head_y
+        per_h_u, per_h_v = flow.per_h_of_wind
+        return to_u(along_x) * per_h_u - head_x, to_v(along_y) * per_h_v - head_y

@@ -7,10 +7,11 @@ doi:10.1080/01490419809388134)
     eta_sal = sum_n c_n eta_n,     c_n = 3 rho / ((2 n + 1) rho_e) (1 + k'_n - h'_n)
     du/dt   = + g d eta_sal/dx
 
-eta_n is the part of degree n of the elevation (0 on land), with (p - p_0) / (rho g) of the air pressure added: air
-loads as water does, and a sea in balance with its pressure p is no load. rho / rho_e is the density of water over that
-of the Earth, h'_n and k'_n are load Love numbers. Degrees above N are taken with c_N, a fraction of the
-elevation itself:
+eta_n is the part of degree n of the elevation, with (p - p_0) / (rho g) of the air pressure added: air loads as water
+does, and a sea in balance with its pressure p is no load. The elevation is 0 on land. Where cells fall dry, it is the
+thickness of water that is added to that at rest, max(h, 0) - max(H, 0). rho / rho_e is the density of water over that
+of the Earth, h'_n and k'_n are load Love numbers. Degrees above N are taken with c_N, a fraction of the elevation
+itself:
 
     eta_sal = c_N eta + sum_{n <= N} (c_n - c_N) eta_n
 
@@ -198,8 +199,9 @@ class SelfAttractionLoading(Forcing):
         return jnp.asarray(time.step, jnp.int32) % time.steps_in(self.every) == 0
 
     def renewed(self, equations: Any, state: Any, time: Any) -> dict[str, Any]:
-        rise = equations.continuity(equations.flow(state, time), time).interior
-        middle = state.eta + 0.5 * time.steps_in(self.every) * time.dt * rise
+        flow = equations.flow(state, time)
+        rise = equations.continuity(flow, time)
+        middle = flow.load(flow.eta + 0.5 * time.steps_in(self.every) * time.dt * rise).interior
         here = equations.geometry.tile.sides
         middle = middle + self._air(equations, time + 0.5 * time.steps_in(self.every))
         middle = without_padding(middle * equations.geometry.wet.interior, here)
@@ -222,7 +224,7 @@ class SelfAttractionLoading(Forcing):
         return jnp.fft.irfft(turned, self.columns)[:, :along_x]
 
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
-        raised = flow.gravity * (flow.state[self.variable.name] + self.fraction * flow.level)
+        raised = flow.gravity * (flow.state[self.variable.name] + self.fraction * flow.load(flow.level))
         for head in air_heads(flow.equations, time):
             raised = raised + self.fraction * head
         return gradient(raised, flow.geometry)

@@ -155,7 +155,7 @@ class SelfAttraction(Forcing):
     follows_pressure = True
 
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
-        load = flow.gravity * self.fraction * flow.level
+        load = flow.gravity * self.fraction * flow.load(flow.level)
         for head in air_heads(flow.equations, time):
             load = load + self.fraction * head
         return gradient(load, flow.geometry)

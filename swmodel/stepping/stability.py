@@ -235,7 +235,7 @@ class _Site:
         """
         model = self.model
         modes = ["wrap" if p else 0 for p in (model.grid.periodic_y, model.grid.periodic_x)]
-        h = self.box.cut(model.sea_floor.water, 1, *modes)
+        h = np.maximum(self.box.cut(model.sea_floor.water, 1, *modes), 0.0)  # heights of land are no depths
         corner = lambda x: x[1:, 1:] + x[1:, :-1] + x[:-1, 1:] + x[:-1, :-1]  # noqa: E731
         h_q = corner(h) / np.maximum(corner((h > 0).astype(float)), 1.0)
         if model.side.factor > 1:
