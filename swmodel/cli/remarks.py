@@ -271,8 +271,8 @@ def _winds_of_storm(name, entry, experiment, storm):
         yield (
             f"{name}: the largest wind of the vortex is not that of the track at {off.sum()} of {off.size} points, "
             f"since no B from {SHAPES[0]:g} to {SHAPES[1]:g} fits the pressure: {there[k]:.3g} m/s on "
-            f"{moments[k]:%Y-%m-%d %H:%M} for {wanted[k]:.3g} m/s; correct the pressures or winds, or end the run before "
-            "a storm dies."
+            f"{moments[k]:%Y-%m-%d %H:%M} for {wanted[k]:.3g} m/s; correct the pressures or winds, or end the run "
+            "before a storm dies."
         )
 
 

@@ -9,6 +9,7 @@ divided into loops.
 """
 
 import fractions
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -17,7 +18,7 @@ import numpy as np
 
 from ..fields.pytrees import pytree, replace, static
 
-__all__ = ["Time", "as_time"]
+__all__ = ["Moments", "Time", "as_time"]
 
 ONE_CYCLE = 2**64  # one cycle, in the fixed-point numbers of `cycles`
 
@@ -111,6 +112,18 @@ class Time:
             follows = passed * dt / period - jax.lax.stop_gradient(passed * dt / period)
         return found + jnp.asarray(self.fraction, dtype) * jnp.asarray(share, dtype) + follows
 
+    def ticks(self, unit: float) -> tuple[jax.Array, jax.Array]:
+        """(whole, rest) with t = (whole + rest) `unit` [s]: an int32, exact below 2^31, and a number from 0 to 1."""
+        dt = self._known_dt()
+        step, exact = jnp.asarray(self.step, jnp.int32).astype(jnp.uint32), self._host_dt() / unit
+        high, low, _ = _host_words(self._host_dt(), unit)
+        below = high * step + _high_product(low, step)
+        carried = (below < high * step).astype(jnp.uint32)
+        whole = np.uint32(int(exact) % 2**32) * step + _high_product(high, step) + carried
+        rest = below.astype(dt.dtype) * 2.0**-32 + jnp.asarray(self.fraction, dt.dtype) * jnp.asarray(exact, dt.dtype)
+        more = jnp.floor(rest)
+        return jax.lax.bitcast_convert_type(whole, jnp.int32) + more.astype(jnp.int32), jnp.asarray(rest - more)
+
     def _known_dt(self):
         if self.dt is None:
             raise ValueError(
@@ -126,6 +139,46 @@ class Time:
                 "Dynamics by model.dynamics(stepper), for a model whose terms have uses_time = True."
             )
         return self.exact_dt
+
+
+@pytree
+class Moments:
+    """Increasing moments, of which a run of decades finds the interval and its place in it in single precision.
+
+    Attributes:
+        ticks: whole multiples of the unit, int32 (n,).
+        rest: what is left, in units (n,).
+        unit: [s], a power of two.
+        first, last: [s].
+    """
+
+    ticks: Any
+    rest: Any
+    unit: float = static()
+    first: float = static()
+    last: float = static()
+
+    @staticmethod
+    def of(times: Any, place: Callable) -> "Moments":
+        """The Moments of `times` [s] (n,), whose arrays `place` puts on the device."""
+        times = np.asarray(times, float)
+        unit = 2.0 ** np.ceil(np.log2(max(np.abs(times).max(), 1e-6)) - 30)
+        ticks = np.floor(times / unit)
+        return Moments(
+            place(ticks.astype(np.int32)), place(times / unit - ticks), unit, float(times[0]), float(times[-1])
+        )
+
+    def bracket(self, time: Time) -> tuple[jax.Array, jax.Array]:
+        """(k, weight): a Time is (1 - weight) t[k] + weight t[k + 1], before and after all moments their ends."""
+        beyond = int(min(self.last / time._host_dt() + 2, 2**31 - 1))
+        whole, rest = replace(time, step=jnp.minimum(time.step, beyond)).ticks(self.unit)
+        k = jnp.clip(jnp.searchsorted(self.ticks, whole, side="right") - 1, 0, self.ticks.shape[-1] - 2)
+        since = lambda other, more: (other - self.ticks[k]).astype(rest.dtype) + (more - self.rest[k])  # noqa: E731
+        return k, jnp.clip(since(whole, rest) / since(self.ticks[k + 1], self.rest[k + 1]), 0.0, 1.0)
+
+    def seconds(self, whole: Callable) -> np.ndarray:
+        """The moments [s] in double precision; `whole` gives an array of the host for one on the device."""
+        return self.unit * (np.asarray(whole(self.ticks), float) + np.asarray(whole(self.rest), float))
 
 
 def as_time(step: Any) -> Time:

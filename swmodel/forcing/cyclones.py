@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..defaults import AIR_DENSITY, EARTH_ROTATION, WATER_DENSITY
+from ..dynamics.clock import Moments
 from ..dynamics.terms import Forcing, tile_array, to_u, to_v
 from ..dynamics.transport import gradient
 from ..errors import ConfigError
@@ -210,13 +211,13 @@ class Cyclone(Forcing):
 
     def centre(self, time: Any) -> dict[str, Any]:
         """{name: value at a Time} of the lines of the track, and the motion of the centre: dx, dy [units s-1]."""
-        now, times = time.seconds, jnp.asarray(self.times, self.x.dtype)
-        found = {name: jnp.interp(now, times, getattr(self, name)) for name in self.lines}
-        k = jnp.clip(jnp.searchsorted(times, now, side="right") - 1, 0, len(self.times) - 2)
-        for name in ("x", "y"):
-            line = getattr(self, name)
-            found[f"d{name}"] = (line[k + 1] - line[k]) / (times[k + 1] - times[k])
-        return found
+        dtype = self.x.dtype
+        place = lambda x: jnp.asarray(x, dtype if x.dtype.kind == "f" else None)  # noqa: E731
+        k, weight = Moments.of(self.times, place).bracket(time)
+        lines = {name: getattr(self, name) for name in self.lines}
+        found = {name: line[k] + weight * (line[k + 1] - line[k]) for name, line in lines.items()}
+        length = jnp.asarray(np.diff(self.times), dtype)[k]
+        return found | {f"d{name}": (lines[name][k + 1] - lines[name][k]) / length for name in ("x", "y")}
 
     def fields(self, time: Any) -> tuple[Any, Any, Any]:
         """(air pressure [Pa], wind towards +x, towards +y [m s-1]) at a Time, Fields at h, of a prepared part."""

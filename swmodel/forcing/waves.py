@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..defaults import GRAVITY
+from ..dynamics.clock import Moments
 from ..dynamics.terms import TimeVarying
 from ..errors import ConfigError
 from ..fields.parameters import Number, check_fields, declared
@@ -73,8 +74,7 @@ class Record:
 
     def placed(self, position: str, domain: Any, name: str, rule: Any = None) -> "Table":
         """The Table of it; position and name are those of the parameter."""
-        first, last = float(self.times[0]), float(self.times[-1])
-        return Table(domain.cut(self.times - first), domain.cut(self.values), first, last, name)
+        return Table(Moments.of(self.times, domain.cut_exactly), domain.cut(self.values), name)
 
 
 @pytree
@@ -82,28 +82,26 @@ class Table(TimeVarying):
     """A Record in a program.
 
     Attributes:
-        moments: since `first` [s], (n,).
+        moments: the Moments of the record.
         values: (n,), which can be differentiated.
-        first, last: moments of the record [s].
         name: of the parameter, for messages.
     """
 
-    moments: Any
+    moments: Moments
     values: Any
-    first: float = static()
-    last: float = static()
     name: str = static()
 
     uses_time = True
     lines = ("values",)
-    moments_of_lines = ("moments", "first", "last")
+    moments_of_lines = ("moments",)
 
     def check_covers(self, end: float, slack: float, remedy: str) -> None:
-        if self.first > 0:
-            raise ConfigError(f"{self.name}: the record begins at {self.first:g} s; let it begin at 0 or before.")
-        if self.last < end - slack:
+        first, last = self.moments.first, self.moments.last
+        if first > 0:
+            raise ConfigError(f"{self.name}: the record begins at {first:g} s; let it begin at 0 or before.")
+        if last < end - slack:
             raise ConfigError(
-                f"{self.name}: the record ends at {self.last:g} s, and the run needs it until {end:g} s; "
+                f"{self.name}: the record ends at {last:g} s, and the run needs it until {end:g} s; "
                 f"give a longer record, or {remedy}."
             )
 
@@ -111,7 +109,8 @@ class Table(TimeVarying):
         return replace(self, values=function(self.values))
 
     def at(self, time: Any) -> Any:
-        return jnp.interp(time.since(self.first), self.moments, self.values)
+        k, weight = self.moments.bracket(time)
+        return self.values[k] + weight * (self.values[k + 1] - self.values[k])
 
 
 def check_records(parts: Iterable[Any], end: float, dt: float = 0.0) -> None:

@@ -29,6 +29,10 @@ class Domain:
         """Placed tile arrays of a (..., ny, nx) host array or of GridValues; a number unchanged."""
         return self.communicator.place(lambda rank: self.part(whole, rank))
 
+    def cut_exactly(self, whole: Any) -> Any:
+        """`cut` of an array that every rank holds, of which integers stay integers."""
+        return self.communicator.place(lambda rank: np.asarray(whole, None if whole.dtype.kind == "i" else self.dtype))
+
     def is_placed(self, x: Any) -> bool:
         """Whether x is placed tile arrays already, and not an array of the whole grid for `cut`."""
         if not isinstance(x, jax.Array) or x.shape != self.communicator.placed_shape(self.grid.shape):

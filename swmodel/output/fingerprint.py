@@ -21,12 +21,14 @@ Where the members of an ensemble differ, a value is {"members": [one value for e
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 from typing import Any
 
 import jax
 import numpy as np
 
+from ..dynamics.clock import Moments
 from ..fields.code import code_of
 from ..fields.parts import name_of
 
@@ -177,7 +179,8 @@ def _part(name, part, model, records):
         values = {field.name: _sampled(field, getattr(part, field.name)) for field in own}
         moments_of_lines: Any = getattr(part, "moments_of_lines", ())
         for line in getattr(part, "lines", ()):
-            times = getattr(part, "first", 0.0) + _whole(values[moments_of_lines[0]], model)
+            times = values[moments_of_lines[0]]
+            times = times.seconds(functools.partial(_whole, model=model)) if isinstance(times, Moments) else times
             series = _Line(times, _whole(values.pop(line), model))
             found[f"{name}.{line}"] = _records(series, records(f"{name}.{line}", series))
         for moments in moments_of_lines:

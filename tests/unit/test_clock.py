@@ -10,7 +10,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.dynamics.clock import Time
+from swmodel.dynamics.clock import Moments, Time
 from swmodel.dynamics.terms import Term
 from swmodel.fields.pytrees import pytree, replace, static
 from swmodel.runtime.compilation import jit
@@ -174,3 +174,18 @@ def test_gradients_see_the_force_at_the_times_of_the_run():
     simulation = Simulation(model, start, stepper)
     simulation.step = first
     assert float(jnp.sum(weights * simulation.run(steps=steps).u ** 2)) == pytest.approx(J, rel=1e-12)
+
+
+@pytest.mark.parametrize("first, interval", [(9e8, 3600.0), (0.0, 0.05), (-9.15e8, 3600.0)])
+def test_a_series_of_decades_is_interpolated_in_single_precision(first, interval):
+    """A record of hours thirty years after the start, one of waves, and one that began thirty years before."""
+    times = np.append(first, interval * np.arange(1, 50) + max(first, 0.0))
+    moments = Moments.of(times, lambda x: jnp.asarray(x, jnp.float32 if x.dtype.kind == "f" else None))
+    dt = interval / 180.6
+    np.testing.assert_allclose(moments.seconds(np.asarray), times, atol=1e-6 * interval)
+    for seconds in (times[3], times[17] + 0.4 * dt, times[-2] + 77.0 * dt, times[-1] + 1e3 * dt):
+        step = int(seconds / dt)
+        k, weight = moments.bracket(Time(jnp.asarray(step), 0.5, jnp.float32(dt), dt))
+        assert int(k) + float(weight) == pytest.approx(
+            np.interp((step + 0.5) * dt, times, np.arange(times.size)), abs=3e-6
+        )
