@@ -37,7 +37,7 @@ class RecordFile(Section):
 
     file: InputFiles  # csv or netCDF; of fields also several files of consecutive times, as "pressure_*.nc"
     variable: str | None = None  # its name in the file, where there are several
-    time: str | None = None  # name of the times: seconds of the run, or dates of netCDF; the first column unless given
+    time: str | None = None  # name of the times: seconds of the run, or dates; the first column unless given
     units: str | None = None  # of fields, where the file does not give them; they must be the parameter's
     missing: Literal["refuse", "nearest"] = "refuse"  # of fields: what is done about missing values
 

@@ -19,11 +19,13 @@ from ..grids import axes
 from ..grids.file_units import normalised_units
 from ..grids.remapping import filled, remapping
 from ..grids.windows import GridValues, along_side, cached
+from ..runtime.formats import check_format
 from .constituents import canonical
 from .tides import LARGEST
 
 __all__ = ["harmonic_constants"]
 
+PARTS = ("hRe", "hIm", "URe", "UIm", "VRe", "VIm")  # of the complex amplitudes of TPXO
 MOST_DEGREES = 720.0  # of phase lags
 PHASES = dict.fromkeys(("degree", "degrees", "deg"), 1.0) | axes.ANGLES  # [degrees]
 AMPLITUDES = {  # {units in the model: {units in a file: factor}}
@@ -68,8 +70,10 @@ def harmonic_constants(
     whole = {"": (slice(0, grid.ny), slice(0, grid.nx))}
     strips = whole if sides is None else {side: along_side(side, grid.shape) for side in Sides.tuple_of(sides)}
     data = axes.decode(axes.open_raw(path))
-    found = {}
-    for name, variables in _variables(constituents, _usual_field(position, signs)).items():
+    wanted, found = _variables(constituents, _usual_field(position, signs)), {}
+    if any(name in PARTS or name not in data for names in wanted.values() for name in names):
+        check_format(path, ("netcdf",), "one of amplitudes and phase lags", "tide")
+    for name, variables in wanted.items():
         waves = [
             _Waves.on(data, variables, units, stated, _Strip(grid, *part, side, signs.get(side, 1.0)), position)
             for side, part in strips.items()

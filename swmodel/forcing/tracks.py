@@ -25,6 +25,7 @@ from ..defaults import EARTH_RADIUS, EARTH_ROTATION
 from ..errors import DataError
 from ..fields.parameters import Number, check_arguments, in_utc
 from ..grids.file_units import check_units
+from ..runtime.formats import check_format
 from ..runtime.tables import read_csv
 from .cyclones import Cyclone
 
@@ -67,7 +68,7 @@ def read_track(path: str | Path, storm: str | None = None) -> Track:
     """The Track in a file.
 
     Args:
-        path: of a .csv file, a netCDF file (.nc) of IBTrACS, or an ATCF deck.
+        path: of a .csv file, a netCDF file of IBTrACS, or an ATCF deck.
         storm: the identifier, as AL092008 or a SID of IBTrACS, or the name of one storm in a file of several.
 
     Raises:
@@ -76,7 +77,8 @@ def read_track(path: str | Path, storm: str | None = None) -> Track:
     path = Path(path)
     if not path.is_file():
         raise DataError(f"there is no track file {path}; check the path.")
-    reader = {".csv": _csv, ".nc": _ibtracs}.get(path.suffix.lower(), _atcf)
+    kind = check_format(path, ("atcf", "netcdf", "text"), "a track in ATCF, CSV or the netCDF of IBTrACS", "track")
+    reader = {"atcf": _atcf, "netcdf": _ibtracs}.get(kind) or (_csv if path.suffix.lower() == ".csv" else _atcf)
     try:
         rows = reader(path, storm)
     except DataError:

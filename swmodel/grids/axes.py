@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import DataError
+from ..runtime.formats import check_format
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -60,9 +61,13 @@ def open_raw(path: str | os.PathLike) -> xr.Dataset:
 
     check_file(path)
     try:
-        return xr.open_dataset(path, decode_cf=False)
+        dataset = xr.open_dataset(path, decode_cf=False)
     except (ValueError, OSError) as error:
+        check_format(path, ("netcdf",), "a netCDF file", "grid")
         raise DataError(f"{path} cannot be opened as netCDF; give a netCDF file.") from error
+    if not dataset.variables:
+        check_format(path, ("netcdf",), "one with variables of its own")
+    return dataset
 
 
 def check_file(path: str | os.PathLike) -> None:

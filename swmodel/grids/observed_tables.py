@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from ..runtime.formats import check_format
 from ..runtime.tables import read_csv
 from .file_units import check_units
 
@@ -134,10 +135,15 @@ def table_names(path: str | Path) -> list[str]:
     path = Path(path)
     if not path.is_file():
         raise DataError(f"there is no file {path}; give a CSV or netCDF file with the observations.")
-    if path.suffix != ".nc":
+    if not _is_netcdf(path):
         return list(read_csv(path).names)
     with _netcdf(path) as data:
         return list(data.variables)
+
+
+def _is_netcdf(path):
+    """Whether a file is netCDF, and not CSV; raises DataError for other formats."""
+    return check_format(path, ("netcdf", "text"), "a CSV or netCDF file of observations") == "netcdf"
 
 
 def read_table(path: str | Path, names: Sequence[str], texts: Sequence[str] = ()) -> dict[str, Any]:
@@ -155,10 +161,10 @@ def read_table(path: str | Path, names: Sequence[str], texts: Sequence[str] = ()
     head = table_names(path)
     missing = [name for name in (*texts, *names) if name not in head]
     if missing:
-        where, what = ("", "variable") if Path(path).suffix == ".nc" else (" in its first line", "column")
+        where, what = ("", "variable") if _is_netcdf(path) else (" in its first line", "column")
         what = f"{what}{'s' * (len(missing) > 1)} {' and '.join(missing)}"
         raise DataError(f"{path} lacks the {what}{where}; add {'them' if len(missing) > 1 else 'it'}.")
-    if Path(path).suffix == ".nc":
+    if _is_netcdf(path):
         return _of_netcdf(path, names, texts)
     table = read_csv(path)
     return {name: table.numbers(name) for name in names} | {name: table.texts(name) for name in texts}

@@ -31,7 +31,11 @@ def open_stored(path: str | os.PathLike) -> StoredDataset | None:
             dataset = StoredDataset(file, path)
     except (OSError, AttributeError):
         return None
-    if "xysize" in dataset.dims or not all(variable.is_decoded_here for variable in dataset.variables.values()):
+    if (
+        not dataset.variables
+        or "xysize" in dataset.dims
+        or not all(variable.is_decoded_here for variable in dataset.variables.values())
+    ):
         return None
     return dataset
 

@@ -8,14 +8,16 @@ of numpy.savetxt.
 
 import csv
 import dataclasses
+import datetime
 import os
 from collections.abc import Iterator
 
 import numpy as np
 
 from ..errors import DataError
+from .formats import check_format
 
-__all__ = ["Table", "is_number", "read_csv"]
+__all__ = ["Table", "is_date", "is_number", "read_csv"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,10 +49,9 @@ class Table:
         try:
             return float(text) if text else np.nan
         except ValueError:
-            raise DataError(
-                f"{self.path}, line {self.lines[k]}: {text!r} in {name} is not a number; correct it, or leave it empty "
-                "for a gap."
-            ) from None
+            date = "a date where a number is needed; give seconds since the start of the run" if is_date(text) else ""
+            why = date or "not a number; correct it, or leave it empty for a gap"
+            raise DataError(f"{self.path}, line {self.lines[k]}: {text!r} in {name} is {why}.") from None
 
 
 def read_csv(path: str | os.PathLike, inline_comments: bool = False) -> Table:
@@ -64,6 +65,7 @@ def read_csv(path: str | os.PathLike, inline_comments: bool = False) -> Table:
         DataError: if the file cannot be read as text, names a column twice, or has rows with more or fewer cells than
             columns. Empty cells at the end of a row do not count.
     """
+    check_format(path, ("text",), "a CSV table")
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets write a byte order mark
             table = list(_cells(file, inline_comments))
@@ -114,6 +116,15 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_date(text: str) -> bool:
+    """Whether `text` is a date, or a date and time, of ISO 8601."""
+    try:
+        datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return not text.isdigit()
 
 
 def _padded_to(count, cells):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from swmodel.errors import ConfigError, DataError
+from swmodel.runtime.formats import check_format
 from swmodel.runtime.tables import read_csv
 from swmodel.sources.fault import (
     REFERENCES,
@@ -84,6 +85,7 @@ def read_source(path: str | os.PathLike, **options: Any) -> Source:
         DataError: every mistake at once, with file, row and column.
     """
     path = os.fspath(path)
+    check_format(path, ("text",), "a CSV or TOML table of faults", "faults")
     try:
         rows = (_toml_rows if path.endswith(".toml") else _csv_rows)(path)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

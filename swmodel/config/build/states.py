@@ -10,6 +10,7 @@ from ...errors import ConfigError, DataError
 from ...fields.variables import PROGNOSTIC
 from ...grids.windows import Formula, GridValues
 from ...runtime import launch
+from ...runtime.formats import check_format
 from ..expressions import Expression
 from ..mistakes import nearest
 
@@ -90,6 +91,7 @@ def _from_file(section, model):
             rows = [row for row in model.variables if row in PROGNOSTIC or row.name in dataset.variables]
             return {row.name: _record(dataset, row, section, model.grid.shape) for row in rows}
     except OSError as error:
+        check_format(section.file, ("netcdf",), "a netCDF file that a run has written", "state")
         raise DataError(
             f"{section.file} is not a netCDF file ({error.strerror}); give one that a run has written"
         ) from error

@@ -1,24 +1,26 @@
 """Records and waves from experiment files."""
 
+import datetime
 import re
 from typing import Any
 
 import numpy as np
 
 from ...errors import DataError
+from ...fields.parameters import in_utc
 from ...fields.parts import numbers_of
 from ...forcing.file_records import FileRecords, is_gridded
 from ...forcing.waves import CnoidalWave, Record, SolitaryWave
 from ...grids import axes
 from ...grids.file_units import check_units
 from ...grids.regrid import calendar_of, seconds_since
-from ...runtime.tables import is_number, read_csv
+from ...runtime.formats import check_format
+from ...runtime.tables import is_date, is_number, read_csv
 from ..mistakes import nearest
 from ..waves import WAVES
 
 __all__ = ["check_record", "fields_of_file", "wave_of"]
 
-TABLES = (".csv", ".txt", ".dat")
 NOT_SECONDS = ("ms", "min", "minutes", "h", "hr", "hour", "hours", "d", "day", "days")
 NOT_SI = ("mm", "cm", "km", "ft", "feet", "hpa", "mbar", "mb", "kn", "kt", "knots", "kmh")
 
@@ -35,7 +37,12 @@ def wave_of(section: Any, gravity: float, start: Any = None) -> Record | Solitar
         return section.made(gravity)
     if isinstance(section.file, tuple):
         raise DataError(f"{section.file[0]} and further files hold a series, which one file must hold; join them")
-    return _from_csv(section) if section.file.suffix in TABLES else _from_netcdf(section, start)
+    return _from_csv(section, start) if _is_table(section.file) else _from_netcdf(section, start)
+
+
+def _is_table(file):
+    """Whether a file is a table in CSV, and not netCDF; raises DataError for other formats."""
+    return check_format(file, ("netcdf", "text"), "a CSV or netCDF file of a series") == "text"
 
 
 def fields_of_file(section: Any, start: Any) -> FileRecords | None:
@@ -43,7 +50,7 @@ def fields_of_file(section: Any, start: Any) -> FileRecords | None:
     if section.tag != "record":
         return None
     first = section.file[0] if isinstance(section.file, tuple) else section.file
-    if first.suffix in TABLES or not is_gridded(first, section.variable):
+    if _is_table(first) or not is_gridded(first, section.variable):
         return None
     return FileRecords(section.file, section.variable, start, section.units, section.missing)
 
@@ -91,7 +98,7 @@ def check_record(made: Any, section: Any) -> None:
 
 def _check_series_units(section, units):
     """Raise DataError if the units of a series in a netCDF file are other ones than the parameter's."""
-    if section.file.suffix in TABLES:
+    if _is_table(section.file):
         return
     with axes.open_raw(section.file) as dataset:
         series, _ = _series_in(section, dataset)
@@ -99,7 +106,7 @@ def _check_series_units(section, units):
             check_units(f"{series.name} in {section.file}", found, units)
 
 
-def _from_csv(section):
+def _from_csv(section, start):
     table = read_csv(section.file)
     names = tuple(name for name in table.names if name)
     if len(names) < 2 or any(map(is_number, names)):
@@ -109,7 +116,26 @@ def _from_csv(section):
     for column, others, wanted in ((time, NOT_SECONDS, "seconds"), (name, NOT_SI, "SI units")):
         if (unit := _unit_in(column)) in others:
             raise DataError(f"{section.file}: the column {column} is in {unit}; convert it to {wanted}, and rename it")
-    return Record(table.numbers(time), table.numbers(name))
+    for column in (time, name):
+        if "" in (cells := table.texts(column)):
+            line = table.lines[cells.index("")]
+            raise DataError(f"{section.file}, line {line}: {column} is empty; leave the line out, or fill it")
+    return Record(_seconds(table, time, start), table.numbers(name))
+
+
+def _seconds(table, name, start):
+    """The times of a column [s]: numbers as they are, and dates since `start`, or since the first without one."""
+    cells = table.texts(name)
+    if not cells or not is_date(cells[0]):
+        return table.numbers(name)
+    if other := [k for k, cell in enumerate(cells) if not is_date(cell)]:
+        line = table.lines[other[0]]
+        raise DataError(
+            f"{table.path}, line {line}: {cells[other[0]]!r} in {name} is not a date, as others are; write it so"
+        )
+    moments = [in_utc(datetime.datetime.fromisoformat(cell)) for cell in cells]
+    origin = moments[0] if start is None else in_utc(start)
+    return np.array([(moment - origin).total_seconds() for moment in moments])
 
 
 def _unit_in(column):
