@@ -23,6 +23,14 @@ from swmodel.runtime import launch
 from swmodel.runtime.resources import experiments
 from swmodel.simulation.progress import ProgressBar, duration
 
+STUDY = """
+[adjoint]
+controls = ["depth"]
+[adjoint.cost]
+type = "gauge_maximum"
+gauges = ["A"]
+window = ["10 min", "2 hour"]
+"""
 SMALL = """\
 [run]
 title = "A bump in a box"
@@ -341,6 +349,13 @@ def test_auto_divides_the_interval_of_gauges(command, case, tmp_path):
     assert command("run", case, *more, "-o", tmp_path)[0] == 0
     with netCDF4.Dataset(tmp_path / "gauges.nc") as dataset:
         np.testing.assert_allclose(dataset["time"][:], np.arange(0.0, 3601.0, 420.0), rtol=1e-12)
+
+
+def test_a_window_up_to_the_end_lies_in_the_run_whatever_its_time_step(command, case):
+    case.write_text(case.read_text().replace("positions.A", 'every = "7 min"\npositions.A') + STUDY)
+    for dt in ("auto", 71.0):
+        status, out, err = command("check", case, "--set", f"stepper.dt={dt}")
+        assert status == 0 and (dt != "auto" or ", 2 h of model time" in out), err
 
 
 def test_files_of_an_earlier_run_are_kept_unless_overwrite_is_given(command, case, tmp_path):

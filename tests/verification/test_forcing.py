@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.config import read
+from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.build.steppers import stepper_of
 from swmodel.defaults import WATER_DENSITY
+from swmodel.runtime import resources
+from swmodel.units import hour
 from swmodel.verification.tides import forces as figures
 
 
@@ -38,3 +43,15 @@ def test_a_moving_pressure_raises_proudmans_wave():
 
 def test_a_harmonic_fit_returns_what_went_in_across_a_restart():
     assert figures.harmonic_error() < 1e-13
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("drag, under_eye, lowest", [("garratt", 0.13, -0.88), (1e-8, 0.54, -0.16)])
+def test_the_flat_basins_storm_leaves_a_trough_where_its_wind_makes_the_water_circle(drag, under_eye, lowest):
+    """And by its pressure alone raises the level under the eye, as the head of flat_basin.toml has it."""
+    file = resources.experiments() / "storm_in_a_basin" / "flat_basin.toml"
+    made = assemble(read(file, [f"forcing.0.drag={drag}", "model.precision=float64"]))
+    model, stepper = model_of(made, "serial"), stepper_of(made.section("stepper"), 240.0)
+    eta = model.gather(sw.Simulation(model, model.at_rest(), stepper).run(until=18 * hour).eta)
+    eye = np.argmin(np.abs(model.grid.y_centres - 27.4)), np.argmin(np.abs(model.grid.x_centres + 92.0))
+    assert eta[eye] == pytest.approx(under_eye, abs=0.01) and eta.min() == pytest.approx(lowest, abs=0.01)

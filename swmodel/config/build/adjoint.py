@@ -64,7 +64,7 @@ def steps_of(section: Adjoint, run: Run, dt: float) -> int:
     """The number of steps of `dt` [s] that are differentiated."""
     if section.steps is not None:
         return section.steps
-    return max(round((run.until if section.until is None else section.until) / dt), 1)
+    return max(math.ceil((section.until or run.until) / dt - 1e-6), 1)  # so that windows within it lie in the run
 
 
 def least_steps(cost: Cost, dt: float) -> int:

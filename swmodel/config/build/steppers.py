@@ -71,7 +71,9 @@ def _time_step(experiment, limits):
             raise ConfigError(f"nothing limits the time step of {experiment.stepper.type} here; give dt in seconds")
         longest, fraction = largest_time_step(limits), experiment.stepper.fraction
         most = max(fraction, min(MORE * fraction, SAFE))
-        return dividing_step(fraction * longest, most * longest, _intervals(experiment))
+        wanted, (every, ends) = fraction * longest, _intervals(experiment)
+        both = (*every, *ends)
+        return dividing_step(wanted, most * longest, both if _common(both) >= wanted / 10 else every)
     if limits and dt > limits[0].dt:
         raise ConfigError(too_long(experiment.stepper, limits))
     return dt
@@ -108,10 +110,17 @@ def unstable(made: Assembly) -> list[Mistake]:
 
 
 def _intervals(experiment):
+    """(the intervals of the output, else the length of the run; the lengths of the studies) [s]."""
     output = experiment.output
     repeated = (*output.fields, output.gauges, output.spectra, output.restart)
     every = [section.every for section in repeated if section is not None and section.every is not None]
-    return every or [experiment.run.until]
+    studies = [study for study in (experiment.adjoint, experiment.inversion) if study is not None]
+    return every or [experiment.run.until], [study.until or experiment.run.until for study in studies]
+
+
+def _common(intervals):
+    """The greatest common divisor, to the millisecond [s]."""
+    return math.gcd(*(round(1000 * interval) for interval in intervals)) / 1000
 
 
 def dividing_step(wanted: float, most: float, intervals: Sequence[float]) -> float:
@@ -120,7 +129,7 @@ def dividing_step(wanted: float, most: float, intervals: Sequence[float]) -> flo
     If that is shorter than `wanted` by more than a tenth, as where few steps fit into an interval, the next longer one
     is taken, provided that it is at most `most`.
     """
-    common = math.gcd(*(round(1000 * interval) for interval in intervals)) / 1000
+    common = _common(intervals)
     if common < wanted / 10:  # no useful common divisor: outputs then fall on the nearest step
         return wanted
     steps = math.ceil(common / wanted)
