@@ -77,9 +77,11 @@ class Solver(Named, abc.ABC):
 
     Attributes:
         projects: whether `invert` itself removes free constants from r and x. Then `solve` does not do it again.
+        needs_constants: whether it refuses coefficients that vary from cell to cell.
     """
 
     projects = False
+    needs_constants = False
     results = {"invert": Result("the pair (x, Report), x like r", _no_solution)}
 
     @abc.abstractmethod
@@ -104,6 +106,10 @@ class Solver(Named, abc.ABC):
         stencil = assemble(domain, coefficients)
         known = lax.stop_gradient((coefficients, stencil))
         return Plan(stencil, self.prepare(domain, *known))
+
+    def replanned(self, plan: Plan, domain: Domain, coefficients: Coefficients) -> Plan:
+        """The Plan of an equation with other coefficients than those of `plan`, which may share parts with it."""
+        return self.plan(domain, coefficients)
 
     def solve(self, plan: Plan, b: jax.Array) -> jax.Array:
         """phi (my, mx) of b (my, mx), tile arrays at cell centres; inside `communicator.spmd`.

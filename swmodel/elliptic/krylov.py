@@ -119,6 +119,10 @@ class ConjugateGradients(Solver):
     def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
         return self.preconditioner.prepare(domain, coefficients, stencil)
 
+    def replanned(self, plan: Plan, domain: Domain, coefficients: Coefficients) -> Plan:
+        """The Plan with the preconditioner of `plan`, which suits coefficients that do not differ much from its own."""
+        return Plan(assemble(domain, coefficients), plan.prepared)
+
     def invert(self, plan: Plan, r: jax.Array) -> tuple[jax.Array, Report]:
         stencil, prepared = plan.stencil, plan.prepared
 

@@ -31,6 +31,7 @@ class Spectral(Solver):
     """Solves by transforms along x and y, on a CartesianGrid without land, with numbers for c and lambda."""
 
     projects = True  # the constant is a mode, which `invert` leaves out
+    needs_constants = True
 
     def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
         _check("Spectral", domain, coefficients)
@@ -47,6 +48,8 @@ class Spectral(Solver):
 @dataclasses.dataclass(frozen=True)
 class FourierTridiagonal(Solver):
     """Solves by a transform along x and elimination along y, on a grid without land, with numbers for c and lambda."""
+
+    needs_constants = True
 
     def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
         _check("FourierTridiagonal", domain, coefficients)

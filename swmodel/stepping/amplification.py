@@ -18,12 +18,20 @@ from ..errors import ConfigError
 from ..fields.parts import replaced
 from ..fields.state import State
 
-__all__ = ["first_growth", "interval_with_waves", "largest_root", "of_step", "semi_implicit_growth"]
+__all__ = [
+    "first_growth",
+    "interval_above_rest",
+    "interval_with_waves",
+    "largest_root",
+    "of_step",
+    "semi_implicit_growth",
+]
 
 MARGIN = 1e-9  # growth in a step that is taken for rounding
 LARGEST = 4.0  # the largest |lambda| dt that is examined
 BLOCKS = 8  # the number of parts in which the angles up to there are examined, in order
 START_UP = 8  # the number of steps after which a multistep scheme has its whole history
+GROWING = 1e-4  # growth in a step of waves over a raised level that matters: e-fold in 10,000 steps
 SLOW = 5.0  # the smallest ratio of the speed of waves to that of the flow with which implicit waves are stable
 
 
@@ -107,7 +115,9 @@ def _matrices(stepper, z):
 # -- implicit waves ----------------------------------------------------------------------------------------------------
 
 
-def semi_implicit_growth(theta: float, epsilon: float, waves: Any, rotation: Any = 0.0, carried: Any = 0.0) -> Any:
+def semi_implicit_growth(
+    theta: float, epsilon: float, waves: Any, rotation: Any = 0.0, carried: Any = 0.0, excess: Any = 0.0
+) -> Any:
     """The largest |root| of SemiImplicit for implicit waves in a rotating, moving fluid, an array.
 
     Args:
@@ -115,18 +125,33 @@ def semi_implicit_growth(theta: float, epsilon: float, waves: Any, rotation: Any
         waves: c k dt of the gravity waves [rad]; with the other two, arrays of one shape.
         rotation: f dt [rad].
         carried: u k dt [rad].
+        excess: the depth of which the transport is explicit, over that of which it is implicit [1].
     """
-    angles = np.broadcast_arrays(waves, rotation, carried)
-    waves, turn, carried = (x.astype(complex)[..., None, None] for x in angles)
+    angles = np.broadcast_arrays(waves, rotation, carried, excess)
+    waves, turn, carried, excess = (x.astype(complex)[..., None, None] for x in angles)
     one, coriolis = np.eye(3), np.zeros((3, 3))
     coriolis[0, 1], coriolis[1, 0] = 1.0, -1.0
-    explicit = turn * coriolis - 1j * carried * one
+    above = np.outer([0.0, 0.0, 1.0], [1.0, 0.0, 0.0])  # of u in the equation of the level
+    explicit = turn * coriolis - 1j * carried * one - 1j * waves * excess * above
     gravity = -1j * waves * (np.abs(np.subtract.outer([0, 1, 2], [0, 1, 2])) == 2)
     new = np.linalg.inv(one - theta * gravity)
     now, before = one + (1 - theta) * gravity + (1.5 + epsilon) * explicit, -(0.5 + epsilon) * explicit
     top = np.concatenate([new @ now, new @ before], axis=-1)
     bottom = np.broadcast_to(np.concatenate([one, 0 * one], axis=-1), top.shape)
     return np.abs(np.linalg.eigvals(np.concatenate([top, bottom], axis=-2))).max(axis=-1)
+
+
+@functools.cache
+def interval_above_rest(theta: float, epsilon: float, excess: float) -> float:
+    """The largest c k dt of SemiImplicit's gravity waves, c over the depth at rest, where the level is above rest.
+
+    Args:
+        theta, epsilon: those of SemiImplicit.
+        excess: the level over the depth at rest [1].
+    """
+    waves = np.logspace(-1, 3, 1001)
+    unstable = waves[semi_implicit_growth(theta, epsilon, waves, excess=excess) > 1 + GROWING]
+    return float(unstable[0]) if unstable.size else np.inf
 
 
 @functools.cache

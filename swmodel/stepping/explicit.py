@@ -137,6 +137,10 @@ class TimeStepper(ModelPart, abc.ABC):
         """
         return self.stable_interval("wave")
 
+    def raised_wave_rate(self, site: Any) -> Any:
+        """1 / the longest step [s-1] of waves over a level above rest, at a `site` of stability.py; 0 without limit."""
+        return 0.0
+
     def _growth(self, angles, axis):
         """Growth factors at an array of angles: by the formulas of the class that defines the step, or by the step."""
         if axis == "wave" and _defined_with_step(type(self), "wave_amplification"):

@@ -1,10 +1,15 @@
 """Time steps longer than the limit of gravity waves: an implicit free surface, and a rigid lid.
 
-    SemiImplicit   the pressure of the surface and the divergence of the transport over the depth R at rest have weight
-                   theta at the new time, and 1 - theta at the old one. All other terms, E, are extrapolated by AB2:
+    SemiImplicit   the pressure of the surface and the divergence of the transport over the depth R have weight theta at
+                   the new time, and 1 - theta at the old one. All other terms, E, are extrapolated by AB2:
 
         (u' - u) / dt     = E_u - g grad(theta eta' + (1 - theta) eta)
         (eta' - eta) / dt = E_eta - div R (theta u' + (1 - theta) u),     E_eta = - div (h - R) u + sponges
+
+                   R is the thickness in the middle of the step, h extrapolated by AB2 (Casulli & Cattani 1994). So the
+                   transport is linear in u', and h - R = 0. In linear models, and with solvers by transforms, R is the
+                   depth at rest. Then the wave over the depth h - R is explicit, and long steps are unstable where the
+                   level is above rest: `limits` has the limit.
 
     RigidLid       the surface does not move: div H u' = 0, which the pressure on it, rho g eta', enforces
 
@@ -45,14 +50,16 @@ from ..dynamics.transport import divergence
 from ..errors import ConfigError
 from ..fields.operators import mean_x, mean_y
 from ..fields.parameters import parameter
-from ..fields.pytrees import pytree, static
+from ..fields.pytrees import pytree, replace, static
 from ..fields.state import State, as_tile_field, like
-from .amplification import interval_with_waves
+from .amplification import interval_above_rest, interval_with_waves
 from .explicit import AB2, Past, TimeStepper, time_step
 from .surface import Surface
 
 __all__ = ["SemiImplicit", "RigidLid", "Solved"]
 
+LEVEL = "level"  # the name of the elevation beside the tendencies, to be extrapolated like them
+AT = {"u": "u", "v": "v", "eta": "h", LEVEL: "h"}
 THETA_HINT = "; with 0.5 nothing damps the shortest waves, 0.6 is enough with rotation, and 1 damps most"
 
 
@@ -84,7 +91,8 @@ class Implicit(TimeStepper):
         return np.inf if axis == "wave" else AB2(1.0, float(self.epsilon)).stable_interval(axis)  # pyright: ignore[reportAttributeAccessIssue]
 
     def history(self, state: State) -> Any:
-        flow, others = State(state.u, state.v, state.eta), {name: state[name] for name in state.others}
+        rows = {"u": state.u, "v": state.v, "eta": state.eta} | ({} if self.rigid_lid else {LEVEL: state.eta})
+        flow, others = State.of(rows, AT), {name: state[name] for name in state.others}
         transported = ()
         if others:
             surface = {} if self.rigid_lid else {"transport_x": state.u, "transport_y": state.v, "eta": state.eta}
@@ -140,6 +148,7 @@ class SemiImplicit(Implicit):
     solver: Any = static(default=None)
 
     references = "Casulli and Cattani (1994), doi:10.1016/0898-1221(94)90059-0"
+    buffer_cycle = 2  # the elevation of a step ago is kept
     remedy = f"theta = {THETA:g} and epsilon = {AB2_EPSILON:g}"
 
     def stable_interval(self, axis: str) -> float:
@@ -147,6 +156,15 @@ class SemiImplicit(Implicit):
         if axis in ("wave", "real"):
             return alone
         return interval_with_waves(float(self.theta), float(self.epsilon), axis, alone)
+
+    def raised_wave_rate(self, site: Any) -> Any:
+        model, highest = site.model, float(np.max(site.excess))
+        constant = model.sea_floor.is_flat and model.sea_floor.is_all_wet and not model.open_sides
+        constants = constant if self.solver is None else self.solver.needs_constants
+        if model.linear or not constants or highest <= 0:
+            return 0.0
+        interval = interval_above_rest(float(self.theta), float(self.epsilon), highest)
+        return site.wave_rate() / np.sqrt(1.0 + site.excess) / interval
 
     def prepare(self, equations: Any) -> Any:
         return FreeSurfaceStep(self.dt, self.theta, self.epsilon, Surface.of(equations, self))
@@ -197,14 +215,16 @@ class PlannedStep(Implicit):
         Args:
             equations: the Equations.
             flow: DerivedFields.
-            more: h - R [m], a Field at h; None under a rigid lid, where E_eta is 0.
+            more: h - R [m], a Field at h; None where it is 0.
         """
         u, v = equations.acceleration(flow, 0.0 * flow.eta, flow.time)
         eta = 0.0 * flow.eta
         if more is not None:
             eta = -divergence(mean_x(more) * flow.u, mean_y(more) * flow.v, equations.geometry)
-            eta = equations.with_sources(eta, flow, flow.time)
-        return equations.evaluation.register_tendency(State(u, v, eta))
+        if self.rigid_lid:
+            return equations.evaluation.register_tendency(State(u, v, eta))
+        eta = equations.with_sources(eta, flow, flow.time)
+        return equations.evaluation.register_tendency(State.of({"u": u, "v": v, "eta": eta, LEVEL: flow.eta}, AT))
 
     def extrapolated(self, now: State, old: Any, count: jax.Array) -> State:
         """AB2's mean of a State of Fields now and of one a step ago, which has no weight if `count` is 0."""
@@ -253,33 +273,39 @@ class FreeSurfaceStep(PlannedStep):
     surface: Surface
 
     def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
-        e, dt, theta = equations, self.dt, self.theta
+        e, dt, theta, surface = equations, self.dt, self.theta, self.surface
         flow = e.flow(state, time, _fields(history.transported))
-        now = self.explicit(e, flow, flow.h - self.surface.depth_at_rest(e))
+        now = self.explicit(e, flow, surface.explicit_depth(e, flow.h))
         slope = self.extrapolated(now, history.past.values[0], history.past.count)
-        u, v = self.surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, flow.eta)
-        filled, *_ = e.evaluation.fill_halos(e, State(u, v, flow.eta), time + 1.0)
+        u, v = surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, flow.eta)
+        depth = [flow.h + (slope[LEVEL] - flow.eta) * e.geometry.wet] if surface.follows_level else []
+        filled, depth, _ = e.evaluation.fill_halos(e, State(u, v, flow.eta), time + 1.0, depth)
         u, v, eta = filled.u, filled.v, filled.eta
-        known = dt * slope.eta - (dt * (1.0 - theta)) * self.surface.outflow(e, flow.u, flow.v)
-        rhs = known - (dt * theta) * self.surface.outflow(e, u, v)
-        rhs, known = e.evaluation.finish_stage((rhs, known))
-        delta, left = self.surface.solve(e, rhs)
-        u, v = self.surface.pushed(e, u, v, theta * dt, delta)
+        surface = replace(surface, depth=next(iter(depth), None))
+        known = dt * slope.eta - (dt * (1.0 - theta)) * surface.outflow(e, flow.u, flow.v)
+        rhs = known - (dt * theta) * surface.outflow(e, u, v)
+        rhs, known, values = e.evaluation.finish_stage((rhs, known, depth))
+        if values:
+            surface = surface.over(e, depth[0], e.evaluation.tile_values(values[0]))
+        delta, left = surface.solve(e, rhs)
+        u, v = surface.pushed(e, u, v, theta * dt, delta)
         u, v, _ = e.apply_open_boundaries(u, v, eta + delta, time + 1.0)
-        eta = flow.eta + known - (dt * theta) * self.surface.outflow(e, u, v)
-        others, kept = self._others(e, flow, slope.eta, (u, v), history) if e.tracers else ({}, None)
+        eta = flow.eta + known - (dt * theta) * surface.outflow(e, u, v)
+        others, kept = self._others(e, flow, slope.eta, (u, v), history, surface) if e.tracers else ({}, None)
         return like(state, state.replace(u=u, v=v, eta=eta, **others)), self.next_history(
             state, now, history, left, kept
         )
 
-    def _others(self, equations, flow, slope, after, history):
+    def _others(self, equations, flow, slope, after, history, surface):
         """({name: what is transported, a step later}, the State that the next step needs).
 
         Args:
             slope: of eta, without what is implicit [m s-1].
             after: (u, v) at the end of the step.
+            surface: that of the step.
         """
-        more = flow.h - self.surface.depth_at_rest(equations)
+        more = surface.explicit_depth(equations, flow.h)
+        more = 0.0 * flow.h if more is None else more
         x, y = mean_x(more) * flow.u, mean_y(more) * flow.v
         names = history.transported.names
         values = {**dict(flow.state), "transport_x": x, "transport_y": y}
@@ -287,7 +313,6 @@ class FreeSurfaceStep(PlannedStep):
         values = iter(flow.more)
         old = now.map(lambda _: next(values))
         explicit = self.extrapolated(now, old, history.past.count)
-        surface = self.surface
         rest = zip(surface.transports(equations, flow.u, flow.v), surface.transports(equations, *after))
         implicit = [(1.0 - self.theta) * before + self.theta * later for before, later in rest]
         transports = explicit.transport_x + implicit[0], explicit.transport_y + implicit[1]
@@ -304,6 +329,8 @@ class RigidLidStep(PlannedStep):
     dt: Any
     epsilon: Any
     surface: Surface
+
+    rigid_lid = True
 
     def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
         e, dt = equations, self.dt

@@ -11,6 +11,7 @@ A scheme is stable while lambda dt lies in its region of stability. The processe
                    viscosity has the square of that for nu = 1, times nu4
     drag, sponge   - r
     tracers        advection and diffusion of each, by its scheme; they do not act on the flow
+    raised level   waves over the part of the depth that SemiImplicit with a solver by transforms steps explicitly
     open sides     waves and the sponge's drag together, in the cells that have both; also of a sponge without open side
 
 Implicit waves set no limit. With them, those of the Coriolis force and of advection hold for waves of any speed.
@@ -97,6 +98,8 @@ def limits(model: Any, stepper: Any, state: State | None = None) -> list[Limit]:
     where = "open sides" if model.open_sides else "waves in the sponge"
     open_sides = find(where, OPEN_SIDES, lambda site: site.open_rate(waves, interval("real")))
     found.append(open_sides and dataclasses.replace(open_sides, alone=True))
+    raised = find("level above rest", 1.0, stepper.raised_wave_rate)
+    found.append(raised and dataclasses.replace(raised, alone=True))
     for k, tracer in enumerate(model.tracers):
         rates = functools.partial(_transported_rate, k=k, carried=interval("carried"), real=interval("real"))
         limit = find(tracer.name, 1.0, rates)
@@ -173,11 +176,13 @@ class _Site:
         self.share = share  # of the wavenumber of the shortest zonal waves, which the core computes
         self.waves_dx2 = self.per_dx2 * share**2
         self.thickness = np.where(self.wet, self.box.cut(model.sea_floor.depth, 0, 0, 0), 1.0)
+        self.excess = np.zeros(self.wet.shape)  # of the thickness over the depth at rest [1]
         if model.wetting is not None:
             self.thickness = np.maximum(self.thickness, model.wetting.thin)
         if state is not None and not model.linear:
             depth = np.where(self.wet, self.box.cut(model.sea_floor.depth, 0, 0, 0), 1.0)
             self.thickness = np.maximum(depth + np.where(self.wet, np.asarray(state.eta, float), 0.0), 1e-3)
+            self.excess = self.thickness / np.maximum(depth, 1e-3) - 1.0
 
     def speed(self, component=None):
         """|u| on the east or north face of each cell [m s-1]: of the component "x" or "y", or of the vector."""

@@ -3,8 +3,9 @@
     free surface    delta - div (g theta^2 dt^2 R grad delta) = rhs      Helmholtz
     rigid lid             - div (R grad delta)                = rhs      Poisson
 
-delta is the change of the elevation in a step [m], R the depth at rest [m], both at cell centres. semi_implicit.py
-derives the equations.
+delta is the change of the elevation in a step [m] at cell centres. R [m] is the depth at rest under a rigid lid, in
+linear models, and with solvers that need constants. Otherwise it is the thickness of the water in the middle of the
+step, and the equation has other coefficients in each step. semi_implicit.py derives the equations.
 """
 
 from typing import Any
@@ -18,6 +19,7 @@ from ..errors import ConfigError
 from ..fields.field import Field
 from ..fields.operators import difference_x, difference_y, east, mean_x, mean_y, north, south, west
 from ..fields.pytrees import pytree, replace, static
+from ..grids.geometry import safe_inverse
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 
 __all__ = ["Surface", "automatic"]
@@ -40,12 +42,22 @@ class Surface:
     Attributes:
         rest: R, the depth at rest [m], one number; None where it varies and is that of the Equations.
         plan: the solver's Plan.
+        domain: the elliptic.Domain.
+        weight: g theta^2 dt^2, by which c is more than R; 1 under a rigid lid.
+        opening: theta dt sqrt(g R) length / area [1] in cells at open sides, a tile array; None without them.
+        depth: R where it is that of a step [m], a Field at h; else None.
         solver: the elliptic.Solver.
+        follows_level: whether R is the thickness of the water.
     """
 
     rest: Any
     plan: elliptic.Plan
-    solver: Any = static()
+    domain: elliptic.Domain
+    weight: Any
+    opening: Any
+    depth: Any = None
+    solver: Any = static(kw_only=True)
+    follows_level: bool = static(kw_only=True)
 
     @staticmethod
     def of(equations: Any, scheme: Any) -> "Surface":
@@ -57,16 +69,30 @@ class Surface:
         domain = replace(equations.elliptic_domain, tile=equations.geometry.tile)
         rigid, dtype = scheme.rigid_lid, equations.depth.dtype
         constant = equations.flat and not domain.masked and not equations.open_boundaries
-        rest = _constant(equations) if constant else None
-        numbers = jnp.asarray(1.0, dtype) if rigid else equations.gravity * (scheme.theta * scheme.dt) ** 2
-        c = numbers * (equations.depth.interior if rest is None else rest)
-        screening = None if rigid else _screening(equations, domain, scheme.theta * scheme.dt)
         solver = scheme.solver or automatic(domain, constant, dtype)
-        return Surface(rest, solver.plan(domain, elliptic.Coefficients(c, screening)), solver)
+        follows = not (rigid or equations.linear or solver.needs_constants)
+        rest = _constant(equations) if constant and not follows else None
+        weight = jnp.asarray(1.0, dtype) if rigid else equations.gravity * (scheme.theta * scheme.dt) ** 2
+        opening = None if rigid else _opening(equations, domain, scheme.theta * scheme.dt)
+        one = jnp.ones((), dtype)
+        screening = None if rigid else one if opening is None else one + opening
+        c = weight * (equations.depth.interior if rest is None else rest)
+        plan = solver.plan(domain, elliptic.Coefficients(c, screening))
+        return Surface(rest, plan, domain, weight, opening, solver=solver, follows_level=follows)
 
-    def depth_at_rest(self, equations: Any) -> Any:
-        """R [m], a Field at h or a number."""
-        return equations.depth if self.rest is None else self.rest
+    def over(self, equations: Any, depth: Any, values: jax.Array) -> "Surface":
+        """The Surface with another R [m], a Field at h with halo, and its values in the tile's own cells."""
+        screening = jnp.ones((), values.dtype)
+        if self.opening is not None:  # the outflow sqrt(g / H) delta through these sides is that of R
+            screening = screening + self.opening * values * safe_inverse(equations.depth.interior)
+        plan = self.solver.replanned(self.plan, self.domain, elliptic.Coefficients(self.weight * values, screening))
+        return replace(self, plan=plan, depth=depth)
+
+    def explicit_depth(self, equations: Any, h: Any) -> Any:
+        """h - R [m], through which the transport is explicit, a Field at h; None where it is 0."""
+        if self.follows_level:
+            return None
+        return h - (equations.depth if self.rest is None else self.rest)
 
     def solve(self, equations: Any, rhs: Any) -> tuple[Any, jax.Array]:
         """(delta, a Field at h with halo; the relative residual of a solver that did not converge, else 0).
@@ -92,7 +118,8 @@ class Surface:
         """R u and R v [m2 s-1], Fields at u and v."""
         if self.rest is not None:
             return self.rest * u, self.rest * v
-        return mean_x(equations.depth) * u, mean_y(equations.depth) * v
+        depth = equations.depth if self.depth is None else self.depth
+        return mean_x(depth) * u, mean_y(depth) * v
 
     def outflow(self, equations: Any, u: Any, v: Any) -> Any:
         """div (R u), a Field at h [m s-1]."""
@@ -111,24 +138,24 @@ def _constant(equations):
     return one + communicator.replicated(communicator.sum(off)) / communicator.sum(cells)
 
 
-def _screening(equations, domain, weight):
-    """The coefficient of delta: 1, and at open sides sqrt(g R) times length / area times `weight` [s].
+def _opening(equations, domain, weight):
+    """sqrt(g H) length / area times `weight` [s] in cells at open sides, of the outflow sqrt(g / H) delta; else 0.
 
-    The second part is the outflow sqrt(g / R) delta through these sides.
+    A tile array, or None without open sides.
     """
-    one = jnp.ones((), equations.depth.dtype)
     if not equations.open_boundaries:
-        return one
+        return None
+    dtype = equations.depth.dtype
     g, sides = equations.geometry, equations.geometry.tile.sides
     speed = (equations.gravity * equations.depth).map(lambda x: jnp.sqrt(jnp.where(x > 0, x, 0.0 * x + 1.0))) * g.wet
     lengths = {WEST: (west, g.dy["u"]), EAST: (east, g.dy["u"]), SOUTH: (south, g.dx["v"]), NORTH: (north, g.dx["v"])}
-    total = jnp.zeros(domain.tile.shape, one.dtype)
+    total = jnp.zeros(domain.tile.shape, dtype)
     for side, (neighbour, length) in lengths.items():
         if SIDES[side] in sides.open_sides:
             length = neighbour(length) if isinstance(length, Field) else length
             rate = (speed * length * g.per_area_h).interior
-            total = total + sides.open[side] * _edge(side, total.shape).astype(one.dtype) * rate
-    return one + weight * total
+            total = total + sides.open[side] * _edge(side, total.shape).astype(dtype) * rate
+    return weight * total
 
 
 def _edge(side, shape):

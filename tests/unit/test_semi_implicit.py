@@ -112,6 +112,27 @@ def test_theta_of_a_half_is_of_second_order_and_one_of_first():
     assert 0.9 < np.log2(error(1.0, 192) / error(1.0, 384)) < 1.1
 
 
+def test_waves_over_a_raised_level_decay_at_any_step():
+    """The level is at 0.3 of the depth, and waves of two cells have c k dt = 17; they grow over an explicit part."""
+    noise = 1e-3 * uniform(4, SMOOTH.grid.shape)
+    end, _ = take_steps(SMOOTH, sw.SemiImplicit(1600.0, 0.6, 0.0, CHEAP), SMOOTH.state(eta=30.0 + noise), 300)
+    assert float(jnp.std(end.eta)) < 1e-5 and float(jnp.abs(end.u).max()) < 1e-5
+
+
+def test_transforms_have_a_limit_where_the_level_is_above_rest():
+    """Their depth is that at rest: a run grows above the limit and decays below it; other solvers have none."""
+    model = sw.ShallowWater(plane(8, 6, "xy", 1e3), 10.0)
+    state = model.state(eta=3.0 + 1e-3 * uniform(4, model.grid.shape))
+    found = {limit.name: limit.dt for limit in limits(model, sw.SemiImplicit(1.0), state)}
+    limit = found["level above rest"]
+    assert 2.0 * np.sqrt(2.0 * G * 10.0) / 1e3 * limit == pytest.approx(3.7, abs=0.1)
+    ends = [take_steps(model, sw.SemiImplicit(share * limit), state, 60)[0] for share in (0.9, 3.0)]
+    noise = [float(jnp.std(end.eta)) for end in ends]
+    assert noise[0] < 1e-3 and not noise[1] < 1.0
+    for stepper, level in ((sw.SemiImplicit(1.0, solver=CHEAP), state), (sw.SemiImplicit(1.0), model.state(eta=-3.0))):
+        assert "level above rest" not in {limit.name for limit in limits(model, stepper, level)}
+
+
 # -- water, rest and slow flow ----------------------------------------------------------------------------------------
 
 
