@@ -206,7 +206,7 @@ def _simulation(made, experiment, process, overwrite):
     from ..stepping.stability import limits
 
     model, state = started(made, experiment, process.communicator, experiment.run.layout, experiment.run.engine)
-    found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper))
+    found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper), state)
     dt = made.require(("stepper", "dt"), time_step, experiment, found)
     return Simulation(
         model,

@@ -205,6 +205,14 @@ class Cyclone(Forcing):
             f = WITHOUT_ROTATION if domain.coriolis is None else domain.coriolis.at(domain.grid, rows)
         return {"corner_y": domain.grid.y_edges, "f": np.broadcast_to(np.ravel(f), rows.shape).astype(float)}
 
+    def points(self, communicator: Any) -> np.ndarray:
+        """The moments of the track's points [s]."""
+        return np.asarray(self.times)
+
+    def with_points(self, moments: np.ndarray, lines: dict[str, Any], communicator: Any) -> Self:
+        """This part with other points: its `lines`, {name: values}, at these moments [s]."""
+        return replaced(self, {"times": tuple(moments.tolist()), **lines})
+
     def prepare(self, exchange: Any) -> Self:
         ready = {name: exchange.parameter(x, "h") for name, x in self.coordinates.items()}
         return replaced(self, {"coordinates": ready})

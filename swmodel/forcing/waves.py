@@ -105,6 +105,16 @@ class Table(TimeVarying):
                 f"give a longer record, or {remedy}."
             )
 
+    def points(self, communicator: Any) -> np.ndarray:
+        """The moments of the record [s]."""
+        return self.first + np.asarray(communicator.tiles(self.moments)[communicator.ranks[0]], float)
+
+    def with_points(self, moments: np.ndarray, lines: dict[str, Any], communicator: Any) -> Self:
+        """This record with other points: its `lines`, {name: values}, at these moments [s]."""
+        first, last = float(moments[0]), float(moments[-1])
+        since = (moments - first).astype(self.moments.dtype)
+        return replace(self, moments=communicator.place(lambda rank: since), first=first, last=last, **lines)
+
     def map(self, function: Callable) -> Self:
         return replace(self, values=function(self.values))
 

@@ -22,6 +22,7 @@ from ..grids.windows import TileRecords
 from ..runtime import budget
 from ..stepping.explicit import TimeStepper
 from ..stepping.members import FIELD, NUMBER, SAME, Members, stacked
+from .common_points import has_points, on_common_points
 from .display import as_html, as_text, map_of_depth, rows_of_model
 from .names import named_series
 from .shallow_water import ShallowWater
@@ -143,12 +144,14 @@ class Ensemble:
         trees = [model.interval(halo, step, dt, stages) for model in self.models]
         width = halo * stages
         if width not in self._kinds:
-            self._kinds[width] = self._compared(trees)
-            self._share(trees, width)
+            common = on_common_points(self.communicator, trees)
+            self._kinds[width] = self._compared(common)
+            self._share(trees, common, width)
             trees = [model.interval(halo, step, dt, stages) for model in self.models]
         ids = tuple(id(leaf) for tree in trees for leaf in jax.tree.leaves(tree))
         if self._stacked.get(width, (None,))[0] != ids:  # a forcing's window has moved on
-            both = Members(stacked(self.communicator, trees, self._kinds[width]), self._kinds[width])
+            common = on_common_points(self.communicator, trees)
+            both = Members(stacked(self.communicator, common, self._kinds[width]), self._kinds[width])
             self._stacked[width] = ids, trees, both  # the trees are kept, so that ids stay theirs
         return self._stacked[width][2]
 
@@ -156,12 +159,12 @@ class Ensemble:
         """`interval`, whose shapes are those of ShallowWater.outline."""
         return self.interval(halo, step, dt, stages)
 
-    def _share(self, trees, halo):
-        """Let members refer to the first one's arrays where theirs are equal."""
-        leaves = [jax.tree.leaves(tree) for tree in trees]
-        for model, own in zip(self.models[1:], leaves[1:]):
-            triples = zip(own, leaves[0], self._kinds[halo])
-            model.share_arrays(halo, {id(x): first for x, first, kind in triples if kind == SAME})
+    def _share(self, trees, common, halo):
+        """Let members refer to the first one's arrays where theirs are equal and not moved to common points."""
+        leaves, used = ([jax.tree.leaves(tree) for tree in each] for each in (trees, common))
+        for model, own, now in zip(self.models[1:], leaves[1:], used[1:]):
+            each = zip(own, now, leaves[0], self._kinds[halo])
+            model.share_arrays(halo, {id(x): first for x, y, first, kind in each if kind == SAME and x is y})
 
     def run_on_arrays(self) -> None:
         """Let steps run on arrays from now on, whatever engine was chosen."""
@@ -268,7 +271,7 @@ SHARED = (
 def _shared(model):
     """The properties that a model must share with the other members, in the order of SHARED."""
     parts = model.terms, model.open_boundaries, model.tracers, model.core
-    terms, open_boundaries, tracers, core = (jax.tree.structure(part) for part in parts)
+    terms, open_boundaries, tracers, core = (jax.tree.structure(part, is_leaf=has_points) for part in parts)
     return (
         model.grid,
         model.dtype,

@@ -40,7 +40,8 @@ def random_vortices(model: Any, speed: float, length: float, seed: int = 0) -> S
     per_g = model.scatter(np.broadcast_to(f / model.gravity, grid.shape))
     made = jax.jit(model.communicator.spmd(lambda *tiles: _balanced(series, length, speed, *tiles)))
     masks = [model.scatter(mask) for mask in map(model.sea_floor.mask, "uvh")]
-    return made(white_noise(seed, series.plan("q"), model.dtype), per_g, *masks)
+    flow = made(white_noise(seed, series.plan("q"), model.dtype), per_g, *masks)
+    return model.state(u=flow.u, v=flow.v, eta=flow.eta)
 
 
 def _balanced(series, length, speed, noise, per_g, *masks):

@@ -60,11 +60,12 @@ def _joined(communicator, kinds, columns):
 def first_member(members: Members) -> Any:
     """Shapes of the Dynamics of one member, for traces that need no values."""
     leaves, structure = jax.tree.flatten(members.dynamics)
-    drop = {SAME: lambda shape: shape, FIELD: lambda shape: shape[:-3] + shape[-2:], NUMBER: lambda shape: shape[:-2]}
-    like = [
-        jax.ShapeDtypeStruct(drop[kind](jnp.shape(x)), jnp.result_type(x)) for x, kind in zip(leaves, members.kinds)
-    ]
-    return jax.tree.unflatten(structure, like)
+    first = {SAME: lambda x: x, FIELD: lambda x: x[0], NUMBER: lambda x: x[0, 0]}
+
+    def cut(leaves):
+        return [first[kind](x) for x, kind in zip(leaves, members.kinds)]
+
+    return jax.tree.unflatten(structure, jax.eval_shape(members.communicator.spmd(cut), leaves))
 
 
 def per_member(function: Callable, at: int) -> Callable:

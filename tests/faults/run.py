@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import checked, endurance, files, flips, harness, kills, signals
+from . import checked, combinations, endurance, files, flips, harness, kills, signals
 
 GROWTH = 0.01  # of resident memory between 10 % and 100 % of the steps, that is allowed
 MASS = 1e-12  # change of the volume, relative, that is allowed
@@ -82,6 +82,16 @@ def run_inputs(count, folder, seconds, seed):
     return figures, tally.unclear
 
 
+def run_combinations(count, folder, seconds, seed):
+    tally = combinations.combinations(count, folder, seconds, seed)
+    figures = {
+        "combinations": tally.draws,
+        "combinations_wrong": len({what.partition(":")[0] for what in tally.wrong}),
+        "combinations_refused": tally.refused,
+    }
+    return figures, tally.wrong
+
+
 # {part: (what runs it, how many trials, its share of the time)}
 PARTS = {
     "flips": (run_flips, 1000, 2),
@@ -90,6 +100,7 @@ PARTS = {
     "signals": (run_signals, signals.EACH, 40),
     "kills": (run_kills, 100, 35),
     "inputs": (run_inputs, 5000, 30),
+    "combinations": (run_combinations, 500, 60),
 }
 
 

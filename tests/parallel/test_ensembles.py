@@ -1,5 +1,7 @@
 """Members of an ensemble are the runs that they would be alone, on any communicator, in one set of files."""
 
+import datetime
+
 import jax
 import numpy as np
 import pytest
@@ -95,6 +97,37 @@ def test_members_that_differ_in_their_states_alone_share_a_model(ranks):
     for k, state in enumerate(states):
         expected = whole(model, Simulation(model, state, stepper).run(steps=10))
         for own, other in zip(found, expected):
+            if ranks.is_root:
+                assert_close(own[k], other)
+
+
+@pytest.mark.skipif(cases.RANKS > 2, reason="compiles for long, and says on more ranks what it says on two")
+def test_members_have_tracks_records_and_tides_of_their_own():
+    """The points of tracks and records are others, and as many or not; the second member's lines come from both."""
+    start_of_tides, ranks = datetime.datetime(2024, 3, 1), make_communicator("auto", SHAPE, KINDS["auto"])
+    tracks = (
+        ([0.0, 600.0], [125.0, 150.0], [20.0, 40.0], 96e3),
+        ([-50.0, 70.0, 900.0], [130.0, 131.0, 170.0], [25.0, 26.0, 50.0], 97e3),
+    )
+    records = ([0.0, 50.0, 700.0], [0.0, 0.1, 0.4]), ([-30.0, 800.0], [0.1, 0.5])
+
+    def one(k):
+        times, x, y, pressure = tracks[k]
+        tide = sw.Tide({"M2": (0.5, 30.0), "K1": (0.2, 70.0)}, start=start_of_tides, latitude=(20.0, 50.0)[k])
+        return sw.ShallowWater(
+            cases.sphere(),
+            (1.0 + 0.1 * k) * cases.sea_floor(),
+            coriolis=sw.RotatingSphere(),
+            forcing=(sw.Cyclone(times, x, y, pressure, 2e5, ambient_pressure=101000.0 + 100.0 * k),),
+            boundaries=(sw.Flather("west", elevation=sw.Record(*records[k])), sw.Flather("south", elevation=tide)),
+            communicator=ranks,
+        )
+
+    models, stepper = [one(k) for k in range(2)], sw.ForwardBackward(20.0)
+    ensemble = sw.Ensemble(models, [model.at_rest() for model in models])
+    found = whole(ensemble, Simulation(ensemble, ensemble.initial, stepper).run(steps=8))
+    for k, model in enumerate(models):
+        for own, other in zip(found, whole(model, Simulation(model, model.at_rest(), stepper).run(steps=8))):
             if ranks.is_root:
                 assert_close(own[k], other)
 

@@ -3,10 +3,12 @@
 import datetime
 import textwrap
 import tomllib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from swmodel.cli.runs import _simulation
 from swmodel.config import load, read
 from swmodel.config.build.experiment import assemble
 from swmodel.config.dump import dump
@@ -14,6 +16,8 @@ from swmodel.config.expressions import Expression, ExpressionError
 from swmodel.config.locate import key_lines, line_of
 from swmodel.config.quantities import QuantityError, quantity
 from swmodel.errors import ConfigError, DataError
+from swmodel.stepping.stability import largest_time_step
+from tests.studies import BUMP
 
 GOOD = """\
 [run]
@@ -480,3 +484,17 @@ def test_names_in_capitals_have_a_hint(write, name, near):
 def test_a_gauge_outside_the_grid_is_one_mistake(write):
     made = assemble(read(write(GOOD + "[output.gauges]\npositions = {A = [900e3, 0], B = [0, -1]}\n")))
     assert [sentence.partition("positions.")[2][:1] for sentence in made.sentences()] == ["A", "B"]
+
+
+def test_an_automatic_step_heeds_the_speeds_at_the_start(study):
+    """Quadratic drag limits the step to dt < 2 h / (c u); at rest gravity waves alone do, to twice as much."""
+    flow = BUMP.replace(
+        'type = "gaussian"\namplitude = "1 m"\ncentre = ["60 km", "50 km"]\nradius = "30 km"', "u = 4.0"
+    )
+    flow = flow.replace("[initial]", '[initial]\ntype = "formula"').replace("dt = 40", 'dt = "auto"')
+    flow = flow.replace('type = "linear_drag"\nrate = 1e-5', 'type = "quadratic_drag"\ncoefficient = 0.4')
+    path, _ = study(flow.partition("[adjoint]")[0])
+    made = assemble(read(path))
+    simulation = _simulation(made, made.experiment(), SimpleNamespace(communicator="serial"), True)
+    allowed = largest_time_step(simulation.model, simulation.scheme, simulation.state)
+    assert simulation.dt <= allowed < 0.6 * largest_time_step(simulation.model, simulation.scheme)

@@ -296,6 +296,14 @@ def test_random_vortices_have_the_speed_asked_for_and_no_divergence(periodic):
         np.testing.assert_array_equal(a, b)
 
 
+def test_random_vortices_start_models_that_step_more_than_the_flow():
+    parts = {"boundaries": sw.ChapmanFlather("west"), "tracers": (sw.Tracer("dye", initial=2.0),)}
+    whole = sw.ShallowWater(sw.CartesianGrid(12, 12, (0.0, 1e5), (0.0, 1e5)), 500.0, coriolis=sw.FPlane(1e-4), **parts)
+    state = sw.random_vortices(whole, speed=0.1, length=5e4)
+    assert [row.name for row in whole.variables] == list(state.names)
+    np.testing.assert_allclose(state.dye, 2.0 * (500.0 + np.asarray(state.eta)))
+
+
 def test_random_vortices_that_a_grid_cannot_hold_are_refused():
     with pytest.raises(ConfigError, match="a wavelength of 1000 m does not fit the grid; give 300000 m"):
         sw.random_vortices(model(), 0.5, 1000.0)

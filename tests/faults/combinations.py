@@ -1,0 +1,340 @@
+"""Random experiments over all sections, and whether what must agree agrees: short runs of each.
+
+    python -m tests.faults.combinations runs FOLDER FIRST COUNT      # on one rank
+    mpirun -n 2 python -m tests.faults.combinations pairs FOLDER FIRST COUNT
+
+The first runs the draws FIRST, ..., FIRST + COUNT - 1 (draws.py) and checks that the second half of a run, resumed from
+its first half, ends with the same bits; that the volume, and the content of tracers, changes by sources and fluxes
+alone; that water at rest stays at rest; that members of an ensemble are the runs that they would be alone. It leaves a
+run of each, by loops or on arrays in turn, with which the second compares its own: on two ranks, and by the other way.
+Both print a line of JSON before and after each draw, so that whoever reads them knows of which draw a process died.
+An experiment that a run refuses must be refused by `check`, in sentences.
+"""
+
+import dataclasses
+import gc
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from swmodel.errors import SwmodelError
+from swmodel.runtime import launch
+
+from .checked import QUICKLY, ROOT, say
+from .harness import MARK, Budget
+
+SECONDS = 240  # for all runs of one draw
+BATCH = 20  # draws of one process, whose programs share parts
+RANKS = 2
+AGREE = {"float64": 1e-10, "float32": 1e-3}  # the largest difference, as a share of the largest value
+SMALL = 1e-3  # [m, m s-1, units of tracers]: values below it are compared as if this were the largest one
+
+
+@dataclasses.dataclass
+class Tally:
+    draws: int = 0
+    refused: int = 0
+    wrong: list = dataclasses.field(default_factory=list)
+
+
+# -- the runs of a draw, in a process of its own ---------------------------------------------------------------------
+
+
+def work(kind, folder, first, count):
+    """See the module."""
+    import jax
+
+    signal.signal(signal.SIGALRM, _out_of_time)
+    for seed in range(first, first + count):
+        _say(seed=seed, begun=True)
+        signal.alarm(SECONDS)
+        try:
+            outcome = {"runs": _runs, "pairs": _pair}[kind](folder, seed)
+        except BaseException as error:
+            if kind == "pairs":  # the other rank waits for this one
+                say(seed=seed, wrong=[f"on {RANKS} ranks: {type(error).__name__}: {error}"])
+                launch.load_mpi().COMM_WORLD.Abort(1)
+            raise
+        finally:
+            signal.alarm(0)
+        _say(seed=seed, **outcome)
+        jax.clear_caches()
+        gc.collect()
+
+
+def _say(**what):
+    """Print a line, on the root."""
+    started = launch.launcher()
+    if started is None or started.rank == 0:
+        say(**what)
+
+
+def _out_of_time(*_):
+    raise TimeoutError(f"its runs had not ended after {SECONDS} s")
+
+
+def _runs(folder, seed):
+    """What a draw's runs on one rank have shown: {"refused": ...} or {"wrong": [sentences]}."""
+    from . import draws
+    from .inputs import outcome
+
+    basin, tables = draws.drawn(seed)
+    case = Case(folder, folder / basin / f"case-{seed}.toml", "fused" if seed % 2 else "arrays")
+    case.path.write_text(draws.text_of(tables))
+    try:
+        whole = case.run("whole")
+    except SwmodelError as error:
+        answer, message = outcome(case.path)
+        wrong = [f"`check` {answer} what a run refuses: {error} | {message[:300]}"] * (answer != "refused")
+        return {"refused": not wrong, "wrong": wrong}
+    except Exception as error:  # noqa: BLE001 - whatever comes through is what this looks for
+        return {"wrong": [f"a run ended with {type(error).__name__}: {error}"]}
+    wrong = []
+    for check in (_resumes, _keeps_volume, _stays_at_rest, _has_members):
+        try:
+            wrong += check(case, tables, whole)
+        except Exception as error:  # noqa: BLE001
+            wrong.append(f"{check.__name__}: {type(error).__name__}: {error}")
+    return {"wrong": wrong}
+
+
+class Case:
+    """An experiment file, runs of it, and what their restarts hold."""
+
+    def __init__(self, folder, path, engine):
+        self.folder, self.path, self.engine = folder / path.stem, path, engine
+        self.options = [f"run.engine={'auto' if engine == 'fused' else engine}"]
+
+    def run(self, name, *overrides, path=None):
+        """The End of a run into a folder `name`."""
+        from swmodel.cli.runs import Options, run_experiment
+
+        folder = self.folder / name
+        options = Options(folder=str(folder), overwrite=True, quiet=True)
+        run_experiment(str(path or self.path), [*self.options, *overrides], options)
+        return End.of(folder)
+
+    def resumed(self, restart, *overrides):
+        from swmodel.cli.runs import Options, resume_experiment
+
+        options = Options(folder=str(restart.parent), quiet=True, experiment=str(self.path))
+        resume_experiment(str(restart), [*self.options, *overrides], options)
+        return End.of(restart.parent)
+
+
+@dataclasses.dataclass
+class End:
+    """The restart at the end of a run."""
+
+    path: Path
+    arrays: dict
+    scalars: dict
+
+    @classmethod
+    def of(cls, folder):
+        from swmodel.output.opening import opened
+
+        path = next(folder.glob("restart.*"))
+        restart = opened(path)
+        return cls(path, {name: np.asarray(array) for name, array in restart.arrays.items()}, dict(restart.scalars))
+
+    @property
+    def states(self):
+        return {name.removeprefix("state_"): x for name, x in self.arrays.items() if name.startswith("state_")}
+
+
+def differing(one, other, tolerance):
+    """The names of States' fields that differ by more than `tolerance`, with the difference; none of them is finite."""
+    found = [f"{name} is in one of them only" for name in one.keys() ^ other.keys()]
+    for name in one.keys() & other.keys():
+        a, b = (np.asarray(x[name], float) for x in (one, other))
+        if a.shape != b.shape:
+            found.append(f"{name} has the shapes {a.shape} and {b.shape}")
+        elif not (np.isfinite(a) & np.isfinite(b)).all():
+            found.append(f"{name} is not finite")
+        elif (difference := np.abs(a - b).max()) > tolerance * max(np.abs(a).max(), SMALL):
+            found.append(f"{name} differs by {difference:.2g} of {np.abs(a).max():.2g}")
+    return sorted(found)
+
+
+def _resumes(case, tables, whole):
+    dt, steps = whole.scalars["dt"], whole.scalars["step"]
+    if steps < 2:
+        return []
+    step = f"stepper.dt={dt!r}"
+    case.half = case.run("halves", step, f"run.until={steps // 2 * dt!r}")
+    both = case.resumed(case.half.path, step)
+    changed = [name for name in whole.arrays if not np.array_equal(whole.arrays[name], both.arrays.get(name), True)]
+    for path in sorted(whole.path.parent.glob("*.*")):
+        if path.suffix in (".nc", ".zarr") and path != whole.path:
+            changed += _changed_records(path, case.half.path.parent / path.name)
+    return [f"a resumed run differs in {', '.join(changed)}"] * bool(changed)
+
+
+def _changed_records(*paths):
+    """The variables of two netCDF files or Zarr stores that do not hold the same bits."""
+    import xarray as xr
+
+    engine = {".nc": "netcdf4", ".zarr": "zarr"}[paths[0].suffix]
+    one, other = (xr.open_dataset(path, engine=engine, decode_cf=False).load() for path in paths)
+    names = sorted({*one.variables, *other.variables})
+    same = {
+        name for name in names if name in one.variables and name in other.variables and one[name].equals(other[name])
+    }
+    return [f"{name} of {paths[0].name}" for name in names if name not in same]
+
+
+def _keeps_volume(case, tables, whole):
+    """The sums of elevation and tracers' contents over a closed basin, from the first half of a run to its end."""
+    from swmodel.config import read
+    from swmodel.config.build.experiment import assemble
+
+    from .draws import is_closed
+
+    if not is_closed(tables) or not hasattr(case, "half") or tables["stepper"]["type"] == "rigid_lid":
+        return []
+    made = assemble(read(case.path))
+    area, wet = made.grid.area_h, np.asarray(made.bathymetry.wet)
+    seconds = whole.scalars["dt"] * (whole.scalars["step"] - case.half.scalars["step"])
+    volume = (area * wet * (whole.arrays["depth"] + whole.states["eta"])).sum(axis=(-2, -1))
+    limit = {"float64": 1e-12, "float32": 1e-6}[tables["model"]["precision"]]
+    wrong = []
+    change = _change(whole, case.half, "eta", area * wet)
+    if (np.abs(change) > limit * volume).any():
+        wrong.append(f"the volume changes by {change} of {volume} m3")
+    for tracer in tables["tracer"]:
+        rates = [tracer.get(key, 0.0) for key in ("source", "flux")]
+        if not all(isinstance(rate, float) for rate in rates) or (rates[1] and "wetting" in tables["model"]):
+            continue
+        expected = seconds * (rates[0] * volume + rates[1] * (area * wet).sum())
+        error = _change(whole, case.half, tracer["name"], area * wet) - expected
+        most = np.abs(whole.states[tracer["name"]] * area * wet).sum(axis=(-2, -1)) + np.abs(expected)
+        if (np.abs(error) > 10 * limit * most).any():
+            wrong.append(f"the content of {tracer['name']} changes by {error} too much, of {most}")
+    return wrong
+
+
+def _change(whole, half, name, area):
+    """The change of the sum of a field times area, from the end of a first half to that of a whole run."""
+    one, other = (np.asarray(end.states[name], float) for end in (half, whole))
+    return (area * (other - one)).sum(axis=(-2, -1))
+
+
+def _stays_at_rest(case, tables, whole):
+    from .draws import DEPTH, is_at_rest
+
+    if not is_at_rest(tables):
+        return []
+    water = whole.arrays["depth"] > 0
+    most = {"float64": 1e-12, "float32": 1e-5}[tables["model"]["precision"]] * DEPTH
+    speeds = {name: np.abs(whole.states[name]).max() for name in "uv"}
+    speeds["eta"] = np.abs(whole.states["eta"] * water).max()
+    return [f"at rest, {name} becomes {value:.3g}" for name, value in speeds.items() if not value <= most]
+
+
+def _has_members(case, tables, whole):
+    """Members that differ by noise are left out: no experiment file describes one of them alone."""
+    from swmodel.config import read
+    from swmodel.config.dump import dump
+    from swmodel.config.experiment import member_drafts
+
+    if "ensemble" not in tables or "perturbation" in tables["ensemble"]:
+        return []
+    wrong = []
+    for k, draft in enumerate(member_drafts(read(case.path))):
+        path = case.path.with_name(f"{case.path.stem}-{k}.toml")
+        path.write_text(dump(draft.raw))
+        alone = case.run(f"member{k}", f"stepper.dt={whole.scalars['dt']!r}", path=path)
+        own = {name: x[k] for name, x in whole.states.items()}
+        wrong += [f"member {k}: {what}" for what in differing(own, alone.states, AGREE[tables["model"]["precision"]])]
+    return wrong
+
+
+def _pair(folder, seed):
+    """What a draw's run on two ranks shows, in comparison with that on one."""
+    from . import draws
+
+    basin, tables = draws.drawn(seed)
+    case = Case(folder, folder / basin / f"case-{seed}.toml", "arrays" if seed % 2 else "fused")
+    if not list((case.folder / "whole").glob("restart.*")):
+        return {"wrong": []}
+    whole = End.of(case.folder / "whole")
+    found = case.run("pair", f"stepper.dt={whole.scalars['dt']!r}")
+    wrong = differing(whole.states, found.states, AGREE[tables["model"]["precision"]])
+    return {"wrong": [f"{case.engine} on {RANKS} ranks, in comparison with one: {what}" for what in wrong]}
+
+
+# -- and the one that starts them --------------------------------------------------------------------------------------
+
+
+def combinations(count, folder, seconds=3600.0, seed=0):
+    """`count` draws, from number `seed` on; returns the Tally."""
+    tally = Tally()
+    budget = Budget("combinations", -(-count // BATCH), seconds)
+    for batch in budget.trials():
+        with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as place:
+            from .draws import write_files
+
+            write_files(Path(place))
+            for kind in ("runs", "pairs") if launch.mpi_installed() else ("runs",):
+                first = seed + batch * BATCH
+                _process(kind, Path(place), first, min(count - batch * BATCH, BATCH), tally)
+    return tally
+
+
+def _process(kind, folder, first, count, tally):
+    """Run `work` for so many draws; a process that dies counts as wrong, and the next one goes on after its draw."""
+    end = first + count
+    while first < end:
+        command = [sys.executable, "-m", "tests.faults.combinations", kind, str(folder), str(first), str(end - first)]
+        command = [*(launch.mpirun(RANKS) if kind == "pairs" else []), *command]
+        environment = {**launch.mpirun_environment(), **QUICKLY, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+        environment |= {"XDG_CACHE_HOME": str(folder / "cache"), MARK: "combinations"}
+        with tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
+            try:
+                last, finished = _take(kind, process.stdout, tally)
+                status = process.wait()
+            finally:
+                if process.poll() is None:
+                    launch.stop(process)
+            errors.seek(0)
+            text = errors.read().decode(errors="replace")[-600:]
+        if last is None:
+            raise RuntimeError(f"the process of {kind} ended with status {status}: {text}")
+        if not finished:
+            tally.draws += kind == "runs"
+            tally.wrong.append(f"seed {last}: the process of {kind} ended with status {status}: {text}")
+        first = last + 1
+
+
+def _take(kind, lines, tally):
+    """(the last draw that was begun, whether it was finished) in the lines of a process."""
+    last, finished = None, False
+    for line in lines:
+        if not line.startswith("{"):
+            continue
+        entry = json.loads(line)
+        last, finished = entry["seed"], "begun" not in entry
+        if finished:
+            tally.draws += kind == "runs"
+            tally.refused += entry.get("refused", False)
+            tally.wrong += [f"seed {last}: {what}" for what in entry["wrong"]]
+    return last, finished
+
+
+if __name__ == "__main__":
+    work(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

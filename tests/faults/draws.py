@@ -1,0 +1,446 @@
+"""Random experiments: every type and key that the declarations have, in sizes that suit a small basin.
+
+    write_files(folder)             # the tables, records and modules that draws name
+    name, tables = drawn(seed)      # a subfolder, and the sections of an experiment chosen by the number `seed`
+
+Types, keys, units and limits come from the sections of experiment files (swmodel/config/), so that a new part is drawn
+without a change here. What sections do not tell stands below: basins, sizes that are typical of a unit, names of files.
+Some draws cannot be combined; `swmodel check` refuses these.
+"""
+
+import functools
+import math
+import types
+import typing
+
+import hypothesis
+import numpy as np
+from hypothesis import strategies as st
+
+from swmodel import elliptic
+from swmodel.config import physics, scenario
+from swmodel.config.coast import Wetting
+from swmodel.config.dump import dump
+from swmodel.config.parts import section_for
+from swmodel.config.sections import Section
+from swmodel.config.tracers import TracerSection
+from swmodel.diagnostics.derived import FIELDS
+from swmodel.dynamics.boundaries import OpenBoundary
+from swmodel.dynamics.terms import Term
+from swmodel.fields.parts import positions_of
+from swmodel.forcing.wind_laws import DRAG_LAWS
+
+from .. import own_parts
+
+__all__ = ["BASINS", "DEPTH", "ON_GLOBE", "PARTS", "START", "TOGETHER", "completed", "drawn", "is_at_rest", "is_closed"]
+__all__ += ["section", "simplest", "text_of", "write_files"]
+
+DEPTH = 60.0  # [m]
+START = "2024-03-01T00:00:00"
+BASINS = {  # {folder: (grid, the name of x, the name of y, the time that a wave takes through a narrow cell [s])}
+    "globe": ({"type": "spherical", "longitude": [0, 360], "latitude": [-60, 60]}, "longitude", "latitude", 60e3),
+    "plane": ({"type": "cartesian", "x": [0.0, 120e3], "y": [0.0, 100e3]}, "x", "y", 375.0),
+    "sphere": ({"type": "spherical", "longitude": [170, 182], "latitude": [-40, -30]}, "longitude", "latitude", 3000.0),
+}
+# Sizes by unit, for parameters that are required or whose default is 0, and by class where the unit does not tell.
+SIZES = {
+    "": 0.05, "m": 0.2, "m s-1": 0.1, "s": 600.0, "s-1": 1e-4, "m-1 s-1": 2e-11, "m2 s-1": 50.0, "m4 s-1": 1e9,
+    "N m-2": 0.1, "Pa": 300.0, "degree": 90.0, "m s-2": 1e-5, "kg m-3": 1e3,
+    "Wind.x": 10.0, "Wind.y": 10.0, "GaussianBump.radius": 30e3, "RandomVortices.length": 60e3,
+    "SolitarySection.depth": DEPTH, "CnoidalSection.depth": DEPTH, "CnoidalSection.period": 300.0,
+}  # fmt: skip
+SIGNED = ("m s-1", "N m-2", "degree")  # units of numbers that may be negative
+ON_SPHERE = ("cyclone", "tidal_potential", "wind_file")  # forcings that a plane does not have
+ON_GLOBE = ("self_attraction_loading",)  # those that only the globe has
+TOGETHER = {
+    "internal_wave_drag": {"roughness": 20.0},
+    "self_attraction_loading": {"degree": 3},
+}  # keys without which a type is refused
+# Values of keys that are neither numbers nor one of several names.
+VALUES = {
+    "Cyclone.track": st.sampled_from(("track.csv", "track2.csv")),
+    "RecordFile.file": st.sampled_from(("series.csv", "series2.csv")),
+    "WindFile.file": st.just("wind.nc"),
+    "Sponge.width": st.just("WIDTH"),
+    **{f"{name}.file": st.just("map.nc") for name in ("MapFile", "FieldFile", "FieldRecord")},
+    **{f"{name}.variable": st.just("n") for name in ("MapFile", "FieldFile", "FieldRecord")},
+    **{f"{name}.drag": st.sampled_from((*DRAG_LAWS, 1.3e-3)) for name in ("Wind", "WindFile", "Cyclone")},
+    **{f"{name}.solver": st.sampled_from(elliptic.names()) for name in ("SemiImplicit", "RigidLid")},
+    "AirPressure.pressure": st.sampled_from((101000.0, "101000 + 500 * sin(PHASE)")),
+    "Cyclone.ambient_pressure": st.sampled_from((101500.0, 102000.0)),
+    "TidalPotential.constituents": st.sampled_from((["M2"], ["K1", "O1"], ["M2", "S2", "Q1"])),
+}
+ANOTHER = {"track.csv": "track2.csv", "series.csv": "series2.csv"}  # {a file: one that other members may have}
+OUTPUTS = ("maxima", "gauges", "spectra", "means", "extremes")  # an ensemble has the first two
+
+
+# -- values of the keys of a section -----------------------------------------------------------------------------------
+
+
+@functools.cache
+def _keys(cls):
+    """({key: strategy} of required keys, that of others) of a section; None if a required key can have no value."""
+    required, others = {}, {}
+    for key, info in cls.model_fields.items():
+        annotation = typing.Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+        values = _values(annotation, f"{cls.__name__}.{key}", info.default)
+        if values is not None:
+            (required if info.is_required() else others)[key] = values
+        elif info.is_required() and key not in ("sides", "name", "centre", "type"):
+            return None
+    return required, others
+
+
+@st.composite
+def section(draw, cls, most=2, **fixed):
+    """A table for a section: `fixed`, the required keys, and at `most` so many of the others: most keep defaults."""
+    required, others = _keys(cls)
+    names = draw(st.sets(st.sampled_from(sorted(others)), max_size=most)) if others else ()
+    chosen = {key: values for key, values in {**others, **required}.items() if key in names or key in required}
+    return {**{key: draw(values) for key, values in sorted(chosen.items()) if key not in fixed}, **fixed}
+
+
+def _values(annotation, name, default, metadata=()):
+    """The strategy of values of an annotation; None if there are none here."""
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if name in VALUES:
+        return VALUES[name]
+    if origin is typing.Annotated:
+        return _values(inner[0], name, default, (*inner[1:], *metadata))
+    if _reader(metadata) is not None or annotation is float:
+        return _numbers(name, default, metadata)
+    if origin in (typing.Union, types.UnionType):
+        kinds = [_values(each, name, default, metadata) for each in inner]
+        return st.one_of(*kinds) if (kinds := [kind for kind in kinds if kind is not None]) else None
+    if origin is typing.Literal:
+        return st.sampled_from(inner)
+    if annotation is bool:
+        return st.booleans()
+    if origin is dict and (one := _values(inner[1], name, default)) is not None:
+        return st.dictionaries(st.sampled_from(("M2", "K1")), one, min_size=1)
+    if isinstance(annotation, type) and issubclass(annotation, Section) and _keys(annotation) is not None:
+        return section(annotation)
+    return None
+
+
+def _reader(metadata):
+    """The partial function that reads a number, or a number or formula, in a unit; None if there is none."""
+    partials = (getattr(each, "func", None) for each in metadata)
+    return next((p for p in partials if "unit" in (getattr(p, "keywords", None) or {})), None)
+
+
+def _numbers(name, default, metadata):
+    """Numbers of about the size of `default`, else of their unit, within their limits; or formulas with such a mean."""
+    reader = _reader(metadata)
+    unit = "" if reader is None else reader.keywords["unit"]
+    usual = default if isinstance(default, float) and default else SIZES.get(name) or SIZES[unit]
+    rules = [rule for each in metadata for rule in (*_arguments(each), *getattr(each, "metadata", ()), each)]
+    low = max(_limits(rules, "ge", "gt", "minimum", "above"), default=-math.inf)
+    high = min(_limits(rules, "le", "lt", "maximum", "below"), default=math.inf)
+    signs = (1.0, -1.0) if low < 0 and not default and unit in SIGNED else (1.0,)
+    factors = st.builds(lambda eighths, sign: sign * eighths / 8, st.integers(4, 12), st.sampled_from(signs))
+    values = factors.map(lambda factor: float(min(max(factor * usual, low), high)))
+    if reader is None or reader.func.__name__ == "quantity":
+        return values
+    return values | values.map(lambda value: f"{value!r} * (1 + 0.5 * sin(PHASE))")
+
+
+def _arguments(validator):
+    return getattr(getattr(validator, "func", None), "args", ())
+
+
+def _limits(rules, *names):
+    """The limits of these names that pydantic's constraints, or the rules of parameters, have."""
+    return [limit for rule in rules for name in names if (limit := getattr(rule, name, None)) is not None]
+
+
+# -- experiments -------------------------------------------------------------------------------------------------------
+
+
+def _own(base, kind):
+    """{"module:Class": its section} of the parts in docs/own_parts.md."""
+    defined = vars(own_parts.everything())
+    return {
+        name: section_for(cls, name)
+        for file, text in own_parts.files().items()
+        for cls in defined.values()
+        if isinstance(cls, type)
+        and issubclass(cls, base)
+        and cls.kind in (None, kind)
+        and f"class {cls.__name__}(" in text
+        for name in [f"{file.removesuffix('.py')}:{cls.__name__}"]
+    }
+
+
+PARTS = {
+    "forcing": physics.FORCING | _own(Term, "forcing"),
+    "dissipation": physics.DISSIPATION,
+    "boundary": physics.BOUNDARY | _own(OpenBoundary, "boundary"),
+}
+
+
+@st.composite
+def experiments(draw):
+    """(folder, tables) of an experiment: the sections that all draws have, and some of the others."""
+    draw(st.integers(0, 2**30))  # see `_examples`
+    folder = draw(st.sampled_from(("plane", "plane", "plane", "sphere", "sphere", "globe")))
+    grid, x, y, seconds = BASINS[folder]
+    spherical, calm, coast = folder != "plane", draw(st.integers(0, 3)) == 0, draw(st.booleans())
+    tables = {"run": {"until": 8 * seconds, "start": START}}
+    tables["grid"] = {**grid, "nx": draw(st.integers(10, 13)), "ny": draw(st.integers(8, 11))}
+    if not spherical:
+        tables["grid"]["periodic"] = draw(st.sampled_from(("", "", "x", "y", "xy")))
+    periodic = "x" if folder == "globe" else tables["grid"].get("periodic", "")
+    tables["model"] = model = draw(_models(folder, coast))
+    spectral = model["core"] == "pseudo_spectral"
+    tables["bathymetry"] = draw(_floors(grid, x, y, "wetting" in model, spectral))
+    suitable = {name: cls for name, cls in physics.CORIOLIS.items() if cls.part.spherical in (spherical, None)}
+    tables["coriolis"] = draw(_one_of(suitable))
+    tables["initial"] = {"type": "rest"} if calm else draw(_states(grid, x, y))
+    without = (*(() if spherical else ON_SPHERE), *(() if folder == "globe" else ON_GLOBE))
+    forcings = {name: cls for name, cls in PARTS["forcing"].items() if name not in without}
+    tables["forcing"] = [] if calm else draw(st.lists(_one_of(forcings), max_size=2))
+    tables["dissipation"] = draw(st.lists(_one_of(PARTS["dissipation"]), max_size=2))
+    tables["boundary"] = [] if spectral else draw(_sides(periodic, calm))
+    names = ("dye", "salt")[: 0 if spectral else draw(st.sampled_from((0, 0, 1, 2)))]
+    tables["tracer"] = [draw(section(TracerSection, 3, name=name)) for name in names]
+    tables["stepper"] = draw(_steppers(seconds, model))
+    if not calm and folder != "globe" and draw(st.integers(0, 9)) == 0:
+        tables["source"] = _source(grid, x, y)
+    if not calm and draw(st.integers(0, 2)) == 0:
+        tables["ensemble"] = draw(_ensembles(tables))
+    kinds = OUTPUTS[:2] if "ensemble" in tables else OUTPUTS
+    if tables["stepper"]["type"] == "rigid_lid":
+        kinds = tuple(kind for kind in kinds if kind not in ("maxima", "extremes"))
+    tables["output"] = draw(_outputs(grid, x, y, names, seconds, kinds))
+    return folder, completed(tables, f"2 * pi * ({x} / {_width(grid[x])!r} + {y} / {_width(grid[y])!r})", 75 * seconds)
+
+
+@st.composite
+def _models(draw, folder, coast):
+    core = draw(
+        st.sampled_from(
+            (
+                *("finite_differences",) * 6,
+                *("filtered_differences",) * (folder == "globe"),
+                *("pseudo_spectral",) * (folder == "plane"),
+            )
+        )
+    )
+    own = {} if core == "finite_differences" else {"momentum": "energy_conserving", "coriolis_form": None}
+    fixed = {"core": core, **own, "precision": draw(st.sampled_from(("float64", "float64", "float32")))}
+    if coast and core == "finite_differences":
+        fixed |= {"momentum": "momentum_conserving", "wetting": draw(section(Wetting, 1))}
+    table = draw(section(physics.Model, **fixed))
+    return {key: value for key, value in table.items() if value is not None and (key != "wetting" or key in fixed)}
+
+
+def _width(interval):
+    return float(interval[1] - interval[0])
+
+
+def _at(grid, x, y, east, north):
+    """A place on a grid, at shares of its extents."""
+    return [float(grid[x][0] + east * _width(grid[x])), float(grid[y][0] + north * _width(grid[y]))]
+
+
+def _one_of(sections, **fixed):
+    """A table of one of several types."""
+    names = [name for name, cls in sections.items() if _keys(cls) is not None]
+    return st.sampled_from(names).flatmap(
+        lambda name: section(sections[name], type=name, **fixed, **TOGETHER.get(name, {}))
+    )
+
+
+def _floors(grid, x, y, levees, spectral):
+    (east, _), wide = _at(grid, x, y, 0.6, 0.5), _width(grid[x])
+    beach = f"{DEPTH} * (1 - 1.2 * ({x} - {grid[x][0]}) / {wide})"
+    island = f"{DEPTH} - 80 * exp(-(({x} - {east}) / {0.15 * wide})**2)"
+    floors = [{"type": "flat", "depth": DEPTH}, *({"type": "formula", "depth": text} for text in (beach, island))]
+    floors.append({"type": "formula", "depth": f"{DEPTH} * (1 + 0.3 * sin(PHASE))"})
+    plain = st.sampled_from([floors[0], floors[-1]] if spectral else floors)
+    return plain | plain.map(lambda floor: {**floor, "levees": "levees.csv"}) if levees else plain
+
+
+def _states(grid, x, y):
+    kinds = {"gaussian": scenario.GaussianBump, "formula": scenario.InitialFormula, "rest": scenario.Rest}
+    if grid["type"] == "cartesian":
+        kinds["random_vortices"] = scenario.RandomVortices
+    centre = {"gaussian": {"centre": _at(grid, x, y, 0.3, 0.4)}}
+    return st.sampled_from(sorted(kinds)).flatmap(lambda k: section(kinds[k], 3, type=k, **centre.get(k, {})))
+
+
+@st.composite
+def _sides(draw, periodic, calm):
+    """Tables of open sides and sponges, no side of which is open twice; on calm draws without a flow from outside."""
+    sides = [
+        side
+        for side in ("west", "east", "south", "north")
+        if ("x" if side in ("west", "east") else "y") not in periodic
+    ]
+    count, entries = draw(st.sampled_from((0, 0, 1, 2))), []
+    for side in draw(st.permutations(sides))[:count]:
+        entry = draw(_one_of(PARTS["boundary"], sides=side))
+        part = PARTS["boundary"][entry["type"]].part
+        entries.append({key: 0.0 if calm and key in positions_of(part) else value for key, value in entry.items()})
+    return entries
+
+
+@st.composite
+def _steppers(draw, seconds, model):
+    """A table of a stepper that the core and the form of the momentum equation allow."""
+    conserving = physics.FORMS[model.get("momentum", "energy_conserving")].conserves_momentum
+    names = {
+        name
+        for name, part in ((name, cls.part) for name, cls in physics.STEPPERS.items())
+        if not (part.is_implicit and model["core"] != "finite_differences")
+        and (model["core"] == "pseudo_spectral" or not part.needs_modes)
+        and not (part.needs_parts and model["core"] != "finite_differences")
+        and (part.conserves_momentum if conserving else not part.needs_momentum_form)
+    }
+    name = draw(st.sampled_from(sorted(names)))
+    dt = {"dt": 4 / 3 * seconds} if physics.STEPPERS[name].part.is_implicit else {}
+    return draw(section(physics.STEPPERS[name], 1, type=name, **dt))
+
+
+@st.composite
+def _outputs(draw, grid, x, y, tracers, seconds, kinds):
+    ending = draw(st.sampled_from(("nc",) if "spectra" not in kinds else ("nc", "nc", "zarr")))
+    variables = draw(st.sets(st.sampled_from((*FIELDS, *tracers)), min_size=1, max_size=3))
+    output = {"fields": [{"file": f"fields.{ending}", "variables": sorted(variables), "every": 4 * seconds}]}
+    keys = {"spectra": {"every": 4 * seconds}}
+    keys["gauges"] = {"positions": {"A": _at(grid, x, y, 0.25, 0.45), "B": _at(grid, x, y, 0.35, 0.6)}}
+    for name in sorted(draw(st.sets(st.sampled_from(kinds), max_size=2))):
+        output[name] = keys.get(name, {})
+    output["restart"] = {"file": f"restart.{draw(st.sampled_from(('nc', 'nc', 'zarr')))}", "every": 4 * seconds}
+    return output
+
+
+def _source(grid, x, y):
+    longitude, latitude = _at(grid, x, y, 0.4, 0.5)
+    fault = {"longitude": longitude, "latitude": latitude, "depth": 1e4, "length": 4e4, "width": 2e4}
+    return {"faults": [{**fault, "strike": 20, "dip": 30, "rake": 90, "slip": 1.0, "rise_time": 300.0}]}
+
+
+@st.composite
+def _ensembles(draw, tables):
+    """A table in which one or two of the numbers and files of an experiment have a value for each of two members."""
+    shared = ("run", "grid", "stepper", "output", "tracer", "source")
+    leaves = {path: value for path, value in _leaves(tables) if path.split(".")[0] not in shared}
+    if not leaves:
+        return {"members": 2, "perturbation": 0.01, "radius": 3e4}
+    paths = draw(st.sets(st.sampled_from(sorted(leaves)), min_size=1, max_size=2))
+    return {path: [leaves[path], ANOTHER.get(leaves[path]) or 1.125 * leaves[path]] for path in sorted(paths)}
+
+
+def _leaves(value, path=""):
+    """(path, value) of numbers that are not whole, and of files that have another one in their place."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in entries:
+        yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+    if isinstance(value, float) or (isinstance(value, str) and value in ANOTHER):
+        yield path, value
+
+
+def completed(value, phase, width=1e5):
+    """Tables with the `phase` of formulas in the coordinates of their grid, and the `width` of several cells [m]."""
+    if isinstance(value, dict):
+        return {key: completed(inner, phase, width) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [completed(inner, phase, width) for inner in value]
+    if value == "WIDTH":
+        return width
+    return value.replace("PHASE", phase) if isinstance(value, str) else value
+
+
+def drawn(seed):
+    """(folder, tables) of the experiment number `seed`."""
+    return _examples(experiments(), seed)[1]
+
+
+def simplest(strategy):
+    """The simplest example of a strategy."""
+    return _examples(strategy, 0)[0]
+
+
+def _examples(strategy, seed):
+    """Two examples of a strategy: the simplest one, and one that differs from it in its first choice."""
+    examples = []
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=2,
+        database=None,
+        deadline=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(strategy)
+    def collect(example):
+        examples.append(example)
+
+    collect()
+    return examples
+
+
+def text_of(tables):
+    """TOML of the sections that are not empty."""
+    return dump({name: table for name, table in tables.items() if table})
+
+
+def is_at_rest(tables):
+    """Whether nothing moves the water of an experiment, so that it stays at rest."""
+    moving = any(tables.get(name) for name in ("forcing", "source", "ensemble"))
+    return (
+        not moving
+        and tables["initial"]["type"] == "rest"
+        and not any(
+            entry.get(key)
+            for entry in tables["boundary"]
+            for key in positions_of(PARTS["boundary"][entry["type"]].part)
+        )
+    )
+
+
+def is_closed(tables):
+    """Whether no water enters or leaves the basin of an experiment."""
+    return not tables["boundary"] and "source" not in tables and not any(":" in f["type"] for f in tables["forcing"])
+
+
+# -- the files that they name ------------------------------------------------------------------------------------------
+
+TRACK = """\
+time_utc,longitude_deg,latitude_deg,maximum_wind_m_s,radius_of_maximum_wind_m,central_pressure_pa
+2024-02-29T18:00:00,174.0,-31.5,35.0,80000,97500
+2024-03-01T06:00:00,176.5,-34.2,{wind},{radius},{pressure}
+2024-03-10T18:00:00,179.0,-38.4,38.0,70000,97500
+"""
+
+
+def write_files(folder):
+    """Write the files that draws name into a subfolder for each basin."""
+    import xarray as xr
+
+    for name, (grid, x, y, _) in BASINS.items():
+        place = folder / name
+        place.mkdir(parents=True, exist_ok=True)
+        texts = dict(own_parts.files())
+        texts["track.csv"] = TRACK.format(wind=42.0, radius=60000, pressure=96500)
+        texts["track2.csv"] = TRACK.format(wind=48.0, radius=50000, pressure=94500)
+        for file, size in (("series.csv", 0.1), ("series2.csv", 0.15)):
+            records = (f"{t},{size * math.sin(2e-4 * t)!r}" for t in range(0, 600_000, 1000))
+            texts[file] = "\n".join(["time_s,value", *records])
+        south, north = (",".join(map(str, _at(grid, x, y, 0.55, share))) for share in (0.1, 0.9))
+        texts["levees.csv"] = f"levee,x,y,crest_m\na,{south},0.5\na,{north},0.7\n"
+        for file, text in texts.items():
+            (place / file).write_text(text)
+        units = ("m", "m") if name == "plane" else ("degrees_east", "degrees_north")
+        margin = 0.2 * _width(grid[x])
+        values = [np.linspace(grid[axis][0] - margin, grid[axis][1] + margin, 30) for axis in (x, y)]
+        axes = {axis: (axis, points, {"units": unit}) for axis, points, unit in zip((x, y), values, units)}
+        field = 0.03 * (1 + 0.5 * np.add.outer(np.sin(np.arange(30)), np.cos(np.arange(30)))) + 0.005
+        xr.Dataset({"n": ((y, x), field)}, axes).to_netcdf(place / "map.nc")
+        hours = ("time", np.arange(0, 151, 3.0), {"units": "hours since 2024-03-01 00:00:00"})
+        wind = 10 * np.multiply.outer(np.cos(np.arange(len(hours[1]))), field / field.max())
+        winds = {key: (("time", y, x), sign * wind, {"units": "m s-1"}) for key, sign in (("u10", 1), ("v10", -0.5))}
+        xr.Dataset(winds, axes | {"time": hours}).to_netcdf(place / "wind.nc")

@@ -1,0 +1,124 @@
+"""Members may differ in every number, vector and field of every part: the parts follow from the declarations."""
+
+import typing
+
+import jax
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.config import physics, read
+from swmodel.config.build.experiment import assemble, model_of, state_of
+from swmodel.config.sections import Section
+from swmodel.dynamics.terms import Series, Window
+from swmodel.forcing.waves import Table
+from swmodel.parallel import SerialCommunicator
+from swmodel.stepping.arrays import ArrayStepLoop
+from swmodel.stepping.loop import engine_of
+from swmodel.stepping.members import SAME, per_member
+from tests.faults import draws
+
+SIDES = ("west", "east", "south", "north")
+PARTS = ("terms", "open_boundaries", "tracers")
+STEPPER = sw.AB2(60.0)
+
+
+def series_of(annotation):
+    """The sections of tides, records and waves that may take the place of a number."""
+    inner = typing.get_args(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        yield annotation
+    for each in inner:
+        yield from series_of(each)
+
+
+def boundaries():
+    """Lists of four sides: one of each type, then one with each kind of series outside."""
+    sections = draws.PARTS["boundary"]
+    entries = [draws.simplest(draws.section(cls, 0, type=name)) for name, cls in sections.items()]
+    kinds = dict.fromkeys(series_of(physics.BOUNDARY["flather"].model_fields["elevation"].annotation))
+    series = [draws.simplest(draws.section(kind, 0)) for kind in kinds]
+    entries += [{"type": "flather", "elevation": value} for value in series]
+    return [[{**e, "sides": side} for e, side in zip(entries[k : k + 4], SIDES)] for k in range(0, len(entries), 4)]
+
+
+def experiment(sides, forcing, dissipation):
+    """An experiment with these sides, types of forcing and of dissipation; without sides, of the whole Earth."""
+    grid, _, _, seconds = draws.BASINS["sphere"]
+    globe = {} if sides else {"longitude": [0, 360], "latitude": [-80, 80]}
+    tables = {
+        "run": {"until": seconds, "start": draws.START},
+        "grid": {**grid, **globe, "nx": 8, "ny": 7},
+        "model": {"precision": "float64"},
+        "bathymetry": {"type": "flat", "depth": draws.DEPTH},
+        "coriolis": {"type": "rotating_sphere"},
+        "initial": {"type": "formula", "eta": "0.1 * cos(longitude)", "u": 0.1},
+        "boundary": sides,
+        "tracer": [{"name": "dye", "diffusivity": 5.0, "source": 1e-3, "flux": 1e-3, "outside": 1.0}],
+        "stepper": {"type": "ab2", "dt": 60.0},
+    }
+    for kind, names in (("forcing", forcing), ("dissipation", dissipation)):
+        made = [draws.section(draws.PARTS[kind][n], 0, type=n, **draws.TOGETHER.get(n, {})) for n in names]
+        tables[kind] = list(map(draws.simplest, made))
+    return draws.text_of(draws.completed(tables, "longitude / 12.0"))
+
+
+def is_record(x):
+    """Whether `x` is one of the records of a file, for which there are other tests."""
+    return isinstance(x, (Series, Window))
+
+
+def numbers(tree):
+    """The numbers and arrays of a pytree that are not 0 everywhere."""
+    leaves = jax.tree.leaves(tree, is_leaf=is_record)
+    return [x for x in leaves if not is_record(x) and np.asarray(x).dtype.kind == "f" and np.any(np.asarray(x))]
+
+
+def scaled(tree):
+    """A pytree with all of its numbers and arrays larger by a thousandth."""
+    known = set(map(id, numbers(tree)))
+    return jax.tree.map(lambda x: 1.001 * x if id(x) in known else x, tree, is_leaf=is_record)
+
+
+def step(dynamics, stepper, start):
+    """(state, history) one step later."""
+    loop = ArrayStepLoop(dynamics, stepper)
+    return loop.unpack_state(loop.steps(loop.pack_state(*start), 0, 1)[0])
+
+
+FIRST, *OTHERS = boundaries()
+NEARBY = [name for name in draws.PARTS["forcing"] if name not in draws.ON_GLOBE]
+
+
+@pytest.mark.parametrize(
+    ("sides", "forcing", "dissipation"),
+    [(FIRST, NEARBY, draws.PARTS["dissipation"]), *((sides, ["air_pressure"], []) for sides in OTHERS)]
+    + [([], draws.ON_GLOBE, [])],
+    ids=["terms", *("-".join(side["type"] for side in sides) for sides in OTHERS), "globe"],
+)
+def test_every_leaf_of_every_part_may_differ_between_members(sides, forcing, dissipation, tmp_path):
+    draws.write_files(tmp_path)
+    path = tmp_path / "sphere" / "all.toml"
+    path.write_text(experiment(sides, forcing, dissipation))
+    made, alone = assemble(read(path)), SerialCommunicator()
+    models = [model_of(made, alone, engine="arrays") for _ in range(2)]
+    for name in PARTS:
+        setattr(models[1], name, scaled(getattr(models[1], name)))
+    states = [state_of(made.experiment().initial, model) for model in models]
+    ensemble = sw.Ensemble(models, states)
+    halo = ensemble.halo(STEPPER)
+    members = ensemble.interval(halo, 0, 60.0)
+    assert engine_of(members, STEPPER) == ("arrays", "engine = 'arrays' was chosen")
+    singles = [model.interval(halo, 0, 60.0) for model in models]
+    parts = [getattr(singles[0], name) for name in PARTS]
+    records = sum(isinstance(x, Table) for x in jax.tree.leaves(parts, is_leaf=lambda x: isinstance(x, Table)))
+    differing = sum(kind != SAME for kind in members.kinds)
+    assert differing == len(numbers(parts)) - records  # whose moments are then the same in all members
+    together, _ = jax.jit(per_member(step, at=1))(
+        members, STEPPER, (ensemble.initial, STEPPER.history(ensemble.initial))
+    )
+    single = jax.jit(step)
+    for k, (dynamics, state) in enumerate(zip(singles, states)):
+        one, _ = single(dynamics, STEPPER, (state, STEPPER.history(state)))
+        for name in one.names:
+            np.testing.assert_allclose(together[name][k], one[name], rtol=0, atol=1e-12 * np.abs(one[name]).max())
