@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import cftime
+import jax
 import numpy as np
 
 from ..config.waves import CnoidalSection, SolitarySection
@@ -18,37 +19,69 @@ from ..forcing.tides import LARGEST, Harmonics
 from ..forcing.waves import Table
 from ..grids.windows import along_side
 from ..models.names import named_parts, named_series
+from ..simulation.progress import duration
 
 if TYPE_CHECKING:
     from ..config import Experiment
 
 __all__ = ["model_remarks"]
 
+GAP = 1.5  # intervals between records beyond so many usual ones are gaps
 OTHER = 0.1  # relative difference of a wave's depth from those of its side that is worth a warning
 
 
 def model_remarks(experiment: Experiment, model: Any) -> list[str]:
     """Warnings about an experiment and its model, whose Floor evaluates the cells along the sides of wave makers."""
     waves = [sentence for index, entry in enumerate(experiment.boundary) for sentence in _waves(index, entry, model)]
-    return [*waves, *_calendars(experiment.run, model), *_high_tides(model)]
+    return [*waves, *_calendars(experiment.run, model), *_high_tides(model), *_gaps(experiment.run, model)]
+
+
+def _values(model: Any, kind: type) -> Iterator[tuple[str, str, Any]]:
+    """(name, units, value) of the values of a kind that are parameters of a model, or within them."""
+    fits = lambda x: isinstance(x, kind)  # noqa: E731
+    for name, part in named_parts(model):
+        for key in positions_of(part):
+            for value in filter(fits, jax.tree.leaves(getattr(part, key), is_leaf=fits)):
+                yield f"{name}.{key}", part.units_of(key), value
 
 
 def _high_tides(model: Any) -> Iterator[str]:
     """A warning of each tide that is higher than half of the limit at which it is refused, on the tiles here."""
-    for name, part in named_parts(model):
-        for key in positions_of(part):
-            tide = getattr(part, key)
-            tide = getattr(tide, "plus", tide)
-            units = part.units_of(key)
-            if not isinstance(tide, Harmonics) or units not in LARGEST:
-                continue
-            for constituent, amplitude in tide.amplitude.items():
-                tiles = model.communicator.tiles([amplitude]).values()
-                if (highest := max(float(np.max(np.abs(x))) for (x,) in tiles)) > 0.5 * LARGEST[units]:
-                    yield (
-                        f"{name}.{key}: the amplitude of {constituent} is {highest:g} {units}, higher than any that is "
-                        "known; check its units."
-                    )
+    for name, units, tide in _values(model, Harmonics):
+        for constituent, amplitude in tide.amplitude.items() if units in LARGEST else ():
+            tiles = model.communicator.tiles([amplitude]).values()
+            if (highest := max(float(np.max(np.abs(x))) for (x,) in tiles)) > 0.5 * LARGEST[units]:
+                yield (
+                    f"{name}: the amplitude of {constituent} is {highest:g} {units}, higher than any that is known; "
+                    "check its units."
+                )
+
+
+def _gaps(run: Any, model: Any) -> Iterator[str]:
+    """A warning of the longest gap in each series of records that are equally spaced elsewhere."""
+    series = {name: each.times for name, each in named_series(model).items() if each.source and not each.cycle}
+    for name, _, table in _values(model, Table):
+        series[name] = table.moments.seconds(lambda x: next(iter(model.communicator.tiles(x).values())))
+    for name, times in series.items():
+        intervals = np.diff(times)
+        usual = float(np.median(intervals)) if intervals.size > 1 else np.inf
+        regular = np.count_nonzero(np.abs(intervals - usual) < 0.1 * usual) >= 0.5 * intervals.size
+        in_run = (times[1:] > 0.0) & (times[:-1] < run.until)
+        longest = np.where(in_run, intervals, 0.0)
+        if regular and intervals.size > 1 and longest.max() > GAP * usual:
+            k = int(np.argmax(longest))
+            yield (
+                f"{name}: its records are {duration(usual)} apart, and {duration(intervals[k])} from "
+                f"{_moment(run, times[k])} to {_moment(run, times[k + 1])}, where a straight line bridges them; give "
+                "the records or the file that is missing."
+            )
+
+
+def _moment(run: Any, seconds: float) -> str:
+    """A moment of a run as a date, or in seconds without one."""
+    if run.start is None:
+        return f"{seconds:g} s"
+    return f"{run.start + datetime.timedelta(seconds=float(seconds)):%Y-%m-%d %H:%M}"
 
 
 def _calendars(run: Any, model: Any) -> Iterator[str]:

@@ -42,9 +42,24 @@ def remarks(experiment: Experiment, grid: Any, dt: float, deepest: float = math.
         experiment: the Experiment. grid: its grid. dt: the time step [s].
         deepest: the largest depth [m]; infinite where only a part of the sea is known.
     """
-    found = [*_intervals(experiment, dt), *_ramps(experiment), *_harmonics(experiment, dt)]
+    found = [*_circle(grid), *_intervals(experiment, dt), *_ramps(experiment), *_harmonics(experiment, dt)]
     found += [*_gauges(experiment), *_thresholds(experiment, -deepest), *_repeated(experiment)]
     return found + [*_storms(experiment, grid), *_barometers(experiment), *_inversion(experiment, deepest)]
+
+
+def _circle(grid):
+    """A warning of a grid that goes round the Earth but for a cell or two."""
+    if not grid.spherical or grid.periodic_x:
+        return
+    west, east = grid.x_edges[[0, -1]]
+    cell = (east - west) / grid.nx
+    missing = 360.0 - (east - west)
+    if 1e-6 * cell < missing < 2.5 * cell:
+        yield (
+            f"grid: {grid.nx} cells reach from {west:g} to {east:g} degrees of longitude, {missing:g} short of the "
+            "circle, so that there is a wall; for a grid that goes round give "
+            f"{grid.nx + round(missing / cell)} cells and longitude = [{west:g}, {west + 360.0:g}]."
+        )
 
 
 # -- times -------------------------------------------------------------------------------------------------------------

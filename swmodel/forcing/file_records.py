@@ -334,13 +334,21 @@ def check_coverage(series: Mapping[str, Any], end: float, dt: float = 0.0) -> No
     A run ends at the step nearest to its end, so that half a step `dt` [s] may be missing.
     """
     for name, each in series.items():
-        if each.source is not None and each.source.cycle is None and len(each.times) > 1:
+        if each.source is not None and each.source.cycle is None:
             with of_part(name):
                 _check_covers(each.source, each.times, end, 0.5 * dt + 1e-6 * end)
 
 
 def _check_covers(source, times, end, slack):
     which = f"{source.name}: the records of {source.variable} in {source.file}"
+    if len(times) == 1:
+        if source.calendar is not None and not -slack <= times[0] <= end + slack:
+            side = f"{_span(-times[0])} before" if times[0] < 0 else f"{_span(times[0] - end)} after"
+            raise DataError(
+                f"{which} are a single one, {side} the run; give records of the time of the run, or a variable without "
+                "times if it is steady."
+            )
+        return
     if times[0] > 0:
         raise DataError(f"{which} begin {_span(times[0])} after the run; start the run later, or give earlier records.")
     if times[-1] < end - slack:

@@ -179,12 +179,9 @@ def _part(name, part, model, records):
         values = {field.name: _sampled(field, getattr(part, field.name)) for field in own}
         moments_of_lines: Any = getattr(part, "moments_of_lines", ())
         for line in getattr(part, "lines", ()):
-            times = values[moments_of_lines[0]]
-            times = times.seconds(functools.partial(_whole, model=model)) if isinstance(times, Moments) else times
-            series = _Line(times, _whole(values.pop(line), model))
+            series = _Line(_seconds(values[moments_of_lines[0]], model), _whole(values.pop(line), model))
             found[f"{name}.{line}"] = _records(series, records(f"{name}.{line}", series))
-        for moments in moments_of_lines:
-            values.pop(moments)
+        values = {field: value for field, value in values.items() if field not in moments_of_lines}
     for field, value in values.items():
         key = f"{name}.{field}"
         if hasattr(value, "times") and hasattr(value, "bracket"):
@@ -207,6 +204,11 @@ def _part(name, part, model, records):
         ):  # modes depend on the grid alone
             found |= _part(key, value, model, records)
     return found
+
+
+def _seconds(moments, model):
+    """Moments, or a tuple of times, in seconds."""
+    return moments.seconds(functools.partial(_whole, model=model)) if isinstance(moments, Moments) else moments
 
 
 def _whole(values, model):

@@ -2,6 +2,7 @@
 
 import datetime
 import threading
+from types import SimpleNamespace
 
 import netCDF4
 import numpy as np
@@ -11,7 +12,9 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint import HarmonicConstants, HarmonicMisfit
 from swmodel.cli.checks import check_experiment
+from swmodel.cli.model_remarks import _gaps
 from swmodel.errors import ConfigError, DataError
+from swmodel.fields.parameters import Number
 from swmodel.forcing.file_records import StressRecords
 from swmodel.grids.remapping import Remapping
 from swmodel.parallel import make_communicator
@@ -382,6 +385,25 @@ def parts(folder, file, pieces):
             origin = {"time": {"units": f"hours since 2008-09-10 {k:02d}:00:00", "calendar": "standard"}}
             whole.isel(time=hours).to_netcdf(folder / f"part_{k}.nc", encoding=origin)
     return [folder / f"part_{k}.nc" for k in range(len(pieces))]
+
+
+def test_a_gap_between_files_is_remarked_and_a_single_record_of_another_year_refused(file, tmp_path):
+    first, third, alone = parts(tmp_path, file, (slice(0, 3), slice(5, 7), slice(2, 3)))
+    side = sw.Clamped("west", elevation=sw.Record(600.0 * np.array([0, 1, 2, 3, 9, 10, 11]), np.zeros(7)))
+    pressure = sw.AirPressure(records((first, third), "msl"))
+    model = sw.ShallowWater(GRID, 3000.0, forcing=pressure, boundaries=side, communicator="serial", engine="arrays")
+    run = SimpleNamespace(start=START, until=5 * HOUR)
+    assert list(_gaps(run, model)) == [
+        "forcing.0.pressure: its records are 1 h apart, and 3 h from 2008-09-10 02:00 to 2008-09-10 05:00, where a "
+        "straight line bridges them; give the records or the file that is missing.",
+        "boundary.0.elevation: its records are 10 min apart, and 1 h from 2008-09-10 01:00 to 2008-09-10 02:00, where "
+        "a straight line bridges them; give the records or the file that is missing.",
+    ]
+    assert list(_gaps(SimpleNamespace(start=START, until=HOUR / 4), model)) == []  # the run ends before
+    later = START + datetime.timedelta(days=366)
+    with pytest.raises(DataError, match="the records of msl in .* are a single one, 365.9 days before the run; give"):
+        sw.AirPressure(records(alone, "msl", later)).pressure.check(GRID, "p", Number("h", "Pa"), 5 * HOUR)
+    records(alone, "msl").check(GRID, "p", Number("h", "Pa"), 5 * HOUR)  # a steady pressure of the day of the run
 
 
 def test_files_of_consecutive_times_give_the_bits_of_one_file(file, final, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from swmodel.cli.remarks import remarks
+from swmodel.cli.remarks import _circle, remarks
 from swmodel.config import load
 from swmodel.config.build.experiment import storm_of
 from swmodel.config.build.floors import grid_of
@@ -40,6 +40,16 @@ def remarked(tmp_path):
         return [s for s in remarks(experiment, grid_of(experiment.grid), dt, deepest) if "nearest step" not in s]
 
     return call
+
+
+def test_a_grid_that_is_a_cell_short_of_the_circle_has_a_remark():
+    (said,) = _circle(sw.SphericalGrid(359, 10, (-180.0, 179.0), (-60.0, 60.0)))
+    assert said.startswith(
+        "grid: 359 cells reach from -180 to 179 degrees of longitude, 1 short of the circle, so that"
+    )
+    assert said.endswith("give 360 cells and longitude = [-180, 180].")
+    assert not list(_circle(sw.SphericalGrid(360, 10, (-180.0, 180.0), (-60.0, 60.0))))
+    assert not list(_circle(sw.SphericalGrid(350, 10, (-180.0, 170.0), (-60.0, 60.0))))
 
 
 @pytest.mark.parametrize("file", [CHANNEL, STORM, SHELF, EXPERIMENTS / "ike_2008" / "ike.toml"])
