@@ -27,6 +27,10 @@ class _OpenStore(ReplacedFile):
         self.fields = fields
         self.written()
 
+    def check(self) -> None:
+        self.fields.store.check_present(self.fields.arrays)
+        super().check()
+
 
 class ZarrFieldOutput(FieldOutput):
     """Snapshots of fields in a Zarr store. Each rank writes its chunks before it computes the next steps."""

@@ -105,10 +105,16 @@ class _OpenRestart(ReplacedFile):
                 return self.store.path, was, 1 - int(about["restart_slot"])
         self.store.check_removable()
         self.aside = self.store.next_to_it()
+        self.aside.describe(arrays)
         return self.aside.path, arrays, 0
 
     def commit(self, arrays, about):
-        """Make the slot valid, once all its chunks are written."""
+        """Make the slot valid, once all its chunks are written.
+
+        Raises:
+            SwmodelError: if somebody has removed the store in the meantime.
+        """
+        (self.aside or self.store).check_present(arrays)
         about = about | {"checksum": checksum_of(arrays, about)}
         if self.aside is None:
             self.store.commit(arrays, about)

@@ -131,13 +131,30 @@ class ZarrStore:
                 "move it away, give the output another folder (--output DIR), or resume from another restart."
             ) from error
 
-    def commit(self, arrays: Mapping[str, dict], attributes: Mapping[str, Any]) -> None:
-        """Replace the description of the store by `arrays` and `attributes`, atomically."""
+    def check_present(self, arrays: Mapping[str, dict]) -> None:
+        """Raise SwmodelError if the store was removed; remove the chunks that ranks have written there since, too."""
+        if any((self.path / name / "zarr.json").is_file() for name in ("", *arrays)):
+            return
+        for name in arrays:
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        with contextlib.suppress(OSError):  # there is no such folder, or something else is in it
+            self.path.rmdir()
+        raise SwmodelError(
+            f"{self.path} was removed while the run was writing it, and what it held is lost; keep other programs away "
+            "from the output of a running model."
+        )
+
+    def describe(self, arrays: Mapping[str, dict]) -> None:
+        """Write the descriptions of the arrays that have changed."""
         for name, array in arrays.items():
             described = _as_json(array)
             if self._described.get(name) != described:
                 _replace(self.path / name / "zarr.json", described)
                 self._described[name] = described
+
+    def commit(self, arrays: Mapping[str, dict], attributes: Mapping[str, Any]) -> None:
+        """Replace the description of the store by `arrays` and `attributes`, atomically."""
+        self.describe(arrays)
         group = {
             "zarr_format": 3,
             "node_type": "group",

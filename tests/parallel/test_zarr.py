@@ -1,5 +1,7 @@
 """Zarr stores: every rank writes its chunks, the records are those of netCDF, and a store is readable at any moment."""
 
+import shutil
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -126,6 +128,49 @@ def test_a_restart_of_other_arrays_that_cannot_be_written_leaves_the_one_before(
     assert "at step 5" in simulation().resume(folder / "restart.zarr")
     if run.communicator.is_root:
         assert sorted(path.name for path in folder.iterdir()) == ["means.nc", "restart.zarr"]
+
+
+def test_a_run_whose_folder_is_removed_ends_with_a_sentence_and_a_restart(tmp_path):
+    """No chunks are left of the store that the ranks wrote to; from the restart the run is resumed in that folder."""
+    folder, removed = shared(tmp_path) / "output", []
+
+    def remove(*_):
+        if not removed:
+            removed.append(shutil.rmtree(folder))
+
+    remove.reads_files = False
+    run = simulation().write(folder / "fields.zarr", NAMES, every=25.0).restart(folder / "restart.zarr")
+    with pytest.raises(
+        SwmodelError, match=r"fields.zarr was removed while .* The newest restart is .*restart.zarr"
+    ):
+        run.run(steps=40, progress=remove)
+    if run.communicator.is_root:
+        assert [path.name for path in folder.iterdir()] == ["restart.zarr"]
+    run.communicator.barrier()
+    again = simulation().write(folder / "fields.zarr", NAMES, every=25.0)
+    again.resume(folder / "restart.zarr")
+    again.run(steps=1)
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_restart_that_is_removed_while_it_is_written_is_not_taken_for_a_complete_one(tmp_path, monkeypatch, restarts):
+    folder = shared(tmp_path) / "output"
+    run, write_chunk = simulation().restart(folder / "restart.zarr"), ZarrStore.write_chunk
+    for _ in range(restarts):  # a second one goes into the other slot of the store
+        run.run(steps=3)
+
+    def removed(self, name, array, index, values):
+        if name == "state_v" and run.communicator.is_root:
+            shutil.rmtree(folder, ignore_errors=True)
+        write_chunk(self, name, array, index, values)
+
+    monkeypatch.setattr(ZarrStore, "write_chunk", removed)
+    with pytest.raises(
+        SwmodelError, match=r"restart.zarr\S* was removed while the run was .* No restart was"
+    ):
+        run.run(steps=3)
+    if run.communicator.is_root:
+        assert not (folder / "restart.zarr").exists()
 
 
 def test_a_damaged_chunk_is_refused(tmp_path):
