@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from swmodel.output.zarr_store import is_store
 from swmodel.runtime import launch
 
 from .harness import Budget, Started, foreign, unreadable, write_case
@@ -108,14 +109,20 @@ def _cut(output, name):
     os.truncate(output / name, 1000)
 
 
-def _folder_removed(place, ranks, rng):
-    """The whole folder of outputs is moved away; the restart in it is good."""
-    run, output = _started(place, ranks), place / "output"
-    if not _after_restarts(run, output, rng.randint(1, 4)):
-        return [f"the run ended early: {run.wait(0.0).text[-500:]}"]
-    os.rename(output, place / "away")
-    wrong = _ended(run, output, restart_may_be_missing=True)
-    return wrong + unreadable_restart(place / "away")
+def _folder_moved(kind):
+    """The whole folder of outputs, fields and restarts in files or stores, is moved away; the restart in it is good."""
+    options = "--set", f"output.fields.0.file=fields.{kind}", "--set", f"output.restart.file=restart.{kind}"
+
+    def moved(place, ranks, rng):
+        run, output = _started(place, ranks, *options), place / "output"
+        if not _after_restarts(run, output, rng.randint(1, 4), f"restart.{kind}"):
+            return [f"the run ended early: {run.wait(0.0).text[-500:]}"]
+        os.rename(output, place / "away")
+        wrong = _ended(run, output, restart_may_be_missing=True)
+        wrong += [f"parts of {path} were left" for path in output.glob("fields*.zarr")]
+        return wrong + unreadable_restart(place / "away", name=f"restart.{kind}")
+
+    return moved
 
 
 KINDS = {
@@ -125,21 +132,22 @@ KINDS = {
     "removed file": _disturbed(_remove),
     "replaced file": _disturbed(_replace),
     "file cut short": _disturbed(_cut),
-    "folder moved away": _folder_removed,
+    "folder moved away": _folder_moved("nc"),
+    "folder of stores moved away": _folder_moved("zarr"),
 }
 
 
 # -- how it ended ------------------------------------------------------------------------------------------------------
 
 
-def _started(place, ranks, **options):
+def _started(place, ranks, *arguments, **options):
     case = write_case(place, until="100000 day", fields="5 min", restart="1 hour")
-    return Started("run", case, "-q", "--overwrite", ranks=ranks, **options)
+    return Started("run", case, "-q", "--overwrite", *arguments, ranks=ranks, **options)
 
 
-def _after_restarts(run, output, count):
+def _after_restarts(run, output, count, name="restart.nc"):
     """Wait for so many restarts; False if the run ends before."""
-    last, path = None, output / "restart.nc"
+    last, path = None, output / name / ("zarr.json" if is_store(name) else "")
     while count:
         if not run.alive() or run.seconds > PATIENCE:
             return False
@@ -170,10 +178,10 @@ def _ended(run, output, named="", restart_may_be_missing=False):
     return wrong + ([ended.text[-1000:]] if wrong else [])
 
 
-def unreadable_restart(output, may_be_missing=False):
+def unreadable_restart(output, may_be_missing=False, name="restart.nc"):
     """What is wrong with the restart that is left."""
-    wrong = unreadable(output, once=() if may_be_missing else ("restart.nc",))
-    return [what for what in wrong if what.startswith("restart.nc")]
+    wrong = unreadable(output, once=() if may_be_missing else (name,))
+    return [what for what in wrong if what.startswith("restart.")]
 
 
 @contextlib.contextmanager

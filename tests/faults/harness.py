@@ -18,8 +18,9 @@ import netCDF4
 import numpy as np
 
 from swmodel.errors import SwmodelError
-from swmodel.output.restart import read_restart
 from swmodel.runtime import launch
+
+from .flips import read
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "SWMODEL_FAULTS"
@@ -171,7 +172,7 @@ def straight(*arguments, ranks=1, timeout=300, **options):
 def contents(folder):
     """{(file, variable): bits} of every variable of the outputs in `folder`; the restart is checked as a run does."""
     found = {}
-    restart = read_restart(folder / "restart.nc")
+    restart = read(folder / "restart.nc")
     found |= {("restart.nc", name): array.tobytes() for name, array in restart.arrays.items()}
     found |= {("restart.nc", name): value for name, value in restart.scalars.items()}
     for file in ("fields.nc", "gauges.nc", "maxima.nc"):
@@ -187,10 +188,10 @@ def unreadable(folder, once=(), only="*.nc"):
     `only` chooses among the files: while a run writes on, its restart can be read at any moment, the others cannot.
     """
     wrong = [f"{name} is gone" for name in once if not (folder / name).exists()]
-    for path in folder.glob(only):
+    for path in [*folder.glob(only), *folder.glob("restart.zarr")]:
         try:
-            if path.name == "restart.nc":
-                read_restart(path)
+            if path.stem == "restart":
+                read(path)
                 continue
             with netCDF4.Dataset(path) as dataset:
                 times = np.atleast_1d(dataset["time"][...])

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import checked, combinations, endurance, files, flips, harness, kills, signals
+from . import branches, checked, combinations, endurance, files, flips, harness, kills, signals
 
 GROWTH = 0.01  # of resident memory between 10 % and 100 % of the steps, that is allowed
 MASS = 1e-12  # change of the volume, relative, that is allowed
@@ -71,6 +71,16 @@ def run_kills(count, folder, seconds, seed):
     return figures, tally.lost
 
 
+def run_branches(count, folder, seconds, seed):
+    tally = branches.branches(count, folder, seconds, seed)
+    figures = {
+        "branches": tally.branches,
+        "branches_wrong": len(tally.wrong),
+        "branches_refused": tally.refused,
+    }
+    return figures, tally.wrong
+
+
 def run_inputs(count, folder, seconds, seed):
     tally = checked.inputs(count, folder, seconds, seed, runs=max(count // 25, 1))
     figures = {
@@ -96,9 +106,10 @@ def run_combinations(count, folder, seconds, seed):
 PARTS = {
     "flips": (run_flips, 1000, 2),
     "endurance": (run_endurance, 1_000_000, 4),
-    "files": (run_files, 28, 10),
+    "files": (run_files, 32, 10),
     "signals": (run_signals, signals.EACH, 40),
     "kills": (run_kills, 100, 35),
+    "branches": (run_branches, 60, 8),
     "inputs": (run_inputs, 5000, 30),
     "combinations": (run_combinations, 500, 60),
 }

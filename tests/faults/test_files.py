@@ -19,6 +19,7 @@ needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="MPI is not in
         ("read-only folder", 1),
         ("removed file", 1),
         ("file cut short", 1),
+        pytest.param("folder of stores moved away", 1, marks=pytest.mark.verify),
         pytest.param("removed file", 2, marks=needs_mpi),
         pytest.param("file cut short", 2, marks=[needs_mpi, pytest.mark.verify]),
     ],
