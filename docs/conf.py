@@ -43,9 +43,11 @@ html_title = "swmodel"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 html_show_sourcelink = False
+html_sidebars = {"first_run": [], "limits": []}  # pages without others below them
 html_search_scorer = str(HERE / "_extensions" / "search_scorer.js")
 html_theme_options = {
     "navbar_align": "left",
+    "header_links_before_dropdown": 7,
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],

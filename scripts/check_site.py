@@ -44,6 +44,13 @@ QUERIES = {
     "select a gauge": ("questions", "notebooks/postprocessing"),
     "reduced gravity": ("questions",),
     "restart": ("restarts",),
+    "restart on more ranks": ("restarts", "many_ranks"),
+    "bathymetry formats": ("questions",),
+    "GeoTIFF": ("questions", "limits"),
+    "river": ("limits", "questions"),
+    "nested grids": ("limits",),
+    "limits": ("limits",),
+    "halo exchange": ("reference/parallel",),
     "ensemble": ("ensembles", "notebooks/ensembles"),
 }
 RUN_SEARCH = """
