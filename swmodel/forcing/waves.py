@@ -107,13 +107,15 @@ class Table(TimeVarying):
 
     def points(self, communicator: Any) -> np.ndarray:
         """The moments of the record [s]."""
-        return self.first + np.asarray(communicator.tiles(self.moments)[communicator.ranks[0]], float)
+        return self.moments.seconds(lambda x: communicator.tiles(x)[communicator.ranks[0]])
 
     def with_points(self, moments: np.ndarray, lines: dict[str, Any], communicator: Any) -> Self:
         """This record with other points: its `lines`, {name: values}, at these moments [s]."""
-        first, last = float(moments[0]), float(moments[-1])
-        since = (moments - first).astype(self.moments.dtype)
-        return replace(self, moments=communicator.place(lambda rank: since), first=first, last=last, **lines)
+
+        def place(x):
+            return communicator.place(lambda rank: x if x.dtype.kind == "i" else x.astype(self.values.dtype))
+
+        return replace(self, moments=Moments.of(moments, place), **lines)
 
     def map(self, function: Callable) -> Self:
         return replace(self, values=function(self.values))
