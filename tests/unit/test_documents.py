@@ -20,6 +20,7 @@ import typer
 import swmodel as sw
 from swmodel.cli import app
 from swmodel.cli.library import library
+from swmodel.errors import ConfigError
 from swmodel.runtime import launch
 from swmodel.runtime.compilation import jit
 from swmodel.simulation.simulation import Simulation
@@ -86,9 +87,35 @@ RUNS = {
 }
 
 
+@pytest.fixture
+def models(monkeypatch):
+    """[ShallowWater], the models that are made from now on and of which no step has been traced yet."""
+    made, init, halo = [], sw.ShallowWater.__init__, sw.ShallowWater.halo
+
+    def make(self, *arguments, **options):
+        init(self, *arguments, **options)
+        made.append(self)
+
+    def trace(self, stepper):
+        made[:] = [model for model in made if model is not self]
+        return halo(self, stepper)
+
+    monkeypatch.setattr(sw.ShallowWater, "__init__", make)
+    monkeypatch.setattr(sw.ShallowWater, "halo", trace)
+    return made
+
+
+def step_each(models):
+    """Trace a step of each model, which shows all that fails in the first step of a run, but for values."""
+    for model in list(models):
+        model.halo(sw.SSPRK3(1.0))
+    assert not models
+
+
 @pytest.mark.parametrize("document", WITH_PYTHON, ids=lambda d: f"{d.parent.name}/{d.name}")
-def test_the_python_of_a_document_runs_and_integrates_as_a_simulation_does(document, a_users_process, capsys):
+def test_the_python_of_a_document_runs_and_integrates_as_a_simulation_does(document, a_users_process, models, capsys):
     names = executed(document)
+    step_each(models)  # of an example that only makes its model
     if document in NOTEBOOKS:  # what a notebook prints is finite
         assert "nan" not in capsys.readouterr().out
     in_runs = document.name in RUNS and document not in NOTEBOOKS
@@ -101,6 +128,18 @@ def test_the_python_of_a_document_runs_and_integrates_as_a_simulation_does(docum
     wanted = Simulation(model, state, stepper).run(steps=steps)
     for a, b in zip(*(jax.tree.leaves(jax.tree.map(model.gather, x)) for x in (found, wanted))):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-10 * np.abs(b).max())
+
+
+def test_a_model_that_cannot_take_a_step_would_be_noticed(models):
+    class Stuck(sw.Term):
+        def __call__(self, flow, time):
+            raise TypeError("not linear")
+
+    grid = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
+    sw.ShallowWater(grid, 100.0).halo(sw.RK4(1.0))
+    sw.ShallowWater(grid, 100.0, dissipation=Stuck())
+    with pytest.raises(ConfigError, match="Stuck.__call__ .*: TypeError: not linear"):
+        step_each(models)
 
 
 def unknown(code):
