@@ -17,6 +17,7 @@ from ..runtime.paths import expanded
 from . import facts, logs
 from .model_remarks import model_remarks
 from .remarks import remarks
+from .resolution import wave_remarks
 from .speed import Speed, speed_line
 from .starting import add_outputs, files_of_run, files_of_studies, inputs_of, named_files, started
 
@@ -85,7 +86,7 @@ def _plan(made, experiment, model, state, ranks, speed):
     outputs = facts.output_lines(experiment, whole, dt, members)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     warnings = _warnings(floor.report, experiment, model.grid, dt, longest, ranks, float(floor.depths[1]))
-    return lines, [*warnings, *model_remarks(experiment, model)]
+    return lines, [*warnings, *model_remarks(experiment, model), *wave_remarks(made, model, state)]
 
 
 MOST_TILES = 9  # the most tiles of a large grid that are examined

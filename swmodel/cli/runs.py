@@ -23,6 +23,7 @@ from . import facts, figures, logs, timing
 from .model_remarks import model_remarks
 from .profiles import profiled
 from .remarks import remarks
+from .resolution import wave_remarks
 from .starting import (
     RECORD,
     add_outputs,
@@ -263,6 +264,7 @@ def _announce(made, experiment, simulation, process):
         *facts.core_warnings(experiment),
         *(remarks(experiment, model.grid, simulation.dt, deepest) if model.communicator.is_root else ()),
         *(model_remarks(experiment, model) if model.communicator.is_root else ()),
+        *wave_remarks(made, model, simulation.state),
         _shared_cores_warning(simulation),
     ]:
         if warning:
