@@ -51,7 +51,7 @@ def plot(
     observations: str | pathlib.Path | None = None,
     variable: str | None = None,
     times: Sequence[float] | None = None,
-    member: int = 0,
+    member: int | None = None,
     box: Sequence | None = None,
 ) -> Any:
     """Draw the figures that suit `paths`, one or several output files of one run.
@@ -67,7 +67,7 @@ def plot(
         observations: a folder with a CSV file per gauge (see gauges.py); their scores are printed.
         variable: the variable of maps, animations and spectra; eta, or kinetic energy, without it.
         times: seconds since the start, for maps.
-        member: the number of a member of an ensemble, from 0.
+        member: the number of a member of an ensemble, from 0; all of them, by their mean and spread, without it.
         box: ((x0, x1), (y0, y1)) in the file's coordinates, of which spectra are taken; the whole domain without it.
 
     Returns:
@@ -85,7 +85,9 @@ def plot(
     from .files import undamaged
 
     with undamaged(paths), contextlib.ExitStack() as opened:
-        files, sources, further = _sort(paths, opened, None if kind == "ensemble" else member, variable or "eta")
+        if kind == "auto" and member is None and _of_ensemble(paths):
+            kind = "ensemble"
+        files, sources, further = _sort(paths, opened, None if kind == "ensemble" else member or 0, variable or "eta")
         if box is not None and "fields" in files:  # a run's own spectra are of the whole domain
             files.pop("spectra", None), sources.pop("spectra", None)
         kinds = _choose(files, variable, box) if kind == "auto" else [kind]
@@ -98,6 +100,17 @@ def plot(
         _check_apart([page[2] for page in pages], paths, observations)
         observed = {} if kind == "ensemble" else _observed(files, observations, kinds)
         return [_draw(k, of, out, observed, variable, times, box) for k, of, out in pages]
+
+
+def _of_ensemble(paths):
+    """Whether files of fields or gauges hold several members."""
+    from .files import kind_of, open_output
+
+    for path in paths:
+        with open_output(path, None) as dataset:
+            if dataset.sizes.get("member", 1) > 1 and kind_of(dataset) in ("fields", "gauges"):
+                return True
+    return False
 
 
 def _of_further(drawn, output, path):
@@ -167,10 +180,10 @@ def _is_short(fields):
 
 
 def _of_fields(files, variable):
-    from .files import driven
+    from .files import driven, driving
 
     fields = files["fields"]
-    if variable is not None:
+    if variable is not None or driving(fields)[0] in ("storm", "tide"):
         return "maps"
     moving = "eta" in fields and "time" in fields["eta"].dims
     if moving and {"u", "v"} <= set(fields) and (driven(fields) or not _is_short(fields)):
@@ -301,7 +314,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-k", "--kind", choices=KINDS, default="auto")
     parser.add_argument("--observations", help="folder with one CSV file per gauge")
     parser.add_argument("--variable", help="what maps, animations and spectra show")
-    parser.add_argument("--member", type=int, default=0, help="which one of an ensemble, from 0")
+    parser.add_argument("--member", type=int, help="which one of an ensemble, from 0; without it mean and spread")
     sides = ("X0", "X1", "Y0", "Y1")
     parser.add_argument("--box", nargs=4, type=float, metavar=sides, help="of fields, of which spectra are taken")
     parser.add_argument("--times", nargs="+", type=float, help="seconds since the start")

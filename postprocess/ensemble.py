@@ -103,6 +103,7 @@ def _draw_series(page, dataset, names, lower):
         axes.fill_between(time / length, mean - spread, mean + spread, color=style.BLUE, alpha=0.3, linewidth=0)
         axes.plot(time / length, mean, color=style.BLUE, linewidth=1.5)
         axes.set(xlim=(time[0] / length, time[-1] / length), title=gauge)
+        axes.tick_params(labelbottom=n == min(len(names), MOST_GAUGES) - 1)
         axes.set_ylabel(f"[{pretty(dataset[name].attrs.get('units', ''))}]")
         axes.spines[["top", "right"]].set_visible(False)
     left_out = f"; not shown: {style.few(names[MOST_GAUGES:])}" if len(names) > MOST_GAUGES else ""

@@ -9,6 +9,7 @@ import dataclasses
 import datetime
 import functools
 import pathlib
+import re
 import tomllib
 import warnings
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from .errors import PlotError
 
 __all__ = [
     "Mesh",
+    "analysis_begins",
     "driven",
     "driving",
     "experiment_in",
@@ -203,14 +205,28 @@ def seconds(dataset: xr.Dataset, name: str = "time") -> np.ndarray:
         dates = np.atleast_1d(time.values)
         first = _units_of(time).partition(" since ")[2]
         return (dates - (np.datetime64(first.replace(" ", "T")) if first else dates[0])) / np.timedelta64(1, "s")
-    unit = time.attrs.get("units", "seconds").split(" since ")[0].strip().lower().rstrip("s")
-    unit = {"": "second", "sec": "second", "hr": "hour", "h": "hour", "min": "minute", "d": "day"}.get(unit, unit)
-    if unit not in _UNITS:
+    length = _unit_of_time(time.attrs.get("units", "seconds").split(" since ")[0])
+    if length is None:
         raise PlotError(
             f"seconds: the unit of time in {_source(dataset)}, {time.attrs['units']!r}, is not known; "
             "write seconds, minutes, hours or days."
         )
-    return np.atleast_1d(time.values).astype(float) * _UNITS[unit]
+    return np.atleast_1d(time.values).astype(float) * length
+
+
+def _unit_of_time(text):
+    """The length of a unit of time [s], None of an unknown one."""
+    unit = text.strip().lower().rstrip("s")
+    short = {"": "second", "sec": "second", "hr": "hour", "h": "hour", "min": "minute", "d": "day"}
+    return _UNITS.get(short[unit] if unit in short else unit)
+
+
+def analysis_begins(dataset: xr.Dataset) -> float:
+    """The time [s] from which on the run's experiment fits harmonic constants; -inf unless it names one."""
+    begin = experiment_in(dataset).get("output", {}).get("harmonics", {}).get("begin", "")
+    match = re.fullmatch(r"([\d.eE+-]+)\s*(\w*)", str(begin).strip())
+    length = None if match is None else _unit_of_time(match[2])
+    return -np.inf if match is None or length is None else float(match[1]) * length
 
 
 def _units_of(time):
@@ -296,11 +312,7 @@ def label(array: xr.DataArray) -> str:
 
 def pretty(units: str) -> str:
     """Units with raised exponents: "m s-1" -> "m s⁻¹"."""
-    words = []
-    for word in units.split():
-        letters = word.rstrip("-0123456789")
-        words.append(letters + word[len(letters) :].translate(_RAISED) if letters else word)
-    return " ".join(words)
+    return re.sub(r"(?<=[A-Za-z])-?\d+", lambda power: power[0].translate(_RAISED), units)
 
 
 def scaled(values: np.ndarray, units: str) -> tuple[np.ndarray, str]:

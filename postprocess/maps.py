@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
@@ -15,11 +14,11 @@ from . import style
 from .cgrid import between
 from .files import Mesh, label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
 from .inundation import ground, may_flood, under_water
+from .overlays import draw_lines, draw_storms
 from .relief import draw_relief, draw_shore
 from .scores import time_unit
 
 __all__ = [
-    "HALO",
     "add_colorbar",
     "colorbar_right_of",
     "draw_base",
@@ -28,6 +27,7 @@ __all__ = [
     "draw_surroundings",
     "drawable",
     "field_norm",
+    "in_time_units",
     "keep_outer_labels",
     "map_axes",
     "panels",
@@ -39,7 +39,6 @@ _SIGNED: dict[str, str] = {name: "balance" for name in _BOTH_SIGNS}
 _SIGNED |= {name: "curl" for name in ("vorticity", "potential_vorticity", "divergence")}
 _CORNERS = ((4, 2), (-4, 2), (4, -2), (-4, -2))  # of a dot, for its name [points]
 MANY_NAMES, CROWDED = 12, 0.3
-HALO: list = [patheffects.withStroke(linewidth=2.0, foreground="white")]
 
 
 def drawable(dataset: xr.Dataset, mesh: Mesh, name: str, record: int | None) -> np.ndarray:
@@ -87,13 +86,17 @@ def draw_field(axes: Axes, mesh: Mesh, values: np.ndarray, norm: Normalize, colo
 
 
 def draw_surroundings(axes: Axes, dataset: xr.Dataset) -> None:
-    """`draw_base` of a file; land that may be flooded is shaded, below the fields, with the shoreline at rest."""
+    """`draw_base` of a file, with its levees and storm tracks.
+
+    Land that may be flooded is shaded, below the fields, with the shoreline at rest.
+    """
     mesh, wet = mesh_of(dataset), wet_cells(dataset)
     if may_flood(dataset):
         heights = ground(dataset)
         draw_relief(axes, mesh, heights)
         draw_shore(axes, mesh, heights)
     draw_base(axes, mesh, wet, sea_floor(dataset))
+    draw_lines(axes, dataset, mesh)
 
 
 def draw_base(axes: Axes, mesh: Mesh, wet: np.ndarray, depth: np.ndarray | None = None) -> None:
@@ -216,7 +219,7 @@ def _draw_names(axes, placed, size=7.5):
             fontsize=size,
             fontweight="bold",
             zorder=7,
-            path_effects=HALO,
+            path_effects=style.HALO,
         )
 
 
@@ -305,7 +308,7 @@ def panels(
 
     Args:
         dataset: a file of fields, as `open_output` gives it.
-        times: seconds since the start; without them six records from the first to the last.
+        times: seconds since the start; without them six records to the last one, from the first that is not uniform.
         gauges: to mark, each with name, x and y.
 
     Raises:
@@ -313,7 +316,7 @@ def panels(
     """
     mesh = mesh_of(dataset)
     records = _records(dataset, variable, times)
-    fields, name = _in_time_units([drawable(dataset, mesh, variable, k) for k in records], dataset[variable])
+    fields, name = in_time_units([drawable(dataset, mesh, variable, k) for k in records], dataset[variable])
     norm, colormap = field_norm(dataset[variable], np.stack(fields))
     columns = min(columns, len(fields))
     rows = -(-len(fields) // columns)
@@ -331,18 +334,10 @@ def panels(
             keep_outer_labels(axes, column == 0, n + columns >= len(fields))
             if k is not None:
                 axes.set_title(stamp(seconds(dataset)[k], start_of(dataset), seconds(dataset)[-1]))
+                draw_storms(axes, dataset, mesh, seconds(dataset)[k])
         bar = (columns * (width + 0.35) + 0.5, 0.6, 0.13, rows * (height + 0.5) - 0.7)
         add_colorbar(figure, bar, image, name)
     return figure
-
-
-def _in_time_units(fields, array):
-    """(the fields of a variable, its label): durations in the unit of time that suits the longest one."""
-    if array.attrs.get("units") != "s":
-        return fields, label(array)
-    longest = max(float(np.max(np.abs(x), where=np.isfinite(x), initial=0.0)) for x in fields)
-    symbol, _, length = time_unit(longest)
-    return [x / length for x in fields], label(array.assign_attrs(units=symbol))
 
 
 def _records(dataset, variable, times):
@@ -350,8 +345,25 @@ def _records(dataset, variable, times):
         return [None]
     have = seconds(dataset)
     if times is None:
-        return sorted(set(np.linspace(0, have.size - 1, min(6, have.size)).round().astype(int).tolist()))
+        at_rest = have.size > 1 and variable in dataset and np.nanmax(np.abs(_departures(dataset, variable))) == 0
+        count = min(6, have.size - at_rest)
+        return sorted(set(np.linspace(int(at_rest), have.size - 1, count).round().astype(int).tolist()))
     return nearest(dataset, times)
+
+
+def _departures(dataset, variable):
+    """The first record of a variable less its mean; zero where it is uniform."""
+    first = snapshot(dataset, variable, 0)
+    return first - np.nanmean(first) if np.isfinite(first).any() else np.zeros(1)
+
+
+def in_time_units(fields: list, array: xr.DataArray) -> tuple[list, str]:
+    """(the fields of a variable, its label): durations in the unit of time that suits the longest one."""
+    if array.attrs.get("units") != "s":
+        return fields, label(array)
+    longest = max(float(np.max(np.abs(x), where=np.isfinite(x), initial=0.0)) for x in fields)
+    symbol, _, length = time_unit(longest)
+    return [x / length for x in fields], label(array.assign_attrs(units=symbol))
 
 
 def keep_outer_labels(axes: Axes, left: bool, bottom: bool) -> None:

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from . import style
 from .files import Mesh, driven, label, mesh_of, snapshot, wet_cells
 from .inundation import Inundation, inundation, may_flood
-from .maps import HALO, colorbar_right_of, draw_base, draw_field, draw_gauges, draw_surroundings, map_axes
+from .maps import colorbar_right_of, draw_base, draw_field, draw_gauges, draw_surroundings, map_axes
+from .overlays import draw_lines
 from .relief import SHORE, draw_line
 
 __all__ = ["bars_right_of", "draw_arrivals", "draw_maximum", "heading_of", "maximum"]
@@ -76,7 +77,7 @@ def draw_arrivals(axes: Axes, mesh: Mesh, arrival: np.ndarray, every: float | No
     texts = axes.clabel(lines, fmt=lambda time: _clock(time, every), fontsize=7.5, inline_spacing=3)
     for text in texts:
         if _is_at_sea(mesh, arrival, text.get_position()):
-            text.set_path_effects(HALO)
+            text.set_path_effects(style.HALO)
         else:
             text.remove()
 
@@ -113,6 +114,7 @@ def draw_maximum(
     found = [(image, label(dataset["maximum_elevation"]))]
     if flood is None:
         draw_base(axes, mesh, wet)
+        draw_lines(axes, dataset, mesh)
     else:
         draw_surroundings(axes, dataset)
         found = [(_draw_flood(axes, flood), ON_LAND), (image, AT_SEA)]
@@ -135,9 +137,23 @@ def _draw_flood(axes: Axes, flood: Inundation) -> Any:
         text = f"highest run-up: ground {top.height:.3g} m,\nwater {top.level:.3g} m"
         edge = {"markeredgecolor": style.BLACK, "markeredgewidth": 0.7}
         axes.plot(*place, "*", markersize=9, color=style.ORANGE, linestyle="", zorder=6, label=text, **edge)
-    legend = axes.legend(loc="best", fontsize=7.5, frameon=True, framealpha=0.85, edgecolor="none", borderpad=0.5)
+    legend = axes.legend(
+        loc=_wettest_corner(flood.land), fontsize=7.5, frameon=True, framealpha=0.85, edgecolor="none", borderpad=0.5
+    )
     legend.set_zorder(8)
     return image
+
+
+def _wettest_corner(land) -> Any:
+    """The corner of the map with the least land, where a legend hides no flood."""
+    rows, columns = (n // 2 or 1 for n in land.shape)
+    corners = {
+        "upper right": land[-rows:, -columns:],
+        "upper left": land[-rows:, :columns],
+        "lower left": land[:rows, :columns],
+        "lower right": land[:rows, -columns:],
+    }
+    return min(corners, key=lambda corner: corners[corner].mean())
 
 
 def bars_right_of(axes: Axes, images: Sequence[tuple[Any, str]]) -> None:

@@ -11,7 +11,8 @@ record. The window, the threshold and the fraction come from the gauge file (`[o
 Tides and surges do not arrive. In their place such runs have
 
     peak                the highest elevation in the window [m], and its time [s]
-    constants           amplitudes and phase lags of the tidal constituents, in the same window (tides.py)
+    constants           amplitudes and phase lags of the tidal constituents in the same window, from the `begin` of
+                        [output.harmonics] on (tides.py)
 
 A gauge on land has the flow depth as its series, and arrives when that exceeds the threshold, as in maps of arrivals.
 Records there are elevations, from which the height of the ground is subtracted.
@@ -63,6 +64,7 @@ class Rules:
         fraction: of the maximum, at which a wave has arrived.
         arrives: whether the run is that of a wave, which arrives; else it is driven by tides, storms or winds.
         waves: the tidal constituents of the run.
+        fit_from: the time from which on their constants are fitted [s].
     """
 
     window: tuple = (-np.inf, np.inf)
@@ -70,6 +72,7 @@ class Rules:
     fraction: float = 0.2
     arrives: bool = True
     waves: tuple[Wave, ...] = ()
+    fit_from: float = -np.inf
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -270,7 +273,8 @@ def _level_of(series, window, whose):
     time, value = series.between(*window)
     if value.size == 0:
         return {}, (f"{whose} has no values from {_from_to(window)}",)
-    at, fitted = int(np.argmax(value)), {} if series.on_land else constants_of(time, value, series.rules.waves)
+    at, later = int(np.argmax(value)), time >= series.rules.fit_from
+    fitted = {} if series.on_land else constants_of(time[later], value[later], series.rules.waves)
     missing = [wave.name for wave in series.rules.waves if wave.name not in fitted]
     notes = (f"{whose} is highest when the window {'ends' if at else 'opens'}",) * (at in (0, value.size - 1))
     if missing and not series.on_land:

@@ -6,6 +6,7 @@ direction), in which such waves of two cells vanish and longer ones remain.
 """
 
 import json
+import re
 import types
 from typing import Any
 
@@ -40,7 +41,7 @@ def figure(dataset: xr.Dataset, variable: str | None = None, columns: int | None
     """A figure of every map in a file of sensitivities, or of `variable` alone.
 
     Each has a colour scale of its own, symmetric about zero. Places that the cost reads are marked; a section is
-    a line.
+    a line. Sensitivities to single numbers are below the maps.
 
     Raises:
         PlotError: for a variable that is no map, or a file without one.
@@ -49,17 +50,21 @@ def figure(dataset: xr.Dataset, variable: str | None = None, columns: int | None
     if not names:
         raise PlotError("sensitivity: the file holds numbers alone and no map; read it with xarray.")
     dataset = _where_it_matters(dataset, names)
+    numbers = numbers_in(dataset) if variable is None else []
+    foot = 0.18 * len(numbers) + 0.1 * bool(numbers)
     mesh, wet, places = mesh_of(dataset), wet_cells(dataset), places_of(dataset)
     columns = min(columns or (2 if len(names) in (2, 4) else 3), len(names))
     rows = -(-len(names) // columns)
     width = 6.5 if columns == 1 else 4.6
     height = min(width * mesh.shape, 6.5)
     with style.applied():
-        page = style.new_figure(columns * (width + 1.35) + 0.5, rows * (height + 0.75) + 0.45)
-        _heading(page, dataset)
+        page = style.new_figure(columns * (width + 1.35) + 0.5, foot + rows * (height + 0.75) + 0.45)
+        _heading(page, dataset, mesh)
+        size = page.get_size_inches()
+        page.text(0.6 / size[0], 0.1 / size[1], "\n".join(numbers), fontsize=9, va="bottom")
         for n, name in enumerate(names):
             row, column = divmod(n, columns)
-            box = (0.6 + column * (width + 1.35), 0.5 + (rows - 1 - row) * (height + 0.75), width, height)
+            box = (0.6 + column * (width + 1.35), foot + 0.5 + (rows - 1 - row) * (height + 0.75), width, height)
             axes = map_axes(page, box, mesh)
             image, units = draw_map(axes, dataset, mesh, name)
             draw_base(axes, mesh, wet, sea_floor(dataset))
@@ -69,7 +74,8 @@ def figure(dataset: xr.Dataset, variable: str | None = None, columns: int | None
             place = axes.get_position()
             size = page.get_size_inches()
             bar = (place.x1 * size[0] + 0.13, place.y0 * size[1] + 0.1, 0.13, place.height * size[1] - 0.2)
-            add_colorbar(page, bar, image, f"per km² [{units}]" if units else "per km²")
+            area = "m²" if mesh.unit == "m" else "km²"
+            add_colorbar(page, bar, image, f"per {area} [{units}]" if units else f"per {area}")
     return page
 
 
@@ -77,8 +83,8 @@ def draw_map(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str) -> tuple[An
     """(the image of one map, with its own symmetric scale; the units of that scale)."""
     values = _smoothed(drawable(dataset, mesh, name, None))
     y = mesh.y if len(values) == mesh.y.size else mesh.y_edges
-    square_kilometres = 1e-6 * mesh.dx(y) * mesh.dy
-    values = np.divide(values, square_kilometres, out=np.zeros_like(values), where=square_kilometres > 1e-9)
+    area = mesh.dx(y) * mesh.dy * (1.0 if mesh.unit == "m" else 1e-6)
+    values = np.divide(values, area, out=np.zeros_like(values), where=area > 1e-9)
     high = _high(values)
     # the power of ten goes to the units
     shown, units = scaled(np.where(np.isfinite(values), np.clip(values, -high, high), np.nan), _units(dataset[name]))
@@ -162,10 +168,26 @@ def _units(array):
     return array.attrs.get("units", array.attrs.get("comment", "").rpartition("; in ")[2])
 
 
-def _heading(page, dataset):
-    height, width = page.get_size_inches()[1], page.get_size_inches()[0]
+def _heading(page, dataset, mesh):
     what = dataset.attrs.get("sensitivity_of", "a number of the run")
     value, units = dataset.attrs.get("cost_value"), dataset.attrs.get("cost_units", "")
     known = "" if value is None else f" ({value:.3g} {pretty(units)})".replace(" 1)", ")")
-    text = f"Sensitivity of {what}{known}"
-    page.text(0.6 / width, 1 - 0.3 / height, text, fontsize=11, fontweight="bold", ha="left", va="center")
+    style.heading(page, f"Sensitivity of {_in_units_of(mesh, what)}{known}", 0.6, 0.3)
+
+
+def _in_units_of(mesh, text):
+    """A text whose places (x, y) are in the units of the map."""
+    if mesh.unit != "km":
+        return text
+    pair = r"\((-?[\d.]+(?:e[+-]?\d+)?), (-?[\d.]+(?:e[+-]?\d+)?)\)"
+    return re.sub(pair, lambda at: f"({float(at[1]) * mesh.scale:g}, {float(at[2]) * mesh.scale:g}) km", text)
+
+
+def numbers_in(dataset: xr.Dataset) -> list[str]:
+    """The sensitivities to single numbers, as sentences."""
+    found = []
+    for name, array in ((str(key), array) for key, array in dataset.data_vars.items()):
+        if name.startswith("sensitivity_") and array.ndim == 0:
+            number, units = f"{float(array):.4g}".replace("-", "−"), pretty(_units(array))
+            found.append(f"to {control_of(dataset, name)}: {number}" + (f" {units}" if units not in ("", "1") else ""))
+    return found

@@ -17,7 +17,7 @@ from swmodel.errors import DataError
 from swmodel.grids.observed_tables import ELEVATION, gauge_files, read_series
 
 from .errors import PlotError
-from .files import driving, open_output, seconds, start_of
+from .files import analysis_begins, driving, open_output, seconds, start_of
 from .inundation import film_of
 from .scores import Rules, Series, scores, table
 from .tides import waves_of
@@ -59,7 +59,7 @@ def read_gauges(dataset: xr.Dataset, variable: str | None = None) -> list[Series
     depth = dataset["depth"].values if variable == "eta" and "depth" in dataset else np.full(len(names), np.inf)
     found = []
     for k, gauge in enumerate(names):
-        rule = dataclasses.replace(rules[gauge], arrives=not kind, waves=waves)
+        rule = dataclasses.replace(rules[gauge], arrives=not kind, waves=waves, fit_from=analysis_begins(dataset))
         value, ground = (values[k], np.nan) if depth[k] >= 0 else (_flow_depth(dataset, k, values[k]), -float(depth[k]))
         found.append(Series(gauge, time, value, float(x[k]), float(y[k]), rule, ground))
     return found

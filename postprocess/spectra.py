@@ -20,6 +20,7 @@ __all__ = ["figure", "frequency_spectrum", "gauge_figure", "of_fields", "wavenum
 
 SLOPES = ((-3, "k⁻³", "--"), (-5 / 3, "k⁻⁵ᐟ³", ":"))
 ENSTROPHY_SLOPES = ((-1, "k⁻¹", "--"), (1 / 3, "k¹ᐟ³", ":"))  # of the same flows
+NEAR = 30.0  # of a slope and the spectrum that it is compared with
 MOST = 20  # records of fields whose transfers are averaged
 
 
@@ -171,15 +172,22 @@ def _wavenumbers(axes):
 
 
 def _slopes(axes, k, values, guides):
-    """Lines of given slopes above the middle of the last spectrum, moved down where they would leave the panel."""
+    """Lines of given slopes above the last spectrum, which end where they are NEAR times as high as it.
+
+    They are moved down where they would leave the panel.
+    """
     middle = len(k) // 6
-    if not values[middle] > 0:
+    known = (values[middle:] > 0) & np.isfinite(values[middle:])
+    if not known.any():
         return
     limits = axes.get_ylim()
+    waves, values = k[middle:][known], values[middle:][known]
     for power, text, dash in guides:
-        line = (3 * values[middle] * (k / k[middle]) ** power)[middle:]
-        line *= min(1.0, 0.7 * limits[1] / line.max())
-        axes.plot(k[middle:], line, dash, color=style.GREY, linewidth=1.0, label=text)
+        line = (waves / waves[0]) ** power
+        line *= 2.0 * float(np.max(values[:5] / line[:5]))
+        count = max(np.append(np.flatnonzero(line > NEAR * values), line.size)[0], 2)
+        line *= min(1.0, 0.7 * limits[1] / line[:count].max())
+        axes.plot(waves[:count], line[:count], dash, color=style.GREY, linewidth=1.0, label=text)
     axes.set_ylim(max(limits[0], limits[1] * 1e-12), limits[1])
 
 

@@ -5,13 +5,24 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from . import style
+from .cgrid import around
 from .errors import PlotError
-from .files import Mesh, label, mesh_of, positions, pretty, snapshot
+from .files import Mesh, mesh_of, positions, snapshot, wet_cells
 from .inundation import film_of, ground, inundation, may_flood
-from .maps import draw_field, draw_gauges, draw_surroundings, drawable, field_norm, keep_outer_labels, map_axes
+from .maps import (
+    draw_field,
+    draw_gauges,
+    draw_surroundings,
+    drawable,
+    field_norm,
+    in_time_units,
+    keep_outer_labels,
+    map_axes,
+)
 from .maxima import bars_right_of, draw_maximum
 
 __all__ = ["figure", "names_of"]
@@ -20,7 +31,8 @@ MOST = 9  # panels of a page
 ALONE = ("wet", "mask", "depth", "area")  # fields of the grid
 OF_LAND = ("maximum_thickness",)  # drawn with the maximum elevation, as the flow depth
 LONG = 50  # letters, from which on a title is the name in place of the description
-AMPLITUDE, PHASE = "_amplitude_", "_phase_"
+AMPLITUDE, PHASE, CURRENTS = "_amplitude_", "_phase_", "currents_"
+ELLIPSES = 16  # along the longer side of a map
 
 
 def names_of(dataset: xr.Dataset) -> list[str]:
@@ -30,14 +42,22 @@ def names_of(dataset: xr.Dataset) -> list[str]:
         *(OF_LAND if may_flood(dataset) else ()),
         *(n.replace(AMPLITUDE, PHASE) for n in names if AMPLITUDE in n),
     ]
-    return [name for name in names if name not in drawn_with]
+    names = sorted((name for name in names if name not in drawn_with), key=lambda name: "_mean" in name)
+    return list(dict.fromkeys(_panel_of(dataset, name) for name in names))
+
+
+def _panel_of(dataset, name):
+    """The panel that shows a variable: that of the currents for the amplitudes of both velocity components."""
+    of, _, wave = name.partition(AMPLITUDE)
+    both = all(f"{component}{part}{wave}" in dataset for component in "uv" for part in (AMPLITUDE, PHASE))
+    return f"{CURRENTS}{wave}" if of in ("u", "v") and both else name
 
 
 def figure(dataset: xr.Dataset, variable: str | None = None, gauges: Sequence = ()) -> Figure:
     """A map of each field of a file of extremes, means or harmonic constants, or of `variable` alone.
 
-    Phase lags at centres are lines on the map of their amplitude, every 30 degrees and thick at 0. Those of velocities,
-    which are on faces, are drawn if `variable` names them.
+    Phase lags at centres are lines on the map of their amplitude, every 30 degrees and thick at 0. Of the harmonic
+    constants of both velocity components there is one map, with the ellipses of the tidal current.
 
     Raises:
         PlotError: for a variable that the file does not have.
@@ -69,9 +89,14 @@ def _draw(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str, gauges: Sequen
         bars_right_of(axes, images)
         axes.set_title("Maximum elevation, and flow depth on land" if len(images) == 2 else "Maximum elevation")
         return
+    if name.startswith(CURRENTS) and name not in dataset:
+        _draw_currents(axes, dataset, mesh, name.removeprefix(CURRENTS), gauges)
+        return
     values = drawable(dataset, mesh, name, None)
     if may_flood(dataset) and values.shape == (mesh.y.size, mesh.x.size):
         values = np.where(_has_water(dataset, name), values, np.nan)
+    (values,), text = in_time_units([values], dataset[name])
+    text, _, units = text.rpartition(" [") if text.endswith("]") else (text, "", "1]")
     image = draw_field(axes, mesh, values, *field_norm(dataset[name], values))
     draw_surroundings(axes, dataset)
     if AMPLITUDE in name:
@@ -81,10 +106,37 @@ def _draw(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str, gauges: Sequen
             _draw_phases(axes, mesh, snapshot(dataset, name.replace(AMPLITUDE, PHASE)))
         axes.set_title(f"Amplitude of {wave} in {of}" + (", and phase lags every 30° (thick: 0°)" if with_lags else ""))
     else:
-        text = label(dataset[name]).partition(" [")[0]
         axes.set_title(text if len(text) < LONG else name.replace("_", " ").capitalize())
-    draw_gauges(axes, mesh, gauges, names=False)
-    bars_right_of(axes, [(image, f"[{pretty(dataset[name].attrs.get('units', '1'))}]")])
+    draw_gauges(axes, mesh, gauges)
+    bars_right_of(axes, [(image, f"[{units}")])
+
+
+def _draw_currents(axes, dataset, mesh, wave, gauges):
+    """The largest speed of a constituent's current, with the ellipses that its tip runs through."""
+    parts = []
+    for component, axis, periodic in (("u", -1, mesh.periodic_x), ("v", -2, mesh.periodic_y)):
+        size, lag = (snapshot(dataset, f"{component}{part}{wave}") for part in (AMPLITUDE, PHASE))
+        on_faces = np.nan_to_num(size * np.exp(-1j * np.deg2rad(lag)))
+        parts.append(0.5 * np.add(*around(on_faces, axis, periodic)))
+    u, v = parts
+    speed = 0.5 * (np.abs(u + 1j * v) + np.abs(u - 1j * v))
+    speed = np.where(wet_cells(dataset), speed, np.nan)
+    image = draw_field(axes, mesh, speed, Normalize(0.0, style.limits(speed)[1]), style.colormap("speed"))
+    draw_surroundings(axes, dataset)
+    every = max(1, -(-max(speed.shape) // ELLIPSES))
+    turn = np.exp(2j * np.pi * np.linspace(0.0, 1.0, 41))
+    longest = float(np.nanmax(speed, initial=0.0)) or 1.0
+    reach = 0.48 * every * mesh.width * mesh.scale / longest, 0.48 * every * mesh.height * mesh.scale / longest
+    for j in range(every // 2, speed.shape[0], every):
+        for i in range(every // 2, speed.shape[1], every):
+            if speed[j, i] > 0.02 * longest:
+                x = mesh.x[i] * mesh.scale + reach[0] * (u[j, i] * turn).real
+                y = mesh.y[j] * mesh.scale + reach[1] * (v[j, i] * turn).real
+                colour = style.VERMILLION if (u[j, i].conjugate() * v[j, i]).imag < 0 else style.BLUE
+                axes.plot(x, y, color=colour, linewidth=0.9, zorder=4)
+    axes.set_title(f"Currents of {wave}, red: anticlockwise, blue: clockwise")
+    draw_gauges(axes, mesh, gauges)
+    bars_right_of(axes, [(image, "Largest speed [m s⁻¹]")])
 
 
 def _has_water(dataset, name):
@@ -104,4 +156,8 @@ def _draw_phases(axes, mesh, lags):
         turned[np.cos(np.deg2rad(lags - level)) < 0] = np.nan
         if np.nanmin(turned, initial=0.0) < 0 < np.nanmax(turned, initial=0.0):
             x, y = mesh.x * mesh.scale, mesh.y * mesh.scale
-            axes.contour(x, y, turned, [0.0], colors=style.BLACK, linewidths=1.1 if level == 0 else 0.4, zorder=4)
+            wide = 1.1 if level == 0 else 0.4
+            lines = axes.contour(x, y, turned, [0.0], colors=style.BLACK, linewidths=wide, zorder=4)
+            form = f"{level}°"
+            for text in axes.clabel(lines, fmt=lambda _, form=form: form, fontsize=6.5, inline_spacing=2):
+                text.set_path_effects(style.HALO)

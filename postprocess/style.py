@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from cycler import cycler
+from matplotlib import patheffects
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -72,6 +73,7 @@ _RC: dict[Any, Any] = {
 }
 
 _DPI = 160
+HALO: list = [patheffects.withStroke(linewidth=2.0, foreground="white")]  # of letters on maps
 
 _FALLBACK = {
     "balance": "RdBu_r",

@@ -44,8 +44,9 @@ def separable(waves: Sequence[Wave], length: float) -> list[Wave]:
 
 def constants_of(time: np.ndarray, value: np.ndarray, waves: Sequence[Wave]) -> dict[str, tuple[float, float]]:
     """{name: (amplitude [m], Greenwich phase lag [degrees])} of a series, finite, at `time` [s] since the start."""
-    apart = np.diff(time)
-    fitted = separable(waves, float(time[-1] - time[0] + np.median(apart))) if apart.size else []
+    if time.size < 3 or not waves:
+        return {}
+    fitted = separable(waves, float(time[-1] - time[0] + np.median(np.diff(time))))
     if len(time) < 2 * len(fitted) + 1 or not fitted:
         return {}
     theta = np.stack([2 * np.pi * time / wave.period + wave.argument for wave in fitted], 1)

@@ -77,7 +77,9 @@
     button.addEventListener("change", function () { choose(k); });
   });
   document.addEventListener("keydown", function (event) {
-    if (event.altKey || event.ctrlKey || event.metaKey || /^(INPUT|BUTTON|SUMMARY|A)$/.test(event.target.tagName)) return;
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const plays = event.target === slider && event.key === " ";  // the slider has the focus after it was moved
+    if (!plays && /^(INPUT|BUTTON|SUMMARY|A)$/.test(event.target.tagName)) return;
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (step) { stop(); slider.value = +slider.value + step; draw(); }
     else if (event.key === " ") toggle();

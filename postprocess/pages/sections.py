@@ -1,5 +1,6 @@
 """The sections of the page of a run, each from the files that it needs."""
 
+import contextlib
 import dataclasses
 import functools
 import pathlib
@@ -9,9 +10,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import xarray as xr
 
-from .. import budgets, gauges, inversion, maxima, sensitivity, spectra
+from .. import budgets, ensemble, gauges, inversion, maxima, sensitivity, spectra, statistics
 from ..errors import PlotError
-from ..files import seconds
+from ..files import open_output, seconds
 from ..scores import MISSING, Series, columns, constants_columns, meaning, score
 from ..series import read_gauges
 from . import facts
@@ -71,8 +72,11 @@ def sections(run: Run, variables: Sequence[str] = ()) -> Iterator[Section]:
 
 def _parts(run, variables):
     yield _summary(run)
+    yield _ensemble(run)
     yield _maps(run, variables)
     yield _maximum(run)
+    for kind in ("extremes", "harmonics", "means"):
+        yield _statistics(run, kind)
     yield _gauges(run)
     yield _budgets(run)
     yield _spectra(run)
@@ -97,6 +101,21 @@ def _summary(run):
 def _list(rows):
     items = joined(markup("<dt>{}</dt><dd>{}</dd>", *row) for row in rows)
     return markup("<dl>{}</dl>", items) if items else items
+
+
+def _ensemble(run):
+    """The mean and the spread of all members, of which the other sections show one."""
+    with contextlib.ExitStack() as opened:
+        whole = {
+            kind: opened.enter_context(open_output(run.files[kind].encoding["source"], None))
+            for kind in ("fields", "gauges")
+            if kind in run.files and "eta" in run.files[kind]
+        }
+        several = {kind: dataset for kind, dataset in whole.items() if dataset.sizes.get("member", 1) > 1}
+        if not several:
+            return None
+        page = ensemble.figure(several.get("fields"), several.get("gauges"))
+        return Section("ensemble", "Ensemble", _figure(as_image(page, "Mean and spread of the members")))
 
 
 def _maps(run, variables):
@@ -166,6 +185,15 @@ def _maximum(run):
     fix_colours(page.axes[0])
     svg = as_svg(page, "maximum", "Map of the maximum elevation with lines of equal arrival time")
     return Section("maximum", "Maximum elevation", _figure(svg))
+
+
+def _statistics(run, kind):
+    """The maps of a file of extremes, harmonic constants or means."""
+    if kind not in run.files:
+        return None
+    page = statistics.figure(_untitled(run.files[kind]), gauges=run.gauges)
+    heading = "Harmonic constants" if kind == "harmonics" else kind.capitalize()
+    return Section(kind, heading, _figure(as_image(page, f"Maps of {heading.lower()}")))
 
 
 def _gauges(run):

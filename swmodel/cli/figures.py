@@ -29,7 +29,7 @@ def plot_files(
     observations: str | None = None,
     variable: str | None = None,
     times: Sequence[str] | None = None,
-    member: int = 0,
+    member: int | None = None,
     box: Sequence[float] | None = None,
 ) -> None:
     """Draw figures of output files, and print their paths."""
@@ -54,7 +54,7 @@ def draw(
     observations: str | None = None,
     variable: str | None = None,
     times: Sequence[float] | None = None,
-    member: int = 0,
+    member: int | None = None,
     box: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> list[Path]:
     """The paths of the figures; raises SwmodelError with one sentence if they cannot be drawn."""

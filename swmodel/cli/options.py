@@ -23,6 +23,7 @@ __all__ = [
     "MayDifferFromInversion",
     "MayDifferFromRun",
     "Member",
+    "MemberOrAll",
     "Members",
     "NumProcesses",
     "Observations",
@@ -205,6 +206,10 @@ ShownVariables = Annotated[
     list[str] | None, typer.Option("--variable", help="What the maps show, as eta; may be repeated.")
 ]
 Member = Annotated[int, typer.Option(min=0, metavar="K", help="Number of a member of an ensemble, from 0.")]
+MemberOrAll = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="K", help="Number of a member, from 0; without it, mean and spread of an ensemble."),
+]
 
 
 def examples(*lines: str) -> str:

@@ -351,8 +351,8 @@ def _bytes_in(path):
 
 
 def _drawn(files):
-    """The files that figures show: the first one of each kind."""
-    return [path for kind in ("fields", "maxima", "gauges", "spectra") for path in files[kind][:1] if path.exists()]
+    """The files that figures show: the first one of each kind but restarts."""
+    return [path for kind, paths in files.items() if kind != "restart" for path in paths[:1] if path.exists()]
 
 
 def _suggestions(files, drawn, has_figures):

@@ -5,7 +5,17 @@ from typing import Annotated
 import typer
 
 from .commands import app
-from .options import Debug, Member, Observations, OutputOfRun, OutputPage, ShownVariables, examples, path_of
+from .options import (
+    Debug,
+    Member,
+    MemberOrAll,
+    Observations,
+    OutputOfRun,
+    OutputPage,
+    ShownVariables,
+    examples,
+    path_of,
+)
 
 __all__ = ["plot", "report", "verify", "view"]
 
@@ -41,7 +51,7 @@ def plot(
     time: Annotated[
         list[str] | None, typer.Option(metavar="TIME", help="Time of a map, as '30 min'; may be repeated.")
     ] = None,
-    member: Member = 0,
+    member: MemberOrAll = None,
     box: Annotated[
         tuple[float, float, float, float] | None,
         typer.Option(metavar="X0 X1 Y0 Y1", help="Draw spectra of this box, in the file's coordinates."),

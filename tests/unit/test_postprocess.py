@@ -890,7 +890,7 @@ def test_files_that_one_page_cannot_show_get_pages_of_their_own(gyre, tsunami, t
         ("[initial]", ["gauges"], ["tsunami"]),
         ("[initial]", ["spectra"], ["maps", "spectrum"]),
         ("notes of mine", [], ["maps"]),
-        ("[[boundary]]\nelevation.constituents.M2 = {}", ["maxima"], ["circulation", "maximum"]),
+        ("[[boundary]]\nelevation.constituents.M2 = {}", ["maxima"], ["maps", "maximum"]),
         ("[[boundary]]\nelevation = 0.1", ["maxima"], ["tsunami"]),
     ],
 )
@@ -1071,7 +1071,12 @@ def test_without_cmocean_there_are_colour_maps_all_the_same(monkeypatch):
 
 
 def test_the_package_imports_of_the_model_only_what_needs_no_jax():
-    light = {"swmodel.errors", "swmodel.grids.observed_tables", "swmodel.forcing.constituents"}
+    light = {
+        "swmodel.errors",
+        "swmodel.grids.observed_tables",
+        "swmodel.forcing.constituents",
+        "swmodel.runtime.tables",
+    }
     folder = pathlib.Path(postprocess.__file__).parent
     for path in folder.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
