@@ -104,7 +104,8 @@ def open_elevation(
     if len(left) != 2:
         raise DataError(_not_one_field(name, str(path), left))
     mask = land_mask_of(dataset, name) if masked else None
-    return StoredField(field, axes, _attrs(down, attrs, positive, mask), dataset, mask)
+    found = _attrs(down, attrs, positive, mask, str(path))
+    return StoredField(field, axes, found, dataset, mask if found["masked"] else None)
 
 
 def elevation_in(
@@ -121,10 +122,11 @@ def elevation_in(
     if field.ndim != 2:
         raise DataError(_not_one_field(name, source, field.dims))
     mask = land_mask_of(dataset, name) if masked else None
-    if mask is not None:
+    found = _attrs(down, attrs, positive, mask, source)
+    if mask is not None and found["masked"]:
         water = rectilinear(decoded, mask.name)
         field = field.where(mask.is_water(water.isel(dict.fromkeys(water.dims[:-2], 0)).values))
-    field.attrs = _attrs(down, attrs, positive, mask)
+    field.attrs = found
     field.encoding = {"source": source}
     return field.rename("elevation")
 
@@ -154,9 +156,7 @@ def notes_on(elevation: Any, plan: Any) -> tuple[str, ...]:
                 "'up' in the section that names the file, or to 'down' if most of the grid is land."
             )
         notes.append(f"{where} was read as depth, positive down{f'; {share}, which are land' * (above > below)}.")
-    if mask := elevation.attrs.get("land_mask"):
-        notes.append(f"{where} has a land mask, {mask}: depths on its land are not used.")
-    return tuple(notes)
+    return (*notes, *filter(None, [elevation.attrs["mask_remark"]]))
 
 
 def _turned(attrs):
@@ -164,11 +164,12 @@ def _turned(attrs):
     return {"scale_factor": -attrs.get("scale_factor", 1.0), "add_offset": -attrs.get("add_offset", 0.0)}
 
 
-def _attrs(down, attrs, positive, mask):
-    """The attributes of an elevation, from those of its variable, the user's `positive`, and the land mask."""
+def _attrs(down, attrs, positive, mask, source):
+    """The attributes of an elevation, from those of its variable, the user's `positive`, and its land mask."""
     sure = positive in ("up", "down") or attrs.get("positive") in ("up", "down")
     found = {"units": "m", "positive": "up", "turned_over": int(down), "sign_is_sure": int(sure)}
-    return found | ({} if mask is None else {"land_mask": mask.name})
+    masked = mask is not None and mask.of != "unknown"
+    return found | {"masked": int(masked), "mask_remark": "" if mask is None else mask.remark(source)}
 
 
 def _not_one_field(name, source, dims):

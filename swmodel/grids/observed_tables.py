@@ -143,7 +143,8 @@ def table_names(path: str | Path) -> list[str]:
 
 def _is_netcdf(path):
     """Whether a file is netCDF, and not CSV; raises DataError for other formats."""
-    return check_format(path, ("netcdf", "text"), "a CSV or netCDF file of observations") == "netcdf"
+    readable = ("netcdf",) if Path(path).suffix == ".nc" else ("netcdf", "text")
+    return check_format(path, readable, "a CSV or netCDF file of observations") == "netcdf"
 
 
 def read_table(path: str | Path, names: Sequence[str], texts: Sequence[str] = ()) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def _on_grid(elevation, grid, method, levels, wet):
     _check_method(method)
     plan = remapping(elevation, grid, method)
     blocks = BlockCache(_Signed(elevation, plan, levels), grid.shape)
-    if "land_mask" in elevation.attrs:
+    if elevation.attrs["masked"]:
         wet = CachedValues(blocks, 1, bool)
     return Topography(grid, CachedValues(blocks), notes_on(elevation, plan), wet)
 
@@ -168,7 +168,7 @@ class _Signed:
 
     def _check(self, z, valid, part):
         where = label(self.elevation)
-        if not valid.all() and "land_mask" not in self.elevation.attrs:
+        if not valid.all() and not self.elevation.attrs["masked"]:
             j, i = np.argwhere(~valid)[0]
             count = int(np.count_nonzero(~valid))
             raise DataError(

@@ -16,7 +16,7 @@ DEEPEST = 12000.0  # [m], below any sea floor: a larger depth is an undeclared m
 HIGHEST = 9000.0  # [m], above any land: larger heights are in feet, or a missing value that is not declared
 MANY = 8  # nodes with the same value
 FAR = 10.0  # times the median difference between neighbours that differ
-SAMPLE = 2**17  # differences from which the median is taken
+SAMPLE = 2**16  # differences along an axis from which the median is taken
 
 
 def undeclared(z: np.ndarray) -> tuple[list[float], np.ndarray | None]:
@@ -73,21 +73,31 @@ def impossible(z: np.ndarray) -> float | None:
 
 def repeated_far_from_others(z: np.ndarray) -> np.ndarray | None:
     """Nodes with a value that MANY have, and that is far from most others around them; None if there are none."""
-    steps = [np.abs(np.diff(z, axis=axis)) for axis in (0, 1)]
-    changes = np.concatenate([step[step > 0] for step in steps])  # not those of missing values
+    sides = [(z[:-1], z[1:]), (z[:, :-1], z[:, 1:])]
+    sample = np.concatenate([np.abs(b - a).ravel() for a, b in (_sampled(*pair) for pair in sides)])
+    changes = sample[sample > 0]  # not those of missing values
     if not changes.size:
         return None
-    far = FAR * np.median(changes[:: changes.size // SAMPLE + 1])
-    sides = [(z[:-1], z[1:]), (z[:, :-1], z[:, 1:])]
-    ends = np.concatenate([side[step > far] for step, pair in zip(steps, sides) for side in pair])
+    far = FAR * np.median(changes)
+    steps = [np.abs(b - a) > far for a, b in sides]
+    ends = np.concatenate([side[step] for step, pair in zip(steps, sides) for side in pair])
     values, counts = np.unique(ends[ends != 0], return_counts=True)
+    order = np.argsort(-counts)[:3]
     nodes = np.zeros(z.shape, bool)
-    for value in values[np.argsort(-counts)][:3]:
+    for value in values[order][counts[order] >= MANY // 2]:
         same = z == value
-        around = np.concatenate([step[(a == value) != (b == value)] for step, (a, b) in zip(steps, sides)])
-        if same.sum() >= MANY and (around > far).sum() > (1 if _is_code(value) else 3) * (around <= far).sum():
+        around = [(a == value) != (b == value) for a, b in sides]
+        distant = sum(int((step & edge).sum()) for step, edge in zip(steps, around))
+        others = sum(int((edge & np.isfinite(a + b)).sum()) for edge, (a, b) in zip(around, sides)) - distant
+        if same.sum() >= MANY and distant > (1 if _is_code(value) else 3) * others:
             nodes |= same
     return nodes if nodes.any() else None
+
+
+def _sampled(one, other):
+    """Some of the neighbours, the same of both arrays."""
+    step = one.size // SAMPLE + 1
+    return one.ravel()[::step], other.ravel()[::step]
 
 
 def _is_code(value):

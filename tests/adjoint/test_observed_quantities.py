@@ -240,7 +240,7 @@ def test_a_table_without_errors_needs_one(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
         constants_in(tmp_path / "other.csv", ["M2"], 0.1)
     (tmp_path / "broken.nc").write_text("no netCDF")
-    with pytest.raises(DataError, match="is not a netCDF file that can be read"):
+    with pytest.raises(DataError, match="broken.nc is a text file, and not a CSV or netCDF file"):
         constants_in(tmp_path / "broken.nc", ["M2"], 0.1)
 
 

@@ -140,9 +140,7 @@ def test_a_run_whose_folder_is_removed_ends_with_a_sentence_and_a_restart(tmp_pa
 
     remove.reads_files = False
     run = simulation().write(folder / "fields.zarr", NAMES, every=25.0).restart(folder / "restart.zarr")
-    with pytest.raises(
-        SwmodelError, match=r"fields.zarr was removed while .* The newest restart is .*restart.zarr"
-    ):
+    with pytest.raises(SwmodelError, match=r"fields.zarr was removed while .* The newest restart is .*restart.zarr"):
         run.run(steps=40, progress=remove)
     if run.communicator.is_root:
         assert [path.name for path in folder.iterdir()] == ["restart.zarr"]
@@ -165,9 +163,7 @@ def test_a_restart_that_is_removed_while_it_is_written_is_not_taken_for_a_comple
         write_chunk(self, name, array, index, values)
 
     monkeypatch.setattr(ZarrStore, "write_chunk", removed)
-    with pytest.raises(
-        SwmodelError, match=r"restart.zarr\S* was removed while the run was .* No restart was"
-    ):
+    with pytest.raises(SwmodelError, match=r"restart.zarr\S* was removed while the run was .* No restart was"):
         run.run(steps=3)
     if run.communicator.is_root:
         assert not (folder / "restart.zarr").exists()

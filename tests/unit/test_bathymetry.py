@@ -230,7 +230,7 @@ def test_files_that_cannot_serve_are_refused_with_a_reason(tmp_path):
     with pytest.raises(DataError, match="there is no file .*missing.nc"):
         onto_grid(tmp_path / "missing.nc", SEA_GRID)
     (tmp_path / "text.nc").write_text("not netCDF")
-    with pytest.raises(DataError, match="cannot be opened as netCDF"):
+    with pytest.raises(DataError, match="text.nc is a text file, and not a netCDF file"):
         onto_grid(tmp_path / "text.nc", SEA_GRID)
     xr.Dataset({"a": ("x", np.arange(3.0))}).to_netcdf(tmp_path / "line.nc")
     with pytest.raises(DataError, match="no field on longitudes and latitudes"):

@@ -659,7 +659,7 @@ def test_a_run_starts_from_a_record_or_a_restart_of_an_earlier_one(command, case
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ('initial={type="file", file="case.toml"}', "is not a netCDF file"),
+        ('initial={type="file", file="case.toml"}', "is a text file, and not a netCDF file that a run has written"),
         ('initial={type="formula", eta="1 / (x - x)"}', "is not finite everywhere on the grid"),
         ('forcing=[{type="wind_stress", x="0.1 / (y - 5000)"}]', "is not finite everywhere on the grid"),
         ('bathymetry={type="formula", depth="-x"}', "nowhere above 0"),

@@ -78,6 +78,8 @@ def test_other_variables_beside_a_depth_are_no_land_mask(tmp_path):
     quality = ("y", "x"), over(), {"flag_values": [0, 1], "flag_meanings": "measured interpolated"}
     path = write(tmp_path / "depth.nc", rough(1000.0), tid=quality, f=(("y", "x"), over(), {}), wet=("x", LAND * 1.0))
     assert onto_grid(path, GRID, "average").wet.all()
+    found = onto_grid(write(tmp_path / "mask.nc", rough(1000.0), mask=(("y", "x"), over(), {})), GRID)
+    assert found.wet.all() and any("a variable mask, of which it does not say" in text for text in found.report)
 
 
 def test_a_depth_by_name_that_is_mostly_negative_is_refused_until_its_sign_is_given(tmp_path):
