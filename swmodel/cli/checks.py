@@ -15,7 +15,7 @@ from ..output.collisions import check_apart
 from ..runtime import budget, launch
 from ..runtime.paths import expanded
 from . import facts, logs
-from .model_remarks import model_remarks
+from .model_remarks import flooded_land, model_remarks
 from .remarks import remarks
 from .resolution import wave_remarks
 from .speed import Speed, speed_line
@@ -86,7 +86,8 @@ def _plan(made, experiment, model, state, ranks, speed):
     outputs = facts.output_lines(experiment, whole, dt, members)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     warnings = _warnings(floor.report, experiment, model.grid, dt, longest, ranks, float(floor.depths[1]))
-    return lines, [*warnings, *model_remarks(experiment, model), *wave_remarks(made, model, state)]
+    warnings += [*model_remarks(experiment, model), *wave_remarks(made, model, state), *flooded_land(experiment, model)]
+    return lines, warnings
 
 
 MOST_TILES = 9  # the most tiles of a large grid that are examined

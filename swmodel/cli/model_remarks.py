@@ -17,6 +17,7 @@ from ..config.waves import CnoidalSection, SolitarySection
 from ..fields.parts import positions_of
 from ..forcing.tides import LARGEST, Harmonics
 from ..forcing.waves import Table
+from ..grids.water import label_bodies
 from ..grids.windows import along_side
 from ..models.names import named_parts, named_series
 from ..simulation.progress import duration
@@ -24,7 +25,7 @@ from ..simulation.progress import duration
 if TYPE_CHECKING:
     from ..config import Experiment
 
-__all__ = ["model_remarks"]
+__all__ = ["flooded_land", "model_remarks"]
 
 GAP = 1.5  # intervals between records beyond so many usual ones are gaps
 OTHER = 0.1  # relative difference of a wave's depth from those of its side that is worth a warning
@@ -100,6 +101,28 @@ def _calendars(run: Any, model: Any) -> Iterator[str]:
                 f"end of the run is {end:%Y-%m-%d} there, and {there} in the calendar of the forcing."
             )
             return
+
+
+def flooded_land(experiment: Experiment, model: Any) -> list[str]:
+    """A warning about land below level 0 which no water at rest joins to the sea, and which starts flooded; collective.
+
+    The sea is the largest water at rest, and all that lies at the edge of the grid.
+    """
+    if model.wetting is None or experiment.initial.type != "rest":
+        return []
+    floor = model.sea_floor
+    water = floor.depth.map(lambda depth, wet: wet & (depth > 0), floor.wet, dtype=bool)
+    found = label_bodies(water, model.grid, model.communicator)
+    inland = ~found.touches.any(axis=1) & (found.cells < found.cells.max(initial=0))
+    if not inland.any():
+        return []
+    places = "1 place" if inland.sum() == 1 else f"{inland.sum():,} places"
+    cells = f"{found.cells[inland].sum():,} cells of land in {places}"
+    return [
+        f"{cells} lie below the level of the water at rest, and nothing "
+        "joins them to the sea: they start flooded up to this level; give them an initial eta below their bed, as "
+        "[initial] type = 'formula' can, and they start dry."
+    ]
 
 
 def _later(start: datetime.datetime, seconds: float, calendar: str) -> str:

@@ -1,11 +1,15 @@
 """Thin water and moving shores: drag and wind on films, viscosity along a shore, and land that is no water."""
 
+import types
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.cli.model_remarks import flooded_land
 from swmodel.dynamics.clock import Time
 from swmodel.dynamics.dissipation import speed_after_drag
 from swmodel.fields.field import Field
@@ -126,3 +130,39 @@ def test_self_attraction_is_that_of_water_and_not_of_land():
     flooded = np.where(land, 2.0, 0.0)
     for wet, deep in zip(forces(model, flooded + 500.0 * land), forces(plain, flooded)):
         np.testing.assert_allclose(wet, deep, atol=1e-8 * np.abs(deep).max())
+
+
+class Rain(sw.Forcing):
+    """Rain over all cells, or where the rate is negative, evaporation."""
+
+    rate: Any = sw.parameter(None, "m s-1")
+
+    def __call__(self, flow, time):
+        return 0.0, 0.0
+
+    def continuity(self, flow, time):
+        return self.rate + 0.0 * flow.eta
+
+
+def test_rain_stays_on_dry_land_and_no_cell_is_drained_below_its_bed():
+    grid = sw.CartesianGrid(8, 6, (0.0, 800.0), (0.0, 600.0))
+    for rate, gained in ((1e-3, 1e-3), (-1.0, None)):
+        model = beach(grid, lambda x, y: 3.0 - 0.01 * x + 0.0 * y, forcing=Rain(rate))
+        _, flow, _ = flow_of(model, model.at_rest())
+        h, added = np.asarray(flow.h.interior), np.asarray(flow.water_added.interior)
+        np.testing.assert_allclose(added, gained if gained else -np.minimum(1.0, h / DT), rtol=1e-12)
+        assert (h == 0).any() and (h > 1.0).any()
+
+
+def test_check_counts_land_below_level_0_that_no_water_joins_to_the_sea():
+    """A polder of 2 x 3 cells starts flooded; a lagoon at the edge of the grid, and the sea itself, are none."""
+    grid = sw.CartesianGrid(10, 8, (0.0, 1000.0), (0.0, 800.0))
+    depth = np.full(grid.shape, -1.0)
+    depth[:, :3], depth[3:5, 5:8], depth[0, 6] = 5.0, 0.5, 2.0
+    model = beach(grid, depth)
+    rest, formula = (types.SimpleNamespace(initial=types.SimpleNamespace(type=name)) for name in ("rest", "formula"))
+    (said,) = flooded_land(rest, model)
+    assert said.startswith("6 cells of land in 1 place lie below the level of the water at rest")
+    assert flooded_land(formula, model) == [] == flooded_land(rest, beach(grid, 1.0))
+    eta = np.where(depth == 0.5, -10.0, 0.0)
+    assert np.asarray(model.state(eta=eta).eta)[3, 5] == -0.5  # dry: the level of its bed
