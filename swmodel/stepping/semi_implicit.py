@@ -58,7 +58,7 @@ from .surface import Surface
 
 __all__ = ["SemiImplicit", "RigidLid", "Solved"]
 
-LEVEL = "level"  # the name of the elevation beside the tendencies, to be extrapolated like them
+LEVEL = "level"  # the elevation, which is extrapolated as the tendencies are
 AT = {"u": "u", "v": "v", "eta": "h", LEVEL: "h"}
 THETA_HINT = "; with 0.5 nothing damps the shortest waves, 0.6 is enough with rotation, and 1 damps most"
 
