@@ -1,4 +1,4 @@
-"""Digests of the source of classes from outside this package, by which a restart knows the code of its run's parts."""
+"""Digests of the source of classes from outside this package, by which a restart compares the code of its run."""
 
 import ast
 import functools
