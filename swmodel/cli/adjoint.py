@@ -316,7 +316,7 @@ def verify(study: Study, options: Options) -> None:
     """
     from ..adjoint.verification import verification
 
-    problem, kinks = study.problem, study.problem.model.momentum.has_kinks
+    problem, kinks = study.problem, verification.has_kinks(study.problem.model)
     units = verification.units_of(problem)
     amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units)
     study.made.experiment()

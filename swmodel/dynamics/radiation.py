@@ -104,6 +104,7 @@ class RadiationNudging(OpenBoundary):
         Variable("second_trailing_velocity", "h", "m s-1", "the same on the face after that"),
     )
     reads_along = True
+    has_kinks = True
     references = "Marchesiello, McWilliams and Shchepetkin (2001), doi:10.1016/S1463-5003(00)00013-5"
 
     def outflow(self, inside: Inside, time: Any) -> Any:

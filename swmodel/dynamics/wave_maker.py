@@ -74,6 +74,10 @@ class WaveMaker(OpenBoundary):
     def reads_flow(self) -> bool:
         return self.total
 
+    @property
+    def has_kinks(self) -> bool:
+        return self.total
+
     def outflow(self, inside: Inside, time: Any) -> Any:
         gravity, depth, height, into = inside.gravity, inside.depth, self.elevation, self.velocity
         if self.until is not None:

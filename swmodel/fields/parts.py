@@ -47,8 +47,11 @@ class ModelPart(Named):
         references: the literature that files of a run cite for it, or None.
         exclusive: pairs of parameters of which one at most may be given.
         required: {parameter: its declaration, as text} that a derived class must have.
+        has_kinks: whether it chooses among branches by the flow, as limiters and sides upstream do. Perturbed runs may
+            take others, so that Taylor tests of derivatives need not converge (adjoint/verification).
     """
 
+    has_kinks = False
     kind: ClassVar[str | None] = None
     references: ClassVar[str | None] = None
     exclusive: ClassVar[tuple[tuple[str, str], ...]] = ()

@@ -8,6 +8,7 @@ import pytest
 import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.verification import verify
+from swmodel.adjoint.verification.verification import has_kinks
 from swmodel.dynamics.clock import Time
 from swmodel.stencils.native import why_not
 
@@ -19,14 +20,18 @@ CONTROLS = ["initial.dye", "initial.eta", "initial.u", "depth", "tracer.0.diffus
 WITH_COMPILER = pytest.mark.skipif(why_not() is not None, reason="no compiler")
 
 
-def problem_of(scheme, engine, controls, cost=None):
+def wavy(x, y):
+    return 2.0 + np.sin(x / 1.7e3) + 0.5 * np.cos((x + 2 * y) / 2.3e3)
+
+
+def problem_of(scheme, engine, controls, cost=None, dye=wavy):
     tracer = sw.Tracer("dye", scheme=scheme, diffusivity=5.0)
     model = sw.ShallowWater(GRID, DEPTH, coriolis=sw.FPlane(1e-4), tracers=tracer, engine=engine, communicator="serial")
     state = model.state(
         u=lambda x, y: 0.3 * np.sin(y / 2e3),
         v=lambda x, y: 0.2 * np.cos(x / 3e3),
         eta=lambda x, y: np.sin(x / 2e3),
-        dye=lambda x, y: 2.0 + np.sin(x / 1.7e3) + 0.5 * np.cos((x + 2 * y) / 2.3e3),
+        dye=dye,
     )
     square = adjoint.FinalState(lambda state, equations: jnp.sum(equations.shown(state, Time(STEPS)).dye ** 2))
     cost = square if cost is None else cost
@@ -64,6 +69,30 @@ def test_gradients_pass_the_taylor_test(scheme):
     amplitudes = {"initial.dye": 1e-5, "tracer.0.diffusivity": 1e-3}
     for verdict in verify(problem, amplitudes, second=False):
         assert verdict.passed, verdict
+
+
+def test_branches_of_a_limiter_leave_the_judgement_to_the_dot_product():
+    """Beside a front the concentration is uniform, a kink of the limiter: no step is too short to cross it."""
+    problem = problem_of(sw.FluxLimited(), "arrays", ["initial.dye"], dye=lambda x, y: np.where(x > 5e3, 2.0, 1.0))
+    (verdict,) = verify(problem, {"initial.dye": 0.01})
+    assert verdict.kinks and not verdict.taylor.converged and verdict.passed and not verdict.judged_by_rate
+
+
+@pytest.mark.parametrize(
+    ("parts", "kinks"),
+    [
+        ({}, False),
+        ({"tracers": sw.Tracer("dye", scheme=sw.Centred())}, False),
+        ({"tracers": sw.Tracer("dye")}, True),
+        ({"tracers": sw.Tracer("dye", scheme=sw.Centred()), "boundaries": sw.Flather("west")}, True),
+        ({"boundaries": sw.Flather("west")}, False),
+        ({"boundaries": sw.RadiationNudging("west")}, True),
+        ({"boundaries": sw.WaveMaker("west", elevation=0.1, total=True)}, True),
+        ({"momentum": sw.MomentumConserving()}, True),
+    ],
+)
+def test_parts_that_choose_among_branches_say_so(parts, kinks):
+    assert has_kinks(sw.ShallowWater(GRID, 80.0, communicator="serial", **parts)) is kinks
 
 
 def test_at_an_extremum_the_derivative_is_that_of_the_branch_taken():

@@ -35,8 +35,8 @@ from .examination import longer_side
 from .probe import DOT_PRODUCT, DotProducts, Probe, with_cost
 
 __all__ = [
-    "DOT_PRODUCT", "NONLINEARITY", "RATE", "RATE_SECOND", "Probe", "Taylor", "Verdict", "default_amplitudes", "runs_of",
-    "taylor_test", "units_of", "verify",
+    "DOT_PRODUCT", "NONLINEARITY", "RATE", "RATE_SECOND", "Probe", "Taylor", "Verdict", "default_amplitudes",
+    "has_kinks", "runs_of", "taylor_test", "units_of", "verify",
 ]  # fmt: skip
 
 RATE, RATE_SECOND, NONLINEARITY = 1.95, 2.95, 0.3
@@ -279,7 +279,7 @@ def verify(
         ConfigError: if the model computes in float32, or does not stay finite.
     """
     check_precision(problem.model)
-    kinks, amplitudes = problem.model.momentum.has_kinks, default_amplitudes(problem) | (amplitudes or {})
+    kinks, amplitudes = has_kinks(problem.model), default_amplitudes(problem) | (amplitudes or {})
     directions = Directions(problem, amplitudes, seed)
     probe = with_cost(problem, Probe.of(problem.model, seed))
     found = DotProducts(probe, directions, seed, report)
@@ -301,6 +301,13 @@ def verify(
         )
         for name in directions.names
     ]
+
+
+def has_kinks(model: ShallowWater) -> bool:
+    """Whether a part of a model chooses among branches by the flow, so that perturbed runs may take others."""
+    parts = model.momentum, *model.terms, *model.open_boundaries, *model.tracers
+    beside_sides = bool(model.tracers and model.open_sides)  # where tracers have the concentration upstream
+    return beside_sides or any(part.has_kinks for part in parts)
 
 
 def runs_of(controls: int, second: bool = True) -> int:

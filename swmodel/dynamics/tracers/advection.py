@@ -43,10 +43,12 @@ class AdvectionScheme(Named, abc.ABC):
         growth: 0 for a scheme without damping, which needs a time stepper that is stable on the imaginary axis. For
             others it is 1 + s / 2, the factor by which the limiter shortens the time step (module docstring).
         references: the literature that files of a run cite for it, or None.
+        has_kinks: whether it chooses among branches by the flow, as for a ModelPart.
     """
 
     growth = 0.0
     references = None
+    has_kinks = False
 
     def faces(self, c: AbstractField, flow: Any) -> tuple:
         """(c_u, c_v), Fields at u and v, of the concentration c at h and DerivedFields, which have the transports."""
@@ -102,6 +104,8 @@ class FluxLimited(AdvectionScheme):
     """
 
     limiter: Limiter = declared(Part(("steepness",), "VanLeer()"), default=VanLeer(), static=True)
+
+    has_kinks = True
 
     @property
     def growth(self) -> float:

@@ -93,6 +93,11 @@ class Tracer(Transported):
     def references(self) -> str | None:
         return self.scheme.references
 
+    @property
+    def has_kinks(self) -> bool:
+        """Also of the water that sponges add or take: it has the concentration upstream."""
+        return self.scheme.has_kinks or self.outside is not None
+
     # -- on tiles -----------------------------------------------------------------------------------------------------
 
     def on_tile(self, domain: Any) -> "Tracer":
