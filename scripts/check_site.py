@@ -50,7 +50,7 @@ QUERIES = {
     "river": ("limits", "questions"),
     "nested grids": ("limits",),
     "limits": ("limits",),
-    "halo exchange": ("reference/parallel",),
+    "halo exchange": ("reference/parallel", "parallel_tools"),
     "ensemble": ("ensembles", "notebooks/ensembles"),
 }
 RUN_SEARCH = """

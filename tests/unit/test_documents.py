@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import jax
+import netCDF4
 import numpy as np
 import pytest
 import typer
@@ -28,7 +29,10 @@ from swmodel.simulation.simulation import Simulation
 ROOT = Path(sw.__file__).parents[1]
 UsageError = typer.BadParameter.__base__  # of the click that typer has
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.md"))
-LONGEST = "adjoint coast elliptic ensembles inversion own_parts semi_implicit sensitivity sharded tracers"
+LONGEST = (
+    "adjoint coast elliptic ensembles inversion own_parts own_records parallel_tools questions semi_implicit "
+    "sensitivity sharded tracers"
+)
 LONG = [*NOTEBOOKS, *(ROOT / "docs" / f"{name}.md" for name in LONGEST.split())]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *NOTEBOOKS]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -140,6 +144,22 @@ def test_a_model_that_cannot_take_a_step_would_be_noticed(models):
     sw.ShallowWater(grid, 100.0, dissipation=Stuck())
     with pytest.raises(ConfigError, match="Stuck.__call__ .*: TypeError: not linear"):
         step_each(models)
+
+
+def test_a_river_adds_its_water(a_users_process):
+    names = executed(ROOT / "docs" / "questions.md")
+    assert names["added"] == pytest.approx(names["discharge"] * 6 * 3600.0, rel=1e-4)
+
+
+@pytest.mark.verify
+def test_the_cost_of_a_record_is_that_of_the_series_at_its_gauge(a_users_process):
+    names = executed(ROOT / "docs" / "own_records.md")
+    with netCDF4.Dataset("gauges.nc") as file:
+        model = np.interp(names["time"], file["time"][:], file["eta"][0].astype(float))
+    departures = (model - names["elevation"])[names["time"] >= 120.0] / 0.02
+    assert names["J"] == pytest.approx(0.5 * np.sum(departures**2), rel=1e-4)
+    eta = names["model"].gather(names["state"].eta)
+    assert eta[15, 14] == pytest.approx(names["interpolated"]((77.5e3, 72.5e3)), rel=1e-6)  # y, x of the centre
 
 
 def unknown(code):
