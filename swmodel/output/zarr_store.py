@@ -28,6 +28,7 @@ __all__ = ["ZarrStore", "array_metadata", "checksum_of", "is_store"]
 
 SUFFIX = ".zarr"
 LEVEL = 1  # of gzip
+NEEDED = ("shape", "data_type", "fill_value", "attributes", "dimension_names")  # what is read of an array's metadata
 
 
 def is_store(path: str | Path) -> bool:
@@ -124,8 +125,11 @@ class ZarrStore:
         """
         try:
             group = json.loads((self.path / "zarr.json").read_text())
-            return group["consolidated_metadata"]["metadata"], group["attributes"]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            arrays = group["consolidated_metadata"]["metadata"]
+            for array in arrays.values():
+                _ = [array[key] for key in NEEDED], array["chunk_grid"]["configuration"]["chunk_shape"]
+            return arrays, group["attributes"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(
                 f"{self.path} cannot be continued: it is no Zarr store of a run, or damaged ({error}); "
                 "move it away, give the output another folder (--output DIR), or resume from another restart."

@@ -2,8 +2,8 @@
 
 `Drawing` starts `python -m swmodel.runtime.drawing`, without MPI. A thread of it imports at the lowest priority; Linux
 gives each thread a priority of its own. When the files of the run are closed, the process reads one line of JSON, the
-arguments of `postprocess.plot`, and draws at the priority of the run. It answers with one line: the paths of the figures,
-or the reason why there are none. It ends when the run does, however that ends.
+arguments of `postprocess.plot`, and draws at the priority of the run. It answers with one line: the paths of the
+figures, or the reason why there are none. It ends when the run does, however that ends.
 """
 
 import contextlib

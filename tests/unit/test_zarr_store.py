@@ -105,6 +105,20 @@ def test_a_store_of_another_run_is_not_continued(tmp_path, said):
     goes_on.run(steps=1)
 
 
+@pytest.mark.parametrize("key", ["attributes", "shape", "data_type", "chunk_shape", "metadata"])
+def test_a_store_whose_description_is_damaged_is_not_continued(tmp_path, key):
+    """One flipped bit in a key; it was a bare KeyError."""
+    arrays = {"eta": array_metadata((0, 6, 8), (1, 6, 8), "f4", ("time", "yh", "xh"), {})}
+    store = ZarrStore(tmp_path / "s.zarr")
+    store.create(arrays, {"title": "A bump"})
+    assert store.description() == (arrays, {"title": "A bump"})
+    text = (store.path / "zarr.json").read_text()
+    first, last = text.split(f'"{key}"')[0], text.split(f'"{key}"', 1)[1]
+    (store.path / "zarr.json").write_text(f'{first}"{chr(ord(key[0]) ^ 2)}{key[1:]}"{last}')
+    with pytest.raises(DataError, match="s.zarr cannot be continued: it is no Zarr store of a run, or damaged"):
+        store.description()
+
+
 def test_a_store_is_read_and_plotted_while_the_run_goes_on(tmp_path, command):
     """Whole records alone, as dask's arrays of one chunk a tile, that later records leave as they were."""
     xarray = pytest.importorskip("xarray")
