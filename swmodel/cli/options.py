@@ -118,7 +118,9 @@ Plot = Annotated[bool, typer.Option("--plot", help="Draw a figure of the output 
 Observations = Annotated[
     str | None,
     typer.Option(
-        metavar="DIR", help="Folder of NAME.csv (time_s, elevation_m) with observed gauge records.", callback=path_of
+        metavar="DIR",
+        help="Folder of NAME.csv or NAME.nc (time_s, elevation_m) with observed gauge records.",
+        callback=path_of,
     ),
 ]
 ProfileFolder = Annotated[

@@ -79,7 +79,7 @@ class _OfRecords(_AtGauges):
 
     gauges: Names | None = Field(None, description="names of gauges; all that have a record unless given")
     observations: Folder | None = Field(
-        None, description="folder of NAME.csv (time_s, elevation_m); that of [output.gauges] unless given"
+        None, description="folder of NAME.csv or NAME.nc (time_s, elevation_m); that of [output.gauges] unless given"
     )
     deviation: PositiveMetres | dict[str, PositiveMetres] | None = Field(
         None, description="standard deviation of an observation's error; that of each record unless given"
@@ -103,7 +103,7 @@ class _OfRecords(_AtGauges):
         """Mistakes of names of gauges, and of a missing folder."""
         yield from super().mistakes(output)
         if self._folder(output) is None:
-            text = "observations is missing: give a folder of NAME.csv with columns time_s and elevation_m"
+            text = "observations is missing: give a folder of NAME.csv or NAME.nc with time_s and elevation_m"
             yield Mistake(("adjoint", "cost"), text)
         placed = self.known_places(output)
         for key, given in (("deviation", self.deviation), ("window", self.window)):

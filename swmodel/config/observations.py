@@ -58,7 +58,7 @@ class GaugeObservations(Section):
     """Records of gauges, from --observations, from `folder`, or, without either, from the twin."""
 
     type: Literal["gauges"]
-    folder: Folder | None = None  # of NAME.csv (time_s, elevation_m)
+    folder: Folder | None = None  # of NAME.csv or NAME.nc (time_s, elevation_m)
     gauges: Names | None = None  # default: all that have a record
     positions: dict[str, Place] = {}  # {name = [x, y]} of further gauges
     window: RangeOfSeconds | dict[str, RangeOfSeconds]  # (first, last), for all gauges or each

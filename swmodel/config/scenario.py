@@ -156,7 +156,7 @@ class Gauges(Section):
     variables: VariableNames = ("eta",)  # read at each gauge: of the state, or as of means; at cell centres
     every: PositiveSeconds | None = None  # time between records; every step unless given
     positions: Annotated[dict[str, Place], Field(min_length=1)]  # {name = [x, y]}
-    observations: Annotated[Path, BeforeValidator(existing_folder)] | None = None  # of NAME.csv, to compare with
+    observations: Annotated[Path, BeforeValidator(existing_folder)] | None = None  # of NAME.csv or .nc, to compare with
     window: RangeOfSeconds | dict[str, RangeOfSeconds] | None = None  # for scores; default: the whole run
     threshold: PositiveMetres = MAXIMA_THRESHOLD  # a gauge that stays below it has no arrival
     arrival_fraction: Fraction = 0.2  # fraction of the maximum that counts as arrival

@@ -1,6 +1,6 @@
 """Observations of the surface: records of gauges, and points along the tracks of an altimeter.
 
-    gauges    a folder of NAME.csv, one a gauge, with the columns time_s (since the start) and elevation_m (records.py)
+    gauges    a folder of NAME.csv or NAME.nc, one a gauge, with time_s and elevation_m (grids/observed_tables.py)
     tracks    a CSV file with the columns x, y (or longitude, latitude), time_s, elevation_m and, if errors differ,
               deviation_m
 
