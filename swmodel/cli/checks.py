@@ -65,9 +65,10 @@ def _plan(made, experiment, model, state, ranks, speed):
     made.attempt((), _check_files, made, experiment)
     made.experiment()
     simulation = Simulation(model, state, stepper_of(experiment.stepper, dt), experiment.run.start)
-    add_outputs(made, simulation, files_of_run(experiment.output, expanded(experiment.output.folder)))
+    whole, files = np.prod(model.grid.shape), files_of_run(experiment.output, expanded(experiment.output.folder))
+    add_outputs(made, simulation, files, None if whole <= LARGEST_SUMMED else WITHOUT_SUMS)
     longest = largest_time_step(found) if found else np.inf
-    whole, tile = np.prod(model.grid.shape), max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
+    tile = max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
     moving = 0 if made.source is None else MOST_RECORDS
     members = model.members or 1
     floor = model.sea_floor
@@ -90,6 +91,8 @@ def _plan(made, experiment, model, state, ranks, speed):
     return lines, warnings
 
 
+LARGEST_SUMMED = 2**22  # cells of a grid of which this process holds sums and maxima, which ranks share in a run
+WITHOUT_SUMS = ("fields", "gauges", "spectra", "restart")
 MOST_TILES = 9  # the most tiles of a large grid that are examined
 
 
