@@ -126,7 +126,7 @@ def _registered(cls):
             "`rate: Any = sw.parameter('h', 's-1')`, those with a default last."
         ) from error
     fields = {field.name for field in dataclasses.fields(made)}
-    for name, declaration in made.required.items():
+    for name, declaration in getattr(made, "required", {}).items():  # a Coriolis is no ModelPart
         if name not in fields and not is_shipped(cls):
             raise ConfigError(f"{cls.__name__}: the parameter {name} is missing; declare it, `{declaration}`.")
     return made

@@ -127,6 +127,14 @@ def test_a_mistake_is_one_sentence_with_its_line(write, more, after, said):
     assert f"hump.toml:{HUMP.count(chr(10)) + 1 + after}:" in sentence and said in sentence
 
 
+def test_the_values_of_each_part_have_its_units():
+    models = [
+        sw.ShallowWater(sw.CartesianGrid(6, 6, (0, 1e4), (0, 1e4)), 10.0, coriolis=sw.FPlane(f)) for f in (1e-4, 2e-4)
+    ]
+    ensemble = sw.Ensemble(models, [model.at_rest() for model in models], {"coriolis.f0": (1e-4, 2e-4)})
+    assert ensemble.units_of("coriolis.f0") == "s-1"
+
+
 # -- the command line -------------------------------------------------------------------------------------------------
 
 
