@@ -126,6 +126,9 @@ def _beginning(path):
         return text.removeprefix("\xef\xbb\xbf")
     import netCDF4
 
-    with LOCK, netCDF4.Dataset(os.fspath(path)) as data:
-        groups = f"groups: {', '.join(data.groups)}" if data.groups else ""
-        return " ".join(["netCDF", *data.variables, groups]).strip()
+    try:
+        with LOCK, netCDF4.Dataset(os.fspath(path)) as data:
+            groups = f"groups: {', '.join(data.groups)}" if data.groups else ""
+            return " ".join(["netCDF", *data.variables, groups]).strip()
+    except (OSError, RuntimeError, UnicodeDecodeError):  # a damaged file, which its reader will refuse
+        return "netCDF"

@@ -71,6 +71,9 @@ def test_each_format_is_recognised_by_its_contents(tmp_path):
         assert format_of(tmp_path / each.name).name == each.name
     assert format_of(tmp_path / "netcdf_groups").words.endswith("in groups, Main")
     assert check_format(tmp_path / "absent", (), "") == ""
+    whole = (tmp_path / "netcdf").read_bytes()
+    (tmp_path / "damaged").write_bytes(whole[: len(whole) // 3])
+    assert format_of(tmp_path / "damaged").name == "netcdf"
 
 
 @pytest.mark.parametrize(
