@@ -23,7 +23,6 @@ import jax
 import jax.numpy as jnp
 
 from ...dynamics.clock import Time
-from ...errors import ConfigError
 from ...fields.pytrees import pytree
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
@@ -188,10 +187,7 @@ class Programs:
         state, final = loop.get_state(carry), None
         if cost.final is not None:
             final = self.communicator.sum(cost.final(state, loop.equations, Time(fixed["span"].first)))
-        J = cost.value(acc, final)
-        if jnp.shape(J) != ():
-            raise ConfigError(f"the cost gives an array of shape {jnp.shape(J)}, and a cost is one number; sum it up.")
-        return (J,)
+        return (cost.value(acc, final),)
 
     def _to_start(self, fixed, values, bars):
         shapes = Floats(fixed["carry"])
