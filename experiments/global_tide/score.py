@@ -7,9 +7,14 @@ Names of M2 have no suffix; those of other constituents end in theirs, as error_
     error at a gauge    |A exp(-i g) - A' exp(-i g')| of the nearest wet cell within REACH [m]: amplitude A, phase lag g
     r.m.s. in time      that divided by sqrt 2, which papers often give
     open ocean          gauges around which 90 % of the area is deeper than 1000 m, within 1.5 degrees: oceanic islands
+    phase lead          the angle by which the modelled tide would have to be turned back to fit the gauges best
     power               rho g < integral eta_eq d eta/dt dA > [W], eta_eq the equilibrium tide of a yielding Earth
     wave drag           rho < integral (kappa / 2) r^2 N |u|^2 dA > [W], on the faces where u and v lie
     friction            rho < integral C_D |u|^3 dA > [W], likewise
+    budget              (wave drag + friction) / power - 1
+
+Amplitudes in files are those of a nodal factor of 1. The run has f times as much, on which quadratic friction depends:
+all powers are those of the run divided by f^2, so friction is f times that of the amplitudes in the file.
 """
 
 import sys
@@ -18,6 +23,11 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+
+import swmodel as sw
+from swmodel.forcing.constituents import nodal
+from swmodel.forcing.tides import middle_latitude
+from swmodel.grids.regrid import field_records
 
 RHO, G, RADIUS = 1025.0, 9.81, 6.371e6
 # Period [s], species, and amplitude of the equilibrium tide times 1 + k - h [m] (Arbic et al. 2004, table 1).
@@ -32,10 +42,15 @@ REACH, AROUND, DEEP, SHARE = 60e3, 1.5, 1000.0, 0.9  # [m], [degrees], [m], [1]
 HERE = Path(__file__).parent
 
 
-def drags(file=HERE / "global_tide.toml"):
+def experiment_of(harmonics):
+    """The tables of the experiment that wrote a file of harmonics."""
+    with xr.open_dataset(harmonics) as run:
+        return tomllib.loads(run.attrs["config"])
+
+
+def drags(experiment):
     """(C_D [1], kappa [m-1]) of the two drags of an experiment."""
-    with open(file, "rb") as source:
-        found = {part["type"]: part for part in tomllib.load(source)["dissipation"]}
+    found = {part["type"]: part for part in experiment["dissipation"]}
     return found["quadratic_drag"]["coefficient"], found["internal_wave_drag"]["wavenumber"]
 
 
@@ -107,21 +122,27 @@ def terawatts(lon, lat, tide, name="M2"):
     return float(RHO * G * np.nansum(work * area) / 1e12)
 
 
-def dissipation(harmonics, bottom=HERE / "bottom.nc", name="M2", coefficients=None, phases=24):
-    """The mean power [TW] that internal waves and friction take, {name: value}; empty without velocities.
+def grid_of(lon, lat):
+    """The grid with these longitudes and latitudes of the centres of its cells [degrees]."""
+    (west, east), (south, north) = ((x[0] - 0.5 * (x[1] - x[0]), x[-1] + 0.5 * (x[1] - x[0])) for x in (lon, lat))
+    return sw.SphericalGrid(lon.size, lat.size, (west, east), (south, north))
 
-    `coefficients` are C_D and kappa, those of `drags` unless given.
-    """
-    drag, wavenumber = coefficients or drags()
-    with xr.open_dataset(harmonics) as run, xr.open_dataset(bottom) as floor:
+
+def dissipation(harmonics, bottom=HERE / "bottom.nc", name="M2", phases=24):
+    """The mean power [TW] that internal waves and friction take, {name: value}; empty without velocities."""
+    experiment = experiment_of(harmonics)
+    drag, wavenumber = drags(experiment)
+    with xr.open_dataset(harmonics) as run:
         if f"u_amplitude_{name}" not in run:
             return {}
         lon, lat = run["xh"].values, run["yh"].values
         size, lag = ([run[f"{x}_{part}_{name}"].values for x in "uv"] for part in ("amplitude", "phase"))
         u, v = (np.nan_to_num(a * np.exp(-1j * np.deg2rad(g))) for a, g in zip(size, lag))
-        rough, frequency = (
-            np.nan_to_num(floor[x].interp(lon=lon, lat=lat, method="nearest").values) for x in ("roughness", "buoyancy")
-        )
+    grid = grid_of(lon, lat)
+    factor, _ = nodal(name, experiment["run"].get("start"), middle_latitude(grid))
+    rough, frequency = (  # as the model interpolates them
+        np.asarray(field_records(bottom, x, grid, fill=True).values[0]) for x in ("roughness", "buoyancy")
+    )
     u, v = u[:, -lon.size :], v[1:]  # on eastern and northern faces
     v_at_u = 0.25 * sum(np.roll(x, -1, 1) + x for x in (v, np.vstack([np.zeros_like(v[:1]), v[:-1]])))
     u_at_v = 0.25 * sum(np.roll(x, 1, 1) + x for x in (u, np.vstack([u[1:], np.zeros_like(u[:1])])))
@@ -134,8 +155,8 @@ def dissipation(harmonics, bottom=HERE / "bottom.nc", name="M2", coefficients=No
         for phase in np.exp(2j * np.pi * np.arange(phases) / phases):
             here, there = np.real(along * phase), np.real(across * phase)
             friction += np.sum(np.hypot(here, there) * here**2 * area) / phases
-    factor = RHO / 1e12
-    return {"m2_wave_drag_terawatts": float(factor * waves), "m2_friction_terawatts": float(factor * drag * friction)}
+    friction *= factor * drag
+    return {f"m2_{of}_terawatts": float(RHO / 1e12 * x) for of, x in (("wave_drag", waves), ("friction", friction))}
 
 
 def scores(harmonics, gauges=HERE / "gauges.csv", floor=HERE / "etopo5_global_15min.nc"):
@@ -162,6 +183,7 @@ def scores_of(constituent, harmonics, gauges, floor):
             f"median_error_{name}{suffix}": 100 * np.median(error),
             f"signal_{name}{suffix}": 100 * np.sqrt(np.mean(size**2)),
             f"mean_amplitude_ratio_{name}{suffix}": float(np.abs(model[chosen]).mean() / size.mean()),
+            f"phase_lead_{name}{suffix}": phase_lead(model[chosen], observed[chosen]),
         }
     if constituent != "M2":
         return found
@@ -173,7 +195,13 @@ def scores_of(constituent, harmonics, gauges, floor):
                 f"error_{name}": 100 * np.sqrt(np.mean(np.abs(model - observed)[chosen] ** 2)),
                 f"mean_amplitude_ratio_{name}": float(np.abs(model[chosen]).mean() / np.abs(observed[chosen]).mean()),
             }
-    return found | dissipation(harmonics)
+    lost = dissipation(harmonics)
+    return found | lost | ({"m2_budget": sum(lost.values()) / found["m2_terawatts"] - 1.0} if lost else {})
+
+
+def phase_lead(model, observed):
+    """The angle by which complex tides run ahead of observed ones [degrees]; a degree of M2 is 2 minutes."""
+    return float(np.rad2deg(np.angle(np.sum(model * np.conj(observed)))))
 
 
 def draw(harmonics, gauges, path):

@@ -14,8 +14,11 @@ import jax
 import numpy as np
 
 from ..config.waves import CnoidalSection, SolitarySection
+from ..fields.parameters import in_utc
 from ..fields.parts import positions_of
-from ..forcing.tides import LARGEST, Harmonics
+from ..forcing.constituents import drift
+from ..forcing.potential import TidalPotential
+from ..forcing.tides import LARGEST, Harmonics, middle_latitude
 from ..forcing.waves import Table
 from ..grids.water import label_bodies
 from ..grids.windows import along_side
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["flooded_land", "model_remarks"]
 
+DRIFT = 0.01  # change of a nodal factor, relative to it, that is worth a warning
 GAP = 1.5  # intervals between records beyond so many usual ones are gaps
 OTHER = 0.1  # relative difference of a wave's depth from those of its side that is worth a warning
 
@@ -34,7 +38,13 @@ OTHER = 0.1  # relative difference of a wave's depth from those of its side that
 def model_remarks(experiment: Experiment, model: Any) -> list[str]:
     """Warnings about an experiment and its model, whose Floor evaluates the cells along the sides of wave makers."""
     waves = [sentence for index, entry in enumerate(experiment.boundary) for sentence in _waves(index, entry, model)]
-    return [*waves, *_calendars(experiment.run, model), *_high_tides(model), *_gaps(experiment.run, model)]
+    return [
+        *waves,
+        *_calendars(experiment.run, model),
+        *_high_tides(model),
+        *_drifts(experiment.run, model),
+        *_gaps(experiment.run, model),
+    ]
 
 
 def _values(model: Any, kind: type) -> Iterator[tuple[str, str, Any]]:
@@ -58,11 +68,26 @@ def _high_tides(model: Any) -> Iterator[str]:
                 )
 
 
+def _drifts(run: Any, model: Any) -> Iterator[str]:
+    """A warning of each tide whose nodal factors, those of the start, are off by a hundredth during the run."""
+    potentials = ((name, term) for name, term in named_parts(model) if isinstance(term, TidalPotential))
+    tides = [(name, tide.names, middle_latitude(model.grid)) for name, _, tide in _values(model, Harmonics)]
+    for name, names, latitude in [*tides, *((name, term.constituents, None) for name, term in potentials)]:
+        off = {} if run.start is None else {each: drift(each, in_utc(run.start), run.until, latitude) for each in names}
+        worst = max(off, key=lambda each: off[each], default=None)
+        if worst is not None and off[worst] > DRIFT:
+            yield (
+                f"{name}: nodal factors and angles are those of the start, and those of {worst} change by "
+                f"{100 * off[worst]:.2g} % of its amplitude until the end of the run after {duration(run.until)}; make "
+                "several runs where this matters."
+            )
+
+
 def _gaps(run: Any, model: Any) -> Iterator[str]:
     """A warning of the longest gap in each series of records that are equally spaced elsewhere."""
     series = {name: each.times for name, each in named_series(model).items() if each.source and not each.cycle}
     for name, _, table in _values(model, Table):
-        series[name] = table.moments.seconds(lambda x: next(iter(model.communicator.tiles(x).values())))
+        series[name] = table.points(model.communicator)
     for name, times in series.items():
         intervals = np.diff(times)
         usual = float(np.median(intervals)) if intervals.size > 1 else np.inf

@@ -6,7 +6,7 @@ A is the amplitude, g the Greenwich phase lag, and V the equilibrium argument at
 factor f and angle u follow the moon's node over 18.6 years. V, f and u come from UTide (Codiga 2011), which computes
 them from the Doodson numbers and the astronomical variables at t0. It has no satellites of the lunar constituents of
 long period, so that f and u of MF and MM are those of Schureman (1958), as in Pugh & Woodworth (2014), table 4.3. A run
-keeps the f and u of its start.
+keeps the f and u of its start; `drift` is the error that this has.
 """
 
 import datetime
@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.parameters import in_utc
 
-__all__ = ["EQUILIBRIUM", "canonical", "distinct", "nodal", "period", "periods", "species"]
+__all__ = ["EQUILIBRIUM", "canonical", "distinct", "drift", "nodal", "period", "periods", "species"]
 
 # Amplitude of the equilibrium tide [m] and 1 + k - h, the share that is left by the tide of the solid Earth: Arbic et
 # al. (2004), doi:10.1016/j.dsr2.2004.09.014, table 1.
@@ -98,14 +98,15 @@ def species(name: str) -> int:
 
 
 @functools.cache
-def nodal(name: str, start: datetime.datetime | None, latitude: float) -> tuple[float, float]:
+def nodal(name: str, start: datetime.datetime | None, latitude: float | None) -> tuple[float, float]:
     """(f [1], V + u [rad]) of a constituent at a moment; (1, 0) where no moment is given.
 
     Args:
         name: of the constituent.
         start: date and time in UTC, or None.
         latitude: [degrees], on which the small satellites of third degree depend. Their ratio to the main line has a
-            pole at the equator, so that within 5 degrees of it 5 degrees are taken, with its sign, north at 0.
+            pole at the equator, so that within 5 degrees of it 5 degrees are taken, with its sign, north at 0. They are
+            left out if it is None.
     """
     if start is None:
         return 1.0, 0.0
@@ -115,10 +116,24 @@ def nodal(name: str, start: datetime.datetime | None, latitude: float) -> tuple[
     midnight = datetime.datetime(start.year, start.month, start.day)
     days = start.toordinal() + (start - midnight).total_seconds() / 86400.0
     number = np.array([_table()[canonical(name)][0]])
-    away = math.copysign(max(abs(latitude), LEAST_LATITUDE), latitude or 1.0)
-    f, u, v = FUV(np.array([days]), days, number, away, [0, 0, 0, 0])
-    factor, angle = _of_long_period(canonical(name), start) or (f.item(), 2.0 * np.pi * u.item())
-    return factor, float((angle + 2.0 * np.pi * v.item()) % (2.0 * np.pi))
+    latitudes = (45.0, -45.0)  # the satellites of third degree are odd in the latitude, and cancel in the mean
+    if latitude is not None:
+        latitudes = (math.copysign(max(abs(latitude), LEAST_LATITUDE), latitude or 1.0),)
+    (f, u, v), *other = (FUV(np.array([days]), days, number, here, [0, 0, 0, 0]) for here in latitudes)
+    whole = np.mean([f * np.exp(2j * np.pi * u) for f, u, _ in ((f, u, v), *other)])
+    factor, angle = _of_long_period(canonical(name), start) or (abs(whole), np.angle(whole))
+    return float(factor), float((angle + 2.0 * np.pi * v.item()) % (2.0 * np.pi))
+
+
+def drift(name: str, start: datetime.datetime, seconds: float, latitude: float | None) -> float:
+    """|f exp(i u) - f_0 exp(i u_0)| / f_0 [1] at most during a run, the error of keeping f_0 and u_0 of its start."""
+    first, *later = (start + datetime.timedelta(seconds=float(share * seconds)) for share in np.linspace(0.0, 1.0, 5))
+
+    def factor(moment):
+        f, angle = nodal(name, moment, latitude)
+        return f * np.exp(1j * (angle - 2.0 * np.pi * (moment - first).total_seconds() / period(name)))
+
+    return float(max(abs(factor(moment) / factor(first) - 1.0) for moment in later))
 
 
 def _of_long_period(name, start):

@@ -7,7 +7,7 @@
 
 a_k is the amplitude of the equilibrium tide of a constituent, L_k = 1 + k - h the share that the tide of the solid
 Earth leaves (constituents.py), s = 0, 1, 2 its species, and G_0 = (1 - 3 sin^2 phi) / 2, G_1 = sin 2 phi,
-G_2 = cos^2 phi.
+G_2 = cos^2 phi. f and u are those of the satellites of second degree: those of third degree have other patterns.
 The sum over the constituents of a species is two numbers a step,
 
     sum_k a_k cos(theta_k + s lambda) = cos(s lambda) sum_k a_k cos theta_k - sin(s lambda) sum_k a_k sin theta_k
@@ -35,7 +35,7 @@ from ..fields.parameters import DERIVED, Moment, Names, declared, parameter
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree
 from .constituents import EQUILIBRIUM, distinct, nodal, species
-from .tides import middle_latitude, ramp_at, waves_at
+from .tides import ramp_at, waves_at
 
 __all__ = ["InternalWaveDrag", "SelfAttraction", "TidalPotential", "air_heads"]
 
@@ -91,7 +91,7 @@ class TidalPotential(Forcing):
                 "SphericalGrid."
             )
         moment: datetime.datetime | None = self.start
-        found = [nodal(name, moment, middle_latitude(domain.grid)) for name in self.constituents]
+        found = [nodal(name, moment, None) for name in self.constituents]
         sizes = [f * np.prod(EQUILIBRIUM[name]) for name, (f, _) in zip(self.constituents, found)]
 
         def pattern(s, part):

@@ -35,6 +35,7 @@ __all__ = ["LARGEST", "Harmonics", "Tide", "middle_latitude", "ramp_at", "ramp_r
 
 LARGEST = {"m": 20.0, "m s-1": 20.0}  # more than any amplitude of a constituent; the highest are 6 m and 5 m s-1
 MIDDLE = 45.0  # [degrees] of latitude, for planes
+WIDE = 60.0  # [degrees]: no latitude stands for a grid that spans more
 _RULES = {
     "start": Moment(),
     "ramp": Number(None, "s", minimum=0.0),
@@ -62,9 +63,15 @@ def ramp_rate_at(time: Any, length: float) -> Any:
     return 0.5 * np.pi / length * jnp.sin(np.pi * jnp.clip(time.since(0.0) / length, 0.0, 1.0))
 
 
-def middle_latitude(grid: Any) -> float:
-    """The latitude in the middle of a grid [degrees], for nodal factors; that of a plane is taken as 45."""
-    return float(np.mean(grid.y_edges[[0, -1]])) if grid.spherical else MIDDLE
+def middle_latitude(grid: Any) -> float | None:
+    """The latitude in the middle of a grid [degrees], for nodal factors; that of a plane is taken as 45.
+
+    None of a grid that spans more than 60 degrees: nodal factors are then those without satellites of third degree.
+    """
+    if not grid.spherical:
+        return MIDDLE
+    south, north = grid.y_edges[[0, -1]]
+    return float(0.5 * (south + north)) if north - south <= WIDE else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +85,8 @@ class Tide:
         start: date and time of step 0 (UTC), for the positions of the moon and the sun; without it phases are those at
             step 0, and nodal factors are 1.
         ramp: the time over which the tide is switched on [s].
-        latitude: for the nodal factors [degrees]; the middle of the grid unless given.
+        latitude: for the nodal factors [degrees]; the middle of the grid unless given, and none on a grid of more than
+            60 degrees of latitude.
 
     Raises:
         ConfigError: for a constituent that is not known, or that is not given as a pair, and for a negative amplitude.

@@ -1,8 +1,11 @@
 """The scores of experiments/global_tide are what their formulas say."""
 
+import datetime
+
 import numpy as np
 import pytest
 
+from swmodel.forcing.constituents import nodal
 from tests.verification.experiments import module_of
 
 xr = pytest.importorskip("xarray")
@@ -45,17 +48,26 @@ def test_drags_take_the_power_of_their_laws(tmp_path):
     size = (lat.size, lon.size)
     fields = {"u_amplitude_M2": (("yh", "xq"), np.full(size, 0.2)), "u_phase_M2": (("yh", "xq"), np.full(size, 70.0))}
     fields |= {f"v_{part}_M2": (("yq", "xh"), np.zeros((lat.size + 1, lon.size))) for part in ("amplitude", "phase")}
-    xr.Dataset(fields, {"xh": lon, "yh": lat}).to_netcdf(tmp_path / "harmonics.nc")
-    floor = {"roughness": (("lat", "lon"), np.full(size, 100.0)), "buoyancy": (("lat", "lon"), np.full(size, 1e-3))}
-    xr.Dataset(floor, {"lon": lon, "lat": lat}).to_netcdf(tmp_path / "bottom.nc")
-    found = score.dissipation(tmp_path / "harmonics.nc", tmp_path / "bottom.nc", coefficients=(2.5e-3, 1e-3))
+    rough = np.broadcast_to(np.where(np.arange(lon.size) % 2, 0.0, 200.0), size)  # 100 m half-way between the nodes
+    floor = {"roughness": (("lat", "lon"), rough), "buoyancy": (("lat", "lon"), np.full(size, 1e-3))}
+    axes = {"lon": ("lon", lon + 1.0, {"units": "degrees_east"}), "lat": ("lat", lat, {"units": "degrees_north"})}
+    xr.Dataset(floor, axes).to_netcdf(tmp_path / "bottom.nc")
+
+    def found_with(config):
+        file = tmp_path / f"harmonics_{len(config)}.nc"
+        xr.Dataset(fields, {"xh": lon, "yh": lat}, {"config": config}).to_netcdf(file)
+        return score.dissipation(file, tmp_path / "bottom.nc")
+
+    config = (score.HERE / "global_tide.toml").read_text().replace("8.98e-4", "1e-3")
+    dated, found = found_with(config), found_with(config.replace("start = 2024-01-01T00:00:00Z\n", ""))
     area = 4 * np.pi * 6.371e6**2 / 1e12
     assert found["m2_wave_drag_terawatts"] == pytest.approx(1025 * 0.5 * 1e-3 * 100**2 * 1e-3 * 0.02 * area, rel=1e-3)
     assert found["m2_friction_terawatts"] == pytest.approx(1025 * 2.5e-3 * 0.2**3 * 4 / (3 * np.pi) * area, rel=1e-2)
+    factor = nodal("M2", datetime.datetime(2024, 1, 1), None)[0]  # of the amplitudes in the run
+    assert dated["m2_friction_terawatts"] == pytest.approx(factor * found["m2_friction_terawatts"]) and factor < 0.97
+    assert dated["m2_wave_drag_terawatts"] == pytest.approx(found["m2_wave_drag_terawatts"])
 
 
-def test_coefficients_of_the_drags_are_those_of_the_experiment(tmp_path):
-    text = (score.HERE / "global_tide.toml").read_text()
-    assert score.drags() == (2.5e-3, 8.98e-4)
-    (tmp_path / "other.toml").write_text(text.replace("2.5e-3", "3e-3").replace("8.98e-4", "1e-3"))
-    assert score.drags(tmp_path / "other.toml") == (3e-3, 1e-3)
+def test_a_tide_with_smaller_lags_leads():
+    observed = np.array([0.5, 1.0j, -0.3])
+    assert score.phase_lead(observed * np.exp(1j * np.deg2rad(6.0)), observed) == pytest.approx(6.0)

@@ -13,7 +13,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.adjoint import names_of
-from swmodel.cli.model_remarks import _high_tides
+from swmodel.cli.model_remarks import _drifts, _high_tides
 from swmodel.config.adjoint import known_controls
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.experiment import read_text
@@ -21,6 +21,7 @@ from swmodel.dynamics.clock import Time
 from swmodel.dynamics.terms import value_at
 from swmodel.errors import ConfigError, DataError
 from swmodel.forcing import constituents
+from swmodel.forcing.tides import middle_latitude
 from swmodel.runtime.compilation import jit
 
 START = datetime.datetime(2008, 9, 8, 6, 0)
@@ -657,3 +658,22 @@ def test_velocities_from_files_have_the_sign_that_the_condition_gives_them(tmp_p
         with pytest.raises(ConfigError, match=said):
             sw.harmonic_constants(file, ("M2",), plane(), **options | {"velocity": "outward"} | wrong)
     assert sw.WaveMaker.velocity_counts == "inward" and sw.Flather.velocity_counts == "outward"
+
+
+def test_nodal_factors_of_the_potential_have_no_latitude_and_their_change_in_a_long_run_is_remarked():
+    """Without the satellites of third degree, which have other patterns; a grid of the world has no latitude either."""
+    start = datetime.datetime(2024, 1, 1)
+    (f, angle), (north, _), (south, _) = (constituents.nodal("Q1", start, latitude) for latitude in (None, 5.0, -5.0))
+    assert north > 1.05 * f and south < 0.96 * f and f == pytest.approx(1.1712, abs=1e-4)
+    world = sw.SphericalGrid(16, 12, (-180.0, 180.0), (-60.0, 60.0))
+    model = sw.ShallowWater(world, 3000.0, forcing=sw.TidalPotential(("Q1", "S2"), start=start), engine="arrays")
+    (term,) = model.terms
+    assert float(term.amplitudes[0]) == pytest.approx(f * np.prod(constituents.EQUILIBRIUM["Q1"]))
+    assert float(term.arguments[0]) == pytest.approx(angle) and middle_latitude(world) is None
+    year = 365 * 86400.0
+    assert constituents.drift("Q1", start, year, None) == pytest.approx(0.0473, abs=2e-3)
+    (said,) = _drifts(SimpleNamespace(start=start, until=year), model)
+    assert said.startswith(
+        "forcing.0: nodal factors and angles are those of the start, and those of Q1 change by 4.7 %"
+    )
+    assert not list(_drifts(SimpleNamespace(start=start, until=year / 12), model))

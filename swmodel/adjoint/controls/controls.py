@@ -198,7 +198,7 @@ def _fields(term, name, place, communicator):
             yield from _constituents(held, f"{name}.{key}", term.units_of(key), positions[key], path)
             continue
         if isinstance(held, Table):
-            times = tuple(held.moments.seconds(lambda x: next(iter(communicator.tiles(x).values()))))
+            times = tuple(held.points(communicator))
             yield Control(f"{name}.{key}.values", "scalar", term.units_of(key), (*path, "values"), times=times)
             continue
         value, series, records = held, None, ()
