@@ -17,7 +17,6 @@ from ..config.waves import CnoidalSection, SolitarySection
 from ..fields.parameters import in_utc
 from ..fields.parts import positions_of
 from ..forcing.constituents import drift
-from ..forcing.potential import TidalPotential
 from ..forcing.tides import LARGEST, Harmonics, middle_latitude
 from ..forcing.waves import Table
 from ..grids.water import label_bodies
@@ -70,7 +69,7 @@ def _high_tides(model: Any) -> Iterator[str]:
 
 def _drifts(run: Any, model: Any) -> Iterator[str]:
     """A warning of each tide whose nodal factors, those of the start, are off by a hundredth during the run."""
-    potentials = ((name, term) for name, term in named_parts(model) if isinstance(term, TidalPotential))
+    potentials = ((name, term) for name, term in named_parts(model) if hasattr(term, "constituents"))
     tides = [(name, tide.names, middle_latitude(model.grid)) for name, _, tide in _values(model, Harmonics)]
     for name, names, latitude in [*tides, *((name, term.constituents, None) for name, term in potentials)]:
         off = {} if run.start is None else {each: drift(each, in_utc(run.start), run.until, latitude) for each in names}
