@@ -69,9 +69,9 @@ def _high_tides(model: Any) -> Iterator[str]:
 
 def _drifts(run: Any, model: Any) -> Iterator[str]:
     """A warning of each tide whose nodal factors, those of the start, are off by a hundredth during the run."""
-    potentials = ((name, term) for name, term in named_parts(model) if hasattr(term, "constituents"))
-    tides = [(name, tide.names, middle_latitude(model.grid)) for name, _, tide in _values(model, Harmonics)]
-    for name, names, latitude in [*tides, *((name, term.constituents, None) for name, term in potentials)]:
+    tides = [(name, getattr(part, "constituents", ()), None) for name, part in named_parts(model)]
+    tides += [(name, tide.names, middle_latitude(model.grid)) for name, _, tide in _values(model, Harmonics)]
+    for name, names, latitude in tides:
         off = {} if run.start is None else {each: drift(each, in_utc(run.start), run.until, latitude) for each in names}
         worst = max(off, key=lambda each: off[each], default=None)
         if worst is not None and off[worst] > DRIFT:
