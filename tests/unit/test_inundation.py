@@ -225,7 +225,10 @@ def rising(folder, threshold=0.05):
 
 
 def test_dry_land_that_rises_is_flooded_neither_in_maxima_nor_on_maps_of_fields(tmp_path):
-    rising(tmp_path).run(steps=60)
+    places = {"sea": (45.0, 40.0), "land": (235.0, 40.0)}
+    rising(tmp_path).gauges(tmp_path / "gauges.nc", places).run(steps=60)
+    sea, land = gauges.read_gauges(files.open_output(tmp_path / "gauges.nc"))
+    assert np.isnan(sea.ground) and land.ground == pytest.approx(3.05) and land.value.max() == 0.0
     found, expected = (inundation(files.open_output(tmp_path / f"{name}.nc")) for name in ("maxima", "extremes"))
     np.testing.assert_array_equal(found.flooded, expected.flooded)
     assert found.run_up().height == expected.run_up().height < 2.0
