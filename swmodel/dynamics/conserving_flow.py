@@ -44,7 +44,6 @@ from ..fields.operators import (
     difference_y,
     east,
     mean_x,
-    mean_xy,
     mean_y,
     north,
     pointwise,
@@ -55,7 +54,7 @@ from ..fields.operators import (
 from ..fields.state import State
 from .crests import Crests
 from .damping import damped_difference
-from .dissipation import speed_after_drag
+from .dissipation import damping_after
 from .half_step import HalfStep
 from .shallow_water import DerivedFields
 from .tracers.advection import limited_difference, limited_face, upstream
@@ -255,7 +254,7 @@ class ConservingFlow(DerivedFields):
         """
         g, dt = self.geometry, self.time.dt
         rotation, thickness, held = self._rotation, self.on_faces(self.h), self.on_faces(after)
-        explicit, *_ = self._split_terms
+        explicit, *_ = self.split_terms
         least, new = self.thin or SHALLOW, []
         level = self.eta + dt * self.rate  # at the end of the step
         for k, (name, axis, across, flux, cross) in enumerate(
@@ -274,28 +273,14 @@ class ConservingFlow(DerivedFields):
             moved = velocity + dt * (rate + explicit[k])
             moved = self._given_by_wet_cells(axis, moved, after) * (g.wet_u, g.wet_v)[k]
             moved = moved if self.crests is None else self.crests.given_over_crests(axis, moved, level)
-            damping = self.damping_of(k, moved, dt)
+            damping = damping_after(self, k, moved, dt)
             new.append((moved, None if damping is None else 1.0 + dt * damping))
         return new
 
     @functools.cached_property
-    def _split_terms(self):
+    def split_terms(self) -> tuple[tuple, tuple, tuple]:
+        """The accelerations and damping rates of the terms (Equations.split_terms)."""
         return self.equations.split_terms(self, self.time)
-
-    def damping_of(self, k: int, undamped: AbstractField, dt: Any) -> Any:
-        """The rate of friction during a step [s-1], which the new speed determines; None without friction.
-
-        Args:
-            k: 0 for u, 1 for v.
-            undamped: the velocity after the step without friction [m s-1], a Field there.
-            dt: the length of the step [s].
-        """
-        _, linear, per_speed = self._split_terms
-        if per_speed[k] is None:
-            return linear[k]
-        old, other = ((self.u, self.v), (self.v, self.u))[k]
-        speed = speed_after_drag(undamped, old, mean_xy(other), linear[k], per_speed[k], dt)
-        return per_speed[k] * speed if linear[k] is None else linear[k] + per_speed[k] * speed
 
     def _carried_along(self, axis, name, flux, per_volume, per_d):
         """(the advection of a component along itself, u du/dx [m s-2]; u_side ahead less that behind [m s-1])."""

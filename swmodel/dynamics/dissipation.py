@@ -38,6 +38,7 @@ __all__ = [
     "Laplacian",
     "Biharmonic",
     "biharmonic_force",
+    "damping_after",
     "speed_after_drag",
     "strain",
     "viscous_force",
@@ -162,6 +163,23 @@ def _speeds(flow):
 
 def _speed(u, v):
     return (u * u + v * v).map(lambda s: jnp.sqrt(s + SPEED_FLOOR**2))
+
+
+def damping_after(flow: Any, k: int, undamped: Any, dt: Any) -> Any:
+    """The rate of friction during an implicit step [s-1], with the speed after it; None without friction.
+
+    Args:
+        flow: a ConservingFlow.
+        k: 0 for u, 1 for v.
+        undamped: the velocity after the step without friction [m s-1], a Field there.
+        dt: the length of the step [s].
+    """
+    _, linear, per_speed = flow.split_terms
+    if per_speed[k] is None:
+        return linear[k]
+    old, other = ((flow.u, flow.v), (flow.v, flow.u))[k]
+    speed = speed_after_drag(undamped, old, mean_xy(other), linear[k], per_speed[k], dt)
+    return per_speed[k] * speed if linear[k] is None else linear[k] + per_speed[k] * speed
 
 
 def speed_after_drag(undamped: Any, old: Any, across: Any, linear: Any, per_speed: Any, dt: Any) -> Any:

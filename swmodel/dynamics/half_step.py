@@ -16,6 +16,7 @@ from typing import Any
 
 from ..fields.field import AbstractField
 from ..fields.operators import X, Y, pointwise
+from .dissipation import damping_after
 from .tracers.advection import upstream
 from .tracers.limiters import larger, smaller
 from .transport import divergence
@@ -83,7 +84,7 @@ class HalfStep:
         slope = across.mean(across.difference(velocity) * (across.low(wet) * across.high(wet)))
         push = rotation - flow.gravity * axis.difference(flow.eta)
         rate = (push - along) * per_d[0] - axis.mean(across.mean(other)) * slope * per_d[1]
-        damping = flow.damping_of(k, velocity + half * rate, half)
+        damping = damping_after(flow, k, velocity + half * rate, half)
         if damping is not None:
             rate = (rate - damping * velocity) / (1.0 + half * damping)
         cells = (half * rate * (half * per_d[0])).map(lambda x: _within(x, 0.25))  # displacement in half a step

@@ -187,7 +187,6 @@ class TimeVarying(abc.ABC):
             slack: the length at the end of the run that the record may leave out [s].
             remedy: what the user can do instead of giving a longer record, for the message.
         """
-        return None
 
     @abc.abstractmethod
     def map(self, function: Callable) -> Self:
@@ -380,18 +379,11 @@ class Term(TiledPart):
     def damping(self, flow: Any, time: Any) -> tuple[Any, Any] | None:
         """The rates r [s-1], at u and v, of a term that is du/dt = - r u, dv/dt = - r v; None for every other term.
 
-        Where momentum is stepped in stages (conserving.py) such a term is implicit, u' = (...) / (1 + dt r). So drag
-        slows thin water down, and never reverses its direction.
+        In the stages of conserving.py it is implicit, u' = (...) / (1 + dt r), and so never reverses the flow.
         """
-        return None
 
     def damping_per_speed(self, flow: Any, time: Any) -> tuple[Any, Any] | None:
-        """k [m-1], at u and v, of a term whose `damping` is r = k |u|; None for every other term.
-
-        Where momentum is stepped in stages, |u| is then the speed after the step. That of water at rest, which the
-        wind sets in motion, would not slow it down.
-        """
-        return None
+        """k [m-1], at u and v, where r = k |u|, and |u| is that after an implicit step; None for every other term."""
 
     def continuity(self, flow: Any, time: Any) -> Any:
         """d eta/dt [m s-1], a Field at h. It is called only if a class defines it."""
