@@ -7,30 +7,41 @@
     Clamped   the velocity on the open face is the one with which continuity gives the elevation of the adjacent cell:
                   d eta/dt = d eta_ext/dt + (eta_ext - eta) / T,    T = 4 dt
               The elevation of that cell is eta_ext to the order of the stepper. Waves from inside are reflected.
-    Sponge    near the side, u, v and eta relax towards rest at a rate that grows with the cube of the distance into
-              the layer, d/dt = - r (eta - eta_ext); after Israeli & Orszag (1981), doi:10.1016/0021-9991(81)90082-6.
+              inflow.py says what water brings along that flows in.
 
-Flather and a sponge together reflect less than either of them alone. Conditions that keep values of their own from step
-to step are in radiation.py.
+With wetting and drying, Flather's velocity is that of the Riemann invariants of the whole thickness h (wave_maker.py):
+
+    u = u_ext +- (2 sqrt(g h) + 2 sqrt(g h_ext) - 4 sqrt(g h_in)),    h_ext = H + eta_ext,  h_in = h_ext + eta_in
+
+Flather and a sponge (sponge.py) together reflect less than either of them alone. Further conditions that keep values of
+their own from step to step are in radiation.py.
 """
 
 import abc
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import jax.numpy as jnp
-import numpy as np
 
 from ..errors import ConfigError
 from ..fields.methods import at
 from ..fields.operators import X, Y
-from ..fields.parameters import Sides, declared, parameter
+from ..fields.parameters import Flag, Sides, declared, parameter
 from ..fields.parts import numbers_of, replaced
 from ..fields.pytrees import pytree, replace, static
 from ..fields.variables import Variable
-from ..grids.windows import GridValues
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
+from .inflow import (
+    OUTFLOW_SPEED,
+    RELAXATION_STEPS,
+    Shore,
+    celerity,
+    head_loss,
+    outflow_speed_rate,
+    still_along,
+)
 from .near_sides import (
     all_inside,
     axis_name,
@@ -41,14 +52,13 @@ from .near_sides import (
     set_beyond,
     windows,
 )
-from .terms import Term, TiledPart, TimeVarying, rate_at, to_u, to_v, value_at
+from .terms import TiledPart, TimeVarying, rate_at, value_at
 
-__all__ = ["Clamped", "Flather", "Inside", "OpenBoundary", "Sponge", "SpongeProfile"]
+__all__ = ["Clamped", "Flather", "Inside", "OpenBoundary"]
 
 # [m], limits of elevations and of tidal amplitudes, which no real sea level exceeds
 LEVELS: dict[str, Any] = {"minimum": -100.0, "maximum": 100.0}
 CURRENTS: dict[str, Any] = {"minimum": -50.0, "maximum": 50.0}  # [m s-1]
-RELAXATION_STEPS = 4.0  # T / dt of Clamped; every explicit stepper is stable with this rate
 
 
 @pytree
@@ -70,6 +80,7 @@ class Inside:
         normal: a function: the velocity out of the domain [m s-1] on the faces `k` cells inside the open ones; k is 3
             at most.
         side: WEST, EAST, SOUTH or NORTH.
+        shore: the Shore of a model with wetting and drying, else None.
     """
 
     gravity: Any
@@ -83,6 +94,7 @@ class Inside:
     spacing: Any = (1.0, 1.0)
     normal: Any = static(default=None)
     side: int = static(default=WEST)
+    shore: Shore | None = None
 
     def ahead(self, values: Any) -> Any:
         """f[k + 1] - f[k] along the side, of a Field of the cells next to it; 0 where one of them is land."""
@@ -112,9 +124,10 @@ class OpenBoundary(TiledPart):
         velocity_counts: "outward" or "inward", what a positive parameter `velocity` means. Harmonic constants of
             currents towards +x and +y in files get the sign that this needs.
         nonlinear: whether it is undefined in the linear mode. A linear model then raises ConfigError.
+        holds_level: whether it keeps the mean level inside near one outside.
         memory: Variables that the side keeps from step to step; `inside.memory` holds them by name. They belong to the
             State as NAME_x (west and east sides) and NAME_y, at the cells next to the sides and 0 elsewhere. They start
-            from 0, and the time stepper steps them with the rates of `rates`. Explicit steppers only.
+            from `beginning`, and the time stepper steps them with the rates of `rates`. Explicit steppers only.
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True, kw_only=True)
@@ -126,6 +139,7 @@ class OpenBoundary(TiledPart):
     memory: ClassVar[tuple[Variable, ...]] = ()
     velocity_counts: ClassVar[str] = "outward"
     nonlinear: ClassVar[bool] = False
+    holds_level: ClassVar[bool] = True
 
     def __post_init__(self):
         super().__post_init__()
@@ -140,6 +154,23 @@ class OpenBoundary(TiledPart):
             time: a Time.
         """
 
+    @property
+    def rest_outside(self) -> bool:
+        """Whether what flows in comes from water at rest (inflow.py), and has no velocity along the side."""
+        return False
+
+    @property
+    def has_kinks(self) -> bool:
+        return self.rest_outside
+
+    def level_outside(self, inside: Inside, time: Any) -> Any:
+        """The level of the water outside [m], which floods dry cells; None if the condition does not know it."""
+        return None
+
+    def linear_form(self) -> Self:
+        """This condition in a model that is linear."""
+        return self
+
     def reads_flow(self) -> bool:
         """Whether `outflow` reads velocities inside. If none of a model's sides does, ForwardBackward is one loop."""
         return True
@@ -147,6 +178,15 @@ class OpenBoundary(TiledPart):
     def rates(self, inside: Inside, time: Any) -> dict[str, Any]:
         """{name: d/dt [its units s-1], a Field of one row or column} of the variables in `memory`."""
         raise NotImplementedError
+
+    def beginning(self, eta: Any, normal: Callable[[int], Any]) -> dict[str, Any]:
+        """{name: value, a Field of one row or column} of variables in `memory` at the start; 0 for the others.
+
+        Args:
+            eta: the elevation of the cells next to the side [m].
+            normal: a function: the velocity out of the domain [m s-1] on the faces `k` cells inside, k from 1.
+        """
+        return {}
 
     def state_variables(self) -> tuple[Variable, ...]:
         axes = {axis_name(SIDES.index(side)): None for side in SIDES if side in self.sides}
@@ -172,13 +212,22 @@ class OpenBoundary(TiledPart):
             if SIDES[side] in self.sides:
                 (u, v, eta), near = windows((u, v, eta), side)
                 condition, inside = self._at_side(side, near, equations, time, eta_time, memory)
-                sign = -1.0 if side in (WEST, SOUTH) else 1.0
-                out = sign * (condition.at(time).outflow(inside, time) * inside.wet)
+                now, is_open = condition.at(time), sides.open[side]
+                out, outside = now.outflow(inside, time), now.level_outside(inside, time)
+                if inside.shore is None or outside is None:
+                    out = out * inside.wet
+                else:
+                    out, level = inside.shore.crossed(inside.gravity, inside.eta, out, outside)
+                    eta = set_beyond(eta, near[2], level, side, is_open)
+                along = still_along(side, near[1 if side in (WEST, EAST) else 0], out) if self.rest_outside else None
+                out = -out if side in (WEST, SOUTH) else out
                 out = out if share is None else out * (1.0 / share).astype(out.dtype)
                 if side in (WEST, EAST):
-                    u = set_beyond(u, near[0], out, side, sides.open[side])
+                    u = set_beyond(u, near[0], out, side, is_open)
+                    v = v if along is None else set_beyond(v, near[1], along, side, is_open, normal=False)
                 else:
-                    v = set_beyond(v, near[1], out, side, sides.open[side])
+                    v = set_beyond(v, near[1], out, side, is_open)
+                    u = u if along is None else set_beyond(u, near[0], along, side, is_open, normal=False)
         return u, v, eta
 
     def fill_rates(self, memory: Any, u: Any, v: Any, eta: Any, equations: Any, time: Any, eta_time: Any) -> Any:
@@ -224,15 +273,17 @@ class OpenBoundary(TiledPart):
         near = equations.gravity, equations.depth, equations.uplift, equations.geometry.wet, eta, own
         gravity, depth, uplift, wet, eta, condition = all_inside(near, side)
         depth = (depth if uplift is None else depth - value_at(uplift, time)) + (1.0 - wet)
+        needed, shore, column = None, None, depth if equations.linear else depth + eta * wet
         if equations.wetting is not None:  # waves are taken to be no slower than over water of the thickness `thin`
             thin = equations.wetting.thin
+            shore, column = Shore(depth, wet, thin), column.map(lambda h: jnp.maximum(h, thin))
             wet = wet * (depth + eta).map(lambda h: (h > thin).astype(h.dtype))
             depth = depth.map(lambda h: jnp.maximum(h, thin))
-        needed, column = None, depth if equations.linear else depth + eta * wet
         if self.closes_volume:
             needed = functools.partial(needed_velocity, side, column, flow, equations, time)
         passing = functools.partial(passing_velocity, side, column, flow, equations, time)
-        inside = Inside(gravity, depth, eta, wet, eta_time, needed, passing if self.reads_flow() else self._refuse)
+        passing = passing if self.reads_flow() else self._refuse
+        inside = Inside(gravity, depth, eta, wet, eta_time, needed, passing, shore=shore)
         if self.memory:
             across, along = (g.dx["h"], g.dy["h"]) if side in (WEST, EAST) else (g.dy["h"], g.dx["h"])
             inside = replace(
@@ -281,8 +332,16 @@ class Flather(OpenBoundary):
         return False
 
     def outflow(self, inside: Inside, time: Any) -> Any:
+        if inside.shore is not None:
+            rest = inside.shore.bed + self.elevation
+            into, waves = (celerity(inside.gravity, h) for h in (rest + self.incoming, rest))
+            leaving = celerity(inside.gravity, inside.shore.bed + inside.eta)
+            return 2.0 * leaving + 2.0 * waves - 4.0 * into + self.velocity
         speed = (inside.gravity / inside.depth).map(jnp.sqrt)
         return speed * (inside.eta - self.elevation - 2.0 * self.incoming) + self.velocity
+
+    def level_outside(self, inside: Inside, time: Any) -> Any:
+        return self.elevation + self.incoming
 
 
 @pytree
@@ -296,104 +355,38 @@ class Clamped(OpenBoundary):
         sides: which of "west", "east", "south", "north" are open; all four unless given.
         elevation: of the centres of the cells next to the side [m]: a number, a function of (x, y), an (ny, nx) array,
             time records, or a Tide.
+        rest_outside: whether the water outside is at rest. What flows in then has no velocity along the side, and the
+            level is lower by its head where it flows in faster than it has flowed out before. Without it a current may
+            grow without end. Linear models leave it out.
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
     elevation: Any = parameter("h", "m", **LEVELS, default=0.0, required=True, doc="the elevation at the side")
+    rest_outside: bool = declared(Flag(), default=True, static=True, doc="whether the water outside is at rest")
 
     closes_volume = True
 
+    @property
+    def memory(self) -> tuple[Variable, ...]:
+        return (OUTFLOW_SPEED,) if self.rest_outside else ()
+
+    def linear_form(self) -> Self:
+        return replaced(self, {"rest_outside": False})
+
     def outflow(self, inside: Inside, time: Any) -> Any:
-        off = value_at(self.elevation, inside.eta_time) - inside.eta
+        level = value_at(self.elevation, inside.eta_time)
+        off = level - inside.eta
+        if self.rest_outside:
+            wave = (inside.gravity / inside.depth).map(jnp.sqrt) * level
+            off = off - head_loss(inside, -inside.passing_velocity(), wave)
         return inside.needed(rate_at(self.elevation, time) + off / (RELAXATION_STEPS * time.dt))
+
+    def beginning(self, eta: Any, normal: Callable[[int], Any]) -> dict[str, Any]:
+        return {OUTFLOW_SPEED.name: abs(normal(1))}
+
+    def rates(self, inside: Inside, time: Any) -> dict[str, Any]:
+        return {OUTFLOW_SPEED.name: outflow_speed_rate(inside, time.dt)}
 
     def at(self, time: Any) -> Self:
         """This condition itself: it reads the elevation at the time of eta, and its rate at that of the stage."""
         return self
-
-
-@pytree
-class Sponge(Term):
-    """A damping layer along sides of the domain.
-
-    Args:
-        sides: which of "west", "east", "south", "north"; all four unless given.
-        width: of the layer [m].
-        rate: the damping rate at the side itself [s-1]: a number, a function or an array. A layer in front of a wall
-            reflects exp(-rate width / (2 c)) of a wave of speed c: a rate of 10 c / width leaves 1 % of it. In front of
-            Flather 5 c / width is enough.
-        elevation: the elevation that eta relaxes to [m]: a number, a function, an array, time records or a Tide.
-        velocity_x, velocity_y: the velocity towards +x and +y that the water relaxes to [m s-1], likewise. A layer
-            that is given the elevation of a tide and not its currents brakes these, and lets in two thirds of a wave.
-    """
-
-    sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
-    width: float = parameter(None, "m", above=0.0, default=None, static=True, required=True, doc="of the layer")
-    rate: Any = parameter(
-        "h", "s-1", minimum=0.0, default=None, required=True, steady=True, doc="of damping at the side"
-    )
-    elevation: Any = parameter("h", "m", **LEVELS, default=0.0, doc="the elevation that eta relaxes to")
-    velocity_x: Any = parameter("u", "m s-1", **CURRENTS, default=0.0, doc="the velocity towards +x that u relaxes to")
-    velocity_y: Any = parameter("v", "m s-1", **CURRENTS, default=0.0, doc="the velocity towards +y that v relaxes to")
-
-    kind = "boundary"
-    uses_time = False
-    references = "Israeli and Orszag (1981), doi:10.1016/0021-9991(81)90082-6"
-
-    def __post_init__(self):
-        object.__setattr__(self, "sides", Sides.tuple_of(self.sides))
-
-    def on_tile(self, domain: Any) -> Self:
-        profile = SpongeProfile(domain.grid, self.sides, self.width)
-        here = super().on_tile(domain)
-        return replaced(here, {"rate": here.rate * domain.cut(profile)})
-
-    def check_water(self, model: Any) -> None:
-        """Raise ConfigError if its layer at a side holds no cell, or land alone; of all four sides one needs water."""
-        dry = {side: why for side in self.sides if (why := self._why_dry(model, side))}
-        if dry and not (len(self.sides) == len(SIDES) and len(dry) < len(SIDES)):
-            side, why = next(iter(dry.items()))
-            raise ConfigError(f"Sponge: the layer of {self.width:g} m along the {side} side {why}.")
-
-    def _why_dry(self, model, side):
-        profile, layer, water = SpongeProfile(model.grid, (side,), self.width), False, False
-        for rank in model.communicator.ranks:
-            tile = model.decomposition.tile(rank).slices
-            inside = profile.block(*tile) > 0
-            layer, water = layer or inside.any(), water or (inside & model.sea_floor.wet.block(*tile)).any()
-        layer, water = model.communicator.agree(layer), model.communicator.agree(water)
-        if not layer:
-            return "holds no cell; make it wider than half a cell"
-        return None if water else "is land alone; leave the side out, or make the layer wider"
-
-    def rates(self, site: Any) -> Any:
-        return self.rate
-
-    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
-        return -to_u(self.rate) * (flow.u - self.velocity_x), -to_v(self.rate) * (flow.v - self.velocity_y)
-
-    def continuity(self, flow: Any, time: Any) -> Any:
-        return -self.rate * (flow.eta - self.elevation) * flow.geometry.wet
-
-
-class SpongeProfile(GridValues):
-    """(1 - distance / width)^3 within `width` [m] of a side and 0 elsewhere, (ny, nx); the maximum over sides."""
-
-    def __init__(self, grid: Any, sides: tuple, width: float):
-        self.grid, self.sides, self.width, self.shape = grid, sides, width, grid.shape
-
-    def block(self, rows: slice, columns: slice) -> np.ndarray:
-        grid, row = self.grid, np.arange(rows.start, rows.stop)
-        metrics, shape = grid.metrics(row), (row.size, columns.stop - columns.start)
-        dx, dy = (np.broadcast_to(metrics[name], (row.size, 1)) for name in ("dx_h", "dy_h"))
-        along_x, along_y = (np.arange(columns.start, columns.stop) + 0.5)[None, :], (row + 0.5)[:, None]
-        distance = {
-            "west": along_x * dx,
-            "east": (grid.nx - along_x) * dx,
-            "south": along_y * dy,
-            "north": (grid.ny - along_y) * dy,
-        }
-        profile = np.zeros(shape)
-        for side in self.sides:
-            profile = np.maximum(profile, np.clip(1.0 - distance[side] / max(self.width, 1e-30), 0.0, 1.0) ** 3)
-        return profile

@@ -227,25 +227,26 @@ def windows(fields: Sequence[Field], side: int) -> tuple[list[Field], list[Field
     return whole, [Field(x, field.position, field.halo) for x, field in zip(strips, fields)]
 
 
-def set_beyond(normal: Field, near: Field, out: Field, side: int, is_open: Any) -> Field:
-    """`normal` with the open face at `side`, and the ghost faces beyond it, set from `out`, where the side is open.
+def set_beyond(field: Field, near: Field, out: Field, side: int, is_open: Any, normal: bool = True) -> Field:
+    """`field` with the open face at `side`, and the ghost faces beyond it, set from `out`, where the side is open.
 
     Args:
-        normal: a Field.
-        near: its `windows` at the side, or `normal` itself.
+        field: a Field.
+        near: its `windows` at the side, or `field` itself.
         out: a Field of one row or column.
         side: WEST, EAST, SOUTH or NORTH.
         is_open: 1.0 where the side of this tile is an open one of the domain, else 0.0.
+        normal: whether a velocity is the one across the side. Of others the ghosts beyond the side alone are set.
     """
     along_x, low = side in (WEST, EAST), side in (WEST, SOUTH)
     place, across = (-1, -2) if along_x else (-2, -1)
-    own = not low and normal.position != "h"  # u is on the east face: the east side's own face is a cell of the tile
-    faces = normal.halo[side] + own
-    start = normal.halo[SOUTH if along_x else WEST] - out.halo[SOUTH if along_x else WEST]
+    own = normal and not low and field.position != "h"  # u is on the east face, which belongs to the tile
+    faces = field.halo[side] + own
+    start = field.halo[SOUTH if along_x else WEST] - out.halo[SOUTH if along_x else WEST]
     rows = lax.slice_in_dim(near.data, start, start + out.data.shape[across], axis=near.data.ndim + across)
     n = near.data.shape[place]
     old = lax.slice_in_dim(rows, *((0, faces) if low else (n - faces, n)), axis=near.data.ndim + place)
     new = jnp.where(is_open > 0.5, out.data, old)  # exactly, whatever an earlier step left there
-    first = 0 if low else normal.data.shape[place] - faces
+    first = 0 if low else field.data.shape[place] - faces
     corner = (start, first) if along_x else (first, start)
-    return Field(paste([normal.data], [[new]], [corner])[0], normal.position, normal.halo)
+    return Field(paste([field.data], [[new]], [corner])[0], field.position, field.halo)

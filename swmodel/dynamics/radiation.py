@@ -13,13 +13,14 @@
                         next two faces inside, u_1 and u_2.
                         Where c_n > 0 the flow radiates, and tau is long. Elsewhere c_n = c_s = 0, and tau is short.
 
-The variables of a side (eta_o, or u_b and m on both faces) belong to the State, and the time stepper steps them with
-the others. Restarts, halos, masks and the adjoint treat them as they treat the elevation. The lagged velocity obeys
-dm_k/dt = (u_k - m_k) / (2 dt) on face k, which replaces the stored values of earlier steps. Differences of m in time
-and space are then those of one smooth field at one moment. Rates of relaxation r are taken as r / (1 + r dt), those of
-an implicit step, with which every explicit scheme is stable.
+The variables of a side (eta_o, or u_b and m on both faces) belong to the State. They start from eta_1, or from u_1 and
+u_2, and the time stepper steps them with the others. Restarts, halos, masks and the adjoint treat them as they treat
+the elevation. The lagged velocity obeys dm_k/dt = (u_k - m_k) / (2 dt) on face k, which replaces the stored values of
+earlier steps. Differences of m in time and space are then those of one smooth field at one moment. Rates of relaxation
+r are taken as r / (1 + r dt), those of an implicit step, with which every explicit scheme is stable.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -37,6 +38,7 @@ DAY = 86400.0  # [s]
 TRAIL = 2.0  # the time of relaxation of m [steps]
 TRAILS = "trailing_velocity", "second_trailing_velocity"
 LEAST = 1e-24  # [m2 s-2], keeps the quotient by squared differences of velocities finite
+STEEPEST = 5.0  # |dm/dt| dt over the differences of m in space, from where on these are too small to show a direction
 
 
 def _implicit(rate, dt):
@@ -71,6 +73,9 @@ class ChapmanFlather(OpenBoundary):
         speed = (inside.gravity / inside.depth).map(jnp.sqrt)
         return speed * (face - self.elevation - 2.0 * self.incoming) + self.velocity
 
+    def beginning(self, eta: Any, normal: Callable[[int], Any]) -> dict[str, Any]:
+        return {"outer_elevation": eta}
+
     def rates(self, inside: Inside, time: Any) -> dict[str, Any]:
         celerity = (inside.gravity * inside.depth).map(jnp.sqrt)
         rate = _implicit(celerity / inside.spacing[0], time.dt)
@@ -81,7 +86,7 @@ class ChapmanFlather(OpenBoundary):
 class RadiationNudging(OpenBoundary):
     """Adaptive radiation of the velocity, nudged to that outside (module docstring).
 
-    The elevation is free: pair it with a sponge, or another side that fixes the mean level.
+    It leaves the mean level free, so that a model needs a sponge, or a side with another condition, too.
 
     Args:
         sides: which of "west", "east", "south", "north" are open; all four unless given.
@@ -105,10 +110,14 @@ class RadiationNudging(OpenBoundary):
     )
     reads_along = True
     has_kinks = True
+    holds_level = False
     references = "Marchesiello, McWilliams and Shchepetkin (2001), doi:10.1016/S1463-5003(00)00013-5"
 
     def outflow(self, inside: Inside, time: Any) -> Any:
         return inside.memory["outer_velocity"] + 0.0 * inside.eta
+
+    def beginning(self, eta: Any, normal: Callable[[int], Any]) -> dict[str, Any]:
+        return {"outer_velocity": normal(1), **{name: normal(k) for k, name in enumerate(TRAILS, start=1)}}
 
     def rates(self, inside: Inside, time: Any) -> dict[str, Any]:
         dt, here = time.dt, inside.memory["outer_velocity"]
@@ -143,7 +152,7 @@ class RadiationNudging(OpenBoundary):
         )
         skew = sideways * (dn / ds)
         square = outwards * outwards + skew * skew
-        share = change / (square + LEAST)
+        share = change / (square + change * change * (1.0 / STEEPEST**2) + LEAST)
         across = (-share * outwards).map(lambda c: jnp.clip(c, 0.0, 1.0))
         along = (-share * skew * (dn / ds)).map(lambda c: jnp.clip(c, -0.5, 0.5))
         return across, along * across.map(lambda c: (c > 0.0).astype(c.dtype))

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..fields.field import AbstractField, Field
-from ..fields.operators import X, Y, difference_x, difference_y, mean_x, mean_y, sum_xy
+from ..fields.operators import X, Y, difference_x, difference_y, mean_x, mean_y, pointwise, sum_xy
 from ..fields.pytrees import pytree, replace, static
 from ..fields.state import State, as_tile_field, like
 from ..fields.variables import PROGNOSTIC, Variable
@@ -39,6 +39,8 @@ from .terms import TimeVarying, Windows, value_at
 from .transport import divergence, kinetic_energy, transports
 
 __all__ = ["Coverage", "DerivedFields", "Dynamics", "Equations"]
+
+SHALLOWEST = 1e-6  # the least depth of water where the shore is fixed [m]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +154,7 @@ class Dynamics:
         within = lambda value: value.within(terms, self.gravity)  # noqa: E731
         equations = Equations(
             geometry=geometry,
-            depth=ghosts.parameter(self.depth) * geometry.wet,
+            depth=self._water_depth(ghosts, geometry.wet),
             gravity=self.gravity,
             terms=tuple(term.bound(within, TimeVarying) for term in terms),
             open_boundaries=tuple(x.prepare(ghosts).within(terms, self.gravity) for x in self.open_boundaries),
@@ -172,6 +174,11 @@ class Dynamics:
             edges=_edges(self.tile, self.depth.dtype) if any(x.memory for x in self.open_boundaries) else None,
         )
         return replace(equations, core=self.core.prepare(equations))
+
+    def _water_depth(self, ghosts, wet):
+        """H with its halo, 0 on land. Where shores are fixed, a control below 0 counts as SHALLOWEST, not as land."""
+        depth = ghosts.parameter(self.depth) * wet
+        return depth if self.wetting is not None else pointwise(jnp.maximum, depth, SHALLOWEST * wet)
 
 
 @pytree

@@ -16,20 +16,20 @@ A gauge at the side records the level there, which is the sum of the wave that c
 
 with the velocity u_passing of as much water as flows through the next faces inside (near_sides.passing_velocity). Over
 a flat bed it is the velocity there, and the invariant that goes out is kept. Over any bed small waves gain no energy at
-the side. It reflects waves from inside as one with a given level does. Water that flows in faster, by w, than with a
-wave of the height eta_side alone has gained this velocity outside: eta_side is then lower by w^2 / (2 g). Without that
-head loss a current that flows in would bring in energy without bound.
+the side. It reflects waves from inside as one with a given level does. The water outside is at rest (inflow.py).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 
-from ..fields.operators import pointwise
 from ..fields.parameters import Flag, Number, Sides, declared, parameter
 from ..fields.pytrees import pytree
+from ..fields.variables import Variable
 from ..parallel.halo import SIDES
 from .boundaries import Inside, OpenBoundary
+from .inflow import OUTFLOW_SPEED, celerity, head_loss, outflow_speed_rate
 
 __all__ = ["WaveMaker"]
 
@@ -75,19 +75,33 @@ class WaveMaker(OpenBoundary):
         return self.total
 
     @property
-    def has_kinks(self) -> bool:
+    def rest_outside(self) -> bool:
         return self.total
 
+    @property
+    def memory(self) -> tuple[Variable, ...]:
+        return (OUTFLOW_SPEED,) if self.total else ()
+
+    def _made(self, value, inside, time):
+        """`value` until the last of the wave has come in, and 0 from then on."""
+        return value if self.until is None else value * jnp.asarray(time.since(self.until) < 0, inside.eta.data.dtype)
+
+    def level_outside(self, inside: Inside, time: Any) -> Any:
+        return self._made(self.elevation, inside, time)
+
     def outflow(self, inside: Inside, time: Any) -> Any:
-        gravity, depth, height, into = inside.gravity, inside.depth, self.elevation, self.velocity
-        if self.until is not None:
-            made = jnp.asarray(time.since(self.until) < 0, depth.data.dtype)
-            height, into = height * made, None if into is None else into * made
-        celerity = lambda h: 2.0 * (gravity * h).map(lambda x: jnp.sqrt(jnp.maximum(x, 1e-12)))  # noqa: E731
-        wave, rest = celerity(depth + height), celerity(depth)
+        depth = inside.depth if inside.shore is None else inside.shore.bed
+        height, invariant = self.level_outside(inside, time), lambda h: 2.0 * celerity(inside.gravity, h)
+        wave, rest = invariant(depth + height), invariant(depth)
         if self.total:
             into = -inside.passing_velocity()
-            faster = pointwise(lambda u, wave: jnp.maximum(u - jnp.maximum(wave, 0.0), 0.0), into, wave - rest)
-            wave = celerity(depth + height - faster * faster / (2.0 * gravity))
-        into = wave - rest if into is None else into
-        return celerity(depth + inside.eta) - wave - into
+            wave = invariant(depth + height - head_loss(inside, into, wave - rest))
+        else:
+            into = wave - rest if self.velocity is None else self._made(self.velocity, inside, time)
+        return invariant(depth + inside.eta) - wave - into
+
+    def beginning(self, eta: Any, normal: Callable[[int], Any]) -> dict[str, Any]:
+        return {OUTFLOW_SPEED.name: abs(normal(1))}
+
+    def rates(self, inside: Inside, time: Any) -> dict[str, Any]:
+        return {OUTFLOW_SPEED.name: outflow_speed_rate(inside, time.dt)}

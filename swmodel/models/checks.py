@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..dynamics.sponge import Sponge
 from ..dynamics.tracers import Tracer
 from ..errors import ConfigError, of_part
 from ..fields.parameters import Flag, Number, Part, Precision, in_utc
@@ -23,16 +24,11 @@ from .names import named_series, named_terms
 __all__ = [
     "RULES",
     "Dated",
-    "check_barometers",
-    "check_calendars",
     "check_gregorian",
-    "check_linear",
     "check_memory",
-    "check_momentum",
+    "check_model",
     "check_names",
-    "check_sides",
     "check_stepper",
-    "check_water",
     "dated_parts",
 ]
 
@@ -100,7 +96,7 @@ def check_momentum(model: Any) -> None:
     if model.momentum.conserves_momentum and closing:
         raise ConfigError(
             f"ShallowWater: {closing[0]} computes the flow through the side from volume fluxes without limiters, and "
-            f"{form} limits them; use Flather, or another form."
+            f"{form} limits them; use WaveMaker(total=True), which holds a level too, Flather, or another form."
         )
     rippling = _without_limiter(model)
     if model.wetting is not None and rippling:
@@ -139,6 +135,16 @@ def check_sides(model: Any) -> None:
                         f"{type(condition).__name__}: the {side} side cannot be open, the grid is periodic there; "
                         "leave it out."
                     )
+
+
+def check_level(model: Any) -> None:
+    """Raise ConfigError for open sides none of which holds the mean level."""
+    kinds = [type(condition) for condition in model.open_boundaries]
+    if kinds and not any(kind.holds_level for kind in kinds) and not any(isinstance(x, Sponge) for x in model.terms):
+        raise ConfigError(
+            f"{kinds[0].__name__}: no open side holds the level, which may rise or fall without end; add a Sponge, "
+            "or give one side Flather or ChapmanFlather, which are the conditions for tides."
+        )
 
 
 def check_barometers(model: Any) -> None:
@@ -200,6 +206,13 @@ def _has_water(model, side):
         if lines[side] is not None:
             wet = wet or bool(model.sea_floor.wet.block(*lines[side]).any())
     return model.communicator.agree(wet)
+
+
+def check_model(model: Any) -> None:
+    """Raise ConfigError for parts of a model that exclude one another; collective."""
+    for check in (check_momentum, check_linear, check_sides, check_level, check_water, check_barometers):
+        check(model)
+    check_calendars(model)
 
 
 def check_stepper(model: Any, stepper: TimeStepper) -> None:

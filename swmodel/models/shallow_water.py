@@ -35,6 +35,7 @@ from .engine import kind_of_loop
 from .floor import floor_of
 from .halos import narrowest_halo
 from .initial_currents import ending_at_shores
+from .initial_sides import with_memory_of_sides
 from .intervals import CurrentWindows, interval_starts, next_record, read_ends
 from .names import named, named_series, on_tiles, one_or_more
 
@@ -124,14 +125,13 @@ class ShallowWater:
         self.requires_loops, self.gravity = engine == "fused", float(gravity)
         kind = kind_of_loop(engine, self.communicator, core)
         self.step_loop: type[StepLoop] = ArrayStepLoop if any(grid.poles) else kind
-        self.domain = Domain(grid, self.communicator, self.dtype, coriolis=coriolis)
-        self.wetting = wetting
+        self.domain, self.wetting = Domain(grid, self.communicator, self.dtype, coriolis=coriolis), wetting
         least = LEAST_THICKNESS if wetting is None else 0.0
         self.least_thickness = least if least_thickness is None else float(least_thickness)
         self.sea_floor = floor_of(depth, self.domain, wetting, one_or_more(levees))
         self.domain = replace(self.domain, sea_floor=self.sea_floor)
         parts = named("forcing", forcing) | named("dissipation", dissipation) | named("boundary", boundaries)
-        open_boundaries = {name: term for name, term in parts.items() if isinstance(term, OpenBoundary)}
+        open_boundaries = {n: x.linear_form() if linear else x for n, x in parts.items() if isinstance(x, OpenBoundary)}
         terms = {name: term for name, term in parts.items() if name not in open_boundaries}
         self.open_boundaries, self.terms = on_tiles(open_boundaries, self.domain), on_tiles(terms, self.domain)
         self.term_names, self.open_names = tuple(terms), tuple(open_boundaries)  # as an experiment file names them
@@ -143,10 +143,7 @@ class ShallowWater:
         self.start = self.dated[0].start if self.dated else None
         self.variables = (*PROGNOSTIC, *further_variables(self))
         checks.check_names(self.variables)
-        for check in (checks.check_momentum, checks.check_linear, checks.check_sides, checks.check_water):
-            check(self)
-        checks.check_barometers(self)
-        checks.check_calendars(self)
+        checks.check_model(self)
         self.core = core.on_tile(self)
         self._made, self._windows, self._elliptic_domain = {}, CurrentWindows(self.dtype), None
         self._halos: dict[Any, int] = {}  # by the structure of a stepper
@@ -227,7 +224,7 @@ class ShallowWater:
             state = state.replace(eta=jnp.maximum(state.eta, -self.domain.cut(self.sea_floor.water)))
             if any(not isinstance(x, (int, float)) or x for x in (u, v)):
                 state = ending_at_shores(self, state)
-        return self.core.resolved(self._stored(state))
+        return self.core.resolved(self._stored(with_memory_of_sides(self, state, given)))
 
     def _stored(self, state):
         """A State as it is stepped, at step 0, of one as files show it."""

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..dynamics.boundaries import Flather, Sponge
+from ..dynamics.boundaries import Flather
 from ..dynamics.conserving import MomentumConserving
 from ..dynamics.coriolis import BetaPlane
 from ..dynamics.dissipation import Biharmonic, Laplacian, LinearDrag, ManningDrag, QuadraticDrag
 from ..dynamics.forcing import WindStress
+from ..dynamics.sponge import Sponge
 from ..dynamics.wetting import WettingDrying
 from ..fields.parts import snake_case
 from ..fields.state import State

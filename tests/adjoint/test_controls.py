@@ -1,5 +1,6 @@
 """Controls are found by name, hold what the model holds, and say what is wrong with a name."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -117,3 +118,17 @@ def test_the_values_of_a_record_at_a_side_have_derivatives():
     above, below = (problem.value({"boundary.0.incoming.values": values + s * change}) for s in (1.0, -1.0))
     assert gradient @ change == pytest.approx(0.5 * (above - below), rel=1e-5)
     assert abs(gradient @ change) > 1e-8
+
+
+def test_a_depth_below_zero_costs_the_same_in_both_engines():
+    """On arrays such a cell was water, and land in fused loops."""
+    grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3))
+    bump = lambda x, y: 0.1 * np.exp(-((x - 4e3) ** 2 + (y - 3e3) ** 2) / 1e6)  # noqa: E731
+    depth, costs = np.full(grid.shape, 50.0), []
+    depth[2:4, 3:5] = -3.0
+    for engine in ("arrays", "fused"):
+        model = sw.ShallowWater(grid, 50.0, engine=engine, communicator="serial", linear=True)
+        cost = adjoint.FinalState(lambda state, equations: (state.eta**2).sum())
+        problem = adjoint.Problem(model, sw.ForwardBackward(10.0), model.state(eta=bump), 8, cost, ["depth"])
+        costs.append(problem.value({"depth": jnp.asarray(depth)}))
+    assert costs[0] == pytest.approx(costs[1], rel=1e-10)

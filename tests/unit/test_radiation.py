@@ -12,7 +12,7 @@ DEPTH = np.where(np.random.default_rng(2).random(GRID.shape) < 0.12, 0.0, 500.0)
 TIDE = sw.Tide({"M2": (0.5, 30.0)}, ramp=600.0)
 SIDES = {
     "chapman": (sw.ChapmanFlather(("west", "south"), incoming=TIDE), sw.ChapmanFlather("north", elevation=0.1)),
-    "radiation": (sw.RadiationNudging(("west", "south", "east"), incoming=TIDE, inward=600.0),),
+    "radiation": (sw.RadiationNudging(("west", "south", "east"), incoming=TIDE, inward=600.0), sw.Flather("north")),
 }
 
 

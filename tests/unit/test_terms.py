@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.dynamics.boundaries import SpongeProfile
 from swmodel.dynamics.clock import Time
+from swmodel.dynamics.sponge import SpongeProfile
 from swmodel.dynamics.terms import Series, value_at
 from swmodel.runtime.compilation import jit
 from swmodel.stepping.loop import one_step

@@ -109,7 +109,7 @@ def test_a_clamped_side_has_the_elevation_that_was_given(stepper):
         model = sw.ShallowWater(
             plane(),
             50.0,
-            boundaries=(sw.Clamped("west", tide), sw.Flather("north")),
+            boundaries=(sw.Clamped("west", tide, rest_outside=False), sw.Flather("north")),
             engine=engine,
             dissipation=(sw.LinearDrag(1e-5),),
             tracers=(sw.Tracer("dye", initial=1.0, outside=1.0),),

@@ -60,7 +60,7 @@ def _model(boundaries):
 def pulse(kind: str) -> tuple[np.ndarray, np.ndarray]:
     """(elevation (n, nx) over that of the pulse, times (n,) [s]) while the pulse meets an eastern side of a kind."""
     shape = lambda x, y: np.exp(-((((x / DX) - 0.5 * N) / 8) ** 2)) + 0.0 * y  # noqa: E731
-    model = _model(SIDES[kind]("east"))
+    model = _model((*SIDES[kind]("east"), sw.Flather("west")))  # which holds the level
     simulation = sw.Simulation(
         model, model.state(eta=shape, u=lambda x, y: CELERITY / DEPTH * shape(x, y)), sw.ForwardBackward(STEP)
     )

@@ -1,0 +1,108 @@
+"""What flows in through open sides: how much energy it brings, and how it floods shores.
+
+**Water at rest outside.** Energy enters through a side as the sum of (g eta + (u^2 + v^2) / 2) U over its faces. A
+given level bounds g eta alone: the faster water flows in, the more energy it brings. A current that flows in fast at
+one place and leaves slowly at another then grows without end, with any time step. The tide makes such a current where
+the depth changes along the side of a rotating basin. So what flows in has no velocity along the side, and
+
+    eta_side = eta_ext - w^2 / (2 g),    w = max(u_in - max(u_wave, s), 0),    ds/dt = max(-u_in - s, 0) / T - s / day
+
+with T = 4 dt. Water that flows in with the velocity u_wave of a wave of the height eta_ext has it from that wave. With
+the speed s water has flowed out, which it has outside too. What is faster by w has gained that outside, from the level.
+So the level of a tide that flows in no faster than it has flowed out is eta_ext, at resonance too. At the start of a
+run s is the speed of the flow next to the side.
+
+**Shores.** Where the bed rises above the water outside, what is inside falls out with the velocity sqrt(g h) of waves,
+the critical flow. Where the water outside is h_ext > 9/4 h deep, the flow into the cell is critical (Stoker 1957, Water
+Waves, section 10):
+
+    u_in = 2/3 sqrt(g h_ext),    h = 4/9 h_ext
+
+Both velocities are those of the simple wave between water at rest and the cell, at the place where it stands still.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..fields.field import Field
+from ..fields.operators import X, Y, pointwise
+from ..fields.pytrees import pytree, static
+from ..fields.variables import Variable
+from ..parallel.halo import EAST, WEST
+from .near_sides import cells_inside
+
+__all__ = ["OUTFLOW_SPEED", "RELAXATION_STEPS", "Shore", "celerity", "head_loss", "outflow_speed_rate", "still_along"]
+
+RELAXATION_STEPS = 4.0  # T / dt; every explicit stepper is stable with this rate
+DAY = 86400.0  # [s]
+OUTFLOW_SPEED = Variable("outflow_speed", "h", "m s-1", "speed at which water has flowed out through the open side")
+
+
+def celerity(gravity: Any, h: Field) -> Field:
+    """sqrt(g h) [m s-1], with finite derivatives where h is 0 or less."""
+    return (gravity * h).map(lambda x: jnp.sqrt(jnp.maximum(x, 1e-12)))
+
+
+def head_loss(inside: Any, into: Field, wave: Any) -> Field:
+    """w^2 / (2 g) [m].
+
+    Args:
+        inside: the Inside, of a condition that keeps OUTFLOW_SPEED.
+        into: u_in, the velocity into the domain [m s-1].
+        wave: u_wave [m s-1].
+    """
+    reference = pointwise(jnp.maximum, inside.memory[OUTFLOW_SPEED.name], wave)
+    faster = pointwise(lambda u, least: jnp.maximum(u - jnp.maximum(least, 0.0), 0.0), into, reference)
+    return faster * faster / (2.0 * inside.gravity)
+
+
+def outflow_speed_rate(inside: Any, dt: Any) -> Field:
+    """ds/dt [m s-2]."""
+    speed = inside.memory[OUTFLOW_SPEED.name]
+    rises = (inside.passing_velocity() - speed).map(lambda x: jnp.maximum(x, 0.0))
+    return rises / (RELAXATION_STEPS * dt) - speed / DAY
+
+
+def still_along(side: int, along: Field, out: Field) -> Field:
+    """The velocity along a side in the cells next to it, with 0 where water flows in [m s-1].
+
+    Args:
+        side: WEST, EAST, SOUTH or NORTH.
+        along: the velocity along the side, a Field of the tile.
+        out: the velocity out of the domain, a Field of one row or column.
+    """
+    through = (Y if side in (WEST, EAST) else X).mean(out)
+    return pointwise(lambda out, v: jnp.where(out < 0.0, 0.0, v), through, cells_inside(along, side))
+
+
+@pytree
+class Shore:
+    """The cells next to an open side of a model with wetting and drying, Fields of one row or column.
+
+    Attributes:
+        bed: H, positive down, negative on land [m].
+        wet: 1 where there may be water, 0 on land for the whole run.
+        thin: water of this thickness or less stays where it is [m].
+    """
+
+    bed: Field
+    wet: Field
+    thin: float = static()
+
+    def crossed(self, gravity: Any, eta: Field, out: Field, level: Any) -> tuple[Field, Field]:
+        """(the velocity out of the domain [m s-1], the level in the ghost cells [m]).
+
+        Args:
+            gravity: [m s-2].
+            eta: in the cells [m].
+            out: the velocity out of the domain of a flow slower than waves [m s-1].
+            level: of the water outside [m].
+        """
+        h, outside = ((self.bed + x).map(lambda h: jnp.maximum(h, 0.0)) for x in (eta, level))
+        critical = outside.map(lambda h: jnp.where(h > self.thin, 4.0 / 9.0 * h, 0.0))
+        floods = self.wet * pointwise(lambda new, h: (new > h).astype(h.dtype), critical, h)
+        leaves = self.wet * h.map(lambda h: (h > self.thin).astype(h.dtype))
+        falls = pointwise(jnp.minimum, out, celerity(gravity, h))
+        out = floods * (-2.0 / 3.0) * celerity(gravity, outside) + (1.0 - floods) * leaves * falls
+        return out, floods * (critical - self.bed) + (1.0 - floods) * eta

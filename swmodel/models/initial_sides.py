@@ -1,0 +1,50 @@
+"""The variables that open sides keep from step to step, at the start of a run."""
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..dynamics.near_sides import axis_name, cells_inside, normal_velocity
+from ..fields.state import State, as_tile_field
+from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
+from ..runtime.compilation import jit
+
+__all__ = ["with_memory_of_sides"]
+
+EDGE = {WEST: (..., slice(0, 1)), EAST: (..., slice(-1, None)), SOUTH: (slice(0, 1),), NORTH: (slice(-1, None),)}
+HALO = 1
+
+
+def with_memory_of_sides(model: Any, state: State, given: dict[str, Any]) -> State:
+    """The State with the variables of open sides that have no value of their own as its flow has them.
+
+    Args:
+        model: a ShallowWater.
+        state: a State of its tile.
+        given: {name: the value that the user gave for a variable}; 0.0 where none was given.
+    """
+    rows = {row.name for condition in model.open_boundaries for row in condition.state_variables()}
+    names = [name for name in rows if isinstance(given[name], float) and given[name] == 0.0]
+    if not names:
+        return state
+    started = _program(model.interval(HALO, 0, 1.0), state)
+    return state.replace(**{name: started[name] for name in names})
+
+
+@jit
+def _program(dynamics, state):
+    return dynamics.communicator.spmd(lambda d, s: _started(d.prepare(), s))(dynamics, state)
+
+
+def _started(equations, state):
+    u, v, eta = (as_tile_field(state[name], position) for name, position in (("u", "u"), ("v", "v"), ("eta", "h")))
+    tile, new = equations.geometry.tile, {}
+    for condition in equations.open_boundaries:
+        for side in map(SIDES.index, condition.sides):
+            values = condition.beginning(cells_inside(eta, side), functools.partial(normal_velocity, side, u, v))
+            for name, value in values.items():
+                key, at = f"{name}_{axis_name(side)}", EDGE[side]
+                old, wet = new.get(key, state[key]), cells_inside(equations.geometry.wet.crop((0, 0, 0, 0)), side)
+                new[key] = old.at[at].set(jnp.where(tile.sides.open[side] > 0.5, (value * wet).data, old[at]))
+    return state.replace(**new)

@@ -1,0 +1,130 @@
+"""What flows in through open sides: its energy, its start from the state of a run, and dry cells that it floods."""
+
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.adjoint import FinalState, Problem
+from swmodel.errors import ConfigError
+from swmodel.parallel.halo import SIDES
+
+TIDE = sw.Tide({"M2": (1.0, 0.0)}, ramp=6 * 3600.0)
+SHORE = {"momentum": sw.MomentumConserving(), "wetting": sw.WettingDrying(1e-3), "communicator": "serial"}
+
+
+def fastest(side, f=1e-4, depths=(20.0, 100.0), **options):
+    """The largest speed [m s-1] after 36 hours of a tide of 1 m at a side along which the depth changes."""
+    shape, size = (19, 16), (1.2e5, 1e5)
+    if side == "north":  # the basin turned by 90 degrees
+        shape, size = shape[::-1], size[::-1]
+    grid = sw.CartesianGrid(*shape, (0.0, size[0]), (0.0, size[1]))
+    share = (grid.coordinates("h")[side == "west"] / 1e5) * np.ones(grid.shape)
+    model = sw.ShallowWater(
+        grid,
+        depths[0] + (depths[1] - depths[0]) * share,
+        coriolis=sw.FPlane(f),
+        boundaries=sw.Clamped(side, TIDE, **options),
+        dissipation=sw.QuadraticDrag(1e-3),
+        communicator="serial",
+    )
+    state = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(80.0)).run(until=36 * 3600.0)
+    return max(float(np.abs(x).max()) for x in (state.u, state.v))
+
+
+def test_a_tide_that_is_given_along_a_slope_makes_no_current_that_grows_on_a_rotating_earth():
+    """Where what flows in is not from water at rest, the speed is 5 m/s, and the run ends 5 hours later."""
+    assert fastest("west", rest_outside=False) > 3.0
+    assert fastest("west") < 1.2 and fastest("north") < 1.2
+    assert fastest("west", -1e-4, (100.0, 20.0)) == pytest.approx(fastest("west"), rel=1e-3)  # in a mirror
+
+
+def test_a_gauge_at_the_mouth_of_a_basin_in_resonance_keeps_its_level():
+    """The exact amplitude at the head is 6 times that at the mouth, in water of 1 m with a level of 2 cm."""
+    grid, omega = sw.CartesianGrid(20, 6, (0.0, 40.0), (0.0, 12.0), periodic="y"), 1.5 * np.sqrt(9.81) / 40.0
+    times = np.linspace(0.0, 12 * np.pi / omega, 2000)
+    level = 0.02 * np.sin(omega * times) * np.minimum(omega * times / (6 * np.pi), 1.0)
+    maker = sw.WaveMaker("west", elevation=sw.Record(times, level), total=True)
+    drag = sw.LinearDrag(0.2 * omega)
+    model = sw.ShallowWater(
+        grid, 1.0, momentum=sw.MomentumConserving(), boundaries=maker, dissipation=drag, least_thickness=0.0
+    )
+    dt = 2 * np.pi / omega / 280
+    simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackwardHancock(dt))
+    simulation.run(steps=5 * 280 - 70)
+    found = []
+    for _ in range(4):
+        found.append(float(np.asarray(simulation.run(steps=70).eta)[0, 0]))
+    amplitude = np.hypot(found[0] - found[2], found[1] - found[3]) / 2
+    assert amplitude == pytest.approx(0.02, rel=0.045)  # 0.0185 if what flows in at resonance had lost head
+
+
+def test_dry_land_at_an_open_side_is_flooded_from_a_higher_level_outside_and_falls_dry_again():
+    """A plain 1 m over level 0; the water outside is at 3 m, until the end of the flood."""
+    grid = sw.CartesianGrid(20, 6, (0.0, 200.0), (0.0, 60.0))
+    flood = sw.Record([0.0, 200.0, 201.0, 1e4], [3.0, 3.0, -2.0, -2.0])
+    bed = -np.ones(grid.shape)
+    bed[:, -1] = 1.0  # some water on the other side
+    model = sw.ShallowWater(grid, bed, boundaries=sw.Flather("west", flood), **SHORE)
+    simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackwardHancock(0.5))
+    level = np.asarray(simulation.run(until=200.0).eta)
+    np.testing.assert_allclose(level, 3.0, atol=0.1)
+    u = np.asarray(simulation.run(until=221.0).u)[0, 0]  # in the simple wave of a dam break, 10 m inside
+    assert u == pytest.approx(-2.0 / 3.0 * (np.sqrt(2 * 9.81) - 10.0 / 20.5), rel=0.08)
+    assert np.asarray(simulation.run(until=1000.0).eta)[:, :10].max() < 1.1
+
+
+@pytest.mark.parametrize("condition, side", [*((sw.Flather, side) for side in SIDES), (sw.WaveMaker, "north")])
+def test_the_flow_onto_dry_land_and_off_it_is_critical(condition, side):
+    """Of water 2 m deep outside, 4/9 of that thickness at 2/3 of its wave speed; of 1.5 m inside, its wave speed."""
+    grid = sw.CartesianGrid(6, 6, (0.0, 6.0), (0.0, 6.0))
+    for level, inside, thickness, speed in (
+        (3.0, 0.0, 8 / 9, -2 / 3 * np.sqrt(2 * 9.81)),
+        (0.0, 1.5, 1.5, np.sqrt(1.5 * 9.81)),
+    ):
+        model = sw.ShallowWater(grid, -1.0, boundaries=condition(side, level), **SHORE)
+        flow = model.dynamics(sw.SSPRK3(0.01)).prepare().flow(model.state(eta=1.0 + inside), 0.0)
+        normal, low = (flow.u if side in ("west", "east") else flow.v), side in ("west", "south")
+        halo = normal.halo[SIDES.index(side)]
+        beyond = {
+            "west": np.s_[halo + 3, halo - 1],
+            "south": np.s_[halo - 1, halo + 3],
+            "east": np.s_[halo + 3, -halo - 1],
+            "north": np.s_[-halo - 1, halo + 3],
+        }
+        ghost = {
+            "west": np.s_[halo + 3, halo - 1],
+            "south": np.s_[halo - 1, halo + 3],
+            "east": np.s_[halo + 3, -halo],
+            "north": np.s_[-halo, halo + 3],
+        }
+        assert (-1 if low else 1) * float(normal.data[beyond[side]]) == pytest.approx(speed, rel=1e-6)
+        assert float(flow.eta.data[ghost[side]]) - 1.0 == pytest.approx(thickness, rel=1e-6)
+
+
+KEEPING = {
+    "chapman": (sw.ChapmanFlather("west", elevation=0.3), sw.Flather("east", elevation=0.3)),
+    "radiation": (sw.RadiationNudging(("west", "east"), velocity=lambda x, y: np.where(x < 5e4, -0.5, 0.5) + 0 * y),),
+}
+
+
+@pytest.mark.parametrize("kind", KEEPING)
+def test_sides_that_keep_values_start_from_the_state(kind):
+    """A sea at rest at the level outside, and a current that goes on outside, stay as they are."""
+    grid = sw.CartesianGrid(10, 4, (0.0, 1e5), (0.0, 4e4), periodic="y")
+    sponge = (sw.Sponge(("west", "east"), width=1e4, rate=1e-6),) if kind == "radiation" else ()
+    model = sw.ShallowWater(grid, 100.0, boundaries=(*KEEPING[kind], *sponge), communicator="serial", engine="arrays")
+    start = model.state(eta=0.3) if kind == "chapman" else model.state(u=0.5, v=0.1)
+    end = sw.Simulation(model, start, sw.ForwardBackward(100.0)).run(steps=20)
+    np.testing.assert_allclose(np.asarray(end.eta), np.asarray(start.eta), atol=1e-3)
+    given = model.state(eta=0.3, **{name: 0.7 * np.ones(grid.shape) for name in start.others})
+    assert all(float(np.abs(given[name]).max()) == pytest.approx(0.7) for name in start.others)
+    if kind == "radiation":
+        cost = FinalState(lambda s, e: (s.eta**2).sum() + 100.0 * (s.u**2).sum())
+        slope = Problem(model, sw.ForwardBackward(100.0), start, 5, cost, ["initial.u"]).value_and_gradient()[1]
+        assert np.abs(np.asarray(slope["initial.u"])).max() < 1e4
+
+
+def test_sides_that_leave_the_level_free_are_refused_without_one_that_holds_it():
+    grid = sw.CartesianGrid(6, 6, (0.0, 6e4), (0.0, 6e4))
+    with pytest.raises(ConfigError, match="RadiationNudging: no open side holds the level.*add a Sponge, or give one"):
+        sw.ShallowWater(grid, 50.0, boundaries=sw.RadiationNudging("west", incoming=TIDE))
