@@ -7,7 +7,7 @@
     Clamped   the velocity on the open face is the one with which continuity gives the elevation of the adjacent cell:
                   d eta/dt = d eta_ext/dt + (eta_ext - eta) / T,    T = 4 dt
               The elevation of that cell is eta_ext to the order of the stepper. Waves from inside are reflected.
-              inflow.py says what water brings along that flows in.
+              inflow.py limits the energy that water brings in.
 
 With wetting and drying, Flather's velocity is that of the Riemann invariants of the whole thickness h (wave_maker.py):
 

@@ -46,6 +46,7 @@ class Sponge(Term):
 
     kind = "boundary"
     uses_time = False
+    holds_level = True
     references = "Israeli and Orszag (1981), doi:10.1016/0021-9991(81)90082-6"
 
     def __post_init__(self):

@@ -364,6 +364,7 @@ class Term(TiledPart):
         nonlinear: whether it is undefined in the linear mode. A linear model then raises ConfigError.
         has_pressure: whether it has an air pressure, and defines `pressure_head`.
         follows_pressure: whether its force is a gradient of the elevation, flow.level, at the time of the pressure's.
+        holds_level: whether it keeps the mean level near one outside.
     """
 
     kind = "dissipation"
@@ -371,6 +372,7 @@ class Term(TiledPart):
     nonlinear: ClassVar[bool] = False
     has_pressure: ClassVar[bool] = False
     follows_pressure: ClassVar[bool] = False
+    holds_level: ClassVar[bool] = False
 
     @abc.abstractmethod
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:

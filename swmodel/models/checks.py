@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..dynamics.sponge import Sponge
 from ..dynamics.tracers import Tracer
 from ..errors import ConfigError, of_part
 from ..fields.parameters import Flag, Number, Part, Precision, in_utc
@@ -139,10 +138,9 @@ def check_sides(model: Any) -> None:
 
 def check_level(model: Any) -> None:
     """Raise ConfigError for open sides none of which holds the mean level."""
-    kinds = [type(condition) for condition in model.open_boundaries]
-    if kinds and not any(kind.holds_level for kind in kinds) and not any(isinstance(x, Sponge) for x in model.terms):
+    if model.open_boundaries and not any(part.holds_level for part in (*model.open_boundaries, *model.terms)):
         raise ConfigError(
-            f"{kinds[0].__name__}: no open side holds the level, which may rise or fall without end; add a Sponge, "
+            f"{type(model.open_boundaries[0]).__name__}: no open side holds the level, which may rise or fall without end; add a Sponge, "
             "or give one side Flather or ChapmanFlather, which are the conditions for tides."
         )
 
