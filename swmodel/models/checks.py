@@ -140,8 +140,8 @@ def check_level(model: Any) -> None:
     """Raise ConfigError for open sides none of which holds the mean level."""
     if model.open_boundaries and not any(part.holds_level for part in (*model.open_boundaries, *model.terms)):
         raise ConfigError(
-            f"{type(model.open_boundaries[0]).__name__}: no open side holds the level, which may rise or fall without end; add a Sponge, "
-            "or give one side Flather or ChapmanFlather, which are the conditions for tides."
+            f"{type(model.open_boundaries[0]).__name__}: no open side holds the level, which may rise or fall without "
+            "end; add a Sponge, or give one side Flather or ChapmanFlather, which are the conditions for tides."
         )
 
 
