@@ -108,8 +108,7 @@ class Series:
             held: {number: record}, records that are on the device already.
         """
         first, second, start, length = self.interval(step, dt)
-        held = held or {}
-        known = {k: held[k] if k in held else self.record(k, dtype) for k in {first, second}}
+        known = {k: held[k] if held and k in held else self.record(k, dtype) for k in {first, second}}
         return Window(known[first], known[second], *map(self._whole, (start, length)))
 
     def read_ahead(self, step: int, dt: float, submit: Callable) -> None:
@@ -187,6 +186,7 @@ class TimeVarying(abc.ABC):
             slack: the length at the end of the run that the record may leave out [s].
             remedy: what the user can do instead of giving a longer record, for the message.
         """
+        return None
 
     @abc.abstractmethod
     def map(self, function: Callable) -> Self:
