@@ -1,5 +1,6 @@
 """Self-attraction and loading: the same on any number of ranks, in both engines, with its gradient."""
 
+import numpy as np
 import pytest
 
 import swmodel as sw
@@ -16,6 +17,11 @@ def run(communicator, engine):
     return model, sw.Simulation(model, cases.start(model), sw.ForwardBackward(60.0)).run(steps=6)
 
 
+def pressure(x, y):
+    """It loads the sea floor as water does [Pa]."""
+    return 1e5 - 2000.0 * np.exp(-(((x - 20.0) / 60.0) ** 2) - (y / 40.0) ** 2)
+
+
 def ocean(communicator, engine):
     grid = sw.SphericalGrid(cases.NX, cases.NY, (-180.0, 180.0), (-70.0, 84.0))
     return sw.ShallowWater(
@@ -24,7 +30,7 @@ def ocean(communicator, engine):
         coriolis=sw.RotatingSphere(),
         communicator=communicator,
         engine=engine,
-        forcing=sw.SelfAttractionLoading(degree=5, every=120.0),
+        forcing=(sw.SelfAttractionLoading(degree=5, every=120.0), sw.AirPressure(pressure)),
     )
 
 
