@@ -142,10 +142,13 @@ class ZarrFieldOutput(FieldOutput):
             raise not_continued(self.path, f"its {differs[0]} is not this run's")
 
     def _static(self, simulation, arrays):
-        """(name, chunk, values) of the areas, the mask and the depth of this process's chunks."""
+        """(name, chunk, values) of the areas, the mask and the depth of this process's chunks.
+
+        A depth that is one of the variables has records.
+        """
         model = simulation.model
         depth = metadata.variable_of(rows_of(simulation, ["depth"])[0]).name
-        for name in ("area", "wet", depth):
+        for name in (name for name in ("area", "wet", depth) if len(arrays[name]["shape"]) == 2):
             grid = chunk_grid(arrays[name], model.decomposition)
             for chunk in [chunk for rank in model.communicator.ranks for chunk in grid.of_rank(rank)]:
                 part = grid.covered(chunk)

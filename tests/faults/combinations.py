@@ -1,9 +1,9 @@
 """Random experiments over all sections, and whether what must agree agrees: short runs of each.
 
-    python -m tests.faults.combinations runs FOLDER FIRST COUNT      # on one rank
-    mpirun -n 2 python -m tests.faults.combinations pairs FOLDER FIRST COUNT
+    python -m tests.faults.combinations runs FOLDER SEED ...      # on one rank
+    mpirun -n 2 python -m tests.faults.combinations pairs FOLDER SEED ...
 
-The first runs the draws FIRST, ..., FIRST + COUNT - 1 (draws.py) and checks that the second half of a run, resumed from
+The first runs the draws of these numbers (draws.py) and checks that the second half of a run, resumed from
 its first half, ends with the same bits; that the volume, and the content of tracers, changes by sources and fluxes
 alone; that water at rest stays at rest; that members of an ensemble are the runs that they would be alone. It leaves a
 run of each, by loops or on arrays in turn, with which the second compares its own: on two ranks, and by the other way.
@@ -28,7 +28,7 @@ from swmodel.runtime import launch
 from .checked import QUICKLY, ROOT, say
 from .harness import MARK, Budget
 
-SECONDS = 240  # for all runs of one draw
+SECONDS = 600  # for all runs of one draw
 BATCH = 20  # draws of one process, whose programs share parts
 RANKS = 2
 AGREE = {"float64": 1e-10, "float32": 1e-3}  # the largest difference, as a share of the largest value
@@ -41,16 +41,22 @@ class Tally:
     refused: int = 0
     wrong: list = dataclasses.field(default_factory=list)
 
+    def notice(self, seed, sentences):
+        """Keep and print what was wrong with a draw."""
+        for what in sentences:
+            print(f"combinations: seed {seed}: {what}", flush=True)
+            self.wrong.append(f"seed {seed}: {what}")
+
 
 # -- the runs of a draw, in a process of its own ---------------------------------------------------------------------
 
 
-def work(kind, folder, first, count):
+def work(kind, folder, seeds):
     """See the module."""
     import jax
 
     signal.signal(signal.SIGALRM, _out_of_time)
-    for seed in range(first, first + count):
+    for seed in seeds:
         _say(seed=seed, begun=True)
         signal.alarm(SECONDS)
         try:
@@ -226,7 +232,8 @@ def _change(whole, half, name, area):
 
 
 def _stays_at_rest(case, tables, whole):
-    from .draws import DEPTH, is_at_rest
+    from .basins import DEPTH
+    from .draws import is_at_rest
 
     if not is_at_rest(tables):
         return []
@@ -272,26 +279,27 @@ def _pair(folder, seed):
 # -- and the one that starts them --------------------------------------------------------------------------------------
 
 
-def combinations(count, folder, seconds=3600.0, seed=0):
-    """`count` draws, from number `seed` on; returns the Tally."""
+def combinations(count, folder, seconds=3600.0, seed=0, pairs=1):
+    """`count` draws, from number `seed` on, every `pairs`-th of them also on two ranks; returns the Tally."""
     tally = Tally()
     budget = Budget("combinations", -(-count // BATCH), seconds)
     for batch in budget.trials():
         with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as place:
-            from .draws import write_files
+            from .basins import write_files
 
             write_files(Path(place))
-            for kind in ("runs", "pairs") if launch.mpi_installed() else ("runs",):
-                first = seed + batch * BATCH
-                _process(kind, Path(place), first, min(count - batch * BATCH, BATCH), tally)
+            first = seed + batch * BATCH
+            seeds = range(first, min(first + BATCH, seed + count))
+            _process("runs", Path(place), seeds, tally)
+            if launch.mpi_installed():
+                _process("pairs", Path(place), seeds[::pairs], tally)
     return tally
 
 
-def _process(kind, folder, first, count, tally):
-    """Run `work` for so many draws; a process that dies counts as wrong, and the next one goes on after its draw."""
-    end = first + count
-    while first < end:
-        command = [sys.executable, "-m", "tests.faults.combinations", kind, str(folder), str(first), str(end - first)]
+def _process(kind, folder, seeds, tally):
+    """Run `work` for draws; a process that dies counts as wrong, and the next one goes on after its draw."""
+    while seeds:
+        command = [sys.executable, "-m", "tests.faults.combinations", kind, str(folder), *map(str, seeds)]
         command = [*(launch.mpirun(RANKS) if kind == "pairs" else []), *command]
         environment = {**launch.mpirun_environment(), **QUICKLY, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
         environment |= {"XDG_CACHE_HOME": str(folder / "cache"), MARK: "combinations"}
@@ -317,8 +325,8 @@ def _process(kind, folder, first, count, tally):
             raise RuntimeError(f"the process of {kind} ended with status {status}: {text}")
         if not finished:
             tally.draws += kind == "runs"
-            tally.wrong.append(f"seed {last}: the process of {kind} ended with status {status}: {text}")
-        first = last + 1
+            tally.notice(last, [f"the process of {kind} ended with status {status}: {text}"])
+        seeds = seeds[seeds.index(last) + 1 :]
 
 
 def _take(kind, lines, tally):
@@ -332,9 +340,9 @@ def _take(kind, lines, tally):
         if finished:
             tally.draws += kind == "runs"
             tally.refused += entry.get("refused", False)
-            tally.wrong += [f"seed {last}: {what}" for what in entry["wrong"]]
+            tally.notice(last, entry["wrong"])
     return last, finished
 
 
 if __name__ == "__main__":
-    work(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    work(sys.argv[1], Path(sys.argv[2]), list(map(int, sys.argv[3:])))

@@ -1,6 +1,5 @@
 """Random experiments: every type and key that the declarations have, in sizes that suit a small basin.
 
-    write_files(folder)             # the tables, records and modules that draws name
     name, tables = drawn(seed)      # a subfolder, and the sections of an experiment chosen by the number `seed`
 
 Types, keys, units and limits come from the sections of experiment files (swmodel/config/), so that a new part is drawn
@@ -14,7 +13,6 @@ import types
 import typing
 
 import hypothesis
-import numpy as np
 from hypothesis import strategies as st
 
 from swmodel import elliptic
@@ -31,17 +29,11 @@ from swmodel.fields.parts import positions_of
 from swmodel.forcing.wind_laws import DRAG_LAWS
 
 from .. import own_parts
+from .basins import BASINS, DEPTH, START, at, width
 
-__all__ = ["BASINS", "DEPTH", "ON_GLOBE", "PARTS", "START", "TOGETHER", "completed", "drawn", "is_at_rest", "is_closed"]
-__all__ += ["section", "simplest", "text_of", "write_files"]
+__all__ = ["ON_GLOBE", "PARTS", "TOGETHER", "completed", "drawn", "is_at_rest", "is_closed", "section", "simplest"]
+__all__ += ["text_of"]
 
-DEPTH = 60.0  # [m]
-START = "2024-03-01T00:00:00"
-BASINS = {  # {folder: (grid, the name of x, the name of y, the time that a wave takes through a narrow cell [s])}
-    "globe": ({"type": "spherical", "longitude": [0, 360], "latitude": [-60, 60]}, "longitude", "latitude", 60e3),
-    "plane": ({"type": "cartesian", "x": [0.0, 120e3], "y": [0.0, 100e3]}, "x", "y", 375.0),
-    "sphere": ({"type": "spherical", "longitude": [170, 182], "latitude": [-40, -30]}, "longitude", "latitude", 3000.0),
-}
 # Sizes by unit, for parameters that are required or whose default is 0, and by class where the unit does not tell.
 SIZES = {
     "": 0.05, "m": 0.2, "m s-1": 0.1, "s": 600.0, "s-1": 1e-4, "m-1 s-1": 2e-11, "m2 s-1": 50.0, "m4 s-1": 1e9,
@@ -213,7 +205,7 @@ def experiments(draw):
     if tables["stepper"]["type"] == "rigid_lid":
         kinds = tuple(kind for kind in kinds if kind not in ("maxima", "extremes"))
     tables["output"] = draw(_outputs(grid, x, y, names, seconds, kinds))
-    return folder, completed(tables, f"2 * pi * ({x} / {_width(grid[x])!r} + {y} / {_width(grid[y])!r})", 75 * seconds)
+    return folder, completed(tables, f"2 * pi * ({x} / {width(grid[x])!r} + {y} / {width(grid[y])!r})", 75 * seconds)
 
 
 @st.composite
@@ -235,15 +227,6 @@ def _models(draw, folder, coast):
     return {key: value for key, value in table.items() if value is not None and (key != "wetting" or key in fixed)}
 
 
-def _width(interval):
-    return float(interval[1] - interval[0])
-
-
-def _at(grid, x, y, east, north):
-    """A place on a grid, at shares of its extents."""
-    return [float(grid[x][0] + east * _width(grid[x])), float(grid[y][0] + north * _width(grid[y]))]
-
-
 def _one_of(sections, **fixed):
     """A table of one of several types."""
     names = [name for name, cls in sections.items() if _keys(cls) is not None]
@@ -253,7 +236,7 @@ def _one_of(sections, **fixed):
 
 
 def _floors(grid, x, y, levees, spectral):
-    (east, _), wide = _at(grid, x, y, 0.6, 0.5), _width(grid[x])
+    (east, _), wide = at(grid, x, y, 0.6, 0.5), width(grid[x])
     beach = f"{DEPTH} * (1 - 1.2 * ({x} - {grid[x][0]}) / {wide})"
     island = f"{DEPTH} - 80 * exp(-(({x} - {east}) / {0.15 * wide})**2)"
     floors = [{"type": "flat", "depth": DEPTH}, *({"type": "formula", "depth": text} for text in (beach, island))]
@@ -266,7 +249,7 @@ def _states(grid, x, y):
     kinds = {"gaussian": scenario.GaussianBump, "formula": scenario.InitialFormula, "rest": scenario.Rest}
     if grid["type"] == "cartesian":
         kinds["random_vortices"] = scenario.RandomVortices
-    centre = {"gaussian": {"centre": _at(grid, x, y, 0.3, 0.4)}}
+    centre = {"gaussian": {"centre": at(grid, x, y, 0.3, 0.4)}}
     return st.sampled_from(sorted(kinds)).flatmap(lambda k: section(kinds[k], 3, type=k, **centre.get(k, {})))
 
 
@@ -309,7 +292,7 @@ def _outputs(draw, grid, x, y, tracers, seconds, kinds):
     variables = draw(st.sets(st.sampled_from((*FIELDS, *tracers)), min_size=1, max_size=3))
     output = {"fields": [{"file": f"fields.{ending}", "variables": sorted(variables), "every": 4 * seconds}]}
     keys = {"spectra": {"every": 4 * seconds}}
-    keys["gauges"] = {"positions": {"A": _at(grid, x, y, 0.25, 0.45), "B": _at(grid, x, y, 0.35, 0.6)}}
+    keys["gauges"] = {"positions": {"A": at(grid, x, y, 0.25, 0.45), "B": at(grid, x, y, 0.35, 0.6)}}
     for name in sorted(draw(st.sets(st.sampled_from(kinds), max_size=2))):
         output[name] = keys.get(name, {})
     output["restart"] = {"file": f"restart.{draw(st.sampled_from(('nc', 'nc', 'zarr')))}", "every": 4 * seconds}
@@ -317,7 +300,7 @@ def _outputs(draw, grid, x, y, tracers, seconds, kinds):
 
 
 def _source(grid, x, y):
-    longitude, latitude = _at(grid, x, y, 0.4, 0.5)
+    longitude, latitude = at(grid, x, y, 0.4, 0.5)
     fault = {"longitude": longitude, "latitude": latitude, "depth": 1e4, "length": 4e4, "width": 2e4}
     return {"faults": [{**fault, "strike": 20, "dip": 30, "rake": 90, "slip": 1.0, "rise_time": 300.0}]}
 
@@ -405,42 +388,3 @@ def is_at_rest(tables):
 def is_closed(tables):
     """Whether no water enters or leaves the basin of an experiment."""
     return not tables["boundary"] and "source" not in tables and not any(":" in f["type"] for f in tables["forcing"])
-
-
-# -- the files that they name ------------------------------------------------------------------------------------------
-
-TRACK = """\
-time_utc,longitude_deg,latitude_deg,maximum_wind_m_s,radius_of_maximum_wind_m,central_pressure_pa
-2024-02-29T18:00:00,174.0,-31.5,35.0,80000,97500
-2024-03-01T06:00:00,176.5,-34.2,{wind},{radius},{pressure}
-2024-03-10T18:00:00,179.0,-38.4,38.0,70000,97500
-"""
-
-
-def write_files(folder):
-    """Write the files that draws name into a subfolder for each basin."""
-    import xarray as xr
-
-    for name, (grid, x, y, _) in BASINS.items():
-        place = folder / name
-        place.mkdir(parents=True, exist_ok=True)
-        texts = dict(own_parts.files())
-        texts["track.csv"] = TRACK.format(wind=42.0, radius=60000, pressure=96500)
-        texts["track2.csv"] = TRACK.format(wind=48.0, radius=50000, pressure=94500)
-        for file, size in (("series.csv", 0.1), ("series2.csv", 0.15)):
-            records = (f"{t},{size * math.sin(2e-4 * t)!r}" for t in range(0, 600_000, 1000))
-            texts[file] = "\n".join(["time_s,value", *records])
-        south, north = (",".join(map(str, _at(grid, x, y, 0.55, share))) for share in (0.1, 0.9))
-        texts["levees.csv"] = f"levee,x,y,crest_m\na,{south},0.5\na,{north},0.7\n"
-        for file, text in texts.items():
-            (place / file).write_text(text)
-        units = ("m", "m") if name == "plane" else ("degrees_east", "degrees_north")
-        margin = 0.2 * _width(grid[x])
-        values = [np.linspace(grid[axis][0] - margin, grid[axis][1] + margin, 30) for axis in (x, y)]
-        axes = {axis: (axis, points, {"units": unit}) for axis, points, unit in zip((x, y), values, units)}
-        field = 0.03 * (1 + 0.5 * np.add.outer(np.sin(np.arange(30)), np.cos(np.arange(30)))) + 0.005
-        xr.Dataset({"n": ((y, x), field)}, axes).to_netcdf(place / "map.nc")
-        hours = ("time", np.arange(0, 151, 3.0), {"units": "hours since 2024-03-01 00:00:00"})
-        wind = 10 * np.multiply.outer(np.cos(np.arange(len(hours[1]))), field / field.max())
-        winds = {key: (("time", y, x), sign * wind, {"units": "m s-1"}) for key, sign in (("u10", 1), ("v10", -0.5))}
-        xr.Dataset(winds, axes | {"time": hours}).to_netcdf(place / "wind.nc")

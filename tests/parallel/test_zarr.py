@@ -38,13 +38,14 @@ def same(store, file):
                 np.testing.assert_array_equal(found[name].attrs[key], value, err_msg=f"{name}.{key}")
 
 
-@pytest.mark.parametrize("periodic", ["", "x"])
-def test_a_store_holds_what_a_netcdf_file_holds_and_goes_on(periodic, tmp_path):
+@pytest.mark.parametrize("periodic, names", [("", NAMES), ("x", (*NAMES, "depth"))])
+def test_a_store_holds_what_a_netcdf_file_holds_and_goes_on(periodic, names, tmp_path):
+    """The depth is constant, or has records where it is one of the variables."""
     folder = shared(tmp_path)
     for last in (12, 24):
         run = simulation(periodic)
         for file in ("fields.zarr", "fields.nc"):
-            run.write(folder / file, NAMES, every=25.0)
+            run.write(folder / file, names, every=25.0)
         run.restart(folder / "restart.nc")
         if last == 24:
             run.resume(folder / "restart.nc")

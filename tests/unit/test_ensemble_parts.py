@@ -15,7 +15,7 @@ from swmodel.parallel import SerialCommunicator
 from swmodel.stepping.arrays import ArrayStepLoop
 from swmodel.stepping.loop import engine_of
 from swmodel.stepping.members import SAME, per_member
-from tests.faults import draws
+from tests.faults import basins, draws
 
 SIDES = ("west", "east", "south", "north")
 PARTS = ("terms", "open_boundaries", "tracers")
@@ -43,13 +43,13 @@ def boundaries():
 
 def experiment(sides, forcing, dissipation):
     """An experiment with these sides, types of forcing and of dissipation; without sides, of the whole Earth."""
-    grid, _, _, seconds = draws.BASINS["sphere"]
+    grid, _, _, seconds = basins.BASINS["sphere"]
     globe = {} if sides else {"longitude": [0, 360], "latitude": [-80, 80]}
     tables = {
-        "run": {"until": seconds, "start": draws.START},
+        "run": {"until": seconds, "start": basins.START},
         "grid": {**grid, **globe, "nx": 8, "ny": 7},
         "model": {"precision": "float64"},
-        "bathymetry": {"type": "flat", "depth": draws.DEPTH},
+        "bathymetry": {"type": "flat", "depth": basins.DEPTH},
         "coriolis": {"type": "rotating_sphere"},
         "initial": {"type": "formula", "eta": "0.1 * cos(longitude)", "u": 0.1},
         "boundary": sides,
@@ -96,7 +96,7 @@ NEARBY = [name for name in draws.PARTS["forcing"] if name not in draws.ON_GLOBE]
     ids=["terms", *("-".join(side["type"] for side in sides) for sides in OTHERS), "globe"],
 )
 def test_every_leaf_of_every_part_may_differ_between_members(sides, forcing, dissipation, tmp_path):
-    draws.write_files(tmp_path)
+    basins.write_files(tmp_path)
     path = tmp_path / "sphere" / "all.toml"
     path.write_text(experiment(sides, forcing, dissipation))
     made, alone = assemble(read(path)), SerialCommunicator()
