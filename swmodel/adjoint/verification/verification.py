@@ -306,8 +306,8 @@ def verify(
 def has_kinks(model: ShallowWater) -> bool:
     """Whether a part of a model chooses among branches by the flow, so that perturbed runs may take others."""
     parts = model.momentum, *model.terms, *model.open_boundaries, *model.tracers
-    beside_sides = bool(model.tracers and model.open_sides)  # where tracers have the concentration upstream
-    return beside_sides or any(part.has_kinks for part in parts)
+    takes_upstream = bool(model.tracers and model.open_sides)  # where tracers have the concentration upstream
+    return takes_upstream or any(part.has_kinks for part in parts)
 
 
 def runs_of(controls: int, second: bool = True) -> int:
