@@ -379,7 +379,7 @@ class Term(TiledPart):
         """(du/dt, dv/dt) [m s-2] of DerivedFields at a Time, Fields at u and v or numbers."""
 
     def damping(self, flow: Any, time: Any) -> tuple[Any, Any] | None:
-        """r [s-1], at u and v, of du/dt = - r u, dv/dt = - r v, which conserving.py steps implicitly; None of others."""
+        """r [s-1], at u and v, of du/dt = - r u, dv/dt = - r v, which conserving.py steps implicitly; else None."""
 
     def damping_per_speed(self, flow: Any, time: Any) -> tuple[Any, Any] | None:
         """k [m-1], at u and v, where r = k |u|, and |u| is that after an implicit step; None for every other term."""
