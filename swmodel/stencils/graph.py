@@ -79,7 +79,7 @@ class Graph:
     def only(self, results: Sequence[int]) -> "Graph":
         """The Graph of some of the results, by number."""
         names = tuple(self.names[k] for k in results if k < len(self.names))
-        return _trimmed(dataclasses.replace(self, outputs=tuple(self.outputs[k] for k in results), names=names))
+        return dataclasses.replace(self, outputs=tuple(self.outputs[k] for k in results), names=names).trimmed()
 
     @functools.cached_property
     def pruned(self) -> tuple["Graph", list[int], list[int]]:
@@ -95,18 +95,17 @@ class Graph:
         new = Graph(tuple(map(renumbered, self.nodes)), self.outputs, columns, len(kept["scalar"]), self.names)
         return new, kept["load"], kept["scalar"]
 
+    def trimmed(self) -> "Graph":
+        """The same without nodes that no result needs."""
+        kept = sorted(self.reached)
+        new = {old: k for k, old in enumerate(kept)}
 
-def _trimmed(graph):
-    """The same without nodes that no result needs."""
-    kept = sorted(graph.reached)
-    new = {old: k for k, old in enumerate(kept)}
+        def renumbered(a):
+            return dataclasses.replace(a, node=new[a.node]) if isinstance(a, At) else a
 
-    def renumbered(a):
-        return dataclasses.replace(a, node=new[a.node]) if isinstance(a, At) else a
-
-    nodes = (graph.nodes[n] for n in kept)
-    nodes = tuple(dataclasses.replace(node, arguments=tuple(map(renumbered, node.arguments))) for node in nodes)
-    return dataclasses.replace(graph, nodes=nodes, outputs=tuple(map(renumbered, graph.outputs)))
+        nodes = (self.nodes[n] for n in kept)
+        nodes = tuple(dataclasses.replace(node, arguments=tuple(map(renumbered, node.arguments))) for node in nodes)
+        return dataclasses.replace(self, nodes=nodes, outputs=tuple(map(renumbered, self.outputs)))
 
 
 COMMUTE = ("add", "mul", "max", "min", "and", "or", "xor", "eq", "ne")
@@ -173,7 +172,7 @@ class Builder:
     def graph(self, outputs: Iterable, columns: Iterable[bool], scalars: int, names: Iterable[str] = ()) -> Graph:
         """The Graph of the nodes that `outputs` depend on."""
         outputs = tuple(map(self.as_ref, outputs))
-        return _trimmed(Graph(tuple(self.nodes), outputs, tuple(columns), scalars, tuple(names)))
+        return Graph(tuple(self.nodes), outputs, tuple(columns), scalars, tuple(names)).trimmed()
 
     def _number(self, node):
         if node not in self._known:

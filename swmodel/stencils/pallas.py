@@ -1,12 +1,10 @@
-"""A Graph as one GPU kernel: each block of cells evaluates it on masked loads, and intermediates stay in registers.
+"""A Graph as kernels of a GPU: each thread evaluates it at one cell, and intermediate values stay in its registers.
 
 Blocks run in any order. So a result may overwrite only an array that is read at the result's own cell alone. The step
 loop makes two steps in a call, from one set of arrays into another and back.
 
-A thread cannot read another thread's registers, so that a value which several cells need is computed once at each.
-A step of AB2 takes 284 operations in place of 143, and at least 72 bytes in float32: on a GPU with 15 operations for
-each byte, arithmetic is a quarter of the memory's time. To store a value in a kernel of its own and load it again costs
-8 bytes, or 120 operations; the best choice saves 22 of AB2 and 97 of the transpose of forward-backward.
+A step over deep water is one kernel, which reads each array once and writes each result once; a coastal one is a few,
+since arithmetic would take longer than the memory does (parts.py). `make gpu` counts both (docs/gpus.md).
 """
 
 import dataclasses
@@ -23,10 +21,13 @@ from jax.experimental.pallas import triton
 
 from .derivatives import OPERATIONS
 from .graph import Constant, Graph, Unsupported
+from .parts import parts
 
 __all__ = ["pallas_loop"]
 
-BLOCK = (4, 128)  # rows and columns of cells that one program instance computes
+WIDTH = 128  # columns of a block of cells, one for each thread
+BYTES = 16  # of a column of a block, so that there are registers for all threads: 4 rows of float32, 2 of float64
+WARP = 32  # threads
 
 
 def pallas_loop(
@@ -53,31 +54,45 @@ def pallas_loop(
             interpret=interpret,
         )
         return jax.vmap(one, in_axes=axes)(*operands)
-    used = [*operands[: len(origins)], *(x.reshape(1) for x in operands[len(origins) : len(origins) + graph.scalars])]
+    arrays, places = list(operands[: len(origins)]), list(origins)
+    numbers = operands[len(origins) : len(origins) + graph.scalars]
+    *before, last = parts(graph)
+    for part in before:
+        width = margin + part.further
+        wide = dataclasses.replace(layout, ghosts=max(layout.ghosts, width))
+        types = [part.graph.nodes[ref.node].dtype for ref in part.graph.outputs]
+        arrays += _launch(part.graph, arrays, numbers, places, wide, width, types, interpret)
+        places += [wide.origin] * len(types)
+    return _launch(last.graph, arrays, numbers, places, layout, margin, dtypes, interpret, aliases)
+
+
+def _launch(graph, arrays, numbers, origins, layout, margin, dtypes, interpret, aliases=()):
+    """The results of one kernel; result k may overwrite the array number aliases[k]."""
+    graph, reads, scalars = graph.pruned
+    rows = BYTES // max(4, *(np.dtype(t).itemsize for t in dtypes))
     in_place = {
-        operand: k
-        for k, operand in enumerate(aliases)
-        if operand is not None and operand < len(origins) and set(graph.loads(operand)) <= {(0, 0)}
+        reads.index(source): k
+        for k, source in enumerate(aliases)
+        if source in reads and set(graph.loads(reads.index(source))) <= {(0, 0)}
     }
-    shapes = [jax.ShapeDtypeStruct(layout.padded, np.dtype(t)) for t in dtypes]
     return pl.pallas_call(
-        _kernel(graph, origins, layout, margin),
-        out_shape=shapes,
-        grid=tuple(pl.cdiv(n, block) for n, block in zip(layout.padded, BLOCK)),
+        _kernel(graph, [origins[k] for k in reads], layout, margin, (rows, WIDTH)),
+        out_shape=[jax.ShapeDtypeStruct(layout.padded, np.dtype(t)) for t in dtypes],
+        grid=(pl.cdiv(layout.padded[0], rows), pl.cdiv(layout.padded[1], WIDTH)),
         input_output_aliases=in_place,
-        compiler_params=triton.CompilerParams(num_warps=4),
+        compiler_params=triton.CompilerParams(num_warps=rows * WIDTH // WARP),
         interpret=interpret,
-    )(*used)
+    )(*(arrays[k] for k in reads), *(numbers[k].reshape(1) for k in scalars))
 
 
-def _kernel(graph, origins, layout, margin):
+def _kernel(graph, origins, layout, margin, block):
     (ny, nx), (west, east, south, north) = layout.shape, layout.border
 
     def kernel(*references):
         sources = references[: len(origins)]
         scalars = references[len(origins) : len(origins) + graph.scalars]
         results = references[len(origins) + graph.scalars :]
-        places = (pl.program_id(k) * BLOCK[k] + jnp.arange(BLOCK[k], dtype=jnp.int32) for k in range(2))
+        places = (pl.program_id(k) * block[k] + jnp.arange(block[k], dtype=jnp.int32) for k in range(2))
         row, column = (place - first for place, first in zip(places, layout.origin))
         known_rows, known_columns = (row >= -margin) & (row < ny + margin), (column >= -margin) & (column < nx + margin)
         known = known_rows[:, None] & known_columns[None, :]
