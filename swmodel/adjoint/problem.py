@@ -24,7 +24,7 @@ from ..models.shallow_water import ShallowWater
 from ..parallel.communicator import Communicator
 from ..runtime import budget
 from ..stepping.explicit import TimeStepper
-from ..stepping.loop import arrays_if_loops_fail, differentiable_step_loop, shown
+from ..stepping.loop import arrays_if_loops_fail, shown, step_loop
 from ..stepping.stability import check_time_step
 from .controls.controls import ControlDict, Transformed, controls_of, masks_of
 from .core.checkpointing import Readings
@@ -316,7 +316,7 @@ class Problem:
         found = []
 
         def trace(dynamics, stepper, state, cost):
-            found.append(Readings(cost, differentiable_step_loop(dynamics, stepper), state).count)
+            found.append(Readings(cost, step_loop(dynamics, stepper), state).count)
 
         fixed = self.dynamics(self.first_step), self.stepper, self.state, self.cost
         jax.eval_shape(self.communicator.spmd(trace), *fixed)

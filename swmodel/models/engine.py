@@ -26,7 +26,7 @@ def kind_of_loop(engine: str, communicator: Any, core: Any) -> type[StepLoop]:
     if engine == "arrays" or not core.halos:
         return ArrayStepLoop
     if jax.default_backend() != "cpu":
-        return ArrayStepLoop if engine == "auto" else FusedStepLoop
+        return FusedStepLoop
     reasons = [reason for reason in communicator.host_gather(why_not()) if reason is not None]
     if reasons and engine == "fused":
         raise ValueError(

@@ -25,9 +25,9 @@ from .parts import parts
 
 __all__ = ["pallas_loop"]
 
-WIDTH = 128  # columns of a block of cells, one for each thread
-BYTES = 16  # of a column of a block, so that there are registers for all threads: 4 rows of float32, 2 of float64
+WIDTH = 128  # columns of a block of cells
 WARP = 32  # threads
+LONG = 800  # operations of a kernel for which the registers of 512 threads do not suffice
 
 
 def pallas_loop(
@@ -69,29 +69,42 @@ def pallas_loop(
 def _launch(graph, arrays, numbers, origins, layout, margin, dtypes, interpret, aliases=()):
     """The results of one kernel; result k may overwrite the array number aliases[k]."""
     graph, reads, scalars = graph.pruned
-    rows = BYTES // max(4, *(np.dtype(t).itemsize for t in dtypes))
+    types = [np.dtype(numbers[k].dtype) for k in scalars]
+    groups = sorted(set(types), key=str)  # one array of all numbers of a type, which XLA computes in one kernel
+    stacked = [jnp.stack([numbers[k] for k, t in zip(scalars, types) if t == group]) for group in groups]
+    where = [(groups.index(t), types[:n].count(t)) for n, t in enumerate(types)]
+    rows = _rows(graph, max(np.dtype(t).itemsize for t in dtypes))
     in_place = {
         reads.index(source): k
         for k, source in enumerate(aliases)
         if source in reads and set(graph.loads(reads.index(source))) <= {(0, 0)}
     }
     return pl.pallas_call(
-        _kernel(graph, [origins[k] for k in reads], layout, margin, (rows, WIDTH)),
+        _kernel(graph, [origins[k] for k in reads], where, layout, margin, (rows, WIDTH)),
         out_shape=[jax.ShapeDtypeStruct(layout.padded, np.dtype(t)) for t in dtypes],
         grid=(pl.cdiv(layout.padded[0], rows), pl.cdiv(layout.padded[1], WIDTH)),
         input_output_aliases=in_place,
         compiler_params=triton.CompilerParams(num_warps=rows * WIDTH // WARP),
         interpret=interpret,
-    )(*(arrays[k] for k in reads), *(numbers[k].reshape(1) for k in scalars))
+    )(*(arrays[k] for k in reads), *stacked)
 
 
-def _kernel(graph, origins, layout, margin, block):
+def _rows(graph: Graph, itemsize: int) -> int:
+    """The rows of a block, one thread a cell: those above and below are read from the cache, so that more are better.
+
+    Half the threads have twice the registers each. A long kernel or one of float64 would otherwise spill them, as
+    `make gpu` has counted.
+    """
+    operations = sum(map(len, graph.reached.values()))
+    return 4 // (1 + (itemsize == 8)) // (1 + (operations > LONG))
+
+
+def _kernel(graph, origins, where, layout, margin, block):
     (ny, nx), (west, east, south, north) = layout.shape, layout.border
 
     def kernel(*references):
-        sources = references[: len(origins)]
-        scalars = references[len(origins) : len(origins) + graph.scalars]
-        results = references[len(origins) + graph.scalars :]
+        sources, others = references[: len(origins)], references[len(origins) :]
+        results = others[len(others) - len(graph.outputs) :]
         places = (pl.program_id(k) * block[k] + jnp.arange(block[k], dtype=jnp.int32) for k in range(2))
         row, column = (place - first for place, first in zip(places, layout.origin))
         known_rows, known_columns = (row >= -margin) & (row < ny + margin), (column >= -margin) & (column < nx + margin)
@@ -110,7 +123,7 @@ def _kernel(graph, origins, layout, margin, block):
             columns = (i >= west - margin) & (i < nx + margin - east) if node.axes == 2 else i == i
             return rows[:, None] & columns[None, :]
 
-        values = _evaluate(graph, load, within, scalars)
+        values = _evaluate(graph, load, within, lambda number: others[where[number][0]][where[number][1]])
         exists = (row < ny + north)[:, None] & (column < nx + east)[None, :]
         for value, result in zip(values, results):
             value = jnp.broadcast_to(value, known.shape).astype(result.dtype)
@@ -120,7 +133,7 @@ def _kernel(graph, origins, layout, margin, block):
     return kernel
 
 
-def _evaluate(graph, load, within, scalars):
+def _evaluate(graph, load, within, scalar):
     """The values of a Graph's results, blocks or numbers."""
     known = {}
 
@@ -137,7 +150,7 @@ def _evaluate(graph, load, within, scalars):
         if node.name == "load":
             return load(*node.parameters, row, column)
         if node.name == "scalar":
-            return scalars[node.parameters[0]][0]
+            return scalar(*node.parameters)
         arguments = [value(a, row, column) for a in node.arguments]
         if node.name in ("convert_element_type", "constant"):
             return jnp.asarray(arguments[0]).astype(node.dtype)

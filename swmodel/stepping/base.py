@@ -61,11 +61,6 @@ class StepLoop(abc.ABC):
         """A phrase that explains why these steps cannot run in this kind of loop; None where they can. Inside spmd."""
 
     @classmethod
-    def has_derivatives(cls) -> bool:
-        """Whether JAX differentiates `steps` on this machine's devices, in both modes."""
-        return True
-
-    @classmethod
     def compiles(cls) -> bool:
         """Whether a compiler other than XLA makes programs of the loops on this machine's devices."""
         return False

@@ -31,6 +31,7 @@ from ..stencils.native.library import CompileError
 from ..stencils.stencil import Layout, compile_loops, run
 from .arrays import one_step
 from .base import Monitor, StepLoop, no_monitor
+from .invariants import without_invariants
 
 __all__ = ["FusedEvaluation", "FusedStepLoop", "InterpretedStepLoop", "NotCompiled", "POLE"]
 
@@ -209,10 +210,6 @@ class FusedStepLoop(StepLoop):
     interpret: ClassVar[bool] = False
 
     @classmethod
-    def has_derivatives(cls) -> bool:
-        return cls.compiles()
-
-    @classmethod
     def compiles(cls) -> bool:
         return jax.default_backend() == "cpu" and not cls.interpret
 
@@ -329,15 +326,16 @@ class FusedStepLoop(StepLoop):
     def traced_steps(self, carry: Any, monitor: Monitor, monitored: Any) -> Callable:
         if self.group > 1 or self.period == 1:  # of a group, the first step alone refreshes halos
             return super().traced_steps(carry, monitor, monitored)
-        closed, shapes = jax.make_jaxpr(
-            lambda carry, first, monitored: self.steps(carry, first, 1, monitor, monitored), return_shape=True
-        )(carry, jnp.int32(0), monitored)
-        structure = jax.tree.structure(shapes)
+        one = without_invariants(
+            lambda carry, first, monitored: self.steps(carry, first, 1, monitor, monitored),
+            carry,
+            jnp.int32(0),
+            monitored,
+        )
 
         def steps(carry, first, count, monitored):
             for k in range(count):
-                leaves = jax.tree.leaves((carry, first + k, monitored))
-                carry, monitored = structure.unflatten(jax.core.eval_jaxpr(closed.jaxpr, closed.consts, *leaves))
+                carry, monitored = one(carry, first + k, monitored)
             return carry, monitored
 
         return steps

@@ -1,8 +1,7 @@
 """Many time steps inside one compiled program, with neither outputs nor adjoints.
 
 `step_loop` chooses the StepLoop of a run, and `run_steps` makes any number of its steps. `integrate` is a function of
-model, time step and state that JAX differentiates in both modes. Its steps are those of fused loops, which have
-derivatives on CPUs, or the same steps on arrays.
+model, time step and state that JAX differentiates in both modes.
 """
 
 import functools
@@ -28,12 +27,12 @@ from ..stencils.native.library import CompileError
 from .arrays import ArrayStepLoop, one_step
 from .base import Monitor, StepLoop, no_monitor
 from .fused import POLE, NotCompiled
+from .invariants import without_invariants
 from .members import Members, first_member, per_member
 
 __all__ = [
     "arrays_if_loops_fail",
     "check_covered",
-    "differentiable_step_loop",
     "each_interval",
     "engine_of",
     "integrate",
@@ -60,12 +59,6 @@ def step_loop(dynamics: Any, stepper: Any, prepared: bool = True) -> StepLoop:
         CompileError: if a loop cannot be compiled and there are several processes.
     """
     return (dynamics.step_loop if _is_possible(dynamics, stepper) else ArrayStepLoop)(dynamics, stepper, prepared)
-
-
-def differentiable_step_loop(dynamics: Any, stepper: Any, prepared: bool = True) -> StepLoop:
-    """The StepLoop whose `steps` JAX differentiates, in both modes: fused loops on CPUs, arrays elsewhere."""
-    kind = step_loop if dynamics.step_loop.has_derivatives() else ArrayStepLoop
-    return kind(dynamics, stepper, prepared)
 
 
 _OBSTACLES = {}  # {(structure, shapes and types of dynamics and stepper): result of `obstacle`}
@@ -138,8 +131,6 @@ def _why_arrays(dynamics):
         return f"{type(dynamics.core).__name__} has no loops of differences"
     if dynamics.tile.pole is not None:
         return POLE
-    if jax.default_backend() != "cpu":
-        return "on this device XLA fuses operations"
     return "engine = 'arrays' was chosen" if usable() else "no C++ compiler works here"
 
 
@@ -249,13 +240,12 @@ def integrate(dynamics: Any, stepper: Any, state: State, steps: int, history: An
     steps = int(steps)
     check_covered("integrate", dynamics, stepper, steps)
     history = stepper.history(state) if history is None else history
-    run = functools.partial(_scanned, differentiable_step_loop, steps=steps)
-    if dynamics.step_loop.has_derivatives() or not _is_possible(dynamics.interval(0), stepper):
-        return run(dynamics, stepper, state, history)
+    ends = step_loop(dynamics.interval(0), stepper, prepared=False)
 
-    values = jax.custom_jvp(functools.partial(_scanned, step_loop, steps=steps))
-    values.defjvp(lambda primals, tangents: jax.jvp(run, primals, tangents))
-    return values(dynamics, stepper, state, history)
+    def run(here, carry, count):
+        return scan_steps(step_loop(here, stepper), carry, count, here.first)
+
+    return ends.unpack_state(each_interval(dynamics, steps, ends.pack_state(state, history), run))
 
 
 def check_covered(who: str, dynamics: Any, stepper: Any, steps: int) -> None:
@@ -330,21 +320,13 @@ def _grouped(parts):
     return [(length, [number for _, number in group]) for length, group in groups]
 
 
-def _scanned(chosen, dynamics, stepper, state, history, steps):
-    ends = chosen(dynamics.interval(0), stepper, prepared=False)
-
-    def run(here, carry, count):
-        return scan_steps(chosen(here, stepper), carry, count, here.first)
-
-    return ends.unpack_state(each_interval(dynamics, steps, ends.pack_state(state, history), run))
-
-
 def scan_steps(loop: StepLoop, carry: Any, steps: int, first: Any = 0) -> Any:
     """The carry of `run_steps`, for a static number of `steps`, under lax.scan, which JAX can differentiate."""
     groups, rest = divmod(steps, loop.period)
     first = jnp.asarray(first, jnp.int32)
     starts = first + jnp.arange(groups, dtype=jnp.int32) * loop.period
-    carry, _ = jax.lax.scan(lambda carry, start: loop.steps(carry, start, loop.period), carry, starts)
+    several = without_invariants(lambda carry, start: loop.steps(carry, start, loop.period), carry, first)
+    carry, _ = jax.lax.scan(several, carry, starts)
     for step in range(steps - rest, steps):
         carry, _ = loop.steps(carry, first + step, 1)
     return carry

@@ -30,11 +30,11 @@ from ...fields.state import State
 from ...stencils import evaluate
 from ...stepping.base import no_monitor
 from ...stepping.explicit import TimeStepper
-from ...stepping.loop import differentiable_step_loop, run_steps, step_loop
+from ...stepping.loop import run_steps, step_loop
 from ..costs.tile_costs import TileCost
 from .leaves import Floats, Rows, buffers_for, inputs_read, perturbed, push_row, read_row, set_row
 
-__all__ = ["LoopAdapter", "Readings", "Span", "Tape", "advance", "even_lengths"]
+__all__ = ["Readings", "Span", "Tape", "advance", "even_lengths"]
 
 LONG = 2e8  # steps times bytes of an array, from which on copies of arrays cost more than compiling a longer program
 
@@ -129,9 +129,8 @@ class Tape:
         make: `make(params) -> (dynamics, stepper)`.
         params: a pytree of float arrays. The run is differentiated with respect to these and to its first carry.
         cost: a TileCost, or None.
-        carry: of differentiable_step_loop(dynamics, stepper), or a pytree of its shapes.
+        carry: of step_loop(dynamics, stepper), or a pytree of its shapes.
         lengths: number of parts at each level, innermost (steps) first; their product bounds the number of steps.
-        fast: makes the step loop for segments that are run without being recorded.
     """
 
     def __init__(
@@ -141,12 +140,11 @@ class Tape:
         cost: TileCost | None,
         carry: Any,
         lengths: Sequence[int],
-        fast: Callable = step_loop,
     ):
-        self.lengths, self.cost, self._fast = tuple(lengths), cost, fast
+        self.lengths, self.cost = tuple(lengths), cost
         self.dynamics, self.stepper = make(params)
         self.carry = Floats(carry)
-        self.loop = differentiable_step_loop(self.dynamics, self.stepper)
+        self.loop = step_loop(self.dynamics, self.stepper)
         self.state = jax.eval_shape(self.loop.get_state, carry)
         made = jax.vjp(lambda params: self._traced(*make(params)), params, has_aux=True)
         self.moved, self._back, self.others = made
@@ -160,7 +158,7 @@ class Tape:
 
     def _traced(self, dynamics, stepper):
         """(the constants of a step that depend on the parameters, its other constants); traces the step."""
-        loop = differentiable_step_loop(dynamics, stepper)
+        loop = step_loop(dynamics, stepper)
         readings = Readings(self.cost, loop, self.state)
 
         def step(leaves, k):
@@ -193,27 +191,21 @@ class Tape:
 
     # -- forwards -----------------------------------------------------------------------------------------------------
 
-    @functools.cached_property
-    def fast(self) -> "LoopAdapter":
-        return LoopAdapter(self._fast(self.dynamics, self.stepper), self.loop)
-
     def record(self, carry: Any, acc: Any, span: Span, level: int = -1) -> tuple[Any, Any, Any]:
         """(carry and acc after the Span, the records that `sweep` needs)."""
         level = level % len(self.lengths)
         if level == 0:
             return self._record_steps(carry, acc, span)
-        length, loop = math.prod(self.lengths[:level]), self.fast
-        readings = Readings(self.cost, loop, self.state)
+        length = math.prod(self.lengths[:level])
+        readings = Readings(self.cost, self.loop, self.state)
 
         def part(k, everything):
             carry, acc, starts = everything
-            starts, (same, acc) = push_row(starts, (loop.out(carry), acc), k)
-            carry = same if loop.same_carry else carry
-            return *advance(loop, readings, carry, acc, span.part(k, length), self.lengths[0]), starts
+            starts, (carry, acc) = push_row(starts, (carry, acc), k)
+            return *advance(self.loop, readings, carry, acc, span.part(k, length), self.lengths[0]), starts
 
-        everything = loop.into(carry), acc, buffers_for((carry, acc), self.lengths[level])
-        carry, acc, starts = jax.lax.fori_loop(0, span.parts(length), part, everything)
-        return loop.out(carry), acc, starts
+        everything = carry, acc, buffers_for((carry, acc), self.lengths[level])
+        return jax.lax.fori_loop(0, span.parts(length), part, everything)
 
     def _record_steps(self, carry, acc, span):
         most = self.lengths[0]
@@ -292,23 +284,6 @@ class Tape:
         whole = count // period
         carry = jax.lax.fori_loop(0, whole, several, carry)
         return carry if period == 1 else jax.lax.fori_loop(whole * period, count, one, carry)
-
-
-class LoopAdapter:
-    """A fast step loop that takes and returns the carries of a differentiable one, whose layout may differ."""
-
-    def __init__(self, loop: Any, other: Any):
-        self.loop, self.other, self.same_carry = loop, other, type(loop) is type(other)
-        self.equations, self.period = loop.equations, loop.period
-        self.steps, self.traced_steps = loop.steps, loop.traced_steps
-
-    def into(self, carry: Any) -> Any:
-        """The fast loop's carry from the differentiable one's."""
-        return carry if self.same_carry else self.loop.pack_state(*self.other.unpack_state(carry))
-
-    def out(self, carry: Any) -> Any:
-        """The differentiable loop's carry from the fast one's."""
-        return carry if self.same_carry else self.other.pack_state(*self.loop.unpack_state(carry))
 
 
 def even_lengths(steps: int, levels: int) -> tuple[int, ...]:

@@ -13,8 +13,8 @@ from ...errors import ConfigError
 from ...fields.pytrees import pytree, static
 from ...fields.state import State
 from ...stepping.explicit import TimeStepper
-from ...stepping.loop import check_covered, differentiable_step_loop, each_interval, run_steps, step_loop
-from .checkpointing import LoopAdapter, Span, Tape, even_lengths
+from ...stepping.loop import check_covered, each_interval, run_steps, step_loop
+from .checkpointing import Span, Tape, even_lengths
 from .leaves import Floats
 
 __all__ = ["integrate"]
@@ -52,7 +52,7 @@ def integrate(
     def run(here, carry, count):
         return _few_states(here, stepper, carry, count, tuple(lengths or even_lengths(count, 2)))
 
-    ends = differentiable_step_loop(dynamics.interval(0), stepper, prepared=False)
+    ends = step_loop(dynamics.interval(0), stepper, prepared=False)
     end = each_interval(dynamics, steps, ends.pack_state(state, history), run)
     return ends.unpack_state(end)
 
@@ -73,10 +73,9 @@ def _few_states(dynamics, stepper, carry, steps, lengths):
 
     @jax.custom_vjp
     def run(leaves, carry):
-        loop = differentiable_step_loop(*jax.tree.unflatten(structure, leaves))
-        loop = LoopAdapter(step_loop(*jax.tree.unflatten(structure, leaves)), loop)
+        loop = step_loop(*jax.tree.unflatten(structure, leaves))
         first: Any = span(leaves).first
-        return loop.out(run_steps(loop, loop.into(carry), steps, first=first)[0])
+        return run_steps(loop, carry, steps, first=first)[0]
 
     def forward(leaves, carry):
         touched = Touched(tuple(bool(x.perturbed) for x in leaves))

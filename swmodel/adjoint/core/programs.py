@@ -26,9 +26,9 @@ from ...dynamics.clock import Time
 from ...fields.pytrees import pytree
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
-from ...stepping.loop import differentiable_step_loop, step_loop
+from ...stepping.loop import step_loop
 from ..controls.controls import Control, ControlDict, Transformed, zero_padding
-from .checkpointing import LoopAdapter, Readings, Tape, advance
+from .checkpointing import Readings, Tape, advance
 from .leaves import Floats
 
 __all__ = ["Pair", "Programs", "Transform"]
@@ -111,7 +111,6 @@ class Programs:
         self.of_state = [c for c in controls if c.of_state]
         self.of_dynamics = [c for c in controls if not c.of_state]
         self.at_start = self.of_state + [c for c in self.of_dynamics if tracers and c.name == "depth"]
-        self.fast = differentiable_step_loop if pairs else step_loop
         for name in ("start", "forward", "record", "pull", "finish", "evaluate", "to_start"):
             made = (dual if pairs else direct)(communicator, getattr(self, f"_{name}"), OVERWRITTEN.get(name, ()))
             setattr(self, name, made)
@@ -121,13 +120,13 @@ class Programs:
 
     def _start(self, fixed, values):
         dynamics, stepper, first = fixed["dynamics"], fixed["stepper"], Time(fixed["span"].first)
-        loop, sides = differentiable_step_loop(dynamics, stepper), dynamics.tile.sides
+        loop, sides = step_loop(dynamics, stepper), dynamics.tile.sides
         state = loop.equations.shown(fixed["state"], first, stepper.rigid_lid)
         for control in self.at_start:
             value = zero_padding(control, values[control.name], sides) * fixed["masks"][control.position]
             dynamics, state = control.put(dynamics, state, value)
         if dynamics is not fixed["dynamics"]:  # a control has changed the depth
-            loop = differentiable_step_loop(dynamics, stepper)
+            loop = step_loop(dynamics, stepper)
         state = loop.equations.stored(state, first, stepper.rigid_lid)
         acc = jax.tree.map(lambda x: jnp.asarray(x, state.eta.dtype), fixed["cost"].start())
         carry = loop.pack_state(state, stepper.history(state))
@@ -150,18 +149,15 @@ class Programs:
         return make
 
     def _forward(self, fixed, params, carry, acc):
-        made = self._made(fixed)(params)
-        loop = differentiable_step_loop(*made)
-        state, loop = loop.get_state(carry), LoopAdapter(self.fast(*made), loop)
-        readings = Readings(fixed["cost"], loop, state)
-        carry, acc = advance(loop, readings, loop.into(carry), acc, fixed["span"], ROWS)
-        return loop.out(carry), acc
+        loop = step_loop(*self._made(fixed)(params))
+        readings = Readings(fixed["cost"], loop, loop.get_state(carry))
+        return advance(loop, readings, carry, acc, fixed["span"], ROWS)
 
     def _record(self, fixed, params, carry, acc):
         return self._tape(fixed, params, carry).record(carry, acc, fixed["span"])
 
     def _tape(self, fixed, params, carry):
-        return Tape(self._made(fixed), params, fixed["cost"], carry, self.lengths, self.fast)
+        return Tape(self._made(fixed), params, fixed["cost"], carry, self.lengths)
 
     def _pull(self, fixed, params, stored, bars, total):
         """`bars` are cotangents of (float leaves of the carry, acc); `total` sums those of params without records."""
@@ -183,7 +179,7 @@ class Programs:
 
     def _evaluate(self, fixed, params, carry, acc):
         dynamics, stepper = self._made(fixed)(params)
-        cost, loop = fixed["cost"], differentiable_step_loop(dynamics, stepper)
+        cost, loop = fixed["cost"], step_loop(dynamics, stepper)
         state, final = loop.get_state(carry), None
         if cost.final is not None:
             final = self.communicator.sum(cost.final(state, loop.equations, Time(fixed["span"].first)))
