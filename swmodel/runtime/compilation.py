@@ -3,11 +3,15 @@
 jaxlib 0.10 has two ways to lower CPU fusions. The model's step runs at the same speed with both, and the older one
 compiles its gradient in two thirds of the time. Later releases have one way only, and no such option.
 
+On a GPU, XLA puts the kernels of a program into a graph that the device runs by itself. By default loops and branches
+are left out, and the host reads their conditions in each iteration. With all of them a run is one graph.
+
 On a CPU with several devices, JAX deadlocks when more than 32 executions are in flight on one device: the threads that
 wait to start further executions are those that the running ones need. Every few calls therefore wait for their results.
 """
 
 import collections
+import contextlib
 import functools
 import itertools
 from collections.abc import Callable
@@ -19,9 +23,17 @@ import jaxlib
 
 from . import cache
 
-__all__ = ["compilations", "compiler_options", "jit"]
+__all__ = ["OPTIONS", "compilations", "compiler_options", "jit", "lowering_for"]
 
-OLDER_FUSION = {"xla_cpu_use_fusion_emitters": False}
+OPTIONS: dict[str, dict[str, Any]] = {  # of XLA, by platform
+    "cpu": {"xla_cpu_use_fusion_emitters": False},
+    "gpu": {
+        "xla_gpu_enable_command_buffer": (
+            "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,WHILE,CONDITIONAL"
+        ),
+        "xla_gpu_graph_min_graph_size": 1,
+    },
+}
 HOW, SUFFIX, YES = "compiled", "answer", "yes"  # of the file in the cache
 MOST_IN_FLIGHT = 8  # calls whose results may be incomplete
 COMPILED = "/jax/core/compile/backend_compile_duration"  # JAX records this event for each program that it compiles
@@ -43,33 +55,45 @@ def compilations() -> int:
 
 
 @functools.cache
-def compiler_options() -> dict[str, bool] | None:
-    """OLDER_FUSION on a CPU, if this jaxlib has that option; else None.
+def compiler_options() -> dict[str, Any] | None:
+    """The OPTIONS of this process's devices, if this jaxlib has them; else None.
 
-    The first process that needs it compiles a program to find out, and stores the result for others and later ones.
+    The first process that needs them compiles a program to find out, and stores the result for others and later ones.
     """
-    if jax.default_backend() != "cpu":
+    options = OPTIONS.get(jax.default_backend())
+    if options is None:
         return None
-    what = cache.digest(str(OLDER_FUSION), jax.__version__, jaxlib.version.__version__)
+    what = cache.digest(str(options), jax.__version__, jaxlib.version.__version__)
+
+    def write_answer(path):
+        path.write_text(YES if _are_known(options) else "no")
+
     try:
-        answer = cache.find(what, HOW, SUFFIX) or cache.make(what, HOW, _write_answer, SUFFIX)
+        answer = cache.find(what, HOW, SUFFIX) or cache.make(what, HOW, write_answer, SUFFIX)
         known = answer.read_text() == YES
     except OSError:  # the folder has gone, or its disk is full
-        known = _takes_older_fusion()
-    return OLDER_FUSION if known else None
+        known = _are_known(options)
+    return options if known else None
 
 
-def _write_answer(path):
-    path.write_text(YES if _takes_older_fusion() else "no")
-
-
-def _takes_older_fusion():
-    """Whether this jaxlib compiles a program with OLDER_FUSION."""
+def _are_known(options):
+    """Whether this jaxlib compiles a program with these options."""
     try:
-        jax.jit(lambda x: x, compiler_options=OLDER_FUSION).lower(0.0).compile()
+        jax.jit(lambda x: x, compiler_options=options).lower(0.0).compile()
     except Exception:  # noqa: BLE001  its type has changed from release to release
         return False
     return True
+
+
+def lowering_for(kind: str) -> contextlib.AbstractContextManager:
+    """Let programs be lowered for a GPU of this kind ("NVIDIA H100") that is not here.
+
+    From release 0.11 on, JAX asks for the kind when it lowers a kernel.
+    """
+    if not hasattr(jax.sharding, "AbstractDevice"):
+        return contextlib.nullcontext()
+    device = jax.sharding.AbstractDevice(kind, None, "gpu")
+    return jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), (), abstract_device=device))
 
 
 @functools.cache

@@ -38,7 +38,7 @@ def counted(monkeypatch, module, name, calls):
 def test_one_rank_asks_the_compilers_and_all_use_the_answer(empty_cache, monkeypatch):
     communicator, folder = empty_cache
     calls = []
-    counted(monkeypatch, compilation, "_takes_older_fusion", calls)
+    counted(monkeypatch, compilation, "_are_known", calls)
     counted(monkeypatch, library, "_compile", calls)
     communicator.barrier()
     options = compilation.compiler_options()
@@ -47,7 +47,7 @@ def test_one_rank_asks_the_compilers_and_all_use_the_answer(empty_cache, monkeyp
     everywhere = communicator.host_gather((options, tuple(calls)))
     assert len({str(options) for options, _ in everywhere}) == 1
     asked = [name for _, calls in everywhere for name in calls]
-    assert asked.count("_takes_older_fusion") == 1 and asked.count("_compile") <= 1
+    assert asked.count("_are_known") == 1 and asked.count("_compile") <= 1
     compilation.compiler_options.cache_clear()
     assert compilation.compiler_options() == options
     assert sum(communicator.host_gather(len(calls))) == len(asked), "later runs ask nobody"

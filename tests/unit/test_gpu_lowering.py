@@ -17,6 +17,7 @@ from swmodel.errors import ConfigError
 from swmodel.fields.parts import shipped_parts
 from swmodel.parallel.halo import Sides
 from swmodel.parallel.sharded import ShardedCommunicator
+from swmodel.runtime.compilation import lowering_for
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
 from swmodel.stepping.explicit import TimeStepper
@@ -42,7 +43,8 @@ OF_CUDA = re.compile(r"cusolver_|cusparse_|__gpu\$xla\.gpu\.triton$")  # librari
 
 
 def lowered_for_cuda(function, *arguments):
-    text = jax.jit(function).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
+    with lowering_for("NVIDIA H100"):
+        text = jax.jit(function).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
     return text, set(re.findall(r"custom_call @([\w.$]+)", text))
 
 
@@ -239,7 +241,8 @@ def test_the_programs_of_a_gradient_with_checkpoints(monkeypatch):
         compiled = plain(function, **options)
 
         def call(*arguments, **keywords):
-            found.append(compiled.trace(*arguments, **keywords).lower(lowering_platforms=("cuda",)).as_text())
+            with lowering_for("NVIDIA H100"):
+                found.append(compiled.trace(*arguments, **keywords).lower(lowering_platforms=("cuda",)).as_text())
             return compiled(*arguments, **keywords)
 
         call.lower, call.trace = compiled.lower, compiled.trace

@@ -1,0 +1,194 @@
+"""Compile programs for GPUs that are not here, and count what they launch and move: `make gpu`.
+
+    python benchmarks/gpu/run.py [CASE ...] [--target h100] [--size 2048x2048]
+
+XLA compiles for a GPU that a description of it stands for (h100.txtpb, a100.txtpb). The first call brings CUDA's
+compiler and JAX's plugin from the package index into the folder gpu/ of the environment, 300 MB; the environment itself
+stays without. For each case it prints, a cell and step where nothing else is said,
+
+    gpu_bytes        bytes read and written, if each kernel reads its operands once (count.py)
+    gpu_launches     kernels and copies a step
+    gpu_host_reads   loops and branches of the program that are in no command buffer: the host reads their conditions
+    gpu_registers    of the kernel with most
+    gpu_spills       bytes of registers that kernels of the fused loops keep in memory
+    gpu_peak         memory, in arrays of the tile
+    gpu_speed        10^9 cell-steps a second at nine tenths of the memory bandwidth, if nothing else takes time
+    gpu_compile_seconds
+"""
+
+import argparse
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from count import count
+
+HERE = Path(__file__).resolve().parent
+WHEELS = Path(sys.prefix) / "gpu"
+ROOT = HERE.parent.parent
+TARGETS = {"h100": 3.35e12, "a100": 2.04e12}  # bytes a second of their memories
+PACKAGES = ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-crt", "nvidia-cuda-runtime")
+PTXAS = """#!/bin/sh
+# CUDA's assembler, which also writes what registers it has used to the file that SWMODEL_PTXAS names
+exec "$(dirname "$0")/ptxas.cuda" -v "$@" 2>>"${SWMODEL_PTXAS:-/dev/null}"
+"""
+LIMITS = {  # the largest value that each may have
+    "gpu_bytes_ab2": 60,
+    "gpu_bytes_forward_backward": 60,
+    "gpu_bytes_flather": 80,
+    "gpu_bytes_coast": 160,
+    "gpu_bytes_gradient": 220,
+    "gpu_launches_ab2": 6,
+    "gpu_launches_forward_backward": 6,
+    "gpu_host_reads_run": 0,
+    "gpu_host_reads_run_outputs": 0,
+    "gpu_run_over_step": 1.15,
+    "gpu_spills": 0,
+    "gpu_compile_seconds": 20,
+}
+
+
+def install():
+    """Bring the plugin and CUDA's compiler into WHEELS, and let the latter say which registers it uses."""
+    if (WHEELS / "complete").exists():
+        return
+    version = importlib.metadata.version("jaxlib")
+    names = [f"jax-cuda13-plugin=={version}", f"jax-cuda13-pjrt=={version}", *PACKAGES]
+    print(f"gpu: installing {', '.join(names)} into {WHEELS}", flush=True)
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--upgrade"]
+    subprocess.run([*pip, "-c", ROOT / "constraints.txt", "--target", WHEELS, *names], check=True)
+    assembler = WHEELS / "nvidia" / "cu13" / "bin" / "ptxas"
+    assembler.rename(assembler.with_name("ptxas.cuda"))
+    assembler.write_text(PTXAS)
+    assembler.chmod(0o755)
+    (WHEELS / "complete").touch()
+
+
+class Compiler:
+    """Compiles functions for one target, in this process, which has no GPU."""
+
+    def __init__(self, target, folder):
+        import jax
+        from jax.experimental import topologies
+
+        description = (HERE / f"{target}.txtpb").read_text()
+        topology = topologies.get_topology_desc(platform="cuda", target_config=description, topology="1x1x1")
+        self.sharding = jax.sharding.SingleDeviceSharding(topology.devices[0])
+        self.kind, self.folder = topology.devices[0].device_kind, folder
+        self.log = folder / "ptxas.txt"
+        os.environ["SWMODEL_PTXAS"] = str(self.log)
+        jax.default_backend = lambda: "gpu"  # programs are traced as in a process that has one
+
+    def measure(self, program, nx, ny):
+        """{quantity: value} of one case."""
+        import jax
+
+        from swmodel.runtime.compilation import OPTIONS, lowering_for
+
+        function, arguments, donated, steps = program(nx, ny)
+        self.log.write_text("")
+        begin = time.perf_counter()
+        with lowering_for(self.kind):
+            traced = jax.jit(function, donate_argnums=donated).trace(*jax.tree.map(self._abstract, arguments))
+            compiled = traced.lower(lowering_platforms=("cuda",)).compile(compiler_options=OPTIONS["gpu"])
+        seconds = time.perf_counter() - begin
+        numbers = max((x for x in jax.tree.leaves(arguments) if getattr(x, "ndim", 0) >= 2), key=lambda x: x.size)
+        tile = nx * ny * numbers.dtype.itemsize
+        moved, launches = per_step(count(compiled.as_text()), steps)
+        return {
+            "bytes": moved / (nx * ny),
+            "launches": launches,
+            "host_reads": self._host_reads(),
+            **self._registers(),
+            "peak": compiled.memory_analysis().peak_memory_in_bytes / tile,
+            "compile_seconds": seconds,
+        }
+
+    def _abstract(self, x):
+        import jax
+
+        is_array = hasattr(x, "shape") and hasattr(x, "dtype")
+        return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=self.sharding) if is_array else x
+
+    def _host_reads(self):
+        """The loops and branches of the newest program that are in no command buffer."""
+        texts = self.folder.glob("*thunk_sequence_after_thunk_passes.txt")
+        buffers, outside = [], 0
+        for line in max(texts, key=lambda path: path.stat().st_mtime_ns).read_text().splitlines():
+            match = re.match(r"( *)\d+: (k\w+)", line)
+            if match:
+                indent = len(match[1])
+                buffers = [at for at in buffers if at < indent]
+                outside += match[2] in ("kWhile", "kConditional") and not buffers
+                buffers += [indent] if match[2] == "kCommandBuffer" else []
+        return outside
+
+    def _registers(self):
+        text = self.log.read_text()
+        spilled = re.findall(r"(\d+) bytes spill stores", text)
+        return {
+            "registers": max(map(int, re.findall(r"Used (\d+) registers", text)), default=0),
+            "spills": sum(map(int, spilled)),
+        }
+
+
+def per_step(counts, steps):
+    """(bytes, launches) of a step: of the loops over `steps` steps or, where the host asks, of a loop's period."""
+    loops = counts.loops
+    if any(trips is None for trips, _ in loops):
+        loops = [(1, max((body for _, body in loops), key=total_bytes))]
+    return tuple(sum((trips or 1) * of(body) for trips, body in loops) / steps for of in (total_bytes, total_launches))
+
+
+def total_bytes(counts):
+    return counts.bytes + sum((trips or 1) * total_bytes(body) for trips, body in counts.loops)
+
+
+def total_launches(counts):
+    return counts.launches + sum((trips or 1) * total_launches(body) for trips, body in counts.loops)
+
+
+def report(name, value):
+    """Print one figure, with its limit; whether it is met."""
+    limit = LIMITS.get(name)
+    print(f"{name}={value:.4g}" + ("" if limit is None else f" (at most {limit:g})"), flush=True)
+    return limit is None or value <= limit
+
+
+def main():
+    install()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="all by default")
+    parser.add_argument("--target", choices=sorted(TARGETS), default="h100")
+    parser.add_argument("--size", type=lambda text: tuple(map(int, text.split("x"))), default=(2048, 2048))
+    arguments = parser.parse_args()
+    from programs import CASES
+
+    unknown = [name for name in arguments.cases if name not in CASES]
+    if unknown:
+        parser.error(f"there is no case {', '.join(unknown)}; give some of {', '.join(CASES)}")
+    met, figures = [], {}
+    compiler = Compiler(arguments.target, FOLDER)
+    for name in arguments.cases or CASES:
+        for quantity, value in compiler.measure(CASES[name], *arguments.size).items():
+            figures[quantity, name] = value
+            met.append(report(f"gpu_{quantity}_{name}", value))
+        met.append(report(f"gpu_speed_{name}", 0.9 * TARGETS[arguments.target] / figures["bytes", name] / 1e9))
+    for quantity in ("spills", "compile_seconds"):
+        met.append(report(f"gpu_{quantity}", max(value for (kind, _), value in figures.items() if kind == quantity)))
+    if ("bytes", "run") in figures and ("bytes", "forward_backward") in figures:
+        met.append(report("gpu_run_over_step", figures["bytes", "run"] / figures["bytes", "forward_backward"]))
+    os._exit(0 if all(met) else 1)  # the plugin's threads would not end
+
+
+if __name__ == "__main__":
+    sys.path[:0] = [str(WHEELS), str(ROOT)]
+    FOLDER = Path(tempfile.mkdtemp(prefix="swmodel-gpu-"))
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_dump_to={FOLDER}"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    main()
