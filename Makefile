@@ -17,6 +17,8 @@ CASE ?=
 BENCH ?=
 # what `make mutants` passes on: MUTANTS="--list", MUTANTS="--module swmodel/fields/operators.py"
 MUTANTS ?= --sample 10
+# what `make gpu` passes on: GPUCASE="coast run", GPUCASE="ab2 --target a100"
+GPUCASE ?=
 # what `make gallery` passes on: GALLERY="--only double_gyre"
 GALLERY ?=
 # what `make faults` passes on: FAULTS="--only kills --count 10"
@@ -31,7 +33,7 @@ export OMPI_MCA_rmaps_base_oversubscribe := 1
 export PRTE_MCA_rmaps_default_mapping_policy := :oversubscribe
 BIN = $(VENV)/bin
 
-.PHONY: help setup demo test docs verify faults bench mutants dist gallery types lint clean
+.PHONY: help setup demo test docs verify faults bench gpu mutants dist gallery types lint clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -58,6 +60,9 @@ faults: setup  ## break runs on purpose: kills, signals, full disks, flipped bit
 
 bench: setup  ## every figure that was asked for, side by side with its peer: within 45 minutes on 2 cores
 	@$(BIN)/python benchmarks/run.py $(BENCH)
+
+gpu: setup  ## compile programs for an H100 that is not here: bytes, launches, registers, spills; GPUCASE="coast run"
+	@$(BIN)/python benchmarks/gpu/run.py $(GPUCASE)
 
 mutants: setup  ## break the model on purpose, place by place, and list what no test notices: MUTANTS="--module halo"
 	@$(BIN)/python scripts/mutate.py $(MUTANTS)

@@ -62,7 +62,7 @@ class Operation:
 
 
 def count(text: str) -> Counts:
-    """The Counts of a module's entry. Of branches the shortest counts, and the longest in one of CHECKED_EVERY steps."""
+    """The Counts of a module's entry; of branches the shortest, and the longest in one of CHECKED_EVERY steps."""
     computations, entry = _parsed(text)
     return _counted(computations, entry, on_host=True)
 

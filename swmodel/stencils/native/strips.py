@@ -109,7 +109,7 @@ def _read_plainly(places, *arrays, shapes):
     strips = []
     for k, shape in enumerate(shapes):
         strips += [jax.lax.dynamic_slice(a, _starts(places, k, a.ndim), (*a.shape[:-2], *shape)) for a in arrays]
-    return [*arrays, *strips]
+    return jax.lax.optimization_barrier([*arrays, *strips])  # else XLA copies an array that is overwritten afterwards
 
 
 def _add_plainly(places, *operands, count):
