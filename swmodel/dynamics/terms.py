@@ -178,7 +178,7 @@ class TimeVarying(abc.ABC):
         """The same in equations with these prepared terms and this gravity [m s-2], which the value may depend on."""
         return self
 
-    def check_covers(self, end: float, slack: float, remedy: str) -> None:
+    def check_covers(self, end: float, slack: float, remedy: str) -> None:  # noqa: B027  the default is no limit
         """Raise ConfigError if the value is undefined at some time from 0 to `end`.
 
         Args:

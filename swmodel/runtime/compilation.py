@@ -88,7 +88,7 @@ def _are_known(options):
 def lowering_for(kind: str) -> contextlib.AbstractContextManager:
     """Let programs be lowered for a GPU of this kind ("NVIDIA H100") that is not here.
 
-    From release 0.11 on, JAX asks for the kind when it lowers a kernel.
+    From release 0.11 on, JAX needs the kind to lower a kernel.
     """
     if not hasattr(jax.sharding, "AbstractDevice"):
         return contextlib.nullcontext()
