@@ -28,13 +28,13 @@ class Counts:
     Attributes:
         launches: kernels and copies.
         bytes: read and written.
-        host_reads: conditions of loops and branches that the host reads, since no command buffer holds them.
+        asks: branches, and loops whose number of iterations is not known: somebody has to read their conditions.
         loops: [(number of iterations, or None where the host has to ask, Counts of one)].
     """
 
     launches: int = 0
     bytes: float = 0.0
-    host_reads: int = 0
+    asks: int = 0
     loops: list = dataclasses.field(default_factory=list)
 
 
@@ -64,10 +64,10 @@ class Operation:
 def count(text: str) -> Counts:
     """The Counts of a module's entry; of branches the shortest, and the longest in one of CHECKED_EVERY steps."""
     computations, entry = _parsed(text)
-    return _counted(computations, entry, on_host=True)
+    return _counted(computations, entry)
 
 
-def _counted(computations, name, on_host):
+def _counted(computations, name):
     found = Counts()
     sizes = {operation.name: operation.size for operation in computations[name]}
     for operation in computations[name]:
@@ -76,17 +76,16 @@ def _counted(computations, name, on_host):
             continue
         if kind == "while":
             trips = re.search(r"known_trip_count\D*(\d+)", operation.attributes)
-            within = _counted(computations, operation.called(), on_host)
+            within = _counted(computations, operation.called())
             found.loops.append((int(trips[1]) if trips else None, within))
-            found.host_reads += on_host and not trips
+            found.asks += within.asks + (not trips)
         elif kind == "conditional":
-            found.host_reads += on_host
-            each = [_counted(computations, branch, on_host) for branch in operation.branches()]
+            found.asks += 1
+            each = [_counted(computations, branch) for branch in operation.branches()]
             _add(found, min(each, key=lambda branch: branch.bytes))
             found.bytes += max(branch.bytes for branch in each) / CHECKED_EVERY
         elif kind == "call":
-            called = operation.called()
-            _add(found, _counted(computations, called, on_host and not called.startswith("command_buffer")))
+            _add(found, _counted(computations, operation.called()))
         else:
             found.launches += 1
             found.bytes += _moved(computations, operation, sizes)
@@ -96,7 +95,7 @@ def _counted(computations, name, on_host):
 def _add(found, more):
     found.launches += more.launches
     found.bytes += more.bytes
-    found.host_reads += more.host_reads
+    found.asks += more.asks
     found.loops += more.loops
 
 

@@ -82,6 +82,7 @@ class Compiler:
         self.kind, self.folder = topology.devices[0].device_kind, folder
         self.log = folder / "ptxas.txt"
         os.environ["SWMODEL_PTXAS"] = str(self.log)
+        jax.config.update("jax_enable_compilation_cache", False)
         jax.default_backend = lambda: "gpu"  # programs are traced as in a process that has one
 
     def measure(self, program, nx, ny):
@@ -99,11 +100,12 @@ class Compiler:
         seconds = time.perf_counter() - begin
         numbers = max((x for x in jax.tree.leaves(arguments) if getattr(x, "ndim", 0) >= 2), key=lambda x: x.size)
         tile = nx * ny * numbers.dtype.itemsize
-        moved, launches = per_step(count(compiled.as_text()), steps)
+        counts = count(compiled.as_text())
+        moved, launches = per_step(counts, steps)
         return {
             "bytes": moved / (nx * ny),
             "launches": launches,
-            "host_reads": self._host_reads(),
+            "host_reads": self._host_reads() if counts.asks else 0,
             **self._registers(),
             "peak": compiled.memory_analysis().peak_memory_in_bytes / tile,
             "compile_seconds": seconds,

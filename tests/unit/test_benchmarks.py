@@ -20,6 +20,8 @@ import run  # noqa: E402
 import semi_implicit_tolerance  # noqa: E402
 from figures import geoclaw, inversion, native, step  # noqa: E402
 
+pytestmark = pytest.mark.verify  # tests of the repository, and not of the model
+
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
 COUNTING = """

@@ -1,6 +1,6 @@
 """Programs of a run lower for CUDA, without a GPU; they hold no call of the CPU's runtime, and none of the host.
 
-Each part of a model is lowered once here. `make verify` lowers every pair of a stepper and a part.
+`make test` lowers a few programs; `make verify` all, with every pair of a stepper and a part.
 """
 
 import re
@@ -42,6 +42,11 @@ BRANCH = re.compile(r"stablehlo\.(case|if)\b")  # the host reads which branch a 
 OF_CUDA = re.compile(r"cusolver_|cusparse_|__gpu\$xla\.gpu\.triton$")  # libraries on the device, kernels of its own
 
 
+def some(names, *quick):
+    """Parameters of a test, of which `make test` takes those in `quick` and `make verify` all."""
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.verify) for name in names]
+
+
 def lowered_for_cuda(function, *arguments):
     with lowering_for("NVIDIA H100"):
         text = jax.jit(function).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
@@ -79,7 +84,7 @@ def chunk(run):
     return lowered_for_cuda(advance, dynamics, run.stepper, carry, monitors, jnp.int32(0), jnp.int32(8))
 
 
-@pytest.mark.parametrize("name", STEPPERS)
+@pytest.mark.parametrize("name", some(STEPPERS, "forward_backward", "forward_backward_hancock"))
 def test_a_chunk_of_steps_with_its_monitors(tmp_path, name):
     momentum = sw.MomentumConserving() if name == "forward_backward_hancock" else sw.EnergyConserving()
     ocean = hilly(momentum=momentum, dissipation=(sw.Laplacian(100.0), sw.ManningDrag(0.02)))
@@ -92,6 +97,7 @@ def test_a_chunk_of_steps_with_its_monitors(tmp_path, name):
     check_on_device(text, calls)
 
 
+@pytest.mark.verify
 def test_a_chunk_with_every_product(tmp_path):
     ocean = hilly()
     run = Simulation(ocean, ocean.at_rest(), sw.AB2(10.0))
@@ -99,6 +105,7 @@ def test_a_chunk_with_every_product(tmp_path):
     check_on_device(*chunk(run))
 
 
+@pytest.mark.verify
 def test_a_chunk_of_an_ensemble():
     ocean = hilly(dissipation=sw.Laplacian(100.0))
     both = sw.Ensemble(ocean, [ocean.at_rest(), ocean.state(eta=lambda x, y: 1e-6 * x)])
@@ -136,7 +143,7 @@ PARTS = {
 IN_STAGES = ("coast", "tracer")  # which take Euler's stages
 
 
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("name", some(PARTS, "open", "tracer"))
 def test_steps_with_every_part(name):
     _, calls = check_steps(PARTS[name](), sw.SSPRK3(10.0) if name in IN_STAGES else sw.AB2(10.0))
     assert not calls
@@ -155,7 +162,7 @@ def test_every_stepper_with_every_part(name, part):
         pytest.skip(str(why))
 
 
-@pytest.mark.parametrize("name", ["ab3", "integrating_factor_rk4"])
+@pytest.mark.parametrize("name", some(["ab3", "integrating_factor_rk4"], "ab3"))
 def test_the_pseudo_spectral_core(name):
     stepper = sw.IntegratingFactorRK4(10.0) if name == "integrating_factor_rk4" else STEPPERS[name]()
     text, calls = check_steps(sw.ShallowWater(PERIODIC, 500.0, core=sw.PseudoSpectral(), engine="arrays"), stepper)
@@ -171,7 +178,7 @@ SOLVERS = {
 }
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", some(SOLVERS, "multigrid"))
 def test_an_implicit_step_with_every_solver(name):
     solver, make = SOLVERS[name]
     _, calls = check_steps(make(), sw.SemiImplicit(10.0, solver=solver))
@@ -197,7 +204,6 @@ def fused_coast():
     return sw.ShallowWater(GRID, lambda x, y: x / 1e3 - 30.0, momentum=momentum, wetting=wetting, engine="fused")
 
 
-SLOW = pytest.mark.verify  # half a minute of tracing
 LOOPS = {name: (fused, STEPPERS[name]) for name in STEPPERS if name != "forward_backward_hancock"}
 LOOPS["open"] = (lambda: fused(boundaries=PARTS["open"]().open_boundaries), STEPPERS["forward_backward"])
 LONG = {
@@ -207,7 +213,7 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("name", [*LOOPS, *(pytest.param(name, marks=SLOW) for name in LONG)])
+@pytest.mark.parametrize("name", some([*LOOPS, *LONG], "forward_backward", "open"))
 def test_fused_loops_are_kernels_of_the_device(name):
     make, stepper = (LOOPS | LONG)[name]
     _, calls = check_steps(make(), stepper())
@@ -219,7 +225,7 @@ def test_fused_loops_are_kernels_of_the_device(name):
 
 
 @pytest.mark.parametrize("engine", ["arrays", "fused"])
-@pytest.mark.parametrize("name", ["ab2", "rk4", "semi_implicit"])
+@pytest.mark.parametrize("name", some(["ab2", "rk4", "semi_implicit"], "ab2"))
 def test_a_gradient(name, engine):
     ocean, stepper = hilly(engine=engine), STEPPERS[name]()
     dynamics = ocean.dynamics(stepper, steps=3)
@@ -232,6 +238,7 @@ def test_a_gradient(name, engine):
     assert not BRANCH.search(text) and ("__gpu$xla.gpu.triton" in calls) == (engine == "fused")
 
 
+@pytest.mark.verify
 def test_the_programs_of_a_gradient_with_checkpoints(monkeypatch):
     """They are lowered as they are called: the CPU's results of one are the arguments of the next."""
     found = []

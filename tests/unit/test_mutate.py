@@ -3,6 +3,10 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.verify  # a test of the repository, and not of the model
+
 ROOT = Path(__file__).resolve().parents[2]
 spec = importlib.util.spec_from_file_location("mutate", ROOT / "scripts" / "mutate.py")
 mutate = importlib.util.module_from_spec(spec)

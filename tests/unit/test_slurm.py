@@ -16,6 +16,8 @@ import pytest
 from swmodel.output.restart import read_restart
 from swmodel.runtime import launch
 
+pytestmark = pytest.mark.verify  # tests of the repository, and not of the model
+
 SLURM = Path(__file__).resolve().parents[2] / "scripts" / "slurm"
 SCRIPTS = sorted([*SLURM.glob("*.sh"), *SLURM.glob("*.sbatch"), *SLURM.glob("machines/*.sh")])
 MACHINES = [path.stem for path in SLURM.glob("machines/*.sh")]

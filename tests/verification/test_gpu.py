@@ -1,0 +1,17 @@
+"""Programs compile for an H100 that is not here, within the limits of what they may launch and move: `make gpu`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.verify
+def test_programs_compile_for_a_gpu_within_their_limits():
+    cases = ["ab2", "forward_backward", "ab2_float64", "flather", "coast", "gradient", "run", "run_outputs"]
+    command = [sys.executable, str(ROOT / "benchmarks" / "gpu" / "run.py"), *cases, "--size", "1024x1024"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert ended.returncode == 0, ended.stdout + ended.stderr[-3000:]
