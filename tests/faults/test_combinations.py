@@ -6,7 +6,7 @@ from . import basins, combinations, draws
 
 
 def test_twenty_random_experiments_agree_in_all_that_must(tmp_path):
-    tally = combinations.combinations(20, tmp_path, seconds=600.0, pairs=5)
+    tally = combinations.combinations(20, tmp_path, seconds=600.0, pairs=10)
     assert tally.draws == 20 and not tally.wrong, "\n".join(tally.wrong)
     assert tally.refused <= 10
 
