@@ -25,7 +25,7 @@ class Wetting(Section):
     """Cells fall dry and are flooded; the depth keeps its sign, negative on land."""
 
     thin: Annotated[PositiveMetres, Field(le=1.0)] = 1e-3  # water of this thickness or less stays where it is
-    wind_depth: Annotated[Metres, Field(ge=0.0, le=10.0)] = 0.25  # the wind's stress falls on water shallower than this
+    wind_depth: Annotated[Metres, Field(ge=0.0, le=10.0)] = 0.25  # water shallower than this has less wind stress
     highest: Metres | None = None  # cells whose bed is higher above the water at rest than this are never wet
 
     def made(self) -> WettingDrying:
