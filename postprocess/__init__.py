@@ -1,4 +1,6 @@
-"""Figures and diagnostics of model output, read with xarray; of the model only what reads records and knows tides.
+"""Figures and diagnostics of model output, read with xarray.
+
+Of the model they use the readers of tables and files, and the tides, alone.
 
 maps         a field at several times
 maxima       maximum elevation, flow depth on land, arrival-time isochrones

@@ -60,7 +60,7 @@ def plot(
     constants. Further files of fields have pages of their own.
 
     Args:
-        paths: a path or several, in any order: all that a run has written, if need be.
+        paths: a path or several, in any order, such as all files of a run.
         output: the file to write; its suffix chooses the format. By default it is NAME.KIND.png in the folder of the
             first file. A second figure has its kind in its name, too.
         kind: one of KINDS; "auto" chooses by the content of the files.

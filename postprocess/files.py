@@ -167,7 +167,7 @@ def experiment_in(dataset: xr.Dataset) -> dict[str, Any]:
 def driving(dataset: xr.Dataset) -> tuple[str, tuple[str, ...]]:
     """(what drives the run, its tidal constituents): "storm", "tide", other "forcing", or "" for a wave from a source.
 
-    They follow from the experiment in the file. Runs of Python have none, and are those of a wave.
+    They follow from the experiment in the file. Runs that are made in Python have none, and count as those of a wave.
     """
     experiment = experiment_in(dataset)
     parts = [*experiment.get("boundary", ()), *experiment.get("forcing", ())]

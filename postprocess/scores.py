@@ -285,8 +285,10 @@ def _level_of(series, window, whose):
 def _compared(row, model, observed):
     """The Score with the entries that need both series."""
     share, bias = variance_explained(model, observed, row.window)
-    few = (f"the record varies at fewer than {LEAST_TIMES} times that the run has, too",) * bool(np.isnan(share))
-    return dataclasses.replace(row, variance_explained=share, bias=bias, notes=row.notes + few)
+    note = f"the record has fewer than {LEAST_TIMES} times in common with the run, or does not vary"
+    return dataclasses.replace(
+        row, variance_explained=share, bias=bias, notes=row.notes + (note,) * bool(np.isnan(share))
+    )
 
 
 def scores(gauges: Iterable[Series], observations: Mapping[str, Series] | None = None) -> "list[Score]":

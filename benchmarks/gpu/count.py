@@ -28,13 +28,13 @@ class Counts:
     Attributes:
         launches: kernels and copies.
         bytes: read and written.
-        asks: branches, and loops whose number of iterations is not known: somebody has to read their conditions.
-        loops: [(number of iterations, or None where the host has to ask, Counts of one)].
+        conditions: those of branches, and of loops whose number of iterations is not known.
+        loops: [(number of iterations, or None where it is not known, Counts of one)].
     """
 
     launches: int = 0
     bytes: float = 0.0
-    asks: int = 0
+    conditions: int = 0
     loops: list = dataclasses.field(default_factory=list)
 
 
@@ -68,7 +68,7 @@ def count(text: str) -> Counts:
 
 
 def _counted(computations, name):
-    found = Counts()
+    counts = Counts()
     sizes = {operation.name: operation.size for operation in computations[name]}
     for operation in computations[name]:
         kind = operation.kind
@@ -77,26 +77,26 @@ def _counted(computations, name):
         if kind == "while":
             trips = re.search(r"known_trip_count\D*(\d+)", operation.attributes)
             within = _counted(computations, operation.called())
-            found.loops.append((int(trips[1]) if trips else None, within))
-            found.asks += within.asks + (not trips)
+            counts.loops.append((int(trips[1]) if trips else None, within))
+            counts.conditions += within.conditions + (not trips)
         elif kind == "conditional":
-            found.asks += 1
+            counts.conditions += 1
             each = [_counted(computations, branch) for branch in operation.branches()]
-            _add(found, min(each, key=lambda branch: branch.bytes))
-            found.bytes += max(branch.bytes for branch in each) / CHECKED_EVERY
+            _add(counts, min(each, key=lambda branch: branch.bytes))
+            counts.bytes += max(branch.bytes for branch in each) / CHECKED_EVERY
         elif kind == "call":
-            _add(found, _counted(computations, operation.called()))
+            _add(counts, _counted(computations, operation.called()))
         else:
-            found.launches += 1
-            found.bytes += _moved(computations, operation, sizes)
-    return found
+            counts.launches += 1
+            counts.bytes += _moved(computations, operation, sizes)
+    return counts
 
 
-def _add(found, more):
-    found.launches += more.launches
-    found.bytes += more.bytes
-    found.asks += more.asks
-    found.loops += more.loops
+def _add(counts, more):
+    counts.launches += more.launches
+    counts.bytes += more.bytes
+    counts.conditions += more.conditions
+    counts.loops += more.loops
 
 
 def _moved(computations, operation, sizes):

@@ -4,12 +4,12 @@
 
 XLA compiles for a GPU that a description of it stands for (h100.txtpb, a100.txtpb). The first call brings CUDA's
 compiler and JAX's plugin from the package index into the folder gpu/ of the environment, 300 MB; the environment itself
-stays without. For each case it prints, a cell and step where nothing else is said,
+stays as it is. For each case it prints, per cell and step unless the line names another unit,
 
     gpu_bytes        bytes read and written, if each kernel reads its operands once (count.py)
     gpu_launches     kernels and copies a step
     gpu_host_reads   loops and branches of the program that are in no command buffer: the host reads their conditions
-    gpu_registers    of the kernel with most
+    gpu_registers    of the kernel that uses most
     gpu_spills       bytes of registers that kernels of the fused loops keep in memory
     gpu_peak         memory, in arrays of the tile
     gpu_speed        10^9 cell-steps a second at nine tenths of the memory bandwidth, if nothing else takes time
@@ -105,7 +105,7 @@ class Compiler:
         return {
             "bytes": moved / (nx * ny),
             "launches": launches,
-            "host_reads": self._host_reads() if counts.asks else 0,
+            "host_reads": self._host_reads() if counts.conditions else 0,
             **self._registers(),
             "peak": compiled.memory_analysis().peak_memory_in_bytes / tile,
             "compile_seconds": seconds,
@@ -140,7 +140,7 @@ class Compiler:
 
 
 def per_step(counts, steps):
-    """(bytes, launches) of a step: of the loops over `steps` steps or, where the host asks, of a loop's period."""
+    """(bytes, launches) of a step: of loops over `steps` steps, or of one iteration if their number is unknown."""
     loops = counts.loops
     if any(trips is None for trips, _ in loops):
         loops = [(1, max((body for _, body in loops), key=total_bytes))]
@@ -156,7 +156,7 @@ def total_launches(counts):
 
 
 def report(name, value):
-    """Print one figure, with its limit; whether it is met."""
+    """Print one figure, with its limit; return whether it is met."""
     limit = LIMITS.get(name)
     print(f"{name}={value:.4g}" + ("" if limit is None else f" (at most {limit:g})"), flush=True)
     return limit is None or value <= limit

@@ -125,7 +125,7 @@ def _add_engine(report):
 
     compiler, why = find_compiler(), why_not()
     if why is None:
-        made = f"compiled by {compiler[0]}" if compiler else "those compiled earlier; there is no C++ compiler here"
+        made = f"compiled by {compiler[0]}" if compiler else "compiled earlier; there is no C++ compiler here"
         report.add("devices", "engine", f"fused loops, {made}")
         return
     report.add("devices", "engine", "arrays")

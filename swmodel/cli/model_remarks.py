@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["flooded_land", "model_remarks"]
 
-DRIFT = 0.01  # change of a nodal factor, relative to it, that is worth a warning
-GAP = 1.5  # intervals between records beyond so many usual ones are gaps
+DRIFT = 0.01  # relative change of a nodal factor that is worth a warning
+GAP = 1.5  # an interval between records is a gap if it is longer than this many usual ones
 OTHER = 0.1  # relative difference of a wave's depth from those of its side that is worth a warning
 
 
@@ -62,7 +62,7 @@ def _high_tides(model: Any) -> Iterator[str]:
             tiles = model.communicator.tiles([amplitude]).values()
             if (highest := max(float(np.max(np.abs(x))) for (x,) in tiles)) > 0.5 * LARGEST[units]:
                 yield (
-                    f"{name}: the amplitude of {constituent} is {highest:g} {units}, higher than any that is known; "
+                    f"{name}: the amplitude of {constituent} is {highest:g} {units}, higher than any on Earth; "
                     "check its units."
                 )
 
@@ -78,7 +78,7 @@ def _drifts(run: Any, model: Any) -> Iterator[str]:
             yield (
                 f"{name}: nodal factors and angles are those of the start, and those of {worst} change by "
                 f"{100 * off[worst]:.2g} % of its amplitude until the end of the run after {duration(run.until)}; make "
-                "several runs where this matters."
+                "several shorter runs where this matters."
             )
 
 
@@ -97,7 +97,7 @@ def _gaps(run: Any, model: Any) -> Iterator[str]:
             k = int(np.argmax(longest))
             yield (
                 f"{name}: its records are {duration(usual)} apart, and {duration(intervals[k])} from "
-                f"{_moment(run, times[k])} to {_moment(run, times[k + 1])}, where a straight line bridges them; give "
+                f"{_moment(run, times[k])} to {_moment(run, times[k + 1])}, where a straight line bridges them; add "
                 "the records or the file that is missing."
             )
 
@@ -136,12 +136,12 @@ def flooded_land(experiment: Experiment, model: Any) -> list[str]:
         return []
     floor = model.sea_floor
     water = floor.depth.map(lambda depth, wet: wet & (depth > 0), floor.wet, dtype=bool)
-    found = label_bodies(water, model.grid, model.communicator)
-    inland = ~found.touches.any(axis=1) & (found.cells < found.cells.max(initial=0))
+    bodies = label_bodies(water, model.grid, model.communicator)
+    inland = ~bodies.touches.any(axis=1) & (bodies.cells < bodies.cells.max(initial=0))
     if not inland.any():
         return []
     places = "1 place" if inland.sum() == 1 else f"{inland.sum():,} places"
-    cells = f"{found.cells[inland].sum():,} cells of land in {places}"
+    cells = f"{bodies.cells[inland].sum():,} cells of land in {places}"
     return [
         f"{cells} lie below the level of the water at rest, and nothing "
         "joins them to the sea: they start flooded up to this level; give them an initial eta below their bed, as "

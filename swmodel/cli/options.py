@@ -111,7 +111,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files of a
 OverwriteLater = Annotated[
     bool,
     typer.Option(
-        "--overwrite", help="Replace what files hold of later times than the restart, and the restart of another run."
+        "--overwrite", help="Replace records that are later than the restart, and the restart of another run."
     ),
 ]
 Plot = Annotated[bool, typer.Option("--plot", help="Draw a figure of the output at the end.")]

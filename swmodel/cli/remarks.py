@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["remarks"]
 
-OTHER_WIND = 0.1  # relative difference of winds
+OTHER_WIND = 0.1  # relative difference of winds from which on a warning is given
 FAINT = 0.01  # the share of a storm's pressure deficit that raises no surge to speak of: 5 mm of 0.5 m
 WIDE = 3.0  # a relative error of 3 is a factor of 20
 OF_METHODS = {  # keys that only these methods of an inversion read
@@ -57,7 +57,7 @@ def _circle(grid):
     if 1e-6 * cell < missing < 2.5 * cell:
         yield (
             f"grid: {grid.nx} cells reach from {west:g} to {east:g} degrees of longitude, {missing:g} short of the "
-            "circle, so that there is a wall; for a grid that goes round give "
+            "circle, with a wall at each end; for a grid that goes round give "
             f"{grid.nx + round(missing / cell)} cells and longitude = [{west:g}, {west + 360.0:g}]."
         )
 
@@ -270,7 +270,7 @@ def _reach_of_storm(name, entry, experiment, grid):
 
 
 def _winds_of_storm(name, entry, experiment, storm):
-    """A warning of points of a track whose winds the vortex has not, or that have none."""
+    """A warning of points of a track without a wind, and of points whose wind the vortex does not reproduce."""
     track = read_track(entry.track, entry.storm)
     moments = [experiment.run.start + datetime.timedelta(seconds=seconds) for seconds in storm.times]
     wanted = entry.wind_averaging * np.array([track.wind[track.moments.index(in_utc(moment))] for moment in moments])
@@ -278,16 +278,16 @@ def _winds_of_storm(name, entry, experiment, storm):
     if unknown.any():
         yield (
             f"{name}: {unknown.sum()} of {unknown.size} points of the track have no wind, so that B is "
-            f"{storm.b[unknown][0]:g} there; add winds if they are known."
+            f"{storm.b[unknown][0]:g} there; add winds to the track."
         )
     off = np.abs(there - wanted) > OTHER_WIND * wanted
     if (off := off & ~unknown).any():
         k = int(np.argmax(np.where(off, np.abs(there - wanted), 0.0)))
         yield (
             f"{name}: the largest wind of the vortex is not that of the track at {off.sum()} of {off.size} points, "
-            f"since no B from {SHAPES[0]:g} to {SHAPES[1]:g} fits the pressure: {there[k]:.3g} m/s on "
-            f"{moments[k]:%Y-%m-%d %H:%M} for {wanted[k]:.3g} m/s; correct the pressures or winds, or end the run "
-            "before a storm dies."
+            f"since no B from {SHAPES[0]:g} to {SHAPES[1]:g} fits the pressure: {there[k]:.3g} m/s in "
+            f"place of {wanted[k]:.3g} m/s on {moments[k]:%Y-%m-%d %H:%M}; correct the pressures or winds, or end the "
+            "run before a storm dies."
         )
 
 

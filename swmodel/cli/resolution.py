@@ -1,4 +1,4 @@
-"""A warning of banks over which a wave of the source is too short for the cells, and leaves waves of two cells.
+"""A warning of banks over which a wave of the source is too short for the cells, which then show waves of two cells.
 
 A wave of length L in water of depth H has the length L sqrt(h / H) over a bank of depth h, since its period stays. The
 length of a source is that of the mean square of its elevation and slope,
@@ -62,7 +62,7 @@ def _widths(grid, rows):
 
 
 def _banks(model, length, depth):
-    """The warning of a wave of this length in this depth [m]; none where only cells at coasts are too wide for it."""
+    """The warning of a wave of this length in this depth [m]; none where it only has too few cells at coasts."""
     grid, whole = model.grid, (slice(0, model.grid.ny), slice(0, model.grid.nx))
     h = np.asarray(model.sea_floor.depth.block(*whole), float)
     wet = np.asarray(model.sea_floor.wet.block(*whole)) & (h > 0.0)
@@ -79,6 +79,6 @@ def _banks(model, length, depth):
     return [
         f"a wave of the source is {length / 1e3:.3g} km long in water of {depth:.4g} m, and has fewer than "
         f"{FEWEST:g} cells in water of less than {h[few].max():.4g} m, {100 * few.sum() / wet.sum():.2g} % of the sea: "
-        f"{cells[j + 1, i + 1]:.2g} at ({x:.6g}, {y:.6g}). Waves of two cells stay behind there; use a finer grid, or "
-        "place no gauge there."
+        f"{cells[j + 1, i + 1]:.2g} at ({x:.6g}, {y:.6g}). Waves of two cells arise there, and stay; use a finer grid, "
+        "or place no gauge there."
     ]

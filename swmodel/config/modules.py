@@ -68,7 +68,7 @@ def _file_of(name, folder):
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts):
         raise ConfigError(
-            f"{name!r} is a path or no name of a module; code is imported from the folder of the experiment file or "
+            f"{name!r} is not the name of a module; code is imported from the folder of the experiment file or "
             "from installed packages, so name a module there, as in 'relaxation:Relaxation'"
         )
     file = folder.joinpath(*parts).with_suffix(".py")

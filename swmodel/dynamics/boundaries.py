@@ -356,7 +356,7 @@ class Clamped(OpenBoundary):
         elevation: of the centres of the cells next to the side [m]: a number, a function of (x, y), an (ny, nx) array,
             time records, or a Tide.
         rest_outside: whether the water outside is at rest. What flows in then has no velocity along the side, and the
-            level is lower by its head where it flows in faster than it has flowed out before. Without it a current may
+            level is lower by its head where it flows in faster than it has flowed out before. If not, a current may
             grow without end. Linear models leave it out.
     """
 

@@ -143,7 +143,7 @@ class Time:
 
 @pytree
 class Moments:
-    """Increasing moments, of which a run of decades finds the interval and its place in it in single precision.
+    """Increasing moments. `bracket` finds the interval that holds a time, also in single precision in runs of decades.
 
     Attributes:
         ticks: whole multiples of the unit, int32 (n,).
@@ -169,7 +169,7 @@ class Moments:
         )
 
     def bracket(self, time: Time) -> tuple[jax.Array, jax.Array]:
-        """(k, weight): a Time is (1 - weight) t[k] + weight t[k + 1], before and after all moments their ends."""
+        """(k, weight): a Time is (1 - weight) t[k] + weight t[k + 1]; outside of them, the nearest moment."""
         beyond = int(min(self.last / time._host_dt() + 2, 2**31 - 1))
         whole, rest = replace(time, step=jnp.minimum(time.step, beyond)).ticks(self.unit)
         k = jnp.clip(jnp.searchsorted(self.ticks, whole, side="right") - 1, 0, self.ticks.shape[-1] - 2)

@@ -183,7 +183,7 @@ def damping_after(flow: Any, k: int, undamped: Any, dt: Any) -> Any:
 
 
 def speed_after_drag(undamped: Any, old: Any, across: Any, linear: Any, per_speed: Any, dt: Any) -> Any:
-    """The speed |u'| after an implicit step of drag, u' (1 + dt r + dt k |u'|) = u*, by whose k |u'| drag acts [m s-1].
+    """The speed |u'| [m s-1] after an implicit step of drag, u' (1 + dt r + dt k |u'|) = u*.
 
     The speed is projected on the direction (c, s) of the velocity that the old speed would give: |u'| = c |u'_x| +
     s |u_y| is at most the length, and exact in steady flow and in flow along one axis. So u' is a root of a quadratic,

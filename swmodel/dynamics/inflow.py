@@ -7,12 +7,12 @@ the depth changes along the side of a rotating basin. So what flows in has no ve
 
     eta_side = eta_ext - w^2 / (2 g),    w = max(u_in - max(u_wave, s), 0),    ds/dt = max(-u_in - s, 0) / T - s / day
 
-with T = 4 dt. Water that flows in with the velocity u_wave of a wave of the height eta_ext has it from that wave. With
-the speed s water has flowed out, which it has outside too. What is faster by w has gained that outside, from the level.
-So the level of a tide that flows in no faster than it has flowed out is eta_ext, at resonance too. At the start of a
-run s is the speed of the flow next to the side.
+with T = 4 dt. u_wave is the velocity of a wave of the height eta_ext, and s the speed with which water has flowed out
+lately, and which it still has outside. Water that flows in faster by w has gained this speed outside, where the level
+fell for it. So the level of a tide that flows in no faster than it has flowed out is eta_ext, at resonance too.
+At the start of a run s is the speed of the flow next to the side.
 
-**Shores.** Where the bed rises above the water outside, what is inside falls out with the velocity sqrt(g h) of waves,
+**Shores.** Where the bed rises above the water outside, water inside runs off with the velocity sqrt(g h) of waves,
 the critical flow. Where the water outside is h_ext > 9/4 h deep, the flow into the cell is critical (Stoker 1957, Water
 Waves, section 10):
 

@@ -236,7 +236,7 @@ def set_beyond(field: Field, near: Field, out: Field, side: int, is_open: Any, n
         out: a Field of one row or column.
         side: WEST, EAST, SOUTH or NORTH.
         is_open: 1.0 where the side of this tile is an open one of the domain, else 0.0.
-        normal: whether a velocity is the one across the side. Of others the ghosts beyond the side alone are set.
+        normal: whether a velocity is the one across the side. If not, only the ghosts beyond the side are set.
     """
     along_x, low = side in (WEST, EAST), side in (WEST, SOUTH)
     place, across = (-1, -2) if along_x else (-2, -1)

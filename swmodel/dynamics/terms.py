@@ -363,7 +363,7 @@ class Term(TiledPart):
     Attributes:
         nonlinear: whether it is undefined in the linear mode. A linear model then raises ConfigError.
         has_pressure: whether it has an air pressure, and defines `pressure_head`.
-        follows_pressure: whether its force is a gradient of the elevation, flow.level, at the time of the pressure's.
+        follows_pressure: whether its force is a gradient of the elevation, flow.level, at the pressure gradient's time.
         holds_level: whether it keeps the mean level near one outside.
     """
 
@@ -382,7 +382,7 @@ class Term(TiledPart):
         """r [s-1], at u and v, of du/dt = - r u, dv/dt = - r v, which conserving.py steps implicitly; else None."""
 
     def damping_per_speed(self, flow: Any, time: Any) -> tuple[Any, Any] | None:
-        """k [m-1], at u and v, where r = k |u|, and |u| is that after an implicit step; None for every other term."""
+        """k [m-1], at u and v, of du/dt = - k |u| u, with |u| after an implicit step; None for other terms."""
 
     def continuity(self, flow: Any, time: Any) -> Any:
         """d eta/dt [m s-1], a Field at h. It is called only if a class defines it."""

@@ -24,8 +24,8 @@ def is_shipped(cls: type) -> bool:
 def code_of(cls: type) -> str:
     """A digest of the source of a class when this function is first called; "" for this package and without a source.
 
-    Comments and layout do not count. What counts is the module with those modules of its folder whose names it uses, of
-    a script or a notebook the class alone.
+    Comments and layout do not count. The digest covers the module and those modules of its folder that it uses; in a
+    script or a notebook it covers the class alone.
     """
     if is_shipped(cls):
         return ""
@@ -33,13 +33,13 @@ def code_of(cls: type) -> str:
         module = sys.modules[cls.__module__]
         parts = [cls] if cls.__module__ == "__main__" else list(_modules_of(module))
         texts = [ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(part)))) for part in parts]
-    except (KeyError, OSError, TypeError, AttributeError, SyntaxError):  # it has no file
+    except (KeyError, OSError, TypeError, AttributeError, SyntaxError):  # there is no source
         return ""
     return hashlib.sha256("\0".join(sorted(texts)).encode()).hexdigest()[:16]
 
 
 def _modules_of(module: ModuleType) -> Iterator[ModuleType]:
-    """A module, and the modules of its folder that it uses, directly or by one another."""
+    """A module, and the modules of its folder that it uses, directly or through one another."""
     waiting, seen, folder = [module], {module.__name__}, Path(str(module.__file__)).parent
     while waiting:
         yield (one := waiting.pop())

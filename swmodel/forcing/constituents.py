@@ -6,7 +6,7 @@ A is the amplitude, g the Greenwich phase lag, and V the equilibrium argument at
 factor f and angle u follow the moon's node over 18.6 years. V, f and u come from UTide (Codiga 2011), which computes
 them from the Doodson numbers and the astronomical variables at t0. It has no satellites of the lunar constituents of
 long period, so that f and u of MF and MM are those of Schureman (1958), as in Pugh & Woodworth (2014), table 4.3. A run
-keeps the f and u of its start; `drift` is the error that this has.
+keeps the f and u of its start; `drift` is the error that this makes.
 """
 
 import datetime

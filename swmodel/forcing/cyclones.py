@@ -72,7 +72,7 @@ class Cyclone(Forcing):
         x, y: the centre [m, or degrees on the sphere] (n,).
         central_pressure: p_c [Pa] (n,).
         radius: R, of maximum wind [m] (n,).
-        b: B, the shape [1] (n,); 1 to 2.5.
+        b: B, the shape [1] (n,); 1 to 2.5 in mature storms.
         ambient_pressure: p_n [Pa].
         profile: "holland_1980" or "holland_2010"; exponent: x of the latter [1].
         inflow: the angle between the wind and the circles round the centre [degrees].

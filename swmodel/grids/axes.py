@@ -66,7 +66,7 @@ def open_raw(path: str | os.PathLike) -> xr.Dataset:
         check_format(path, ("netcdf",), "a netCDF file", "grid")
         raise DataError(f"{path} cannot be opened as netCDF; give a netCDF file.") from error
     if not dataset.variables:
-        check_format(path, ("netcdf",), "one with variables of its own")
+        check_format(path, ("netcdf",), "one with variables outside of groups")
     return dataset
 
 

@@ -104,8 +104,8 @@ def open_elevation(
     if len(left) != 2:
         raise DataError(_not_one_field(name, str(path), left))
     mask = land_mask_of(dataset, name) if masked else None
-    found = _attrs(down, attrs, positive, mask, str(path))
-    return StoredField(field, axes, found, dataset, mask if found["masked"] else None)
+    result = _attrs(down, attrs, positive, mask, str(path))
+    return StoredField(field, axes, result, dataset, mask if result["masked"] else None)
 
 
 def elevation_in(
@@ -122,11 +122,11 @@ def elevation_in(
     if field.ndim != 2:
         raise DataError(_not_one_field(name, source, field.dims))
     mask = land_mask_of(dataset, name) if masked else None
-    found = _attrs(down, attrs, positive, mask, source)
-    if mask is not None and found["masked"]:
+    result = _attrs(down, attrs, positive, mask, source)
+    if mask is not None and result["masked"]:
         water = rectilinear(decoded, mask.name)
         field = field.where(mask.is_water(water.isel(dict.fromkeys(water.dims[:-2], 0)).values))
-    field.attrs = found
+    field.attrs = result
     field.encoding = {"source": source}
     return field.rename("elevation")
 
@@ -167,9 +167,9 @@ def _turned(attrs):
 def _attrs(down, attrs, positive, mask, source):
     """The attributes of an elevation, from those of its variable, the user's `positive`, and its land mask."""
     sure = positive in ("up", "down") or attrs.get("positive") in ("up", "down")
-    found = {"units": "m", "positive": "up", "turned_over": int(down), "sign_is_sure": int(sure)}
+    entries = {"units": "m", "positive": "up", "turned_over": int(down), "sign_is_sure": int(sure)}
     masked = mask is not None and mask.of != "unknown"
-    return found | {"masked": int(masked), "mask_remark": "" if mask is None else mask.remark(source)}
+    return entries | {"masked": int(masked), "mask_remark": "" if mask is None else mask.remark(source)}
 
 
 def _not_one_field(name, source, dims):

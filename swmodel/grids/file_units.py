@@ -19,10 +19,10 @@ SYMBOLS = {
 }
 
 
-def check_units(who: str, found: str, units: str) -> None:
-    """Raise DataError unless the units `found` of `who`, in a file, are the needed `units`, in any spelling."""
-    if normalised_units(found) != normalised_units(units):
-        raise DataError(f"{who} is in {found!r}, and must be in {units!r}; convert the file, its values and its units.")
+def check_units(who: str, given_units: str, units: str) -> None:
+    """Raise DataError unless the units `given_units` of `who`, in a file, are the needed `units`, in any spelling."""
+    if normalised_units(given_units) != normalised_units(units):
+        raise DataError(f"{who} is in {given_units!r}, and must be in {units!r}; convert its values and its units.")
 
 
 def normalised_units(units: str) -> tuple[tuple[str, int], ...]:
@@ -35,6 +35,6 @@ def normalised_units(units: str) -> tuple[tuple[str, int], ...]:
     factor = re.sub(r"[\s*.()]", "", re.sub(SYMBOL, "", units))
     powers |= {} if factor in ("", "1") else {factor: 1}
     for slash, symbol, power in re.findall(SYMBOL, units):
-        known = str(SYMBOLS.get(symbol.lower(), symbol))
-        powers[known] = powers.get(known, 0) + int(power or 1) * (-1 if slash else 1)
+        unit = str(SYMBOLS.get(symbol.lower(), symbol))
+        powers[unit] = powers.get(unit, 0) + int(power or 1) * (-1 if slash else 1)
     return tuple(sorted((symbol, power) for symbol, power in powers.items() if power))

@@ -145,10 +145,12 @@ def _on_grid(elevation, grid, method, levels, wet):
 
 
 class _Signed:
-    """(- the mean elevation of cells above the level at rest, of `levels`, (datum, land_datum); whether they are wet).
+    """Depths below the level at rest, from `levels`, (datum, land_datum), and whether cells may be wet.
 
-    With a land mask the mean is that over the nodes in water, and cells are land for the whole run, at the level of
-    the water, where these are less than half of their area. Without one all cells may be wet.
+    The depth of a cell is minus the mean elevation of its nodes.
+
+    With a land mask the mean is that over the nodes in water. Where these are less than half of a cell's area, the cell
+    is land for the whole run. Without a mask all cells may be wet.
     """
 
     def __init__(self, elevation, plan, levels):

@@ -17,7 +17,7 @@ HALO = 1
 
 
 def with_memory_of_sides(model: Any, state: State, given: dict[str, Any]) -> State:
-    """The State with the variables of open sides that have no value of their own as its flow has them.
+    """The State, with the variables of open sides computed from its flow where the user gave no value.
 
     Args:
         model: a ShallowWater.

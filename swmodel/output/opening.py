@@ -22,8 +22,8 @@ def opened(path: str | Path, grid: Grid | None = None, verify: bool = True) -> R
     Args:
         path: the path of a netCDF file or of a Zarr store, which the ending of the name distinguishes.
         grid: the Grid on which the run continues, or None to accept any grid.
-        verify: whether a file is compared with its checksum. That of a store, which covers all but the chunks, is
-            compared always, and those of its chunks when they are read.
+        verify: whether a file is compared with its checksum. The checksum of a store, which covers all but the chunks,
+            is always compared, and those of the chunks when they are read.
 
     Raises:
         DataError: if there is no such restart, it is damaged, newer than this swmodel, or of another grid.

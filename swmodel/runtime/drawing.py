@@ -23,7 +23,7 @@ from .launchers import is_of_launcher
 __all__ = ["Drawing"]
 
 PRIORITY = 19  # of `nice`, the lowest
-PATIENCE = 2.0  # [s] for imports that are not complete when the run is; then they begin anew at its own priority
+PATIENCE = 2.0  # [s] for imports not complete at the end of the run; then they begin anew at its priority
 
 
 class Drawing:

@@ -91,8 +91,8 @@ def format_of(path: str | os.PathLike) -> Format:
     """
     beginning = _beginning(path)
     for each in FORMATS:
-        if found := re.search(each.pattern, beginning):
-            return dataclasses.replace(each, words=each.words.format(**found.groupdict()))
+        if match := re.search(each.pattern, beginning):
+            return dataclasses.replace(each, words=each.words.format(**match.groupdict()))
     raise AssertionError("every file has the pattern of text")
 
 
@@ -103,19 +103,19 @@ def check_format(path: str | os.PathLike, readable: Collection[str], wanted: str
         path: of the file.
         readable: names of formats.
         wanted: the formats in words, for the message.
-        contents: that are needed, as of a Format; "" if the remedy is that for any.
+        contents: the contents that the reader needs, as of a Format; "" if a remedy for any contents fits.
 
     Raises:
         DataError: for another format, in one sentence with its remedy.
     """
     try:
-        found = format_of(path)
+        form = format_of(path)
     except OSError:
         return ""
-    if found.name in readable:
-        return found.name
-    remedy = found.remedy if found.remedy and contents in ("", found.contents) else "give such a file"
-    raise DataError(f"{path} is {found.words}, and not {wanted}; {remedy}.")
+    if form.name in readable:
+        return form.name
+    remedy = form.remedy if form.remedy and contents in ("", form.contents) else "give such a file"
+    raise DataError(f"{path} is {form.words}, and not {wanted}; {remedy}.")
 
 
 def _beginning(path):

@@ -62,13 +62,13 @@ def is_of_launcher(name: str) -> bool:
 
 
 def _of_pals(environment):
-    """Cray's mpiexec, of which PMI's variable alone gives the size; not every version gives the local size."""
+    """Cray's mpiexec. Only a variable of PMI gives the number of ranks; some versions do not give that on a host."""
     name, local_size = "Cray's mpiexec (PALS)", _number(environment, "PALS_LOCAL_SIZE")
     found = _launcher(environment, name, "PMI_SIZE", "PALS_RANKID", "PALS_LOCAL_RANKID")
     if found is None and "PMI_SIZE" not in environment and (_number(environment, "PALS_RANKID") or 0) > 0:
         raise LaunchError(
             f"{name} started this process as number {environment['PALS_RANKID']}, and no variable has the number of "
-            "processes; start them with `mpiexec --pmi=cray`, or set PMI_SIZE."
+            "all processes; start them with `mpiexec --pmi=cray`, or set PMI_SIZE."
         )
     return found and dataclasses.replace(found, local_size=local_size or _number(environment, "PMI_LOCAL_SIZE"))
 

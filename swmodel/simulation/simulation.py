@@ -88,7 +88,7 @@ class Simulation(Outputs):
         self._maxima_carry, self._maxima_threshold, self._maxima_since, self._pace = None, None, 0, Pace()
         self._products, self._product_sums, self._snapshots = (), (), ()
         self.resumed_at = self.resumed_step = self.resumed_from = None
-        self.resumed_alike, self.resumed_without = False, ()  # as the run that wrote the restart; without its samples
+        self.resumed_alike, self.resumed_without = False, ()  # nothing has changed; outputs that begin anew
         check_time_step(model, stepper, state)
         self.stages, self._knows_engine, self._why_arrays = 1, False, None
         self.stages = fastest_stages(self) if stages_per_exchange == "auto" else stages_per_exchange

@@ -42,7 +42,7 @@ def parts(graph: Graph) -> tuple[Part, ...]:
     kernels = _kernels(graph, _stored(graph))
     order = [ref.node for outputs in kernels[:-1] for ref in outputs]
     sources = {n: len(graph.columns) + k for k, n in enumerate(order)}
-    made, further, farthest = [], 0, dict.fromkeys(order, 0)
+    result, further, farthest = [], 0, dict.fromkeys(order, 0)
     for outputs in reversed(kernels):
         if outputs is not kernels[-1]:
             further = max(farthest[ref.node] for ref in outputs)
@@ -50,8 +50,8 @@ def parts(graph: Graph) -> tuple[Part, ...]:
         for n, places in _places(graph, outputs, before).items():
             if n in before:
                 farthest[n] = max(farthest[n], further + max(max(abs(j), abs(i)) for j, i in places))
-        made.insert(0, Part(_loading(graph, outputs, {n: sources[n] for n in before}, len(order), further), further))
-    return tuple(made)
+        result.insert(0, Part(_loading(graph, outputs, {n: sources[n] for n in before}, len(order), further), further))
+    return tuple(result)
 
 
 def _loading(graph, outputs, sources, stored, further):

@@ -1,4 +1,4 @@
-"""What does not change between the steps of a loop is computed once, before it.
+"""Compute once, before a loop over steps, what does not change between them.
 
 A step computes a few numbers from its time step, the metrics and the parameters. On a CPU they take no time. On a GPU
 each is a kernel of its own, and a step over a small tile is as long as its kernels are many.
@@ -33,8 +33,8 @@ def without_invariants(function: Callable, *arguments: Any) -> Callable:
     values = jax.core.eval_jaxpr(jaxpr.replace(invars=[], outvars=hoisted, eqns=before), closed.consts)
     constants = [v for v in jaxpr.constvars if v in read]
     rest = jaxpr.replace(constvars=[*constants, *hoisted], eqns=within)
-    known = dict(zip(jaxpr.constvars, closed.consts))
-    consts = [*(known[v] for v in constants), *values]
+    value_of = dict(zip(jaxpr.constvars, closed.consts))
+    consts = [*(value_of[v] for v in constants), *values]
 
     def call(*arguments: Any) -> Any:
         return structure.unflatten(jax.core.eval_jaxpr(rest, consts, *jax.tree.leaves(arguments)))

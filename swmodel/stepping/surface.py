@@ -43,7 +43,7 @@ class Surface:
         rest: R, the depth at rest [m], one number; None where it varies and is that of the Equations.
         plan: the solver's Plan.
         domain: the elliptic.Domain.
-        weight: g theta^2 dt^2, by which c is more than R; 1 under a rigid lid.
+        weight: g theta^2 dt^2, the factor of R in the coefficient c; 1 under a rigid lid.
         opening: theta dt sqrt(g R) length / area [1] in cells at open sides, a tile array; None without them.
         depth: R where it is that of a step [m], a Field at h; else None.
         solver: the elliptic.Solver.

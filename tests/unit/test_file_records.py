@@ -395,9 +395,9 @@ def test_a_gap_between_files_is_remarked_and_a_single_record_of_another_year_ref
     run = SimpleNamespace(start=START, until=5 * HOUR)
     assert list(_gaps(run, model)) == [
         "forcing.0.pressure: its records are 1 h apart, and 3 h from 2008-09-10 02:00 to 2008-09-10 05:00, where a "
-        "straight line bridges them; give the records or the file that is missing.",
+        "straight line bridges them; add the records or the file that is missing.",
         "boundary.0.elevation: its records are 10 min apart, and 1 h from 2008-09-10 01:00 to 2008-09-10 02:00, where "
-        "a straight line bridges them; give the records or the file that is missing.",
+        "a straight line bridges them; add the records or the file that is missing.",
     ]
     assert list(_gaps(SimpleNamespace(start=START, until=HOUR / 4), model)) == []  # the run ends before
     later = START + datetime.timedelta(days=366)

@@ -45,7 +45,7 @@ def remarked(tmp_path):
 def test_a_grid_that_is_a_cell_short_of_the_circle_has_a_remark():
     (said,) = _circle(sw.SphericalGrid(359, 10, (-180.0, 179.0), (-60.0, 60.0)))
     assert said.startswith(
-        "grid: 359 cells reach from -180 to 179 degrees of longitude, 1 short of the circle, so that"
+        "grid: 359 cells reach from -180 to 179 degrees of longitude, 1 short of the circle, with a wall at each end"
     )
     assert said.endswith("give 360 cells and longitude = [-180, 180].")
     assert not list(_circle(sw.SphericalGrid(360, 10, (-180.0, 180.0), (-60.0, 60.0))))

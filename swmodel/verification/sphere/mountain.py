@@ -2,8 +2,8 @@
 
 Neither has an exact solution. The reference is extrapolated from the two finest of three resolutions, on the cells of
 the middle one, as (4 fine - middle) / 3. It assumes that the errors of these two are of order 2; the order between the
-coarse and the middle one is measured. The error of the finest run is by that a quarter of that of the middle one, so
-that the short form, in which it is the run of 144 cells, has no limit for it. Majewski et al. (2002),
+coarse and the middle one is measured. The error of the finest run is thereby always a quarter of that of the middle
+one. So the short form (`--quick`) sets no limit for its finest run, that of 144 cells. Majewski et al. (2002),
 doi:10.1175/1520-0493(2002)130<0319:TOGIHG>2.0.CO;2, publish the errors of GME on 10,242 and 40,962 points. Here there
 are 10,368 and 41,472 cells.
 """
