@@ -86,7 +86,7 @@ def test_branches_of_a_limiter_leave_the_judgement_to_the_dot_product():
         ({"tracers": sw.Tracer("dye")}, True),
         ({"tracers": sw.Tracer("dye", scheme=sw.Centred()), "boundaries": sw.Flather("west")}, True),
         ({"boundaries": sw.Flather("west")}, False),
-        ({"boundaries": sw.RadiationNudging("west")}, True),
+        ({"boundaries": (sw.RadiationNudging("west"), sw.Flather("east"))}, True),
         ({"boundaries": sw.WaveMaker("west", elevation=0.1, total=True)}, True),
         ({"momentum": sw.MomentumConserving()}, True),
     ],

@@ -427,7 +427,7 @@ def test_depths_of_infinity_and_of_a_missing_value_are_refused(tmp_path, name, s
     depth = np.full((lat.size, lon.size), sign * 4000.0)
     depth[8:12, 8:12] = value
     xr.Dataset({name: (("lat", "lon"), depth, {"units": "m"})}, axes).to_netcdf(tmp_path / "depth.nc")
-    with pytest.raises(DataError, match="(inf|-9999) m: a missing value that the file does not declare"):
+    with pytest.raises(DataError, match="(inf|-9999) m at 16 nodes: a missing value that the file does not"):
         bathymetry.onto_grid(tmp_path / "depth.nc", sw.SphericalGrid(12, 10, (140, 152), (30, 40)))
 
 

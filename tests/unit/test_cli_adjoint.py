@@ -251,7 +251,7 @@ ON_THE_GRID = {
     "type = 'box_energy'\ny = ['200 km', '300 km']": ": the box with x from end to end",
     "type = 'section_transport'\nstart = [0, 0]\nend = [0, '60 km']": ": the section from (0, 0) to (0, 60000)",
     "type = 'section_transport'\nstart = [0, 0]\nend = ['900 km', 0]": ".end: (900000, 0) is outside",
-    "type = 'misfit'\nobservations = '.'\ngauges = 'A'": ": no CSV file in",
+    "type = 'misfit'\nobservations = '.'\ngauges = 'A'": ": no file NAME.csv or NAME.nc in",
 }
 
 
@@ -299,7 +299,7 @@ def test_observed_records_make_a_misfit_with_their_own_deviations(case, command,
     assert status == 0, err
     assert float(asked.problem.cost.per_deviation.max()) == pytest.approx(5.0, rel=0.1)
     status, _, err = command("adjoint", case, "--set", cost.replace("window", "gauges='A', window"))
-    assert status == 2 and "no CSV file" in err
+    assert status == 2 and "no file NAME.csv" in err
 
 
 def test_lengths_in_a_file_are_counted_in_steps(case):
