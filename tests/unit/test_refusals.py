@@ -81,7 +81,7 @@ PLOTS = {
     "eta -o folder.png": "folder.png cannot be written",
     "eta --kind gauges": "needs a file of gauges, which [output.gauges] of an experiment writes; the ones given",
     "eta --observations .": "observations were given without a gauge file",
-    "gauges --observations missing": "is no folder; give the one that holds a CSV file per gauge",
+    "gauges --observations missing": "is no folder; give the one that holds a file per gauge",
     "gauges --observations .": "no file NAME.csv or NAME.nc in . is named after one of the gauges A",
     "eta --variable salinity": "has no variable 'salinity'; it has depth, eta",
     "eta --kind maps --variable xh": "'xh' in",
