@@ -169,6 +169,7 @@ def main():
     parser.add_argument("--target", choices=sorted(TARGETS), default="h100")
     parser.add_argument("--size", type=lambda text: tuple(map(int, text.split("x"))), default=(2048, 2048))
     arguments = parser.parse_args()
+    import jax
     from programs import CASES
 
     unknown = [name for name in arguments.cases if name not in CASES]
@@ -177,6 +178,7 @@ def main():
     met, figures = [], {}
     compiler = Compiler(arguments.target, FOLDER)
     for name in arguments.cases or CASES:
+        jax.config.update("jax_enable_x64", name.endswith("float64"))
         for quantity, value in compiler.measure(CASES[name], *arguments.size).items():
             figures[quantity, name] = value
             met.append(report(f"gpu_{quantity}_{name}", value))

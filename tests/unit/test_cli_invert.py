@@ -287,7 +287,7 @@ def test_check_names_what_the_model_has_no_place_for(study, command, change, sen
         (("loops = 4", 'loops = 4\nrestart = "inversion.nc"'), "file and restart are one file, 'inversion.nc'"),
         (
             ('type = "gauges"\n', 'type = "gauges"\nfolder = "records"\n'),
-            "near.csv cannot be read as a CSV table",
+            "near.csv is text in UTF-16, to be saved in UTF-8",
         ),
         (
             ('= 1.0\n"initial.centre"', '= -5000.0\n"initial.centre"'),

@@ -309,7 +309,7 @@ def test_harmonic_constants_have_their_phases_as_lines_on_the_map_of_their_ampli
         data[name] = (("yh", "xh"), values, {"units": "degree" if "phase" in name else "m", "long_name": name})
     data.to_netcdf(tmp_path / "harmonics.nc")
     assert plot(tmp_path / "harmonics.nc") == [tmp_path / "harmonics.png"]
-    assert statistics.names_of(data) == ["eta_mean", "eta_amplitude_M2"]
+    assert statistics.names_of(data) == ["eta_amplitude_M2", "eta_mean"]
     page = statistics.figure(data, "eta_amplitude_M2")
     assert page.axes[0].get_title(loc="left") == "Amplitude of M2 in eta, and phase lags every 30° (thick: 0°)"
     lines = [path.vertices[0, 0] for one in page.axes[0].collections for path in one.get_paths() if len(path.vertices)]
