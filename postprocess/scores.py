@@ -255,9 +255,9 @@ def score(model: Series, observed: Series | None = None) -> "Score":
     row, more = Score(model.name, window=window, notes=notes, rules=rules), ()
     for series, whose, prefix in ((model, "the model", ""), (observed, "the record", "observed_")):
         if series is not None:
-            found, said = _wave_of(series, window, whose) if rules.arrives else _level_of(series, window, whose)
-            row = dataclasses.replace(row, **{prefix + name: value for name, value in found.items()})
-            more += said
+            values, reasons = _wave_of(series, window, whose) if rules.arrives else _level_of(series, window, whose)
+            row = dataclasses.replace(row, **{prefix + name: value for name, value in values.items()})
+            more += reasons
     row = dataclasses.replace(row, notes=row.notes + more)
     return row if observed is None else _compared(row, model, observed)
 

@@ -273,21 +273,22 @@ def _winds_of_storm(name, entry, experiment, storm):
     """A warning of points of a track without a wind, and of points whose wind the vortex does not reproduce."""
     track = read_track(entry.track, entry.storm)
     moments = [experiment.run.start + datetime.timedelta(seconds=seconds) for seconds in storm.times]
-    wanted = entry.wind_averaging * np.array([track.wind[track.moments.index(in_utc(moment))] for moment in moments])
-    unknown, there = ~(wanted > 0), largest_winds(storm)
+    points = [track.moments.index(in_utc(moment)) for moment in moments]
+    track_winds = entry.wind_averaging * np.array([track.wind[k] for k in points])
+    unknown, vortex_winds = ~(track_winds > 0), largest_winds(storm)
     if unknown.any():
         yield (
             f"{name}: {unknown.sum()} of {unknown.size} points of the track have no wind, so that B is "
             f"{storm.b[unknown][0]:g} there; add winds to the track."
         )
-    off = np.abs(there - wanted) > OTHER_WIND * wanted
+    off = np.abs(vortex_winds - track_winds) > OTHER_WIND * track_winds
     if (off := off & ~unknown).any():
-        k = int(np.argmax(np.where(off, np.abs(there - wanted), 0.0)))
+        k = int(np.argmax(np.where(off, np.abs(vortex_winds - track_winds), 0.0)))
         yield (
             f"{name}: the largest wind of the vortex is not that of the track at {off.sum()} of {off.size} points, "
-            f"since no B from {SHAPES[0]:g} to {SHAPES[1]:g} fits the pressure: {there[k]:.3g} m/s in "
-            f"place of {wanted[k]:.3g} m/s on {moments[k]:%Y-%m-%d %H:%M}; correct the pressures or winds, or end the "
-            "run before a storm dies."
+            f"since no B from {SHAPES[0]:g} to {SHAPES[1]:g} fits the pressure: {vortex_winds[k]:.3g} m/s in "
+            f"place of {track_winds[k]:.3g} m/s on {moments[k]:%Y-%m-%d %H:%M}; correct the pressures or winds, or "
+            "end the run before a storm dies."
         )
 
 

@@ -82,12 +82,12 @@ class WaveMaker(OpenBoundary):
     def memory(self) -> tuple[Variable, ...]:
         return (OUTFLOW_SPEED,) if self.total else ()
 
-    def _made(self, value, inside, time):
+    def _while_incoming(self, value, inside, time):
         """`value` until the last of the wave has come in, and 0 from then on."""
         return value if self.until is None else value * jnp.asarray(time.since(self.until) < 0, inside.eta.data.dtype)
 
     def level_outside(self, inside: Inside, time: Any) -> Any:
-        return self._made(self.elevation, inside, time)
+        return self._while_incoming(self.elevation, inside, time)
 
     def outflow(self, inside: Inside, time: Any) -> Any:
         depth = inside.depth if inside.shore is None else inside.shore.bed
@@ -97,7 +97,7 @@ class WaveMaker(OpenBoundary):
             into = -inside.passing_velocity()
             wave = invariant(depth + height - head_loss(inside, into, wave - rest))
         else:
-            into = wave - rest if self.velocity is None else self._made(self.velocity, inside, time)
+            into = wave - rest if self.velocity is None else self._while_incoming(self.velocity, inside, time)
         return invariant(depth + inside.eta) - wave - into
 
     def beginning(self, eta: Any, normal: Callable[[int], Any]) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def _registered(cls):
         for base in reversed(cls.__mro__[1:]):  # a dataclass inherits the fields of dataclasses alone
             if _declares(base) and "__dataclass_params__" not in vars(base):
                 dataclasses.dataclass(frozen=True)(base)
-        made = pytree(cls)
+        part_class = pytree(cls)
     except (TypeError, ValueError) as error:
         if "Duplicate" in str(error):  # the class is registered with JAX already
             return cls
@@ -125,11 +125,11 @@ def _registered(cls):
             f"{cls.__name__}: its parameters cannot be declared so: {error}; declare each as in "
             "`rate: Any = sw.parameter('h', 's-1')`, those with a default last."
         ) from error
-    fields = {field.name for field in dataclasses.fields(made)}
-    for name, declaration in getattr(made, "required", {}).items():  # a Coriolis is no ModelPart
+    fields = {field.name for field in dataclasses.fields(part_class)}
+    for name, declaration in getattr(part_class, "required", {}).items():  # a Coriolis is no ModelPart
         if name not in fields and not is_shipped(cls):
             raise ConfigError(f"{cls.__name__}: the parameter {name} is missing; declare it, `{declaration}`.")
-    return made
+    return part_class
 
 
 def _declares(cls):

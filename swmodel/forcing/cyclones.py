@@ -223,9 +223,9 @@ class Cyclone(Forcing):
         place = lambda x: jnp.asarray(x, dtype if x.dtype.kind == "f" else None)  # noqa: E731
         k, weight = Moments.of(self.times, place).bracket(time)
         lines = {name: getattr(self, name) for name in self.lines}
-        found = {name: line[k] + weight * (line[k + 1] - line[k]) for name, line in lines.items()}
+        values = {name: line[k] + weight * (line[k + 1] - line[k]) for name, line in lines.items()}
         length = jnp.asarray(np.diff(self.times), dtype)[k]
-        return found | {f"d{name}": (lines[name][k + 1] - lines[name][k]) / length for name in ("x", "y")}
+        return values | {f"d{name}": (lines[name][k + 1] - lines[name][k]) / length for name in ("x", "y")}
 
     def fields(self, time: Any) -> tuple[Any, Any, Any]:
         """(air pressure [Pa], wind towards +x, towards +y [m s-1]) at a Time, Fields at h, of a prepared part."""

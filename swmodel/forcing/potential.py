@@ -91,8 +91,8 @@ class TidalPotential(Forcing):
                 "SphericalGrid."
             )
         moment: datetime.datetime | None = self.start
-        found = [nodal(name, moment, None) for name in self.constituents]
-        sizes = [f * np.prod(EQUILIBRIUM[name]) for name, (f, _) in zip(self.constituents, found)]
+        factors = [nodal(name, moment, None) for name in self.constituents]
+        sizes = [f * np.prod(EQUILIBRIUM[name]) for name, (f, _) in zip(self.constituents, factors)]
 
         def pattern(s, part):
             def values(x, y):
@@ -106,7 +106,7 @@ class TidalPotential(Forcing):
             self,
             {
                 "amplitudes": domain.cut(np.array(sizes)),
-                "arguments": domain.cut(np.array([a for _, a in found])),
+                "arguments": domain.cut(np.array([a for _, a in factors])),
                 "patterns": patterns,
             },
         )

@@ -104,8 +104,8 @@ def topography_of(section: Any, grid: Any, mask: Any = None) -> Topography:
     """The Topography of `grid` from a [bathymetry] section of an experiment file, with a `mask` as of `topography`."""
     wet = None if mask is None else _mask_on(mask, grid)
     if section.type == "file":
-        found = open_elevation(section.file, section.variable, section.positive or "as given", masked=wet is None)
-        return _on_grid(found, grid, section.method, (section.datum, section.land_datum), wet)
+        elevation = open_elevation(section.file, section.variable, section.positive or "as given", masked=wet is None)
+        return _on_grid(elevation, grid, section.method, (section.datum, section.land_datum), wet)
     return _of_depth(section.depth, grid, (0.0, 0.0), wet)
 
 

@@ -97,13 +97,13 @@ class Graph:
 
     def trimmed(self) -> "Graph":
         """The same without nodes that no result needs."""
-        kept = sorted(self.reached)
-        new = {old: k for k, old in enumerate(kept)}
+        numbers = sorted(self.reached)
+        new = {old: k for k, old in enumerate(numbers)}
 
         def renumbered(a):
             return dataclasses.replace(a, node=new[a.node]) if isinstance(a, At) else a
 
-        nodes = (self.nodes[n] for n in kept)
+        nodes = (self.nodes[n] for n in numbers)
         nodes = tuple(dataclasses.replace(node, arguments=tuple(map(renumbered, node.arguments))) for node in nodes)
         return dataclasses.replace(self, nodes=nodes, outputs=tuple(map(renumbered, self.outputs)))
 

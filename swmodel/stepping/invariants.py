@@ -28,8 +28,8 @@ def without_invariants(function: Callable, *arguments: Any) -> Callable:
     before, within = _split(jaxpr)
     read = [v for e in within for v in e.invars] + list(jaxpr.outvars)
     read = list(dict.fromkeys(v for v in read if not isinstance(v, Literal)))
-    made = {v for e in before for v in e.outvars}
-    hoisted = [v for v in read if v in made]
+    results = {v for e in before for v in e.outvars}
+    hoisted = [v for v in read if v in results]
     values = jax.core.eval_jaxpr(jaxpr.replace(invars=[], outvars=hoisted, eqns=before), closed.consts)
     constants = [v for v in jaxpr.constvars if v in read]
     rest = jaxpr.replace(constvars=[*constants, *hoisted], eqns=within)

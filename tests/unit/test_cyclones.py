@@ -248,7 +248,7 @@ def test_the_wind_of_the_vortex_is_that_of_the_track_or_of_the_wmo_where_there_i
     entry = SimpleNamespace(track=tmp_path / "deck.dat", storm=None, wind_averaging=1.0)
     (said,) = _winds_of_storm("forcing[0]", entry, SimpleNamespace(run=run), storm)
     assert said.startswith("forcing[0]: the largest wind of the vortex is not that of the track at 1 of 12 points,")
-    assert "m/s on 2008-09-01 11:00 for 15.4 m/s; correct" in said
+    assert "m/s in place of 15.4 m/s on 2008-09-01 11:00; correct" in said
 
 
 def test_a_forecast_without_pressures_is_told_how_many_points_lack_them(tmp_path):
