@@ -1,6 +1,6 @@
 """Lines on maps that the files of an experiment describe: levees, and the tracks of storms with their winds.
 
-They are drawn where these files still lie where the run has read them.
+They are drawn if these files are still where the run read them.
 """
 
 import datetime

@@ -1,4 +1,4 @@
-"""Compile programs for GPUs that are not here, and count what they launch and move: `make gpu`.
+"""Compile programs for a GPU that this machine need not have, and count what they launch and move: `make gpu`.
 
     python benchmarks/gpu/run.py [CASE ...] [--target h100] [--size 2048x2048]
 

@@ -1,7 +1,7 @@
-"""Tracks and records of an ensemble's members that have different points, as ones with the same points.
+"""Give the tracks and records of an ensemble's members the same points in time.
 
-They are linear between their points. With further points on the same lines they are the same functions of time, so that
-members differ in the values of their vectors alone, and one program steps them.
+Tracks and records are linear between their points, so that further points on these lines leave them unchanged. Members
+then differ in the values of their vectors alone, and one program steps them.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ def on_common_points(communicator: Any, trees: Sequence) -> list:
     """The pytrees of all members, in which lines have the points of all members in the time that all of them cover."""
     flat = [jax.tree.flatten(tree, is_leaf=has_points) for tree in trees]
     columns = [_common(communicator, column) for column in zip(*(leaves for leaves, _ in flat))]
-    whole = len({len(leaves) for leaves, _ in flat}) == 1  # others differ in more than their points
+    alike = len({len(leaves) for leaves, _ in flat}) == 1  # else they differ in more than their points
     return (
-        [structure.unflatten(leaves) for leaves, (_, structure) in zip(zip(*columns), flat)] if whole else list(trees)
+        [structure.unflatten(leaves) for leaves, (_, structure) in zip(zip(*columns), flat)] if alike else list(trees)
     )
 
 

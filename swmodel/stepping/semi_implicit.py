@@ -282,18 +282,18 @@ class FreeSurfaceStep(PlannedStep):
         filled, depth, _ = e.evaluation.fill_halos(e, State(u, v, flow.eta), time + 1.0, depth)
         u, v, eta = filled.u, filled.v, filled.eta
         surface = replace(surface, depth=next(iter(depth), None))
-        known = dt * slope.eta - (dt * (1.0 - theta)) * surface.outflow(e, flow.u, flow.v)
-        rhs = known - (dt * theta) * surface.outflow(e, u, v)
-        rhs, known, values = e.evaluation.finish_stage((rhs, known, depth))
+        explicit_change = dt * slope.eta - (dt * (1.0 - theta)) * surface.outflow(e, flow.u, flow.v)
+        rhs = explicit_change - (dt * theta) * surface.outflow(e, u, v)
+        rhs, explicit_change, values = e.evaluation.finish_stage((rhs, explicit_change, depth))
         if values:
             surface = surface.over(e, depth[0], e.evaluation.tile_values(values[0]))
         delta, left = surface.solve(e, rhs)
         u, v = surface.pushed(e, u, v, theta * dt, delta)
         u, v, _ = e.apply_open_boundaries(u, v, eta + delta, time + 1.0)
-        eta = flow.eta + known - (dt * theta) * surface.outflow(e, u, v)
-        others, kept = self._others(e, flow, slope.eta, (u, v), history, surface) if e.tracers else ({}, None)
+        eta = flow.eta + explicit_change - (dt * theta) * surface.outflow(e, u, v)
+        others, next_others = self._others(e, flow, slope.eta, (u, v), history, surface) if e.tracers else ({}, None)
         return like(state, state.replace(u=u, v=v, eta=eta, **others)), self.next_history(
-            state, now, history, left, kept
+            state, now, history, left, next_others
         )
 
     def _others(self, equations, flow, slope, after, history, surface):

@@ -192,7 +192,8 @@ def test_observations_that_no_gauge_can_be_compared_with_are_told(remarked, tmp_
     folder, given = tmp_path / "records", "output.gauges.observations='records'"
     folder.mkdir()
     (said,) = remarked(CHANNEL, [given])
-    assert said.startswith("output.gauges.observations: no file NAME.csv or NAME.nc in") and "mouth, middle, head" in said
+    assert said.startswith("output.gauges.observations: no file NAME.csv or NAME.nc in")
+    assert "mouth, middle, head" in said
     (folder / "head.csv").write_text("time_s,elevation_m\n1800000,0\n1800060,1\n")
     (said,) = remarked(CHANNEL, [given])
     assert "lie between 1.8e+06 and 1.80006e+06 s, and the run between 0 and 1.728e+06 s" in said
