@@ -20,6 +20,7 @@ from ..stencils.native import paste, read_strips
 from .transport import transports
 
 __all__ = [
+    "INSIDE",
     "all_inside",
     "axis_along",
     "axis_name",

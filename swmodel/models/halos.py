@@ -11,7 +11,7 @@ from ..fields.parts import numbers_of, positions_of
 from ..stepping.arrays import one_step
 from ..stepping.explicit import TimeStepper
 
-__all__ = ["narrowest_halo"]
+__all__ = ["dynamics_at_start", "narrowest_halo"]
 
 WIDEST = 16  # cells
 
@@ -35,12 +35,24 @@ def narrowest_halo(model: Any, stepper: TimeStepper, made: dict[int, Any]) -> in
         except HaloError:
             made.pop(width, None)
             continue
-        return width + _more_along_sides(model, width)
+        more = _more_along_sides(model, width)
+        if more:
+            made.pop(width)
+        return width + more
     pointwise = [f"{name}.{key}" for name, term in zip(model.term_names, model.terms) for key in _without_ghosts(term)]
     why = (
         f", or {' or '.join(pointwise)}, declared with halo=False, is read at neighbouring points" if pointwise else ""
     )
     raise HaloError(f"{type(stepper).__name__} needs a halo of more than {WIDEST} cells{why}.")
+
+
+def dynamics_at_start(model: Any, halo: int) -> Any:
+    """The Dynamics of a ShallowWater at step 0 for a program on initial states; a run does not keep their metrics."""
+    kept = halo in model._made
+    dynamics = model.interval(halo, 0, 1.0)
+    if not kept:
+        del model._made[halo]
+    return dynamics
 
 
 def _without_ghosts(term):

@@ -10,10 +10,11 @@ from ..dynamics.tracers.limiters import smaller
 from ..fields.operators import X, Y, pointwise
 from ..fields.state import State
 from ..runtime.compilation import jit
+from .halos import dynamics_at_start
 
 __all__ = ["ending_at_shores"]
 
-HALO = 1
+HALO = 1  # cells
 
 
 def ending_at_shores(model: Any, state: State) -> State:
@@ -26,7 +27,7 @@ def ending_at_shores(model: Any, state: State) -> State:
         model: a ShallowWater with wetting and drying.
         state: a State of its tile; collective.
     """
-    return _program(model.interval(HALO, 0, 1.0), state)
+    return _program(dynamics_at_start(model, HALO), state)
 
 
 @jit

@@ -5,15 +5,17 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..dynamics.near_sides import axis_name, cells_inside, normal_velocity
-from ..fields.state import State, as_tile_field
-from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
+from ..dynamics.near_sides import INSIDE, axis_name, cells_inside, normal_velocity
+from ..fields.field import Field
+from ..fields.state import State
+from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, exchange
 from ..runtime.compilation import jit
+from .halos import dynamics_at_start
 
 __all__ = ["with_memory_of_sides"]
 
 EDGE = {WEST: (..., slice(0, 1)), EAST: (..., slice(-1, None)), SOUTH: (slice(0, 1),), NORTH: (slice(-1, None),)}
-HALO = 1
+REACH = INSIDE - 1  # cells beyond the tile, where it is thin
 
 
 def with_memory_of_sides(model: Any, state: State, given: dict[str, Any]) -> State:
@@ -28,7 +30,7 @@ def with_memory_of_sides(model: Any, state: State, given: dict[str, Any]) -> Sta
     names = [name for name in rows if isinstance(given[name], float) and given[name] == 0.0]
     if not names:
         return state
-    started = _program(model.interval(HALO, 0, 1.0), state)
+    started = _program(dynamics_at_start(model, min(REACH, *model.decomposition.thinnest)), state)
     return state.replace(**{name: started[name] for name in names})
 
 
@@ -38,13 +40,17 @@ def _program(dynamics, state):
 
 
 def _started(equations, state):
-    u, v, eta = (as_tile_field(state[name], position) for name, position in (("u", "u"), ("v", "v"), ("eta", "h")))
     tile, new = equations.geometry.tile, {}
+    arrays = exchange([state.u, state.v, state.eta], tile.halo, tile.sides, equations.communicator)
+    u, v, eta = (Field(x, position, (tile.halo,) * 4) for x, position in zip(arrays, "uvh"))
+    wet = equations.geometry.wet
     for condition in equations.open_boundaries:
+        if not condition.memory:
+            continue
         for side in map(SIDES.index, condition.sides):
             values = condition.beginning(cells_inside(eta, side), functools.partial(normal_velocity, side, u, v))
             for name, value in values.items():
                 key, at = f"{name}_{axis_name(side)}", EDGE[side]
-                old, wet = new.get(key, state[key]), cells_inside(equations.geometry.wet.crop((0, 0, 0, 0)), side)
-                new[key] = old.at[at].set(jnp.where(tile.sides.open[side] > 0.5, (value * wet).data, old[at]))
+                old, here = new.get(key, state[key]), cells_inside(wet.crop((0, 0, 0, 0)), side)
+                new[key] = old.at[at].set(jnp.where(tile.sides.open[side] > 0.5, (value * here).data, old[at]))
     return state.replace(**new)

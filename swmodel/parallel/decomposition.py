@@ -188,6 +188,11 @@ class Decomposition:
                 ]
         return found
 
+    @property
+    def thinnest(self) -> list[int]:
+        """The least numbers of rows and of columns of a tile."""
+        return [cells // tiles for cells, tiles in zip(self.shape, self.layout)]
+
     def check_halo(self, halo: int) -> None:
         """Raise TileError if a tile is thinner than the halo, which one message from one neighbour must fill."""
         for cells, name in zip(self.shape, "yx"):
@@ -196,7 +201,7 @@ class Decomposition:
                     f"the grid has {cells} cells along {name}, fewer than the halo of {halo} that these terms and this "
                     f"time stepper need; give it {halo} or more."
                 )
-        thinnest = [cells // tiles for cells, tiles in zip(self.shape, self.layout)]
+        thinnest = self.thinnest
         if min(thinnest) < halo:
             most = max(self.shape[0] // halo, 1) * max(self.shape[1] // halo, 1)
             parts = "devices" if self.padded else "ranks"

@@ -124,6 +124,38 @@ def test_sides_that_keep_values_start_from_the_state(kind):
         assert np.abs(np.asarray(slope["initial.u"])).max() < 1e4
 
 
+@pytest.mark.parametrize("linear", [False, True])
+def test_sides_without_memory_are_left_out_of_the_start(linear):
+    grid = sw.CartesianGrid(6, 4, (0.0, 6e4), (0.0, 4e4))
+    chapman, still = sw.ChapmanFlather("east"), sw.Clamped("west", 0.1, rest_outside=linear)
+    first = (still,) if linear else (still, sw.WaveMaker("west"), sw.WaveMaker("west"))
+    for west, east in zip(first, (chapman, chapman, sw.Clamped("east", 0.1))):
+        model = sw.ShallowWater(grid, 50.0, boundaries=(west, east), linear=linear, communicator="serial")
+        state = model.state(u=0.4, eta=0.2)
+        assert not model._made  # whose metrics would stay in memory beside those of the run
+        (name,) = state.others
+        expected = np.zeros(grid.shape)
+        expected[:, -1] = 0.2 if east is chapman else 0.4
+        np.testing.assert_allclose(np.asarray(state[name]), expected, rtol=1e-6)
+
+
+def test_sides_of_tiles_of_two_cells_start_as_those_of_one_tile():
+    grid, starts = sw.CartesianGrid(6, 4, (0.0, 6e4), (0.0, 4e4)), []
+    for where in ({"communicator": "serial"}, {"communicator": "sharded", "layout": (2, 3)}):
+        model = sw.ShallowWater(
+            grid,
+            50.0,
+            boundaries=(sw.RadiationNudging(("east", "north")), sw.Flather("west")),
+            engine="arrays",
+            **where,
+        )
+        state = model.state(u=lambda x, y: x / 1e5 + y / 1e6, v=lambda x, y: y / 1e5)
+        starts.append({name: model.gather(state[name]) for name in state.others})
+    for name, values in starts[0].items():
+        assert np.abs(values).max() > 0.1
+        np.testing.assert_array_equal(starts[1][name], values)
+
+
 def test_sides_that_leave_the_level_free_are_refused_without_one_that_holds_it():
     grid = sw.CartesianGrid(6, 6, (0.0, 6e4), (0.0, 6e4))
     with pytest.raises(ConfigError, match="RadiationNudging: no open side holds the level.*add a Sponge, or give one"):
