@@ -39,7 +39,7 @@ from .axes import is_data_array, label
 from .elevation import at_level, elevation_in, notes_on, open_elevation, read_elevation
 from .grid import Grid
 from .remapping import remapping
-from .undeclared import land_where_missing
+from .undeclared import Undeclared
 from .water import survey, without
 from .windows import BlockCache, CachedValues, GridValues, Stored, grid_values
 
@@ -263,13 +263,13 @@ def elevation_on(
     harmonic = method == "harmonic"
     if harmonic and not minimum_depth > 0:
         raise ConfigError("the harmonic mean of depths needs a minimum_depth above 0, since that of 0 is 0.")
-    method = "average" if harmonic else method
-    plan = remapping(elevation, grid, method)
+    plan = remapping(elevation, grid, "average" if harmonic else method)
+    missing = Undeclared(elevation, plan)
     given = None if mask is None else _own_mask(mask, grid)
     least = minimum_depth if harmonic else None
 
     def raw(rows, columns):
-        wet_fraction, depth, gaps = _wet_mean(elevation, plan, rows, columns, (datum, land_datum), least)
+        wet_fraction, depth, gaps = _wet_mean(missing, rows, columns, (datum, land_datum), least)
         if given is None:
             return depth, wet_fraction >= 0.5 - 1e-9, gaps
         wet = given.block(rows, columns)
@@ -290,7 +290,7 @@ def elevation_on(
     return SeaFloor(grid, raw, minimum_depth, fill_lakes, notes, nowhere, sound_speed, label(elevation))
 
 
-def _wet_mean(elevation, plan, rows, columns, levels, least=None):
+def _wet_mean(undeclared, rows, columns, levels, least=None):
     """(wet fraction, mean depth over the wet nodes [m], gaps) of a block of cells, some of the file's rows at a time.
 
     Gaps are the share of the nodes without a value, and DOUBTFUL or more in cells of doubtful nodes (undeclared.py).
@@ -300,15 +300,15 @@ def _wet_mean(elevation, plan, rows, columns, levels, least=None):
     """
     shape = rows.stop - rows.start, columns.stop - columns.start
     wet_fraction, water, gaps = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    step = max(ROWS_AT_ONCE // plan.x.size, 1)
-    part = plan.part(rows, columns)
+    elevation, plan = undeclared.elevation, undeclared.plan
+    part, step = plan.part(rows, columns), max(ROWS_AT_ONCE // plan.x.size, 1)
     for start in range(plan.rows.start, plan.rows.stop, step):
         group = slice(max(start, part.rows.start), min(start + step, plan.rows.stop, part.rows.stop))
         if group.start >= group.stop:
             continue
         z = part.read(elevation, group)
         here = slice(group.start - part.rows.start, group.stop - part.rows.start)
-        z, doubtful = land_where_missing(z, label(elevation))
+        z, doubtful = undeclared.land_where_missing(z)
         missing = np.isnan(z)
         if missing.any():
             gaps += part(missing.astype(np.float64), here)
@@ -394,5 +394,5 @@ def _own_mask(mask, grid):
 def _too_coarse(elevation, plan, grid, method):
     """A sentence on a file that is coarser than the grid."""
     data, cells = np.median(np.diff(plan.x)), np.diff(grid.x_edges)[0]
-    if method == "average" and data > 1.5 * cells:
+    if method != "interpolate" and data > 1.5 * cells:
         yield f"the data are {data / cells:.1f} times coarser than the cells; 'interpolate' avoids the steps."

@@ -25,7 +25,7 @@ from ..fields.parameters import Number, check_arguments
 from .axes import is_data_array, label
 from .elevation import at_level, elevation_in, notes_on, open_elevation
 from .remapping import remapping
-from .undeclared import refusal, undeclared
+from .undeclared import HIGHEST, Undeclared
 from .windows import BlockCache, CachedValues, GridValues, grid_values
 
 if TYPE_CHECKING:
@@ -155,6 +155,7 @@ class _Signed:
 
     def __init__(self, elevation, plan, levels):
         self.elevation, self.plan, self.levels = elevation, plan, levels
+        self.undeclared = Undeclared(elevation, plan)
 
     def __call__(self, rows: slice, columns: slice) -> tuple[np.ndarray, np.ndarray]:
         part = self.plan.part(rows, columns)
@@ -177,6 +178,4 @@ class _Signed:
                 f"{where} has {count} missing value{'s' * (count > 1)} on the grid, one at ({part.x[i]:.6g}, "
                 f"{part.y[j]:.6g}); wetting needs heights everywhere: fill them."
             )
-        values, _ = undeclared(z)
-        if values:
-            raise DataError(refusal(z, values[0], where))
+        self.undeclared.check(z, 0.0 if self.elevation.attrs["turned_over"] else HIGHEST)  # plains may be 99 m high

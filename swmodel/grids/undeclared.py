@@ -3,13 +3,20 @@
 A value that no place on Earth has is one. Another kind is a value that many nodes have, far from the values around
 them, if it is a number that programs write for missing values, such as -999 or 32767. Other values under water that
 are repeated like this, as the floor of a dredged basin may be, only deserve a remark.
+
+How often a value is repeated does not depend on how the grid is cut: every rank counts it in the same sample of the
+file, and applies what it finds to the nodes of its own.
 """
+
+import functools
+from typing import Any
 
 import numpy as np
 
 from ..errors import DataError
+from .axes import label
 
-__all__ = ["HIGHEST", "impossible", "land_where_missing", "refusal", "repeated_far_from_others", "undeclared"]
+__all__ = ["HIGHEST", "Undeclared", "impossible", "repeated_far_from_others", "undeclared"]
 
 FILL = -9999.0  # [m]
 DEEPEST = 12000.0  # [m], below any sea floor: a larger depth is an undeclared missing value
@@ -17,6 +24,71 @@ HIGHEST = 9000.0  # [m], above any land: larger heights are in feet, or a missin
 MANY = 8  # nodes with the same value
 FAR = 10.0  # times the median difference between neighbours that differ
 SAMPLE = 2**16  # differences along an axis from which the median is taken
+NODES = 2**22  # of a sample: boxes with more of them are sampled
+BANDS = 64  # of rows in a sample, spread over the box
+
+
+class Undeclared:
+    """Values of a field that stand for missing ones, determined by a sample of the box that a grid needs.
+
+    Args:
+        elevation: the field [m], positive up.
+        plan: its Remapping to the whole grid.
+    """
+
+    def __init__(self, elevation: Any, plan: Any):
+        self.elevation, self.plan = elevation, plan
+
+    @functools.cached_property
+    def _found(self):
+        """({value for missing ones: its nodes}, doubtful depths, the lowest elevation under -9000 m but FILL)."""
+        z = _sample(self.elevation, self.plan)
+        values, nodes = undeclared(z)
+        deepest = float(np.min(z, where=(z < -9000.0) & (z != FILL), initial=0.0))
+        return _counted(z, values), np.unique(z[nodes]) if nodes is not None else np.zeros(0), deepest
+
+    def check(self, z: np.ndarray, most: float = float(np.finfo(float).max)) -> None:
+        """Refuse a field if the sample or the nodes `z` have a value for missing ones that is negative or over `most`.
+
+        Raises:
+            DataError: for such a value.
+        """
+        counts, _, deepest = self._found
+        lowest, highest = impossible(np.append(z, deepest)), float(np.nanmax(z, initial=0.0))
+        own = ([] if lowest is None else [lowest]) + [highest] * (highest > HIGHEST)
+        for value, count in (counts | _counted(z, [x for x in own if x not in counts])).items():
+            if value < 0 or value > most:
+                raise DataError(
+                    f"{label(self.elevation)} has an elevation of {value:g} m at {count:,} node{'s' * (count > 1)}: a "
+                    "missing value that the file does not declare, or other units, such as feet; set _FillValue in "
+                    "the file, or convert it to metres."
+                )
+
+    def land_where_missing(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """(z with NaN where a value on land stands for a missing one, nodes whose depth may do so or None without any).
+
+        Raises:
+            DataError: for a value under water that stands for missing ones.
+        """
+        self.check(z)
+        counts, depths, _ = self._found
+        missing, doubtful = (np.nan_to_num(z) > HIGHEST) | np.isin(z, list(counts)), np.isin(z, depths)
+        return (np.where(missing, np.nan, z) if missing.any() else z), doubtful if doubtful.any() else None
+
+
+def _counted(z, values):
+    return {value: int(np.count_nonzero(z == value)) for value in values}
+
+
+def _sample(elevation, plan):
+    """The box of a Remapping, or bands of its rows if it has more than NODES, with NaN between them."""
+    columns, stop = plan.x.size, plan.rows.stop
+    if (stop - plan.rows.start) * columns <= NODES:
+        return plan.read(elevation)
+    height = min(max(NODES // (BANDS * columns), 2), stop - plan.rows.start)
+    first = np.linspace(plan.rows.start, stop - height, max(NODES // (height * columns), 1)).astype(int)
+    gap = np.full((1, columns), np.nan)
+    return np.concatenate([z for j in first for z in (plan.read(elevation, slice(j, j + height)), gap)])
 
 
 def undeclared(z: np.ndarray) -> tuple[list[float], np.ndarray | None]:
@@ -35,29 +107,6 @@ def undeclared(z: np.ndarray) -> tuple[list[float], np.ndarray | None]:
     codes = [float(value) for value in np.unique(z[nodes]) if _is_code(value)]
     nodes &= (z < 0) & ~np.isin(z, codes)
     return values + codes, nodes if nodes.any() else None
-
-
-def land_where_missing(z: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """(z with NaN where a value on land stands for a missing one, the doubtful nodes of `undeclared`).
-
-    Raises:
-        DataError: for a value under water that stands for missing ones.
-    """
-    values, nodes = undeclared(z)
-    for value in values:
-        if value < 0 or np.isinf(value):
-            raise DataError(refusal(z, value, where))
-    high = np.nan_to_num(z) > HIGHEST
-    return (np.where(high | np.isin(z, values), np.nan, z) if values else z), nodes
-
-
-def refusal(z: np.ndarray, value: float, where: str) -> str:
-    """The sentence on a value of the elevations `z` in the file `where`, which is not an elevation."""
-    count = int(np.count_nonzero(z == value))
-    return (
-        f"{where} has an elevation of {value:g} m at {count:,} node{'s' * (count > 1)}: a missing value that the file "
-        "does not declare, or other units, such as feet; set _FillValue in the file, or convert it to metres."
-    )
 
 
 def impossible(z: np.ndarray) -> float | None:
@@ -103,5 +152,5 @@ def _sampled(one, other):
 def _is_code(value):
     """Whether programs write the value for a missing one: 99, 999.9, 7777 and the like, and the ends of integers."""
     digits = f"{abs(value):g}".replace(".", "")
-    repeated = len(set(digits)) == 1 and len(digits) >= (2 if digits[0] == "9" else 4)
+    repeated = len(set(digits)) == 1 and abs(value) >= (99 if digits[0] == "9" else 1000)
     return repeated or abs(value) in (32766, 32767, 32768)

@@ -5,9 +5,11 @@ import pytest
 import xarray as xr
 
 from swmodel.errors import DataError
-from swmodel.grids.bathymetry import onto_grid, read_elevation
+from swmodel.grids import undeclared
+from swmodel.grids.bathymetry import elevation_on, onto_grid, read_elevation
 from swmodel.grids.elevation import open_elevation
 from swmodel.grids.grid import SphericalGrid
+from swmodel.grids.remapping import remapping
 from swmodel.grids.topography import topography
 from swmodel.grids.undeclared import repeated_far_from_others
 
@@ -108,6 +110,35 @@ def test_missing_values_that_a_file_does_not_declare_are_no_pits(tmp_path, fill,
     for read in (onto_grid, signed):
         with pytest.raises(DataError, match=rf"elevation of {fill:g} m at 9 nodes: a missing value .*_FillValue"):
             read(path, GRID)
+
+
+@pytest.mark.parametrize("nodes", [2**22, 40], ids=["of the whole box", "of bands of rows"])
+def test_every_tile_comes_to_the_same_verdict(tmp_path, monkeypatch, nodes):
+    """Nine nodes of -999 m in the west are refused by tiles in the east, which do not read them."""
+    monkeypatch.setattr(undeclared, "NODES", nodes)
+    z = -rough(50.0)
+    z[:3, :3] = -999.0
+    z[4:, :2] = -700.0
+    path, tiles = write(tmp_path / "z.nc", z, "elevation"), (slice(0, 2), slice(6, 8))
+    for floor in (elevation_on(path, GRID).depth, topography(path, GRID).depth):
+        for columns in (slice(0, 2), slice(10, 12)):
+            if nodes > z.size:
+                with pytest.raises(DataError, match="-999 m at 9 nodes"):
+                    floor.block(tiles[0], columns)
+            else:  # the six nodes in the sample's two rows are too few
+                assert np.isfinite(floor.block(tiles[0], columns)).all()
+    sample = undeclared._sample(open_elevation(path), remapping(open_elevation(path), GRID, "average"))
+    np.testing.assert_array_equal(sample[~np.isnan(sample[:, 0])], z if nodes > z.size else z[:2])
+
+
+def test_a_dredged_harbour_and_plains_are_no_missing_values(tmp_path):
+    """Of -9.9 m and -11.11 m; plains of 99 m and 1111 m are land of a topography."""
+    for level, place in ((-9.9, -100.0), (-11.11, -300.0), (99.0, -2.0), (1111.0, -50.0)):
+        z = -rough(-place)
+        z[2:5, 3:6] = level
+        path = write(tmp_path / f"{level}.nc", z, "elevation")
+        np.testing.assert_allclose(signed(path, GRID), -z)
+        assert (onto_grid(path, GRID, minimum_depth=1.0).wet == (z < 0)).all()
 
 
 @pytest.mark.parametrize("fill", [-9999.0, -999.0, 1e20])
