@@ -1,6 +1,8 @@
 """Restarts as files or as Zarr stores, opened so that every rank reads the windows of its own tiles."""
 
 import json
+import logging
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,12 @@ import numpy as np
 from ..errors import DataError
 from ..grids.grid import Grid
 from . import metadata
-from .restart import FORMAT, Restart, check_grid, open_restart
+from .restart import Restart, check_grid, open_restart
 from .zarr_store import ZarrStore, checksum_of, is_store
 
-__all__ = ["StoredChunks", "description_of", "opened", "opened_together"]
+__all__ = ["STORE_FORMAT", "StoredChunks", "description_of", "opened", "opened_together"]
+
+STORE_FORMAT = 2  # of stores; those of format 1 need not have a checksum
 
 
 def opened(path: str | Path, grid: Grid | None = None, verify: bool = True) -> Restart:
@@ -28,7 +32,7 @@ def opened(path: str | Path, grid: Grid | None = None, verify: bool = True) -> R
     Raises:
         DataError: if there is no such restart, it is damaged, newer than this swmodel, or of another grid.
     """
-    return open_store(Path(path), grid) if is_store(path) else open_restart(path, grid, verify)
+    return open_store(Path(path), grid, verify) if is_store(path) else open_restart(path, grid, verify)
 
 
 def opened_together(domain: Any, path: str | Path, about: Callable[[Restart], Any]) -> tuple[Callable, Any]:
@@ -90,6 +94,8 @@ def _overlap(rows, columns, j, i, cy, cx):
 def description_of(store: ZarrStore) -> tuple[dict[str, dict], dict[str, Any]]:
     """`ZarrStore.description` of a restart, whose checksum is compared.
 
+    A store of format 1 may have none, but not under another name, which a flipped bit makes.
+
     Raises:
         DataError: if it is damaged, or no restart.
     """
@@ -97,19 +103,24 @@ def description_of(store: ZarrStore) -> tuple[dict[str, dict], dict[str, Any]]:
         arrays, about = store.description()
         if not about.keys() & {"checksum", "restart_slot"}:
             raise DataError(f"{store.path} is not a restart of swmodel; give the store that `restart` of a run names.")
-        intact = about.pop("checksum", None) == checksum_of(arrays, about)
+        if (checksum := about.pop("checksum", None)) is not None:
+            intact = checksum == checksum_of(arrays, about)
+        else:
+            digests = [value for value in about.values() if re.fullmatch("[0-9a-f]{64}", str(value))]
+            intact = about.get("restart_format") == 1 and not digests
     except (AttributeError, TypeError, ValueError):  # the checksum is not that of these objects
         intact = False
     if not intact:
         raise DataError(
-            f"{store.path} is damaged, or of an older swmodel: its zarr.json does not match its checksum; resume from "
-            "an older restart."
+            f"{store.path} is damaged: its zarr.json does not match its checksum; resume from an older restart."
         )
     return arrays, about
 
 
-def open_store(path: Path, grid: Any = None) -> Restart:
+def open_store(path: Path, grid: Any = None, verify: bool = True) -> Restart:
     """The Restart in a store, whose arrays are read by windows when they are used.
+
+    With `verify`, a warning says that a store may have no checksum.
 
     Raises:
         DataError: if it cannot be read, is newer than this swmodel, or of another grid.
@@ -117,8 +128,12 @@ def open_store(path: Path, grid: Any = None) -> Restart:
     store = ZarrStore(path)
     store.recover()
     arrays, about = description_of(store)
-    if about["restart_format"] > FORMAT:
-        raise DataError(f"{path} has format {about['restart_format']}, and this swmodel reads up to {FORMAT}.")
+    if about["restart_format"] > STORE_FORMAT:
+        raise DataError(f"{path} has format {about['restart_format']}, and this swmodel reads up to {STORE_FORMAT}.")
+    if verify and about["restart_format"] < STORE_FORMAT:
+        logging.getLogger("swmodel").warning(
+            "%s is of an older swmodel, whose stores had no checksum: damage to its zarr.json may go unnoticed", path
+        )
     described = json.loads(about["grid_description"])
     if grid is not None:
         check_grid(path, described, json.loads(metadata.describe_grid(grid)))

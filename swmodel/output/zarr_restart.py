@@ -17,9 +17,8 @@ from ..errors import DataError, SwmodelError
 from ..runtime.version import VERSION
 from . import Claim, metadata
 from .fingerprint import fingerprint
-from .opening import description_of
+from .opening import STORE_FORMAT, description_of
 from .replaced import ReplacedFile
-from .restart import FORMAT
 from .restart_output import RestartOutput
 from .resuming import tiles_and_scalars_of
 from .zarr_chunks import chunk_grid, chunks_of
@@ -79,7 +78,7 @@ class ZarrRestartOutput(RestartOutput):
         return about | {
             "fingerprint": json.dumps(self.fingerprint),
             "stored_as": about["computed_in"],
-            "restart_format": FORMAT,
+            "restart_format": STORE_FORMAT,
             "swmodel_version": VERSION,
             "grid_description": metadata.describe_grid(simulation.model.grid),
             "restart_scalars": scalars,

@@ -1,12 +1,15 @@
 """Damaged restarts: no flipped bit gets into a run, wherever it is, and none crashes the reader."""
 
+import json
+
 import numpy as np
 import pytest
 
 from swmodel.grids.grid import CartesianGrid
 from swmodel.output import restart
 from swmodel.output.metadata import describe_grid
-from swmodel.output.restart import FORMAT, write_restart
+from swmodel.output.opening import STORE_FORMAT
+from swmodel.output.restart import write_restart
 from swmodel.output.zarr_store import ZarrStore, array_metadata, checksum_of
 
 from . import flips
@@ -29,7 +32,7 @@ def store(tmp_path):
     """A Zarr store of the same restart, whose second slot is valid."""
     store, dimensions = ZarrStore(tmp_path / "restart.zarr"), ("slot", "yh", "xh")
     arrays = {name: array_metadata((2, *GRID.shape), (1, 8, 12), "f8", dimensions, {}) for name in ARRAYS}
-    own = {"restart_format": FORMAT, "restart_slot": 1, "restart_scalars": SCALARS}
+    own = {"restart_format": STORE_FORMAT, "restart_slot": 1, "restart_scalars": SCALARS}
     about = ABOUT | own | {"grid_description": describe_grid(GRID)}
     store.create(arrays, about | {"checksum": checksum_of(arrays, about)})
     for name, values in ARRAYS.items():
@@ -59,6 +62,28 @@ def test_each_bit_of_the_numbers_in_a_store_is_noticed(store):
         assert status == flips.NOTICED and "resume from an" in why
     (store / "zarr.json").write_bytes(whole)
     assert flips.judged(store, expected)[0] == flips.HARMLESS
+
+
+def test_a_store_of_an_older_version_needs_no_checksum_and_is_read_with_a_warning(store, caplog):
+    described, expected = json.loads((store / "zarr.json").read_text()), flips.taken(flips.read(store))
+    about = described["attributes"]
+    digest, about["restart_format"] = about.pop("checksum"), 1
+    (store / "zarr.json").write_text(json.dumps(described))
+    assert flips.taken(flips.read(store))[:2] == expected[:2] and "of an older swmodel, whose stores" in caplog.text
+    for damaged in ({"restart_format": 2}, {"cheaksum": digest}, {"checksum": digest}):  # and format 1
+        (store / "zarr.json").write_text(json.dumps(described | {"attributes": about | damaged}))
+        assert flips.judged(store, expected)[0] == flips.NOTICED
+
+
+@pytest.mark.parametrize("word", ["restart_format", "checksum", "2"])
+def test_each_bit_of_what_decides_on_the_checksum_is_noticed(store, word):
+    whole, expected = (store / "zarr.json").read_bytes(), flips.taken(flips.read(store))
+    begin = whole.index(b'"restart_format": 2') + 18 if word == "2" else whole.index(word.encode())
+    for bit in range(8 * len(word)):
+        broken = bytearray(whole)
+        broken[begin + bit // 8] ^= 1 << bit % 8
+        (store / "zarr.json").write_bytes(broken)
+        assert flips.judged(store, expected)[0] == flips.NOTICED, bit
 
 
 def test_a_restart_without_a_checksum_would_be_caught_here(path, monkeypatch):
