@@ -120,8 +120,11 @@ def nodal(name: str, start: datetime.datetime | None, latitude: float | None) ->
     if latitude is not None:
         latitudes = (math.copysign(max(abs(latitude), LEAST_LATITUDE), latitude or 1.0),)
     (f, u, v), *other = (FUV(np.array([days]), days, number, here, [0, 0, 0, 0]) for here in latitudes)
-    whole = np.mean([f * np.exp(2j * np.pi * u) for f, u, _ in ((f, u, v), *other)])
-    factor, angle = _of_long_period(canonical(name), start) or (abs(whole), np.angle(whole))
+    constants = f.item(), 2.0 * np.pi * u.item()
+    if other:
+        whole = np.mean([f * np.exp(2j * np.pi * u) for f, u, _ in ((f, u, v), *other)])
+        constants = abs(whole), np.angle(whole)
+    factor, angle = _of_long_period(canonical(name), start) or constants
     return float(factor), float((angle + 2.0 * np.pi * v.item()) % (2.0 * np.pi))
 
 

@@ -1,8 +1,9 @@
 """Amplitudes and Greenwich phase lags of tides from netCDF files, on longitudes and latitudes or on x and y.
 
 A cos g and A sin g are interpolated to the points of the grid, since lags jump from 360 to 0 degrees. A missing value,
-such as one on land, is replaced by the nearest valid one. An amplitude of 0 with a lag of 0 is missing, too: some
-atlases have it on land. For an open side only the part of the file around it is read, and the file need not cover more.
+such as one on land, is replaced by the nearest valid one. An amplitude of 0 with a lag of 0 is missing, too, as some
+atlases have it on land, unless all values along the side are like this. For an open side only the part of the file
+around it is read, and the file need not cover more.
 `Simulation.harmonics` writes such files.
 """
 
@@ -187,7 +188,8 @@ class _Waves(GridValues):
                     f"{field.name} has a value of {largest:g} {units}, and no {what} of a tide is over {most:g} "
                     f"{units}; mark missing values by _FillValue, or correct the units."
                 )
-        return np.where((size == 0) & (lag == 0), np.nan, self.strip.sign * size * np.exp(1j * np.deg2rad(lag)))
+        zero, wave = (size == 0) & (lag == 0), self.strip.sign * size * np.exp(1j * np.deg2rad(lag))
+        return wave if part is self.plan and zero.all() else np.where(zero, np.nan, wave)
 
 
 def _scale(data, variable, known, stated):

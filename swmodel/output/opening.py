@@ -120,7 +120,7 @@ def description_of(store: ZarrStore) -> tuple[dict[str, dict], dict[str, Any]]:
 def open_store(path: Path, grid: Any = None, verify: bool = True) -> Restart:
     """The Restart in a store, whose arrays are read by windows when they are used.
 
-    With `verify`, a warning says that a store may have no checksum.
+    With `verify`, a store that may have no checksum leads to a warning.
 
     Raises:
         DataError: if it cannot be read, is newer than this swmodel, or of another grid.

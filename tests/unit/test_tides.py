@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import itertools
 import re
 from types import SimpleNamespace
 
@@ -152,6 +153,17 @@ def test_nodal_factors_of_long_periods_are_those_of_schureman():
     (_, at_node), (_, later) = (constituents.nodal("MF", datetime.datetime(2000, 1, day), 45.0) for day in (1, 14))
     turned = np.rad2deg(later - at_node) % 360.0  # in 13 of the 13.66 days of its period
     assert turned == pytest.approx(360.0 * 13.0 / 13.6608, abs=0.5)
+
+
+def test_nodal_factors_at_a_latitude_are_those_of_utide_to_the_last_bit():
+    from utide.harmonics import FUV
+
+    for name, year in itertools.product(EIGHT, (1990, 2011, 2024)):
+        moment, number = datetime.datetime(year, 3, 11), np.array([constituents._table()[name][0]])
+        days = float(moment.toordinal())
+        f, u, v = (part.item() for part in FUV(np.array([days]), days, number, 38.0, [0, 0, 0, 0]))
+        angle = (2.0 * np.pi * u + 2.0 * np.pi * v) % (2.0 * np.pi)
+        assert constituents.nodal(name, moment, 38.0) == (f, angle)
 
 
 def test_nodal_factors_at_the_equator_are_those_of_five_degrees():
@@ -500,8 +512,13 @@ def test_zeros_of_an_atlas_on_land_are_missing_values(tmp_path):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
     assert 6e-4 < np.asarray(of_zeros[0])[:, 0].min() < np.asarray(of_zeros[0]).max() < 8e-4
     nowhere = sw.SphericalGrid(4, 4, (-5.0, -4.0), (53.6, 53.9))
+    zero = sw.harmonic_constants(tmp_path / "zeros.nc", ("M2",), nowhere, sides="west")["M2"]  # and nothing else
+    assert not np.any([np.asarray(part) for part in zero])
+    some = xr.open_dataset(tmp_path / "zeros.nc").load()
+    some.eta_amplitude_M2[-1] = np.nan
+    some.to_netcdf(tmp_path / "some.nc")
     with pytest.raises(DataError, match="no valid value along the west side, where all are missing, or 0 with a phase"):
-        np.asarray(sw.harmonic_constants(tmp_path / "zeros.nc", ("M2",), nowhere, sides="west")["M2"][0])
+        np.asarray(sw.harmonic_constants(tmp_path / "some.nc", ("M2",), nowhere, sides="west")["M2"][0])
 
 
 @pytest.mark.parametrize(
