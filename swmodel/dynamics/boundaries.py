@@ -37,7 +37,7 @@ from .inflow import (
     OUTFLOW_SPEED,
     RELAXATION_STEPS,
     Shore,
-    celerity,
+    celerity_over,
     head_loss,
     outflow_speed_rate,
     still_along,
@@ -333,10 +333,9 @@ class Flather(OpenBoundary):
 
     def outflow(self, inside: Inside, time: Any) -> Any:
         if inside.shore is not None:
-            rest = inside.shore.bed + self.elevation
-            into, waves = (celerity(inside.gravity, h) for h in (rest + self.incoming, rest))
-            leaving = celerity(inside.gravity, inside.shore.bed + inside.eta)
-            return 2.0 * leaving + 2.0 * waves - 4.0 * into + self.velocity
+            over = functools.partial(celerity_over, inside.gravity, inside.shore.bed)
+            wave = self.elevation + self.incoming
+            return 2.0 * (over(inside.eta, wave) - over(wave, self.elevation)) + self.velocity
         speed = (inside.gravity / inside.depth).map(jnp.sqrt)
         return speed * (inside.eta - self.elevation - 2.0 * self.incoming) + self.velocity
 

@@ -98,8 +98,11 @@ class ConservingFlow(DerivedFields):
         return h if self.thin is None else h.map(lambda x: larger(x, 0.0))
 
     def load(self, level: AbstractField) -> AbstractField:
-        """The thickness of the water that an elevation adds to that at rest [m]: dry land has none, Fields at h."""
-        return level if self.thin is None else self.thickness(level) - self.thickness(0.0 * level)
+        """max(level, -H) - max(0, -H), the thickness that an elevation adds to the water at rest [m], Fields at h."""
+        if self.thin is None:
+            return level
+        bed = -self.depth
+        return (pointwise(larger, level, bed) - bed.map(lambda x: larger(x, 0.0))) * self.geometry.wet
 
     @property
     def column(self) -> AbstractField:

@@ -71,7 +71,9 @@ class DragBySpeed(Drag):
     def damping(self, flow: Any, time: Time) -> tuple[Any, Any]:
         return self.at_speeds(flow, *_speeds(flow))
 
-    def damping_per_speed(self, flow: Any, time: Time) -> tuple[Any, Any]:
+    def damping_per_speed(self, flow: Any, time: Time) -> tuple[Any, Any] | None:
+        if type(self).damping is not DragBySpeed.damping:  # a derived class has a rate of its own
+            return None
         return self.at_speeds(flow, 1.0, 1.0)
 
 

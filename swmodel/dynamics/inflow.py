@@ -32,7 +32,16 @@ from ..fields.variables import Variable
 from ..parallel.halo import EAST, WEST
 from .near_sides import cells_inside
 
-__all__ = ["OUTFLOW_SPEED", "RELAXATION_STEPS", "Shore", "celerity", "head_loss", "outflow_speed_rate", "still_along"]
+__all__ = [
+    "OUTFLOW_SPEED",
+    "RELAXATION_STEPS",
+    "Shore",
+    "celerity",
+    "celerity_over",
+    "head_loss",
+    "outflow_speed_rate",
+    "still_along",
+]
 
 RELAXATION_STEPS = 4.0  # T / dt; every explicit stepper is stable with this rate
 DAY = 86400.0  # [s]
@@ -42,6 +51,20 @@ OUTFLOW_SPEED = Variable("outflow_speed", "h", "m s-1", "speed at which water ha
 def celerity(gravity: Any, h: Field) -> Field:
     """sqrt(g h) [m s-1], with finite derivatives where h is 0 or less."""
     return (gravity * h).map(lambda x: jnp.sqrt(jnp.maximum(x, 1e-12)))
+
+
+def celerity_over(gravity: Any, bed: Field, level: Any, other: Any) -> Field:
+    """c - c_other = g (eta - eta_other) / (c + c_other) [m s-1], with c = sqrt(g h) and h = max(H + eta, 0).
+
+    As a quotient it keeps the digits of small differences, which c and H + eta lose in deep water.
+
+    Args:
+        gravity: [m s-2].
+        bed: H, positive down [m].
+        level, other: eta and eta_other [m], Fields or numbers.
+    """
+    over, under = (pointwise(jnp.maximum, 0.0 * bed + eta, -bed) for eta in (level, other))
+    return gravity * (over - under) / (celerity(gravity, bed + level) + celerity(gravity, bed + other))
 
 
 def head_loss(inside: Any, into: Field, wave: Any) -> Field:

@@ -19,6 +19,7 @@ a flat bed it is the velocity there, and the invariant that goes out is kept. Ov
 the side. It reflects waves from inside as one with a given level does. The water outside is at rest (inflow.py).
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +30,7 @@ from ..fields.pytrees import pytree
 from ..fields.variables import Variable
 from ..parallel.halo import SIDES
 from .boundaries import Inside, OpenBoundary
-from .inflow import OUTFLOW_SPEED, celerity, head_loss, outflow_speed_rate
+from .inflow import OUTFLOW_SPEED, celerity_over, head_loss, outflow_speed_rate
 
 __all__ = ["WaveMaker"]
 
@@ -91,14 +92,14 @@ class WaveMaker(OpenBoundary):
 
     def outflow(self, inside: Inside, time: Any) -> Any:
         depth = inside.depth if inside.shore is None else inside.shore.bed
-        height, invariant = self.level_outside(inside, time), lambda h: 2.0 * celerity(inside.gravity, h)
-        wave, rest = invariant(depth + height), invariant(depth)
+        height, over = self.level_outside(inside, time), functools.partial(celerity_over, inside.gravity, depth)
         if self.total:
             into = -inside.passing_velocity()
-            wave = invariant(depth + height - head_loss(inside, into, wave - rest))
+            height = height - head_loss(inside, into, 2.0 * over(height, 0.0))
         else:
-            into = wave - rest if self.velocity is None else self._while_incoming(self.velocity, inside, time)
-        return invariant(depth + inside.eta) - wave - into
+            given = self.velocity is not None
+            into = self._while_incoming(self.velocity, inside, time) if given else 2.0 * over(height, 0.0)
+        return 2.0 * over(inside.eta, height) - into
 
     def beginning(self, eta: Any, normal: Callable[[int], Any]) -> dict[str, Any]:
         return {OUTFLOW_SPEED.name: abs(normal(1))}

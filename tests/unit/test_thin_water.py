@@ -10,8 +10,10 @@ import pytest
 
 import swmodel as sw
 from swmodel.cli.model_remarks import flooded_land
+from swmodel.dynamics.boundaries import Inside
 from swmodel.dynamics.clock import Time
 from swmodel.dynamics.dissipation import speed_after_drag
+from swmodel.dynamics.inflow import Shore
 from swmodel.fields.field import Field
 
 DT = 4.0
@@ -130,6 +132,45 @@ def test_self_attraction_is_that_of_water_and_not_of_land():
     flooded = np.where(land, 2.0, 0.0)
     for wet, deep in zip(forces(model, flooded + 500.0 * land), forces(plain, flooded)):
         np.testing.assert_allclose(wet, deep, atol=1e-8 * np.abs(deep).max())
+
+
+def test_small_elevations_keep_their_digits_over_deep_water_in_single_precision():
+    """The load of 1.234 mm over 4000 m, and the velocity that a condition gives it, of one in double precision."""
+    grid, level = sw.CartesianGrid(6, 6, (0.0, 6e3), (0.0, 6e3)), np.float32(1.234e-3)
+    depth = np.full(grid.shape, 4000.0)
+    depth[2, 2], depth[3, 3] = -500.0, -700.0
+    eta = np.where(depth > 0, level, [[502.0]])
+    model = beach(grid, depth, dtype="float32")
+    _, flow, _ = flow_of(model, model.state(eta=eta))
+    loads = np.asarray(flow.load(flow.eta).interior)
+    assert loads.dtype == np.float32
+    np.testing.assert_array_equal(loads, np.where(depth > 0, level, np.where(depth == -500.0, 2.0, 0.0)))
+
+    def outflow(condition, eta, bed=4000.0, dtype=np.float32):
+        eta, bed, one = (Field(jnp.full((1, 1), x, dtype), "h", (0, 0, 0, 0)) for x in (eta, bed, 1.0))
+        shore = Shore(bed, one, 1e-3)
+        return condition.outflow(Inside(dtype(9.81), bed, eta, one, shore=shore), Time(0)).data[0, 0]
+
+    c, c_in, c_out = (np.sqrt(9.81 * (4000.0 + x)) for x in (float(level), 7e-4, 5e-4))
+    flather, maker = sw.Flather("west", 5e-4, incoming=2e-4), sw.WaveMaker("west", 7e-4)
+    at_rest = np.sqrt(9.81 * 4000.0)
+    for condition, expected in ((flather, 2 * c + 2 * c_out - 4 * c_in), (maker, 2 * c + 2 * at_rest - 4 * c_in)):
+        assert float(outflow(condition, level)) == pytest.approx(expected, rel=1e-5)
+    for eta in (1.0, 1.5, 0.5):  # over land 1 m above level 0, which is dry outside
+        expected = 2 * np.sqrt(9.81 * max(eta - 1.0, 0.0))
+        value, slope = jax.value_and_grad(lambda eta: outflow(flather, eta, -1.0, np.float64))(eta)
+        assert float(value) == pytest.approx(expected, abs=1e-5) and np.isfinite(slope)
+
+
+def test_a_drag_derived_from_another_keeps_its_own_damping():
+    class Sticky(sw.QuadraticDrag):
+        def damping(self, flow, time):
+            return 0.5, 0.25
+
+    grid = sw.CartesianGrid(6, 6, (0.0, 6e3), (0.0, 6e3))
+    model = beach(grid, 10.0, dissipation=Sticky(2.5e-3))
+    _, flow, _ = flow_of(model, model.state(u=1.0))
+    assert flow.split_terms == ((0.0, 0.0), (0.5, 0.25), (None, None))
 
 
 class Rain(sw.Forcing):
