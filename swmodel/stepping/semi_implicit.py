@@ -6,10 +6,11 @@
         (u' - u) / dt     = E_u - g grad(theta eta' + (1 - theta) eta)
         (eta' - eta) / dt = E_eta - div R (theta u' + (1 - theta) u),     E_eta = - div (h - R) u + sponges
 
-                   R is the thickness in the middle of the step, h extrapolated by AB2 (Casulli & Cattani 1994). So the
-                   transport is linear in u', and h - R = 0. In linear models, and with solvers by transforms, R is the
-                   depth at rest. Then the wave over the depth h - R is explicit, and long steps are unstable where the
-                   level is above rest: `limits` has the limit.
+                   R is the thickness in the middle of the step, h extrapolated by AB2 (Casulli & Cattani 1994), and at
+                   least h / 2, so that the equation has one solution. So the transport is linear in u', and h - R = 0.
+                   In linear models, and with solvers by transforms, R is the depth at rest. Then the wave over the
+                   depth h - R is explicit, and long steps are unstable where the level is above rest: `limits` has the
+                   limit.
 
     RigidLid       the surface does not move: div H u' = 0, which the pressure on it, rho g eta', enforces
 
@@ -46,9 +47,10 @@ import numpy as np
 
 from .. import elliptic
 from ..defaults import AB2_EPSILON, THETA
+from ..dynamics.tracers.limiters import larger
 from ..dynamics.transport import divergence
 from ..errors import ConfigError
-from ..fields.operators import mean_x, mean_y
+from ..fields.operators import mean_x, mean_y, pointwise
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree, replace, static
 from ..fields.state import State, as_tile_field, like
@@ -158,7 +160,7 @@ class SemiImplicit(Implicit):
         return interval_with_waves(float(self.theta), float(self.epsilon), axis, alone)
 
     def raised_wave_rate(self, site: Any) -> Any:
-        model, highest = site.model, float(np.max(site.excess))
+        model, highest = site.model, site.highest
         constant = model.sea_floor.is_flat and model.sea_floor.is_all_wet and not model.open_sides
         constants = constant if self.solver is None else self.solver.needs_constants
         if model.linear or not constants or highest <= 0:
@@ -279,6 +281,7 @@ class FreeSurfaceStep(PlannedStep):
         slope = self.extrapolated(now, history.past.values[0], history.past.count)
         u, v = surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, flow.eta)
         depth = [flow.h + (slope[LEVEL] - flow.eta) * e.geometry.wet] if surface.follows_level else []
+        depth = [pointwise(larger, h, 0.5 * flow.h) for h in depth]  # the level may fall fast
         filled, depth, _ = e.evaluation.fill_halos(e, State(u, v, flow.eta), time + 1.0, depth)
         u, v, eta = filled.u, filled.v, filled.eta
         surface = replace(surface, depth=next(iter(depth), None))

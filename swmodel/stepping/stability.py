@@ -81,6 +81,9 @@ def limits(model: Any, stepper: Any, state: State | None = None) -> list[Limit]:
         return [dataclasses.replace(limit, name=f"{limit.name} in {name}") for limit in found]
     tiles = model.communicator.tiles((state, model.terms, model.tracers))
     sites = [_Site(model, rank, *tile) for rank, tile in tiles.items()]
+    highest = model.communicator.host_maximum(max(float(np.max(site.excess)) for site in sites))
+    for site in sites:
+        site.highest = highest
     interval, find = stepper.stable_interval, functools.partial(_tightest, sites)
     exact, waves = stepper.exact_waves, stepper.wave_interval(model.momentum.wave_damping)
     found = [
@@ -177,6 +180,7 @@ class _Site:
         self.waves_dx2 = self.per_dx2 * share**2
         self.thickness = np.where(self.wet, self.box.cut(model.sea_floor.depth, 0, 0, 0), 1.0)
         self.excess = np.zeros(self.wet.shape)  # of the thickness over the depth at rest [1]
+        self.highest = 0.0  # the largest excess of all tiles
         if model.wetting is not None:
             self.thickness = np.maximum(self.thickness, model.wetting.thin)
         if state is not None and not model.linear:

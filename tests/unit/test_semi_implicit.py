@@ -119,6 +119,24 @@ def test_waves_over_a_raised_level_decay_at_any_step():
     assert float(jnp.std(end.eta)) < 1e-5 and float(jnp.abs(end.u).max()) < 1e-5
 
 
+def test_a_level_that_fell_fast_leaves_an_equation_with_one_solution():
+    """It fell from 500 m to 100 m over the bed in a step, so that the extrapolated thickness is -140 m."""
+    stepper, noise = sw.SemiImplicit(260.0, 0.6, 0.0, CHEAP), 1e-3 * uniform(4, SMOOTH.grid.shape)
+    _, history = take_steps(SMOOTH, stepper, SMOOTH.state(eta=400.0), 1)
+    end, history = take_steps(SMOOTH, stepper, SMOOTH.state(eta=noise), 1, history)
+    assert float(history.residual) == 0.0 and float(jnp.abs(end.eta).max()) < 1e-3  # 18 times this with -140 m
+
+
+def test_the_limit_above_rest_is_the_same_on_two_tiles():
+    """The level is high near the equator, and cells are narrow on the other tile."""
+    grid, found = sw.SphericalGrid(12, 6, (0.0, 360.0), (0.0, 75.0)), []
+    for where in ({"communicator": "serial"}, {"communicator": "sharded", "layout": (2, 1)}):
+        model = sw.ShallowWater(grid, 10.0, **where)
+        state = model.state(eta=lambda x, y: np.where(y < 30.0, 5.0, 0.1) + 0.0 * x)
+        found.append({limit.name: limit.dt for limit in limits(model, sw.SemiImplicit(1.0), state)})
+    assert found[0] == pytest.approx(found[1], rel=1e-12) and "level above rest" in found[0]
+
+
 def test_transforms_have_a_limit_where_the_level_is_above_rest():
     """Their depth is that at rest: a run grows above the limit and decays below it; other solvers have none."""
     model = sw.ShallowWater(plane(8, 6, "xy", 1e3), 10.0)
