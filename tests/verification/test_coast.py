@@ -239,7 +239,7 @@ def test_wetting_names_what_it_needs():
         sw.Simulation(carried, carried.at_rest(), sw.ForwardBackwardHancock(0.1))
     with pytest.raises(ConfigError, match="not linear"):
         sw.ShallowWater(grid, 1.0, momentum=sw.MomentumConserving(), linear=True)
-    with pytest.raises(ConfigError, match="Clamped computes the flow.*use WaveMaker(total=True)"):
+    with pytest.raises(ConfigError, match=r"Clamped computes the flow.*use WaveMaker\(total=True\)"):
         sw.ShallowWater(grid, 1.0, momentum=sw.MomentumConserving(), boundaries=(sw.Clamped("west", 0.0),))
     with pytest.raises(ConfigError, match="thin"):
         sw.WettingDrying(thin=0.0)
