@@ -14,6 +14,8 @@ __all__ = ["Region", "block_of", "far_field", "patch_of", "region_around"]
 
 Region = tuple[float, float, float, float]  # x0, x1, y0, y1 in the coordinates of the grid
 ACCURACY = 1e-3  # of the far field that is left out, as a share of the greatest slip
+PIECES = 4  # of a fault along strike, whose uplifts are added up
+POINTS = 64  # of a lattice around the faults, along both axes
 
 
 def block_of(depth: Any, rows: slice, columns: slice) -> np.ndarray:
@@ -24,11 +26,11 @@ def block_of(depth: Any, rows: slice, columns: slice) -> np.ndarray:
 def region_around(source: Source, grid: Grid, reach: float | None = None) -> Region:
     """(x0, x1, y0, y1) of the cells within `reach` [m] of the faults, for `SeaSurface.of`.
 
-    Unless given, `reach` is that of `far_field`, beyond which the uplift is negligible.
+    Unless given, the cells are those where the uplift is not negligible.
     """
-    reach = far_field(source) if reach is None else reach
+    points, reach = _lifted(source) if reach is None else (_outlines(source), reach)
     near = np.zeros(grid.ny, bool), np.zeros(grid.nx, bool)
-    for at in _outlines(source):
+    for at in points:
         for rows, columns in _candidates(grid, at, reach):
             near[0][rows] = near[1][columns] = True
     rows, columns = map(np.flatnonzero, near)
@@ -52,26 +54,53 @@ def far_field(source: Source, accuracy: float = ACCURACY) -> float:
 
     which is summed over the faults. Their area counts as if it lay where they are nearest.
     """
+    terms = [-np.sum(term) for term in _bounds(source, accuracy)]
+    return float(np.roots([1.0, 0.0, *terms]).real.max())  # the one positive root
+
+
+def _bounds(source, accuracy):
+    """The factors (faults,) of R^-2, R^-3 and R^-4 in the bound of `far_field`, in units of the accuracy."""
     faults, slip = source.faults, np.asarray(final_slip(source), float)
     dip, rake = np.deg2rad(faults.dip), np.deg2rad(faults.rake)
     depth = top_of(faults) + 0.5 * faults.width * np.sin(dip)
     share = slip / slip.max() if slip.max() > 0 else np.ones_like(slip)
     weight = share * faults.length * faults.width / (2 * np.pi * accuracy)
     shallow = weight * np.sin(dip) * np.hypot(np.cos(rake), np.cos(dip) * np.sin(rake))
-    terms = (1 - 2 * source.poisson_ratio) * shallow, 3 * shallow * depth, 3 * weight * depth**2
-    return float(np.roots([1.0, 0.0, *(-np.sum(term) for term in terms)]).real.max())  # the one positive root
+    return (1 - 2 * source.poisson_ratio) * shallow, 3 * shallow * depth, 3 * weight * depth**2
+
+
+def _lifted(source, accuracy=ACCURACY):
+    """((n, 2) coordinates of points, distance [m] from them within which the uplift may exceed the accuracy).
+
+    The points are those of a lattice where the bound of `far_field` exceeds it, with the distances R of PIECES of each
+    fault, and the faults' outlines.
+    """
+    faults, place, outlines, far = source.faults, source.projection, _outlines(source), far_field(source, accuracy)
+    first = float(faults.longitude[0]), float(faults.latitude[0])
+    sides = [np.linspace(x.min() - far, x.max() + far, POINTS) for x in place.local(*outlines.T, first)]
+    lattice = np.stack(place.position(*(x.ravel() for x in np.meshgrid(*sides)), first), axis=1)
+    bound = np.zeros(len(lattice))
+    for forward in (np.arange(PIECES) + 0.5) / PIECES:
+        at = _places(source, forward, 0.5)
+        r = np.maximum(np.hypot(*place.local(*lattice.T[..., None], at)), 1.0)
+        bound += sum(np.sum(term / r**n, axis=1) for n, term in enumerate(_bounds(source, accuracy), start=2)) / PIECES
+    return np.concatenate([outlines, lattice[bound >= 1.0]]), max(float(x[1] - x[0]) for x in sides)
+
+
+def _places(source, forward, below):
+    """(x, y) coordinates of a point of each fault, at these shares of its length and width."""
+    faults = source.faults
+    along, down = REFERENCES[faults.reference]
+    strike = np.deg2rad(faults.strike)
+    x = (forward - along) * faults.length
+    y = (down - below) * faults.width * np.cos(np.deg2rad(faults.dip))
+    east, north = x * np.sin(strike) - y * np.cos(strike), x * np.cos(strike) + y * np.sin(strike)
+    return source.projection.position(east, north, (faults.longitude, faults.latitude))
 
 
 def _outlines(source):
     """(n, 2) coordinates of the faults' corners, centres and middles of edges, above which they lie."""
-    faults, points = source.faults, []
-    along, down = REFERENCES[faults.reference]
-    strike = np.deg2rad(faults.strike)
-    for forward, below in itertools.product((0.0, 0.5, 1.0), repeat=2):
-        x = (forward - along) * faults.length
-        y = (down - below) * faults.width * np.cos(np.deg2rad(faults.dip))
-        east, north = x * np.sin(strike) - y * np.cos(strike), x * np.cos(strike) + y * np.sin(strike)
-        points.append(source.projection.position(east, north, (faults.longitude, faults.latitude)))
+    points = [_places(source, *shares) for shares in itertools.product((0.0, 0.5, 1.0), repeat=2)]
     return np.concatenate([np.stack(np.broadcast_arrays(*point), axis=1) for point in points])
 
 
