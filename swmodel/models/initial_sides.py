@@ -1,6 +1,7 @@
 """The variables that open sides keep from step to step, at the start of a run."""
 
 import functools
+from collections.abc import Container
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, exchange
 from ..runtime.compilation import jit
 from .halos import dynamics_at_start
 
-__all__ = ["with_memory_of_sides"]
+__all__ = ["with_memory_of_other_flow", "with_memory_of_sides"]
 
 EDGE = {WEST: (..., slice(0, 1)), EAST: (..., slice(-1, None)), SOUTH: (slice(0, 1),), NORTH: (slice(-1, None),)}
 REACH = INSIDE - 1  # cells beyond the tile, where it is thin
@@ -32,6 +33,21 @@ def with_memory_of_sides(model: Any, state: State, given: dict[str, Any]) -> Sta
         return state
     started = _program(dynamics_at_start(model, min(REACH, *model.decomposition.thinnest)), state)
     return state.replace(**{name: started[name] for name in names})
+
+
+def with_memory_of_other_flow(equations: Any, before: State, after: State, names: Container[str] = ()) -> State:
+    """`after`, with the variables of open sides raised by the change of their start from the flow of `before` to its.
+
+    Args:
+        equations: the Equations.
+        before, after: States of arrays of the tile's own cells.
+        names: the variables that stay as they are in `after`.
+    """
+    changing = [name for name in equations.boundary_names if name not in names]
+    if not changing:
+        return after
+    old, new = _started(equations, before), _started(equations, after)
+    return after.replace(**{name: after[name] + (new[name] - old[name]) for name in changing})
 
 
 @jit

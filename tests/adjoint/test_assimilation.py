@@ -29,7 +29,14 @@ def ocean(linear):
     depth = np.where(np.random.default_rng(2).random((NY, NX)) < 0.05, 0.0, 100.0)
     drag = () if linear else (sw.QuadraticDrag(2.5e-3),)
     return sw.ShallowWater(
-        grid, depth, coriolis=sw.FPlane(1e-4), dissipation=drag, linear=linear, engine="arrays", communicator="serial"
+        grid,
+        depth,
+        coriolis=sw.FPlane(1e-4),
+        boundaries=sw.ChapmanFlather("east") if linear else (),  # which starts from the level of the sources
+        dissipation=drag,
+        linear=linear,
+        engine="arrays",
+        communicator="serial",
     )
 
 
@@ -43,7 +50,7 @@ def records(seed=0):
 
 
 def patch(model, bend=None):
-    sources = UnitSources.on(model, (2e4, 7e4), (2e4, 6e4), 2e4, deviation=1.0, length=2e4, bend=bend)
+    sources = UnitSources.on(model, (3e4, 8e4), (2e4, 6e4), 2e4, deviation=1.0, length=2e4, bend=bend)
     return joined({"patch": ("initial.eta", sources)}, model)
 
 

@@ -156,6 +156,22 @@ def test_sides_of_tiles_of_two_cells_start_as_those_of_one_tile():
         np.testing.assert_array_equal(starts[1][name], values)
 
 
+def test_sides_start_from_the_flow_that_controls_change():
+    """J is that of a run from model.state; in a linear model a centred difference of it is the exact derivative."""
+    grid, rng = sw.CartesianGrid(8, 4, (0.0, 8e4), (0.0, 4e4)), np.random.default_rng(3)
+    model = sw.ShallowWater(
+        grid, 50.0, boundaries=(sw.ChapmanFlather("west"), sw.Flather("east")), linear=True, communicator="serial"
+    )
+    x, d = rng.standard_normal((2, *grid.shape))
+    cost, stepper = FinalState(lambda s, e: (s.eta**2).sum()), sw.ForwardBackward(200.0)
+    problem = Problem(model, stepper, model.at_rest(), 5, cost, ["initial.eta"])
+    J, slope = problem.value_and_gradient({"initial.eta": model.scatter(x)})
+    end = sw.Simulation(model, model.state(eta=x), stepper).run(steps=5)
+    assert float(J) == pytest.approx(float((end.eta**2).sum()), rel=1e-12)
+    high, low = (float(problem.value({"initial.eta": model.scatter(x + h * d)})) for h in (1.0, -1.0))
+    assert float((slope["initial.eta"] * d).sum()) == pytest.approx((high - low) / 2, rel=1e-11)
+
+
 def test_sides_that_leave_the_level_free_are_refused_without_one_that_holds_it():
     grid = sw.CartesianGrid(6, 6, (0.0, 6e4), (0.0, 6e4))
     with pytest.raises(ConfigError, match="RadiationNudging: no open side holds the level.*add a Sponge, or give one"):

@@ -20,6 +20,7 @@ from ...dynamics.clock import Time
 from ...errors import ConfigError
 from ...fields.pytrees import replace
 from ...fields.variables import PROGNOSTIC
+from ...models.initial_sides import with_memory_of_other_flow
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ...stepping.loop import each_interval, run_steps, step_loop
@@ -71,7 +72,10 @@ class LinearModel:
     def _run(self, dynamics, stepper, cost, masks, fields):
         zero = jnp.zeros_like(masks["h"])
         given = {row.name: fields.get(name, zero) * masks[row.position] for name, row in OF_STATE.items()}
-        state = dynamics.zeros().replace(**given)
+        rest = dynamics.zeros()
+        state = rest.replace(**given)
+        if any(condition.memory for condition in dynamics.open_boundaries):
+            state = with_memory_of_other_flow(dynamics.interval(0).prepare(), rest, state)
 
         def run(here, both, count):
             loop = step_loop(here, stepper)

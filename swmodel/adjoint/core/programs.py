@@ -24,6 +24,7 @@ import jax.numpy as jnp
 
 from ...dynamics.clock import Time
 from ...fields.pytrees import pytree
+from ...models.initial_sides import with_memory_of_other_flow
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ...stepping.loop import step_loop
@@ -121,10 +122,12 @@ class Programs:
     def _start(self, fixed, values):
         dynamics, stepper, first = fixed["dynamics"], fixed["stepper"], Time(fixed["span"].first)
         loop, sides = step_loop(dynamics, stepper), dynamics.tile.sides
-        state = loop.equations.shown(fixed["state"], first, stepper.rigid_lid)
+        given = state = loop.equations.shown(fixed["state"], first, stepper.rigid_lid)
         for control in self.at_start:
             value = zero_padding(control, values[control.name], sides) * fixed["masks"][control.position]
             dynamics, state = control.put(dynamics, state, value)
+        if self.of_state:
+            state = with_memory_of_other_flow(loop.equations, given, state, {c.place[1] for c in self.of_state})
         if dynamics is not fixed["dynamics"]:  # a control has changed the depth
             loop = step_loop(dynamics, stepper)
         state = loop.equations.stored(state, first, stepper.rigid_lid)
