@@ -8,7 +8,6 @@ the arithmetic takes no longer than the memory.
 
 import dataclasses
 import functools
-import heapq
 from collections.abc import Iterable
 
 from .graph import At, Graph
@@ -19,6 +18,7 @@ __all__ = ["Part", "parts"]
 
 OPERATIONS_A_NUMBER = 40  # that an H100 computes while it moves a number, in float32 and in float64
 MOST_PARTS = 4
+MOST_TRIED = 8  # nodes whose storing is tried before one is chosen
 
 Places = dict[int, set[tuple[int, int]]]  # {node: the (row, column) offsets at which it is needed}
 
@@ -71,24 +71,30 @@ def _loading(graph, outputs, sources, stored, further):
 def _stored(graph):
     """The nodes whose values are stored: while arithmetic takes longer than memory, the one that saves most."""
     stored: set[int] = set()
-    arithmetic, numbers = _work(graph, stored)
-    if arithmetic <= OPERATIONS_A_NUMBER * numbers:
-        return stored
-    usable = (n for n, places in graph.reached.items() if len(places) > 1 and _is_storable(graph.nodes[n]))
-    gains = [(-arithmetic, n) for n in usable]  # no more than the arithmetic of now, until they are known
-    while gains and arithmetic > OPERATIONS_A_NUMBER * numbers:
-        _, n = heapq.heappop(gains)
-        if len(_kernels(graph, stored | {n})) > MOST_PARTS:
-            continue
-        less, more = _work(graph, stored | {n})
-        if gains and less - arithmetic > gains[0][0]:  # another one may save more
-            heapq.heappush(gains, (less - arithmetic, n))
-        elif arithmetic - less <= OPERATIONS_A_NUMBER * (more - numbers):
+    work = _work(graph, stored)
+    while not work.is_hidden:
+        best, chosen = work, None
+        for n in _promising(graph, stored, work):
+            other = _work(graph, stored | {n})
+            if other.arithmetic < best.arithmetic and len(_kernels(graph, stored | {n})) <= MOST_PARTS:
+                best, chosen = other, n
+        gain = work.arithmetic - best.arithmetic
+        if gain <= OPERATIONS_A_NUMBER * (best.numbers - work.numbers):
             break
-        else:
-            stored.add(n)
-            arithmetic, numbers = less, more
+        stored.add(chosen)
+        work = best
     return stored
+
+
+def _promising(graph, stored, work):
+    """The MOST_TRIED nodes with the largest product of the operations that they need and the times of repetition."""
+    below, costs = [], []
+    for number in range(len(graph.nodes)):
+        nodes = set() if number in stored else {number}.union(*(below[ref.node] for ref in graph.arguments(number)))
+        below.append(nodes)
+        costs.append(sum(_cost(graph.nodes[n]) for n in nodes))
+    repeated = {n: len(places) - 1 for n, places in work.places.items() if _is_storable(graph.nodes[n])}
+    return sorted(repeated.keys() - stored, key=lambda n: repeated[n] * costs[n])[-MOST_TRIED:]
 
 
 def _is_storable(node):
@@ -106,17 +112,41 @@ def _kernels(graph, stored):
     return [*(tuple(groups[level]) for level in sorted(groups)), graph.outputs]
 
 
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What all kernels do at each cell.
+
+    Attributes:
+        arithmetic: operations.
+        numbers: loaded and stored.
+        places: where each node is computed, of the kernel that needs it at most places.
+    """
+
+    arithmetic: int
+    numbers: int
+    places: Places
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the arithmetic takes no longer than the memory."""
+        return self.arithmetic <= OPERATIONS_A_NUMBER * self.numbers
+
+
 def _work(graph, stored):
-    """(operations, numbers loaded and stored) at each cell of all kernels."""
-    arithmetic = numbers = 0
+    """The Work of the kernels of a Graph."""
+    arithmetic, numbers, places = 0, 0, {}
     for outputs in _kernels(graph, stored):
         numbers += len(outputs)
-        for n, places in _places(graph, outputs, stored.difference(ref.node for ref in outputs)).items():
-            node = graph.nodes[n]
-            loaded = n in stored or node.name == "load"
-            numbers += loaded and node.axes == 2
-            arithmetic += len(places) * (1 if loaded else COSTS.get(node.name, 1))
-    return arithmetic, numbers
+        for n, here in _places(graph, outputs, stored.difference(ref.node for ref in outputs)).items():
+            loaded = n in stored or graph.nodes[n].name == "load"
+            numbers += loaded and graph.nodes[n].axes == 2
+            arithmetic += len(here) * (1 if loaded else _cost(graph.nodes[n]))
+            places[n] = max(places.get(n, set()), here, key=len)
+    return Work(arithmetic, numbers, places)
+
+
+def _cost(node):
+    return COSTS.get(node.name, 1)
 
 
 def _places(graph: Graph, outputs: Iterable[At], loaded: set[int]) -> Places:
