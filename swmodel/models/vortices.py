@@ -42,7 +42,9 @@ def random_vortices(model: Any, speed: float, length: float, seed: int = 0) -> S
     masks = [model.scatter(mask) for mask in map(model.sea_floor.mask, "uvh")]
     flow = made(white_noise(seed, series.plan("q"), model.dtype), per_g, *masks)
     whole = model.state(u=flow.u, v=flow.v, eta=flow.eta)  # with tracers, and what open sides remember of the flow
-    return whole.replace(u=flow.u, v=flow.v, eta=flow.eta)  # which a spectral core would have rounded once more
+    if model.core.halos:
+        return whole
+    return whole.replace(u=flow.u, v=flow.v, eta=flow.eta)  # which a spectral core has rounded once more
 
 
 def _balanced(series, length, speed, noise, per_g, *masks):

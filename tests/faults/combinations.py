@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from swmodel.errors import SwmodelError
+from swmodel.errors import SwmodelError, TileError
 from swmodel.runtime import launch
 
 from .checked import QUICKLY, ROOT, say
@@ -271,7 +271,10 @@ def _pair(folder, seed):
     if not list((case.folder / "whole").glob("restart.*")):
         return {"wrong": []}
     whole = End.of(case.folder / "whole")
-    found = case.run("pair", f"stepper.dt={whole.scalars['dt']!r}")
+    try:
+        found = case.run("pair", f"stepper.dt={whole.scalars['dt']!r}")
+    except TileError:  # in one sentence, before anything runs: the tiles would be thinner than the halo
+        return {"wrong": []}
     wrong = differing(whole.states, found.states, AGREE[tables["model"]["precision"]])
     return {"wrong": [f"{case.engine} on {RANKS} ranks, in comparison with one: {what}" for what in wrong]}
 

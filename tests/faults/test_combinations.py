@@ -5,10 +5,10 @@ import numpy as np
 from . import basins, combinations, draws
 
 
-def test_twenty_random_experiments_agree_in_all_that_must(tmp_path):
-    tally = combinations.combinations(20, tmp_path, seconds=600.0, pairs=10)
-    assert tally.draws == 20 and not tally.wrong, "\n".join(tally.wrong)
-    assert tally.refused <= 10
+def test_random_experiments_agree_in_all_that_must(tmp_path):
+    tally = combinations.combinations(10, tmp_path, seconds=600.0, pairs=10)
+    assert tally.draws == 10 and not tally.wrong, "\n".join(tally.wrong)
+    assert tally.refused <= 5
 
 
 def test_a_draw_is_the_same_experiment_again_and_has_every_type_in_turn():

@@ -13,7 +13,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint.core.leaves import Floats
-from swmodel.dynamics import boundaries, dissipation, forcing
+from swmodel.dynamics import boundaries, dissipation, forcing, sponge
 from swmodel.dynamics.terms import TiledPart
 from swmodel.fields.pytrees import replace
 from swmodel.parallel import SerialCommunicator, make_communicator
@@ -44,7 +44,7 @@ def every_term():
     }
     there = {
         name: kind
-        for module in (boundaries, dissipation, forcing)
+        for module in (boundaries, dissipation, forcing, sponge)
         for name, kind in vars(module).items()
         if inspect.isclass(kind) and issubclass(kind, TiledPart) and kind.kind and not inspect.isabstract(kind)
     }
