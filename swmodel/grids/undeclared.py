@@ -24,12 +24,11 @@ HIGHEST = 9000.0  # [m], above any land: larger heights are in feet, or a missin
 MANY = 8  # nodes with the same value
 FAR = 10.0  # times the median difference between neighbours that differ
 SAMPLE = 2**16  # differences along an axis from which the median is taken
-NODES = 2**22  # of a sample: boxes with more of them are sampled
-BANDS = 64  # of rows in a sample, spread over the box
+NODES = 2**22  # of a box: in larger ones, only values that are impossible by themselves are detected
 
 
 class Undeclared:
-    """Values of a field that stand for missing ones, determined by a sample of the box that a grid needs.
+    """Values of a field that stand for missing ones, determined by the whole box that a grid needs.
 
     Args:
         elevation: the field [m], positive up.
@@ -48,7 +47,7 @@ class Undeclared:
         return _counted(z, values), np.unique(z[nodes]) if nodes is not None else np.zeros(0), deepest
 
     def check(self, z: np.ndarray, most: float = float(np.finfo(float).max)) -> None:
-        """Refuse a field if the sample or the nodes `z` have a value for missing ones that is negative or over `most`.
+        """Refuse a field if the box or the nodes `z` have a value for missing ones that is negative or over `most`.
 
         Raises:
             DataError: for such a value.
@@ -81,14 +80,10 @@ def _counted(z, values):
 
 
 def _sample(elevation, plan):
-    """The box of a Remapping, or bands of its rows if it has more than NODES, with NaN between them."""
-    columns, stop = plan.x.size, plan.rows.stop
-    if (stop - plan.rows.start) * columns <= NODES:
-        return plan.read(elevation)
-    height = min(max(NODES // (BANDS * columns), 2), stop - plan.rows.start)
-    first = np.linspace(plan.rows.start, stop - height, max(NODES // (height * columns), 1)).astype(int)
-    gap = np.full((1, columns), np.nan)
-    return np.concatenate([z for j in first for z in (plan.read(elevation, slice(j, j + height)), gap)])
+    """The box of a Remapping, which every rank reads; nothing if it has more than NODES."""
+    if (plan.rows.stop - plan.rows.start) * plan.x.size > NODES:
+        return np.zeros((0, plan.x.size))
+    return plan.read(elevation)
 
 
 def undeclared(z: np.ndarray) -> tuple[list[float], np.ndarray | None]:
