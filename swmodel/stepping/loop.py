@@ -131,7 +131,8 @@ def _why_arrays(dynamics):
         return f"{type(dynamics.core).__name__} has no loops of differences"
     if dynamics.tile.pole is not None:
         return POLE
-    return "engine = 'arrays' was chosen" if usable() else "no C++ compiler works here"
+    chosen = usable() or jax.default_backend() != "cpu"  # kernels of GPUs need no C++ compiler
+    return "engine = 'arrays' was chosen" if chosen else "no C++ compiler works here"
 
 
 def engine_of(dynamics: Any, stepper: Any) -> tuple[str, str | None]:
