@@ -44,7 +44,7 @@ from typing import Self
 from ..errors import DataError, SwmodelError
 from ..runtime.signals import PROCESS
 
-__all__ = ["Claim", "Footprint", "claim", "replacing", "reserve"]
+__all__ = ["Claim", "Footprint", "claim", "disturbed", "replacing", "reserve"]
 
 # Without HDF5's own lock a file can be opened and plotted while the run still writes it. `claim` excludes other runs,
 # also on file systems where that lock fails. HDF5 reads this variable once, when netCDF4 is imported.
@@ -52,6 +52,14 @@ os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 
 NO_LOCKS_HERE = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def disturbed(path: str | Path, what: str = "was removed") -> SwmodelError:
+    """The error of a file or folder that another program has removed or changed while a run was writing it."""
+    return SwmodelError(
+        f"{path} {what} while the run was writing it, and what it held is lost; keep other programs away from the "
+        "output of a running model."
+    )
 
 
 @dataclasses.dataclass
@@ -89,8 +97,15 @@ class Footprint:
 
     @classmethod
     def of(cls, file: int | str | Path, path: str | Path | None = None) -> Self:
-        """The Footprint of the file at the path `file`, or of the open descriptor `file` of the file at `path`."""
-        status = os.stat(file)
+        """The Footprint of the file at the path `file`, or of the open descriptor `file` of the file at `path`.
+
+        Raises:
+            SwmodelError: if there is no such file.
+        """
+        try:
+            status = os.stat(file)
+        except FileNotFoundError:
+            raise disturbed(str(file)) from None
         filled = min(_first_hole(file), status.st_size) if isinstance(file, int) else status.st_size
         return cls(Path(str(file) if path is None else path), status.st_dev, status.st_ino, status.st_size, filled)
 
@@ -102,29 +117,16 @@ class Footprint:
         """
         now = self.of(descriptor, self.path)
         if min(now.size, now.filled) < self.filled:
-            self._raise(f"was cut to {min(now.size, now.filled)} bytes or fewer")
+            raise disturbed(self.path, f"was cut to {min(now.size, now.filled)} bytes or fewer")
         return now
 
     def check(self) -> None:
         """Raise SwmodelError if the file was removed, replaced or cut short since."""
-        try:
-            now = os.stat(self.path)
-        except FileNotFoundError:
-            what = "was removed"
-        else:
-            if (now.st_dev, now.st_ino) != (self.device, self.inode):
-                what = "was replaced by another file"
-            elif now.st_size < self.size:
-                what = f"was cut from {self.size} to {now.st_size} bytes"
-            else:
-                return
-        self._raise(what)
-
-    def _raise(self, what):
-        raise SwmodelError(
-            f"{self.path} {what} while the run was writing it, and what it held is lost; keep other programs away from "
-            "the output of a running model."
-        )
+        now = self.of(self.path)
+        if (now.device, now.inode) != (self.device, self.inode):
+            raise disturbed(self.path, "was replaced by another file")
+        if now.size < self.size:
+            raise disturbed(self.path, f"was cut from {self.size} to {now.size} bytes")
 
 
 def _first_hole(descriptor):
@@ -220,6 +222,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):  # not every file system can sync a folder
             _to_disk(path.parent)
     except (OSError, RuntimeError) as error:  # netCDF4 raises RuntimeError when HDF5 fails
+        if not path.parent.is_dir():  # for netCDF4 a denied permission
+            raise disturbed(path.parent) from error
+        if isinstance(error, FileNotFoundError) and error.filename == str(temporary):
+            raise disturbed(temporary) from error
         raise SwmodelError(
             f"{path} could not be written: {error}; free space on the disk, or give another folder. "
             "An older file of that name is unchanged."

@@ -11,7 +11,7 @@ import netCDF4
 import numpy as np
 
 from ..errors import DataError, SwmodelError
-from . import Claim, Footprint, claim, definitions, metadata, replacing, reserve
+from . import Claim, Footprint, claim, definitions, disturbed, metadata, replacing, reserve
 
 __all__ = ["GAUGE_CHUNK", "Records"]
 
@@ -56,6 +56,9 @@ class Records:
             definitions.limit_chunk_caches(dataset)
             self._descriptor = os.open(self.path, os.O_RDWR)
             self._footprint = Footprint.of(self._descriptor, self.path)
+        except FileNotFoundError as error:
+            self.close()
+            raise disturbed(self.path) from error
         except BaseException:
             self.close()
             raise

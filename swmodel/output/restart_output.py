@@ -33,6 +33,10 @@ class RestartOutput(Output):
         resumed = simulation.resumed_from
         return self.begun or (resumed is not None and same_file(resumed, self.path))
 
+    def exists(self) -> bool:
+        """Whether there is a restart at the path."""
+        return self.path.is_file()
+
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.attributes = attributes
         self.file = ReplacedFile(claim)

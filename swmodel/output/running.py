@@ -129,7 +129,7 @@ class Run:
     def restart_hint(self) -> str:
         """One sentence that names the newest restart and the command that continues from it; call `wait` before."""
         for output in self.outputs:
-            if isinstance(output, RestartOutput) and output.written is not None and output.path.exists():
+            if isinstance(output, RestartOutput) and output.written is not None and output.exists():
                 command = f"swmodel resume {shlex.quote(str(output.path))}"
                 return f"The newest restart is {output.path}, of step {output.written}: {command}"
         return "No restart was written."

@@ -87,9 +87,9 @@ class ZarrFieldOutput(FieldOutput):
         if file is None or writer is None:
             return
         try:
+            file.check()  # first: the errors of a store that was removed depend on who writes when
             if errors:
                 raise errors[0]
-            file.check()
             file.fields.times[shared[2] :] = [seconds]
             file.fields.commit()
             file.written()

@@ -32,6 +32,9 @@ SLOTS = 2
 class ZarrRestartOutput(RestartOutput):
     """All that a run needs to continue, in a Zarr store."""
 
+    def exists(self) -> bool:
+        return (self.path / "zarr.json").is_file()
+
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.attributes, self.file = attributes, _OpenRestart(claim)
 
@@ -44,7 +47,7 @@ class ZarrRestartOutput(RestartOutput):
         self.fingerprint = fingerprint(simulation.model, simulation.step, simulation.dt, known=self.fingerprint)
         if self.file is not None and self.writer is not None:
             self.writer.wait()  # for the records that the restart relies on
-        shared = communicator.from_root(lambda: self._slot(simulation.model, leaves))
+        shared = communicator.host_broadcast(self._slot(simulation.model, leaves))
         error = (
             None if shared is None else _written(simulation, ZarrStore(shared[0], True), shared[1], shared[2], leaves)
         )
@@ -52,6 +55,7 @@ class ZarrRestartOutput(RestartOutput):
         if self.file is None or self.writer is None or shared is None:
             return
         try:
+            self.file.check_present(shared[1])  # first: the errors of a removed store depend on who writes when
             if errors:
                 raise errors[0]
             self.file.commit(shared[1], self._about(simulation, scalars, shared[2]))
@@ -63,7 +67,7 @@ class ZarrRestartOutput(RestartOutput):
 
     def _slot(self, model, leaves):
         """(the store, {name: metadata of the array}, the slot to be written), on the root; None after an error."""
-        if self.file is None:
+        if self.file is None or self.writer is None:
             return None
         chunk, found = model.decomposition.tile(0).shape, {}
         for name, leaf in leaves.items():
@@ -71,7 +75,11 @@ class ZarrRestartOutput(RestartOutput):
             names = ("slot", *(f"n{k}_{name}" for k in range(len(lead))), *cells)
             shape = (SLOTS, *lead, *model.grid.shape)
             found[name] = array_metadata(shape, (1, *lead, *chunk), leaf.dtype, names, {})
-        return self.file.slot(found)
+        try:
+            return self.file.slot(found)
+        except SwmodelError as failed:
+            self.writer.fail(self, failed)
+            return None
 
     def _about(self, simulation, scalars, slot):
         about = {name: value for name, value in self.attributes.items() if value is not None and value != ""}
@@ -107,13 +115,14 @@ class _OpenRestart(ReplacedFile):
         self.aside.describe(arrays)
         return self.aside.path, arrays, 0
 
-    def commit(self, arrays, about):
-        """Make the slot valid, once all its chunks are written.
-
-        Raises:
-            SwmodelError: if somebody has removed the store in the meantime.
-        """
+    def check_present(self, arrays):
+        """Raise SwmodelError if somebody has removed the store since `slot`."""
         (self.aside or self.store).check_present(arrays)
+        if self.aside is None:
+            self.check()
+
+    def commit(self, arrays, about):
+        """Make the slot valid, once all its chunks are written."""
         about = about | {"checksum": checksum_of(arrays, about)}
         if self.aside is None:
             self.store.commit(arrays, about)

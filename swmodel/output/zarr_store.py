@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, SwmodelError
+from . import disturbed
 
 __all__ = ["ZarrStore", "array_metadata", "checksum_of", "is_store"]
 
@@ -58,7 +59,6 @@ class ZarrStore:
             attributes: global attributes.
         """
         self.remove()
-        self.path.mkdir(parents=True)
         self.commit(arrays, attributes)
 
     def check_removable(self) -> None:
@@ -83,7 +83,6 @@ class ZarrStore:
         """A new store in the same folder, which gets this store's name by `replace_by` when it is complete."""
         aside = ZarrStore(_hidden(self.path, "new"), self.durable)
         shutil.rmtree(aside.path, ignore_errors=True)
-        aside.path.mkdir(parents=True)
         return aside
 
     def replace_by(self, other: "ZarrStore") -> None:
@@ -97,6 +96,8 @@ class ZarrStore:
             _sync_folder(self.path.parent)
         except OSError as error:
             self.recover()
+            if not (self.path / "zarr.json").is_file():
+                raise disturbed(self.path) from error
             if other.path.exists():
                 raise SwmodelError(
                     f"{self.path} could not be replaced: {error.strerror}; give another folder."
@@ -136,17 +137,16 @@ class ZarrStore:
             ) from error
 
     def check_present(self, arrays: Mapping[str, dict]) -> None:
-        """Raise SwmodelError if the store was removed; remove the chunks that ranks have written there since, too."""
-        if any((self.path / name / "zarr.json").is_file() for name in ("", *arrays)):
+        """Raise SwmodelError if the store or an array was removed; of a whole store, remove what ranks wrote since."""
+        missing = [name for name in ("", *arrays) if not (self.path / name / "zarr.json").is_file()]
+        if missing in ([], [""]):  # the last one to be written is that of the store
             return
-        for name in arrays:
-            shutil.rmtree(self.path / name, ignore_errors=True)
-        with contextlib.suppress(OSError):  # there is no such folder, or something else is in it
-            self.path.rmdir()
-        raise SwmodelError(
-            f"{self.path} was removed while the run was writing it, and what it held is lost; keep other programs away "
-            "from the output of a running model."
-        )
+        if len(missing) > len(arrays):
+            for name in arrays:
+                shutil.rmtree(self.path / name, ignore_errors=True)
+            with contextlib.suppress(OSError):  # there is no such folder, or something else is in it
+                self.path.rmdir()
+        raise disturbed(self.path)
 
     def describe(self, arrays: Mapping[str, dict]) -> None:
         """Write the descriptions of the arrays that have changed."""
@@ -265,6 +265,8 @@ def _replace(path, content, sync=True):
         os.replace(temporary, path)
         if sync:
             _sync_folder(path.parent)
+    except FileNotFoundError as error:  # the folder has gone since the first line
+        raise disturbed(path) from error
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise SwmodelError(

@@ -1,5 +1,7 @@
 """Zarr stores: every rank writes its chunks, the records are those of netCDF, and a store is readable at any moment."""
 
+import functools
+import os
 import shutil
 
 import numpy as np
@@ -15,10 +17,15 @@ NX, NY = 13, 11
 NAMES = ("eta", "u", "v", "vorticity")
 
 
-def simulation(periodic="", **options):
+@functools.cache  # whose programs all runs share
+def ocean(periodic):
     grid = sw.CartesianGrid(NX, NY, (0.0, 13e3), (0.0, 11e3), periodic)
     depth = np.where(np.random.default_rng(2).random((NY, NX)) < 0.2, 0.0, 100.0)
-    model = sw.ShallowWater(grid, depth, dtype="float32", engine="arrays")
+    return sw.ShallowWater(grid, depth, dtype="float32", engine="arrays")
+
+
+def simulation(periodic="", **options):
+    model = ocean(periodic)
     state = model.state(eta=lambda x, y: np.exp(-((x - 6e3) ** 2 + (y - 5e3) ** 2) / 4e6))
     return sw.Simulation(model, state, sw.AB2(5.0), **options)
 
@@ -141,7 +148,7 @@ def test_a_run_whose_folder_is_removed_ends_with_a_sentence_and_a_restart(tmp_pa
 
     remove.reads_files = False
     run = simulation().write(folder / "fields.zarr", NAMES, every=25.0).restart(folder / "restart.zarr")
-    with pytest.raises(SwmodelError, match=r"fields.zarr was removed while .* The newest restart is .*restart.zarr"):
+    with pytest.raises(SwmodelError, match=r"fields.zarr was removed .* The newest restart is .*restart.zarr"):
         run.run(steps=40, progress=remove)
     if run.communicator.is_root:
         assert [path.name for path in folder.iterdir()] == ["restart.zarr"]
@@ -151,23 +158,53 @@ def test_a_run_whose_folder_is_removed_ends_with_a_sentence_and_a_restart(tmp_pa
     again.run(steps=1)
 
 
-@pytest.mark.parametrize("restarts", [0, 1])
-def test_a_restart_that_is_removed_while_it_is_written_is_not_taken_for_a_complete_one(tmp_path, monkeypatch, restarts):
+@pytest.mark.parametrize("between", [(), (0,), (1,), (0, 1)])
+@pytest.mark.parametrize("array, earlier", [("v", 1), ("state_v", 0), ("state_v", 1)])
+def test_a_store_that_is_removed_while_it_is_written_is_named_by_all_ranks(
+    tmp_path, monkeypatch, array, earlier, between
+):
+    """The root removes the folder when all ranks are at this array of a record after so many earlier ones.
+
+    The ranks in `between` have opened the file of their chunk, and cannot rename it. The others make folders anew.
+    """
     folder = shared(tmp_path) / "output"
-    run, write_chunk = simulation().restart(folder / "restart.zarr"), ZarrStore.write_chunk
-    for _ in range(restarts):  # a second one goes into the other slot of the store
+    run, write_chunk, replace = simulation(), ZarrStore.write_chunk, os.replace
+    if array == "v":
+        run.write(folder / "fields.zarr", NAMES)
+    run.restart(folder / "restart.zarr")
+    for _ in range(earlier):
         run.run(steps=3)
+    before = []
 
-    def removed(self, name, array, index, values):
-        if name == "state_v" and run.communicator.is_root:
-            shutil.rmtree(folder, ignore_errors=True)
-        write_chunk(self, name, array, index, values)
+    def remove():
+        if not before:
+            before.append(run.communicator.barrier())
+            if run.communicator.is_root:
+                shutil.rmtree(folder)
+            run.communicator.barrier()
 
-    monkeypatch.setattr(ZarrStore, "write_chunk", removed)
-    with pytest.raises(SwmodelError, match=r"restart.zarr\S* was removed while the run was .* No restart was"):
-        run.run(steps=3)
+    def written(self, name, *arguments):
+        if name == array and run.communicator.rank not in between:
+            remove()
+        write_chunk(self, name, *arguments)
+
+    def renamed(source, target):
+        if f"/{array}/c/" in str(target):
+            remove()
+        replace(source, target)
+
+    monkeypatch.setattr(ZarrStore, "write_chunk", written)
+    monkeypatch.setattr(os, "replace", renamed)
+    if array == "v":
+        with pytest.raises(SwmodelError, match=r"fields.zarr was removed .* The newest restart is .*restart.zarr"):
+            run.run(steps=3)
+        assert "at step 6" in simulation().resume(folder / "restart.zarr")
+    else:
+        with pytest.raises(SwmodelError, match=r"restart.zarr\S* was removed while .* No restart was"):
+            run.run(steps=3)
     if run.communicator.is_root:
-        assert not (folder / "restart.zarr").exists()
+        assert sorted(path.name for path in folder.iterdir()) == (["restart.zarr"] if array == "v" else [])
+    run.communicator.barrier()
 
 
 def test_a_damaged_chunk_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -13,6 +14,7 @@ import pytest
 
 from swmodel.errors import DataError, SwmodelError
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
+from swmodel.output import replacing
 from swmodel.output import restart as module
 from swmodel.output.restart import Layout, read_restart, write_restart, write_restart_parts
 from swmodel.parallel.decomposition import Decomposition, row_blocks
@@ -200,6 +202,24 @@ def test_a_write_that_fails_leaves_the_older_restart(path, monkeypatch):
     with pytest.raises(SwmodelError, match="could not be written: No space left on device; free space"):
         write_restart(path, GRID, arrays_of("float64", seed=1), SCALARS)
     assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("remove", ["folder", "file"])
+def test_a_folder_that_is_removed_under_a_writer_is_no_full_disk(tmp_path, remove, written):
+    """netCDF4 says that permission was denied where there is no folder."""
+    folder = tmp_path / "output"
+    with pytest.raises(SwmodelError, match="output.* was removed while the run was writing it"):
+        with replacing(folder / "r.nc") as temporary:
+            if written:
+                temporary.touch()
+            if remove == "folder":
+                shutil.rmtree(folder)
+            else:
+                temporary.unlink(missing_ok=True)
+            if not written and remove == "folder":
+                netCDF4.Dataset(temporary, "x")
+    assert not (folder / "r.nc").exists()
 
 
 def test_a_full_disk_leaves_the_older_restart(path):
