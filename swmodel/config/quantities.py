@@ -84,8 +84,13 @@ def quantity(value: object, unit: str) -> float:
     amount = float(number[1].replace("_", ""))
     if not text:
         return _in_range(amount, value)
+    if text == unit:
+        return _in_range(amount, value)
     factor, dimension = _product(text)
-    factor_wanted, dimension_wanted = _product(unit)
+    try:
+        factor_wanted, dimension_wanted = _product(unit)
+    except QuantityError as error:  # declared by a part of the user's own, or s m-1/3
+        raise QuantityError(f"{value!r} cannot be converted to {unit!r}; give {_wanted(unit)}") from error
     if dimension_wanted == _ARC and text in ("rad", "radian", "radians"):  # elsewhere a number: "1e-4 rad/s" is a rate
         factor, dimension = math.degrees(1.0), _ARC
     if dimension != dimension_wanted:
@@ -106,7 +111,10 @@ def _in_range(number, value):
 
 
 def _wanted(unit):
-    kind = KINDS.get(_product(unit)[1], "a quantity")
+    try:
+        kind = KINDS.get(_product(unit)[1], "a quantity")
+    except QuantityError:
+        kind = "a number"
     if not unit:
         return kind
     return f"{kind} in {unit}, as a number or as in '{EXAMPLES.get(unit, '1 ' + unit)}'"

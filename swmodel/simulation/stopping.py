@@ -3,8 +3,14 @@
 import shlex
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from ..dynamics.boundaries import OpenBoundary
+from ..dynamics.clock import Time
+from ..fields.code import is_shipped
+from ..fields.parts import name_of
+from ..fields.pytrees import replace
 from ..runtime.signals import GRACE, PROCESS
 
 __all__ = ["diagnosis", "progress_clause", "how_to_continue", "invalid_cells"]
@@ -27,7 +33,7 @@ def invalid_cells(simulation: Any, health: Any) -> list[tuple]:
 
 
 def diagnosis(simulation: Any, step: int, member: int, row: int, column: int, thickness: float, courant: float) -> str:
-    """A sentence on why a run stopped, where, and what to do.
+    """A sentence on why a run stopped, where, and what to do; collective.
 
     Args:
         simulation: the Simulation.
@@ -42,6 +48,9 @@ def diagnosis(simulation: Any, step: int, member: int, row: int, column: int, th
     if not (np.isfinite(thickness) and np.isfinite(courant)):
         what = "the elevation or the velocity is not finite"
         remedy = "use a shorter time step, or more viscosity or drag"
+        if wrong := _parts_not_finite(simulation, member):
+            what += f", as the values of {' and '.join(wrong)} are not finite for a finite flow"
+            remedy = "correct its code, or its parameters"
     elif courant > 1.0:
         what = f"the flow crosses {courant:.3g} cells a step"
         remedy = "use a shorter time step, or more viscosity or drag"
@@ -79,3 +88,33 @@ def how_to_continue(simulation: Any, run: Any = None) -> str:
         again = f"swmodel resume {shlex.quote(str(simulation.resumed_from))}"
         return f"{hint} Continue from the restart that this run began with: {again}"
     return hint if PROCESS.again is None else f"{hint} Start again with: {PROCESS.again(overwrite=True)}"
+
+
+def _parts_not_finite(simulation, member):
+    """Names of the user's own parts that are not finite for the last state, with 0 in place of infinity; collective."""
+    model, state, step = simulation.model, simulation.state, simulation.step
+    if model.members is not None:
+        _, model, state = model.each(state)[member]
+    parts = *model.open_boundaries, *model.terms
+    own = [k for k, part in enumerate(parts) if not is_shipped(type(part))]
+
+    def finite(dynamics, state):
+        equations, time = dynamics.prepare(), Time(step)
+        state = state.map(lambda x: jnp.nan_to_num(x, posinf=0.0, neginf=0.0))
+        flow = replace(equations, open_boundaries=()).flow(state, time)
+
+        def values(part):
+            if isinstance(part, OpenBoundary):
+                memory = {name: flow.state[name] for name in equations.boundary_names}
+                return part.fill(flow.u, flow.v, flow.eta, equations, time, time, memory)
+            part = part.at(time)
+            return *part(flow, time), part.continuity(flow, time) if part.changes_elevation else 0.0
+
+        parts = *equations.open_boundaries, *equations.terms
+        return [jnp.array([jnp.isfinite(getattr(x, "data", x)).all() for x in values(parts[k])]).all() for k in own]
+
+    if not own:
+        return []
+    dynamics = model.interval(simulation.halo, step, simulation.dt, simulation.stages)
+    tiles = simulation.communicator.tiles(simulation.communicator.spmd(finite)(dynamics, state)).values()
+    return [name_of(parts[k]) for k, each in zip(own, zip(*tiles)) if simulation.communicator.agree(not all(each))]

@@ -105,6 +105,8 @@ def with_more(text, more):
         ("1_000 m", "m", 1000.0),
         ("2 hours", "s", 7200.0),
         ("40 GPa", "Pa", 4e10),
+        ("0.03 s m-1/3", "s m-1/3", 0.03),
+        ("2 psu", "psu", 2.0),
     ],
 )
 def test_quantities_come_out_in_si(text, unit, value):
@@ -123,6 +125,7 @@ def test_quantities_come_out_in_si(text, unit, value):
         (float("inf"), "m", "not a finite number"),
         ("5 m s-1 !", "m s-1", "cannot read the units"),
         ("", "m", "expected a length"),
+        ("3 m", "psu", "cannot be converted to 'psu'; give a number in psu"),
     ],
 )
 def test_wrong_units_say_what_is_expected(text, unit, said):

@@ -216,6 +216,24 @@ def test_a_run_stops_where_it_runs_dry_or_too_fast(fields, sentences, tmp_path):
     assert stopped.value.exit_code == 3 and "No restart was written." in str(stopped.value)
 
 
+def test_parts_of_ones_own_that_are_not_finite_are_named():
+    class Pull(sw.Term):
+        def __call__(self, flow, time):
+            return (0.0 * flow.u).map(lambda u: u / u), 0.0
+
+    class Opening(sw.OpenBoundary):
+        def outflow(self, inside, time):
+            return inside.eta.map(lambda eta: np.nan * eta)
+
+    class Calm(sw.Term):
+        def __call__(self, flow, time):
+            return -1e-6 * flow.u, -1e-6 * flow.v
+
+    model = sw.ShallowWater(GRID, 100.0, dissipation=(Calm(), Pull()), boundaries=Opening(sides="west"), engine="arrays")
+    with pytest.raises(BlowUp, match=r"values of \S+Opening and \S+Pull are not finite .*; correct its code"):
+        Simulation(model, model.at_rest(), sw.AB2(10.0)).run(steps=2)
+
+
 def test_usr1_asks_for_a_restart_and_the_run_goes_on(tmp_path):
     run = simulation(tmp_path, model=CALM, every=1e9)
     seen = []
