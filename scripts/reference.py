@@ -40,8 +40,7 @@ TABLES = {  # what may stand in the place of a number, by the tag of its section
     "tide": " or a [tide](#tides)",
     "map": " or a [map](coast.md)",
     "record": " or [records](storms.md)",
-    "barometer": " or the [inverse barometer](storms.md)",
-    "solitary": " or a [wave](coast.md)",
+    "solitary": " or a [wave](coast.md), also with the [inverse barometer](storms.md)",
     "cnoidal": "",
     "constants": "",
 }
@@ -187,7 +186,7 @@ def words(annotation: typing.Any) -> str:
         folder = any(getattr(x, "func", None) is existing_folder for x in annotation.__metadata__)
         return "folder" if folder else words(inner[0])
     if origin is typing.Literal:
-        return " or ".join(f'`"{x}"`' if isinstance(x, str) else f"`{x}`" for x in inner)
+        return " or ".join(f'`"{x}"`' if isinstance(x, str) else f"`{x}`".lower() for x in inner)
     if origin in (types.UnionType, typing.Union):
         return " or ".join(dict.fromkeys(filter(None, (words(x) for x in inner if x is not types.NoneType))))
     if origin is tuple and inner[-1] is Ellipsis:

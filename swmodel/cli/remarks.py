@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..config.tides import BarometerSection
+from ..config.tides import SeriesSection
 from ..fields.parameters import in_utc
 from ..forcing.constituents import period
 from ..forcing.tracks import SHAPES, largest_winds, read_track
@@ -219,7 +219,7 @@ def _barometers(experiment):
         return
     for index, boundary in enumerate(experiment.boundary):
         for name, value in boundary:
-            if isinstance(value, BarometerSection) and "reference" in value.model_fields_set:
+            if isinstance(value, SeriesSection) and value.reference is not None:
                 yield (
                     f"boundary[{index}].{name}.reference has no effect: it is that of an air_pressure, and a cyclone "
                     "has its own ambient_pressure; leave it out."

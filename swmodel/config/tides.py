@@ -16,19 +16,31 @@ constituents.O1 = {file = "atlas_o1.nc", amplitude = "ha", phase = "hp"}  # name
 import functools
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, create_model
+from pydantic import AfterValidator, Discriminator, Field, Tag, create_model, model_validator
 
-from ..forcing.atmosphere import STANDARD_PRESSURE
 from ..forcing.constituents import distinct
 from .quantities import in_unit
 from .sections import FormulaOrLine, InputFile, NonNegativeSeconds, Section
 
-__all__ = ["PLAIN", "ConstituentFile", "TideSection", "tide_section"]
+__all__ = ["PLAIN", "ConstituentFile", "SeriesSection", "TideSection", "tide_section"]
 
 PLAIN = "plain"  # the tag of values that are not tables
 
 
-class TideSection(Section):
+class SeriesSection(Section):
+    """A table in place of a number, to which the inverse barometer may be added."""
+
+    inverse_barometer: Literal[True] | None = None  # of an elevation: add the one that balances the air pressure
+    reference: Annotated[float, in_unit("Pa"), Field(ge=0.0, le=1.2e5)] | None = None  # p_0 of an air_pressure; 1013.25 hPa unless given
+
+    @model_validator(mode="after")
+    def _refers_to_pressure(self):
+        if self.reference is not None and not self.inverse_barometer:
+            raise ValueError("reference belongs to inverse_barometer = true, which is missing; give both, or neither")
+        return self
+
+
+class TideSection(SeriesSection):
     """A Tide: constituents by name, each with its amplitude and Greenwich phase lag."""
 
     tag: ClassVar[str] = "tide"
@@ -37,19 +49,15 @@ class TideSection(Section):
     ramp: NonNegativeSeconds = 0.0  # how long the tide takes to reach its full amplitude, from the start of the run
     latitude: Annotated[float, Field(ge=-90, le=90)] | None = None  # of nodal factors; that of the grid's middle
 
+    @model_validator(mode="after")
+    def _has_constituents(self):
+        if not (self.constituents or self.inverse_barometer):
+            raise ValueError("constituents is missing")
+        return self
+
     def controls(self) -> list[str]:
         """The amplitudes and phases of a tide, which may be controls of an adjoint."""
         return [f"{part}.{name}" for part in ("amplitude", "phase") for name in self.constituents]
-
-
-class BarometerSection(TideSection):
-    """The elevation that balances the air pressure of the forcing, and a tide."""
-
-    tag: ClassVar[str] = "barometer"
-
-    inverse_barometer: Literal[True]  # the elevation follows the air pressure of [[forcing]]
-    constituents: Any = {}  # of a tide that is added
-    reference: Annotated[float, in_unit("Pa"), Field(ge=0.0, le=1.2e5)] = STANDARD_PRESSURE  # 0 of departures
 
 
 class ConstituentFile(Section):
@@ -82,17 +90,8 @@ def _named(found):
 @functools.cache
 def tide_section(unit: str) -> type[TideSection]:
     """The TideSection of a parameter in `unit`."""
-    made: Any = create_model(
-        "Tide", __base__=TideSection, __module__=__name__, constituents=(_constituents_in(unit), ...)
-    )
-    return made
-
-
-@functools.cache
-def barometer_section(unit: str) -> type[BarometerSection]:
-    """The BarometerSection of a parameter in `unit`."""
     tide = (_constituents_in(unit), {})
-    made: Any = create_model("Barometer", __base__=BarometerSection, __module__=__name__, constituents=tide)
+    made: Any = create_model("Tide", __base__=TideSection, __module__=__name__, constituents=tide)
     return made
 
 

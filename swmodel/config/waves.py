@@ -22,7 +22,7 @@ from ..errors import SwmodelError
 from ..forcing.waves import CnoidalWave, SolitaryWave
 from .mistakes import nearest
 from .sections import InputFiles, NonNegativeSeconds, PositiveMetres, PositiveSeconds, Seconds, Section
-from .tides import PLAIN, BarometerSection, TideSection, barometer_section, tide_section
+from .tides import PLAIN, SeriesSection, TideSection, tide_section
 
 __all__ = ["CnoidalSection", "RecordFile", "SolitarySection", "number_or_series"]
 
@@ -30,7 +30,7 @@ __all__ = ["CnoidalSection", "RecordFile", "SolitarySection", "number_or_series"
 WAVES = ("solitary", "cnoidal")
 
 
-class RecordFile(Section):
+class RecordFile(SeriesSection):
     """Records: one series, from a csv file with a line of names or a netCDF file; or fields of a netCDF file."""
 
     tag: ClassVar[str] = "record"
@@ -48,7 +48,7 @@ def _known(name):
     return name
 
 
-class SolitarySection(Section):
+class SolitarySection(SeriesSection):
     """A solitary wave."""
 
     tag: ClassVar[str] = "solitary"
@@ -67,7 +67,7 @@ class SolitarySection(Section):
         return SolitaryWave(self.height, self.depth, self.peak, gravity)
 
 
-class CnoidalSection(Section):
+class CnoidalSection(SeriesSection):
     """A train of cnoidal waves."""
 
     tag: ClassVar[str] = "cnoidal"
@@ -100,9 +100,25 @@ def _which(value):
         return PLAIN
     if "file" in value:
         return RecordFile.tag
-    if "inverse_barometer" in value:
-        return BarometerSection.tag
     return CnoidalSection.tag if value.get("wave") == "cnoidal" else "solitary" if "wave" in value else TideSection.tag
+
+
+def _of_one_kind(value):
+    """A table that has the key of one kind only."""
+    kinds = [key for key in ("constituents", "file", "wave") if isinstance(value, dict) and key in value]
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{' and '.join(kinds)} exclude one another; give a tide, records or a wave, of which each may have "
+            "inverse_barometer = true, too"
+        )
+    return value
+
+
+def _without_barometer(value):
+    """A table of a parameter that is no elevation."""
+    if getattr(value, "inverse_barometer", None):
+        raise ValueError("inverse_barometer = true is an elevation, and this is none; leave it out")
+    return value
 
 
 def number_or_series(plain: Any, unit: str) -> Any:
@@ -112,7 +128,7 @@ def number_or_series(plain: Any, unit: str) -> Any:
     kinds = kinds | Annotated[RecordFile, Tag(RecordFile.tag)]
     if unit == "m":
         solitary, cnoidal = (Annotated[kind, AfterValidator(_exists)] for kind in (SolitarySection, CnoidalSection))
-        kinds = kinds | Annotated[barometer_section(unit), Tag(BarometerSection.tag)]
         kinds = kinds | Annotated[solitary, Tag("solitary")]
         kinds = kinds | Annotated[cnoidal, Tag("cnoidal")]
-    return Annotated[kinds, Discriminator(_which)]
+        return Annotated[kinds, Discriminator(_which), BeforeValidator(_of_one_kind)]
+    return Annotated[kinds, Discriminator(_which), BeforeValidator(_of_one_kind), AfterValidator(_without_barometer)]

@@ -12,6 +12,8 @@ from swmodel.config.experiment import read_text
 from swmodel.defaults import WATER_DENSITY
 from swmodel.errors import ConfigError
 from swmodel.forcing.atmosphere import STANDARD_PRESSURE
+from swmodel.forcing.tides import Harmonics
+from swmodel.forcing.waves import Sech, Table
 
 GRID = sw.CartesianGrid(12, 10, (0.0, 6e5), (0.0, 5e5))
 COST = FinalState(lambda state, equations: (state.eta * state.eta + state.u * state.u).sum())
@@ -162,10 +164,31 @@ def test_departures_from_the_reference_have_the_elevation_of_the_whole_pressure(
     assert float(jax.grad(sw.inverse_barometer)(1e5)) == pytest.approx(-1.0 / (WATER_DENSITY * 9.81))
 
 
-def test_an_experiment_file_adds_a_tide_to_it(tmp_path):
-    made = assemble(read_text(TEXT, "sides.toml", tmp_path))
-    elevation = model_of(made, "serial", None, "arrays").open_boundaries[0].elevation
-    assert elevation.reference == 101000.0 and elevation.plus.names == ("M2",)
+LEVELS = {
+    "constituents.M2 = {amplitude = 0.5, phase = 30}": Harmonics,
+    'file = "level.csv"': Table,
+    'wave = "solitary"\nheight = 1\ndepth = 100\npeak = "10 min"': Sech,
+    "": jax.Array,
+}
+
+
+def in_file(level, folder, unit="elevation"):
+    (folder / "level.csv").write_text("time_s,level_m\n0,0.1\n7200,0.3\n")
+    return read_text(TEXT.replace("boundary.elevation", f"boundary.{unit}") + level, "sides.toml", folder)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_experiment_file_adds_a_tide_records_or_a_wave_to_it(tmp_path, level):
+    model = model_of(assemble(in_file(level, tmp_path)), "serial", None, "arrays")
+    elevation = model.open_boundaries[0].elevation
+    assert elevation.reference == 101000.0 and isinstance(elevation.plus, LEVELS[level])
+
+
+def test_what_cannot_be_added_to_it_is_refused(tmp_path):
+    (two,) = in_file("\n".join(LEVELS), tmp_path).mistakes
+    assert two.text.startswith("constituents and file and wave exclude one another; give a tide, records or a wave, of")
+    (speed,) = in_file("", tmp_path, unit="velocity").mistakes
+    assert speed.text == "inverse_barometer = true is an elevation, and this is none; leave it out"
 
 
 TEXT = """
@@ -194,5 +217,4 @@ sides = "west"
 [boundary.elevation]
 inverse_barometer = true
 reference = "1010 hPa"
-constituents.M2 = {amplitude = 0.5, phase = 30}
 """

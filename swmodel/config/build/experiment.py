@@ -27,16 +27,15 @@ from ..mistakes import Mistake
 from ..own import path_of_part
 from ..parts import arguments_of
 from ..physics import FORMS
-from ..tides import TideSection
-from ..waves import CnoidalSection, RecordFile, SolitarySection
+from ..tides import SeriesSection
 from .floors import bathymetry_of, grid_of
 from .maps import check_levees, check_map, levels_of, map_of, rough_bottom_of
 from .outputs import bytes_of_gauges, bytes_of_sums
 from .sources import motion_after_survey, motion_of
 from .states import is_evaluated_whole, on_grid, state_of
-from .tides import check_tides, tide_of
+from .tides import check_tides
 from .tracers import tracer_of
-from .waves import check_record, fields_of_file, wave_of
+from .waves import check_record, series_of
 
 if TYPE_CHECKING:
     from ...grids.grid import Grid
@@ -55,7 +54,6 @@ __all__ = [
     "tiles",
 ]
 
-WAVES = (CnoidalSection, RecordFile, SolitarySection)
 MOST_RECORDS = 24  # the most records of a source's motion, each of which is a field of the whole grid
 
 
@@ -376,10 +374,8 @@ def _term(section, grid, run, gravity=GRAVITY):
         computed = rough_bottom_of(floor, grid)
     for name in (positions.keys() & arguments.keys()) - computed.keys():
         value, at = arguments[name], positions[name]
-        if isinstance(value, TideSection):
-            arguments[name] = tide_of(value, grid, name, run, section)
-        elif isinstance(value, WAVES):
-            arguments[name] = fields_of_file(value, run.start) or wave_of(value, gravity, run.start)
+        if isinstance(value, SeriesSection):
+            arguments[name] = series_of(value, grid, name, run, section, gravity)
         elif isinstance(value, MapFile):
             arguments[name] = map_of(value, grid, rules[name])
         else:

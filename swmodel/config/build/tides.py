@@ -7,27 +7,16 @@ import numpy as np
 from ...dynamics.boundaries import OpenBoundary
 from ...errors import ConfigError
 from ...fields.parts import numbers_of, positions_of
-from ...forcing.barometer import InverseBarometer
 from ...forcing.harmonic_files import harmonic_constants
 from ...forcing.tides import Tide
-from ..tides import BarometerSection, ConstituentFile, TideSection
+from ..tides import ConstituentFile, TideSection
 from .states import is_evaluated_whole, on_grid
 
 __all__ = ["check_tides", "tide_of"]
 
 
-def tide_of(section: Any, grid: Any, name: str, run: Any, owner: Any) -> Tide | InverseBarometer:
-    """The Tide of a table that stands for the parameter `name` of the section `owner`; formulas become arrays.
-
-    With `inverse_barometer` it is an InverseBarometer, to which the tide is added.
-    """
-    if isinstance(section, BarometerSection):
-        tide = _tide_of(section, grid, name, run, owner) if section.constituents else 0.0
-        return InverseBarometer(tide, section.reference)
-    return _tide_of(section, grid, name, run, owner)
-
-
-def _tide_of(section, grid, name, run, owner):
+def tide_of(section: Any, grid: Any, name: str, run: Any, owner: Any) -> Tide:
+    """The Tide of a table that stands for the parameter `name` of the section `owner`; formulas become arrays."""
     rule, constituents = numbers_of(owner.part)[name], {}
     position = rule.position or "h"
     sides, velocity = None, None
@@ -66,5 +55,5 @@ def check_tides(made: Any, section: Any) -> None:
     """Raise DataError for files of tides of a [[boundary]] section that cannot be read or do not cover its sides."""
     for name in positions_of(section.part):
         value = getattr(section, name, None)
-        if isinstance(value, TideSection) and made.section("run") is not None:
+        if isinstance(value, TideSection) and value.constituents and made.section("run") is not None:
             tide_of(value, made.grid, name, made.section("run"), section)

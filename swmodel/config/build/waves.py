@@ -9,6 +9,8 @@ import numpy as np
 from ...errors import DataError
 from ...fields.parameters import in_utc
 from ...fields.parts import numbers_of
+from ...forcing.atmosphere import STANDARD_PRESSURE
+from ...forcing.barometer import InverseBarometer
 from ...forcing.file_records import FileRecords, is_gridded
 from ...forcing.waves import CnoidalWave, Record, SolitaryWave
 from ...grids import axes
@@ -17,12 +19,28 @@ from ...grids.regrid import calendar_of, seconds_since
 from ...runtime.formats import check_format
 from ...runtime.tables import is_date, is_number, read_csv
 from ..mistakes import nearest
+from ..tides import TideSection
 from ..waves import WAVES
+from .tides import tide_of
 
-__all__ = ["check_record", "fields_of_file", "wave_of"]
+__all__ = ["check_record", "series_of", "wave_of"]
 
 NOT_SECONDS = ("ms", "min", "minutes", "h", "hr", "hour", "hours", "d", "day", "days")
 NOT_SI = ("mm", "cm", "km", "ft", "feet", "hpa", "mbar", "mb", "kn", "kt", "knots", "kmh")
+
+
+def series_of(section: Any, grid: Any, name: str, run: Any, owner: Any, gravity: float) -> Any:
+    """The tide, records or wave of a table that stands for the parameter `name` of the section `owner`.
+
+    With `inverse_barometer` it is an InverseBarometer, to which the others are added.
+    """
+    if isinstance(section, TideSection):
+        series = tide_of(section, grid, name, run, owner) if section.constituents else 0.0
+    else:
+        series = fields_of_file(section, run.start) or wave_of(section, gravity, run.start)
+    if not section.inverse_barometer:
+        return series
+    return InverseBarometer(series, STANDARD_PRESSURE if section.reference is None else section.reference)
 
 
 def wave_of(section: Any, gravity: float, start: Any = None) -> Record | SolitaryWave | CnoidalWave:
