@@ -272,6 +272,7 @@ def _draw(kind, files, output, observed, variable, times, box):
 def _observed(files, folder, kinds):
     """Print the scores of gauges if a figure shows them or there are observations; return the observed series."""
     from . import gauges
+    from .files import start_of
 
     series = gauges.read_gauges(files["gauges"]) if "gauges" in files else []
     if folder is None:
@@ -280,7 +281,7 @@ def _observed(files, folder, kinds):
         return {}
     if not series:
         raise PlotError("plot: observations were given without a gauge file; give that file too.")
-    observed = gauges.read_observations(folder, [gauge.name for gauge in series])
+    observed = gauges.read_observations(folder, [gauge.name for gauge in series], start_of(files["gauges"]))
     print(gauges.table(gauges.scores(series, observed)))
     return observed
 

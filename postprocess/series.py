@@ -5,6 +5,7 @@ Observed series are a folder of files, one a gauge, NAME.csv or NAME.nc, with `t
 """
 
 import dataclasses
+import datetime
 import json
 import pathlib
 import re
@@ -97,8 +98,10 @@ def _coordinate(dataset, station, axis):
     return np.full(dataset.sizes[station], np.nan)
 
 
-def read_observations(folder: str | pathlib.Path, names: Iterable[str]) -> dict[str, Series]:
-    """The observed series of the gauges `names` that have a file in `folder`, {name: Series}.
+def read_observations(
+    folder: str | pathlib.Path, names: Iterable[str], start: datetime.datetime | None = None
+) -> dict[str, Series]:
+    """The observed series of the gauges `names` that have a file in `folder`, {name: Series}; dates count from `start`.
 
     Raises:
         PlotError: if there is no such folder, no file belongs to any gauge, or a file cannot be used.
@@ -107,7 +110,7 @@ def read_observations(folder: str | pathlib.Path, names: Iterable[str]) -> dict[
     if not folder.is_dir():
         raise PlotError(f"read_observations: {folder} is no folder; give the one that holds a file per gauge.")
     try:
-        records = {name: read_series(path, (ELEVATION,)) for name, path in gauge_files(folder, names).items()}
+        records = {name: read_series(path, (ELEVATION,), start) for name, path in gauge_files(folder, names).items()}
     except DataError as error:
         raise PlotError(f"read_observations: {error}") from error
     return {name: Series(name, time, value) for name, (time, value) in records.items()}

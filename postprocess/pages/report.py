@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import PlotError
-from ..files import kind_of, open_output, replacing, undamaged
+from ..files import kind_of, open_output, replacing, start_of, undamaged
 from ..series import read_gauges, read_observations
 from . import facts
 from .markup import Markup, joined, markup
@@ -120,15 +120,15 @@ def _observed(files, folder):
         if folder is not None:
             raise PlotError("report: observations were given, and the run has no gauges; leave --observations out.")
         return {}
-    names = [gauge.name for gauge in read_gauges(files["gauges"])]
+    names, start = [gauge.name for gauge in read_gauges(files["gauges"])], start_of(files["gauges"])
     if folder is not None:
-        return read_observations(folder, names)
+        return read_observations(folder, names, start)
     _, experiment, beside = facts.experiment_of(files["gauges"].attrs)
     named = experiment.get("output", {}).get("gauges", {}).get("observations")
     if not isinstance(named, str) or beside is None or not (beside / named).is_dir():
         return {}
     with contextlib.suppress(PlotError):  # records that have gone since the run
-        return read_observations(beside / named, names)
+        return read_observations(beside / named, names, start)
     return {}
 
 

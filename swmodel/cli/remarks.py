@@ -155,7 +155,8 @@ def _harmonics(experiment, dt):
 
 
 def _gauges(experiment):
-    gauges, until = experiment.output.gauges, experiment.run.until
+    gauges, run = experiment.output.gauges, experiment.run
+    until = run.until
     if gauges is None:
         return
     windows = [("", gauges.window)] if isinstance(gauges.window, tuple) else gauges.windows.items()
@@ -168,26 +169,26 @@ def _gauges(experiment):
                 f"{which} {'lies' if none else 'ends'} after the end of the run at {duration(until)}: {what}; change "
                 "the window, or run longer."
             )
-    if gauges.observations is not None and (why := _no_records(gauges, until)):
+    if gauges.observations is not None and (why := _no_records(gauges, run)):
         yield f"output.gauges.observations: {why}"
 
 
-def _no_records(gauges, until):
+def _no_records(gauges, run):
     """Why no observation can be compared with the run; None if one can."""
     from ..adjoint.costs.records import records_in
     from ..errors import SwmodelError
 
     try:
-        records = records_in(gauges.observations, dict(gauges.positions))
+        records = records_in(gauges.observations, dict(gauges.positions), start=run.start)
     except SwmodelError as error:
         return str(error)
-    if any(((record.time >= 0) & (record.time <= until)).any() for record in records.values()):
+    if any(((record.time >= 0) & (record.time <= run.until)).any() for record in records.values()):
         return None
     times = np.concatenate([record.time for record in records.values()])
     first, last = times.min(initial=np.inf), times.max(initial=-np.inf)
     return (
-        f"all observations lie between {first:g} and {last:g} s, and the run between 0 and {until:g} s; time_s counts "
-        "seconds from the start of the run."
+        f"all observations lie between {first:g} and {last:g} s, and the run between 0 and {run.until:g} s; time_s "
+        "counts seconds from the start of the run."
     )
 
 

@@ -5,6 +5,7 @@ gauges, and in place of records, a folder of files.
 """
 
 import dataclasses
+import datetime
 import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -59,7 +60,7 @@ class _AtGauges(PartSection):
         known = self.known_places(output)
         return {name: known[name] for name in self.gauges or self.positions or known}
 
-    def parameters_from_keys(self, context: Output) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
         """The parameters of the cost that follow from these keys."""
         return {"places": self.places(context)}
 
@@ -88,11 +89,12 @@ class _OfRecords(_AtGauges):
         None, description="(first, last) of the observations that count, for all gauges or each"
     )
 
-    def parameters_from_keys(self, context: Output) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
         """Each record has its own window and standard deviation unless the file gives others."""
         folder, made = self._folder(context), {}
         assert folder is not None  # a missing folder has been reported as a mistake
-        for name, record in records_in(folder, self.places(context), self.gauges, self.known_places(context)).items():
+        places, others = self.places(context), self.known_places(context)
+        for name, record in records_in(folder, places, self.gauges, others, start).items():
             window, deviation = (v.get(name) if isinstance(v, dict) else v for v in (self.window, self.deviation))
             record = dataclasses.replace(record, window=window)
             own = np.std(record.counted()[1]) if record.counted()[1].size else 1.0
@@ -128,7 +130,7 @@ class _OfConstants(PartSection):
     )
     error: NonNegativeNumber = Field(0.0, description="a further part of it, as a fraction of the amplitude")
 
-    def parameters_from_keys(self, context: Output) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
         """The constants of the chosen gauges."""
         constants, _ = constants_in(self.file, self.constituents, self.deviation, self.error)
         return {"constants": chosen_gauges(constants, self.gauges, self.file)}
@@ -142,10 +144,10 @@ class _OfCurrents(PartSection):
     deviation: PositiveSpeed = Field(description="standard deviation of the error of each component")
     window: RangeOfSeconds | None = Field(None, description="(first, last) of the observations that count")
 
-    def parameters_from_keys(self, context: Output) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
         """The velocities of all places."""
         at = {name: (float(x), float(y)) for name, (x, y) in self.positions.items()}
-        given = self.deviation, self.window
+        given = self.deviation, self.window, start
         return {"currents": {name: current_in(file_of(self.observations, name), at[name], *given) for name in at}}
 
 
@@ -164,12 +166,12 @@ class _OfSections(PartSection):
     deviation: PositiveTransport = Field(description="standard deviation of the error of a transport")
     window: RangeOfSeconds | None = Field(None, description="(first, last) of the observations that count")
 
-    def parameters_from_keys(self, context: Output) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
         """The transports of all sections."""
-        made = {}
-        for name, ends in self.sections.items():
-            start, end = ((float(x), float(y)) for x, y in (ends.start, ends.end))
-            made[name] = transport_in(file_of(self.observations, name), start, end, self.deviation, self.window)
+        made, given = {}, (self.deviation, self.window, start)
+        for name, section in self.sections.items():
+            ends = ((float(x), float(y)) for x, y in (section.start, section.end))
+            made[name] = transport_in(file_of(self.observations, name), *ends, *given)
         return {"transports": made}
 
 
@@ -181,9 +183,9 @@ class _OfTracks(PartSection):
         None, description="standard deviation of the errors, where the file does not give it"
     )
 
-    def parameters_from_keys(self, context: Output) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
         """The points of the tracks."""
-        return {"tracks": read_tracks(self.file, self.deviation)}
+        return {"tracks": read_tracks(self.file, self.deviation, start)}
 
 
 def file_of(folder: Path, name: str) -> Path:

@@ -15,6 +15,7 @@ type = "gauges"
 window = ["15 minute", "2 hour"]
 """
 
+import datetime
 import functools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -51,7 +52,7 @@ class _WithFaults(PartSection):
     file: InputFile | None = Field(None, description="table of faults")
     faults: tuple[Fault, ...] = Field((), description="the faults, in place of a table")
 
-    def parameters_from_keys(self, context: Any) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Any, start: datetime.datetime | None = None) -> dict[str, Any]:
         """The parameters of the prior that follow from these keys."""
         return {"source": faults_of(self, context)}
 

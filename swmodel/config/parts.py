@@ -12,6 +12,7 @@
 """
 
 import dataclasses
+import datetime
 import functools
 import importlib
 import pkgutil
@@ -75,11 +76,12 @@ class PartSection(Section):
                 found += [name, f"{name}.values"] if isinstance(value, RecordFile) else [name]
         return found
 
-    def parameters_from_keys(self, context: Any) -> dict[str, Any]:
+    def parameters_from_keys(self, context: Any, start: datetime.datetime | None) -> dict[str, Any]:
         """{name: value} of the parameters that follow from keys with other names; a subclass may have some.
 
         Args:
             context: data that the keys refer to, such as the section [output] for the positions of gauges.
+            start: date and time of step 0 of the run, from which dates count.
         """
         return {}
 
@@ -142,9 +144,9 @@ def section_about(cls: type, name: str, *, keys: Mapping[type, type[PartSection]
     return section_for(cls, name, next((keys[kind] for kind in keys if kind in rules_of_part), PartSection))
 
 
-def part_of(section: PartSection, context: Any) -> Any:
-    """The part that a section describes; `context` as for `PartSection.parameters_from_keys`."""
-    return section.part(**arguments_of(section), **section.parameters_from_keys(context))
+def part_of(section: PartSection, context: Any, start: datetime.datetime | None = None) -> Any:
+    """The part that a section describes; `context` and `start` as for `PartSection.parameters_from_keys`."""
+    return section.part(**arguments_of(section), **section.parameters_from_keys(context, start))
 
 
 def arguments_of(section: PartSection) -> dict[str, Any]:

@@ -5,21 +5,25 @@ module needs JAX.
 """
 
 import contextlib
+import datetime
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import DataError
+from ..fields.parameters import in_utc
 from ..runtime.formats import check_format
-from ..runtime.tables import read_csv
+from ..runtime.tables import Table, is_date, read_csv
 from .file_units import check_units
+from .regrid import seconds_of_dates
 
-__all__ = ["ELEVATION", "TIME", "gauge_files", "read_columns", "read_series", "read_table", "table_names"]
+__all__ = ["ELEVATION", "TIME", "gauge_files", "read_columns", "read_series", "read_table", "seconds_in", "table_names"]
 
 TIME, ELEVATION = "time_s", "elevation_m"
+DATES = "time"  # the name of a column or variable of dates, which may stand in place of TIME
 UNITS = {"_m3_s": "m3 s-1", "_m_s": "m s-1", "_deg": "degree", "_s": "s", "_m": "m"}  # by the ends of columns' names
 PLACES = {"longitude": "degree", "latitude": "degree", "x": "m", "y": "m"}
 LARGEST = {ELEVATION: 900.0, "u_m_s": 50.0, "v_m_s": 50.0}  # beyond them are 999, -9999 and other signs of a gap
@@ -69,23 +73,28 @@ def _owners(stem, names, files):
     return same or [name for name in names if stem in words[name] and name.lower() not in files]
 
 
-def read_series(path: str | Path, names: Sequence[str]) -> list[np.ndarray]:
-    """[time, values of each column] of a file, (n,) each, in the order of time; raises DataError as `read_columns`."""
-    columns = read_columns(path, (TIME, *names))
+def read_series(path: str | Path, names: Sequence[str], start: datetime.datetime | None = None) -> list[np.ndarray]:
+    """[time, values of each column] of a file, (n,) each, in the order of time; see `read_columns`."""
+    columns = read_columns(path, (TIME, *names), start)
     order = np.argsort(columns[TIME], kind="stable")
     return [columns[name][order] for name in (TIME, *names)]
 
 
-def read_columns(path: str | Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+def read_columns(
+    path: str | Path, names: Sequence[str], start: datetime.datetime | None = None
+) -> dict[str, np.ndarray]:
     """{name: (n,)} of the columns of a table with times, see `read_table`.
 
     Rows without a time are left out. An observation that the table has twice counts once, with a remark.
+
+    Args:
+        start: date and time of step 0 of the run, from which dates count.
 
     Raises:
         DataError: as `read_table` does, for a table without times, for elevations and velocities that no sea has, and
             for two different observations at one time and place.
     """
-    columns = read_table(path, names)
+    columns = read_table(path, names, start=start)
     timed = np.isfinite(columns[TIME])
     if not timed.any():
         raise DataError(f"{path} holds no times in its column {TIME}; give one for each observation.")
@@ -147,28 +156,71 @@ def _is_netcdf(path):
     return check_format(path, readable, "a CSV or netCDF file of observations") == "netcdf"
 
 
-def read_table(path: str | Path, names: Sequence[str], texts: Sequence[str] = ()) -> dict[str, Any]:
+def read_table(
+    path: str | Path, names: Sequence[str], texts: Sequence[str] = (), start: datetime.datetime | None = None
+) -> dict[str, Any]:
     """{name: (n,) array} of the columns of a CSV file with a header, or of the variables of a netCDF file (.nc).
 
-    Empty fields and missing values are NaN.
+    Empty fields and missing values are NaN. Times, "time_s", may be dates, in a column or variable "time_s" or "time":
+    ISO 8601 in CSV, numbers with CF units such as "hours since 2024-03-01 00:00 +09:00" in netCDF.
 
     Args:
         texts: columns that hold text; these are lists.
+        start: date and time of step 0 of the run, from which dates count.
 
     Raises:
-        DataError: if the file lacks one of these columns, cannot be read, has text in place of a number, or variables
-            of different lengths.
+        DataError: if the file lacks one of these columns, cannot be read, has text in place of a number, variables of
+            different lengths, or dates where the run has none.
     """
     head = table_names(path)
-    missing = [name for name in (*texts, *names) if name not in head]
+    missing = [name for name in (*texts, *names) if name not in head and not (name == TIME and DATES in head)]
     if missing:
         where, what = ("", "variable") if _is_netcdf(path) else (" in its first line", "column")
         what = f"{what}{'s' * (len(missing) > 1)} {' and '.join(missing)}"
         raise DataError(f"{path} lacks the {what}{where}; add {'them' if len(missing) > 1 else 'it'}.")
+    stored = {name: DATES if name not in head else name for name in names}
     if _is_netcdf(path):
-        return _of_netcdf(path, names, texts)
+        return _of_netcdf(path, stored, texts, start)
     table = read_csv(path)
-    return {name: table.numbers(name) for name in names} | {name: table.texts(name) for name in texts}
+    columns: dict[str, Any] = {name: table.texts(name) for name in texts}
+    for name, column in stored.items():
+        first = next(iter(table.texts(column)), "")
+        if name == TIME and is_date(first):
+            columns[name] = seconds_in(table, column, _dated(path, start))
+        elif column == DATES:
+            line = table.lines[0] if table.lines else 1
+            raise DataError(
+                f"{path}, line {line}: {first!r} in time is no date; give dates, or name the column {TIME}."
+            )
+        else:
+            columns[name] = table.numbers(column)
+    return columns
+
+
+def seconds_in(table: Table, name: str, start: datetime.datetime | None) -> np.ndarray:
+    """The times of a column [s]: numbers as they are, and dates since `start`, or since the first without one.
+
+    Raises:
+        DataError: for a cell that is no date if the first one is.
+    """
+    cells = table.texts(name)
+    if not cells or not is_date(cells[0]):
+        return table.numbers(name)
+    if other := [k for k, cell in enumerate(cells) if not is_date(cell)]:
+        line = table.lines[other[0]]
+        raise DataError(
+            f"{table.path}, line {line}: {cells[other[0]]!r} in {name} is not a date, as others are; write it so"
+        )
+    moments = [in_utc(datetime.datetime.fromisoformat(cell)) for cell in cells]
+    origin = moments[0] if start is None else in_utc(start)
+    return np.array([(moment - origin).total_seconds() for moment in moments])
+
+
+def _dated(path, start):
+    """`start`; raises DataError if there is none."""
+    if start is None:
+        raise DataError(f"{path} has dates, and the run has none; give run.start, or times in seconds since its start.")
+    return in_utc(start)
 
 
 @contextlib.contextmanager
@@ -183,20 +235,29 @@ def _netcdf(path) -> Iterator[Any]:
         raise DataError(f"{path} is not a netCDF file that can be read ({error}); write it again.") from error
 
 
-def _of_netcdf(path, names, texts):
-    """The variables of a netCDF file, which must have one dimension."""
+def _of_netcdf(path, stored, texts, start):
+    """The variables of a netCDF file, which must have one dimension; `stored` is {name: name of its variable}."""
+    columns: dict[str, Any] = {}
     with _netcdf(path) as data:
-        for name in names:
-            _check_units(path, name, str(getattr(data[name], "units", "")))
-        read: Mapping[str, Any] = {name: data[name][:] for name in (*names, *texts)}
-    shapes = {np.shape(values) for values in read.values()}
+        for name, variable in stored.items():
+            found = data[variable]
+            columns[name] = np.ma.filled(np.ma.asarray(found[:], float), np.nan)
+            units = str(getattr(found, "units", ""))
+            if variable == DATES and " since " not in units:
+                raise DataError(f"{path}: time has units {units!r} and no dates; name it {TIME} if these are seconds.")
+            if name == TIME and " since " in units:
+                calendar = str(getattr(found, "calendar", "standard"))
+                columns[name] = seconds_of_dates(columns[name], units, calendar, _dated(path, start), variable)
+            else:
+                _check_units(path, name, units)
+        columns |= {name: [str(text).strip() for text in data[name][:]] for name in texts}
+    shapes = {np.shape(values) for values in columns.values()}
     if len(shapes) != 1 or len(next(iter(shapes))) != 1:
         raise DataError(
             f"{path} has variables of the shapes {', '.join(map(str, sorted(shapes)))}; give them one dimension, the "
             "same for all, with texts as netCDF strings."
         )
-    columns: dict[str, Any] = {name: np.ma.filled(np.ma.asarray(read[name], float), np.nan) for name in names}
-    return columns | {name: [str(text).strip() for text in read[name]] for name in texts}
+    return columns
 
 
 def _check_units(path, name, found):

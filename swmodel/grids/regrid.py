@@ -19,7 +19,7 @@ from .grid import POSITIONS, Grid
 from .remapping import filled, remapping
 from .windows import GridRecords, GridValues, LazyRecords
 
-__all__ = ["Records", "calendar_of", "field_records", "filled", "read_field_onto", "seconds_since"]
+__all__ = ["Records", "calendar_of", "field_records", "filled", "read_field_onto", "seconds_of_dates", "seconds_since"]
 
 DAY = 86400.0  # [s]
 YEAR = 365.25 * DAY  # [s], the cycle of a climatology
@@ -227,7 +227,8 @@ def seconds_since(time: Any, start: datetime.datetime | None) -> np.ndarray:
     if np.issubdtype(values.dtype, np.datetime64):
         return (values - (values[0] if start is None else np.datetime64(start))) / np.timedelta64(1, "s")
     if values.dtype != object and " since " in units:
-        return _since(values.astype(np.float64), units, str(time.attrs.get("calendar", "standard")), start, time.name)
+        calendar = str(time.attrs.get("calendar", "standard"))
+        return seconds_of_dates(values.astype(np.float64), units, calendar, start, time.name)
     if values.dtype != object:
         if units.lower() not in ("s", "sec", "second", "seconds"):
             raise DataError(f"the times of {time.name} have units {units!r}; give 'seconds since ...' (CF) or 's'.")
@@ -236,8 +237,19 @@ def seconds_since(time: Any, start: datetime.datetime | None) -> np.ndarray:
     return np.array([(value - origin).total_seconds() for value in values])
 
 
-def _since(values, units, calendar, start, name):
-    """Seconds since `start` of numbers in `units`, such as "hours since 2008-09-10"."""
+def seconds_of_dates(
+    values: np.ndarray, units: str, calendar: str, start: datetime.datetime | None, name: str
+) -> np.ndarray:
+    """Seconds since `start`, in UTC, or since the first of them without one, of numbers in CF units of time.
+
+    Args:
+        values: (n,) in `units`, such as "hours since 2008-09-10 00:00 -6:00".
+        calendar: of the dates.
+        name: of their variable, for messages.
+
+    Raises:
+        DataError: for units that cannot be read.
+    """
     try:
         zero, one = cftime.num2date([0, 1], _with_whole_time(units, name), calendar)
     except ValueError as error:

@@ -229,7 +229,9 @@ def test_parts_of_ones_own_that_are_not_finite_are_named():
         def __call__(self, flow, time):
             return -1e-6 * flow.u, -1e-6 * flow.v
 
-    model = sw.ShallowWater(GRID, 100.0, dissipation=(Calm(), Pull()), boundaries=Opening(sides="west"), engine="arrays")
+    model = sw.ShallowWater(
+        GRID, 100.0, dissipation=(Calm(), Pull()), boundaries=Opening(sides="west"), engine="arrays"
+    )
     with pytest.raises(BlowUp, match=r"values of \S+Opening and \S+Pull are not finite .*; correct its code"):
         Simulation(model, model.at_rest(), sw.AB2(10.0)).run(steps=2)
 

@@ -1,5 +1,6 @@
 """Tables in CSV files, and the records of gauges: one reader for all of them, which refuses what is not certain."""
 
+import datetime
 import logging
 
 import netCDF4
@@ -117,6 +118,29 @@ def test_a_record_may_be_netcdf(tmp_path):
             records_in(tmp_path, {"a": (1.0, 2.0)})
     with pytest.raises(DataError, match="has both a.csv and a.nc; leave one of them out"):
         records_in(folder_of(tmp_path, "a.csv"), {"a": (1.0, 2.0)})
+
+
+def test_times_of_observations_may_be_dates(tmp_path):
+    start = datetime.datetime(2024, 3, 1)
+    for name, units in (("time", "hours since 2024-02-29 18:30 -6:00"), ("time_s", "minutes since 2024-03-01")):
+        with netCDF4.Dataset(tmp_path / "a.nc", "w") as data:
+            data.createDimension("n", 2)
+            for variable, values, unit in ((name, [0.5, 1.5], units), ("elevation_m", [0.1, 0.2], "m")):
+                data.createVariable(variable, "f8", ("n",))[:] = values
+                data[variable].units = unit
+        wanted = [3600.0, 7200.0] if name == "time" else [30.0, 90.0]
+        assert records_in(tmp_path, {"a": (1.0, 2.0)}, start=start)["a"].time.tolist() == wanted
+        assert postprocess.read_observations(tmp_path, ["a"], start)["a"].time.tolist() == wanted
+        with pytest.raises(DataError, match="has dates, and the run has none; give run.start, or times in seconds"):
+            records_in(tmp_path, {"a": (1.0, 2.0)})
+    (tmp_path / "a.nc").unlink()
+    (tmp_path / "a.csv").write_text("time,elevation_m\n2024-03-01T09:01+09:00,0.1\n2024-03-01T00:02Z,0.2\n")
+    assert records_in(tmp_path, {"a": (1.0, 2.0)}, start=start)["a"].time.tolist() == [60.0, 120.0]
+    with pytest.raises(DataError, match="a.csv has dates, and the run has none"):
+        records_in(tmp_path, {"a": (1.0, 2.0)})
+    (tmp_path / "a.csv").write_text("time,elevation_m\n60,0.1\n")
+    with pytest.raises(DataError, match="line 2: '60' in time is no date; give dates, or name the column time_s"):
+        records_in(tmp_path, {"a": (1.0, 2.0)}, start=start)
 
 
 def test_an_observation_that_is_there_twice_counts_once_and_two_that_differ_are_refused(tmp_path, caplog):

@@ -8,6 +8,7 @@ of elevations.
 """
 
 import dataclasses
+import datetime
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -219,19 +220,26 @@ class TransportReader:
         return jnp.concatenate([section.read(state, equations, time) for section in self.sections])
 
 
-def current_in(path: str | Path, place: tuple[float, float], deviation: float, window: tuple | None = None) -> Current:
-    """The Current of a CSV or netCDF file with the columns time_s, u_m_s and v_m_s."""
-    time, u, v = read_series(path, VELOCITY)
+def current_in(
+    path: str | Path,
+    place: tuple[float, float],
+    deviation: float,
+    window: tuple | None = None,
+    start: datetime.datetime | None = None,
+) -> Current:
+    """The Current of a CSV or netCDF file with the columns time_s, u_m_s and v_m_s; dates count from `start`."""
+    time, u, v = read_series(path, VELOCITY, start)
     return Current(place, time, u, v, deviation, window)
 
 
 def transport_in(
     path: str | Path,
-    start: tuple[float, float],
+    begin: tuple[float, float],
     end: tuple[float, float],
     deviation: float,
     window: tuple | None = None,
+    start: datetime.datetime | None = None,
 ) -> SectionRecord:
-    """The SectionRecord of a CSV or netCDF file with the columns time_s and transport_m3_s."""
-    time, value = read_series(path, (TRANSPORT,))
-    return SectionRecord(start, end, time, value, deviation, window)
+    """The SectionRecord of a CSV or netCDF file with time_s and transport_m3_s; dates count from `start`."""
+    time, value = read_series(path, (TRANSPORT,), start)
+    return SectionRecord(begin, end, time, value, deviation, window)

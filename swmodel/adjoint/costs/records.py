@@ -1,6 +1,7 @@
 """Observed records: time series at places, read from the same files as in post-processing, and their steps."""
 
 import dataclasses
+import datetime
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -132,12 +133,14 @@ def records_in(
     places: Mapping[str, tuple[float, float]],
     named: Iterable[str] | None = (),
     others: Iterable[str] = (),
+    start: datetime.datetime | None = None,
 ) -> dict[str, Record]:
     """{name: Record} of the gauges `places` {name: (x, y)} that have a file in `folder`, with time_s and elevation_m.
 
     Args:
         named: gauges that must have a file.
         others: further gauges, to which files may belong; see `gauge_files`.
+        start: date and time of the start of the run, from which dates count.
 
     Raises:
         DataError: for files that cannot be assigned or read.
@@ -147,5 +150,5 @@ def records_in(
     missing = [name for name in named or () if name not in files]
     if missing:
         raise ConfigError(f"{folder} has no record of {', '.join(missing)}; add one, or leave that gauge out.")
-    series = {name: read_series(path, (ELEVATION,)) for name, path in files.items()}
+    series = {name: read_series(path, (ELEVATION,), start) for name, path in files.items()}
     return {name: Record(places[name], time, value) for name, (time, value) in series.items()}

@@ -5,6 +5,7 @@ elevation_m and, if errors differ, deviation_m.
 """
 
 import dataclasses
+import datetime
 from pathlib import Path
 
 import numpy as np
@@ -35,12 +36,13 @@ class Tracks:
     deviation: np.ndarray
 
 
-def read_tracks(path: str | Path, deviation: float | None = None) -> Tracks:
+def read_tracks(path: str | Path, deviation: float | None = None, start: datetime.datetime | None = None) -> Tracks:
     """Tracks from a CSV or netCDF file.
 
     Args:
         path: path of the file.
         deviation: standard deviation of the errors [m], if the file has no column for it.
+        start: date and time of the start of the run, from which dates count.
 
     Raises:
         DataError: if the file cannot be read, lacks a column, or lacks the errors and `deviation` is not given.
@@ -50,7 +52,7 @@ def read_tracks(path: str | Path, deviation: float | None = None) -> Tracks:
     own = DEVIATION in head
     if not own and deviation is None:
         raise DataError(f"{path} has no column {DEVIATION}; add it, or give the deviation of all errors.")
-    columns = read_columns(path, (*across, TIME, ELEVATION, *([DEVIATION] if own else [])))
+    columns = read_columns(path, (*across, TIME, ELEVATION, *([DEVIATION] if own else [])), start)
     error = columns[DEVIATION] if own or deviation is None else np.full(len(columns[TIME]), float(deviation))
     return Tracks(columns[across[0]], columns[across[1]], columns[TIME], columns[ELEVATION], error)
 

@@ -125,7 +125,7 @@ def cost_of(section: Adjoint, output: Output, start: datetime.datetime | None = 
     Args:
         section: the section [adjoint].
         output: the section [output], which has the positions of gauges.
-        start: date and time of the start of the run, to which phase lags of tides refer.
+        start: date and time of the start of the run, to which phase lags of tides and dates refer.
     """
-    cost = part_of(section.cost, output)
+    cost = part_of(section.cost, output, start)
     return dataclasses.replace(cost, start=start) if isinstance(cost, HarmonicMisfit) else cost

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ...models.shallow_water import ShallowWater
     from ...runtime.launch import Process
     from ...stepping.explicit import TimeStepper
+    from ..experiment import Experiment
     from ..inversion import Inversion
-    from ..scenario import Output
     from .experiment import Assembly
 
 __all__ = [
@@ -171,7 +171,7 @@ def observed(
     until, output = (first_step + steps) * float(scheme.dt), made.experiment().output
     check_places(section, made, model)
     made.experiment()
-    groups = _recorded(section, output, model, until)
+    groups = _recorded(section, output, model, until, made.experiment().run.start)
     if groups is not None:
         state, truth = _spun_up(section, made, model, state, stepper, first_step), None
     else:
@@ -193,27 +193,28 @@ def _withheld(section, groups):
 
 
 def placed(
-    section: Inversion, output: Output, model: ShallowWater, dt: float, until: float
+    section: Inversion, experiment: Experiment, model: ShallowWater, dt: float, until: float
 ) -> tuple[tuple[Group, ...], bool]:
     """(a Group for each table, whether they are of a twin).
 
     The model is not run: the values of a twin are zero.
     """
-    groups = _recorded(section, output, model, until)
+    output = experiment.output
+    groups = _recorded(section, output, model, until, experiment.run.start)
     return (groups, False) if groups is not None else (_without_values(section, output, model, dt, until), True)
 
 
 # -- observations of files ---------------------------------------------------------------------------------------------
 
 
-def _recorded(section, output, model, until):
+def _recorded(section, output, model, until, start):
     """The groups that files hold; None for a twin."""
     if any(source_of(table, output) is None for table in section.observations):
         return None
-    return with_own_labels([_of_files(table, output, model, until) for table in section.observations])
+    return with_own_labels([_of_files(table, output, model, until, start) for table in section.observations])
 
 
-def _of_files(table, output, model, until):
+def _of_files(table, output, model, until, start):
     """The Group of a table whose observations are in files."""
     source: Any = source_of(table, output)
     if table.type == "harmonics":
@@ -221,27 +222,27 @@ def _of_files(table, output, model, until):
     if table.type == "tracks":
         from ...adjoint.assimilation.observations import read_tracks, track_records
 
-        return Group.of(table, track_records(read_tracks(source, table.deviation), model, until), source)
+        return Group.of(table, track_records(read_tracks(source, table.deviation, start), model, until), source)
     if table.type == "gauges":
         from ...adjoint.costs.records import records_in
 
         places: Any = gauge_places(table, output)
-        records = records_in(source, places, table.gauges, known_gauges(table, output))
+        records = records_in(source, places, table.gauges, known_gauges(table, output), start)
     else:
-        records = _series(table, source)
+        records = _series(table, source, start)
     return Group.of(table, _weighed(table, records), source)
 
 
-def _series(table, folder):
+def _series(table, folder, start):
     """{label: Record} of velocities or transports."""
     from ...adjoint.costs.misfits import current_in, transport_in
 
-    files = {name: file_of(folder, name) for name in table.places}
+    files, given = {name: file_of(folder, name) for name in table.places}, (table.deviation, None, start)
     if table.type == "velocities":
         at = {name: (float(x), float(y)) for name, (x, y) in table.positions.items()}
-        return components({name: current_in(file, at[name], table.deviation) for name, file in files.items()})
+        return components({name: current_in(file, at[name], *given) for name, file in files.items()})
     ends = {name: ends_of(section) for name, section in table.sections.items()}
-    return {name: transport_in(file, *ends[name], table.deviation).record for name, file in files.items()}
+    return {name: transport_in(file, *ends[name], *given).record for name, file in files.items()}
 
 
 def _constants(table, model):

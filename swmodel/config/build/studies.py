@@ -71,7 +71,7 @@ def inversion_line(made: Assembly, model: ShallowWater, state: State, dt: float)
     unknowns = build_inversion.check_controls(section, made, model, state, dt)
     path = ("inversion", "observations")
     in_water = build_observed.check_places(section, made, model)
-    given = section, experiment.output, model, dt, (first + steps) * dt
+    given = section, experiment, model, dt, (first + steps) * dt
     found = made.attempt(path, build_observed.placed, *given) if in_water else None
     if found is not None:
         groups, twin = found

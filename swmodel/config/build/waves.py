@@ -1,13 +1,11 @@
 """Records and waves from experiment files."""
 
-import datetime
 import re
 from typing import Any
 
 import numpy as np
 
 from ...errors import DataError
-from ...fields.parameters import in_utc
 from ...fields.parts import numbers_of
 from ...forcing.atmosphere import STANDARD_PRESSURE
 from ...forcing.barometer import InverseBarometer
@@ -15,9 +13,10 @@ from ...forcing.file_records import FileRecords, is_gridded
 from ...forcing.waves import CnoidalWave, Record, SolitaryWave
 from ...grids import axes
 from ...grids.file_units import check_units
+from ...grids.observed_tables import seconds_in
 from ...grids.regrid import calendar_of, seconds_since
 from ...runtime.formats import check_format
-from ...runtime.tables import is_date, is_number, read_csv
+from ...runtime.tables import is_number, read_csv
 from ..mistakes import nearest
 from ..tides import TideSection
 from ..waves import WAVES
@@ -138,22 +137,7 @@ def _from_csv(section, start):
         if "" in (cells := table.texts(column)):
             line = table.lines[cells.index("")]
             raise DataError(f"{section.file}, line {line}: {column} is empty; leave the line out, or fill it")
-    return Record(_seconds(table, time, start), table.numbers(name))
-
-
-def _seconds(table, name, start):
-    """The times of a column [s]: numbers as they are, and dates since `start`, or since the first without one."""
-    cells = table.texts(name)
-    if not cells or not is_date(cells[0]):
-        return table.numbers(name)
-    if other := [k for k, cell in enumerate(cells) if not is_date(cell)]:
-        line = table.lines[other[0]]
-        raise DataError(
-            f"{table.path}, line {line}: {cells[other[0]]!r} in {name} is not a date, as others are; write it so"
-        )
-    moments = [in_utc(datetime.datetime.fromisoformat(cell)) for cell in cells]
-    origin = moments[0] if start is None else in_utc(start)
-    return np.array([(moment - origin).total_seconds() for moment in moments])
+    return Record(seconds_in(table, time, start), table.numbers(name))
 
 
 def _unit_in(column):
