@@ -40,7 +40,8 @@ TABLES = {  # what may stand in the place of a number, by the tag of its section
     "tide": " or a [tide](#tides)",
     "map": " or a [map](coast.md)",
     "record": " or [records](storms.md)",
-    "solitary": " or a [wave](coast.md), also with the [inverse barometer](storms.md)",
+    "barometer": " or the [inverse barometer](storms.md)",
+    "solitary": " or a [wave](coast.md)",
     "cnoidal": "",
     "constants": "",
 }

@@ -80,7 +80,7 @@ def _dates_of_tides(sections):
     for group in ("boundary", "forcing", "dissipation"):
         for index, entry in enumerate(sections.get(group, ())):
             for name, value in entry:
-                if isinstance(value, TideSection) and value.constituents:
+                if isinstance(value, TideSection):
                     yield Mistake((group, index, name), f"a tide {missing}")
             if "start" in _dates_in(entry.part):
                 yield Mistake((group, index, "type"), f"{entry.type!r} {missing}")

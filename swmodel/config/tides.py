@@ -22,7 +22,7 @@ from ..forcing.constituents import distinct
 from .quantities import in_unit
 from .sections import FormulaOrLine, InputFile, NonNegativeSeconds, Section
 
-__all__ = ["PLAIN", "ConstituentFile", "SeriesSection", "TideSection", "tide_section"]
+__all__ = ["PLAIN", "BarometerSection", "ConstituentFile", "SeriesSection", "TideSection", "tide_section"]
 
 PLAIN = "plain"  # the tag of values that are not tables
 
@@ -42,6 +42,14 @@ class SeriesSection(Section):
         return self
 
 
+class BarometerSection(SeriesSection):
+    """The inverse barometer alone."""
+
+    tag: ClassVar[str] = "barometer"
+
+    inverse_barometer: Literal[True]  # the elevation that balances the air pressure of [[forcing]]
+
+
 class TideSection(SeriesSection):
     """A Tide: constituents by name, each with its amplitude and Greenwich phase lag."""
 
@@ -50,12 +58,6 @@ class TideSection(SeriesSection):
     constituents: Any  # {name = {amplitude = ..., phase = ...}}, as "M2"
     ramp: NonNegativeSeconds = 0.0  # how long the tide takes to reach its full amplitude, from the start of the run
     latitude: Annotated[float, Field(ge=-90, le=90)] | None = None  # of nodal factors; that of the grid's middle
-
-    @model_validator(mode="after")
-    def _has_constituents(self):
-        if not (self.constituents or self.inverse_barometer):
-            raise ValueError("constituents is missing")
-        return self
 
     def controls(self) -> list[str]:
         """The amplitudes and phases of a tide, which may be controls of an adjoint."""
@@ -92,7 +94,7 @@ def _named(found):
 @functools.cache
 def tide_section(unit: str) -> type[TideSection]:
     """The TideSection of a parameter in `unit`."""
-    tide = (_constituents_in(unit), {})
+    tide = (_constituents_in(unit), ...)
     made: Any = create_model("Tide", __base__=TideSection, __module__=__name__, constituents=tide)
     return made
 

@@ -22,7 +22,7 @@ from ..errors import SwmodelError
 from ..forcing.waves import CnoidalWave, SolitaryWave
 from .mistakes import nearest
 from .sections import InputFiles, NonNegativeSeconds, PositiveMetres, PositiveSeconds, Seconds, Section
-from .tides import PLAIN, SeriesSection, TideSection, tide_section
+from .tides import PLAIN, BarometerSection, SeriesSection, TideSection, tide_section
 
 __all__ = ["CnoidalSection", "RecordFile", "SolitarySection", "number_or_series"]
 
@@ -100,6 +100,8 @@ def _which(value):
         return PLAIN
     if "file" in value:
         return RecordFile.tag
+    if "inverse_barometer" in value and not {"constituents", "wave"} & value.keys():
+        return BarometerSection.tag
     return CnoidalSection.tag if value.get("wave") == "cnoidal" else "solitary" if "wave" in value else TideSection.tag
 
 
@@ -128,6 +130,7 @@ def number_or_series(plain: Any, unit: str) -> Any:
     kinds = kinds | Annotated[RecordFile, Tag(RecordFile.tag)]
     if unit == "m":
         solitary, cnoidal = (Annotated[kind, AfterValidator(_exists)] for kind in (SolitarySection, CnoidalSection))
+        kinds = kinds | Annotated[BarometerSection, Tag(BarometerSection.tag)]
         kinds = kinds | Annotated[solitary, Tag("solitary")]
         kinds = kinds | Annotated[cnoidal, Tag("cnoidal")]
         return Annotated[kinds, Discriminator(_which), BeforeValidator(_of_one_kind)]

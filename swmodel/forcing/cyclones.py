@@ -14,6 +14,7 @@ Holland (1980), doi:10.1175/1520-0493(1980)108<1212:AAMOTW>2.0.CO;2; Holland et 
 """
 
 import dataclasses
+import math
 from typing import Any, Self
 
 import jax
@@ -256,7 +257,7 @@ class Cyclone(Forcing):
 
     def _speed(self, r, shape, strength, f):
         """(V, a Field [m s-1], about the largest V)."""
-        largest = jnp.sqrt(jnp.maximum(strength, 1e-6) * np.exp(-1.0))
+        largest = jnp.sqrt(jnp.maximum(strength, 1e-6) * math.exp(-1.0))
         if self.profile == "holland_2010":
             x = self.exponent
             return shape.map(lambda s: largest * jnp.exp(x * jnp.log(np.e * s + 1e-12))), largest

@@ -37,7 +37,7 @@ __all__ += ["text_of"]
 # Sizes by unit, for parameters that are required or whose default is 0, and by class where the unit does not tell.
 SIZES = {
     "": 0.05, "m": 0.2, "m s-1": 0.1, "s": 600.0, "s-1": 1e-4, "m-1 s-1": 2e-11, "m2 s-1": 50.0, "m4 s-1": 1e9,
-    "N m-2": 0.1, "Pa": 300.0, "degree": 90.0, "m s-2": 1e-5, "kg m-3": 1e3,
+    "s m-1/3": 0.05, "N m-2": 0.1, "Pa": 300.0, "degree": 90.0, "m s-2": 1e-5, "kg m-3": 1e3,
     "Wind.x": 10.0, "Wind.y": 10.0, "GaussianBump.radius": 30e3, "RandomVortices.length": 60e3,
     "SolitarySection.depth": DEPTH, "CnoidalSection.depth": DEPTH, "CnoidalSection.period": 300.0,
 }  # fmt: skip
@@ -62,6 +62,8 @@ VALUES = {
     "Cyclone.ambient_pressure": st.sampled_from((101500.0, 102000.0)),
     "TidalPotential.constituents": st.sampled_from((["M2"], ["K1", "O1"], ["M2", "S2", "Q1"])),
 }
+SERIES = ("Tide", "RecordFile", "SolitarySection", "CnoidalSection")
+VALUES |= {f"{name}.{key}": None for name in SERIES for key in ("inverse_barometer", "reference")}  # refused by most
 ANOTHER = {"track.csv": "track2.csv", "series.csv": "series2.csv"}  # {a file: one that other members may have}
 OUTPUTS = ("maxima", "gauges", "spectra", "means", "extremes")  # an ensemble has the first two
 

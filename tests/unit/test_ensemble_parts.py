@@ -41,14 +41,14 @@ def boundaries():
     return [[{**e, "sides": side} for e, side in zip(entries[k : k + 4], SIDES)] for k in range(0, len(entries), 4)]
 
 
-def experiment(sides, forcing, dissipation):
+def experiment(sides, forcing, dissipation, precision="float64"):
     """An experiment with these sides, types of forcing and of dissipation; without sides, of the whole Earth."""
     grid, _, _, seconds = basins.BASINS["sphere"]
     globe = {} if sides else {"longitude": [0, 360], "latitude": [-80, 80]}
     tables = {
         "run": {"until": seconds, "start": basins.START},
         "grid": {**grid, **globe, "nx": 8, "ny": 7},
-        "model": {"precision": "float64"},
+        "model": {"precision": precision},
         "bathymetry": {"type": "flat", "depth": basins.DEPTH},
         "coriolis": {"type": "rotating_sphere"},
         "initial": {"type": "formula", "eta": "0.1 * cos(longitude)", "u": 0.1},
@@ -89,12 +89,29 @@ FIRST, *OTHERS = boundaries()
 NEARBY = [name for name in draws.PARTS["forcing"] if name not in draws.ON_GLOBE]
 
 
-@pytest.mark.parametrize(
+every_part = pytest.mark.parametrize(
     ("sides", "forcing", "dissipation"),
     [(FIRST, NEARBY, draws.PARTS["dissipation"]), *((sides, ["air_pressure"], []) for sides in OTHERS)]
     + [([], draws.ON_GLOBE, [])],
     ids=["terms", *("-".join(side["type"] for side in sides) for sides in OTHERS), "globe"],
 )
+
+
+@every_part
+def test_every_part_keeps_single_precision_where_jax_has_double(sides, forcing, dissipation, tmp_path):
+    """A number of numpy, such as np.exp(-1.0), would make float64 of float32."""
+    basins.write_files(tmp_path)
+    path = tmp_path / "sphere" / "all.toml"
+    path.write_text(experiment(sides, forcing, dissipation, "float32"))
+    made = assemble(read(path))
+    model = model_of(made, SerialCommunicator(), engine="arrays")
+    state = state_of(made.experiment().initial, model)
+    start = state, STEPPER.history(state)
+    after = jax.eval_shape(step, model.interval(model.halo(STEPPER), 0, 60.0), STEPPER, start)
+    assert {str(x.dtype) for x in jax.tree.leaves(after) if x.dtype.kind == "f"} == {"float32"}
+
+
+@every_part
 def test_every_leaf_of_every_part_may_differ_between_members(sides, forcing, dissipation, tmp_path):
     basins.write_files(tmp_path)
     path = tmp_path / "sphere" / "all.toml"

@@ -55,5 +55,5 @@ def check_tides(made: Any, section: Any) -> None:
     """Raise DataError for files of tides of a [[boundary]] section that cannot be read or do not cover its sides."""
     for name in positions_of(section.part):
         value = getattr(section, name, None)
-        if isinstance(value, TideSection) and value.constituents and made.section("run") is not None:
+        if isinstance(value, TideSection) and made.section("run") is not None:
             tide_of(value, made.grid, name, made.section("run"), section)

@@ -18,7 +18,7 @@ from ...grids.regrid import calendar_of, seconds_since
 from ...runtime.formats import check_format
 from ...runtime.tables import is_number, read_csv
 from ..mistakes import nearest
-from ..tides import TideSection
+from ..tides import BarometerSection, TideSection
 from ..waves import WAVES
 from .tides import tide_of
 
@@ -33,9 +33,10 @@ def series_of(section: Any, grid: Any, name: str, run: Any, owner: Any, gravity:
 
     With `inverse_barometer` it is an InverseBarometer, to which the others are added.
     """
+    series: Any = 0.0
     if isinstance(section, TideSection):
-        series = tide_of(section, grid, name, run, owner) if section.constituents else 0.0
-    else:
+        series = tide_of(section, grid, name, run, owner)
+    elif not isinstance(section, BarometerSection):
         series = fields_of_file(section, run.start) or wave_of(section, gravity, run.start)
     if not section.inverse_barometer:
         return series
