@@ -24,6 +24,7 @@ from .sections import FormulaOrLine, InputFile, NonNegativeSeconds, Section
 
 __all__ = ["PLAIN", "BarometerSection", "ConstituentFile", "SeriesSection", "TideSection", "tide_section"]
 
+Pressure = Annotated[float, in_unit("Pa"), Field(ge=0.0, le=1.2e5)]
 PLAIN = "plain"  # the tag of values that are not tables
 
 
@@ -31,9 +32,7 @@ class SeriesSection(Section):
     """A table in place of a number, to which the inverse barometer may be added."""
 
     inverse_barometer: Literal[True] | None = None  # of an elevation: add the one that balances the air pressure
-    reference: Annotated[float, in_unit("Pa"), Field(ge=0.0, le=1.2e5)] | None = (
-        None  # p_0 of an air_pressure; 1013.25 hPa unless given
-    )
+    reference: Pressure | None = None  # p_0 of an air_pressure; 1013.25 hPa unless given
 
     @model_validator(mode="after")
     def _refers_to_pressure(self):

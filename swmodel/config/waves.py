@@ -13,6 +13,7 @@ type = "air_pressure"
 pressure = {file = "era5.nc", variable = "msl"}   # fields, read during the run
 """
 
+import functools
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag
@@ -105,21 +106,16 @@ def _which(value):
     return CnoidalSection.tag if value.get("wave") == "cnoidal" else "solitary" if "wave" in value else TideSection.tag
 
 
-def _of_one_kind(value):
-    """A table that has the key of one kind only."""
+def _of_one_kind(value, unit):
+    """A table that has the key of one kind only, and no inverse barometer in place of what is no elevation."""
+    if isinstance(value, dict) and "inverse_barometer" in value and unit != "m":
+        raise ValueError("inverse_barometer = true is an elevation, and this is none; leave it out")
     kinds = [key for key in ("constituents", "file", "wave") if isinstance(value, dict) and key in value]
     if len(kinds) > 1:
         raise ValueError(
             f"{' and '.join(kinds)} exclude one another; give a tide, records or a wave, of which each may have "
             "inverse_barometer = true, too"
         )
-    return value
-
-
-def _without_barometer(value):
-    """A table of a parameter that is no elevation."""
-    if getattr(value, "inverse_barometer", None):
-        raise ValueError("inverse_barometer = true is an elevation, and this is none; leave it out")
     return value
 
 
@@ -133,5 +129,4 @@ def number_or_series(plain: Any, unit: str) -> Any:
         kinds = kinds | Annotated[BarometerSection, Tag(BarometerSection.tag)]
         kinds = kinds | Annotated[solitary, Tag("solitary")]
         kinds = kinds | Annotated[cnoidal, Tag("cnoidal")]
-        return Annotated[kinds, Discriminator(_which), BeforeValidator(_of_one_kind)]
-    return Annotated[kinds, Discriminator(_which), BeforeValidator(_of_one_kind), AfterValidator(_without_barometer)]
+    return Annotated[kinds, Discriminator(_which), BeforeValidator(functools.partial(_of_one_kind, unit=unit))]
