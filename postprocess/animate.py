@@ -13,6 +13,7 @@ from . import style
 from .errors import PlotError
 from .files import label, mesh_of, replacing, seconds, stamp, start_of
 from .maps import colorbar_right_of, draw_field, draw_gauges, draw_surroundings, drawable, field_norm, map_axes
+from .overlays import draw_storms, storms_of
 
 __all__ = ["animate", "suffix"]
 
@@ -47,7 +48,7 @@ def animate(
     first = drawable(dataset, mesh, variable, 0)
     if "time" not in dataset[variable].dims or dataset.sizes["time"] < 2:
         raise PlotError(f"animate: {variable!r} has one record only; an animation needs two or more.")
-    time, start = seconds(dataset), start_of(dataset)
+    time, start, storms = seconds(dataset), start_of(dataset), storms_of(dataset)
     norm, colormap = field_norm(dataset[variable], _sample(dataset, mesh, variable))
     height = float(np.clip(width * mesh.shape, 1.5, 8.0))
     with style.applied():
@@ -63,7 +64,10 @@ def animate(
                 for k in range(len(time)):
                     image.set_data(drawable(dataset, mesh, variable, k))
                     title.set_text(stamp(time[k], start, time[-1]))
+                    moving = draw_storms(axes, storms, mesh, time[k])
                     writer.grab_frame()
+                    for artist in moving:
+                        artist.remove()
         except subprocess.CalledProcessError as error:
             raise PlotError(f"animate: ffmpeg could not write {path} with H.264; name a .gif instead.") from error
         except OSError as error:

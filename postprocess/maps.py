@@ -14,7 +14,7 @@ from . import style
 from .cgrid import between
 from .files import Mesh, label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
 from .inundation import ground, may_flood, under_water
-from .overlays import draw_lines, draw_storms
+from .overlays import draw_lines, draw_storms, storms_of
 from .relief import draw_relief, draw_shore
 from .scores import time_unit
 
@@ -315,7 +315,7 @@ def panels(
         PlotError: for a variable or a time that the file does not have.
     """
     mesh = mesh_of(dataset)
-    records = _records(dataset, variable, times)
+    records, storms = _records(dataset, variable, times), storms_of(dataset)
     fields, name = in_time_units([drawable(dataset, mesh, variable, k) for k in records], dataset[variable])
     norm, colormap = field_norm(dataset[variable], np.stack(fields))
     columns = min(columns, len(fields))
@@ -334,7 +334,7 @@ def panels(
             keep_outer_labels(axes, column == 0, n + columns >= len(fields))
             if k is not None:
                 axes.set_title(stamp(seconds(dataset)[k], start_of(dataset), seconds(dataset)[-1]))
-                draw_storms(axes, dataset, mesh, seconds(dataset)[k])
+                draw_storms(axes, storms, mesh, seconds(dataset)[k])
         bar = (columns * (width + 0.35) + 0.5, 0.6, 0.13, rows * (height + 0.5) - 0.7)
         add_colorbar(figure, bar, image, name)
     return figure

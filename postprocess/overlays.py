@@ -1,56 +1,53 @@
-"""Lines on maps that the files of an experiment describe: levees, and the tracks of storms with their winds.
+"""What the files of an experiment describe and maps show: levees, and the tracks of storms with their winds.
 
 They are drawn if these files are still where the run read them.
 """
 
-import datetime
+from __future__ import annotations
+
+import contextlib
 import pathlib
-from collections.abc import Iterator
-from typing import NamedTuple
+import types
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Ellipse
 
-from swmodel.errors import DataError
+from swmodel.errors import DataError, SwmodelError
 from swmodel.runtime.tables import read_csv
 
 from . import style
 from .files import Mesh, experiment_in, start_of
 
-__all__ = ["Track", "draw_lines", "draw_storms", "levees_of", "tracks_of"]
+if TYPE_CHECKING:
+    from swmodel.forcing.cyclones import Cyclone
+
+__all__ = ["arrows", "draw_lines", "draw_storms", "levees_of", "storms_of"]
 
 LEVEE = "#5b3a1a"
 METRES_PER_DEGREE = 111.2e3
 DAY = 86400.0
+ARROWS = 16  # along the longer side of a map
+WEAK, STRONG = 5.0, 30.0  # [m s-1]
 
 
-class Track(NamedTuple):
-    """The points of a storm's track: time since the start [s], place, radius and strength of the largest wind."""
-
-    time: np.ndarray
-    x: np.ndarray
-    y: np.ndarray
-    radius: np.ndarray
-    wind: np.ndarray
-
-
-def _input(dataset: xr.Dataset, name: object) -> pathlib.Path | None:
-    """A CSV file that the experiment names, relative to its folder; None if there is none."""
+def _folder(dataset: xr.Dataset) -> pathlib.Path:
+    """The folder of the experiment file, from which its paths count."""
     head = str(dataset.attrs.get("config", "")).partition("\n")[0]
-    folder = pathlib.Path(head.removeprefix("# experiment file: ")).parent
-    path = folder / str(name)
-    return path if isinstance(name, str) and path.suffix == ".csv" and path.is_file() else None
+    return pathlib.Path(head.removeprefix("# experiment file: ")).parent
 
 
 def levees_of(dataset: xr.Dataset) -> list[np.ndarray]:
     """The lines of the levees in the file's coordinates, (n, 2) each."""
-    path = _input(dataset, experiment_in(dataset).get("bathymetry", {}).get("levees"))
-    if path is None:
+    name = experiment_in(dataset).get("bathymetry", {}).get("levees")
+    if not isinstance(name, str):
         return []
     try:
-        table = read_csv(path)
+        table = read_csv(_folder(dataset) / name)
         points = np.column_stack([table.numbers("x"), table.numbers("y")])
         names = np.array(table.texts("levee"))
     except (DataError, KeyError):  # changed since the run
@@ -58,24 +55,21 @@ def levees_of(dataset: xr.Dataset) -> list[np.ndarray]:
     return [points[names == name] for name in dict.fromkeys(names)]
 
 
-def tracks_of(dataset: xr.Dataset) -> list[Track]:
-    """The Tracks of the storms of a dated run."""
+def storms_of(dataset: xr.Dataset) -> list[Cyclone]:
+    """The Cyclones of a dated run, from the start of their tracks, which may be in any format that runs read."""
     forcing, start = experiment_in(dataset).get("forcing", ()), start_of(dataset)
-    paths = [_input(dataset, part.get("track")) for part in forcing if part.get("type") == "cyclone"]
-    return [] if start is None else [track for path in paths if path for track in _track_in(path, start)]
+    tables = [part for part in forcing if part.get("type") == "cyclone"]
+    if not tables or start is None:
+        return []
+    from swmodel.config.build.experiment import storm_of
+    from swmodel.config.physics import FORCING
 
-
-def _track_in(path, start) -> Iterator[Track]:
-    try:
-        table = read_csv(path)
-        moments = [datetime.datetime.fromisoformat(text) for text in table.texts("time_utc")]
-        time = np.array([(moment.replace(tzinfo=None) - start).total_seconds() for moment in moments])
-        names = "longitude_deg", "latitude_deg", "radius_of_maximum_wind_m", "maximum_wind_m_s"
-        columns = [table.numbers(n) if n in table.names else np.full(time.size, np.nan) for n in names]
-    except (DataError, KeyError, ValueError):  # changed since the run
-        return
-    if time.size > 1 and (np.diff(time) > 0).all():
-        yield Track(time, *columns)
+    run, storms = types.SimpleNamespace(start=start, until=None), []
+    for table in tables:
+        with contextlib.suppress(SwmodelError, ValueError):  # the files have changed since the run
+            section = FORCING["cyclone"].model_validate(table, context={"folder": _folder(dataset)})
+            storms.append(storm_of(section, run))
+    return storms
 
 
 def draw_lines(axes: Axes, dataset: xr.Dataset, mesh: Mesh) -> None:
@@ -83,32 +77,52 @@ def draw_lines(axes: Axes, dataset: xr.Dataset, mesh: Mesh) -> None:
     for k, points in enumerate(levees_of(dataset)):
         name = "levees" if k == 0 else None
         axes.plot(*(points.T * mesh.scale), color=LEVEE, linewidth=1.6, zorder=5.5, label=name)
-    for track in tracks_of(dataset):
-        x = _longitudes(track.x, mesh)
-        axes.plot(x, track.y, color=style.BLACK, linewidth=1.0, zorder=5.5, path_effects=style.HALO)
-        days = np.arange(np.ceil(track.time[0] / DAY), track.time[-1] / DAY + 1e-9) * DAY
-        dots = np.interp(days, track.time, x), np.interp(days, track.time, track.y)
+    for storm in storms_of(dataset):
+        x = _longitudes(storm.x, mesh)
+        axes.plot(x, storm.y, color=style.BLACK, linewidth=1.0, zorder=5.5, path_effects=style.HALO)
+        days = np.arange(np.ceil(storm.times[0] / DAY), storm.times[-1] / DAY + 1e-9) * DAY
+        dots = np.interp(days, storm.times, x), np.interp(days, storm.times, storm.y)
         axes.plot(*dots, "o", color=style.BLACK, markersize=2.6, zorder=5.6, path_effects=style.HALO)
 
 
-def draw_storms(axes: Axes, dataset: xr.Dataset, mesh: Mesh, time: float) -> None:
-    """The centres of storms at `time` [s], with the circle of the largest wind and its strength."""
+def draw_storms(axes: Axes, storms: Sequence[Cyclone], mesh: Mesh, time: float) -> list[Artist]:
+    """What is drawn of storms at `time` [s]: the centre, the circle and strength of the largest wind, and arrows."""
+    from swmodel.forcing.tracks import largest_winds
+
     west, east, south, north = mesh.extent
-    for track in tracks_of(dataset):
-        if not track.time[0] <= time <= track.time[-1]:
+    drawn: list[Artist] = []
+    for storm in storms:
+        if not storm.times[0] <= time <= storm.times[-1]:
             continue
-        x, y = (np.interp(time, track.time, values) for values in (_longitudes(track.x, mesh), track.y))
+        x0, y0, x1, y1 = arrows(storm, mesh, time)
+        look = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.0035, "headwidth": 4, "zorder": 5.8}
+        drawn.append(axes.quiver(x0, y0, x1 - x0, y1 - y0, color=style.BLACK, **look))
+        lines = _longitudes(storm.x, mesh), storm.y, storm.radius, largest_winds(storm)
+        x, y, radius, wind = (np.interp(time, storm.times, line) for line in lines)
         if not (west <= x <= east and south <= y <= north):
             continue
-        axes.plot(x, y, "+", color=style.BLACK, markersize=7, markeredgewidth=1.3, zorder=6)
-        radius, wind = (np.interp(time, track.time, values) for values in (track.radius, track.wind))
-        if np.isfinite(radius):
-            tall = 2.0 * radius / METRES_PER_DEGREE
-            size = tall / np.cos(np.deg2rad(y)), tall
-            axes.add_patch(Ellipse((x, y), *size, fill=False, color=style.BLACK, linewidth=1.0, zorder=6))
-        if np.isfinite(wind):
-            place = {"xytext": (7, 5), "textcoords": "offset points"}
-            axes.annotate(f"{wind:.0f} m s⁻¹", (x, y), fontsize=7.0, zorder=7, path_effects=style.HALO, **place)
+        drawn += axes.plot(x, y, "+", color=style.BLACK, markersize=7, markeredgewidth=1.3, zorder=6)
+        tall = 2.0 * radius / METRES_PER_DEGREE
+        size = tall / np.cos(np.deg2rad(y)), tall
+        drawn.append(axes.add_patch(Ellipse((x, y), *size, fill=False, color=style.BLACK, linewidth=1.0, zorder=6)))
+        place = {"xytext": (7, 5), "textcoords": "offset points"}
+        words = {"fontsize": 7.0, "zorder": 7, "path_effects": style.HALO}
+        drawn.append(axes.annotate(f"{wind:.0f} m s⁻¹", (x, y), **words, **place))
+    return drawn
+
+
+def arrows(storm: Cyclone, mesh: Mesh, time: float) -> np.ndarray:
+    """(x, y) of the tails and the heads of arrows of a storm's wind, (4, n) [degrees], where it is not WEAK.
+
+    They are as long as the distance between them where the wind is STRONG.
+    """
+    west, east, south, north = mesh.extent
+    spacing = max(east - west, north - south) / ARROWS
+    x, y = np.meshgrid(*(np.arange(low + spacing / 2, high, spacing) for low, high in ((west, east), (south, north))))
+    u, v = storm.wind_at(x, y, time)
+    windy = np.hypot(u, v) > WEAK
+    x, y, u, v = x[windy], y[windy], u[windy] * spacing / STRONG, v[windy] * spacing / STRONG
+    return np.array([x - u / 2, y - v / 2, x + u / 2, y + v / 2])
 
 
 def _longitudes(x, mesh):

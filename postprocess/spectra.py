@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator
 
 from . import style
 from .cgrid import has_rigid_lid
@@ -167,8 +167,10 @@ def _words(name):
 
 def _wavenumbers(axes):
     axes.set_xlabel("Wavenumber [rad m⁻¹]")
+    if axes.get_yscale() == "log":
+        style.powers_of_ten(axes.yaxis)
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    style.powers_of_ten(axes.xaxis)
 
 
 def _slopes(axes, k, values, guides):
@@ -237,6 +239,8 @@ def gauge_figure(gauges: Sequence[Series], observations: Mapping[str, Series] | 
             if gauge.name in observations:
                 frequency, power = frequency_spectrum(observations[gauge.name], 3)
                 axes.loglog(1 / (length * frequency), power, "--", linewidth=1.1, color=line.get_color())
+        style.powers_of_ten(axes.xaxis)
+        style.powers_of_ten(axes.yaxis)
         axes.invert_xaxis()
         axes.set_xlabel(f"Period [{unit}]" + (", dashed: observed" if observations else ""))
         axes.set_ylabel("Power [m² Hz⁻¹]")

@@ -11,6 +11,7 @@ from cycler import cycler
 from matplotlib import patheffects
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from .errors import PlotError
 from .files import replacing
@@ -30,6 +31,7 @@ __all__ = [
     "limits",
     "name_others",
     "new_figure",
+    "powers_of_ten",
     "save",
     "titled_figure",
 ]
@@ -53,6 +55,7 @@ _RC: dict[Any, Any] = {
     "axes.linewidth": 0.7,
     "axes.prop_cycle": cycler(color=[BLUE, VERMILLION, GREEN, PURPLE, ORANGE, BLACK]),
     "text.color": BLACK,
+    "text.parse_math": False,  # names and titles may have a $
     "xtick.labelsize": 8.0,
     "ytick.labelsize": 8.0,
     "xtick.color": "#444444",
@@ -73,6 +76,7 @@ _RC: dict[Any, Any] = {
 }
 
 _DPI = 160
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 HALO: list = [patheffects.withStroke(linewidth=2.0, foreground="white")]  # of letters on maps
 
 _FALLBACK = {
@@ -124,6 +128,20 @@ def limits(values: Any, percentile: float = 99.5) -> tuple[float, float]:
         margin = abs(low) or 1.0
         return low - margin, high + margin
     return low, high
+
+
+def powers_of_ten(axis: Any) -> None:
+    """Ticks of a logarithmic axis such as 2 × 10⁻⁵, which matplotlib would write as formulas."""
+
+    def text(value, _):
+        power = int(np.floor(np.log10(value) + 1e-9))
+        if abs(power) < 3:
+            return f"{value:g}"
+        factor, digits = value / 10.0**power, str(power).translate(SUPERSCRIPT)
+        return f"10{digits}" if abs(factor - 1) < 1e-6 else f"{factor:.3g} × 10{digits}"
+
+    axis.set_major_formatter(FuncFormatter(text))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def new_figure(width: float, height: float) -> Figure:

@@ -21,6 +21,7 @@ from ..errors import PlotError
 from ..files import Mesh, label, mesh_of, positions, seconds, snapshot, stamp, start_of, wet_cells
 from ..inundation import may_flood, under_water
 from ..maps import colorbar_right_of, draw_gauges, draw_surroundings, field_norm, map_axes
+from ..overlays import arrows, storms_of
 from .drawings import as_svg, fix_colours
 from .markup import Markup
 
@@ -42,6 +43,7 @@ class Movie:
         frames: data URIs of the images, one a record.
         stamps: the time of each as text.
         seconds: the time of each since the start [s].
+        winds: arrows of the wind of storms in each, as the data of an SVG path over the images from 0 to 1000.
         base: <svg> of axes, land and colour bar.
         box: (left, top, width, height) of the images within the SVG, from 0 to 1.
         shape: height of the SVG over its width.
@@ -54,6 +56,7 @@ class Movie:
     frames: tuple[str, ...]
     stamps: tuple[str, ...]
     seconds: tuple[float, ...]
+    winds: tuple[str, ...]
     base: Markup
     box: tuple[float, float, float, float]
     shape: float
@@ -109,7 +112,23 @@ def _movie(dataset, name, identifier, gauges, largest):
     time = seconds(dataset)
     stamps = tuple(stamp(float(time[k]), start_of(dataset), float(time[-1])) for k in records)
     times = tuple(float(time[k]) for k in records)
-    return Movie(name, label(array), frames, stamps, times, base, box, shape, pixels, count - len(records))
+    winds = _winds(storms_of(dataset), mesh, times)
+    return Movie(name, label(array), frames, stamps, times, winds, base, box, shape, pixels, count - len(records))
+
+
+def _winds(storms, mesh, times):
+    """Arrows with a head of two strokes, as the data of an SVG path; "" where no storm is under way."""
+    west, east, south, north = mesh.extent
+    paths = []
+    for time in times:
+        lines = [arrows(storm, mesh, time) for storm in storms if storm.times[0] <= time <= storm.times[-1]]
+        x0, y0, x1, y1 = np.concatenate(lines, axis=1) if lines else np.zeros((4, 0))
+        x, y, left = x1 - 0.3 * (x1 - x0), y1 - 0.3 * (y1 - y0), 0.2 * np.array([-(y1 - y0), x1 - x0])
+        corners = [(x0, y0), (x1, y1), (x + left[0], y + left[1]), (x1, y1), (x - left[0], y - left[1])]
+        corners = [(1e3 * (x - west) / (east - west), 1e3 * (north - y) / (north - south)) for x, y in corners]
+        points = np.rint(np.array(corners).transpose(2, 0, 1)).astype(int)
+        paths.append("".join("M" + "L".join(f"{x} {y}" for x, y in arrow) for arrow in points.tolist()))
+    return tuple(paths)
 
 
 def _attributes(dataset, name):

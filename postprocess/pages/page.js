@@ -29,6 +29,7 @@
     const movie = movies[chosen], record = +slider.value, canvas = sheets[chosen].querySelector("canvas");
     const picture = image(chosen, record);
     output.textContent = movie.stamps[record];
+    sheets[chosen].querySelector(".winds path").setAttribute("d", movie.winds[record]);
     slider.setAttribute("aria-valuetext", movie.stamps[record]);
     lines.forEach(function (mark) {
       const share = (movie.seconds[record] - mark.first) / (mark.last - mark.first);

@@ -125,7 +125,7 @@ def _maps(run, variables):
         return None
     names = variables_of(run.files["fields"], variables)
     shown = movies(run.files["fields"], names, run.gauges, LARGEST)
-    data = [{"stamps": m.stamps, "seconds": m.seconds, "frames": m.frames} for m in shown]
+    data = [{"stamps": m.stamps, "seconds": m.seconds, "frames": m.frames, "winds": m.winds} for m in shown]
     choice = joined(
         markup(
             '<span><input type="radio" name="variable" id="show-{0}"{1}><label for="show-{0}">{2}</label></span>',
@@ -158,13 +158,16 @@ def _sheet(movie, number):
     columns, rows = movie.pixels
     place = markup("left: {}; top: {}; width: {}; height: {}", left, top, width, height)
     return markup(
-        '<div class="sheet" style="aspect-ratio: {:.5f}"{}><canvas width="{}" height="{}" style="{}"></canvas>{}</div>',
+        '<div class="sheet" style="aspect-ratio: {:.5f}"{}><canvas width="{}" height="{}" style="{}"></canvas>{}'
+        '<svg class="winds" viewBox="0 0 1000 1000" preserveAspectRatio="none" style="{}" aria-hidden="true">'
+        "<path/></svg></div>",
         1 / movie.shape,
         " hidden" if number else "",
         columns,
         rows,
         place,
         movie.base,
+        place,
     )
 
 

@@ -21,11 +21,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..defaults import AIR_DENSITY, EARTH_ROTATION, WATER_DENSITY
-from ..dynamics.clock import Moments
+from ..defaults import AIR_DENSITY, EARTH_RADIUS, EARTH_ROTATION, WATER_DENSITY
+from ..dynamics.clock import Moments, Time
 from ..dynamics.terms import Forcing, tile_array, to_u, to_v
 from ..dynamics.transport import gradient
 from ..errors import ConfigError
+from ..fields.field import Field
 from ..fields.parameters import DERIVED, Choice, Moment, array_of, declared, parameter, refuse
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree, static
@@ -254,6 +255,22 @@ class Cyclone(Forcing):
         wind_x = along * (north * -round_ - east * inwards) + moved * drift_x
         wind_y = along * (east * round_ - north * inwards) + moved * drift_y
         return self.ambient_pressure - deficit * (1.0 - core), wind_x, wind_y
+
+    def wind_at(self, longitude: np.ndarray, latitude: np.ndarray, seconds: float) -> tuple[np.ndarray, np.ndarray]:
+        """The wind at 10 m towards the east and the north [m s-1] at places on the sphere, (ny, nx) each.
+
+        Args:
+            longitude, latitude: [degrees], (ny, nx).
+            seconds: the time since step 0 [s].
+        """
+        degree = np.deg2rad(EARTH_RADIUS)
+        places = {"x": longitude, "y": latitude, "metres": degree * np.cos(np.deg2rad(latitude))}
+        coordinates = {name: Field(jnp.asarray(x), "h", (0, 0, 0, 0)) for name, x in places.items()}
+        lines = {name: jnp.asarray(getattr(self, name)) for name in self.lines}
+        storm = replaced(self, lines | {"coordinates": coordinates | {"degree": degree}, "spherical": True})
+        whole = int(seconds)
+        time = Time(whole, seconds - whole, jnp.asarray(1.0), 1.0)
+        return tuple(np.asarray(wind.data) for wind in storm.fields(time)[1:])
 
     def _speed(self, r, shape, strength, f):
         """(V, a Field [m s-1], about the largest V)."""

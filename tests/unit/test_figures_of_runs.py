@@ -15,6 +15,7 @@ pytest.importorskip("matplotlib")
 
 from postprocess import cli, maps, maxima, overlays, pages, sensitivity, spectra, statistics, style  # noqa: E402
 from postprocess.files import mesh_of  # noqa: E402
+from postprocess.pages import frames  # noqa: E402
 from swmodel.cli.runs import _drawn  # noqa: E402
 
 NX, NY = 24, 16
@@ -26,12 +27,15 @@ TRACK = (
 )
 
 
+HOURS = 3600.0 * np.arange(7)
+
+
 def dataset(config="", start="2024-09-10 00:00:00", spherical=False, **fields):
     """A file of fields over 240 km x 160 km, or 4.8 x 3.2 degrees; fields are (dims, values) or values at centres."""
     step, unit = (0.2, "degrees") if spherical else (1e4, "m")
     axes = {name: step * (np.arange(n) + 0.5 * (name[1] == "h")) for name, n in AXES.items()}
     coords = {name: (name, values, {"units": unit}) for name, values in axes.items()}
-    coords["time"] = ("time", 3600.0 * np.arange(7), {"units": f"seconds since {start}"})
+    coords["time"] = ("time", HOURS, {"units": f"seconds since {start}"})
     made = {name: value if isinstance(value, tuple) else (("yh", "xh"), value) for name, value in fields.items()}
     whole = xr.Dataset(made, coords, {"config": config})
     used = {dim for variable in made.values() for dim in variable[0]} | {"xh", "yh", "xq", "yq"}
@@ -80,21 +84,35 @@ def test_a_time_over_a_threshold_is_in_hours():
 def test_storms_have_maps_with_their_track_and_wind_and_no_blank_panel(tmp_path):
     (tmp_path / "track.csv").write_text(TRACK)
     config = f"# experiment file: {tmp_path / 'storm.toml'}\n{STORM}"
+    title = "A storm that cost $5, and one of $6"  # which is no formula
     eta = np.arange(7.0)[:, None, None] * np.sin(X / 1e5)
     moving = {name: (("time", "yh", "xh"), eta, {"units": "m"}) for name in ("eta", "u", "v")}
     data = dataset(config, spherical=True, **moving)
     assert cli._of_fields({"fields": data}, None) == "maps"
     assert cli._of_fields({"fields": dataset('[[forcing]]\ntype = "wind_stress"\n', **moving)}, None) == "circulation"
-    page = maps.panels(data, "eta", [12 * 3600.0 / 4, 6 * 3600.0])
+    page = maps.panels(data.assign_attrs(title=title), "eta", [12 * 3600.0 / 4, 6 * 3600.0])
+    page.canvas.draw()
+    (heading,) = page.texts
+    assert heading.get_text() == title and not heading.get_parse_math()
     first, second = page.axes[:2]
     assert texts(first) == ["32 m s⁻¹"] and texts(second) == ["35 m s⁻¹"]
     (circle,) = second.patches
     assert circle.center == pytest.approx((1.5, 1.25)) and circle.height == pytest.approx(6e4 / 111.2e3)
     assert first.lines[0].get_xdata() == pytest.approx([1.0, 3.0])
+    (quiver,) = second.collections
+    (storm,) = overlays.storms_of(data)
+    x, y = quiver.get_offsets().T + np.array([quiver.U, quiver.V]) / 2  # the middle of each arrow
+    speed = np.hypot(quiver.U, quiver.V) * overlays.STRONG * overlays.ARROWS / 4.8
+    np.testing.assert_allclose(speed, np.hypot(*storm.wind_at(x, y, 6 * 3600.0)), rtol=1e-6)
+    assert speed.min() > overlays.WEAK and ((x - 1.5) * quiver.V > (y - 1.25) * quiver.U).all()
+    (movie,) = frames.movies(data, ["eta"], [], 1e6)
+    assert [path.count("M") for path in movie.winds] == [
+        overlays.arrows(storm, mesh_of(data), t).shape[1] for t in HOURS
+    ]
     assert maps._records(data, "eta", None) == [1, 2, 3, 4, 5, 6]
     assert maps._records(data.assign(eta=data["eta"] + data["xh"]), "eta", None) == [0, 1, 2, 4, 5, 6]
     (tmp_path / "track.csv").unlink()
-    assert not overlays.tracks_of(data)
+    assert not overlays.storms_of(data)
 
 
 def test_a_map_of_a_flood_has_levees_and_its_legend_at_sea(tmp_path):
@@ -122,6 +140,9 @@ def test_slopes_stay_near_the_spectrum_that_they_are_compared_with():
         axes = style.new_figure(4, 4).add_subplot()
         axes.loglog(k, spectrum)
         spectra._slopes(axes, k, spectrum, spectra.SLOPES)
+        spectra._wavenumbers(axes)
+    ticks = [axis.get_major_formatter() for axis in (axes.xaxis, axes.yaxis)]
+    assert [tick(value) for tick in ticks for value in (2e-5, 0.5, 1e3)] == 2 * ["2 × 10⁻⁵", "0.5", "10³"]
     for line in axes.lines[1:]:
         ratio = line.get_ydata() / np.interp(line.get_xdata(), k, spectrum)
         assert 1.0 <= ratio.min() and ratio.max() <= spectra.NEAR and ratio.size > 2
@@ -162,10 +183,11 @@ def test_figures_of_a_run_are_of_all_its_files_but_restarts(tmp_path):
 NODE = """
 const listeners = {}, at = (name) => (kind, what) => { listeners[name + " " + kind] = what; };
 const context = { clearRect() {}, drawImage() {} };
-const shape = () => ({ dataset: {}, style: {}, width: 1, height: 1, getContext: () => context });
+const shape = () => ({ dataset: {}, style: {}, width: 1, height: 1, setAttribute() {}, getContext: () => context });
 const slider = { tagName: "INPUT", value: 0, max: 9, setAttribute() {}, addEventListener: at("slider") };
 const play = { tagName: "BUTTON", addEventListener: at("play") };
-const movie = { stamps: [..."0123456789"], seconds: [..."0123456789"], frames: [..."0123456789"] };
+const movie = { stamps: [..."0123456789"], seconds: [..."0123456789"], frames: [..."0123456789"],
+  winds: [..."0123456789"] };
 const parts = { "input[type=range]": slider, output: {}, button: play, canvas: shape(),
   "script[type='application/json']": { textContent: JSON.stringify([movie]) } };
 const sheet = { querySelector: () => shape() };
