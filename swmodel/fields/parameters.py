@@ -203,11 +203,13 @@ def array_of(value: Any) -> np.ndarray | None:
 
 @dataclasses.dataclass(frozen=True)
 class Flag:
-    """The rule of True or False; numbers are refused."""
+    """The rule of True or False, and of None if it is `optional`; numbers are refused."""
+
+    optional: bool = False
 
     def check(self, who: str, name: str, value: Any) -> None:
-        if not isinstance(value, (bool, np.bool_)):
-            refuse(who, name, value, "is neither True nor False", "one of them")
+        if not isinstance(value, (bool, np.bool_)) and not (value is None and self.optional):
+            refuse(who, name, value, "is neither True nor False", "one of them" + ", or None" * self.optional)
 
 
 @dataclasses.dataclass(frozen=True)

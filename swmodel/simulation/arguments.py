@@ -28,6 +28,6 @@ RULES = {
     "start": Moment(),
     "title": Text(),
     "config": Text(),
-    "overwrite": Flag(),
+    "overwrite": Flag(optional=True),
     "stages_per_exchange": Stages(),
 }

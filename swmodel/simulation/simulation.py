@@ -51,7 +51,8 @@ class Simulation(Outputs):
         start: the date and time of step 0 (a datetime, UTC); that of the model's tides unless given.
         config: the experiment as text, written to every file.
         title: the title of the run, written to every file and shown in figures.
-        overwrite: whether files of an earlier run may be replaced.
+        overwrite: whether results of an earlier run may be lost. Unless given, a new run replaces files, and a resumed
+            run cuts no records that it does not compute again.
         stages_per_exchange: the number of stages of the stepper between two exchanges of halos. The halo is this many
             times as wide, and neighbouring tiles compute it redundantly. "auto" measures which number is fastest.
 
@@ -68,13 +69,13 @@ class Simulation(Outputs):
         start: datetime.datetime | None = None,
         config: str = "",
         title: str = "Shallow-water model output",
-        overwrite: bool = True,
+        overwrite: bool | None = None,
         stages_per_exchange: int | str = 1,
     ) -> None:
         check_arguments("Simulation", RULES, locals())
         model.check_state("Simulation", state)
         stepper.check()
-        self.model, self.start, self.config, self.overwrite = model, _start_of(model, start), config, overwrite
+        self.model, self.start, self.config, self._overwrite = model, _start_of(model, start), config, overwrite
         self.title, self.dt = title, float(stepper.dt)
         self.scheme = stepper
         self.stepper = model.communicator.place(
@@ -112,6 +113,11 @@ class Simulation(Outputs):
             ("stepper", f"{type(self.scheme).__name__}, dt = {self.dt:g} s"),
             ("files", files),
         ]
+
+    @property
+    def overwrite(self) -> bool:
+        """Whether results of an earlier run may be lost."""
+        return self.resumed_from is None if self._overwrite is None else self._overwrite
 
     @property
     def time(self) -> float:

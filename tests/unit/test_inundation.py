@@ -210,7 +210,7 @@ def test_the_thickness_of_a_file_is_nowhere_negative_in_single_precision(tmp_pat
         assert fields["depth"].dtype == float and float((fields["depth"] + fields["eta"]).min()) >= 0
 
 
-def rising(folder, threshold=0.05):
+def rising(folder, threshold=0.05, **options):
     """A run over a beach that rises by 2 m at once, while a wave comes in."""
     model = sw.ShallowWater(
         sw.CartesianGrid(24, 8, (0.0, 240.0), (0.0, 80.0)),
@@ -219,7 +219,8 @@ def rising(folder, threshold=0.05):
         wetting=sw.WettingDrying(),
         source=sw.BottomMotion((0.0, 0.4), np.array([0.0, 2.0])[:, None, None] * np.ones((2, 8, 24))),
     )
-    run = sw.Simulation(model, model.state(eta=lambda x, y: np.exp(-(((x - 60.0) / 30.0) ** 2))), sw.SSPRK3(0.2))
+    state = model.state(eta=lambda x, y: np.exp(-(((x - 60.0) / 30.0) ** 2)))
+    run = sw.Simulation(model, state, sw.SSPRK3(0.2), **options)
     run.write(folder / "fields.nc", ("eta",), every=4.0).extremes(folder / "extremes.nc")
     return run.maxima(folder / "maxima.nc", threshold=threshold).restart(folder / "restart.nc")
 
@@ -240,7 +241,7 @@ def test_dry_land_that_rises_is_flooded_neither_in_maxima_nor_on_maps_of_fields(
 
 def test_maxima_of_a_shore_start_anew_where_the_threshold_has_changed(tmp_path):
     rising(tmp_path).run(steps=10)
-    resumed = rising(tmp_path, threshold=0.1)
+    resumed = rising(tmp_path, threshold=0.1, overwrite=True)
     resumed.resume(tmp_path / "restart.nc")
     resumed.run(steps=5)
     assert files.open_output(tmp_path / "maxima.nc").attrs["arrival_threshold"] == "0.1 m"

@@ -66,7 +66,7 @@ def test_a_resumed_run_keeps_its_restart_and_removes_another_one(tmp_path):
     saved = tmp_path / "saved.nc"
     saved.write_bytes((tmp_path / "restart.nc").read_bytes())
     for path, left in ((tmp_path / "restart.nc", True), (saved, False)):
-        run = simulation(tmp_path)
+        run = simulation(tmp_path, overwrite=True)
         run.resume(path)
         with pytest.raises(Interrupted):
             run.run(steps=10, progress=stopped(10))
@@ -87,7 +87,7 @@ def test_a_resumed_run_destroys_nothing_that_it_does_not_write_again(tmp_path):
     whole, slower = kept(tmp_path), sw.ShallowWater(GRID, 500.0, dissipation=(sw.LinearDrag(1e-4),))
 
     def refused(said, path, steps, force=(), model=MODEL):
-        before, again = kept(tmp_path), simulation(tmp_path, overwrite=False, model=model)
+        before, again = kept(tmp_path), simulation(tmp_path, model=model)
         again.write(tmp_path / "fields.zarr", ("u",), every=50.0).resume(path, force)
         with pytest.raises(DataError, match=rf"{tmp_path}: {said} would be lost, since .* at 100 s; give"):
             again.run(steps=steps)

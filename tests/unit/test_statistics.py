@@ -190,10 +190,11 @@ def test_a_window_that_is_too_short_is_told(caplog, tmp_path):
     assert not (tmp_path / "tide.nc").exists()
 
 
-def quick():
+def quick(**options):
     """A Simulation whose programs are compiled in a second."""
     model = sw.ShallowWater(GRID, 50.0, linear=True, engine="arrays")
-    return sw.Simulation(model, model.state(eta=lambda x, y: np.cos(2 * np.pi * x / 8e4)), sw.ForwardBackward(100.0))
+    state = model.state(eta=lambda x, y: np.cos(2 * np.pi * x / 8e4))
+    return sw.Simulation(model, state, sw.ForwardBackward(100.0), **options)
 
 
 def bounds(path):
@@ -224,7 +225,7 @@ def test_a_resumed_run_continues_what_is_sampled_in_the_same_way_and_starts_all_
 
     first(tmp_path / "whole").run(steps=20)
     first(tmp_path).restart(tmp_path / restart).run(steps=12)
-    second = quick().means(tmp_path / "u.nc", ("u",), begin=500.0, every=200.0)
+    second = quick(overwrite=True).means(tmp_path / "u.nc", ("u",), begin=500.0, every=200.0)
     second.means(tmp_path / "eta.nc", every=200.0).harmonics(tmp_path / "tide.nc", ("S2",))
     second.extremes(tmp_path / "extremes.nc").maxima(tmp_path / "maxima.nc")
     with caplog.at_level(logging.WARNING, "swmodel"):
@@ -243,7 +244,7 @@ def test_a_resumed_run_continues_what_is_sampled_in_the_same_way_and_starts_all_
 def test_maxima_of_another_threshold_start_anew_and_those_of_the_same_go_on(tmp_path, caplog):
     quick().maxima(tmp_path / "m.nc", threshold=0.4).restart(tmp_path / "r.nc").run(steps=5)
     for threshold, since in ((0.4, 0.0), (0.3, 500.0)):
-        made = quick().maxima(tmp_path / "m.nc", threshold=threshold)
+        made = quick(overwrite=True).maxima(tmp_path / "m.nc", threshold=threshold)
         made.resume(tmp_path / "r.nc")
         made.run(steps=2)
         assert bounds(tmp_path / "m.nc") == [since, 700.0]
