@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..dynamics.shallow_water import Dynamics
+from ..dynamics.system import System
 from ..errors import ConfigError
 from ..fields.parameters import Number, Part, check_arguments
 from ..fields.state import State
@@ -178,14 +178,14 @@ class Problem:
         needs, plan = (self.needs_of_products, self.plan_of_products) if products else (self.needs, self.plan)
         return self.checkpoints.bytes(needs, *plan)
 
-    def dynamics(self, step: int) -> Dynamics:
-        """The Dynamics of the interval between forcing records that begins with this step."""
+    def dynamics(self, step: int) -> System:
+        """The System of the interval between forcing records that begins with this step."""
         if self._window[0] != step:
             self._choose_engine(step)
             self._window = step, self.model.interval(self.halo, step, self.dt)
         return self._window[1]
 
-    def outline(self, step: int) -> Dynamics:
+    def outline(self, step: int) -> System:
         """`dynamics` with the shapes of the uplift alone, to compile programs while a thread computes the uplift."""
         self._choose_engine(step)
         return self.model.outline(self.halo, step, self.dt)

@@ -1,6 +1,6 @@
 """Fields and numbers derived from a state: further variables of files, and the invariants of the equations.
 
-Fields are functions of DerivedFields (halos filled) and give a Field at the position that fields.variables states.
+Fields are functions of LayerFlow (halos filled) and give a Field at the position that fields.variables states.
 Numbers are sums over all ranks: volume, energy, potential enstrophy. All are differentiable.
 """
 
@@ -38,10 +38,10 @@ FIELDS = {
 
 
 def flow_of(equations: Any, state: Any, time: Any, rigid_lid: bool = False) -> Any:
-    """The DerivedFields of a State.
+    """The LayerFlow of a State.
 
     Args:
-        equations: the Dynamics, prepared.
+        equations: the System, prepared.
         state: the State that is stepped.
         time: its Time, or a number of steps.
         rigid_lid: whether eta is the pressure on a rigid lid, which is no part of the thickness; eta is then 0 here.
@@ -60,7 +60,7 @@ def field(name: str, flow: Any) -> AbstractField:
 
 
 def total(field: Field, flow: Any, ordered: bool = False) -> jax.Array:
-    """The sum of a Field of DerivedFields over the cells of all tiles; in a fixed order if `ordered`."""
+    """The sum of a Field of LayerFlow over the cells of all tiles; in a fixed order if `ordered`."""
     own = without_padding(field.interior, flow.geometry.tile.sides)
     return flow.equations.communicator.sum(jnp.sum(own), ordered=ordered)
 

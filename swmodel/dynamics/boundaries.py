@@ -201,7 +201,7 @@ class OpenBoundary(TiledPart):
 
         Args:
             u, v, eta: Fields with halo.
-            equations: the Equations.
+            equations: the System, prepared.
             time: the Time of the stage.
             eta_time: the Time of eta.
             memory: {name in the State: Field} of the variables that the condition keeps.

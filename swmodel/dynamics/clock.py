@@ -136,7 +136,7 @@ class Time:
         if self.exact_dt is None:
             raise ValueError(
                 "Time: a term needs the time step in double precision, and this Time has no exact_dt; make the "
-                "Dynamics by model.dynamics(stepper), for a model whose terms have uses_time = True."
+                "System by model.dynamics(stepper), for a model whose terms have uses_time = True."
             )
         return self.exact_dt
 

@@ -33,8 +33,8 @@ from ..errors import ConfigError
 from ..fields.operators import pointwise
 from ..fields.state import State, as_tile_field, like
 from .conserving_flow import ConservingFlow
+from .layer import LayerFlow
 from .momentum import EnergyConserving
-from .shallow_water import DerivedFields
 from .tracers.limiters import Limiter, MonotonizedCentral
 
 __all__ = ["MomentumConserving"]
@@ -72,7 +72,7 @@ class MomentumConserving(EnergyConserving):
         """`damping`, which shortens the time steps of a stepper of one stage."""
         return self.damping
 
-    def flow(self, flow: DerivedFields) -> "ConservingFlow":
+    def flow(self, flow: LayerFlow) -> "ConservingFlow":
         """The derived fields whose transports are those of this form."""
         return ConservingFlow(flow.equations, flow.state, flow.more, flow.outside, flow.time)
 
@@ -80,7 +80,7 @@ class MomentumConserving(EnergyConserving):
         """(1 - weight) start + weight (now + dt d now/dt), combined in momentum, of arrays or Fields as `now` is.
 
         Args:
-            equations: the Equations.
+            equations: the System, prepared.
             start: the State at the beginning of the time step.
             now: the State of this stage.
             weight: of the new State [1].
@@ -105,7 +105,7 @@ class MomentumConserving(EnergyConserving):
         """The State after a step of ForwardBackwardHancock, of arrays or Fields as `state` is.
 
         Args:
-            equations: the Equations.
+            equations: the System, prepared.
             state: the State at the beginning of the step.
             dt: the time step [s].
             time: the Time at the beginning of the step.

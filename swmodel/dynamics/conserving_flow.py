@@ -56,7 +56,7 @@ from .crests import Crests
 from .damping import damped_difference
 from .dissipation import damping_after
 from .half_step import HalfStep
-from .shallow_water import DerivedFields
+from .layer import LayerFlow
 from .tracers.advection import limited_difference, limited_face, upstream
 from .tracers.limiters import larger, smaller
 from .wetting import limited_outflow, outflow, outflow_share
@@ -66,7 +66,7 @@ __all__ = ["ConservingFlow"]
 SHALLOW = 1e-3  # bounds quotients by the thickness where no `thin` does [m]
 
 
-class ConservingFlow(DerivedFields):
+class ConservingFlow(LayerFlow):
     """Derived fields with limited transports, which leave no cell with less than no water.
 
     Attributes:
@@ -282,7 +282,7 @@ class ConservingFlow(DerivedFields):
 
     @functools.cached_property
     def split_terms(self) -> tuple[tuple, tuple, tuple]:
-        """The accelerations and damping rates of the terms (Equations.split_terms)."""
+        """The accelerations and damping rates of the terms (System.split_terms)."""
         return self.equations.split_terms(self, self.time)
 
     def _carried_along(self, axis, name, flux, per_volume, per_d):

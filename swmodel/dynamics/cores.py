@@ -82,7 +82,7 @@ class Discretisation(abc.ABC):
         """
 
     def flow(self, flow: Any) -> Any:
-        """The DerivedFields that this core's tendencies are computed from: by default the one of finite differences."""
+        """The LayerFlow that this core's tendencies are computed from: by default the one of finite differences."""
         return flow
 
     def resolved(self, state: State) -> State:

@@ -250,7 +250,7 @@ def biharmonic_force(viscosity_u: Any, viscosity_v: Any, flow: Any) -> tuple[Abs
 
     Args:
         viscosity_u, viscosity_v: nu4 [m4 s-1] at u and at v, numbers or Fields.
-        flow: DerivedFields.
+        flow: LayerFlow.
     """
     along_x, along_y = viscous_force(flow.u, flow.v, 1.0, flow)
     along_x = viscosity_u * along_x * flow.geometry.wet_u
@@ -275,7 +275,7 @@ def viscous_force(u: AbstractField, v: AbstractField, viscosity: Any, flow: Any)
     Args:
         u, v: the velocity [m s-1], or what the biharmonic form applies the operator to, Fields at u and v.
         viscosity: nu [m2 s-1], a number or a Field at h.
-        flow: DerivedFields, which give the thickness and the geometry.
+        flow: LayerFlow, which give the thickness and the geometry.
     """
     g = flow.geometry
     tension, shear = strain(u, v, flow)

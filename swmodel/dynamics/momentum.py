@@ -48,11 +48,11 @@ class VorticityFlux(Named, abc.ABC):
     wave_damping: ClassVar[float] = 0.0
 
     def flow(self, flow: Any) -> Any:
-        """The DerivedFields that tendencies are computed from."""
+        """The LayerFlow that tendencies are computed from."""
         return flow
 
     def euler(self, equations: Any, start: State, now: State, weight: Any, dt: Any, time: Any) -> State:
-        """(1 - weight) start + weight (now + dt d now/dt); the arguments are those of Equations.euler."""
+        """(1 - weight) start + weight (now + dt d now/dt); the arguments are those of System.euler."""
         return euler_stage(equations, start, now, weight, dt, time)
 
     @abc.abstractmethod

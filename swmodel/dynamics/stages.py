@@ -33,7 +33,7 @@ def renewed_if_due(
     """{name: array} of the variables that a term keeps in a State of arrays, recomputed in the steps where it is due.
 
     Args:
-        equations: the Equations.
+        equations: the System, prepared.
         term: a Term with `state_variables`.
         state: a State of arrays.
         time: the Time at the beginning of the step.
@@ -52,7 +52,7 @@ def renewed_if_due(
 
 
 class StageEvaluation(abc.ABC):
-    """The operations of a stage that depend on how Fields are computed. Equations hold one of them."""
+    """The operations of a stage that depend on how Fields are computed. A prepared System has one of them."""
 
     @abc.abstractmethod
     def fill_halos(
@@ -61,7 +61,7 @@ class StageEvaluation(abc.ABC):
         """Fill the halos of Fields for one evaluation of all terms, by at most one exchange.
 
         Args:
-            equations: the Equations.
+            equations: the System, prepared.
             state: a State of Fields.
             time: the Time of the stage.
             more: further Fields that are exchanged along with the state.

@@ -5,8 +5,8 @@ A term is a frozen dataclass and a pytree (fields/parts.py). A user writes its p
 that a compiled loop needs. `prepare` fills halos at the start of the loop. `at` interpolates records. Calling the term
 gives accelerations, as Fields at u and v.
 
-A term is called with DerivedFields and the Time (clock.py), which counts from step 0 of the model in every loop.
-Numbers and vectors among its fields are the same on every rank, and Dynamics.prepare sums their gradients over ranks.
+A term is called with LayerFlow and the Time (clock.py), which counts from step 0 of the model in every loop.
+Numbers and vectors among its fields are the same on every rank, and System.prepare sums their gradients over ranks.
 """
 
 import abc
@@ -376,7 +376,7 @@ class Term(TiledPart):
 
     @abc.abstractmethod
     def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
-        """(du/dt, dv/dt) [m s-2] of DerivedFields at a Time, Fields at u and v or numbers."""
+        """(du/dt, dv/dt) [m s-2] of LayerFlow at a Time, Fields at u and v or numbers."""
 
     def damping(self, flow: Any, time: Any) -> tuple[Any, Any] | None:
         """r [s-1], at u and v, of du/dt = - r u, dv/dt = - r v, which conserving.py steps implicitly; else None."""
@@ -392,7 +392,7 @@ class Term(TiledPart):
         """{name: value} of its `state_variables`, arrays of the tile's own cells, until the next step where it is due.
 
         Args:
-            equations: Equations on arrays, whose communicator may sum over ranks.
+            equations: System on arrays, whose communicator may sum over ranks.
             state: a State of arrays of the tile's own cells, at the beginning of the step.
             time: the Time at the beginning of the step.
         """

@@ -52,7 +52,7 @@ class Transported(TiledPart):
         """d value/dt, a Field at h.
 
         Args:
-            flow: DerivedFields; flow.U and flow.V [m2 s-1] are the transports by which eta changes, flow.column [m] the
+            flow: LayerFlow; flow.U and flow.V [m2 s-1] are the transports by which eta changes, flow.column [m] the
                 thickness that belongs to `value`, flow.water_added [m s-1] is what terms add to the water.
             value: the stored variable, a Field at h with halo; it continues as at the edge beyond open sides, and is 0
                 beyond walls.

@@ -1,6 +1,6 @@
 """Methods of parts that a user has written: an error, or a result of the wrong kind, names class, method and line.
 
-    Relaxation.__call__ (relaxation.py:14): DerivedFields has no 'speeed'; did you mean 'speed'?
+    Relaxation.__call__ (relaxation.py:14): LayerFlow has no 'speeed'; did you mean 'speed'?
     Relaxation.__call__ (relaxation.py:13) returned None; return a pair, du/dt at u points and dv/dt at v points.
 
 A base class gives in `results` what its methods return. `name_mistakes` replaces the methods that a class from outside

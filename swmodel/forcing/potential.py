@@ -134,7 +134,7 @@ class TidalPotential(Forcing):
 
 
 def air_heads(equations: Any, time: Any) -> Iterator[Any]:
-    """p / rho [m2 s-2] at a Time of each term of Equations with an air pressure, a Field at h or a number."""
+    """p / rho [m2 s-2] at a Time of each term of a System with an air pressure, a Field at h or a number."""
     return (term.pressure_head(time, 0.0) for term in equations.terms if term.has_pressure)
 
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..dynamics.system import declared_fields
 from ..dynamics.tracers import Tracer
 from ..errors import ConfigError, of_part
-from ..fields.parameters import Flag, Number, Part, Precision, in_utc
+from ..fields.parameters import Number, Part, Precision, in_utc
 from ..fields.state import RESERVED
 from ..fields.variables import PROGNOSTIC, VARIABLES, Variable
 from ..forcing import file_records
@@ -33,26 +34,17 @@ __all__ = [
 
 _TERMS = Part(("on_tile",), "LinearDrag(rate=1e-6), or one of a class that derives from sw.Term", several=True)
 _BOUNDARIES = Part(("on_tile",), "Flather(), or one of a class that derives from sw.OpenBoundary", several=True)
-_FORM = Part(("vorticity_flux",), "EnergyConserving()")
 RULES = {
     "grid": Part(("coordinates", "shape"), "CartesianGrid(nx, ny, x, y)"),
     "depth": Number("h", "m", steady=True),
-    "gravity": Number(None, "m s-2", minimum=0.0),
-    "coriolis": Part(("at",), "FPlane(f0=1e-4)", optional=True),
-    "momentum": _FORM,
-    "coriolis_form": dataclasses.replace(_FORM, optional=True),
     "forcing": _TERMS,
     "dissipation": _TERMS,
     "boundaries": _BOUNDARIES,
     "source": Part(("series",), "BottomMotion(times, uplift)", optional=True),
-    "linear": Flag(),
-    "side": Part(("factor",), "NoSlip()"),
-    "core": Part(("on_tile", "tendency"), "PseudoSpectral()"),
-    "tracers": Part(("variable", "rate"), "a Transported", several=True),
-    "wetting": Part(("thin",), "WettingDrying()", optional=True),
     "levees": Part(("points", "crest"), "Levee(points, crest)", several=True),
     "least_thickness": Number(None, "m", minimum=0.0, optional=True),
     "dtype": Precision(),
+    **{name: declaration["argument"] for name, declaration in declared_fields("argument")},
 }
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..dynamics.system import declared_fields
+
 __all__ = [
     "as_html",
     "as_text",
@@ -72,7 +74,6 @@ def rows_of_model(model: Any) -> list[tuple[str, str]]:
         varied = ", ".join(f"{name} ({len(set(map(str, values)))} values)" for name, values in model.varied.items())
         members = f"{model.members}" + (f", which differ in {varied}" if varied else "")
         return [("members", members), *rows_of_model(model.models[0])]
-    names = lambda parts: ", ".join(type(part).__name__ for part in parts) or "none"  # noqa: E731
     rows = rows_of_grid(model.grid)
     if has_all_tiles(model):
         floor, cells = model.sea_floor, model.grid.nx * model.grid.ny
@@ -80,20 +81,19 @@ def rows_of_model(model: Any) -> list[tuple[str, str]]:
         deep = f"{low:.4g} m" if low == high else f"{low:.4g} to {high:.4g} m"
         share = f"{100 * floor.cells_under_water / cells:.0f} % of the cells"
         rows.append(("sea floor", f"{deep} deep, {share} {'wet' if model.wetting is None else 'under water at rest'}"))
-    rows += [
-        ("gravity", f"{model.gravity:g} m s-2"),
-        ("Coriolis", "none" if model.coriolis is None else repr(model.coriolis)),
-        ("momentum", "linear" if model.linear else type(model.momentum).__name__),
-        ("terms", names(model.terms)),
-        (
-            "open sides",
-            ", ".join(f"{type(o).__name__} ({', '.join(o.sides)})" for o in model.open_boundaries) or "none",
-        ),
-        ("tracers", ", ".join(tracer.name for tracer in model.tracers)),
-        ("source", "" if model.uplift is None else "a moving sea floor"),
-        ("computed", f"{model.dtype}, {_ranks(model)}"),
-    ]
+    rows += [(x["label"], _as_row(getattr(model, name), x["units"])) for name, x in declared_fields("label")]
+    rows.append(("computed", f"{model.dtype}, {_ranks(model)}"))
     return [(label, text) for label, text in rows if text]
+
+
+def _as_row(value, units):
+    """A field of a model as text, "" of one that is left out."""
+    if isinstance(value, tuple):
+        sides = (f" ({', '.join(part.sides)})" if hasattr(part, "sides") else "" for part in value)
+        return ", ".join(getattr(part, "name", type(part).__name__) + of for part, of in zip(value, sides))
+    if value is None or isinstance(value, bool):
+        return "yes" if value else ""
+    return f"{value:g} {units}" if isinstance(value, float) else repr(value)
 
 
 def _ranks(model):

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..dynamics.system import declared_fields
 from ..errors import ConfigError
 from ..fields.parameters import Part, check_arguments
 from ..fields.parts import units_of
@@ -88,7 +89,7 @@ class Ensemble:
         """An attribute of the first member.
 
         It is that of all members for what `_shared` compares, for coasts, and for the number and kinds of the terms.
-        Depths, and the values of terms, are in the Dynamics of each member, and in `water_depth`.
+        Depths, and the values of terms, are in the System of each member, and in `water_depth`.
         """
         if name in ("models", "members"):  # while it is copied or unpickled, there are none
             raise AttributeError(name)
@@ -133,9 +134,9 @@ class Ensemble:
         return self.models[0].halo(stepper)
 
     def dynamics(self, stepper: TimeStepper, step: int = 0, steps: int | None = None) -> Any:
-        """Raise an error, since `integrate` takes one model's Dynamics."""
+        """Raise an error, since `integrate` takes one model's System."""
         raise ConfigError(
-            "Ensemble.dynamics: integrate runs one member at a time; take the Dynamics of one of `ensemble.models`, "
+            "Ensemble.dynamics: integrate runs one member at a time; take that of one of `ensemble.models`, "
             "or run the members by a Simulation."
         )
 
@@ -196,8 +197,9 @@ class Ensemble:
 
     def _check_shared(self, k, model):
         first = self.models[0]
-        for what, shared, own in zip(SHARED, _shared(first), _shared(model)):
-            if shared != own:
+        properties = _shared(model)
+        for what, shared in _shared(first).items():
+            if shared != properties[what]:
                 raise ConfigError(f"{self.name(k)} has another {what} than {self.name(0)}, {REMEDY}.")
         pairs = zip(model.domain.own(model.sea_floor.wet), first.domain.own(first.sea_floor.wet))
         if model is not first and self.communicator.agree(any((a != b).any() for (_, a), (_, b) in pairs)):
@@ -210,7 +212,7 @@ class Ensemble:
         budget.require(needed, f"an Ensemble of {self.members:,} members", "use fewer members or cells, or more ranks")
 
     def _compared(self, trees):
-        """SAME, FIELD or NUMBER for every leaf of the members' Dynamics; alike on all ranks."""
+        """SAME, FIELD or NUMBER for every leaf of the members' Systems; alike on all ranks."""
         flat = [jax.tree_util.tree_flatten_with_path(tree)[0] for tree in trees]
         for k, tree in enumerate(trees):
             alike = [_kind(first) == _kind(own) for (_, first), (_, own) in zip(flat[0], flat[k])]
@@ -231,13 +233,9 @@ class Ensemble:
         return all(np.array_equal(a[rank][0], b[rank][0], equal_nan=True) for rank in a)
 
     def _moving(self):
-        """The paths in Dynamics of Windows whose records differ between members, in values or times."""
-        found: dict[tuple, list] = {("uplift",): [model.uplift for model in self.models]}
-        for group in ("terms", "open_boundaries", "tracers"):
-            for i, term in enumerate(getattr(self.models[0], group)):
-                for name in term.series():
-                    found[group, str(i), *name.split(".")] = [getattr(m, group)[i].series()[name] for m in self.models]
-        return {place for place, series in found.items() if not all(_same(series[0], other) for other in series)}
+        """The paths in the System of Windows whose records differ between members, in values or times."""
+        first, *others = (model.system.series() for model in self.models)
+        return {place for place, series in first.items() if not all(_same(series, other[place]) for other in others)}
 
 
 def _one_or_each(arrays):
@@ -261,35 +259,14 @@ def _same_records(one, other):
     return len(one) == len(other) and all(np.array_equal(a, b) for a, b in zip(*pair))
 
 
-SHARED = (
-    "grid", "precision", "communicator", "kind of Coriolis force", "momentum scheme", "mode (linear or not)",
-    "slip at walls", "core", "engine", "set of forcings, drags and viscosities", "set of open sides",
-    "set of tracers", "source", "start of tides", "wetting and drying", "least thickness",
-)  # fmt: skip
-
-
 def _shared(model):
-    """The properties that a model must share with the other members, in the order of SHARED."""
-    parts = model.terms, model.open_boundaries, model.tracers, model.core
-    terms, open_boundaries, tracers, core = (jax.tree.structure(part, is_leaf=has_points) for part in parts)
-    return (
-        model.grid,
-        model.dtype,
-        id(model.communicator),
-        type(model.coriolis),
-        model.momentum,
-        model.linear,
-        model.side,
-        core,
-        model.engine,
-        terms,
-        open_boundaries,
-        tracers,
-        model.uplift is None,
-        model.start,
-        model.wetting,
-        model.least_thickness,
-    )
+    """{what a message calls it: a property that a model must share with the other members}."""
+    system, found = model.system, {"grid": model.grid, "precision": model.dtype, "communicator": id(model.communicator)}
+    for name, declaration in declared_fields("shared"):
+        value = getattr(system, name)
+        kind = value if declaration["static"] else (type(value), jax.tree.structure(value, is_leaf=has_points))
+        found[declaration["shared"]] = kind
+    return found | {"engine": model.engine, "start of tides": model.start, "least thickness": model.least_thickness}
 
 
 def _kind(leaf):

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..dynamics.shallow_water import further_variables, zeros
+from ..dynamics.system import System
 from ..fields.field import HaloError
 from ..fields.parts import numbers_of, positions_of
 from ..stepping.arrays import one_step
@@ -16,13 +16,13 @@ __all__ = ["dynamics_at_start", "narrowest_halo"]
 WIDEST = 16  # cells
 
 
-def narrowest_halo(model: Any, stepper: TimeStepper, made: dict[int, Any]) -> int:
+def narrowest_halo(model: Any, stepper: TimeStepper, tiled: dict[int, System]) -> int:
     """The narrowest halo for which no stencil of a step reaches beyond it.
 
     Args:
         model: the ShallowWater.
         stepper: the TimeStepper.
-        made: the model's Dynamics by the width of their halos; those with too narrow a halo are removed.
+        tiled: the model's System on tiles by the width of their halo; those with too narrow a halo are removed.
 
     Raises:
         TileError: if a tile is thinner than that.
@@ -33,11 +33,11 @@ def narrowest_halo(model: Any, stepper: TimeStepper, made: dict[int, Any]) -> in
         try:
             _trace(model, stepper, width)
         except HaloError:
-            made.pop(width, None)
+            tiled.pop(width, None)
             continue
         more = _more_along_sides(model, width)
         if more:
-            made.pop(width)
+            tiled.pop(width)
         return width + more
     pointwise = [f"{name}.{key}" for name, term in zip(model.term_names, model.terms) for key in _without_ghosts(term)]
     why = (
@@ -47,11 +47,11 @@ def narrowest_halo(model: Any, stepper: TimeStepper, made: dict[int, Any]) -> in
 
 
 def dynamics_at_start(model: Any, halo: int) -> Any:
-    """The Dynamics of a ShallowWater at step 0 for a program on initial states; a run does not keep their metrics."""
-    kept = halo in model._made
+    """The System of a ShallowWater at step 0 for a program on initial states; a run does not keep their metrics."""
+    kept = halo in model._tiled
     dynamics = model.interval(halo, 0, 1.0)
     if not kept:
-        del model._made[halo]
+        del model._tiled[halo]
     return dynamics
 
 
@@ -73,5 +73,4 @@ def _trace(model, stepper, width):
         return one_step(dynamics.prepare(), stepper, state, stepper.history(state), 0)
 
     dynamics = model.outline(width, 0, 1.0)  # of whatever length: a stencil does not depend on it
-    like = jax.eval_shape(lambda: zeros(further_variables(model), dynamics.depth.shape, model.dtype))
-    jax.eval_shape(model.communicator.spmd(step), dynamics, stepper, like)
+    jax.eval_shape(model.communicator.spmd(step), dynamics, stepper, jax.eval_shape(dynamics.zeros))

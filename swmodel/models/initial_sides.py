@@ -39,7 +39,7 @@ def with_memory_of_other_flow(equations: Any, before: State, after: State, names
     """`after`, with the variables of open sides raised by the change of their start from the flow of `before` to its.
 
     Args:
-        equations: the Equations.
+        equations: the System, prepared.
         before, after: States of arrays of the tile's own cells.
         names: the variables that stay as they are in `after`.
     """

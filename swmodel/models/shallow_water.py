@@ -12,8 +12,8 @@ from ..defaults import GRAVITY, LEAST_THICKNESS
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.cores import FiniteDifferences
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
-from ..dynamics.shallow_water import Coverage, Dynamics, further_variables
 from ..dynamics.slip import FreeSlip
+from ..dynamics.system import Coverage, System, declared_fields
 from ..dynamics.terms import tile_array
 from ..fields.parameters import Number, check_arguments
 from ..fields.pytrees import replace
@@ -40,6 +40,8 @@ from .intervals import CurrentWindows, interval_starts, next_record, read_ends
 from .names import named, named_series, on_tiles, one_or_more
 
 __all__ = ["ShallowWater"]
+
+CONTENTS = frozenset(name for name, _ in declared_fields("recorded"))  # of a model, and of its System
 
 
 class ShallowWater:
@@ -114,39 +116,57 @@ class ShallowWater:
         least_thickness: float | None = None,
     ):
         check_arguments("ShallowWater", checks.RULES, locals())
-        self.grid, self.coriolis, self.momentum, self.linear, self.side = grid, coriolis, momentum, linear, side
-        self.coriolis_form = None if coriolis_form == momentum else coriolis_form
+        self.grid, self.requires_loops = grid, engine == "fused"
         self.dtype = jnp.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
         if self.dtype == np.float64 and not jax.config.read("jax_enable_x64"):
             raise ValueError("dtype float64 needs jax.config.update('jax_enable_x64', True) before the model is made.")
         self.communicator = make_communicator(communicator, grid.shape, layout)
         self.decomposition = self.communicator.decomposition(grid.shape)
         checks.check_memory(grid, self.decomposition, len(self.communicator.ranks), self.dtype)
-        self.requires_loops, self.gravity = engine == "fused", float(gravity)
-        kind = kind_of_loop(engine, self.communicator, core)
-        self.step_loop: type[StepLoop] = ArrayStepLoop if any(grid.poles) else kind
-        self.domain, self.wetting = Domain(grid, self.communicator, self.dtype, coriolis=coriolis), wetting
         least = LEAST_THICKNESS if wetting is None else 0.0
         self.least_thickness = least if least_thickness is None else float(least_thickness)
+        kind = kind_of_loop(engine, self.communicator, core)
+        self.domain = Domain(grid, self.communicator, self.dtype, coriolis=coriolis)
         self.sea_floor = floor_of(depth, self.domain, wetting, one_or_more(levees))
         self.domain = replace(self.domain, sea_floor=self.sea_floor)
         parts = named("forcing", forcing) | named("dissipation", dissipation) | named("boundary", boundaries)
         open_boundaries = {n: x.linear_form() if linear else x for n, x in parts.items() if isinstance(x, OpenBoundary)}
         terms = {name: term for name, term in parts.items() if name not in open_boundaries}
-        self.open_boundaries, self.terms = on_tiles(open_boundaries, self.domain), on_tiles(terms, self.domain)
         self.term_names, self.open_names = tuple(terms), tuple(open_boundaries)  # as an experiment file names them
-        self.uplift = None if source is None else source.series(self.domain)
-        self.tracers = tuple(tracer.on_tile(self.domain) for tracer in one_or_more(tracers))
-        self._initial = {row.name: 0.0 for row in further_variables(self)}
+        self.system = System(
+            depth=self.sea_floor.water,
+            gravity=float(gravity),
+            coriolis=coriolis,
+            momentum=momentum,
+            coriolis_form=None if coriolis_form == momentum else coriolis_form,
+            linear=bool(linear),
+            side=side,
+            core=core,
+            wetting=wetting,
+            open_boundaries=on_tiles(open_boundaries, self.domain),
+            terms=on_tiles(terms, self.domain),
+            tracers=tuple(tracer.on_tile(self.domain) for tracer in one_or_more(tracers)),
+            uplift=None if source is None else source.series(self.domain),
+            communicator=self.communicator,
+            step_loop=ArrayStepLoop if any(grid.poles) else kind,
+        )
+        self.variables = self.system.variables
+        self._initial = {row.name: 0.0 for row in self.variables[len(PROGNOSTIC) :]}
         self._initial |= {tracer.name: tracer.initial for tracer in one_or_more(tracers)}  # as the user wrote them
         self.dated = checks.dated_parts(parts | named("tracer", tracers))
         self.start = self.dated[0].start if self.dated else None
-        self.variables = (*PROGNOSTIC, *further_variables(self))
         checks.check_names(self.variables)
         checks.check_model(self)
-        self.core = core.on_tile(self)
-        self._made, self._windows, self._elliptic_domain = {}, CurrentWindows(self.dtype), None
+        self.system = replace(self.system, core=core.on_tile(self))
+        self._tiled: dict[int, System] = {}  # the System on tiles, by the width of their halo
+        self._windows = CurrentWindows(self.dtype)
         self._halos: dict[Any, int] = {}  # by the structure of a stepper
+
+    def __getattr__(self, name: str) -> Any:
+        """What the model consists of, such as `terms`, `tracers` or `wetting`, is in its System."""
+        if name in CONTENTS:
+            return getattr(self.system, name)
+        raise AttributeError(f"a {type(self).__name__} has no {name!r}.")
 
     @property
     def depth(self) -> np.ndarray:
@@ -243,8 +263,8 @@ class ShallowWater:
 
     # -- what the compiled program gets -------------------------------------------------------------------------------
 
-    def dynamics(self, stepper: TimeStepper, step: int = 0, steps: int | None = None, stages: int = 1) -> Dynamics:
-        """The Dynamics of this tile for `swmodel.integrate` with this stepper.
+    def dynamics(self, stepper: TimeStepper, step: int = 0, steps: int | None = None, stages: int = 1) -> System:
+        """The System of this tile for `swmodel.integrate` with this stepper.
 
         Args:
             stepper: the TimeStepper, which determines the halo and the time step.
@@ -284,8 +304,8 @@ class ShallowWater:
         for series in self._series():
             series.read_ahead(step, dt, submit)
 
-    def interval(self, halo: int, step: int, dt: float, stages: int = 1) -> Dynamics:
-        """The Dynamics of this tile from step number `step` to the next record, for loops that number their steps.
+    def interval(self, halo: int, step: int, dt: float, stages: int = 1) -> System:
+        """The System of this tile from step number `step` to the next record, for loops that number their steps.
 
         Args:
             halo: the number of cells that one stage needs, a result of the method `halo`.
@@ -295,24 +315,30 @@ class ShallowWater:
         """
         return self._bound(halo, stages, float(dt), lambda series: self._windows.at(series, step, float(dt)))
 
-    def outline(self, halo: int, step: int, dt: float, stages: int = 1) -> Dynamics:
+    def outline(self, halo: int, step: int, dt: float, stages: int = 1) -> System:
         """`interval` with the shapes of the uplift alone, to trace steps while a thread computes the uplift."""
         return self._bound(halo, stages, float(dt), self._windows.outlines(self.uplift, self.domain, step, float(dt)))
 
     def _bound(self, halo, stages, dt, windows_of):
-        """Dynamics with `windows_of(series)` in the place of each Series."""
+        """The System on tiles, with `windows_of(series)` in the place of each Series."""
         width = halo * (stages if self.core.halos else 1)
-        if width not in self._made:
+        if width not in self._tiled:
             self.decomposition.check_halo(width)
-            self._made[width] = self._dynamics(width)
+            self._tiled[width] = self._on_tiles(width)
+        timed = self.wetting is not None or any(part.reads_time for part in self._parts())
+        return replace(self._tiled[width].bind(windows_of), reach=halo, dt=dt if timed else None)
+
+    def _on_tiles(self, halo):
+        """The System, of which all but time records is cut into tiles with this halo."""
         return replace(
-            self._made[width],
-            reach=halo,
-            terms=tuple(term.bound(windows_of) for term in self.terms),
-            open_boundaries=tuple(condition.bound(windows_of) for condition in self.open_boundaries),
-            uplift=None if self.uplift is None else windows_of(self.uplift),
-            tracers=tuple(tracer.bound(windows_of) for tracer in self.tracers),
-            dt=dt if self.wetting is not None or any(part.reads_time for part in self._parts()) else None,
+            self.system,
+            depth=self.domain.cut(self.sea_floor.water),
+            gravity=self.domain.cut(self.gravity),
+            coriolis=None,
+            tile=TileGeometry.build(
+                self.grid, self.sea_floor.wet, self.coriolis, halo, self.open_sides, self.communicator, self.dtype
+            ),
+            crests=self.sea_floor.crests_on(halo),
         )
 
     def _parts(self):
@@ -321,68 +347,49 @@ class ShallowWater:
 
     def _series(self):
         """The Series of all parts."""
-        found = [series for part in self._parts() for series in part.series().values()]
-        return found if self.uplift is None else [*found, self.uplift]
+        return list(self.system.series().values())
 
     @property
     def changes_in_time(self) -> bool:
         """Whether the equations depend on the time, through records or through terms that read it."""
         return bool(self._series()) or any(part.reads_time for part in self._parts())
 
-    def share_arrays(self, halo: int, arrays: dict[int, Any]) -> None:
-        """Use `arrays`, {id: array}, in place of equal ones in the Dynamics with this halo, to share their memory."""
-        held = jax.tree.map(
-            lambda x: arrays.get(id(x), x), (self._made[halo], self.terms, self.open_boundaries, self.tracers)
-        )
-        self._made[halo], self.terms, self.open_boundaries, self.tracers = held
+    def share_arrays(self, arrays: dict[int, Any]) -> None:
+        """Use `arrays`, {id: array}, in place of equal ones, to share their memory."""
+        self._tiled, self.system = jax.tree.map(lambda x: arrays.get(id(x), x), (self._tiled, self.system))
 
-    def _dynamics(self, halo):
-        return Dynamics(
-            depth=self.domain.cut(self.sea_floor.water),
-            gravity=self.domain.cut(self.gravity),
-            tile=TileGeometry.build(
-                self.grid, self.sea_floor.wet, self.coriolis, halo, self.open_sides, self.communicator, self.dtype
-            ),
-            terms=(),
-            open_boundaries=(),
-            uplift=None,
-            momentum=self.momentum,
-            coriolis_form=self.coriolis_form,
-            linear=self.linear,
-            slip=self.side.factor,
-            communicator=self.communicator,
-            step_loop=self.step_loop,
-            core=self.core,
-            elliptic_domain=self._elliptic_domain,
-            flat=self._elliptic_domain is not None and self.sea_floor.is_flat,
-            wetting=self.wetting,
-            crests=self.sea_floor.crests_on(halo),
-        )
+    @property
+    def step_loop(self) -> type[StepLoop]:
+        """The class of the loop of steps whose operations it supports."""
+        return self.system.step_loop
 
     @property
     def engine(self) -> str:
-        """The engine of steps whose operations it supports, "fused" or "arrays"."""
+        """The engine of these steps, "fused" or "arrays"."""
         return self.step_loop.name
 
     def run_on_arrays(self) -> None:
         """Let steps run on arrays from now on, whatever engine was chosen."""
-        self.step_loop = ArrayStepLoop
-        self._made.clear()
+        self._change(step_loop=ArrayStepLoop)
+
+    def _change(self, **changes: Any) -> None:
+        self.system = replace(self.system, **changes)
+        self._tiled.clear()
 
     def next_record(self, step: int, dt: float) -> int | None:
         """The next step at which a forcing's interval ends, or None."""
         return next_record(self._series(), step, dt)
 
     def ready_for(self, stepper: TimeStepper) -> None:
-        """Let the Dynamics contain the domain of elliptic equations from now on, if this stepper solves one.
+        """Let the System contain the domain of elliptic equations from now on, if this stepper solves one.
 
         Raises:
             ConfigError: for a stepper that does not support the form of the momentum equation, or an open boundary.
         """
         checks.check_stepper(self, stepper)
-        if stepper.is_implicit and self._elliptic_domain is None:
-            self._elliptic_domain = elliptic.Domain.without_tile(self.grid, self.communicator, self.sea_floor.wet)
-            self._made.clear()
+        if stepper.is_implicit and self.system.elliptic_domain is None:
+            domain = elliptic.Domain.without_tile(self.grid, self.communicator, self.sea_floor.wet)
+            self._change(elliptic_domain=domain, flat=self.sea_floor.is_flat)
 
     def halo(self, stepper: TimeStepper) -> int:
         """The halo that a step needs, found by tracing it: the smallest for which no stencil reaches beyond.
@@ -393,5 +400,5 @@ class ShallowWater:
         self.ready_for(stepper)
         kind = type(stepper), jax.tree.structure(stepper)  # with what is static in it, but not the length of its step
         if kind not in self._halos:
-            self._halos[kind] = narrowest_halo(self, stepper, self._made)
+            self._halos[kind] = narrowest_halo(self, stepper, self._tiled)
         return self._halos[kind]

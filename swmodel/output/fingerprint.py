@@ -29,6 +29,7 @@ import jax
 import numpy as np
 
 from ..dynamics.clock import Moments
+from ..dynamics.system import declared_fields
 from ..fields.code import code_of
 from ..fields.parts import name_of
 
@@ -128,18 +129,15 @@ def _together(values):
 
 def _entries(model, span, dt, like):
     """{name: value} of a model, in which fields are still _Tiles."""
-    found: dict[str, Any] = {
-        "precision": str(model.dtype),
-        "gravity": model.gravity,
-        "linear": bool(model.linear),
-        "momentum": describe(model.momentum),
-        "side": describe(model.side),
-    }
-    if model.coriolis_form is not None:
-        found["coriolis_form"] = describe(model.coriolis_form)
-    found |= _part("core", model.core, model, None) | _part("coriolis", model.coriolis, model, None)
-    if model.wetting is not None:
-        found |= _part("wetting", model.wetting, model, None)
+    found: dict[str, Any] = {"precision": str(model.dtype)}
+    for name, declaration in declared_fields("recorded"):
+        value = getattr(model, name)
+        if value is None and name != "coriolis":  # an entry that older restarts have
+            continue
+        if declaration["recorded"] == "part":
+            found |= _part(name, value, model, None)
+        elif declaration["recorded"] != "parts":
+            found[name] = value if declaration["recorded"] == "value" else describe(value)
     cut = model.decomposition.cut
     ranks, floor = model.communicator.ranks, model.sea_floor
     found["depth"] = _Tiles({rank: cut(floor.water, rank) for rank in ranks})

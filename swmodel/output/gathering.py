@@ -66,7 +66,7 @@ def _with_edges(field, edges):
 
 
 def lowered_fields(simulation: Any, fields: Fields, dynamics: Any, packed: Any) -> Any:
-    """The program of `fields_of_tiles`, not yet compiled, for a Dynamics and a carry of the step loop, or shapes."""
+    """The program of `fields_of_tiles`, not yet compiled, for a System and a carry of the step loop, or shapes."""
     return _diagnose.lower(dynamics, simulation.stepper, packed, jnp.int32(0), fields)
 
 

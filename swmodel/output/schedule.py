@@ -113,7 +113,7 @@ class Output:
         """Let a record of the present step be written; collective."""
 
     def lowered(self, simulation: Any, dynamics: Any, packed: Any) -> list:
-        """The programs that its records need, not yet compiled, for this Dynamics and carry of the step loop."""
+        """The programs that its records need, not yet compiled, for this System and carry of the step loop."""
         return []
 
     def chunk(self, simulation: Any, carry: Any, count: int) -> None:

@@ -12,7 +12,7 @@
 All but `maximum` are linear and declared with their transposes: shift(+1) and shift(-1), all_to_all and itself, sum and
 the identity on replicated cotangents, replicated and sum, gather and scatter. Apply `replicated` once to a value that
 every rank holds before it is combined with a distributed one. Otherwise its gradient is one rank's share only. For
-numbers of Dynamics and steppers this happens when they are prepared, and must not be done twice. Operations take real,
+numbers of Systems and steppers this happens when they are prepared, and must not be done twice. Operations take real,
 complex and integer arrays (`maximum` no complex ones), and work inside jit, scan, while and vmap. Axes that vmap adds
 come first, and are sent in the same messages.
 
@@ -187,7 +187,7 @@ class Communicator(abc.ABC):
     def replicated(self, x: Any, axis: str | None = None) -> Any:
         """A value that every rank holds, unchanged; its cotangents are summed over ranks.
 
-        Apply it once, before the value is combined with distributed ones. It is applied to the numbers of Dynamics and
+        Apply it once, before the value is combined with distributed ones. It is applied to the numbers of Systems and
         steppers by dynamics/replicated.py.
         """
         if self._alone(axis):

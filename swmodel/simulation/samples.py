@@ -63,7 +63,7 @@ class Sample:
     """A State, and what is needed to compute quantities from it.
 
     Attributes:
-        equations: the Dynamics, prepared.
+        equations: the System, prepared.
         state: the State that is stepped, in which a tracer is its content h c.
         shown: the State as files hold it, in which a tracer is its concentration c.
         time: the Time of both.
@@ -166,7 +166,7 @@ class Sampled:
             sums: the arrays before it.
             get_state: a function that returns the State after the step.
             step: its number.
-            equations: the Dynamics, prepared.
+            equations: the System, prepared.
             as_shown: a function of a State and its step that returns the State as files hold it.
             rigid_lid: whether eta is the pressure on a rigid lid.
         """

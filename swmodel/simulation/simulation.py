@@ -155,7 +155,7 @@ class Simulation(Outputs):
         return self._unpacked
 
     def packed(self) -> tuple[Any, Any]:
-        """(the Dynamics of the present step, the carry of the step loop), which the next chunk of steps overwrites."""
+        """(the System of the present step, the carry of the step loop), which the next chunk of steps overwrites."""
         dynamics = self._dynamics()
         if self._packed is None:
             self._packed = pack_state(dynamics, self.stepper, self._unpacked)
@@ -189,7 +189,7 @@ class Simulation(Outputs):
         return self.model.interval(self.halo, self.step, self.dt, self.stages)
 
     def outline(self) -> Any:
-        """The Dynamics of the present step, with an uplift of which only the shape is known.
+        """The System of the present step, with an uplift of which only the shape is known.
 
         The first call compiles the loops.
         """

@@ -62,7 +62,7 @@ def first_growth(grows: Any) -> float:
 
 
 class _OneEquation:
-    """dx/dt = rate x in the place of Equations: they have `tendency`, and nothing else."""
+    """dx/dt = rate x in the place of a System: it has `tendency`, and nothing else."""
 
     def __init__(self, rate, who):
         self._rate, self._who = rate, who

@@ -43,7 +43,7 @@ class ArrayStepLoop(StepLoop):
     Where the halo is several times as wide as one stage needs, as many stages share one exchange.
 
     Args:
-        dynamics: a Dynamics.
+        dynamics: a System.
         stepper: a TimeStepper.
         prepared: False skips the preparation that only `steps` needs.
     """

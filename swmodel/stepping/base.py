@@ -29,11 +29,11 @@ def no_monitor(step: Any, get_state: Callable[[], State], carry: Any) -> Any:
 
 
 class StepLoop(abc.ABC):
-    """Time steps of one stepper over the Dynamics of a tile, inside spmd.
+    """Time steps of one stepper over the System of a tile, inside spmd.
 
     Attributes:
         name: of the kind of loop, for reports.
-        equations: the Equations on arrays, for monitors and costs; not set if `prepared` is False.
+        equations: the prepared System on arrays, for monitors and costs; not set if `prepared` is False.
         stepper: the TimeStepper.
         period: the number of steps after which halos and buffers are in their first configuration again. `steps`
             should make this number of steps in one call.
@@ -47,10 +47,10 @@ class StepLoop(abc.ABC):
 
     @abc.abstractmethod
     def __init__(self, dynamics: Any, stepper: Any, prepared: bool = True):
-        """The loop of a TimeStepper over a Dynamics.
+        """The loop of a TimeStepper over a System.
 
         Args:
-            dynamics: a Dynamics.
+            dynamics: a System.
             stepper: a TimeStepper.
             prepared: False skips the preparation that only `steps` needs, such as filling the halos of parameters.
         """

@@ -100,7 +100,7 @@ class TimeStepper(ModelPart, abc.ABC):
         return self
 
     def obstacle_to_loops(self, dynamics: Any) -> str | None:
-        """A phrase that explains why steps of these Dynamics cannot run in fused loops, or None."""
+        """A phrase that explains why steps of this System cannot run in fused loops, or None."""
 
     def history(self, state: Any) -> Any:
         """The empty history of the scheme: a pytree of tile arrays and an integer count of steps taken."""
@@ -205,7 +205,7 @@ def known_dt(who: str, stepper: Any) -> float:
     if isinstance(stepper.dt, jax.core.Tracer):
         raise ValueError(
             f"{who}: the dt of this {type(stepper).__name__} is not known before the program runs; make the "
-            "Dynamics outside jax.jit and jax.grad, of a stepper whose dt is a number."
+            "System outside jax.jit and jax.grad, of a stepper whose dt is a number."
         )
     stepper.check()
     return float(stepper.dt)

@@ -5,7 +5,6 @@ are stored in arrays with halos. Arrays that no later stage reads are overwritte
 nothing.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -19,7 +18,6 @@ from ..dynamics.replicated import mark_numbers
 from ..dynamics.stages import StageEvaluation, renewed_if_due
 from ..fields.field import Field
 from ..fields.operators import pointwise
-from ..fields.parts import replaced
 from ..fields.pytrees import replace
 from ..fields.state import State, each_state, fields_of, states_of
 from ..grids.geometry import Geometry
@@ -35,6 +33,7 @@ from .invariants import without_invariants
 
 __all__ = ["FusedEvaluation", "FusedStepLoop", "InterpretedStepLoop", "NotCompiled", "POLE"]
 
+LIFTED = ("terms", "tracers", "uplift", "edges", "crests")  # the others' Fields are no operands of loops
 NEVER_WET = -32768.0  # the depth that marks cells which are land for the whole run, with wetting and drying [m]
 POLE = "rows round a pole are averaged over all ranks, for which there are no loops"
 
@@ -47,14 +46,14 @@ class FusedEvaluation(StageEvaluation):
     """Fields of Expressions: fused loops compute what a stage stores.
 
     Args:
-        dynamics: a Dynamics.
+        dynamics: a System.
         stepper: a TimeStepper.
         interpret: whether GPUs' loops run in Pallas's interpreter.
 
     Attributes:
         layout: of all arrays, which have halos.
         group: number of steps that share one exchange of halos.
-        arrays: the Equations on arrays, which apply the conditions on open boundaries.
+        arrays: the prepared System on arrays, which apply the conditions on open boundaries.
         reads_flow: whether any of them reads velocities.
         opens_newest: whether these conditions set the velocities of the newest State in a sum of States.
     """
@@ -201,7 +200,7 @@ class FusedStepLoop(StepLoop):
     """The step loop by fused loops; its carry is (state, history) in arrays with halos, which the steps overwrite.
 
     Args:
-        dynamics: a Dynamics.
+        dynamics: a System.
         stepper: a TimeStepper.
         prepared: False skips the preparation that only `steps` needs.
     """
@@ -250,32 +249,23 @@ class FusedStepLoop(StepLoop):
             self.stepper = mark_numbers(stepper, dynamics.communicator)
             self.equations = self.evaluation.arrays = dynamics.prepare()
             self.stepper = self.stepper.prepare(self.equations)
-            self._expressions = self._lifted(dynamics)
+            self._expressions = self._lifted()
 
-    def _lifted(self, dynamics):
+    def _lifted(self):
         def lifted(tree, name):
             leaves, structure = jax.tree.flatten(tree, is_leaf=lambda x: isinstance(x, Field))
             names = (f"{name}.{path}".rstrip(".") for path in path_names(tree))
             return jax.tree.unflatten(structure, [lift(x, name=n) for x, n in zip(leaves, names)])
 
         arrays, depth, lowest = self.equations, self.equations.depth, 0.0
-        if dynamics.wetting is not None:  # depths may be negative, so that permanent land gets the depth NEVER_WET
+        if arrays.wetting is not None:  # depths may be negative, so that permanent land gets the depth NEVER_WET
             lowest = NEVER_WET
             depth = pointwise(lambda depth, wet: jnp.where(wet > 0, depth, lowest), depth, arrays.geometry.wet)
         depth = self._aligned(depth)
         wet = depth.map(lambda depth: (depth > lowest).astype(depth.dtype))  # cheaper than reading another array
-        return replace(
-            arrays,
-            geometry=Geometry.derive(arrays.geometry.tile, dynamics.slip, dynamics.communicator, lift, wet),
-            depth=depth,
-            terms=tuple(_each_field(term, lifted) for term in arrays.terms),
-            tracers=tuple(_each_field(tracer, lifted) for tracer in arrays.tracers),
-            uplift=lifted(arrays.uplift, "uplift"),
-            edges=lifted(arrays.edges, "edges"),
-            crests=lifted(arrays.crests, "crests"),
-            open_boundaries=(),
-            evaluation=self.evaluation,
-        )
+        geometry = Geometry.derive(arrays.tile, arrays.side.factor, arrays.communicator, lift, wet)
+        new = {name: lifted(getattr(arrays, name), name) for name in LIFTED}
+        return replace(arrays, geometry=geometry, depth=depth, evaluation=self.evaluation, **new)
 
     def _aligned(self, field):
         """The Expression that loads a Field, with its array in the layout of results."""
@@ -372,9 +362,3 @@ def _names(tree):
     """The names of the leaves of (state, history) in reports on loops."""
     parts, groups = (name.partition(".") for name in path_names(tree)), {"0": "", "1": "history."}
     return [groups.get(first, f"{first}.") + rest if rest else f"field {first}" for first, _, rest in parts]
-
-
-def _each_field(term, lifted):
-    kind = type(term).__name__
-    names = [field.name for field in dataclasses.fields(term) if not field.metadata.get("static")]
-    return replaced(term, {name: lifted(getattr(term, name), f"{kind}.{name}") for name in names})

@@ -51,7 +51,7 @@ def step_loop(dynamics: Any, stepper: Any, prepared: bool = True) -> StepLoop:
     """A StepLoop of the class `dynamics.step_loop`, where this has all operations of the step; else one on arrays.
 
     Args:
-        dynamics: a Dynamics.
+        dynamics: a System.
         stepper: a TimeStepper.
         prepared: False skips the preparation that only `steps` needs, which takes less time.
 
@@ -139,7 +139,7 @@ def engine_of(dynamics: Any, stepper: Any) -> tuple[str, str | None]:
     """(the engine of these steps, "fused" or "arrays"; the obstacle to fused loops, or None); collective.
 
     Args:
-        dynamics: a Dynamics, or the Members of an ensemble, as programs take them.
+        dynamics: a System, or the Members of an ensemble, as programs take them.
         stepper: a TimeStepper, likewise.
     """
     one, found = getattr(dynamics, "dynamics", dynamics), []
@@ -250,26 +250,26 @@ def integrate(dynamics: Any, stepper: Any, state: State, steps: int, history: An
 
 
 def check_covered(who: str, dynamics: Any, stepper: Any, steps: int) -> None:
-    """Raise ValueError for Dynamics whose forcing records do not cover a run of `steps` steps, or not with this dt."""
+    """Raise ValueError for a System whose forcing records do not cover a run of `steps` steps, or not with this dt."""
     covers = dynamics.covers
     if dynamics.first is None or (
         covers is None and holds_windows((dynamics.terms, dynamics.open_boundaries, dynamics.uplift))
     ):
         raise ValueError(
-            f"{who}: these Dynamics hold records of one interval of the forcing, and a run of {steps} steps may need "
-            f"more; make them by model.dynamics(stepper, step=0, steps={steps})."
+            f"{who}: this System holds records of one interval of the forcing, and a run of {steps} steps may need "
+            f"more; make it by model.dynamics(stepper, step=0, steps={steps})."
         )
     if covers is None:
         return
     if steps > covers.steps:
         raise ValueError(
-            f"{who}: these Dynamics hold the records of {covers.steps} steps, and the run has {steps}; make them by "
+            f"{who}: this System holds the records of {covers.steps} steps, and the run has {steps}; make it by "
             f"model.dynamics(stepper, step=0, steps={steps})."
         )
     dt = stepper.dt
     if not isinstance(dt, jax.core.Tracer) and abs(float(dt) - covers.dt) > 1e-6 * covers.dt:
         raise ValueError(
-            f"{who}: the records in these Dynamics are cut for steps of {covers.dt:g} s, and the stepper's dt is "
+            f"{who}: the records in this System are cut for steps of {covers.dt:g} s, and the stepper's dt is "
             f"{float(dt):g} s; make both of one stepper: model.dynamics(stepper, step=0, steps={steps})."
         )
 
@@ -277,7 +277,7 @@ def check_covered(who: str, dynamics: Any, stepper: Any, steps: int) -> None:
 def each_interval(dynamics: Any, steps: int, carry: Any, run: Callable[[Any, Any, int], Any]) -> Any:
     """`steps` steps, by `carry = run(dynamics, carry, count)` for each interval between forcing records in turn.
 
-    The Dynamics passed to `run` are those of the interval, with the number of its first step. Consecutive intervals of
+    The System passed to `run` are those of the interval, with the number of its first step. Consecutive intervals of
     the same length share one program, under lax.scan.
     """
     begin = 0

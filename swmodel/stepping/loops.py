@@ -58,7 +58,7 @@ def loops_of_steps(dynamics: Any, stepper: Any, start: Any) -> tuple[list[Loop],
     The number of steps is that after which buffers are back in their first roles. Collective.
 
     Args:
-        dynamics: a Dynamics, or the Members of an ensemble, as programs take them.
+        dynamics: a System, or the Members of an ensemble, as programs take them.
         stepper: a TimeStepper, likewise.
         start: (state, history).
     """
@@ -76,7 +76,7 @@ def loops_of_adjoint(dynamics: Any, stepper: Any, state: Any, steps: int) -> lis
     They compute what they need of the steps again, from the states before them. Collective.
 
     Args:
-        dynamics: a Dynamics, as programs take it.
+        dynamics: a System, as programs take it.
         stepper: a TimeStepper, likewise.
         state: the State at the beginning.
         steps: their number.

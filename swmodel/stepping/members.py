@@ -21,10 +21,10 @@ SAME, FIELD, NUMBER = 0, 1, 2
 
 @pytree
 class Members:
-    """The Dynamics of all members.
+    """The System of all members.
 
     Attributes:
-        dynamics: a Dynamics, in which leaves that differ have the members in front.
+        dynamics: a System, in which leaves that differ have the members in front.
         kinds: of its leaves: SAME in all members, a FIELD of each, or a NUMBER of each, in an array (members, 1).
     """
 
@@ -58,7 +58,7 @@ def _joined(communicator, kinds, columns):
 
 
 def first_member(members: Members) -> Any:
-    """Shapes of the Dynamics of one member, for traces that need no values."""
+    """Shapes of the System of one member, for traces that need no values."""
     leaves, structure = jax.tree.flatten(members.dynamics)
     first = {SAME: lambda x: x, FIELD: lambda x: x[0], NUMBER: lambda x: x[0, 0]}
 
@@ -72,7 +72,7 @@ def per_member(function: Callable, at: int) -> Callable:
     """`function(dynamics, *arguments)`, which also takes Members for its dynamics.
 
     Args:
-        function: of one Dynamics and arrays of one member.
+        function: of one System and arrays of one member.
         at: the number of the argument after the dynamics that holds all members. Its arrays have the members as first
             axis, and its numbers belong to all of them. The same holds for the results.
     """

@@ -215,8 +215,8 @@ class PlannedStep(Implicit):
         """E, a State of Fields at u, v and h.
 
         Args:
-            equations: the Equations.
-            flow: DerivedFields.
+            equations: the System, prepared.
+            flow: LayerFlow.
             more: h - R [m], a Field at h; None where it is 0.
         """
         u, v = equations.acceleration(flow, 0.0 * flow.eta, flow.time)
@@ -243,7 +243,7 @@ class PlannedStep(Implicit):
         """{name: the variable a step later} of what the flow transports, Fields.
 
         Args:
-            flow: the DerivedFields at the beginning of the step.
+            flow: the LayerFlow at the beginning of the step.
             transports: (U, V) of the whole step [m2 s-1].
             now, old: States of Fields with halo, with eta and what is transported, now and a step ago.
             count: of steps so far.

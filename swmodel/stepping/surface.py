@@ -40,7 +40,7 @@ class Surface:
     """The equation of the module docstring, with a solver that is prepared once for all steps.
 
     Attributes:
-        rest: R, the depth at rest [m], one number; None where it varies and is that of the Equations.
+        rest: R, the depth at rest [m], one number; None where it varies and is that of the System.
         plan: the solver's Plan.
         domain: the elliptic.Domain.
         weight: g theta^2 dt^2, the factor of R in the coefficient c; 1 under a rigid lid.
@@ -63,7 +63,7 @@ class Surface:
     def of(equations: Any, scheme: Any) -> "Surface":
         if equations.elliptic_domain is None:
             raise ConfigError(
-                f"{type(scheme).__name__}: these Dynamics were made for another stepper; make them by "
+                f"{type(scheme).__name__}: this System was made for another stepper; make it by "
                 "model.dynamics(stepper)."
             )
         domain = replace(equations.elliptic_domain, tile=equations.geometry.tile)
@@ -98,7 +98,7 @@ class Surface:
         """(delta, a Field at h with halo; the relative residual of a solver that did not converge, else 0).
 
         Args:
-            equations: the Equations.
+            equations: the System, prepared.
             rhs: a Field at h.
         """
         rhs = equations.evaluation.tile_values(rhs)

@@ -132,7 +132,7 @@ def test_sides_without_memory_are_left_out_of_the_start(linear):
     for west, east in zip(first, (chapman, chapman, sw.Clamped("east", 0.1))):
         model = sw.ShallowWater(grid, 50.0, boundaries=(west, east), linear=linear, communicator="serial")
         state = model.state(u=0.4, eta=0.2)
-        assert not model._made  # whose metrics would stay in memory beside those of the run
+        assert not model._tiled  # whose metrics would stay in memory beside those of the run
         (name,) = state.others
         expected = np.zeros(grid.shape)
         expected[:, -1] = 0.2 if east is chapman else 0.4

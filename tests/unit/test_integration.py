@@ -7,7 +7,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.dynamics.shallow_water import Coverage
+from swmodel.dynamics.system import Coverage
 from swmodel.fields.pytrees import replace
 from swmodel.parallel import make_communicator
 from swmodel.runtime.compilation import jit
@@ -159,13 +159,13 @@ def test_what_a_run_cannot_be_right_with_is_refused():
     for integrate in INTEGRATE.values():
         with pytest.raises(ValueError, match=r"records of one interval.*model.dynamics\(stepper, step=0, steps=47\)"):
             integrate(model.dynamics(stepper), stepper, model.at_rest(), STEPS)
-        with pytest.raises(ValueError, match="hold records of one interval"):
+        with pytest.raises(ValueError, match="holds records of one interval"):
             integrate(model.interval(2, 0, 10.0), stepper, model.at_rest(), 1)
         with pytest.raises(ValueError, match="hold the records of 12 steps, and the run has 13"):
             integrate(model.dynamics(stepper, steps=12), stepper, model.at_rest(), 13)
         with pytest.raises(ValueError, match="cut for steps of 10 s, and the stepper's dt is 5 s"):
             integrate(model.dynamics(stepper, steps=12), sw.AB2(5.0), model.at_rest(), 12)
-    with pytest.raises(ValueError, match="hold records of one interval"):  # also where dt is traced
+    with pytest.raises(ValueError, match="holds records of one interval"):  # also where dt is traced
         jax.eval_shape(lambda d, s: sw.integrate(d, s, model.at_rest(), 2), model.dynamics(stepper), stepper)
 
 
@@ -185,7 +185,7 @@ def test_dynamics_need_a_stepper_and_whole_steps(arguments, sentence):
 
 def test_equations_are_those_of_one_interval():
     dynamics = forced().dynamics(sw.AB2(10.0), steps=STEPS)
-    with pytest.raises(ValueError, match=r"hold \d+ intervals between forcing records.*dynamics.interval\(number\)"):
+    with pytest.raises(ValueError, match=r"holds \d+ intervals between forcing records.*dynamics.interval\(number\)"):
         dynamics.prepare()
     dynamics.interval(3).prepare()
 

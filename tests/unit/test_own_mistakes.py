@@ -66,7 +66,7 @@ IN_CALL = [
     ("return 'u', 0.0", "returned 'u' as du/dt"),
     ("raise LookupError('no such thing')", "Mine.__call__ (own.py:8): LookupError: no such thing."),
     ("return 1 / 0, 0.0", "ZeroDivisionError: division by zero."),
-    ("return flow.etta, 0.0", "DerivedFields has no 'etta'; did you mean 'eta'?"),
+    ("return flow.etta, 0.0", "LayerFlow has no 'etta'; did you mean 'eta'?"),
     ("return self.rte * flow.u, 0.0", "Mine has no 'rte'"),
     ("return flow.u + flow.v, 0.0", "a field at 'u' cannot be combined with one at 'v'; move one of them first"),
     ("return np.sin(flow.u), 0.0", "functions of values go through map, as in flow.u.map(jnp.sin)"),

@@ -25,7 +25,7 @@ import jax
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ...dynamics.shallow_water import Dynamics
+from ...dynamics.system import System
 from ...dynamics.terms import Series
 from ...errors import ConfigError
 from ...fields.parts import control_names, positions_of
@@ -77,8 +77,8 @@ class Control:
         """Whether the values of the control are tile arrays."""
         return self.position != "scalar"
 
-    def get(self, dynamics: Dynamics, state: State | None) -> Any:
-        """The value in a Dynamics and a State; a Window if the control has time records."""
+    def get(self, dynamics: System, state: State | None) -> Any:
+        """The value in a System and a State; a Window if the control has time records."""
         kind, *where = self.place
         if kind in ("state", "dynamics"):
             return getattr(state if kind == "state" else dynamics, where[0])
@@ -87,7 +87,7 @@ class Control:
             held = _inside(held, key)
         return held
 
-    def put(self, dynamics: Dynamics, state: State | None, value: Any) -> tuple[Dynamics, Any]:
+    def put(self, dynamics: System, state: State | None, value: Any) -> tuple[System, Any]:
         """(dynamics, state) with `value` in place; for time records, `value` is (first, second) of a window."""
         kind, *where = self.place
         if kind == "state":

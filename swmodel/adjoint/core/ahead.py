@@ -54,7 +54,7 @@ def _shapes(traced):
 
 
 class _Outlined(Run):
-    """A Run whose time records, and the uplift of its Dynamics, are shapes."""
+    """A Run whose time records, and the uplift of its System, are shapes."""
 
     def __init__(self, problem):
         values = {control.name: _outlined(problem, control) for control in problem.own_controls}

@@ -24,7 +24,7 @@ import jax.core
 import jax.numpy as jnp
 
 from ...dynamics.clock import Time
-from ...dynamics.shallow_water import Dynamics
+from ...dynamics.system import System
 from ...fields.pytrees import pytree
 from ...fields.state import State
 from ...stencils import evaluate
@@ -135,7 +135,7 @@ class Tape:
 
     def __init__(
         self,
-        make: Callable[[Any], tuple[Dynamics, TimeStepper]],
+        make: Callable[[Any], tuple[System, TimeStepper]],
         params: Any,
         cost: TileCost | None,
         carry: Any,

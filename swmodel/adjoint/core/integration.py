@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
-from ...dynamics.shallow_water import Dynamics
+from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.pytrees import pytree, static
 from ...fields.state import State
@@ -21,7 +21,7 @@ __all__ = ["integrate"]
 
 
 def integrate(
-    dynamics: Dynamics,
+    dynamics: System,
     stepper: TimeStepper,
     state: State,
     steps: int,

@@ -140,7 +140,7 @@ class Programs:
 
         def put_in(value, control):
             sides = fixed["dynamics"].tile.sides
-            return zero_padding(control, value, sides)  # numbers enter when the Dynamics are prepared
+            return zero_padding(control, value, sides)  # numbers enter when the System is prepared
 
         def make(params):
             dynamics = fixed["dynamics"]

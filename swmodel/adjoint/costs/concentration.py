@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from ...dynamics.clock import Time
-from ...dynamics.shallow_water import Equations
+from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.parameters import Text, declared
 from ...fields.pytrees import pytree, static
@@ -107,7 +107,7 @@ class ConcentrationReader:
     gauges: Gauges
     tracer: str = static()
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return self.gauges.read(equations.shown(state, time)[self.tracer])
 
 
@@ -118,5 +118,5 @@ class ContentReader:
     area: jax.Array
     tracer: str = static()
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return jnp.sum(self.area * state[self.tracer])[None]

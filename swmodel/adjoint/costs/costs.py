@@ -251,7 +251,7 @@ class FinalState(Cost):
 
     Args:
         function: `function(state, equations, *arguments)` in JAX, called on each tile. It gets the State of one tile,
-            0 on land and in padding, the Equations (for example equations.depth.interior) and this tile's part of
+            0 on land and in padding, the System (for example equations.depth.interior) and this tile's part of
             `arguments`. It returns this tile's share of J, a number.
         arguments: host arrays (ny, nx) of the whole grid, and numbers.
         units: units of J.

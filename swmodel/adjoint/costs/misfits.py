@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...dynamics.clock import Time
-from ...dynamics.shallow_water import Equations
+from ...dynamics.system import System
 from ...fields.operators import mean_x, mean_y
 from ...fields.parameters import declared, refuse
 from ...fields.pytrees import pytree
@@ -204,7 +204,7 @@ class VelocityReader:
 
     gauges: Gauges
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         flow = equations.flow(state, time)
         fields = mean_x(flow.u).interior, mean_y(flow.v).interior
         return jnp.concatenate([self.gauges.read(field) for field in fields])
@@ -216,7 +216,7 @@ class TransportReader:
 
     sections: tuple[SectionReader, ...]
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return jnp.concatenate([section.read(state, equations, time) for section in self.sections])
 
 

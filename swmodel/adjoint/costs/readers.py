@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...dynamics.clock import Time
-from ...dynamics.shallow_water import Equations
+from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.pytrees import pytree
 from ...fields.state import State
@@ -42,7 +42,7 @@ class GaugeReader:
             raise ConfigError("the cost names no gauge; give one or several, {name: (x, y)}.")
         return GaugeReader(Gauges.at(dict(places), model))
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return self.gauges.read(state.eta)
 
 
@@ -78,7 +78,7 @@ class SectionReader:
             raise ConfigError(f"{name} crosses no water on this grid; move it to sea.")
         return SectionReader(model.scatter(faces["u"]), model.scatter(faces["v"]))
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         flow = equations.flow(state, time)
         through_u, through_v = flow.U * flow.geometry.dy["u"], flow.V * flow.geometry.dx["v"]
         return jnp.sum(self.along_u * through_u.interior + self.along_v * through_v.interior)[None]
@@ -119,7 +119,7 @@ class BoxReader:
         inside = cells_within(x, y, model)
         return BoxReader(model.scatter(inside.map(lambda inside: inside * float(density))))
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         flow = equations.flow(state, time)
         specific = flow.h * flow.kinetic_energy + 0.5 * flow.gravity * (flow.eta * flow.eta)
         return jnp.sum(self.inside * (specific * flow.geometry.area_h).interior)[None]

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...dynamics.clock import Time
-from ...dynamics.shallow_water import Equations
+from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.parameters import Part, declared
 from ...fields.pytrees import pytree
@@ -79,7 +79,7 @@ class SumOfMisfits(TileCost):
         """The number of readings of a state."""
         return sum(part.count for part in self.parts)
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return jnp.concatenate([part.read(state, equations, time) for part in self.parts])
 
     def start(self) -> Any:

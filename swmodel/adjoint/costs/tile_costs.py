@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from ...dynamics.clock import Time
-from ...dynamics.shallow_water import Equations
+from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.code import is_shipped
 from ...fields.methods import Result, a_number, like_argument
@@ -93,7 +93,7 @@ class TileCost(Cost):
     #   read(state, equations, time) -> (count,)   this tile's share of the readings of a State
     final: ClassVar[Callable[..., jax.Array] | None] = None  # None if the last state is not read; else
     #   final(state, equations, time) -> ()        this tile's share of a number
-    # `equations` are the prepared Equations, and `time` is the Time of the state.
+    # `equations` are the prepared System, and `time` is the Time of the state.
 
     def on_tile(self, model: Any, dt: float, first_step: int, steps: int) -> "TileCost":
         return self
@@ -149,7 +149,7 @@ class AtEnd(TileCost):
 
     reader: Any
 
-    def final(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def final(self, state: State, equations: System, time: Time) -> jax.Array:
         return jnp.sum(self.reader.read(state, equations, time))
 
 
@@ -161,7 +161,7 @@ class Weighted(TileCost):
     weights: jax.Array
     first: int = static()
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return self.reader.read(state, equations, time)
 
     def start(self) -> Any:
@@ -187,7 +187,7 @@ class PowerMean(TileCost):
     power: jax.Array
     first: int = static()
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return self.reader.read(state, equations, time)
 
     def start(self) -> Any:
@@ -235,7 +235,7 @@ class Squares(TileCost):
         """The number of readings of a state."""
         return self.share.shape[-1]
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return self.reader.read(state, equations, time)
 
     def start(self) -> Any:
@@ -276,7 +276,7 @@ class SquaresOfSums(TileCost):
         """The number of readings of a state."""
         return self.observed.shape[-1]
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return self.reader.read(state, equations, time)
 
     def start(self) -> Any:
@@ -315,7 +315,7 @@ class AtInstants(TileCost):
         """The number of readings of a state."""
         return self.observed.shape[-1]
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return self.reader.read(state, equations, time)
 
     def start(self) -> Any:
@@ -344,7 +344,7 @@ class OfLastState(TileCost):
     arguments: tuple
     function: Any = static()
 
-    def final(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def final(self, state: State, equations: System, time: Time) -> jax.Array:
         """The function's value.
 
         Raises:
@@ -373,7 +373,7 @@ class AllReadings(TileCost):
     shape: tuple = static()
     first: int = static()
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return self.cost.read(state, equations, time)
 
     def start(self) -> jax.Array:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...dynamics.clock import Time
-from ...dynamics.shallow_water import Dynamics
+from ...dynamics.system import System
 from ...fields.operators import difference_x, difference_y
 from ...fields.pytrees import replace
 from ...fields.state import State
@@ -110,7 +110,7 @@ def term_by_term(model: ShallowWater, stepper: TimeStepper, state: State) -> dic
     return found
 
 
-def pieces(dynamics: Dynamics, stepper: TimeStepper) -> dict[str, Callable]:
+def pieces(dynamics: System, stepper: TimeStepper) -> dict[str, Callable]:
     """{name: function of (equations, State) to arrays}."""
     along = lambda u, v: (u.interior, v.interior)  # noqa: E731
     found: dict[str, Callable] = {"halos and open sides": lambda e, s, flow: tuple(x.data for _, x in flow.state)}

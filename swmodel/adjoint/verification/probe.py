@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...dynamics.clock import Time
-from ...dynamics.shallow_water import Equations
+from ...dynamics.system import System
 from ...fields.pytrees import pytree
 from ...fields.state import State
 from ...models.shallow_water import ShallowWater
@@ -52,7 +52,7 @@ class Probe(TileCost):
         }
         return Probe(State.of(weights, positions))
 
-    def read(self, state: State, equations: Equations, time: Time) -> jax.Array:
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
         sums = [jnp.sum(weights * state[name][None], axis=(1, 2)) for name, weights in self.weights]
         return functools.reduce(jnp.add, sums)
 

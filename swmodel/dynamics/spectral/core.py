@@ -38,7 +38,7 @@ from ...fields.state import State
 from ...parallel.halo import without_padding
 from ..cores import Discretisation, rates_of_terms, summed
 from ..momentum import DEFAULT as DEFAULT_FORM
-from .flow import SpectralDerivedFields, flux, kinetic, vorticity_flux
+from .flow import SpectralFlow, flux, kinetic, vorticity_flux
 from .series import Series, scaled
 
 __all__ = ["PseudoSpectral", "HyperViscosity", "ExponentialFilter"]
@@ -189,7 +189,7 @@ class PseudoSpectral(Discretisation):
         """Modes of du/dt, dv/dt and deta/dt.
 
         Args:
-            equations: the Equations.
+            equations: the System, prepared.
             modes: of u, v, eta.
             time: a Time.
             state: the State of these modes, which the terms need; computed from the modes unless given.
@@ -316,8 +316,8 @@ class PseudoSpectral(Discretisation):
 
     # -- properties of the core ---------------------------------------------------------------------------------------
 
-    def flow(self, flow: Any) -> SpectralDerivedFields:
-        return SpectralDerivedFields(flow.equations, flow.state, flow.more, flow.outside, flow.time)
+    def flow(self, flow: Any) -> SpectralFlow:
+        return SpectralFlow(flow.equations, flow.state, flow.more, flow.outside, flow.time)
 
     def describe(self) -> str:
         ny, nx = self.series.resolves()

@@ -9,10 +9,10 @@ from typing import Any
 from ...fields.field import Field
 from ...fields.state import State
 from ...parallel.halo import exchange
-from ..shallow_water import DerivedFields
+from ..layer import LayerFlow
 from ..terms import as_field
 
-__all__ = ["SpectralDerivedFields", "flux", "kinetic", "vorticity_flux"]
+__all__ = ["SpectralFlow", "flux", "kinetic", "vorticity_flux"]
 
 
 def vorticity_flux(vorticity: Any, u: Any, v: Any) -> tuple[tuple, tuple]:
@@ -30,8 +30,8 @@ def kinetic(u: Any, v: Any) -> tuple:
     return 0.5 * (u * u + v * v), "h", True
 
 
-class SpectralDerivedFields(DerivedFields):
-    """DerivedFields whose vorticity, kinetic energy and transports are computed from series."""
+class SpectralFlow(LayerFlow):
+    """LayerFlow whose vorticity, kinetic energy and transports are computed from series."""
 
     @functools.cached_property
     def modes(self) -> list:

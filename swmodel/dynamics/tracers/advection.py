@@ -51,7 +51,7 @@ class AdvectionScheme(Named, abc.ABC):
     has_kinks = False
 
     def faces(self, c: AbstractField, flow: Any) -> tuple:
-        """(c_u, c_v), Fields at u and v, of the concentration c at h and DerivedFields, which have the transports."""
+        """(c_u, c_v), Fields at u and v, of the concentration c at h and LayerFlow, which have the transports."""
         sloping_u, sloping_v = flow.sloping_faces
         return (
             self.along("x", c, flow.U, sloping_u, flow.geometry),
@@ -68,7 +68,7 @@ class AdvectionScheme(Named, abc.ABC):
             axis: "x" or "y".
             c: concentration, a Field at h with halo.
             transport: volume transport through the faces [m2 s-1], a Field at u or v.
-            moving: the share of a slope that the scheme may use, 0 to 1: DerivedFields.sloping_faces, at u or v.
+            moving: the share of a slope that the scheme may use, 0 to 1: LayerFlow.sloping_faces, at u or v.
             geometry: the Geometry.
         """
 

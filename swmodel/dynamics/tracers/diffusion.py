@@ -24,7 +24,7 @@ def diffusive_flux(c: AbstractField, flow: Any, diffusivity: Any) -> tuple:
 
     Args:
         c: concentration at h.
-        flow: DerivedFields.
+        flow: LayerFlow.
         diffusivity: kappa [m2 s-1], a number or a Field at h.
     """
     g, h, (mixing_u, mixing_v) = flow.geometry, flow.column, flow.mixing_faces

@@ -1,0 +1,162 @@
+"""The flow of one layer in one stage of a step: its fields, and the fields that are derived from them.
+
+    h = H + eta,   U = h_u u,   V = h_v v,   zeta = dv/dx - du/dy,   q = (f + zeta) / h_q,   K = (u^2 + v^2) / 2
+
+In the linear mode h = H and zeta = 0. Terms, diagnostics and momentum forms read them from here.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..fields.field import AbstractField
+from ..fields.operators import difference_x, difference_y, mean_x, mean_y, sum_xy
+from ..fields.pytrees import replace
+from ..fields.state import State
+from ..grids.geometry import safe_inverse
+from .clock import Time
+from .transport import kinetic_energy, transports
+
+if TYPE_CHECKING:
+    from .system import System
+
+__all__ = ["LayerFlow"]
+
+
+class LayerFlow:
+    """The fields of one stage, and the derived fields that terms share. Each is computed when it is first used.
+
+    Attributes:
+        equations: the System, prepared; `geometry` and `gravity` are theirs.
+        state: the State of Fields with halos; `u`, `v` and `eta` are its own.
+        time: the Time of the stage.
+        h: thickness in the equations [m], a Field at h: H + eta, or H in the linear mode.
+        more: further Fields that were exchanged in the same messages.
+        outside: the elevation that open boundary conditions read [m], a Field at h.
+        level: the elevation whose pressure gradient accelerates the flow [m], a Field at h; eta, unless the stepper
+            sets another one.
+    """
+
+    def __init__(self, equations: "System", state: State, more: Sequence, outside: Any, time: Time):
+        self.equations, self.geometry, self.gravity = equations, equations.geometry, equations.gravity
+        self.state, self.more, self.outside, self.time = state, more, outside, time
+        self.u, self.v, self.eta = state.u, state.v, state.eta
+        self.level = self.eta
+        depth = equations.depth_at(time)
+        self.h = depth if equations.linear else depth + self.eta * equations.geometry.wet
+
+    def with_transports(self, U: Any, V: Any, state: State, time: Time, water_added: Any) -> "LayerFlow":
+        """LayerFlow of another State, with the transports of a whole time step and the water that terms add."""
+        flow = LayerFlow(self.equations, state, (), state.eta, time)
+        vars(flow).update(_transports=(U, V), water_added=water_added)
+        return flow
+
+    @functools.cached_property
+    def column(self) -> AbstractField:
+        """H + eta, also in the linear mode [m], a Field at h.
+
+        With uplift, H is the depth at the beginning of the step, because eta is raised at the end of the step.
+        """
+        e = self.equations
+        if e.uplift is None and not e.linear:
+            return self.h
+        return e.depth_at(replace(self.time, fraction=0.0 * self.time.fraction)) + self.eta * self.geometry.wet
+
+    @property
+    def covered(self) -> AbstractField:
+        """1 in cells that hold water which tracers and fluxes can enter, a Field at h; else 0."""
+        return self.geometry.wet
+
+    @property
+    def mixing_faces(self) -> tuple[AbstractField, AbstractField]:
+        """1 on faces where concentrations are reconstructed with a slope and diffuse, Fields at u and v; else 0."""
+        return self.geometry.wet_u, self.geometry.wet_v
+
+    @property
+    def sloping_faces(self) -> tuple[AbstractField, AbstractField]:
+        """The share of a slope that concentrations on faces contain, Fields at u and v [1]."""
+        return self.mixing_faces
+
+    @functools.cached_property
+    def water_added(self) -> Any:
+        """The rate at which terms such as sponges raise eta [m s-1], a Field at h; 0.0 without such terms."""
+        return self.equations.with_sources(0.0, self, self.time)
+
+    def shown(self, name: str) -> Any:
+        """A field of the State as files hold it."""
+        found = [tracer for tracer in self.equations.tracers if tracer.name == name]
+        return found[0].shown(self.state[name], self.column) if found else self.state[name]
+
+    @functools.cached_property
+    def _transports(self):
+        return transports(self.h, self.u, self.v)
+
+    @property
+    def U(self) -> AbstractField:
+        """The volume transport per unit width h_u u [m2 s-1], a Field at u."""
+        return self._transports[0]
+
+    @property
+    def V(self) -> AbstractField:
+        """The volume transport per unit width h_v v [m2 s-1], a Field at v."""
+        return self._transports[1]
+
+    @functools.cached_property
+    def _wet_volume(self):
+        """The volume of water in the wet ones of the four cells around a corner [m3]; 1 where all four are land."""
+        volume = sum_xy(self.geometry.area_h * self.h) + self.geometry.dry_q
+        return self.geometry.at_poles(volume, self.equations.communicator)
+
+    @functools.cached_property
+    def h_q(self) -> AbstractField:
+        """Thickness at corners: the area-weighted mean over wet cells [m]."""
+        return self._wet_volume * safe_inverse(self.geometry.wet_area_q)
+
+    @property
+    def slip(self) -> AbstractField:
+        """The factor of a velocity difference across corners [1]: 1 at sea, 0 or 2 at coasts (free or no slip)."""
+        return self.geometry.slip
+
+    @functools.cached_property
+    def vorticity(self) -> AbstractField:
+        """zeta = dv/dx - du/dy at corners [s-1]: the circulation around the corner's cell, divided by its area."""
+        g = self.geometry
+        circulation = difference_x(self.v * g.dy["v"]) - difference_y(self.u * g.dx["u"])
+        return g.at_poles(circulation * self.slip, self.equations.communicator) * g.per_area_q
+
+    @functools.cached_property
+    def q(self) -> AbstractField:
+        """Potential vorticity (f + zeta) / h_q at corners [m-1 s-1]; f / h_q in the linear mode."""
+        absolute = self.geometry.f if self.equations.linear else self.geometry.f + self.vorticity
+        return absolute * self.per_h_q
+
+    @functools.cached_property
+    def per_h_q(self) -> AbstractField:
+        """1 / h_q at corners, 0 where all four cells are land [m-1]."""
+        return self.geometry.wet_area_q / self._wet_volume
+
+    @functools.cached_property
+    def kinetic_energy(self) -> AbstractField:
+        """K = (u^2 + v^2) / 2 at cell centres [m2 s-2]."""
+        return kinetic_energy(self.u, self.v, self.geometry)
+
+    def load(self, level: AbstractField) -> AbstractField:
+        """The thickness of the water that an elevation adds to that at rest [m], Fields at h."""
+        return level
+
+    @property
+    def per_h_of_wind(self) -> tuple[AbstractField, AbstractField]:
+        """(1 / h_u, 1 / h_v) [m-1] by which a stress on the surface moves the water, Fields at u and v."""
+        return self.per_h_u, self.per_h_v
+
+    @functools.cached_property
+    def per_h_u(self) -> AbstractField:
+        """1 / h_u at u on faces between wet cells, 0 on the others [m-1]."""
+        wet = self.geometry.wet_u
+        return wet / (mean_x(self.h) + (1.0 - wet))
+
+    @functools.cached_property
+    def per_h_v(self) -> AbstractField:
+        """1 / h_v at v on faces between wet cells, 0 on the others [m-1]."""
+        wet = self.geometry.wet_v
+        return wet / (mean_y(self.h) + (1.0 - wet))

@@ -1,0 +1,575 @@
+"""The rotating shallow-water equations, declared once: what they consist of, and the sum of their terms.
+
+    du/dt   = + q V - ddx(g eta + K) + F_u        q = (f + zeta) / h_q,   K = (u^2 + v^2) / 2
+    dv/dt   = - q U - ddy(g eta + K) + F_v        U = h_u u,   V = h_v v,   h = H + eta
+    deta/dt = - ddx(U) - ddy(V)
+
+and, of each variable s that the flow transports, ds/dt = its own rate (transported.py).
+
+In the linear mode h = H and zeta = K = 0. Discrete forms: momentum.py (q V), transport.py (U, K, divergence),
+forcing.py, dissipation.py and boundaries.py (F). Uplift of the sea floor raises eta and lowers H by the same amount.
+
+A System has four forms. Its fields are the same in all of them, and what their values are follows from `Kind`:
+
+    described   ShallowWater.system   the depth of the whole grid, time records as Series
+    on tiles    model.dynamics(...)   arrays of a tile, two records of each Series; the argument of programs
+    prepared    system.prepare()      Fields with halos, once at the start of a program; it computes tendencies
+    in a loop   stepping/fused.py     Expressions, of which loops are compiled
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..fields.field import AbstractField, Field
+from ..fields.operators import X, Y, difference_x, difference_y, pointwise
+from ..fields.parameters import Flag, Number, Part
+from ..fields.pytrees import pytree, replace
+from ..fields.state import State, as_tile_field, like
+from ..fields.variables import PROGNOSTIC, Variable
+from ..grids.geometry import Geometry, TileGeometry
+from ..parallel.halo import EAST, NORTH, SOUTH, WEST
+from .clock import Time, as_time
+from .cores import FiniteDifferences, check_has_tendencies
+from .ghosts import Exchange
+from .layer import LayerFlow
+from .momentum import DEFAULT as DEFAULT_FORM
+from .replicated import mark_columns, mark_numbers
+from .slip import FreeSlip
+from .stages import ArrayEvaluation, StageEvaluation
+from .terms import Series, TimeVarying, Windows, value_at
+from .transport import divergence
+
+__all__ = ["Coverage", "System", "declared_fields"]
+
+SHALLOWEST = 1e-6  # the least depth of water where the shore is fixed [m]
+
+
+@dataclasses.dataclass(frozen=True)
+class Coverage:
+    """The steps that the forcing in a System covers; static.
+
+    Attributes:
+        intervals: the numbers of steps from each record to the next.
+        dt: the length of a step [s].
+    """
+
+    intervals: tuple
+    dt: float
+
+    @property
+    def steps(self) -> int:
+        """The number of steps in all intervals."""
+        return sum(self.intervals)
+
+
+# -- what a field is, in each form -------------------------------------------------------------------------------------
+
+
+def _same(value: Any, *_: Any) -> Any:
+    return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """How the values of a field pass from one form of a System to the next.
+
+    Attributes:
+        bind: `bind(value, windows_of, kind)` replaces each `kind` of time records by `windows_of(records)`.
+        mark: `mark(value, communicator)` applies `communicator.replicated` to what is the same on all ranks.
+        prepare: `prepare(value, exchange, wet)` fills halos; `wet` is 1 in wet cells, a Field at h.
+        static: whether values are hashable, and part of the structure of programs.
+    """
+
+    bind: Callable = _same
+    mark: Callable = mark_numbers
+    prepare: Callable = _same
+    static: bool = False
+
+
+def _bind_parts(parts, windows_of, kind):
+    return tuple(part.bound(windows_of, kind) for part in parts)
+
+
+def _prepare_parts(parts, exchange, wet):
+    return tuple(part.prepare(exchange) for part in parts)
+
+
+def _bind_records(records, windows_of, kind):
+    return windows_of(records) if isinstance(records, kind) else records
+
+
+def _prepare_map(x, exchange, wet):
+    if isinstance(x, TimeVarying):
+        return x.map(lambda record: _prepare_map(record, exchange, wet))
+    return None if x is None else exchange.parameter(x) * wet
+
+
+def _prepare_faces(pair, exchange, wet):
+    return None if pair is None else tuple(map(exchange.padded, pair, "uv"))
+
+
+STATIC = Kind(static=True, mark=_same)  # a choice, or a number of cells or steps
+NUMBER = Kind()  # a number that is the same on all ranks
+MAP = Kind(
+    bind=_bind_records, prepare=_prepare_map
+)  # (ny, nx) at cell centres, or time records of such maps; 0 on land
+FACES = Kind(prepare=_prepare_faces)  # a pair of arrays at u and v, which have the tile's halo already
+PARTS = Kind(bind=_bind_parts, prepare=_prepare_parts)  # a tuple of TiledParts
+TILE = Kind(mark=mark_columns)
+OTHER = Kind(mark=_same)  # a pytree that is used as it is
+
+
+def _declared(
+    kind: Kind,
+    default: Any = None,
+    units: str = "",
+    argument: Any = None,
+    label: str = "",
+    shared: str = "",
+    recorded: str = "",
+) -> Any:
+    """The declaration of a field of a System.
+
+    Args:
+        kind: its Kind.
+        default: the value of a System without it.
+        units: of its numbers.
+        argument: the rule of the argument of that name of ShallowWater (fields/parameters.py), where there is one.
+        label: what a printed model calls it; "" where it is not shown.
+        shared: what messages call it where members of an ensemble must not differ in it; "" where they may.
+        recorded: how a restart records it (output/fingerprint.py): by "value", "text", as a "part" or as "parts" with
+            names of their own.
+    """
+    metadata = {"static": kind.static, "kind": kind, "units": units, "argument": argument}
+    return dataclasses.field(
+        default=default, kw_only=True, metadata=metadata | {"label": label, "shared": shared, "recorded": recorded}
+    )
+
+
+_FORM = Part(("vorticity_flux",), "EnergyConserving()")
+
+
+@pytree
+class System:
+    """Shallow-water equations; as the argument of a program, every array in it can be differentiated.
+
+    Attributes:
+        depth: H at rest, positive down, 0 on land [m] (ny, nx).
+        gravity: [m s-2].
+        coriolis: the Coriolis, or None; on tiles it is part of `tile`.
+        momentum, coriolis_form: forms of the momentum equation (momentum.py). coriolis_form is None where `momentum`
+            has that of the Coriolis force too.
+        linear: whether advection and the elevation's share of the thickness are left out.
+        side: FreeSlip or NoSlip, along coasts and walls.
+        core: the Discretisation that computes tendencies (cores.py).
+        wetting: a WettingDrying, or None where the shore is fixed.
+        terms: forcing and dissipation, in the order in which they are added.
+        open_boundaries: the OpenBoundary conditions.
+        tracers: further prognostic variables, a tuple of Transported.
+        uplift: None, or the sea floor's cumulative uplift [m] (ny, nx), in time records.
+        crests: None, or the depths of the crests of levees on faces [m], a pair of arrays at u and v with the tile's
+            halo, (ny + 2 halo, nx + 2 halo).
+        tile: the TileGeometry.
+        elliptic_domain: an elliptic.Domain without its tile, for implicit schemes; None for the others.
+        flat: whether the depth was uniform when the model was made.
+        first: the number of the step from which `integrate` starts; None where a loop is given the number of each step.
+        covers: a Coverage, if the forcing is that of a whole run; None if it is that of one interval between records.
+        dt: the time step [s] in double precision, where terms read the time; else None.
+        reach: the halo that one evaluation of all terms needs [cells]; None where it is the tile's own. In a wider halo
+            several stages are computed without a message between them.
+        communicator: the Communicator.
+        step_loop: the class of StepLoop (stepping/base.py) that executes the steps if it has all of their operations.
+            Otherwise they are executed on arrays.
+        geometry: of a prepared System, the Geometry of the tile, with its halos.
+        edges: of a prepared System with open sides that have memory, {"x" or "y": (low, high)}, Fields that are 1 at
+            the cells next to the open sides of that axis, else 0.
+        evaluation: the StageEvaluation, which fills halos and stores the results of stages.
+
+    Leaves of fewer than two dimensions are the same on every rank. `prepare` applies `communicator.replicated` to them
+    once (replicated.py), so that their gradients are summed over all ranks.
+    """
+
+    depth: Any = _declared(MAP, units="m")
+    gravity: Any = _declared(
+        NUMBER, units="m s-2", argument=Number(None, "m s-2", minimum=0.0), label="gravity", recorded="value"
+    )
+    coriolis: Any = _declared(
+        OTHER,
+        argument=Part(("at",), "FPlane(f0=1e-4)", optional=True),
+        label="Coriolis",
+        shared="kind of Coriolis force",
+        recorded="part",
+    )
+    momentum: Any = _declared(
+        STATIC, DEFAULT_FORM, argument=_FORM, label="momentum", shared="momentum scheme", recorded="text"
+    )
+    coriolis_form: Any = _declared(
+        STATIC,
+        argument=dataclasses.replace(_FORM, optional=True),
+        label="Coriolis form",
+        shared="form of the Coriolis force",
+        recorded="text",
+    )
+    linear: bool = _declared(
+        STATIC, False, argument=Flag(), label="linear", shared="mode (linear or not)", recorded="value"
+    )
+    side: Any = _declared(
+        STATIC, FreeSlip(), argument=Part(("factor",), "NoSlip()"), shared="slip at walls", recorded="text"
+    )
+    core: Any = _declared(
+        NUMBER,
+        FiniteDifferences(),
+        argument=Part(("on_tile", "tendency"), "PseudoSpectral()"),
+        shared="core",
+        recorded="part",
+    )
+    wetting: Any = _declared(
+        STATIC,
+        argument=Part(("thin",), "WettingDrying()", optional=True),
+        label="shores",
+        shared="wetting and drying",
+        recorded="part",
+    )
+    terms: tuple = _declared(
+        PARTS, (), label="terms", shared="set of forcings, drags and viscosities", recorded="parts"
+    )
+    open_boundaries: tuple = _declared(PARTS, (), label="open sides", shared="set of open sides", recorded="parts")
+    tracers: tuple = _declared(
+        PARTS,
+        (),
+        argument=Part(("variable", "rate"), "a Transported", several=True),
+        label="tracers",
+        shared="set of tracers",
+        recorded="parts",
+    )
+    uplift: Any = _declared(MAP, units="m", shared="source", recorded="parts")
+    crests: Any = _declared(FACES, units="m")
+    tile: TileGeometry = _declared(TILE)
+    elliptic_domain: Any = _declared(OTHER)
+    flat: bool = _declared(STATIC, False)
+    first: Any = _declared(NUMBER)
+    covers: Coverage | None = _declared(STATIC)
+    dt: float | None = _declared(STATIC)
+    reach: int | None = _declared(STATIC)
+    communicator: Any = _declared(STATIC)
+    step_loop: Any = _declared(STATIC)
+    geometry: Geometry = _declared(OTHER)
+    edges: Any = _declared(OTHER)
+    evaluation: StageEvaluation = _declared(STATIC, ArrayEvaluation())
+
+    # -- from one form to the next -------------------------------------------------------------------------------------
+
+    def each(self, function: Callable[[dataclasses.Field, Any], Any]) -> "System":
+        """This System with `function(field, value)` in place of the value of each declared field."""
+        return replace(self, **{field.name: function(field, getattr(self, field.name)) for field in FIELDS})
+
+    def bind(self, windows_of: Callable, kind: type = Series) -> "System":
+        """This System with each `kind` of time records x in its fields and parts replaced by `windows_of(x)`."""
+        return self.each(lambda field, value: field.metadata["kind"].bind(value, windows_of, kind))
+
+    def series(self) -> dict[tuple[str, ...], Series]:
+        """The Series in its fields and parts, by their place, such as ("terms", "0", "x") or ("uplift",)."""
+        found = {}
+        for field in FIELDS:
+            value = getattr(self, field.name)
+            if isinstance(value, Series):
+                found[field.name,] = value
+            for k, part in enumerate(value if field.metadata["kind"] is PARTS else ()):
+                found |= {(field.name, str(k), *name.split(".")): x for name, x in part.series().items()}
+        return found
+
+    def interval(self, number: Any) -> "System":
+        """This System with the forcing of interval number `number` (which may be traced) of those it covers."""
+        if self.covers is None:
+            return self
+        return replace(self.bind(lambda windows: windows.window(number), Windows), covers=None)
+
+    def prepare(self) -> "System":
+        """The prepared form, with the halos filled of everything that does not change in the program; collective.
+
+        Raises:
+            ValueError: for a System with several intervals between forcing records, and for numbers to which
+                `communicator.replicated` has been applied already.
+        """
+        if self.covers is not None:
+            raise ValueError(
+                f"System.prepare: this one holds {len(self.covers.intervals)} intervals between forcing records, and "
+                "a program steps through one; prepare dynamics.interval(number)."
+            )
+        return self.each(lambda field, value: field.metadata["kind"].mark(value, self.communicator))._prepared()
+
+    def _prepared(self):
+        reach = self.reach or self.tile.halo
+        exchange = Exchange(self.tile, self.communicator, wide=self.tile.halo > reach)
+        geometry = Geometry.derive(self.tile, self.side.factor, self.communicator)
+        new = self.each(lambda field, value: field.metadata["kind"].prepare(value, exchange, geometry.wet))
+        within = lambda value: value.within(new.terms, self.gravity)  # noqa: E731
+        new = replace(
+            new,
+            geometry=geometry,
+            reach=reach,
+            terms=tuple(term.bound(within, TimeVarying) for term in new.terms),
+            open_boundaries=tuple(x.within(new.terms, self.gravity) for x in new.open_boundaries),
+            edges=_edges(self.tile, self.depth.dtype) if any(x.memory for x in self.open_boundaries) else None,
+        )
+        if self.wetting is None:  # where shores are fixed, a control below 0 counts as SHALLOWEST, not as land
+            new = replace(new, depth=pointwise(jnp.maximum, new.depth, SHALLOWEST * geometry.wet))
+        return replace(new, core=self.core.prepare(new))
+
+    # -- variables -----------------------------------------------------------------------------------------------------
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The Variables of a State: u, v and eta, and those of tracers, of terms and of open sides."""
+        kept = [row for part in (*self.terms, *self.open_boundaries) for row in part.state_variables()]
+        shared = {row.name: row for row in kept}.values()  # several sides of a kind keep their values in one variable
+        return (*PROGNOSTIC, *(tracer.variable for tracer in self.tracers), *shared)
+
+    def zeros(self) -> State:
+        """A State of one tile's arrays of zeros, with every prognostic variable."""
+        rows, (shape, dtype) = self.variables, (self.depth.shape, self.depth.dtype)
+        return State.of({row.name: jnp.zeros(shape, dtype) for row in rows}, {row.name: row.position for row in rows})
+
+    @property
+    def constant_names(self) -> tuple[str, ...]:
+        """The names of the variables that are constant between two calls of `renewed`."""
+        return tuple(row.name for term in self.terms for row in term.state_variables())
+
+    @property
+    def boundary_names(self) -> tuple[str, ...]:
+        """The names of the variables of open sides."""
+        return tuple({row.name: 0 for one in self.open_boundaries for row in one.state_variables()})
+
+    # -- a step --------------------------------------------------------------------------------------------------------
+
+    def euler(self, start: State, now: State, weight: Any, dt: Any, time: Any) -> State:
+        """(1 - weight) start + weight (now + dt d now/dt), a State of arrays or Fields, as `now` is (stages.py).
+
+        Args:
+            start: the State at the beginning of the time step.
+            now: the State of this stage.
+            weight: of the new State [1].
+            dt: the time step [s].
+            time: the Time of the stage.
+        """
+        return self.momentum.euler(self, start, now, weight, dt, as_time(time))
+
+    def forward_backward(self, state: State, dt: Any, time: Any) -> State:
+        """The State after a step of one stage (conserving.py); the model has MomentumConserving.
+
+        Args:
+            state: the State at the beginning of the step, of arrays or Fields.
+            dt: the time step [s].
+            time: the Time at the beginning of the step.
+        """
+        return self.momentum.forward_backward(self, state, dt, as_time(time))
+
+    def tendency(self, state: State, time: Any) -> State:
+        """d state/dt, as the core computes it, at a Time or a number of steps after step 0."""
+        return self.evaluation.register_tendency(self.core.tendency(self, state, self._timed(time)))
+
+    def _timed(self, time):
+        """A Time with the length of a step, where this System has it."""
+        time = as_time(time)
+        if time.dt is not None or self.dt is None:
+            return time
+        return replace(time, dt=jnp.asarray(self.dt, self.depth.dtype), exact_dt=self.dt)
+
+    def renewed(self, state: State, time: Any) -> State:
+        """The State with the variables of terms recomputed that are due in the step beginning at a Time."""
+        time = self._timed(time)
+        for number, term in enumerate(self.terms):
+            if term.state_variables():
+                state = self.evaluation.renew(self, number, state, time)
+        return state
+
+    def differences(self, state: State, time: Any) -> State:
+        """d state/dt by finite differences, all terms from one halo exchange; of arrays or Fields, as `state` is."""
+        flow = self.flow(state, time)
+        u, v = self.acceleration(flow, flow.eta, time)
+        return like(state, state.replace(u=u, v=v, eta=self.continuity(flow, time), **self.transported(flow, time)))
+
+    def flow(self, state: State, time: Any, more: Sequence = (), outside: Any = None, newest: Any = None) -> LayerFlow:
+        """The LayerFlow of a State of tile arrays or Fields. If their halos are used up, one exchange fills them.
+
+        Args:
+            state: the State.
+            time: a Time, or a number of steps since step 0.
+            more: further arrays at h, or Fields, that are exchanged in the same messages and become flow.more.
+            outside: the elevation at the beginning of the step, for the condition on open sides; it becomes
+                flow.outside. It is state.eta unless given.
+            newest: (weight, State) where `state` is a weighted sum of the State at the beginning of the step and of
+                earlier ones.
+        """
+        time = self._timed(time)
+        fields, more = state.map(as_tile_field, state.positions), [as_tile_field(x, "h") for x in more]
+        outside = None if outside is None else as_tile_field(outside, "h")
+        filled, more, outside = self.evaluation.fill_halos(self, fields, time, more, outside, newest)
+        return self.core.flow(LayerFlow(self, filled, more, outside, time))
+
+    def apply_open_boundaries(
+        self,
+        u: Any,
+        v: Any,
+        eta: Any,
+        time: Time,
+        eta_time: Time | None = None,
+        memory: Any = None,
+        share: Any = None,
+    ) -> tuple[Any, Any, Any]:
+        """(u, v, eta), Fields with halo; u and v are set on open faces and beyond them by the open boundary conditions.
+
+        Use this eta in place of the argument: its array is the same, and its cotangents are added up in place.
+
+        Conditions that close a volume budget are applied last, since in corners they read the flow through the other
+        side.
+
+        Args:
+            u, v, eta: Fields with halo.
+            time: the Time of the stage.
+            eta_time: the Time of eta; `time` unless given.
+            memory: {name: Field} of the variables of open sides.
+            share: u and v are set to the velocities of the conditions divided by this number, if it is given.
+        """
+        for condition in sorted(self.open_boundaries, key=lambda condition: condition.closes_volume):
+            u, v, eta = condition.fill(u, v, eta, self, time, eta_time or time, memory, share)
+        return u, v, eta
+
+    def boundary_rates(self, memory: Any, u: Any, v: Any, eta: Any, time: Time, eta_time: Time) -> Any:
+        """`memory`, {name: Field} of open sides' variables, with their rates in the ghost cells beyond the sides."""
+        for condition in self.open_boundaries:
+            if condition.memory:
+                memory = condition.fill_rates(memory, u, v, eta, self, time, eta_time)
+        return memory
+
+    def _rate_at_sides(self, field, axis):
+        """The rates in the ghost cells beyond the sides of an axis, at the cells next to these; 0 elsewhere."""
+        low, high = self.edges[axis]
+        take = X if axis == "x" else Y
+        return (low * take.low(take.low(field)) + high * take.high(take.high(field))) * self.geometry.wet
+
+    def continuity(self, flow: LayerFlow, time: Any) -> AbstractField:
+        """d eta/dt [m s-1], a Field at h."""
+        return self.with_sources(-divergence(flow.U, flow.V, self.geometry), flow, time)
+
+    def with_sources(self, rate: Any, flow: LayerFlow, time: Any) -> Any:
+        """`rate` of eta [m s-1], a Field at h, plus the sources that terms add to the continuity equation."""
+        for term in self.terms:
+            if term.changes_elevation:
+                rate = rate + term.at(time).continuity(flow, time)
+        return rate
+
+    def transported(self, flow: LayerFlow, time: Any) -> dict[str, AbstractField]:
+        """{name: d value/dt, a Field at h} of the variables of tracers, of terms and of open sides."""
+        kept = {name: 0.0 * flow.state[name] for name in self.constant_names}
+        kept |= {name: self._rate_at_sides(flow.state[name], name[-1]) for name in self.boundary_names}
+        return {x.name: x.at(time).rate(flow, flow.state[x.name], time) for x in self.tracers} | kept
+
+    def shown(self, state: State, time: Any, rigid_lid: bool = False) -> State:
+        """A State of tile arrays as files hold it, with the concentration c of transported variables in place of h c.
+
+        Args:
+            state: the State that is stepped.
+            time: the Time of the state.
+            rigid_lid: whether eta is the pressure on a rigid lid, which is not part of the thickness.
+        """
+        return self._converted("shown", state, time, rigid_lid)
+
+    def stored(self, state: State, time: Any, rigid_lid: bool = False) -> State:
+        """The inverse of `shown`."""
+        return self._converted("stored", state, time, rigid_lid)
+
+    def _converted(self, how, state, time, rigid_lid):
+        if not self.tracers:
+            return state
+        column = self.depth_at(as_time(time)).interior
+        column = column if rigid_lid else column + state.eta * self.geometry.wet.interior
+        return state.replace(**{x.name: getattr(x, how)(state[x.name], column) for x in self.tracers})
+
+    def acceleration(self, flow: LayerFlow, eta: Any, time: Any) -> tuple[AbstractField, AbstractField]:
+        """(du/dt, dv/dt) [m s-2], Fields at u and v, with the pressure of `eta`; zero on faces without flow.
+
+        Raises:
+            ConfigError: for a core whose tendency has no parts.
+        """
+        self.core.check_parts()
+        check_has_tendencies(self.momentum)
+        g = self.geometry
+        flux_u, flux_v = self.vorticity_flux(flow)
+        head = self.gravity * eta if self.linear else self.gravity * eta + flow.kinetic_energy
+        u = (flux_u - difference_x(head)) * g.per_dx["u"]
+        v = (flux_v - difference_y(head)) * g.per_dy["v"]
+        for term in self.terms:
+            along_x, along_y = term.at(time)(flow, time)
+            u, v = u + along_x, v + along_y
+        return u * g.wet_u, v * g.wet_v
+
+    def split_terms(self, flow: LayerFlow, time: Any) -> tuple[tuple, tuple, tuple]:
+        """The accelerations and the damping rates of the terms.
+
+        Returns:
+            ((du/dt, dv/dt) of terms without `damping` [m s-2], (rate at u, rate at v) of those with it [s-1], the rates
+            per speed [m-1] of those that have them instead): Fields or numbers; None in place of a rate where no term
+            damps.
+        """
+        along, damping, per_speed = (0.0, 0.0), (None, None), (None, None)
+        for term in self.terms:
+            term = term.at(time)
+            if (rates := term.damping_per_speed(flow, time)) is not None:
+                per_speed = _added(per_speed, rates)
+            elif (rates := term.damping(flow, time)) is not None:
+                damping = _added(damping, rates)
+            else:
+                along = tuple(a + b for a, b in zip(along, term(flow, time)))
+        return along, damping, per_speed
+
+    def vorticity_flux(self, flow: LayerFlow) -> tuple[AbstractField, AbstractField]:
+        """(dx_u du/dt, dy_v dv/dt) [m2 s-2] of the Coriolis force and rotational advection, Fields at u and v."""
+        U, V = flow.U * self.geometry.dy["u"], flow.V * self.geometry.dx["v"]
+        if self.coriolis_form is None:
+            return self.momentum.vorticity_flux(flow.q, U, V)
+        u, v = self.coriolis_form.vorticity_flux(flow.per_h_q * self.geometry.f, U, V)
+        if self.linear:
+            return u, v
+        more_u, more_v = self.momentum.vorticity_flux(flow.per_h_q * flow.vorticity, U, V)
+        return u + more_u, v + more_v
+
+    def depth_at(self, time: Time) -> Any:
+        """H less the sea floor's uplift up to a Time [m], a Field at h."""
+        return self.depth if self.uplift is None else self.depth - value_at(self.uplift, time)
+
+    def uplift_during(self, time: Time) -> AbstractField:
+        """The uplift of the sea floor, and of eta with it, in the step that begins at a Time [m], a Field at h."""
+        return self.uplift.at(time + 1.0) - self.uplift.at(time)
+
+
+def _added(sums, rates):
+    """The sums of rates at u and at v, of which the first ones may be None."""
+    return tuple(b if a is None else a + b for a, b in zip(sums, rates))
+
+
+def _edges(tile, dtype):
+    """{axis: (low, high)}: Fields of the cells next to the open sides, 1 there and 0 elsewhere."""
+    (ny, nx), halo = tile.shape, tile.halo
+    found = {}
+    for axis, n, sides in (("x", nx, (WEST, EAST)), ("y", ny, (SOUTH, NORTH))):
+        pair = []
+        for side, at in zip(sides, (halo, halo + n - 1)):
+            line = (np.arange(n + 2 * halo) == at).astype(dtype)
+            line = line[None, :] if axis == "x" else line[:, None]
+            cells = np.broadcast_to(line, (ny + 2 * halo, nx + 2 * halo))
+            pair.append(Field(tile.sides.open[side] * jnp.asarray(cells), "h", (halo,) * 4))
+        found[axis] = tuple(pair)
+    return found
+
+
+FIELDS = dataclasses.fields(System)  # pyright: ignore[reportArgumentType]
+
+
+def declared_fields(what: str) -> Iterator[tuple[str, Any]]:
+    """(name, metadata) of the fields whose declaration has `what`: "argument", "label", "shared" or "recorded"."""
+    return ((field.name, field.metadata) for field in FIELDS if field.metadata[what])
