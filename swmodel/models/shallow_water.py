@@ -150,7 +150,7 @@ class ShallowWater:
             communicator=self.communicator,
             step_loop=ArrayStepLoop if any(grid.poles) else kind,
         )
-        self.variables = self.system.variables
+        self.variables, self._series = self.system.variables, tuple(self.system.series().values())
         self._initial = {row.name: 0.0 for row in self.variables[len(PROGNOSTIC) :]}
         self._initial |= {tracer.name: tracer.initial for tracer in one_or_more(tracers)}  # as the user wrote them
         self.dated = checks.dated_parts(parts | named("tracer", tracers))
@@ -281,8 +281,8 @@ class ShallowWater:
         check_steps("dynamics", "step", step, least=0)
         check_steps("dynamics", "steps", steps, least=1)
         self.check_records((step + (steps or 0)) * dt, dt)
-        if self._series() and steps is not None:
-            cuts = interval_starts(self._series(), int(step), int(steps), dt)
+        if self._series and steps is not None:
+            cuts = interval_starts(self._series, int(step), int(steps), dt)
             covers = Coverage(tuple(b - a for a, b in zip(cuts, [*cuts[1:], step + steps])), dt)
             here = self._bound(self.halo(stepper), stages, dt, lambda series: series.windows(cuts, dt, self.dtype))
         else:
@@ -301,7 +301,7 @@ class ShallowWater:
 
     def read_ahead(self, step: int, dt: float, submit: Callable) -> None:
         """Start reading the records of files after the interval of step number `step`, by an Executor's `submit`."""
-        for series in self._series():
+        for series in self._series:
             series.read_ahead(step, dt, submit)
 
     def interval(self, halo: int, step: int, dt: float, stages: int = 1) -> System:
@@ -345,14 +345,10 @@ class ShallowWater:
         """Terms, conditions on open sides, and tracers."""
         return (*self.terms, *self.open_boundaries, *self.tracers)
 
-    def _series(self):
-        """The Series of all parts."""
-        return list(self.system.series().values())
-
     @property
     def changes_in_time(self) -> bool:
         """Whether the equations depend on the time, through records or through terms that read it."""
-        return bool(self._series()) or any(part.reads_time for part in self._parts())
+        return bool(self._series) or any(part.reads_time for part in self._parts())
 
     def share_arrays(self, arrays: dict[int, Any]) -> None:
         """Use `arrays`, {id: array}, in place of equal ones, to share their memory."""
@@ -378,7 +374,7 @@ class ShallowWater:
 
     def next_record(self, step: int, dt: float) -> int | None:
         """The next step at which a forcing's interval ends, or None."""
-        return next_record(self._series(), step, dt)
+        return next_record(self._series, step, dt)
 
     def ready_for(self, stepper: TimeStepper) -> None:
         """Let the System contain the domain of elliptic equations from now on, if this stepper solves one.
