@@ -5,16 +5,22 @@ expressions, which must be computed before their neighbours can be read.
 """
 
 import abc
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 
-from ..fields.field import Field
+from ..fields.field import AbstractField, Field
 from ..fields.state import State, fields_of
 from ..parallel.halo import beyond_open_sides, exchange
 
+if TYPE_CHECKING:
+    from .system import System
+
 __all__ = ["StageEvaluation", "ArrayEvaluation", "euler_stage"]
+
+Fields: TypeAlias = Sequence[AbstractField]
+Filled: TypeAlias = tuple[State, Fields, AbstractField]  # the State, further Fields, and the elevation at open sides
 
 
 def euler_stage(equations: Any, start: State, now: State, weight: Any, dt: Any, time: Any) -> State:
@@ -54,23 +60,27 @@ def renewed_if_due(
 class StageEvaluation(abc.ABC):
     """The operations of a stage that depend on how Fields are computed. A prepared System has one of them."""
 
+    opens_newest: bool = False  # whether open boundaries set velocities of the newest State in a sum of States
+
     @abc.abstractmethod
-    def fill_halos(
-        self, equations: Any, state: State, time: Any, more: Any = (), outside: Any = None, newest: Any = None
-    ) -> tuple[State, Any, Any]:
-        """Fill the halos of Fields for one evaluation of all terms, by at most one exchange.
+    def exchange(self, system: "System", state: State, more: Fields, outside: AbstractField, newest: bool) -> Filled:
+        """These Fields with halos of `system.reach` cells or more, which at most one exchange fills.
 
         Args:
-            equations: the System, prepared.
+            system: the System, prepared.
             state: a State of Fields.
-            time: the Time of the stage.
-            more: further Fields that are exchanged along with the state.
-            outside: the elevation that open boundaries use, a Field at h; `state.eta` by default.
-            newest: (weight, State) where `state` is a weighted sum of this State and of earlier ones; else None.
-
-        Returns:
-            (state, more, outside) with halos of `equations.reach` cells or more, open boundaries applied to u and v.
+            more: further Fields.
+            outside: the elevation that open boundaries use, which may be `state.eta`.
+            newest: whether open boundaries will be applied to the newest State of those that `state` is a sum of.
         """
+
+    @abc.abstractmethod
+    def on_arrays(self, system: "System", fields: Fields) -> tuple["System", Fields]:
+        """The System on arrays, and stored Fields as arrays, for the conditions on open boundaries."""
+
+    @abc.abstractmethod
+    def put(self, fields: Fields, arrays: Fields) -> Fields:
+        """These Fields with the values of arrays, after the conditions on open boundaries."""
 
     @abc.abstractmethod
     def renew(self, equations: Any, number: int, state: State, time: Any) -> State:
@@ -96,25 +106,23 @@ class StageEvaluation(abc.ABC):
 class ArrayEvaluation(StageEvaluation):
     """Fields of arrays: every operation computes its values, and XLA decides what it fuses."""
 
-    def fill_halos(
-        self, equations: Any, state: State, time: Any, more: Any = (), outside: Any = None, newest: Any = None
-    ) -> tuple[State, Any, Any]:
-        tile, fields = equations.geometry.tile, [*fields_of(state), *more]
-        fields += [] if outside is None else [outside]
-        if min(min(f.halo) for f in fields) < equations.reach:
-            arrays = exchange([f.interior for f in fields], tile.halo, tile.sides, equations.communicator)
+    def exchange(self, system: "System", state: State, more: Fields, outside: AbstractField, newest: bool) -> Filled:
+        tile, fields = system.tile, [*fields_of(state), *more, *([] if outside is state.eta else [outside])]
+        if min(min(f.halo) for f in fields) < system.reach:
+            arrays = exchange([f.interior for f in fields], tile.halo, tile.sides, system.communicator)
             fields = [Field(a, f.position, (tile.halo,) * 4) for a, f in zip(arrays, fields)]
-        elif equations.open_boundaries:
+        elif system.open_boundaries:
             shared = min(min(f.halo) for f in fields)
             fields = [beyond_open_sides(f.crop((shared,) * 4), tile.sides) for f in fields]
-        values, own = iter(fields), outside is None
+        values = iter(fields)
         state, more = state.map(lambda _: next(values)), [next(values) for _ in more]
-        outside = next(values, state.eta)
-        eta_time, memory = time if own else time.begun, {name: state[name] for name in equations.boundary_names}
-        u, v, outside = equations.apply_open_boundaries(state.u, state.v, outside, time, eta_time, memory)
-        state = state.replace(eta=outside) if own else state
-        memory = equations.boundary_rates(memory, state.u, state.v, outside, time, eta_time)
-        return state.replace(u=u, v=v, **memory), more, outside
+        return state, more, next(values, state.eta)
+
+    def on_arrays(self, system: "System", fields: Fields) -> tuple["System", Fields]:
+        return system, fields
+
+    def put(self, fields: Fields, arrays: Fields) -> Fields:
+        return arrays
 
     def renew(self, equations: Any, number: int, state: State, time: Any) -> State:
         own = state.map(lambda x: x.interior if isinstance(x, Field) else x)

@@ -21,6 +21,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -39,7 +40,7 @@ from .layer import LayerFlow
 from .momentum import DEFAULT as DEFAULT_FORM
 from .replicated import mark_columns, mark_numbers
 from .slip import FreeSlip
-from .stages import ArrayEvaluation, StageEvaluation
+from .stages import ArrayEvaluation, Fields, Filled, StageEvaluation
 from .terms import Series, TimeVarying, Windows, value_at
 from .transport import divergence
 
@@ -408,8 +409,45 @@ class System:
         time = self._timed(time)
         fields, more = state.map(as_tile_field, state.positions), [as_tile_field(x, "h") for x in more]
         outside = None if outside is None else as_tile_field(outside, "h")
-        filled, more, outside = self.evaluation.fill_halos(self, fields, time, more, outside, newest)
+        filled, more, outside = self.fill_halos(fields, time, more, outside, newest)
         return self.core.flow(LayerFlow(self, filled, more, outside, time))
+
+    def fill_halos(
+        self,
+        state: State,
+        time: Time,
+        more: Fields = (),
+        outside: AbstractField | None = None,
+        newest: tuple[jax.Array, State] | None = None,
+    ) -> Filled:
+        """(state, more, outside) with halos filled for one evaluation of all terms, open boundaries applied.
+
+        One exchange at most fills the halos of all Fields. Then the conditions on open sides set u, v and, where they
+        give it, the elevation beyond the sides; last come the rates of the variables that open sides keep.
+
+        Args:
+            state: a State of Fields.
+            time: the Time of the stage.
+            more: further Fields that are exchanged along with the state.
+            outside: the elevation that open boundaries use, a Field at h; `state.eta` by default.
+            newest: (weight, State) where `state` is a weighted sum of this State and of earlier ones; else None.
+        """
+        engine, is_own = self.evaluation, outside is None
+        opens_newest = newest is not None and engine.opens_newest
+        state, more, level = engine.exchange(self, state, more, state.eta if is_own else outside, opens_newest)
+        if not self.open_boundaries:
+            return state, more, level
+        (weight, opened), names = (newest, ()) if opens_newest else ((None, state), self.boundary_names)
+        fields = [opened.u, opened.v, level, *(opened[name] for name in names)]
+        system, (u, v, eta, *memory) = engine.on_arrays(self, fields)
+        memory, eta_time = dict(zip(names, memory)), time if is_own else time.begun
+        *velocity, eta = system.apply_open_boundaries(u, v, eta, time, eta_time, memory, weight)
+        memory = system.boundary_rates(memory, u, v, eta, time, eta_time)
+        u, v, level, *rates = engine.put(fields, [*velocity, eta, *memory.values()])
+        if opens_newest:
+            return state, more, level
+        state = state.replace(u=u, v=v, eta=level if is_own else state.eta, **dict(zip(names, rates)))
+        return state, more, level
 
     def apply_open_boundaries(
         self,

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 
 from ..dynamics.near_sides import without_normal_flow
 from ..dynamics.replicated import mark_numbers
-from ..dynamics.stages import StageEvaluation, renewed_if_due
-from ..fields.field import Field
+from ..dynamics.stages import Fields, Filled, StageEvaluation, renewed_if_due
+from ..dynamics.system import System
+from ..fields.field import AbstractField, Field
 from ..fields.operators import pointwise
 from ..fields.pytrees import replace
 from ..fields.state import State, each_state, fields_of, states_of
@@ -89,55 +90,34 @@ class FusedEvaluation(StageEvaluation):
         self._tendencies += [x for x in fields_of(tendency) if x.plain is None]
         return tendency
 
-    def fill_halos(
-        self, equations: Any, state: State, time: Any, more: Any = (), outside: Any = None, newest: Any = None
-    ) -> tuple[State, Any, Any]:
-        outside = state.eta if outside is None else outside
+    def exchange(self, system: System, state: State, more: Fields, outside: AbstractField, newest: bool) -> Filled:
         fields = list({id(field): field for field in (*fields_of(state), outside, *more)}.values())
         self._store(fields)
         sources = [source for field in fields for source in field.sources]
-        short = [s for s in dict.fromkeys(sources) if min(s.halo) < equations.reach]
+        short = [s for s in dict.fromkeys(sources) if min(s.halo) < system.reach]
         if self.reads_flow:  # next to other sides; both engines have zeros on open faces that are not set yet
             self.close_sides([state], beyond=False)
         if short:
             self.refresh(short)
-        if not self.arrays.open_boundaries:
+        if not system.open_boundaries or newest:
             return state, more, outside
-        if self.opens_newest and newest is not None:
-            self._open_newest(newest, outside, time)
-            return state, more, outside
-        u, v, eta = state.u, state.v, state.eta
-        own = outside is eta
-        near = [u, v, outside, *(state[name] for name in equations.boundary_names)]
+        near = [state.u, state.v, outside, *(state[name] for name in system.boundary_names)]
         mixed = [f for f in near if f.plain is None]
-        settled = iter(self.finish_stage(mixed) if mixed else ())
-        u, v, outside, *kept = (next(settled) if f.plain is None else f for f in near)
+        stored = dict(zip(map(id, mixed), self.finish_stage(mixed) if mixed else ()))
+        state, outside = state.map(lambda f: stored.get(id(f), f)), stored.get(id(outside), outside)
         if self.group > 1 or not short:  # ghosts beyond open sides hold results of the loop: fill them again
-            others = {id(source): (source, state[name]) for name in state.others for source in state[name].sources}
-            for source, f in [*((f.plain, f) for f in (u, v, outside)), *others.values()]:
-                source.array = beyond_open_sides(self._field(source, f.position), self.sides).data
-        arrays = [self._field(f.plain, f.position) for f in (u, v, outside)]
-        eta_time = time if own else time.begun
-        memory = {name: self._field(f.plain, f.position) for name, f in zip(equations.boundary_names, kept)}
-        *opened, level = self.arrays.apply_open_boundaries(*arrays, time, eta_time, memory)
-        memory = self.arrays.boundary_rates(memory, *arrays[:2], level, time, eta_time)
-        for f, found in zip((u, v, outside, *kept), (*opened, level, *memory.values())):
-            f.plain.array = found.data
-        changes = dict(zip(equations.boundary_names, kept))
-        return state.replace(u=u, v=v, eta=outside if own else eta, **changes), more, outside
+            loose = [state.u, state.v, outside, *(state[name] for name in state.others)]
+            for source, position in {source: f.position for f in loose for source in f.sources}.items():
+                source.array = beyond_open_sides(self._field(source, position), self.sides).data
+        return state, more, outside
 
-    def _open_newest(self, newest, outside, time):
-        """Apply the conditions on open boundaries to a sum `weight` newest + ... without computing it in a loop.
+    def on_arrays(self, system: System, fields: Fields) -> tuple[System, Fields]:
+        return self.arrays, [self._field(f.plain, f.position) for f in fields]
 
-        Earlier States in the sum have no velocity on the open faces and beyond them (`close_sides`). So the sum has
-        that of the conditions there if the newest State has it divided by its weight.
-        """
-        weight, state = newest
-        fields = state.u, state.v, outside
-        arrays = [self._field(f.plain, f.position) for f in fields]
-        found = self.arrays.apply_open_boundaries(*arrays, time, time.begun, {}, weight)
-        for field, new in zip(fields, found):
-            field.plain.array = new.data
+    def put(self, fields: Fields, arrays: Fields) -> Fields:
+        for field, array in zip(fields, arrays):
+            field.plain.array = array.data
+        return fields
 
     def close_sides(self, states: list[State], beyond: bool = True) -> None:
         """Set velocities that are stored to zero on the faces of open sides, and beyond them if `beyond` is true."""

@@ -282,7 +282,7 @@ class FreeSurfaceStep(PlannedStep):
         u, v = surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, flow.eta)
         depth = [flow.h + (slope[LEVEL] - flow.eta) * e.geometry.wet] if surface.follows_level else []
         depth = [pointwise(larger, h, 0.5 * flow.h) for h in depth]  # the level may fall fast
-        filled, depth, _ = e.evaluation.fill_halos(e, State(u, v, flow.eta), time + 1.0, depth)
+        filled, depth, _ = e.fill_halos(State(u, v, flow.eta), time + 1.0, depth)
         u, v, eta = filled.u, filled.v, filled.eta
         surface = replace(surface, depth=next(iter(depth), None))
         explicit_change = dt * slope.eta - (dt * (1.0 - theta)) * surface.outflow(e, flow.u, flow.v)
@@ -342,7 +342,7 @@ class RigidLidStep(PlannedStep):
         now = self.explicit(e, flow, None)
         slope = self.extrapolated(now, history.past.values[0], history.past.count)
         u, v = self.surface.pushed(e, flow.u + dt * slope.u, flow.v + dt * slope.v, dt, eta)
-        filled, *_ = e.evaluation.fill_halos(e, State(u, v, eta), time + 1.0)
+        filled, *_ = e.fill_halos(State(u, v, eta), time + 1.0)
         u, v, eta = filled.u, filled.v, filled.eta
         # the unknown is g dt delta: div (R grad (g dt delta)) = div R u*
         delta, left = self.surface.solve(e, -self.surface.outflow(e, u, v))
