@@ -165,7 +165,7 @@ class Ensemble:
         leaves, used = ([jax.tree.leaves(tree) for tree in each] for each in (trees, common))
         for model, own, now in zip(self.models[1:], leaves[1:], used[1:]):
             each = zip(own, now, leaves[0], self._kinds[halo])
-            model.share_arrays(halo, {id(x): first for x, y, first, kind in each if kind == SAME and x is y})
+            model.share_arrays({id(x): first for x, y, first, kind in each if kind == SAME and x is y})
 
     def run_on_arrays(self) -> None:
         """Let steps run on arrays from now on, whatever engine was chosen."""

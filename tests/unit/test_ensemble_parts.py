@@ -11,6 +11,7 @@ from swmodel.config import physics, read
 from swmodel.config.build.experiment import assemble, model_of, state_of
 from swmodel.config.sections import Section
 from swmodel.dynamics.terms import Series, Window
+from swmodel.fields.pytrees import replace
 from swmodel.parallel import SerialCommunicator
 from swmodel.stepping.arrays import ArrayStepLoop
 from swmodel.stepping.loop import engine_of
@@ -118,8 +119,7 @@ def test_every_leaf_of_every_part_may_differ_between_members(sides, forcing, dis
     path.write_text(experiment(sides, forcing, dissipation))
     made, alone = assemble(read(path)), SerialCommunicator()
     models = [model_of(made, alone, engine="arrays") for _ in range(2)]
-    for name in PARTS:
-        setattr(models[1], name, scaled(getattr(models[1], name)))
+    models[1].system = replace(models[1].system, **{name: scaled(getattr(models[1], name)) for name in PARTS})
     states = [state_of(made.experiment().initial, model) for model in models]
     ensemble = sw.Ensemble(models, states)
     halo = ensemble.halo(STEPPER)

@@ -161,7 +161,7 @@ def test_what_a_run_cannot_be_right_with_is_refused():
             integrate(model.dynamics(stepper), stepper, model.at_rest(), STEPS)
         with pytest.raises(ValueError, match="holds records of one interval"):
             integrate(model.interval(2, 0, 10.0), stepper, model.at_rest(), 1)
-        with pytest.raises(ValueError, match="hold the records of 12 steps, and the run has 13"):
+        with pytest.raises(ValueError, match="holds the records of 12 steps, and the run has 13"):
             integrate(model.dynamics(stepper, steps=12), stepper, model.at_rest(), 13)
         with pytest.raises(ValueError, match="cut for steps of 10 s, and the stepper's dt is 5 s"):
             integrate(model.dynamics(stepper, steps=12), sw.AB2(5.0), model.at_rest(), 12)
