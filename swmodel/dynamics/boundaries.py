@@ -21,21 +21,24 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import jax
 import jax.numpy as jnp
 
 from ..errors import ConfigError
+from ..fields.field import Field, Scalar, Value
 from ..fields.methods import at
-from ..fields.operators import X, Y
 from ..fields.parameters import Flag, Sides, declared, parameter
 from ..fields.parts import numbers_of, replaced
-from ..fields.pytrees import pytree, replace, static
+from ..fields.pytrees import pytree, replace
 from ..fields.variables import Variable
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
+from .clock import Time
 from .inflow import (
     OUTFLOW_SPEED,
     RELAXATION_STEPS,
+    Inside,
     Shore,
     celerity_over,
     head_loss,
@@ -54,57 +57,15 @@ from .near_sides import (
 )
 from .terms import TiledPart, TimeVarying, rate_at, value_at
 
-__all__ = ["Clamped", "Flather", "Inside", "OpenBoundary"]
+if TYPE_CHECKING:
+    from .ghosts import Exchange
+    from .system import System
+
+__all__ = ["Clamped", "Flather", "OpenBoundary"]
 
 # [m], limits of elevations and of tidal amplitudes, which no real sea level exceeds
 LEVELS: dict[str, Any] = {"minimum": -100.0, "maximum": 100.0}
 CURRENTS: dict[str, Any] = {"minimum": -50.0, "maximum": 50.0}  # [m s-1]
-
-
-@pytree
-class Inside:
-    """The cells next to an open side: Fields of one row or column, and numbers.
-
-    Attributes:
-        gravity: [m s-2].
-        depth: H, positive down [m]; 1 m larger on land, so that it is never 0.
-        eta: elevation [m].
-        wet: 1 in water, 0 on land.
-        eta_time: the Time of eta, which in some schemes is the beginning of the step.
-        needed: for conditions with `closes_volume`, a function: the velocity [m s-1] with which the cells rise at a
-            given rate [m s-1].
-        passing_velocity: a function without arguments: the velocity out of the domain with which what comes through
-            the next faces inside, between these cells and their neighbours, leaves through the side [m s-1].
-        memory: {name: value} of the variables that the condition declares.
-        spacing: the widths of the cells across and along the side [m].
-        normal: a function: the velocity out of the domain [m s-1] on the faces `k` cells inside the open ones; k is 3
-            at most.
-        side: WEST, EAST, SOUTH or NORTH.
-        shore: the Shore of a model with wetting and drying, else None.
-    """
-
-    gravity: Any
-    depth: Any
-    eta: Any
-    wet: Any
-    eta_time: Any = None
-    needed: Any = None
-    passing_velocity: Any = None
-    memory: Any = None
-    spacing: Any = (1.0, 1.0)
-    normal: Any = static(default=None)
-    side: int = static(default=WEST)
-    shore: Shore | None = None
-
-    def ahead(self, values: Any) -> Any:
-        """f[k + 1] - f[k] along the side, of a Field of the cells next to it; 0 where one of them is land."""
-        axis = Y if self.side in (WEST, EAST) else X
-        return axis.high(axis.difference(values) * (axis.low(self.wet) * axis.high(self.wet)))
-
-    def behind(self, values: Any) -> Any:
-        """f[k] - f[k - 1] along the side, likewise."""
-        axis = Y if self.side in (WEST, EAST) else X
-        return axis.low(axis.difference(values) * (axis.low(self.wet) * axis.high(self.wet)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +107,7 @@ class OpenBoundary(TiledPart):
         object.__setattr__(self, "sides", Sides.tuple_of(self.sides))
 
     @abc.abstractmethod
-    def outflow(self, inside: Inside, time: Any) -> Any:
+    def outflow(self, inside: Inside, time: Time) -> Value:
         """The velocity on the open faces, positive out of the domain [m s-1], a Field of one row or column.
 
         Args:
@@ -163,7 +124,7 @@ class OpenBoundary(TiledPart):
     def has_kinks(self) -> bool:
         return self.rest_outside
 
-    def level_outside(self, inside: Inside, time: Any) -> Any:
+    def level_outside(self, inside: Inside, time: Time) -> Value | None:
         """The level of the water outside [m], which floods dry cells; None if the condition does not know it."""
         return None
 
@@ -175,11 +136,11 @@ class OpenBoundary(TiledPart):
         """Whether `outflow` reads velocities inside. If none of a model's sides does, ForwardBackward is one loop."""
         return True
 
-    def rates(self, inside: Inside, time: Any) -> dict[str, Any]:
+    def rates(self, inside: Inside, time: Time) -> dict[str, Value]:
         """{name: d/dt [its units s-1], a Field of one row or column} of the variables in `memory`."""
         raise NotImplementedError
 
-    def beginning(self, eta: Any, normal: Callable[[int], Any]) -> dict[str, Any]:
+    def beginning(self, eta: Value, normal: Callable[[int], Any]) -> dict[str, Value]:
         """{name: value, a Field of one row or column} of variables in `memory` at the start; 0 for the others.
 
         Args:
@@ -193,8 +154,16 @@ class OpenBoundary(TiledPart):
         return tuple(dataclasses.replace(row, name=f"{row.name}_{axis}") for row in self.memory for axis in axes)
 
     def fill(
-        self, u: Any, v: Any, eta: Any, equations: Any, time: Any, eta_time: Any, memory: Any = None, share: Any = None
-    ) -> tuple[Any, Any, Any]:
+        self,
+        u: Field,
+        v: Field,
+        eta: Field,
+        equations: "System",
+        time: Time,
+        eta_time: Time,
+        memory: dict[str, Field] | None = None,
+        share: jax.Array | None = None,
+    ) -> tuple[Field, Field, Field]:
         """(u, v, eta), Fields with halo; u and v are set on the open faces and in the ghost faces outside them.
 
         Use these eta in place of the argument (see `read_strips`).
@@ -230,7 +199,16 @@ class OpenBoundary(TiledPart):
                     u = u if along is None else set_beyond(u, near[0], along, side, is_open, normal=False)
         return u, v, eta
 
-    def fill_rates(self, memory: Any, u: Any, v: Any, eta: Any, equations: Any, time: Any, eta_time: Any) -> Any:
+    def fill_rates(
+        self,
+        memory: dict[str, Field],
+        u: Field,
+        v: Field,
+        eta: Field,
+        equations: "System",
+        time: Time,
+        eta_time: Time,
+    ) -> Any:
         """`memory`, {name in the State: Field}, with the rates of its variables in the ghost cells beyond the sides."""
         sides, new = equations.geometry.tile.sides, dict(memory)
         for side in (WEST, EAST, SOUTH, NORTH):
@@ -241,7 +219,7 @@ class OpenBoundary(TiledPart):
                     new[key] = set_beyond(new[key], new[key], rate * inside.wet, side, sides.open[side])
         return new
 
-    def prepare(self, exchange: Any) -> Self:
+    def prepare(self, exchange: "Exchange") -> Self:
         """This condition with parameters of the cells next to each of its sides alone; collective."""
         numbers = numbers_of(type(self))
 
@@ -251,7 +229,7 @@ class OpenBoundary(TiledPart):
 
         return self._each(cut)
 
-    def within(self, terms: tuple, gravity: Any) -> Self:
+    def within(self, terms: tuple, gravity: Scalar) -> Self:
         """This prepared condition in equations with these prepared terms and this gravity [m s-2].
 
         What can be precomputed of parameters that vary in time, such as the cosines of the phases of a tide, is
@@ -331,7 +309,7 @@ class Flather(OpenBoundary):
     def reads_flow(self) -> bool:
         return False
 
-    def outflow(self, inside: Inside, time: Any) -> Any:
+    def outflow(self, inside: Inside, time: Time) -> Value:
         if inside.shore is not None:
             over = functools.partial(celerity_over, inside.gravity, inside.shore.bed)
             wave = self.elevation + self.incoming
@@ -339,7 +317,7 @@ class Flather(OpenBoundary):
         speed = (inside.gravity / inside.depth).map(jnp.sqrt)
         return speed * (inside.eta - self.elevation - 2.0 * self.incoming) + self.velocity
 
-    def level_outside(self, inside: Inside, time: Any) -> Any:
+    def level_outside(self, inside: Inside, time: Time) -> Value | None:
         return self.elevation + self.incoming
 
 
@@ -372,7 +350,7 @@ class Clamped(OpenBoundary):
     def linear_form(self) -> Self:
         return replaced(self, {"rest_outside": False})
 
-    def outflow(self, inside: Inside, time: Any) -> Any:
+    def outflow(self, inside: Inside, time: Time) -> Value:
         level = value_at(self.elevation, inside.eta_time)
         off = level - inside.eta
         if self.rest_outside:
@@ -380,12 +358,12 @@ class Clamped(OpenBoundary):
             off = off - head_loss(inside, -inside.passing_velocity(), wave)
         return inside.needed(rate_at(self.elevation, time) + off / (RELAXATION_STEPS * time.dt))
 
-    def beginning(self, eta: Any, normal: Callable[[int], Any]) -> dict[str, Any]:
+    def beginning(self, eta: Value, normal: Callable[[int], Any]) -> dict[str, Value]:
         return {OUTFLOW_SPEED.name: abs(normal(1))}
 
-    def rates(self, inside: Inside, time: Any) -> dict[str, Any]:
+    def rates(self, inside: Inside, time: Time) -> dict[str, Value]:
         return {OUTFLOW_SPEED.name: outflow_speed_rate(inside, time.dt)}
 
-    def at(self, time: Any) -> Self:
+    def at(self, time: Time) -> Self:
         """This condition itself: it reads the elevation at the time of eta, and its rate at that of the stage."""
         return self

@@ -15,7 +15,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
+from ..fields.field import Count, Scalar
 from ..fields.pytrees import pytree, replace, static
 
 __all__ = ["Moments", "Time", "as_time"]
@@ -39,7 +41,7 @@ class Time:
     dt: Any = None
     exact_dt: float | None = static(default=None)
 
-    def __add__(self, fraction: Any) -> "Time":
+    def __add__(self, fraction: Scalar) -> "Time":
         """The moment that is `fraction` of a step later."""
         return replace(self, fraction=self.fraction + fraction)
 
@@ -48,7 +50,7 @@ class Time:
         """The moment at which this step began."""
         return replace(self, fraction=0.0 * self.fraction)
 
-    def steps_since(self, start: Any, dtype: Any) -> jax.Array:
+    def steps_since(self, start: Count, dtype: DTypeLike) -> jax.Array:
         """The number of steps since step `start`, with the fraction; exact below 2^22 steps."""
         whole = jnp.asarray(self.step, jnp.int32) - jnp.asarray(start, jnp.int32)
         return whole.astype(dtype) + jnp.asarray(self.fraction, dtype)
@@ -79,7 +81,7 @@ class Time:
         """
         return max(1, int(seconds / self._host_dt()))
 
-    def phase(self, period: Any) -> jax.Array:
+    def phase(self, period: Scalar) -> jax.Array:
         """2 pi t / `period`, between -pi and pi [rad].
 
         Args:
@@ -89,7 +91,7 @@ class Time:
         """
         return 2.0 * np.pi * self.cycles(period)
 
-    def cycles(self, period: Any) -> jax.Array:
+    def cycles(self, period: Scalar) -> jax.Array:
         """t / `period` without its integer part [1]: between -1/2 and 1/2, and up to dt / `period` more within a step.
 
         dt / `period` is a fixed-point number of 64 bits. Its product with the number of steps, modulo one cycle, is
@@ -181,7 +183,7 @@ class Moments:
         return self.unit * (np.asarray(whole(self.ticks), float) + np.asarray(whole(self.rest), float))
 
 
-def as_time(step: Any) -> Time:
+def as_time(step: "Time | Count") -> Time:
     """A Time unchanged; a number n as the Time n steps after step 0, without dt."""
     return step if isinstance(step, Time) else Time(0, step)
 

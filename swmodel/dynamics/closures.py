@@ -18,18 +18,22 @@ import abc
 import functools
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from ..fields.field import AbstractField
+from ..fields.field import AbstractField, Value
 from ..fields.operators import difference_x, difference_y, mean_x, mean_xy, mean_y
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree
 from .clock import Time
 from .dissipation import biharmonic_force, strain, viscous_force
 from .terms import Term
+
+if TYPE_CHECKING:
+    from .layer import LayerFlow
+    from .site import Site
 
 __all__ = ["BiharmonicLeith", "BiharmonicSmagorinsky", "Leith", "Smagorinsky"]
 
@@ -46,40 +50,40 @@ class EddyViscosity(Term):
     nonlinear = True
 
     @abc.abstractmethod
-    def squared_rate(self, flow: Any) -> AbstractField:
+    def squared_rate(self, flow: "LayerFlow") -> AbstractField:
         """|D|^2 [s-2] or |grad zeta|^2 [m-2 s-2], positive, a Field at h."""
 
     @abc.abstractmethod
-    def estimated_rate(self, site: Any) -> Any:
+    def estimated_rate(self, site: "Site") -> np.ndarray | float:
         """|D| or |grad zeta| where the velocity changes by its own size from cell to cell, for the stability limit."""
 
-    def viscosity(self, flow: Any) -> AbstractField:
+    def viscosity(self, flow: "LayerFlow") -> AbstractField:
         """nu [m2 s-1], a Field at h."""
         scale = functools.reduce(operator.mul, [self.coefficient * (1.0 / math.pi)] * self.power)
         squared = functools.reduce(operator.mul, [_length2(flow.geometry)] * self.power, self.squared_rate(flow))
         return squared.map(jnp.sqrt) * scale
 
-    def estimated_viscosity(self, site: Any) -> Any:
+    def estimated_viscosity(self, site: "Site") -> np.ndarray | float:
         """nu [m2 s-1] for the stability limit, at cell centres."""
         length = (2.0 / (site.per_dx2 + site.per_dy2)) ** 0.5
         return (np.asarray(self.coefficient, float) / math.pi * length) ** self.power * self.estimated_rate(site)
 
-    def rates(self, site: Any) -> Any:
+    def rates(self, site: "Site") -> np.ndarray | float:
         return site.viscous_rate(self.estimated_viscosity(site))
 
-    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
+    def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
         return viscous_force(flow.u, flow.v, self.viscosity(flow), flow)
 
 
 class BiharmonicEddyViscosity(EddyViscosity):
     """The biharmonic form: nu4 = nu L^2 / 8 at faces is the mean of the cells on both sides."""
 
-    def rates(self, site: Any) -> Any:
+    def rates(self, site: "Site") -> np.ndarray | float:
         per_length2 = 0.5 * (site.per_dx2 + site.per_dy2)
         viscosity = self.estimated_viscosity(site) / (8.0 * per_length2)
         return site.viscous_rate(1.0, times=2) * site.viscous_rate(viscosity, times=2)
 
-    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
+    def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
         viscosity = 0.125 * self.viscosity(flow) * _length2(flow.geometry)
         return biharmonic_force(mean_x(viscosity), mean_y(viscosity), flow)
 
@@ -89,11 +93,11 @@ class _OfStrain:
 
     power = 2
 
-    def squared_rate(self, flow: Any) -> AbstractField:
+    def squared_rate(self, flow: "LayerFlow") -> AbstractField:
         tension, shear = strain(flow.u, flow.v, flow)
         return tension * tension + mean_xy(shear * shear) + LEAST_STRAIN**2
 
-    def estimated_rate(self, site: Any) -> Any:
+    def estimated_rate(self, site: "Site") -> np.ndarray | float:
         return site.speed() * np.sqrt(site.per_dx2 + site.per_dy2)
 
 
@@ -102,13 +106,13 @@ class _OfVorticity:
 
     power = 3
 
-    def squared_rate(self, flow: Any) -> AbstractField:
+    def squared_rate(self, flow: "LayerFlow") -> AbstractField:
         g, zeta = flow.geometry, flow.vorticity
         along_x = difference_x(zeta) * g.per_dx["v"] * g.wet_v
         along_y = difference_y(zeta) * g.per_dy["u"] * g.wet_u
         return mean_y(along_x * along_x) + mean_x(along_y * along_y) + LEAST_GRADIENT**2
 
-    def estimated_rate(self, site: Any) -> Any:
+    def estimated_rate(self, site: "Site") -> np.ndarray | float:
         return site.speed() * (site.per_dx2 + site.per_dy2)
 
 

@@ -25,17 +25,22 @@ the momentum, where the water rises, the flow does not spread and there is no fi
 """
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import jax.numpy as jnp
 
 from ..errors import ConfigError
+from ..fields.field import Scalar
 from ..fields.operators import pointwise
 from ..fields.state import State, as_tile_field, like
+from .clock import Time
 from .conserving_flow import ConservingFlow
 from .layer import LayerFlow
 from .momentum import EnergyConserving
 from .tracers.limiters import Limiter, MonotonizedCentral
+
+if TYPE_CHECKING:
+    from .system import System
 
 __all__ = ["MomentumConserving"]
 
@@ -76,7 +81,7 @@ class MomentumConserving(EnergyConserving):
         """The derived fields whose transports are those of this form."""
         return ConservingFlow(flow.equations, flow.state, flow.more, flow.outside, flow.time)
 
-    def euler(self, equations: Any, start: State, now: State, weight: Any, dt: Any, time: Any) -> State:
+    def euler(self, equations: "System", start: State, now: State, weight: Scalar, dt: Scalar, time: Time) -> State:
         """(1 - weight) start + weight (now + dt d now/dt), combined in momentum, of arrays or Fields as `now` is.
 
         Args:
@@ -87,7 +92,7 @@ class MomentumConserving(EnergyConserving):
             dt: the time step [s].
             time: the Time of the stage.
         """
-        flow = equations.flow(now, time, more=[start.eta])
+        flow = cast(ConservingFlow, equations.flow(now, time, more=[start.eta]))
         state, first = flow.state, start.map(as_tile_field, start.positions)
         rates = {"eta": flow.rate, **equations.transported(flow, time)}
         new = {name: first[name] + weight * ((state[name] - first[name]) + dt * rates[name]) for name in rates}
@@ -101,7 +106,7 @@ class MomentumConserving(EnergyConserving):
             new[name] = pointwise(_quotient, momentum + fresh * moved, carrier)
         return like(now, state.replace(**new))
 
-    def forward_backward(self, equations: Any, state: State, dt: Any, time: Any) -> State:
+    def forward_backward(self, equations: "System", state: State, dt: Scalar, time: Time) -> State:
         """The State after a step of ForwardBackwardHancock, of arrays or Fields as `state` is.
 
         Args:
@@ -110,7 +115,7 @@ class MomentumConserving(EnergyConserving):
             dt: the time step [s].
             time: the Time at the beginning of the step.
         """
-        flow = equations.flow(state, time).with_half_step()
+        flow = cast(ConservingFlow, equations.flow(state, time)).with_half_step()
         rates = {"eta": flow.rate, **equations.transported(flow, time)}
         new = {name: flow.state[name] + dt * rate for name, rate in rates.items()}
         after = flow.h + dt * flow.rate

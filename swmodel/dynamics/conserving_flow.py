@@ -36,7 +36,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..fields.field import AbstractField
+from ..fields.field import AbstractField, Value
 from ..fields.operators import (
     X,
     Y,
@@ -52,11 +52,13 @@ from ..fields.operators import (
     west,
 )
 from ..fields.state import State
+from .clock import Time
 from .crests import Crests
 from .damping import damped_difference
 from .dissipation import damping_after
 from .half_step import HalfStep
 from .layer import LayerFlow
+from .system import System
 from .tracers.advection import limited_difference, limited_face, upstream
 from .tracers.limiters import larger, smaller
 from .wetting import limited_outflow, outflow, outflow_share
@@ -67,15 +69,11 @@ SHALLOW = 1e-3  # bounds quotients by the thickness where no `thin` does [m]
 
 
 class ConservingFlow(LayerFlow):
-    """Derived fields with limited transports, which leave no cell with less than no water.
+    """Derived fields with limited transports, which leave no cell with less than no water."""
 
-    Attributes:
-        half_step: a HalfStep, or None in a stage of Euler.
-    """
+    half_step: HalfStep | None = None  # None in a stage of Euler
 
-    half_step: HalfStep | None = None
-
-    def __init__(self, equations: Any, state: State, more: Any, outside: Any, time: Any):
+    def __init__(self, equations: System, state: State, more: Any, outside: Value, time: Time):
         super().__init__(equations, state, more, outside, time)
         self.depth = equations.depth_at(time.begun)  # eta is raised with the sea floor at the end of the step
         self.h = self.thickness(self.eta)
@@ -190,7 +188,7 @@ class ConservingFlow(LayerFlow):
         return -(difference_x(self.fluxes[0]) + difference_y(self.fluxes[1])) * self.geometry.per_area_h
 
     @functools.cached_property
-    def water_added(self) -> Any:
+    def water_added(self) -> Value:
         """The rate at which terms raise eta [m s-1], a Field at h; 0.0 without such terms.
 
         With wetting and drying, terms take no more water from a cell than it holds. Dry cells may be given some.

@@ -9,9 +9,10 @@ the terms of the equations do not depend on the core.
 """
 
 import abc
-from typing import Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import jax.numpy as jnp
+import numpy as np
 
 from ..errors import ConfigError
 from ..fields.operators import difference_x, difference_y
@@ -23,10 +24,17 @@ from .clock import Time
 from .coriolis import Coriolis
 from .transport import divergence
 
+if TYPE_CHECKING:
+    from .layer import LayerFlow
+    from .momentum import VorticityFlux
+    from .site import Site
+    from .system import System
+    from .terms import Term
+
 __all__ = ["Discretisation", "FiniteDifferences", "check_has_tendencies", "named_after"]
 
 
-def check_has_tendencies(momentum: Any) -> None:
+def check_has_tendencies(momentum: "VorticityFlux") -> None:
     """Raise ConfigError for a form of the momentum equation that gives no tendencies (conserving.py)."""
     if momentum.conserves_momentum:
         raise ConfigError(
@@ -36,7 +44,7 @@ def check_has_tendencies(momentum: Any) -> None:
         )
 
 
-def named_after(term: Any) -> str:
+def named_after(term: "Term") -> str:
     """The name of a term's share of a tendency: "wind_stress" of a WindStress."""
     return snake_case(type(term).__name__)
 
@@ -66,22 +74,22 @@ class Discretisation(abc.ABC):
         """
         return self
 
-    def prepare(self, equations: Any) -> Self:
+    def prepare(self, equations: "System") -> Self:
         """This core as the compiled program uses it. It is called once, at the start of the program; collective."""
         return self
 
     @abc.abstractmethod
-    def tendency(self, equations: Any, state: State, time: Time) -> State:
+    def tendency(self, equations: "System", state: State, time: Time) -> State:
         """d state/dt, a State of arrays or of Fields, as `state` is."""
 
     @abc.abstractmethod
-    def parts(self, equations: Any, flow: Any) -> dict[str, tuple]:
+    def parts(self, equations: "System", flow: "LayerFlow") -> dict[str, tuple]:
         """{name: (du/dt, dv/dt, deta/dt), tile arrays} whose sum is the tendency of the state of `flow`.
 
         Names: advection, coriolis, pressure, continuity, those of `dissipation`, and those of the terms by their types.
         """
 
-    def flow(self, flow: Any) -> Any:
+    def flow(self, flow: "LayerFlow") -> "LayerFlow":
         """The LayerFlow that this core's tendencies are computed from: by default the one of finite differences."""
         return flow
 
@@ -89,7 +97,7 @@ class Discretisation(abc.ABC):
         """The part of a State (arrays of tiles) that the core resolves: all of it, unless it truncates a series."""
         return state
 
-    def finished(self, equations: Any, state: State) -> State:
+    def finished(self, equations: "System", state: State) -> State:
         """The State at the end of a time step, after a filter if the core has one."""
         return state
 
@@ -101,11 +109,11 @@ class Discretisation(abc.ABC):
         """Whether its linear modes include the Coriolis force, which then does not limit an exact propagator."""
         return False
 
-    def damping(self, site: Any) -> Any:
+    def damping(self, site: "Site") -> np.ndarray | float:
         """The fastest rate [s-1] at which the core itself damps, at a `site` of stepping/stability.py."""
         return 0.0
 
-    def zonal_share(self, latitude: Any) -> Any:
+    def zonal_share(self, latitude: np.ndarray | float) -> np.ndarray | float:
         """The zonal spacing of cells over that of the shortest waves that the core computes, at latitudes [degrees]."""
         return 1.0
 
@@ -126,13 +134,13 @@ class Discretisation(abc.ABC):
 class FiniteDifferences(Discretisation):
     """Second-order differences on the C-grid."""
 
-    def tendency(self, equations: Any, state: State, time: Time) -> State:
+    def tendency(self, equations: "System", state: State, time: Time) -> State:
         return equations.differences(state, time)
 
-    def flow(self, flow: Any) -> Any:
+    def flow(self, flow: "LayerFlow") -> "LayerFlow":
         return flow.equations.momentum.flow(flow)
 
-    def parts(self, equations: Any, flow: Any) -> dict[str, tuple]:
+    def parts(self, equations: "System", flow: "LayerFlow") -> dict[str, tuple]:
         check_has_tendencies(equations.momentum)
         g = equations.geometry
 
@@ -168,7 +176,7 @@ class FiniteDifferences(Discretisation):
         )
 
 
-def rates_of_terms(equations: Any, flow: Any) -> list[tuple]:
+def rates_of_terms(equations: "System", flow: "LayerFlow") -> list[tuple]:
     """[(name, du/dt, dv/dt[, deta/dt])] of forcing and drag, Fields or numbers."""
     found = []
     for term in equations.terms:
@@ -178,7 +186,7 @@ def rates_of_terms(equations: Any, flow: Any) -> list[tuple]:
     return found
 
 
-def summed(equations: Any, flow: Any, parts: list[tuple]) -> dict[str, tuple]:
+def summed(equations: "System", flow: "LayerFlow", parts: list[tuple]) -> dict[str, tuple]:
     """{name: three tile arrays} of (name, Fields or numbers); parts of the same name are added.
 
     Rates of u and v are zero on faces where no water flows.

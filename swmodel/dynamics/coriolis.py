@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class Coriolis(Named, abc.ABC):
         check_fields(self)
 
     @abc.abstractmethod
-    def at(self, grid: Grid, rows: Any) -> Any:
+    def at(self, grid: Grid, rows: np.ndarray) -> np.ndarray | float:
         """f [s-1] at the corners north of `rows` of a grid, a number or (rows, 1).
 
         Raises:
@@ -50,7 +50,7 @@ class FPlane(Coriolis):
 
     uniform = True
 
-    def at(self, grid: Grid, rows: Any) -> Any:
+    def at(self, grid: Grid, rows: np.ndarray) -> np.ndarray | float:
         return np.float64(self.f0)
 
 
@@ -64,7 +64,7 @@ class BetaPlane(Coriolis):
 
     spherical = False
 
-    def at(self, grid: Grid, rows: Any) -> Any:
+    def at(self, grid: Grid, rows: np.ndarray) -> np.ndarray | float:
         if grid.spherical:
             raise ValueError("BetaPlane was given with a SphericalGrid; use RotatingSphere() there.")
         return self.f0 + self.beta * (_corner_y(grid, rows) - self.y0)
@@ -78,7 +78,7 @@ class RotatingSphere(Coriolis):
 
     spherical = True
 
-    def at(self, grid: Grid, rows: Any) -> Any:
+    def at(self, grid: Grid, rows: np.ndarray) -> np.ndarray | float:
         if not grid.spherical:
             raise ValueError("RotatingSphere was given with a CartesianGrid; use FPlane or BetaPlane there.")
         return 2.0 * self.rate * np.sin(np.deg2rad(np.clip(_corner_y(grid, rows), -90.0, 90.0)))

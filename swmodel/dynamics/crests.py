@@ -18,7 +18,7 @@ Where a moving sea floor lifts or lowers the bed, a crest moves with the mean of
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 
@@ -26,6 +26,9 @@ from ..fields.field import AbstractField
 from ..fields.operators import X, Y, pointwise
 from .tracers.advection import upstream
 from .tracers.limiters import larger, smaller
+
+if TYPE_CHECKING:
+    from .conserving_flow import ConservingFlow
 
 __all__ = ["Crests"]
 
@@ -37,7 +40,7 @@ class Crests:
         flow: the ConservingFlow.
     """
 
-    def __init__(self, flow: Any):
+    def __init__(self, flow: "ConservingFlow"):
         self.flow = flow
 
     @functools.cached_property

@@ -16,7 +16,7 @@ doi:10.1175/1520-0493(2000)128<2935:BFWASL>2.0.CO;2.
 """
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -24,12 +24,17 @@ import numpy as np
 from jax.core import Tracer
 
 from ..errors import ConfigError
-from ..fields.field import AbstractField
+from ..fields.field import AbstractField, Scalar, Value
 from ..fields.operators import difference_x, difference_y, mean_xy
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree
 from .clock import Time
 from .terms import Term, to_u, to_v
+
+if TYPE_CHECKING:
+    from .conserving_flow import ConservingFlow
+    from .layer import LayerFlow
+    from .site import Site
 
 __all__ = [
     "LinearDrag",
@@ -51,10 +56,10 @@ class Drag(Term):
     """A term du/dt = - r u, dv/dt = - r v, of which `damping` gives r [s-1] at u and v."""
 
     @abc.abstractmethod
-    def damping(self, flow: Any, time: Time) -> tuple[Any, Any]:
+    def damping(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
         pass
 
-    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
+    def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
         along_x, along_y = self.damping(flow, time)
         return -along_x * flow.u, -along_y * flow.v
 
@@ -65,13 +70,13 @@ class DragBySpeed(Drag):
     nonlinear = True
 
     @abc.abstractmethod
-    def at_speeds(self, flow: Any, speed_u: Any, speed_v: Any) -> tuple[Any, Any]:
+    def at_speeds(self, flow: "LayerFlow", speed_u: Value, speed_v: Value) -> tuple[Value, Value]:
         """k |u| [s-1] at u and at v, for speeds |u| there [m s-1]."""
 
-    def damping(self, flow: Any, time: Time) -> tuple[Any, Any]:
+    def damping(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
         return self.at_speeds(flow, *_speeds(flow))
 
-    def damping_per_speed(self, flow: Any, time: Time) -> tuple[Any, Any] | None:
+    def damping_per_speed(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value] | None:
         if type(self).damping is not DragBySpeed.damping:  # a derived class has a rate of its own
             return None
         return self.at_speeds(flow, 1.0, 1.0)
@@ -89,10 +94,10 @@ class LinearDrag(Drag):
 
     uses_time = False
 
-    def rates(self, site: Any) -> Any:
+    def rates(self, site: "Site") -> np.ndarray | float:
         return self.rate
 
-    def damping(self, flow: Any, time: Time) -> tuple[Any, Any]:
+    def damping(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
         return to_u(self.rate), to_v(self.rate)
 
 
@@ -108,10 +113,10 @@ class QuadraticDrag(DragBySpeed):
 
     uses_time = False
 
-    def rates(self, site: Any) -> Any:
+    def rates(self, site: "Site") -> np.ndarray | float:
         return np.asarray(self.coefficient, float) * site.speed() / site.thickness
 
-    def at_speeds(self, flow: Any, speed_u: Any, speed_v: Any) -> tuple[Any, Any]:
+    def at_speeds(self, flow: "LayerFlow", speed_u: Value, speed_v: Value) -> tuple[Value, Value]:
         return to_u(self.coefficient) * speed_u * flow.per_h_u, to_v(self.coefficient) * speed_v * flow.per_h_v
 
 
@@ -141,10 +146,10 @@ class ManningDrag(DragBySpeed):
                 "files model.wetting.highest."
             )
 
-    def rates(self, site: Any) -> Any:
+    def rates(self, site: "Site") -> np.ndarray | float:
         return site.gravity * np.asarray(self.roughness, float) ** 2 * site.speed() / site.thickness ** (4 / 3)
 
-    def at_speeds(self, flow: Any, speed_u: Any, speed_v: Any) -> tuple[Any, Any]:
+    def at_speeds(self, flow: "LayerFlow", speed_u: Value, speed_v: Value) -> tuple[Value, Value]:
         n_u, n_v = to_u(self.roughness), to_v(self.roughness)
         return (
             flow.gravity * n_u * n_u * speed_u * flow.per_h_u.map(_four_thirds),
@@ -167,7 +172,7 @@ def _speed(u, v):
     return (u * u + v * v).map(lambda s: jnp.sqrt(s + SPEED_FLOOR**2))
 
 
-def damping_after(flow: Any, k: int, undamped: Any, dt: Any) -> Any:
+def damping_after(flow: "ConservingFlow", k: int, undamped: AbstractField, dt: Scalar) -> Value:
     """The rate of friction during an implicit step [s-1], with the speed after it; None without friction.
 
     Args:
@@ -184,7 +189,9 @@ def damping_after(flow: Any, k: int, undamped: Any, dt: Any) -> Any:
     return per_speed[k] * speed if linear[k] is None else linear[k] + per_speed[k] * speed
 
 
-def speed_after_drag(undamped: Any, old: Any, across: Any, linear: Any, per_speed: Any, dt: Any) -> Any:
+def speed_after_drag(
+    undamped: AbstractField, old: Value, across: Value, linear: Value | None, per_speed: Value, dt: Scalar
+) -> Value:
     """The speed |u'| [m s-1] after an implicit step of drag, u' (1 + dt r + dt k |u'|) = u*.
 
     The speed is projected on the direction (c, s) of the velocity that the old speed would give: |u'| = c |u'_x| +
@@ -219,10 +226,10 @@ class Laplacian(Term):
 
     uses_time = False
 
-    def rates(self, site: Any) -> Any:
+    def rates(self, site: "Site") -> np.ndarray | float:
         return site.viscous_rate(self.viscosity)
 
-    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
+    def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
         return viscous_force(flow.u, flow.v, self.viscosity, flow)
 
 
@@ -238,14 +245,14 @@ class Biharmonic(Term):
 
     uses_time = False
 
-    def rates(self, site: Any) -> Any:
+    def rates(self, site: "Site") -> np.ndarray | float:
         return site.viscous_rate(1.0, times=2) * site.viscous_rate(self.viscosity, times=2)
 
-    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
+    def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
         return biharmonic_force(to_u(self.viscosity), to_v(self.viscosity), flow)
 
 
-def biharmonic_force(viscosity_u: Any, viscosity_v: Any, flow: Any) -> tuple[AbstractField, AbstractField]:
+def biharmonic_force(viscosity_u: Any, viscosity_v: Any, flow: "LayerFlow") -> tuple[AbstractField, AbstractField]:
     """- L (nu4 L u) with L the operator of `viscous_force` for nu = 1 m2 s-1, Fields at u and v.
 
     Args:
@@ -259,7 +266,7 @@ def biharmonic_force(viscosity_u: Any, viscosity_v: Any, flow: Any) -> tuple[Abs
     return -again_x, -again_y
 
 
-def strain(u: AbstractField, v: AbstractField, flow: Any) -> tuple[AbstractField, AbstractField]:
+def strain(u: AbstractField, v: AbstractField, flow: "LayerFlow") -> tuple[AbstractField, AbstractField]:
     """Tension T at h and shear S at corners [s-1] of the velocity (module docstring), with `flow.slip` at coasts."""
     g = flow.geometry
     tension = g.dy["h"] * g.per_dx["h"] * difference_x(u * g.per_dy["u"])
@@ -269,7 +276,9 @@ def strain(u: AbstractField, v: AbstractField, flow: Any) -> tuple[AbstractField
     return tension, shear
 
 
-def viscous_force(u: AbstractField, v: AbstractField, viscosity: Any, flow: Any) -> tuple[AbstractField, AbstractField]:
+def viscous_force(
+    u: AbstractField, v: AbstractField, viscosity: Value, flow: "LayerFlow"
+) -> tuple[AbstractField, AbstractField]:
     """The divergence of the stress h nu D over h (module docstring), Fields at u and v.
 
     Args:

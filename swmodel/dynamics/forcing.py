@@ -5,13 +5,17 @@
 tau_x lies at u and tau_y at v [N m-2]; h_u and h_v are the thickness on these faces [m], rho the water's density.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..defaults import WATER_DENSITY
+from ..fields.field import Value
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree
 from .clock import Time
 from .terms import Forcing
+
+if TYPE_CHECKING:
+    from .layer import LayerFlow
 
 __all__ = ["WindStress"]
 
@@ -32,6 +36,6 @@ class WindStress(Forcing):
 
     uses_time = False
 
-    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
+    def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
         per_h_u, per_h_v = flow.per_h_of_wind
         return self.x * per_h_u / self.density, self.y * per_h_v / self.density

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from ..fields.field import Field
 from ..fields.pytrees import replace
 from ..grids.geometry import TileGeometry
+from ..parallel.communicator import Communicator
 from ..parallel.halo import exchange
 from .near_sides import axis_along, cells_inside
 from .terms import TimeVarying, as_field
@@ -23,7 +25,7 @@ class Exchange:
         wide: whether stages are computed in a part of the halo too.
     """
 
-    def __init__(self, tile: TileGeometry, communicator: Any, wide: bool = False):
+    def __init__(self, tile: TileGeometry, communicator: Communicator, wide: bool = False):
         self.tile, self.communicator, self.wide = tile, communicator, wide
         every = tuple(
             side for side, axis in zip(("west", "east", "south", "north"), "xxyy") if axis not in tile.sides.periodic
@@ -34,7 +36,7 @@ class Exchange:
         """A parameter that is read at its own points only, as a number or a Field; with halo where `wide`."""
         return self.parameter(x, position) if self.wide else as_field(x, position)
 
-    def padded(self, x: Any, position: str) -> Field:
+    def padded(self, x: jax.Array, position: str) -> Field:
         """An array that has the tile's halo already, as a Field."""
         return Field(x, position, (self.tile.halo,) * 4)
 

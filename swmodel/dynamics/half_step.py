@@ -12,7 +12,7 @@ level changes by at most half of the thickness, and the velocity by at most dx /
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..fields.field import AbstractField
 from ..fields.operators import X, Y, pointwise
@@ -20,6 +20,9 @@ from .dissipation import damping_after
 from .tracers.advection import upstream
 from .tracers.limiters import larger, smaller
 from .transport import divergence
+
+if TYPE_CHECKING:
+    from .conserving_flow import ConservingFlow
 
 __all__ = ["HalfStep"]
 
@@ -31,7 +34,7 @@ class HalfStep:
         flow: the ConservingFlow at the beginning of the step.
     """
 
-    def __init__(self, flow: Any):
+    def __init__(self, flow: "ConservingFlow"):
         self.flow = flow
 
     @functools.cached_property

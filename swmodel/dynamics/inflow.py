@@ -25,7 +25,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..fields.field import Field
+from ..fields.field import Field, Scalar, Value
 from ..fields.operators import X, Y, pointwise
 from ..fields.pytrees import pytree, static
 from ..fields.variables import Variable
@@ -48,12 +48,12 @@ DAY = 86400.0  # [s]
 OUTFLOW_SPEED = Variable("outflow_speed", "h", "m s-1", "speed at which water has flowed out through the open side")
 
 
-def celerity(gravity: Any, h: Field) -> Field:
+def celerity(gravity: Scalar, h: Field) -> Field:
     """sqrt(g h) [m s-1], with finite derivatives where h is 0 or less."""
     return (gravity * h).map(lambda x: jnp.sqrt(jnp.maximum(x, 1e-12)))
 
 
-def celerity_over(gravity: Any, bed: Field, level: Any, other: Any) -> Field:
+def celerity_over(gravity: Scalar, bed: Field, level: Value, other: Any) -> Field:
     """c - c_other = g (eta - eta_other) / (c + c_other) [m s-1], with c = sqrt(g h) and h = max(H + eta, 0).
 
     As a quotient it keeps the digits of small differences, which c and H + eta lose in deep water.
@@ -67,7 +67,7 @@ def celerity_over(gravity: Any, bed: Field, level: Any, other: Any) -> Field:
     return gravity * (over - under) / (celerity(gravity, bed + level) + celerity(gravity, bed + other))
 
 
-def head_loss(inside: Any, into: Field, wave: Any) -> Field:
+def head_loss(inside: "Inside", into: Field, wave: Any) -> Field:
     """w^2 / (2 g) [m].
 
     Args:
@@ -80,7 +80,7 @@ def head_loss(inside: Any, into: Field, wave: Any) -> Field:
     return faster * faster / (2.0 * inside.gravity)
 
 
-def outflow_speed_rate(inside: Any, dt: Any) -> Field:
+def outflow_speed_rate(inside: "Inside", dt: Scalar) -> Field:
     """ds/dt [m s-2]."""
     speed = inside.memory[OUTFLOW_SPEED.name]
     rises = (inside.passing_velocity() - speed).map(lambda x: jnp.maximum(x, 0.0))
@@ -113,7 +113,7 @@ class Shore:
     wet: Field
     thin: float = static()
 
-    def crossed(self, gravity: Any, eta: Field, out: Field, level: Any) -> tuple[Field, Field]:
+    def crossed(self, gravity: Scalar, eta: Field, out: Field, level: Value) -> tuple[Field, Field]:
         """(the velocity out of the domain [m s-1], the level in the ghost cells [m]).
 
         Args:
@@ -129,3 +129,49 @@ class Shore:
         falls = pointwise(jnp.minimum, out, celerity(gravity, h))
         out = floods * (-2.0 / 3.0) * celerity(gravity, outside) + (1.0 - floods) * leaves * falls
         return out, floods * (critical - self.bed) + (1.0 - floods) * eta
+
+
+@pytree
+class Inside:
+    """The cells next to an open side: Fields of one row or column, and numbers.
+
+    Attributes:
+        gravity: [m s-2].
+        depth: H, positive down [m]; 1 m larger on land, so that it is never 0.
+        eta: elevation [m].
+        wet: 1 in water, 0 on land.
+        eta_time: the Time of eta, which in some schemes is the beginning of the step.
+        needed: for conditions with `closes_volume`, a function: the velocity [m s-1] with which the cells rise at a
+            given rate [m s-1].
+        passing_velocity: a function without arguments: the velocity out of the domain with which what comes through
+            the next faces inside, between these cells and their neighbours, leaves through the side [m s-1].
+        memory: {name: value} of the variables that the condition declares.
+        spacing: the widths of the cells across and along the side [m].
+        normal: a function: the velocity out of the domain [m s-1] on the faces `k` cells inside the open ones; k is 3
+            at most.
+        side: WEST, EAST, SOUTH or NORTH.
+        shore: the Shore of a model with wetting and drying, else None.
+    """
+
+    gravity: Any
+    depth: Any
+    eta: Any
+    wet: Any
+    eta_time: Any = None
+    needed: Any = None
+    passing_velocity: Any = None
+    memory: Any = None
+    spacing: Any = (1.0, 1.0)
+    normal: Any = static(default=None)
+    side: int = static(default=WEST)
+    shore: Shore | None = None
+
+    def ahead(self, values: Any) -> Value:
+        """f[k + 1] - f[k] along the side, of a Field of the cells next to it; 0 where one of them is land."""
+        axis = Y if self.side in (WEST, EAST) else X
+        return axis.high(axis.difference(values) * (axis.low(self.wet) * axis.high(self.wet)))
+
+    def behind(self, values: Any) -> Value:
+        """f[k] - f[k - 1] along the side, likewise."""
+        axis = Y if self.side in (WEST, EAST) else X
+        return axis.low(axis.difference(values) * (axis.low(self.wet) * axis.high(self.wet)))

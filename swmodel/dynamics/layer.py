@@ -7,9 +7,9 @@ In the linear mode h = H and zeta = 0. Terms, diagnostics and momentum forms rea
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..fields.field import AbstractField
+from ..fields.field import AbstractField, Value
 from ..fields.operators import difference_x, difference_y, mean_x, mean_y, sum_xy
 from ..fields.pytrees import replace
 from ..fields.state import State
@@ -37,7 +37,7 @@ class LayerFlow:
             sets another one.
     """
 
-    def __init__(self, equations: "System", state: State, more: Sequence, outside: Any, time: Time):
+    def __init__(self, equations: "System", state: State, more: Sequence, outside: Value, time: Time):
         self.equations, self.geometry, self.gravity = equations, equations.geometry, equations.gravity
         self.state, self.more, self.outside, self.time = state, more, outside, time
         self.u, self.v, self.eta = state.u, state.v, state.eta
@@ -45,7 +45,7 @@ class LayerFlow:
         depth = equations.depth_at(time)
         self.h = depth if equations.linear else depth + self.eta * equations.geometry.wet
 
-    def with_transports(self, U: Any, V: Any, state: State, time: Time, water_added: Any) -> "LayerFlow":
+    def with_transports(self, U: Value, V: Value, state: State, time: Time, water_added: Value) -> "LayerFlow":
         """LayerFlow of another State, with the transports of a whole time step and the water that terms add."""
         flow = LayerFlow(self.equations, state, (), state.eta, time)
         vars(flow).update(_transports=(U, V), water_added=water_added)
@@ -78,11 +78,11 @@ class LayerFlow:
         return self.mixing_faces
 
     @functools.cached_property
-    def water_added(self) -> Any:
+    def water_added(self) -> Value:
         """The rate at which terms such as sponges raise eta [m s-1], a Field at h; 0.0 without such terms."""
         return self.equations.with_sources(0.0, self, self.time)
 
-    def shown(self, name: str) -> Any:
+    def shown(self, name: str) -> Value:
         """A field of the State as files hold it."""
         found = [tracer for tracer in self.equations.tracers if tracer.name == name]
         return found[0].shown(self.state[name], self.column) if found else self.state[name]

@@ -19,13 +19,18 @@ doi:10.1175/1520-0493(1981)109<0018:APEAEC>2.0.CO;2.
 
 import abc
 import dataclasses
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from ..fields.field import AbstractField
+from ..fields.field import AbstractField, Scalar
 from ..fields.methods import Named
 from ..fields.operators import east, mean_x, mean_xy, mean_y, north, south, west
 from ..fields.state import State
+from .clock import Time
 from .stages import euler_stage
+
+if TYPE_CHECKING:
+    from .layer import LayerFlow
+    from .system import System
 
 __all__ = ["ArakawaLamb", "EnergyConserving", "EnstrophyConserving", "VorticityFlux"]
 
@@ -47,11 +52,11 @@ class VorticityFlux(Named, abc.ABC):
     has_kinks: ClassVar[bool] = False
     wave_damping: ClassVar[float] = 0.0
 
-    def flow(self, flow: Any) -> Any:
+    def flow(self, flow: "LayerFlow") -> "LayerFlow":
         """The LayerFlow that tendencies are computed from."""
         return flow
 
-    def euler(self, equations: Any, start: State, now: State, weight: Any, dt: Any, time: Any) -> State:
+    def euler(self, equations: "System", start: State, now: State, weight: Scalar, dt: Scalar, time: Time) -> State:
         """(1 - weight) start + weight (now + dt d now/dt); the arguments are those of System.euler."""
         return euler_stage(equations, start, now, weight, dt, time)
 

@@ -4,7 +4,7 @@ The functions take Fields, and give back numbers and columns as they are. A side
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,16 @@ import numpy as np
 from jax import lax
 
 from ..errors import ConfigError
-from ..fields.field import WHOLE, Field
+from ..fields.field import WHOLE, Field, Value
 from ..fields.operators import difference_x, difference_y, pointwise
 from ..fields.pytrees import replace
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 from ..stencils.native import paste, read_strips
+from .clock import Time
 from .transport import transports
+
+if TYPE_CHECKING:
+    from .system import System
 
 __all__ = [
     "INSIDE",
@@ -37,7 +41,7 @@ __all__ = [
 INSIDE = 4  # cells inside a side that conditions may read
 
 
-def needed_velocity(side: int, column: Any, flow: Sequence, equations: Any, time: Any, rate: Any) -> Any:
+def needed_velocity(side: int, column: Value, flow: Sequence, equations: "System", time: Time, rate: Value) -> Value:
     """The velocity out of the domain [m s-1] with which the cells next to a side rise at `rate` [m s-1].
 
     The volume budget of a cell: area rate = -(column length out) - (outflow through the other three faces).
@@ -77,7 +81,7 @@ def next_velocity(side: int, flow: Sequence) -> Field:
     return Field(-found.data if low else found.data, "h", found.halo)
 
 
-def passing_velocity(side: int, column: Any, flow: Sequence, equations: Any, time: Any) -> Field:
+def passing_velocity(side: int, column: Value, flow: Sequence, equations: "System", time: Time) -> Field:
     """The velocity out of the domain [m s-1] with which what comes through the next faces inside leaves through a side.
 
         u_side = u_next (length_next / length) (h + h_next) / (2 column)

@@ -14,7 +14,7 @@ before the filter. The mean of each row is kept (S(0) = 1), and so is mass.
 Each evaluation takes a distributed Fourier transform along x and its inverse (parallel/fft).
 """
 
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +27,10 @@ from ..fields.state import State, fields_of
 from ..parallel import fft
 from .clock import Time
 from .cores import Discretisation, FiniteDifferences
+
+if TYPE_CHECKING:
+    from .layer import LayerFlow
+    from .system import System
 
 __all__ = ["FilteredDifferences"]
 
@@ -68,7 +72,7 @@ class FilteredDifferences(Discretisation):
         plan = fft.Plan(model.communicator, grid.shape, (fft.Unchanged(), fft.RealFourier()))
         return replace(self, plan=plan, ends=tuple(map(float, grid.latitude)))
 
-    def prepare(self, equations: Any) -> Self:
+    def prepare(self, equations: "System") -> Self:
         dtype, (south, north), ny = equations.depth.dtype, self.ends, self.plan.shape[0]
         waves = self.plan.waves(dtype=dtype)
         sine = jnp.sin(0.5 * waves.phase[1])
@@ -81,7 +85,7 @@ class FilteredDifferences(Discretisation):
             weaker[position] = jnp.minimum(jnp.asarray(share[None, :], dtype) / jnp.maximum(sine, 1e-30), 1.0) - 1.0
         return replace(self, weaker={at: x * waves.inside for at, x in weaker.items()})
 
-    def share(self, latitude: Any) -> np.ndarray:
+    def share(self, latitude: np.ndarray | float) -> np.ndarray:
         """cos(phi) / cos(phi_c), and 1 where the filter does not act."""
         ratio = np.cos(np.deg2rad(np.clip(latitude, -90.0, 90.0))) / np.cos(np.deg2rad(self.latitude))
         return np.clip(np.where(np.abs(latitude) > self.latitude, ratio, 1.0), 0.0, 1.0)
@@ -94,21 +98,21 @@ class FilteredDifferences(Discretisation):
         change = self.plan.inverse(modes * weaker.astype(modes.dtype))
         return [x + dx for x, dx in zip(arrays, change)]
 
-    def tendency(self, equations: Any, state: State, time: Time) -> State:
+    def tendency(self, equations: "System", state: State, time: Time) -> State:
         rates = replace(equations, core=PLAIN).differences(state, time)
         positions = dict(rates.positions)
         names = [name for name, _ in rates]
         arrays = [x.interior if isinstance(x, Field) else x for x in fields_of(rates)]
         return rates.replace(**dict(zip(names, self.filtered(arrays, [positions[name] for name in names]))))
 
-    def flow(self, flow: Any) -> Any:
+    def flow(self, flow: "LayerFlow") -> "LayerFlow":
         return PLAIN.flow(flow)
 
-    def parts(self, equations: Any, flow: Any) -> dict[str, tuple]:
+    def parts(self, equations: "System", flow: "LayerFlow") -> dict[str, tuple]:
         found = PLAIN.parts(equations, flow)
         return {name: tuple(self.filtered(list(rates), ["u", "v", "h"])) for name, rates in found.items()}
 
-    def zonal_share(self, latitude: Any) -> np.ndarray:
+    def zonal_share(self, latitude: np.ndarray | float) -> np.ndarray:
         return self.share(latitude)
 
     def describe(self) -> str:

@@ -25,12 +25,15 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from ..fields.field import Value
 from ..fields.operators import pointwise
 from ..fields.parameters import Sides, declared, parameter
 from ..fields.pytrees import pytree
 from ..fields.variables import Variable
 from ..parallel.halo import SIDES
-from .boundaries import CURRENTS, LEVELS, Inside, OpenBoundary
+from .boundaries import CURRENTS, LEVELS, OpenBoundary
+from .clock import Time
+from .inflow import Inside
 
 __all__ = ["ChapmanFlather", "RadiationNudging"]
 
@@ -68,15 +71,15 @@ class ChapmanFlather(OpenBoundary):
         "doi:10.1175/1520-0485(1985)015<1060:NTOCSO>2.0.CO;2"
     )
 
-    def outflow(self, inside: Inside, time: Any) -> Any:
+    def outflow(self, inside: Inside, time: Time) -> Value:
         face = 0.5 * (inside.eta + inside.memory["outer_elevation"])
         speed = (inside.gravity / inside.depth).map(jnp.sqrt)
         return speed * (face - self.elevation - 2.0 * self.incoming) + self.velocity
 
-    def beginning(self, eta: Any, normal: Callable[[int], Any]) -> dict[str, Any]:
+    def beginning(self, eta: Value, normal: Callable[[int], Any]) -> dict[str, Value]:
         return {"outer_elevation": eta}
 
-    def rates(self, inside: Inside, time: Any) -> dict[str, Any]:
+    def rates(self, inside: Inside, time: Time) -> dict[str, Value]:
         celerity = (inside.gravity * inside.depth).map(jnp.sqrt)
         rate = _implicit(celerity / inside.spacing[0], time.dt)
         return {"outer_elevation": rate * (inside.eta - inside.memory["outer_elevation"])}
@@ -109,17 +112,17 @@ class RadiationNudging(OpenBoundary):
         Variable("second_trailing_velocity", "h", "m s-1", "the same on the face after that"),
     )
     reads_along = True
-    has_kinks = True
+    has_kinks = True  # pyright: ignore[reportAssignmentType]
     holds_level = False
     references = "Marchesiello, McWilliams and Shchepetkin (2001), doi:10.1016/S1463-5003(00)00013-5"
 
-    def outflow(self, inside: Inside, time: Any) -> Any:
+    def outflow(self, inside: Inside, time: Time) -> Value:
         return inside.memory["outer_velocity"] + 0.0 * inside.eta
 
-    def beginning(self, eta: Any, normal: Callable[[int], Any]) -> dict[str, Any]:
+    def beginning(self, eta: Value, normal: Callable[[int], Any]) -> dict[str, Value]:
         return {"outer_velocity": normal(1), **{name: normal(k) for k, name in enumerate(TRAILS, start=1)}}
 
-    def rates(self, inside: Inside, time: Any) -> dict[str, Any]:
+    def rates(self, inside: Inside, time: Time) -> dict[str, Value]:
         dt, here = time.dt, inside.memory["outer_velocity"]
         next_one = inside.normal(1)
         changes = {

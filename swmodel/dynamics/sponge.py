@@ -4,18 +4,25 @@ Near a side u, v and eta relax towards rest, or towards given values, at a rate 
 distance into the layer, d/dt = - r (eta - eta_ext); after Israeli & Orszag (1981), doi:10.1016/0021-9991(81)90082-6.
 """
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ..errors import ConfigError
+from ..fields.field import Value
 from ..fields.parameters import Sides, declared, parameter
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree
+from ..grids.grid import Grid
 from ..grids.windows import GridValues
 from ..parallel.halo import SIDES
 from .boundaries import CURRENTS, LEVELS
+from .clock import Time
 from .terms import Term, to_u, to_v
+
+if TYPE_CHECKING:
+    from .layer import LayerFlow
+    from .site import Site
 
 __all__ = ["Sponge", "SpongeProfile"]
 
@@ -75,20 +82,20 @@ class Sponge(Term):
             return "holds no cell; make it wider than half a cell"
         return None if water else "is land alone; leave the side out, or make the layer wider"
 
-    def rates(self, site: Any) -> Any:
+    def rates(self, site: "Site") -> np.ndarray | float:
         return self.rate
 
-    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
+    def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
         return -to_u(self.rate) * (flow.u - self.velocity_x), -to_v(self.rate) * (flow.v - self.velocity_y)
 
-    def continuity(self, flow: Any, time: Any) -> Any:
+    def continuity(self, flow: "LayerFlow", time: Time) -> Value:
         return -self.rate * (flow.eta - self.elevation) * flow.geometry.wet
 
 
 class SpongeProfile(GridValues):
     """(1 - distance / width)^3 within `width` [m] of a side and 0 elsewhere, (ny, nx); the maximum over sides."""
 
-    def __init__(self, grid: Any, sides: tuple, width: float):
+    def __init__(self, grid: Grid, sides: tuple, width: float):
         self.grid, self.sides, self.width, self.shape = grid, sides, width, grid.shape
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:

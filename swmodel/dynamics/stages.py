@@ -6,16 +6,18 @@ expressions, which must be computed before their neighbours can be read.
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import jax
 
-from ..fields.field import AbstractField, Field
+from ..fields.field import AbstractField, Field, Scalar
 from ..fields.state import State, fields_of
 from ..parallel.halo import beyond_open_sides, exchange
+from .clock import Time
 
 if TYPE_CHECKING:
     from .system import System
+    from .terms import Term
 
 __all__ = ["StageEvaluation", "ArrayEvaluation", "euler_stage"]
 
@@ -23,7 +25,7 @@ Fields: TypeAlias = Sequence[AbstractField]
 Filled: TypeAlias = tuple[State, Fields, AbstractField]  # the State, further Fields, and the elevation at open sides
 
 
-def euler_stage(equations: Any, start: State, now: State, weight: Any, dt: Any, time: Any) -> State:
+def euler_stage(equations: "System", start: State, now: State, weight: Scalar, dt: Scalar, time: Time) -> State:
     """(1 - weight) start + weight (now + dt d now/dt), one stage of a Runge-Kutta scheme that consists of Euler steps.
 
     It is computed as start + weight [(now - start) + dt d now/dt]. This leaves a state of rest unchanged, and its
@@ -34,7 +36,7 @@ def euler_stage(equations: Any, start: State, now: State, weight: Any, dt: Any, 
 
 
 def renewed_if_due(
-    equations: Any, term: Any, state: State, time: Any, ends: tuple[Callable, Callable] | None = None
+    equations: "System", term: "Term", state: State, time: Time, ends: tuple[Callable, Callable] | None = None
 ) -> dict[str, jax.Array]:
     """{name: array} of the variables that a term keeps in a State of arrays, recomputed in the steps where it is due.
 
@@ -75,15 +77,15 @@ class StageEvaluation(abc.ABC):
         """
 
     @abc.abstractmethod
-    def on_arrays(self, system: "System", fields: Fields) -> tuple["System", Fields]:
+    def on_arrays(self, system: "System", fields: Fields) -> tuple["System", Sequence[Field]]:
         """The System on arrays, and stored Fields as arrays, for the conditions on open boundaries."""
 
     @abc.abstractmethod
-    def put(self, fields: Fields, arrays: Fields) -> Fields:
+    def put(self, fields: Fields, arrays: Sequence[Field]) -> Fields:
         """These Fields with the values of arrays, after the conditions on open boundaries."""
 
     @abc.abstractmethod
-    def renew(self, equations: Any, number: int, state: State, time: Any) -> State:
+    def renew(self, equations: "System", number: int, state: State, time: Time) -> State:
         """The State at the beginning of a step, with the `state_variables` of term `number` recomputed if it is due."""
 
     @abc.abstractmethod
@@ -91,11 +93,11 @@ class StageEvaluation(abc.ABC):
         """A pytree of Fields with its values stored, if that has to be done before the next stage reads them."""
 
     @abc.abstractmethod
-    def tile_values(self, field: Any) -> jax.Array:
+    def tile_values(self, field: AbstractField) -> jax.Array:
         """The values of a Field in the tile's own cells, an array (my, mx)."""
 
     @abc.abstractmethod
-    def with_ghosts(self, equations: Any, x: jax.Array) -> Any:
+    def with_ghosts(self, equations: "System", x: jax.Array) -> AbstractField:
         """An array (my, mx) of values at cell centres as a Field at h with filled halo; communicates."""
 
     @abc.abstractmethod
@@ -118,13 +120,13 @@ class ArrayEvaluation(StageEvaluation):
         state, more = state.map(lambda _: next(values)), [next(values) for _ in more]
         return state, more, next(values, state.eta)
 
-    def on_arrays(self, system: "System", fields: Fields) -> tuple["System", Fields]:
-        return system, fields
+    def on_arrays(self, system: "System", fields: Fields) -> tuple["System", Sequence[Field]]:
+        return system, cast(Sequence[Field], fields)
 
-    def put(self, fields: Fields, arrays: Fields) -> Fields:
+    def put(self, fields: Fields, arrays: Sequence[Field]) -> Fields:
         return arrays
 
-    def renew(self, equations: Any, number: int, state: State, time: Any) -> State:
+    def renew(self, equations: "System", number: int, state: State, time: Time) -> State:
         own = state.map(lambda x: x.interior if isinstance(x, Field) else x)
         new = renewed_if_due(equations, equations.terms[number], own, time)
         if not isinstance(state.eta, Field):
@@ -136,10 +138,10 @@ class ArrayEvaluation(StageEvaluation):
     def finish_stage(self, tree: Any) -> Any:
         return tree
 
-    def tile_values(self, field: Any) -> jax.Array:
-        return field.interior
+    def tile_values(self, field: AbstractField) -> jax.Array:
+        return cast(Field, field).interior
 
-    def with_ghosts(self, equations: Any, x: jax.Array) -> Any:
+    def with_ghosts(self, equations: "System", x: jax.Array) -> AbstractField:
         tile = equations.geometry.tile
         (wide,) = exchange([x], tile.halo, tile.sides, equations.communicator)
         return Field(wide, "h", (tile.halo,) * 4)

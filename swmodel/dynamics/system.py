@@ -19,13 +19,13 @@ A System has four forms. Its fields are the same in all of them, and what their 
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..fields.field import AbstractField, Field
+from ..fields.field import AbstractField, Count, Field, Scalar, Value
 from ..fields.operators import X, Y, difference_x, difference_y, pointwise
 from ..fields.parameters import Flag, Number, Part
 from ..fields.pytrees import pytree, replace
@@ -36,9 +36,9 @@ from ..parallel.halo import EAST, NORTH, SOUTH, WEST
 from .clock import Time, as_time
 from .cores import FiniteDifferences, check_has_tendencies
 from .ghosts import Exchange
+from .kinds import FACES, MAP, NUMBER, OTHER, PARTS, STATIC, TILE, declare
 from .layer import LayerFlow
 from .momentum import DEFAULT as DEFAULT_FORM
-from .replicated import mark_columns, mark_numbers
 from .slip import FreeSlip
 from .stages import ArrayEvaluation, Fields, Filled, StageEvaluation
 from .terms import Series, TimeVarying, Windows, value_at
@@ -65,90 +65,6 @@ class Coverage:
     def steps(self) -> int:
         """The number of steps in all intervals."""
         return sum(self.intervals)
-
-
-# -- what a field is, in each form -------------------------------------------------------------------------------------
-
-
-def _same(value: Any, *_: Any) -> Any:
-    return value
-
-
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """How the values of a field pass from one form of a System to the next.
-
-    Attributes:
-        bind: `bind(value, windows_of, kind)` replaces each `kind` of time records by `windows_of(records)`.
-        mark: `mark(value, communicator)` applies `communicator.replicated` to what is the same on all ranks.
-        prepare: `prepare(value, exchange, wet)` fills halos; `wet` is 1 in wet cells, a Field at h.
-        static: whether values are hashable, and part of the structure of programs.
-    """
-
-    bind: Callable = _same
-    mark: Callable = mark_numbers
-    prepare: Callable = _same
-    static: bool = False
-
-
-def _bind_parts(parts, windows_of, kind):
-    return tuple(part.bound(windows_of, kind) for part in parts)
-
-
-def _prepare_parts(parts, exchange, wet):
-    return tuple(part.prepare(exchange) for part in parts)
-
-
-def _bind_records(records, windows_of, kind):
-    return windows_of(records) if isinstance(records, kind) else records
-
-
-def _prepare_map(x, exchange, wet):
-    if isinstance(x, TimeVarying):
-        return x.map(lambda record: _prepare_map(record, exchange, wet))
-    return None if x is None else exchange.parameter(x) * wet
-
-
-def _prepare_faces(pair, exchange, wet):
-    return None if pair is None else tuple(map(exchange.padded, pair, "uv"))
-
-
-STATIC = Kind(static=True, mark=_same)  # a choice, or a number of cells or steps
-NUMBER = Kind()  # a number that is the same on all ranks
-MAP = Kind(
-    bind=_bind_records, prepare=_prepare_map
-)  # (ny, nx) at cell centres, or time records of such maps; 0 on land
-FACES = Kind(prepare=_prepare_faces)  # a pair of arrays at u and v, which have the tile's halo already
-PARTS = Kind(bind=_bind_parts, prepare=_prepare_parts)  # a tuple of TiledParts
-TILE = Kind(mark=mark_columns)
-OTHER = Kind(mark=_same)  # a pytree that is used as it is
-
-
-def _declared(
-    kind: Kind,
-    default: Any = None,
-    units: str = "",
-    argument: Any = None,
-    label: str = "",
-    shared: str = "",
-    recorded: str = "",
-) -> Any:
-    """The declaration of a field of a System.
-
-    Args:
-        kind: its Kind.
-        default: the value of a System without it.
-        units: of its numbers.
-        argument: the rule of the argument of that name of ShallowWater (fields/parameters.py), where there is one.
-        label: what a printed model calls it; "" where it is not shown.
-        shared: what messages call it where members of an ensemble must not differ in it; "" where they may.
-        recorded: how a restart records it (output/fingerprint.py): by "value", "text", as a "part" or as "parts" with
-            names of their own.
-    """
-    metadata = {"static": kind.static, "kind": kind, "units": units, "argument": argument}
-    return dataclasses.field(
-        default=default, kw_only=True, metadata=metadata | {"label": label, "shared": shared, "recorded": recorded}
-    )
 
 
 _FORM = Part(("vorticity_flux",), "EnergyConserving()")
@@ -194,52 +110,50 @@ class System:
     once (replicated.py), so that their gradients are summed over all ranks.
     """
 
-    depth: Any = _declared(MAP, units="m")
-    gravity: Any = _declared(
+    depth: Any = declare(MAP, units="m")
+    gravity: Any = declare(
         NUMBER, units="m s-2", argument=Number(None, "m s-2", minimum=0.0), label="gravity", recorded="value"
     )
-    coriolis: Any = _declared(
+    coriolis: Any = declare(
         OTHER,
         argument=Part(("at",), "FPlane(f0=1e-4)", optional=True),
         label="Coriolis",
         shared="kind of Coriolis force",
         recorded="part",
     )
-    momentum: Any = _declared(
+    momentum: Any = declare(
         STATIC, DEFAULT_FORM, argument=_FORM, label="momentum", shared="momentum scheme", recorded="text"
     )
-    coriolis_form: Any = _declared(
+    coriolis_form: Any = declare(
         STATIC,
         argument=dataclasses.replace(_FORM, optional=True),
         label="Coriolis form",
         shared="form of the Coriolis force",
         recorded="text",
     )
-    linear: bool = _declared(
+    linear: bool = declare(
         STATIC, False, argument=Flag(), label="linear", shared="mode (linear or not)", recorded="value"
     )
-    side: Any = _declared(
+    side: Any = declare(
         STATIC, FreeSlip(), argument=Part(("factor",), "NoSlip()"), shared="slip at walls", recorded="text"
     )
-    core: Any = _declared(
+    core: Any = declare(
         NUMBER,
         FiniteDifferences(),
         argument=Part(("on_tile", "tendency"), "PseudoSpectral()"),
         shared="core",
         recorded="part",
     )
-    wetting: Any = _declared(
+    wetting: Any = declare(
         STATIC,
         argument=Part(("thin",), "WettingDrying()", optional=True),
         label="shores",
         shared="wetting and drying",
         recorded="part",
     )
-    terms: tuple = _declared(
-        PARTS, (), label="terms", shared="set of forcings, drags and viscosities", recorded="parts"
-    )
-    open_boundaries: tuple = _declared(PARTS, (), label="open sides", shared="set of open sides", recorded="parts")
-    tracers: tuple = _declared(
+    terms: tuple = declare(PARTS, (), label="terms", shared="set of forcings, drags and viscosities", recorded="parts")
+    open_boundaries: tuple = declare(PARTS, (), label="open sides", shared="set of open sides", recorded="parts")
+    tracers: tuple = declare(
         PARTS,
         (),
         argument=Part(("variable", "rate"), "a Transported", several=True),
@@ -247,40 +161,46 @@ class System:
         shared="set of tracers",
         recorded="parts",
     )
-    uplift: Any = _declared(MAP, units="m", shared="source", recorded="parts")
-    crests: Any = _declared(FACES, units="m")
-    tile: TileGeometry = _declared(TILE)
-    elliptic_domain: Any = _declared(OTHER)
-    flat: bool = _declared(STATIC, False)
-    first: Any = _declared(NUMBER)
-    covers: Coverage | None = _declared(STATIC)
-    dt: float | None = _declared(STATIC)
-    reach: int | None = _declared(STATIC)
-    communicator: Any = _declared(STATIC)
-    step_loop: Any = _declared(STATIC)
-    geometry: Geometry = _declared(OTHER)
-    edges: Any = _declared(OTHER)
-    evaluation: StageEvaluation = _declared(STATIC, ArrayEvaluation())
+    uplift: Any = declare(MAP, units="m", shared="source", recorded="parts")
+    crests: Any = declare(FACES, units="m")
+    tile: TileGeometry = declare(TILE)
+    elliptic_domain: Any = declare(OTHER)
+    flat: bool = declare(STATIC, False)
+    first: Any = declare(NUMBER)
+    covers: Coverage | None = declare(STATIC)
+    dt: float | None = declare(STATIC)
+    reach: int | None = declare(STATIC)
+    communicator: Any = declare(STATIC)
+    step_loop: Any = declare(STATIC)
+    geometry: Geometry = declare(OTHER)
+    edges: Any = declare(OTHER)
+    evaluation: StageEvaluation = declare(STATIC, ArrayEvaluation())
 
     # -- from one form to the next -------------------------------------------------------------------------------------
 
-    def each(self, function: Callable[[dataclasses.Field, Any], Any]) -> "System":
-        """This System with `function(field, value)` in place of the value of each declared field."""
-        return replace(self, **{field.name: function(field, getattr(self, field.name)) for field in FIELDS})
+    def _each(self, step: str, *arguments: Any) -> "System":
+        """This System with the function `step` of each field's Kind, such as "prepare", applied to its value."""
+        new = {}
+        for field in FIELDS:
+            function, value = getattr(field.metadata["kind"], step), getattr(self, field.name)
+            if function is not None and value is not None:
+                new[field.name] = function(value, *arguments)
+        return replace(self, **new)
 
     def bind(self, windows_of: Callable, kind: type = Series) -> "System":
         """This System with each `kind` of time records x in its fields and parts replaced by `windows_of(x)`."""
-        return self.each(lambda field, value: field.metadata["kind"].bind(value, windows_of, kind))
+        return self._each("bind", windows_of, kind)
 
     def series(self) -> dict[tuple[str, ...], Series]:
         """The Series in its fields and parts, by their place, such as ("terms", "0", "x") or ("uplift",)."""
         found = {}
         for field in FIELDS:
-            value = getattr(self, field.name)
+            value: Any = getattr(self, field.name)
             if isinstance(value, Series):
                 found[field.name,] = value
-            for k, part in enumerate(value if field.metadata["kind"] is PARTS else ()):
-                found |= {(field.name, str(k), *name.split(".")): x for name, x in part.series().items()}
+            elif field.metadata["kind"] is PARTS:
+                for k, part in enumerate(value):
+                    found |= {(field.name, str(k), *name.split(".")): x for name, x in part.series().items()}
         return found
 
     def interval(self, number: Any) -> "System":
@@ -301,13 +221,13 @@ class System:
                 f"System.prepare: this one holds {len(self.covers.intervals)} intervals between forcing records, and "
                 "a program steps through one; prepare dynamics.interval(number)."
             )
-        return self.each(lambda field, value: field.metadata["kind"].mark(value, self.communicator))._prepared()
+        return self._each("mark", self.communicator)._prepared()
 
     def _prepared(self):
         reach = self.reach or self.tile.halo
         exchange = Exchange(self.tile, self.communicator, wide=self.tile.halo > reach)
         geometry = Geometry.derive(self.tile, self.side.factor, self.communicator)
-        new = self.each(lambda field, value: field.metadata["kind"].prepare(value, exchange, geometry.wet))
+        new = self._each("prepare", exchange, geometry.wet)
         within = lambda value: value.within(new.terms, self.gravity)  # noqa: E731
         new = replace(
             new,
@@ -347,7 +267,7 @@ class System:
 
     # -- a step --------------------------------------------------------------------------------------------------------
 
-    def euler(self, start: State, now: State, weight: Any, dt: Any, time: Any) -> State:
+    def euler(self, start: State, now: State, weight: Scalar, dt: Scalar, time: Time) -> State:
         """(1 - weight) start + weight (now + dt d now/dt), a State of arrays or Fields, as `now` is (stages.py).
 
         Args:
@@ -359,7 +279,7 @@ class System:
         """
         return self.momentum.euler(self, start, now, weight, dt, as_time(time))
 
-    def forward_backward(self, state: State, dt: Any, time: Any) -> State:
+    def forward_backward(self, state: State, dt: Scalar, time: Time) -> State:
         """The State after a step of one stage (conserving.py); the model has MomentumConserving.
 
         Args:
@@ -369,7 +289,7 @@ class System:
         """
         return self.momentum.forward_backward(self, state, dt, as_time(time))
 
-    def tendency(self, state: State, time: Any) -> State:
+    def tendency(self, state: State, time: Time | Count) -> State:
         """d state/dt, as the core computes it, at a Time or a number of steps after step 0."""
         return self.evaluation.register_tendency(self.core.tendency(self, state, self._timed(time)))
 
@@ -380,7 +300,7 @@ class System:
             return time
         return replace(time, dt=jnp.asarray(self.dt, self.depth.dtype), exact_dt=self.dt)
 
-    def renewed(self, state: State, time: Any) -> State:
+    def renewed(self, state: State, time: Time | Count) -> State:
         """The State with the variables of terms recomputed that are due in the step beginning at a Time."""
         time = self._timed(time)
         for number, term in enumerate(self.terms):
@@ -388,13 +308,20 @@ class System:
                 state = self.evaluation.renew(self, number, state, time)
         return state
 
-    def differences(self, state: State, time: Any) -> State:
+    def differences(self, state: State, time: Time) -> State:
         """d state/dt by finite differences, all terms from one halo exchange; of arrays or Fields, as `state` is."""
         flow = self.flow(state, time)
         u, v = self.acceleration(flow, flow.eta, time)
         return like(state, state.replace(u=u, v=v, eta=self.continuity(flow, time), **self.transported(flow, time)))
 
-    def flow(self, state: State, time: Any, more: Sequence = (), outside: Any = None, newest: Any = None) -> LayerFlow:
+    def flow(
+        self,
+        state: State,
+        time: Time | Count,
+        more: Sequence[Value] = (),
+        outside: Value | None = None,
+        newest: tuple[jax.Array, State] | None = None,
+    ) -> LayerFlow:
         """The LayerFlow of a State of tile arrays or Fields. If their halos are used up, one exchange fills them.
 
         Args:
@@ -433,32 +360,33 @@ class System:
             newest: (weight, State) where `state` is a weighted sum of this State and of earlier ones; else None.
         """
         engine, is_own = self.evaluation, outside is None
-        opens_newest = newest is not None and engine.opens_newest
-        state, more, level = engine.exchange(self, state, more, state.eta if is_own else outside, opens_newest)
+        newest = newest if engine.opens_newest else None
+        level = state.eta if outside is None else outside
+        state, more, level = engine.exchange(self, state, more, level, newest is not None)
         if not self.open_boundaries:
             return state, more, level
-        (weight, opened), names = (newest, ()) if opens_newest else ((None, state), self.boundary_names)
+        (weight, opened), names = ((None, state), self.boundary_names) if newest is None else (newest, ())
         fields = [opened.u, opened.v, level, *(opened[name] for name in names)]
-        system, (u, v, eta, *memory) = engine.on_arrays(self, fields)
-        memory, eta_time = dict(zip(names, memory)), time if is_own else time.begun
+        system, (u, v, eta, *kept) = engine.on_arrays(self, fields)
+        memory, eta_time = dict(zip(names, kept)), time if is_own else time.begun
         *velocity, eta = system.apply_open_boundaries(u, v, eta, time, eta_time, memory, weight)
         memory = system.boundary_rates(memory, u, v, eta, time, eta_time)
         u, v, level, *rates = engine.put(fields, [*velocity, eta, *memory.values()])
-        if opens_newest:
+        if newest is not None:
             return state, more, level
         state = state.replace(u=u, v=v, eta=level if is_own else state.eta, **dict(zip(names, rates)))
         return state, more, level
 
     def apply_open_boundaries(
         self,
-        u: Any,
-        v: Any,
-        eta: Any,
+        u: Field,
+        v: Field,
+        eta: Field,
         time: Time,
         eta_time: Time | None = None,
-        memory: Any = None,
-        share: Any = None,
-    ) -> tuple[Any, Any, Any]:
+        memory: dict[str, Field] | None = None,
+        share: jax.Array | None = None,
+    ) -> tuple[Field, Field, Field]:
         """(u, v, eta), Fields with halo; u and v are set on open faces and beyond them by the open boundary conditions.
 
         Use this eta in place of the argument: its array is the same, and its cotangents are added up in place.
@@ -477,7 +405,9 @@ class System:
             u, v, eta = condition.fill(u, v, eta, self, time, eta_time or time, memory, share)
         return u, v, eta
 
-    def boundary_rates(self, memory: Any, u: Any, v: Any, eta: Any, time: Time, eta_time: Time) -> Any:
+    def boundary_rates(
+        self, memory: dict[str, Field], u: Field, v: Field, eta: Field, time: Time, eta_time: Time
+    ) -> dict[str, Field]:
         """`memory`, {name: Field} of open sides' variables, with their rates in the ghost cells beyond the sides."""
         for condition in self.open_boundaries:
             if condition.memory:
@@ -490,24 +420,24 @@ class System:
         take = X if axis == "x" else Y
         return (low * take.low(take.low(field)) + high * take.high(take.high(field))) * self.geometry.wet
 
-    def continuity(self, flow: LayerFlow, time: Any) -> AbstractField:
+    def continuity(self, flow: LayerFlow, time: Time) -> AbstractField:
         """d eta/dt [m s-1], a Field at h."""
         return self.with_sources(-divergence(flow.U, flow.V, self.geometry), flow, time)
 
-    def with_sources(self, rate: Any, flow: LayerFlow, time: Any) -> Any:
+    def with_sources(self, rate: Value, flow: LayerFlow, time: Time) -> Any:
         """`rate` of eta [m s-1], a Field at h, plus the sources that terms add to the continuity equation."""
         for term in self.terms:
             if term.changes_elevation:
                 rate = rate + term.at(time).continuity(flow, time)
         return rate
 
-    def transported(self, flow: LayerFlow, time: Any) -> dict[str, AbstractField]:
+    def transported(self, flow: LayerFlow, time: Time) -> dict[str, AbstractField]:
         """{name: d value/dt, a Field at h} of the variables of tracers, of terms and of open sides."""
         kept = {name: 0.0 * flow.state[name] for name in self.constant_names}
         kept |= {name: self._rate_at_sides(flow.state[name], name[-1]) for name in self.boundary_names}
         return {x.name: x.at(time).rate(flow, flow.state[x.name], time) for x in self.tracers} | kept
 
-    def shown(self, state: State, time: Any, rigid_lid: bool = False) -> State:
+    def shown(self, state: State, time: Time | Count, rigid_lid: bool = False) -> State:
         """A State of tile arrays as files hold it, with the concentration c of transported variables in place of h c.
 
         Args:
@@ -517,18 +447,18 @@ class System:
         """
         return self._converted("shown", state, time, rigid_lid)
 
-    def stored(self, state: State, time: Any, rigid_lid: bool = False) -> State:
+    def stored(self, state: State, time: Time | Count, rigid_lid: bool = False) -> State:
         """The inverse of `shown`."""
         return self._converted("stored", state, time, rigid_lid)
 
     def _converted(self, how, state, time, rigid_lid):
         if not self.tracers:
             return state
-        column = self.depth_at(as_time(time)).interior
+        column = cast(Field, self.depth_at(as_time(time))).interior
         column = column if rigid_lid else column + state.eta * self.geometry.wet.interior
         return state.replace(**{x.name: getattr(x, how)(state[x.name], column) for x in self.tracers})
 
-    def acceleration(self, flow: LayerFlow, eta: Any, time: Any) -> tuple[AbstractField, AbstractField]:
+    def acceleration(self, flow: LayerFlow, eta: Value, time: Time) -> tuple[AbstractField, AbstractField]:
         """(du/dt, dv/dt) [m s-2], Fields at u and v, with the pressure of `eta`; zero on faces without flow.
 
         Raises:
@@ -546,7 +476,7 @@ class System:
             u, v = u + along_x, v + along_y
         return u * g.wet_u, v * g.wet_v
 
-    def split_terms(self, flow: LayerFlow, time: Any) -> tuple[tuple, tuple, tuple]:
+    def split_terms(self, flow: LayerFlow, time: Time) -> tuple[tuple, tuple, tuple]:
         """The accelerations and the damping rates of the terms.
 
         Returns:
@@ -576,7 +506,7 @@ class System:
         more_u, more_v = self.momentum.vorticity_flux(flow.per_h_q * flow.vorticity, U, V)
         return u + more_u, v + more_v
 
-    def depth_at(self, time: Time) -> Any:
+    def depth_at(self, time: Time) -> AbstractField:
         """H less the sea floor's uplift up to a Time [m], a Field at h."""
         return self.depth if self.uplift is None else self.depth - value_at(self.uplift, time)
 

@@ -12,20 +12,28 @@ Numbers and vectors among its fields are the same on every rank, and System.prep
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
-from ..fields.field import AbstractField, Field
+from ..fields.field import AbstractField, Field, Scalar, Value
 from ..fields.methods import a_pair, a_rate, at
 from ..fields.operators import mean_x, mean_y
 from ..fields.parts import ModelPart, numbers_of, positions_of, replaced
 from ..fields.pytrees import pytree, replace
+from ..fields.state import State
 from ..fields.variables import Variable
 from ..grids.windows import GridRecords, GridValues, cached, grid_values
-from .clock import as_time
+from .clock import Time, as_time
+
+if TYPE_CHECKING:
+    from .ghosts import Exchange
+    from .layer import LayerFlow
+    from .site import Site
+    from .system import System
 
 __all__ = [
     "Forcing",
@@ -98,7 +106,7 @@ class Series:
             return int(self._steps(dt)[0][0]) if since < 0 else None
         return int(step - since + length)
 
-    def window(self, step: int, dt: float, dtype: Any, held: dict[int, Any] | None = None) -> "Window":
+    def window(self, step: int, dt: float, dtype: DTypeLike, held: dict[int, Any] | None = None) -> "Window":
         """The Window of the interval between records that contains `step`.
 
         Args:
@@ -136,7 +144,7 @@ class Series:
             return int(first), int(second), 0, 1
         return int(first), int(second), step - int(since), int(length)
 
-    def windows(self, steps: tuple, dt: float, dtype: Any) -> "Windows":
+    def windows(self, steps: tuple, dt: float, dtype: DTypeLike) -> "Windows":
         """The Windows of the intervals that contain `steps`; each record that they need is stored once."""
         intervals = [self.interval(step, dt) for step in steps]
         needed = sorted({record for first, second, *_ in intervals for record in (first, second)})
@@ -154,7 +162,7 @@ class Series:
     def _whole(self, number):
         return jnp.asarray(number, jnp.int32) if self.place is None else self.place(lambda rank: np.int32(number))
 
-    def record(self, k: int, dtype: Any) -> Any:
+    def record(self, k: int, dtype: DTypeLike) -> Any:
         """Record number k as a JAX array, placed by tile."""
         if self.place is None:
             return jnp.asarray(self.values[k], dtype)
@@ -174,7 +182,7 @@ class TimeVarying(abc.ABC):
         """This value with all that does not change in a compiled program precomputed, once at its start."""
         return self
 
-    def within(self, terms: tuple, gravity: Any) -> "TimeVarying":
+    def within(self, terms: tuple, gravity: Scalar) -> "TimeVarying":
         """The same in equations with these prepared terms and this gravity [m s-2], which the value may depend on."""
         return self
 
@@ -197,10 +205,10 @@ class TimeVarying(abc.ABC):
         return jax.tree.map(function, self)
 
     @abc.abstractmethod
-    def at(self, time: Any) -> Any:
+    def at(self, time: Time) -> Value:
         """The value at a Time, a number, an array or a Field."""
 
-    def rate(self, time: Any) -> Any:
+    def rate(self, time: Time) -> Value:
         """d/dt of the value at a Time [its units s-1], by a centred difference over a step unless overridden."""
         return (self.at(time + 0.5) - self.at(time + (-0.5))) * (1.0 / time.dt)
 
@@ -214,7 +222,7 @@ class Window(TimeVarying):
     start: jax.Array
     length: jax.Array
 
-    def at(self, time: Any) -> Any:
+    def at(self, time: Time) -> Value:
         """The value at a Time, or at a number of steps after step 0.
 
         Differences of step numbers are exact, and the division does not depend on the step at which a loop started. So
@@ -227,7 +235,7 @@ class Window(TimeVarying):
             return self.first + (self.second - self.first) * weight
         return self.first + weight * (self.second - self.first)
 
-    def rate(self, time: Any) -> Any:
+    def rate(self, time: Time) -> Value:
         """The slope between both records, also at their own times."""
         return (self.second - self.first) * (1.0 / (self.length.astype(time.dt.dtype) * time.dt))
 
@@ -265,22 +273,22 @@ def holds_windows(tree: Any) -> bool:
     return any(map(is_window, jax.tree.leaves(tree, is_leaf=is_window)))
 
 
-def value_at(x: Any, time: Any) -> Any:
+def value_at(x: Any, time: Time) -> Value:
     """The value of a TimeVarying at a Time, or at a number of steps after step 0; anything else as it is."""
     return x.at(time) if isinstance(x, TimeVarying) else x
 
 
-def rate_at(x: Any, time: Any) -> Any:
+def rate_at(x: Any, time: Time) -> Value:
     """d/dt of a TimeVarying at a Time; 0 of anything else."""
     return x.rate(time) if isinstance(x, TimeVarying) else 0.0
 
 
-def to_u(x: Any) -> Any:
+def to_u(x: Value) -> Value:
     """A parameter at cell centres averaged to u points; a number as it is."""
     return mean_x(x) if isinstance(x, AbstractField) else x
 
 
-def to_v(x: Any) -> Any:
+def to_v(x: Value) -> Value:
     """A parameter at cell centres averaged to v points; a number as it is."""
     return mean_y(x) if isinstance(x, AbstractField) else x
 
@@ -334,7 +342,7 @@ class TiledPart(ModelPart, abc.ABC):
         bound = lambda x: windows_of(x) if fits(x) else x  # noqa: E731
         return self._each(lambda x, name, position: jax.tree.map(bound, x, is_leaf=fits))
 
-    def prepare(self, exchange: Any) -> Self:
+    def prepare(self, exchange: "Exchange") -> Self:
         """This part as the compiled program uses it: tile arrays become Fields, with halo where it is declared."""
         numbers = numbers_of(type(self))
 
@@ -343,7 +351,7 @@ class TiledPart(ModelPart, abc.ABC):
 
         return self._each(prepared)
 
-    def at(self, time: Any) -> Self:
+    def at(self, time: Time) -> Self:
         """This part with the values of its parameters at a Time."""
         if not any(isinstance(getattr(self, name), TimeVarying) for name in positions_of(self)):
             return self
@@ -375,20 +383,20 @@ class Term(TiledPart):
     holds_level: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
+    def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
         """(du/dt, dv/dt) [m s-2] of LayerFlow at a Time, Fields at u and v or numbers."""
 
-    def damping(self, flow: Any, time: Any) -> tuple[Any, Any] | None:
+    def damping(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value] | None:
         """r [s-1], at u and v, of du/dt = - r u, dv/dt = - r v, which conserving.py steps implicitly; else None."""
 
-    def damping_per_speed(self, flow: Any, time: Any) -> tuple[Any, Any] | None:
+    def damping_per_speed(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value] | None:
         """k [m-1], at u and v, of du/dt = - k |u| u, with |u| after an implicit step; None for other terms."""
 
-    def continuity(self, flow: Any, time: Any) -> Any:
+    def continuity(self, flow: "LayerFlow", time: Time) -> Value:
         """d eta/dt [m s-1], a Field at h. It is called only if a class defines it."""
         raise NotImplementedError
 
-    def renewed(self, equations: Any, state: Any, time: Any) -> dict[str, Any]:
+    def renewed(self, equations: "System", state: State, time: Time) -> dict[str, jax.Array]:
         """{name: value} of its `state_variables`, arrays of the tile's own cells, until the next step where it is due.
 
         Args:
@@ -398,7 +406,7 @@ class Term(TiledPart):
         """
         raise NotImplementedError
 
-    def is_due(self, time: Any) -> Any:
+    def is_due(self, time: Time) -> Any:
         """Whether `renewed` is called at the beginning of the step of a Time, a bool that may be traced."""
         return True
 
@@ -407,7 +415,7 @@ class Term(TiledPart):
         """Whether the class defines `continuity`."""
         return type(self).continuity is not Term.continuity
 
-    def pressure_head(self, time: Any, reference: float) -> Any:
+    def pressure_head(self, time: Time, reference: float) -> Value:
         """(p - p_0) / rho [m2 s-2] of the air pressure at a Time, for a reference p_0 [Pa], a Field at h."""
         raise NotImplementedError
 
@@ -417,7 +425,7 @@ class Term(TiledPart):
     def check_water(self, model: Any) -> None:
         """Raise ConfigError if it acts on no water of a model; collective."""
 
-    def rates(self, site: Any) -> Any:
+    def rates(self, site: "Site") -> np.ndarray | float:
         """The fastest damping rate [s-1] in each cell of a `site` of stepping/stability.py; 0 if there is no limit."""
         return 0.0
 

@@ -14,12 +14,20 @@ Files, gauges, initial states and controls hold the variable as `shown`, c; Stat
 """
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ..fields.field import Value
 from ..fields.methods import a_rate, at
 from ..fields.pytrees import static
 from ..fields.variables import Variable
+from .clock import Time
 from .terms import TiledPart
+
+if TYPE_CHECKING:
+    from .layer import LayerFlow
+    from .site import Site
 
 __all__ = ["Transported"]
 
@@ -48,7 +56,7 @@ class Transported(TiledPart):
         return self.variable.name
 
     @abc.abstractmethod
-    def rate(self, flow: Any, value: Any, time: Any) -> Any:
+    def rate(self, flow: "LayerFlow", value: Value, time: Time) -> Value:
         """d value/dt, a Field at h.
 
         Args:
@@ -59,18 +67,18 @@ class Transported(TiledPart):
             time: a Time.
         """
 
-    def shown(self, value: Any, column: Any) -> Any:
+    def shown(self, value: Value, column: Value) -> Value:
         """What files and gauges show of the stored `value`, where the water is `column` deep [m]; 0 on land.
 
         Both are arrays, or both are Fields.
         """
         return value
 
-    def stored(self, shown: Any, column: Any) -> Any:
+    def stored(self, shown: Value, column: Value) -> Value:
         """The inverse of `shown`."""
         return shown
 
-    def time_step_rate(self, site: Any, carried: float, real: float) -> Any:
+    def time_step_rate(self, site: "Site", carried: float, real: float) -> np.ndarray | float:
         """1 / the longest stable time step [s-1] in each cell of stability's `site`; 0 where it sets no limit.
 
         Args:

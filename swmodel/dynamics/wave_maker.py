@@ -25,12 +25,14 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from ..fields.field import Value
 from ..fields.parameters import Flag, Number, Sides, declared, parameter
 from ..fields.pytrees import pytree
 from ..fields.variables import Variable
 from ..parallel.halo import SIDES
-from .boundaries import Inside, OpenBoundary
-from .inflow import OUTFLOW_SPEED, celerity_over, head_loss, outflow_speed_rate
+from .boundaries import OpenBoundary
+from .clock import Time
+from .inflow import OUTFLOW_SPEED, Inside, celerity_over, head_loss, outflow_speed_rate
 
 __all__ = ["WaveMaker"]
 
@@ -87,12 +89,15 @@ class WaveMaker(OpenBoundary):
         """`value` until the last of the wave has come in, and 0 from then on."""
         return value if self.until is None else value * jnp.asarray(time.since(self.until) < 0, inside.eta.data.dtype)
 
-    def level_outside(self, inside: Inside, time: Any) -> Any:
+    def level_outside(self, inside: Inside, time: Time) -> Value:
         return self._while_incoming(self.elevation, inside, time)
 
-    def outflow(self, inside: Inside, time: Any) -> Any:
+    def outflow(self, inside: Inside, time: Time) -> Value:
         depth = inside.depth if inside.shore is None else inside.shore.bed
-        height, over = self.level_outside(inside, time), functools.partial(celerity_over, inside.gravity, depth)
+        height, over = (
+            self._while_incoming(self.elevation, inside, time),
+            functools.partial(celerity_over, inside.gravity, depth),
+        )
         if self.total:
             into = -inside.passing_velocity()
             height = height - head_loss(inside, into, 2.0 * over(height, 0.0))
@@ -101,8 +106,8 @@ class WaveMaker(OpenBoundary):
             into = self._while_incoming(self.velocity, inside, time) if given else 2.0 * over(height, 0.0)
         return 2.0 * over(inside.eta, height) - into
 
-    def beginning(self, eta: Any, normal: Callable[[int], Any]) -> dict[str, Any]:
+    def beginning(self, eta: Value, normal: Callable[[int], Any]) -> dict[str, Value]:
         return {OUTFLOW_SPEED.name: abs(normal(1))}
 
-    def rates(self, inside: Inside, time: Any) -> dict[str, Any]:
+    def rates(self, inside: Inside, time: Time) -> dict[str, Value]:
         return {OUTFLOW_SPEED.name: outflow_speed_rate(inside, time.dt)}

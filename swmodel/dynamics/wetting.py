@@ -21,11 +21,10 @@ doi:10.4310/CMS.2007.v5.n1.a6.
 """
 
 import dataclasses
-from typing import Any
 
 import jax.numpy as jnp
 
-from ..fields.field import AbstractField
+from ..fields.field import AbstractField, Scalar
 from ..fields.operators import east, north, pointwise, south, west
 from ..fields.parameters import Number, check_fields, declared
 from .tracers.advection import upstream
@@ -56,7 +55,7 @@ class WettingDrying:
         check_fields(self)
 
 
-def outflow_share(volume: AbstractField, along_x: AbstractField, along_y: AbstractField, dt: Any) -> AbstractField:
+def outflow_share(volume: AbstractField, along_x: AbstractField, along_y: AbstractField, dt: Scalar) -> AbstractField:
     """s = min(1, volume / (dt sum of the outgoing fluxes)), a Field at h [1].
 
     Args:

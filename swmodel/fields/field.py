@@ -10,12 +10,12 @@ import abc
 import dataclasses
 import operator
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import jax
 import numpy as np
 
-__all__ = ["AbstractField", "Field", "FieldError", "HaloError", "Pair", "WHOLE"]
+__all__ = ["AbstractField", "Count", "Field", "FieldError", "HaloError", "Pair", "Scalar", "Value", "WHOLE"]
 
 WHOLE = 1 << 20  # the halo along x of a column, which is uniform along x and valid everywhere
 
@@ -182,3 +182,8 @@ class Field(AbstractField):
         self.check_position(other)
         shared = tuple(map(min, self.halo, other.halo))
         return Field(function(self.crop(shared).data, other.crop(shared).data), self.position, shared)
+
+
+Count: TypeAlias = int | jax.Array  # a number of steps, which may be traced
+Scalar: TypeAlias = float | jax.Array  # a number, which may be traced
+Value: TypeAlias = AbstractField | jax.Array | float  # what terms compute with: a Field, an array or a number

@@ -270,7 +270,8 @@ class Cyclone(Forcing):
         storm = replaced(self, lines | {"coordinates": coordinates | {"degree": degree}, "spherical": True})
         whole = int(seconds)
         time = Time(whole, seconds - whole, jnp.asarray(1.0), 1.0)
-        return tuple(np.asarray(wind.data) for wind in storm.fields(time)[1:])
+        _, wind_x, wind_y = storm.fields(time)
+        return np.asarray(wind_x.data), np.asarray(wind_y.data)
 
     def _speed(self, r, shape, strength, f):
         """(V, a Field [m s-1], about the largest V)."""

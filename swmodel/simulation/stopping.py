@@ -103,7 +103,7 @@ def _parts_not_finite(simulation, member):
         state = state.map(lambda x: jnp.nan_to_num(x, posinf=0.0, neginf=0.0))
         flow = replace(equations, open_boundaries=()).flow(state, time)
 
-        def values(part):
+        def values(part) -> Any:
             if isinstance(part, OpenBoundary):
                 memory = {name: flow.state[name] for name in equations.boundary_names}
                 return part.fill(flow.u, flow.v, flow.eta, equations, time, time, memory)

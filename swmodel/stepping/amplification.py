@@ -6,7 +6,7 @@ equation.
 """
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,9 @@ from ..dynamics.stages import euler_stage
 from ..errors import ConfigError
 from ..fields.parts import replaced
 from ..fields.state import State
+
+if TYPE_CHECKING:
+    from .explicit import TimeStepper
 
 __all__ = [
     "first_growth",
@@ -80,7 +83,7 @@ class _OneEquation:
         )
 
 
-def of_step(stepper: Any, z: Any) -> np.ndarray:
+def of_step(stepper: "TimeStepper", z: Any) -> np.ndarray:
     """The spectral radius of a step of `stepper` for dx/dt = lambda x, at each z = lambda dt of a complex array.
 
     Raises:

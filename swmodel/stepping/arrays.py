@@ -1,23 +1,29 @@
 """One time step, and the step loop on arrays, in which XLA fuses the operations."""
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import jax.numpy as jnp
 
 from ..dynamics.clock import Time
 from ..dynamics.replicated import mark_numbers
-from ..fields.field import AbstractField, Field
+from ..fields.field import AbstractField, Count, Field
 from ..fields.operators import pointwise
 from ..fields.state import State, each_state, fields_of
 from ..parallel.halo import exchange, without_open_faces, without_padding
-from .base import Monitor, StepLoop, no_monitor
+from .base import Carry, History, Monitor, StepLoop, Tree, no_monitor
+
+if TYPE_CHECKING:
+    from ..dynamics.system import System
+    from .explicit import TimeStepper
 
 __all__ = ["one_step", "ArrayStepLoop"]
 
 
-def one_step(equations: Any, stepper: Any, state: State, history: Any, step: Any) -> tuple[State, Any]:
+def one_step(
+    equations: "System", stepper: "TimeStepper", state: State, history: History, step: Count
+) -> tuple[State, History]:
     """(state, history) after step number `step` of the model.
 
     The rise of the sea floor during the step is added to the surface at its end, a splitting of first order in dt
@@ -29,7 +35,7 @@ def one_step(equations: Any, stepper: Any, state: State, history: Any, step: Any
     state = equations.core.finished(equations, state)
     if equations.uplift is not None:
         rise = equations.uplift_during(time)
-        eta = state.eta + (rise if isinstance(state.eta, AbstractField) else rise.interior)
+        eta = state.eta + (rise if isinstance(state.eta, AbstractField) else cast(Field, rise).interior)
         if equations.wetting is not None:  # rounded, a dry bed may rise by more than its depth falls
             bed = -equations.depth_at(time + 1.0)
             eta = pointwise(jnp.maximum, eta, bed) if isinstance(eta, AbstractField) else jnp.maximum(eta, bed.interior)
@@ -51,10 +57,10 @@ class ArrayStepLoop(StepLoop):
     name = "arrays"
 
     @classmethod
-    def obstacle(cls, dynamics: Any, stepper: Any) -> str | None:
+    def obstacle(cls, dynamics: "System", stepper: "TimeStepper") -> str | None:
         return None
 
-    def __init__(self, dynamics: Any, stepper: Any, prepared: bool = True):
+    def __init__(self, dynamics: "System", stepper: "TimeStepper", prepared: bool = True):
         self.sides = dynamics.tile.sides
         if not prepared:
             return
@@ -64,20 +70,20 @@ class ArrayStepLoop(StepLoop):
         self.period = shared or 1
         self.wide = dynamics.tile.halo >= 2 * self.equations.reach
 
-    def pack_state(self, state: State, history: Any) -> Any:
+    def pack_state(self, state: State, history: History) -> Carry:
         """The carry; what `state` has on open faces is dropped, since it is no part of a State."""
         own = state.map(lambda x, position: without_open_faces(x, position, self.sides), state.positions)
         return own, history
 
-    def unpack_state(self, carry: Any) -> tuple[State, Any]:
+    def unpack_state(self, carry: Carry) -> tuple[State, History]:
         return carry
 
-    def get_state(self, carry: Any) -> State:
+    def get_state(self, carry: Carry) -> State:
         return carry[0]
 
     def steps(
-        self, carry: Any, first: Any, count: int, monitor: Monitor = no_monitor, monitored: Any = ()
-    ) -> tuple[Any, Any]:
+        self, carry: Carry, first: Count, count: int, monitor: Monitor = no_monitor, monitored: Tree = ()
+    ) -> tuple[Carry, Any]:
         if self.period == 1:
             for k in range(count):
                 state, history = self._widened(carry)

@@ -9,11 +9,25 @@ arrays that XLA allocates (ArrayStepLoop, arrays.py), or in buffers with halos t
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from ..fields.field import Count
 from ..fields.state import State
 
-__all__ = ["Monitor", "StepLoop", "no_monitor"]
+if TYPE_CHECKING:
+    from ..dynamics.system import System
+    from .explicit import TimeStepper
+
+__all__ = ["Carry", "History", "Monitor", "Tree", "StepLoop", "no_monitor"]
+
+History: TypeAlias = object
+"""The history of a stepper: a pytree of tile arrays of its own, which nothing else looks into."""
+
+Tree: TypeAlias = object
+"""A pytree, such as what a monitor carries along."""
+
+Carry: TypeAlias = tuple[State, History]
+"""State and history in the layout of a step loop."""
 
 Monitor = Callable[[Any, Callable[[], State], Any], Any]
 """`monitor(step, get_state, carry) -> carry`, called after each step.
@@ -23,7 +37,7 @@ returned. A monitor that needs the state in few steps calls `get_state` under la
 """
 
 
-def no_monitor(step: Any, get_state: Callable[[], State], carry: Any) -> Any:
+def no_monitor(step: Count, get_state: Callable[[], State], carry: Tree) -> Tree:
     """The Monitor that returns its carry unchanged."""
     return carry
 
@@ -46,7 +60,7 @@ class StepLoop(abc.ABC):
     period: int = 1
 
     @abc.abstractmethod
-    def __init__(self, dynamics: Any, stepper: Any, prepared: bool = True):
+    def __init__(self, dynamics: "System", stepper: "TimeStepper", prepared: bool = True):
         """The loop of a TimeStepper over a System.
 
         Args:
@@ -57,7 +71,7 @@ class StepLoop(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def obstacle(cls, dynamics: Any, stepper: Any) -> str | None:
+    def obstacle(cls, dynamics: "System", stepper: "TimeStepper") -> str | None:
         """A phrase that explains why these steps cannot run in this kind of loop; None where they can. Inside spmd."""
 
     @classmethod
@@ -66,21 +80,21 @@ class StepLoop(abc.ABC):
         return False
 
     @abc.abstractmethod
-    def pack_state(self, state: State, history: Any) -> Any:
+    def pack_state(self, state: State, history: "History") -> Carry:
         """The carry of a State and the stepper's history, both of the tile's own cells (ny, nx)."""
 
     @abc.abstractmethod
-    def unpack_state(self, carry: Any) -> tuple[State, Any]:
+    def unpack_state(self, carry: Carry) -> "tuple[State, History]":
         """(state, history) in a carry: the inverse of `pack_state`."""
 
     @abc.abstractmethod
-    def get_state(self, carry: Any) -> State:
+    def get_state(self, carry: Carry) -> State:
         """The State in a carry: the first result of `unpack_state`."""
 
     @abc.abstractmethod
     def steps(
-        self, carry: Any, first: Any, count: int, monitor: Monitor = no_monitor, monitored: Any = ()
-    ) -> tuple[Any, Any]:
+        self, carry: Carry, first: Count, count: int, monitor: Monitor = no_monitor, monitored: Tree = ()
+    ) -> tuple[Carry, Any]:
         """Make `count` steps.
 
         Args:
@@ -94,6 +108,6 @@ class StepLoop(abc.ABC):
             (carry, monitored) after the last step.
         """
 
-    def traced_steps(self, carry: Any, monitor: Monitor, monitored: Any) -> Callable:
+    def traced_steps(self, carry: Carry, monitor: Monitor, monitored: Tree) -> Callable:
         """`steps(carry, first, count, monitored)` for such carries, which a loop may trace once for all counts."""
         return lambda carry, first, count, monitored: self.steps(carry, first, count, monitor, monitored)

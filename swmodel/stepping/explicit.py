@@ -11,7 +11,7 @@ Each scheme gives its amplification factor, from which its stable intervals foll
 
 import abc
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.core
@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..defaults import AB2_EPSILON
+from ..dynamics.clock import Time
 from ..errors import ConfigError
 from ..fields.field import AbstractField
 from ..fields.methods import Result
@@ -27,6 +28,11 @@ from ..fields.parts import ModelPart, replaced
 from ..fields.pytrees import pytree
 from ..fields.state import State
 from .amplification import first_growth, largest_root, of_step
+from .base import History
+
+if TYPE_CHECKING:
+    from ..dynamics.site import Site
+    from ..dynamics.system import System
 
 __all__ = [
     "TimeStepper",
@@ -95,26 +101,26 @@ class TimeStepper(ModelPart, abc.ABC):
     needs_momentum_form = False
     remedy = "another scheme"
 
-    def prepare(self, equations: Any) -> Any:
+    def prepare(self, equations: "System") -> "TimeStepper":
         """An object with the same `step`, in which all that does not change between steps is computed once."""
         return self
 
-    def obstacle_to_loops(self, dynamics: Any) -> str | None:
+    def obstacle_to_loops(self, dynamics: "System") -> str | None:
         """A phrase that explains why steps of this System cannot run in fused loops, or None."""
 
-    def history(self, state: Any) -> Any:
+    def history(self, state: State) -> History:
         """The empty history of the scheme: a pytree of tile arrays and an integer count of steps taken."""
         return ()
 
     @abc.abstractmethod
-    def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple[Any, Any]:
+    def step(self, equations: "System", state: State, history: History, time: Time) -> tuple[State, History]:
         """(state, history) one dt later; `time` is the Time at which the step begins."""
 
-    def amplification(self, z: complex | np.ndarray) -> np.ndarray:
+    def amplification(self, z: complex | np.ndarray) -> np.ndarray | float:
         """The factor by which dx/dt = lambda x grows in a step, at each z = lambda dt: the scheme's largest root."""
         return of_step(self, np.atleast_1d(z)).reshape(np.shape(z))
 
-    def wave_amplification(self, angle: float | np.ndarray) -> np.ndarray:
+    def wave_amplification(self, angle: float | np.ndarray) -> np.ndarray | float:
         """The same for a gravity wave of frequency angle / dt, where a scheme steps pressure and flow alternately."""
         return self.amplification(1j * angle)
 
@@ -137,7 +143,7 @@ class TimeStepper(ModelPart, abc.ABC):
         """
         return self.stable_interval("wave")
 
-    def raised_wave_rate(self, site: Any) -> Any:
+    def raised_wave_rate(self, site: "Site") -> np.ndarray | float:
         """1 / the longest step [s-1] of waves over a level above rest, at a `site` of stability.py; 0 without limit."""
         return 0.0
 
@@ -191,7 +197,7 @@ def _interval(known, axis):
     return first_growth(functools.partial(known.stepper._growth, axis=axis))
 
 
-def known_dt(who: str, stepper: Any) -> float:
+def known_dt(who: str, stepper: "TimeStepper") -> float:
     """The length of a step [s] as a Python float.
 
     Raises:
@@ -276,14 +282,14 @@ class AB2(TimeStepper):
 
     order = 2
 
-    def amplification(self, z: complex | np.ndarray) -> Any:
+    def amplification(self, z: complex | np.ndarray) -> np.ndarray | float:
         e = float(self.epsilon)
         return largest_root([1, -1 - (1.5 + e) * z, (0.5 + e) * z])
 
-    def history(self, state: State) -> Any:
+    def history(self, state: State) -> History:
         return Past.empty(state, 1)
 
-    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
+    def step(self, equations: "System", state: State, history: Past, time: Time) -> tuple[State, Past]:
         now = equations.tendency(state, time)
         older = jnp.where(history.count > 0, 0.5 + self.epsilon, 0.0)
         return _combine(state, self.dt, (1.0 + older, -older), (now, *history.values)), history.push(now)
@@ -303,13 +309,13 @@ class AB3(TimeStepper):
     states_kept = 2
     buffer_cycle = 2
 
-    def amplification(self, z: complex | np.ndarray) -> Any:
+    def amplification(self, z: complex | np.ndarray) -> np.ndarray | float:
         return largest_root([1, -1 - 23 / 12 * z, 16 / 12 * z, -5 / 12 * z])
 
-    def history(self, state: State) -> Any:
+    def history(self, state: State) -> History:
         return Past.empty(state, 2)
 
-    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
+    def step(self, equations: "System", state: State, history: Past, time: Time) -> tuple[State, Past]:
         now = equations.tendency(state, time)
         table = jnp.array([[1.0, 0.0, 0.0], [1.5, -0.5, 0.0], [23 / 12, -16 / 12, 5 / 12]])
         return _combine(state, self.dt, table[history.count], (now, *history.values)), history.push(now)
@@ -330,10 +336,10 @@ class SSPRK3(TimeStepper):
     order = 3
     conserves_momentum = True
 
-    def amplification(self, z: complex | np.ndarray) -> Any:
+    def amplification(self, z: complex | np.ndarray) -> np.ndarray | float:
         return abs(1 + z + z**2 / 2 + z**3 / 6)
 
-    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
+    def step(self, equations: "System", state: State, history: History, time: Time) -> tuple[State, History]:
         def stage(now, weights):
             new, at = weights
             return (equations.euler(state, now, new, self.dt, time + at),)
@@ -356,10 +362,10 @@ class RK4(TimeStepper):
     order = 4
     states_kept = 2
 
-    def amplification(self, z: complex | np.ndarray) -> Any:
+    def amplification(self, z: complex | np.ndarray) -> np.ndarray | float:
         return abs(1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24)
 
-    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
+    def step(self, equations: "System", state: State, history: History, time: Time) -> tuple[State, History]:
         def stage(now, total, weights):
             at, share, reach = weights
             slope = equations.tendency(now, time + at)

@@ -1,14 +1,19 @@
 """Generalised forward-backward, AB3-AM4: Shchepetkin & McWilliams (2005), doi:10.1016/j.ocemod.2004.08.002."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from ..dynamics.clock import Time
 from ..fields.pytrees import pytree
 from ..fields.state import State, like
 from .amplification import largest_root
+from .base import History
 from .explicit import Past, TimeStepper, time_step
+
+if TYPE_CHECKING:
+    from ..dynamics.system import System
 
 __all__ = ["ForwardBackward"]
 
@@ -41,11 +46,11 @@ class ForwardBackward(TimeStepper):
     states_kept = 3
     buffer_cycle = 3
 
-    def amplification(self, z: complex | np.ndarray) -> Any:
+    def amplification(self, z: complex | np.ndarray) -> np.ndarray:
         b = 0.281105
         return largest_root([1, -1 - (1.5 + b) * z, (0.5 + 2 * b) * z, -b * z])
 
-    def wave_amplification(self, angle: float | np.ndarray) -> Any:
+    def wave_amplification(self, angle: float | np.ndarray) -> np.ndarray:
         b, c, d, e = 0.281105, 0.088, 0.614, 0.013
         # (G - 1) eta = -i a E u and (G - 1) u = -i a P eta, with E and P polynomials in 1/G; times G^6.
         extrapolate = np.array([0, 1.5 + b, -0.5 - 2 * b, b])
@@ -53,10 +58,10 @@ class ForwardBackward(TimeStepper):
         wave = [1.0, -2.0, 1.0, 0.0, 0.0, 0.0, 0.0]
         return largest_root([a + angle**2 * c for a, c in zip(wave, np.convolve(extrapolate, pressure))])
 
-    def history(self, state: State) -> Any:
+    def history(self, state: State) -> History:
         return Past.empty(state, 2)
 
-    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
+    def step(self, equations: "System", state: State, history: Past, time: Time) -> tuple[State, Past]:
         extrapolate, pressure = self._weights(history.count)
         past, at = (state, *history.values), time + 0.5
         held = {name: state[name] for name in equations.constant_names}

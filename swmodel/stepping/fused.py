@@ -6,18 +6,19 @@ nothing.
 """
 
 import functools
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import jax
 import jax.core
 import jax.numpy as jnp
 
+from ..dynamics.clock import Time
 from ..dynamics.near_sides import without_normal_flow
 from ..dynamics.replicated import mark_numbers
 from ..dynamics.stages import Fields, Filled, StageEvaluation, renewed_if_due
 from ..dynamics.system import System
-from ..fields.field import AbstractField, Field
+from ..fields.field import AbstractField, Count, Field, Value
 from ..fields.operators import pointwise
 from ..fields.pytrees import replace
 from ..fields.state import State, each_state, fields_of, states_of
@@ -29,8 +30,11 @@ from ..stencils.native import depends_on
 from ..stencils.native.library import CompileError
 from ..stencils.stencil import Layout, compile_loops, run
 from .arrays import one_step
-from .base import Monitor, StepLoop, no_monitor
+from .base import Carry, History, Monitor, StepLoop, Tree, no_monitor
 from .invariants import without_invariants
+
+if TYPE_CHECKING:
+    from .explicit import TimeStepper
 
 __all__ = ["FusedEvaluation", "FusedStepLoop", "InterpretedStepLoop", "NotCompiled", "POLE"]
 
@@ -59,7 +63,7 @@ class FusedEvaluation(StageEvaluation):
         opens_newest: whether these conditions set the velocities of the newest State in a sum of States.
     """
 
-    def __init__(self, dynamics: Any, stepper: Any, interpret: bool = False):
+    def __init__(self, dynamics: "System", stepper: "TimeStepper", interpret: bool = False):
         self.ghosts, self.sides, self.communicator = dynamics.tile.halo, dynamics.tile.sides, dynamics.communicator
         self.layout = Layout(tuple(dynamics.tile.shape), self.ghosts)
         shared = self.ghosts // ((dynamics.reach or self.ghosts) * stepper.stages)
@@ -91,7 +95,7 @@ class FusedEvaluation(StageEvaluation):
         return tendency
 
     def exchange(self, system: System, state: State, more: Fields, outside: AbstractField, newest: bool) -> Filled:
-        fields = list({id(field): field for field in (*fields_of(state), outside, *more)}.values())
+        fields: list[Any] = list({id(field): field for field in (*fields_of(state), outside, *more)}.values())
         self._store(fields)
         sources = [source for field in fields for source in field.sources]
         short = [s for s in dict.fromkeys(sources) if min(s.halo) < system.reach]
@@ -111,11 +115,11 @@ class FusedEvaluation(StageEvaluation):
                 source.array = beyond_open_sides(self._field(source, position), self.sides).data
         return state, more, outside
 
-    def on_arrays(self, system: System, fields: Fields) -> tuple[System, Fields]:
-        return self.arrays, [self._field(f.plain, f.position) for f in fields]
+    def on_arrays(self, system: System, fields: Fields) -> tuple[System, Sequence[Field]]:
+        return self.arrays, [self._field(cast(Expression, f).plain, f.position) for f in fields]
 
-    def put(self, fields: Fields, arrays: Fields) -> Fields:
-        for field, array in zip(fields, arrays):
+    def put(self, fields: Fields, arrays: Sequence[Field]) -> Fields:
+        for field, array in zip(cast(Any, fields), arrays):
             field.plain.array = array.data
         return fields
 
@@ -128,7 +132,7 @@ class FusedEvaluation(StageEvaluation):
                 for source, field in zip(sources, without_normal_flow(opened, self.sides, beyond)):
                     source.array = field.data
 
-    def renew(self, equations: Any, number: int, state: State, time: Any) -> State:
+    def renew(self, equations: "System", number: int, state: State, time: Time) -> State:
         ends = self.layout.own, self.layout.with_border
         arrays = state.map(lambda x: x.plain.array)
         new = renewed_if_due(self.arrays, self.arrays.terms[number], arrays, time, ends)
@@ -167,10 +171,10 @@ class FusedEvaluation(StageEvaluation):
         made = {id(x): self.stored(a, x.position, margin, name) for x, a, name in zip(new, arrays, names)}
         return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
 
-    def tile_values(self, field: Any) -> jax.Array:
+    def tile_values(self, field: Value) -> jax.Array:
         return self.layout.own(self.finish_stage(field).plain.array)
 
-    def with_ghosts(self, equations: Any, x: jax.Array) -> Any:
+    def with_ghosts(self, equations: "System", x: jax.Array) -> Expression:
         wide = self.stored(self.layout.with_border(x), "h", 0, "solution")
         self.refresh([wide.plain])
         return wide
@@ -193,7 +197,7 @@ class FusedStepLoop(StepLoop):
         return jax.default_backend() == "cpu" and not cls.interpret
 
     @classmethod
-    def obstacle(cls, dynamics: Any, stepper: Any) -> str | None:
+    def obstacle(cls, dynamics: "System", stepper: "TimeStepper") -> str | None:
         """A phrase that explains why these steps do not run in fused loops; None where they do.
 
         A step is traced for it and, on CPUs, its loops are compiled. The result is a NotCompiled if that fails.
@@ -219,7 +223,7 @@ class FusedStepLoop(StepLoop):
             return NotCompiled(error)
         return None
 
-    def __init__(self, dynamics: Any, stepper: Any, prepared: bool = True):
+    def __init__(self, dynamics: "System", stepper: "TimeStepper", prepared: bool = True):
         self.stepper, self.evaluation = stepper, FusedEvaluation(dynamics, stepper, self.interpret)
         self.layout, self.group = self.evaluation.layout, self.evaluation.group
         # where loops cannot overwrite their operands, steps alternate between two sets of arrays
@@ -252,7 +256,7 @@ class FusedStepLoop(StepLoop):
         data = self.layout.with_border(field.data, field.halo)
         return stored(Source(data, self.layout.origin, field.halo, data.dtype, name="depth"), field.position)
 
-    def pack_state(self, state: State, history: Any) -> Any:
+    def pack_state(self, state: State, history: History) -> Carry:
         wide = jax.tree.map(lambda x: self.layout.with_border(x) if jnp.ndim(x) == 2 else x, (state, history))
         state, history = self._sources(*wide)
         self.evaluation.refresh([e.plain for e in fields_of((state, history))])
@@ -260,11 +264,11 @@ class FusedStepLoop(StepLoop):
             self.evaluation.close_sides(states_of(history))
         return self._arrays(state, history)
 
-    def unpack_state(self, carry: Any) -> tuple[State, Any]:
+    def unpack_state(self, carry: Carry) -> tuple[State, History]:
         history = jax.tree.map(lambda x: self.layout.own(x) if jnp.ndim(x) >= 2 else x, carry[1])
         return self.get_state(carry), history
 
-    def get_state(self, carry: Any) -> State:
+    def get_state(self, carry: Carry) -> State:
         """The State of the tile's own cells, with zeros on open faces as on arrays."""
         sides, state = self.evaluation.sides, carry[0]
 
@@ -274,8 +278,8 @@ class FusedStepLoop(StepLoop):
         return state.map(own, state.positions)
 
     def steps(
-        self, carry: Any, first: Any, count: int, monitor: Monitor = no_monitor, monitored: Any = ()
-    ) -> tuple[Any, Any]:
+        self, carry: Carry, first: Count, count: int, monitor: Monitor = no_monitor, monitored: Tree = ()
+    ) -> tuple[Carry, Any]:
         state, history = self._sources(*carry)
         for k in range(count):
             old = [e.plain for e in fields_of((state, history))]
@@ -293,7 +297,7 @@ class FusedStepLoop(StepLoop):
                     source.array = array
         return self._arrays(state, history), monitored
 
-    def traced_steps(self, carry: Any, monitor: Monitor, monitored: Any) -> Callable:
+    def traced_steps(self, carry: Carry, monitor: Monitor, monitored: Tree) -> Callable:
         if self.group > 1 or self.period == 1:  # of a group, the first step alone refreshes halos
             return super().traced_steps(carry, monitor, monitored)
         one = without_invariants(

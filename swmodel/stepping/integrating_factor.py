@@ -8,15 +8,20 @@ elevation's share of the thickness, the deviations of f and H from their means, 
 is a 3 x 3 matrix of u, v and eta, whose exponential is known (PseudoSpectral.propagator). So linear waves are exact.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 
+from ..dynamics.clock import Time
 from ..dynamics.spectral.series import scaled
 from ..fields.pytrees import pytree
 from ..fields.state import State
+from .base import History
 from .explicit import RK4, TimeStepper, time_step
+
+if TYPE_CHECKING:
+    from ..dynamics.system import System
 
 __all__ = ["IntegratingFactorRK4"]
 
@@ -41,10 +46,10 @@ class IntegratingFactorRK4(TimeStepper):
     needs_modes = True
     references = "Cox and Matthews (2002), doi:10.1006/jcph.2002.6995"
 
-    def prepare(self, equations: Any) -> Any:
+    def prepare(self, equations: "System") -> Any:
         return IntegratingFactorStep(self.dt, equations.core.modes().propagator(equations, 0.5 * self.dt))
 
-    def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple[State, Any]:
+    def step(self, equations: "System", state: State, history: History, time: Time) -> tuple[State, History]:
         return self.prepare(equations).step(equations, state, history, time)
 
 
@@ -60,7 +65,7 @@ class IntegratingFactorStep:
     dt: Any
     halfway: Any
 
-    def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple[State, Any]:
+    def step(self, equations: "System", state: State, history: History, time: Time) -> tuple[State, History]:
         """Two halves of two stages. The propagator carries the state and the first slope of a half to its end."""
         core = equations.core.modes()
 

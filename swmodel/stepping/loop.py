@@ -9,7 +9,7 @@ import itertools
 import logging
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.core
@@ -18,6 +18,7 @@ import numpy as np
 
 from ..dynamics.clock import Time
 from ..dynamics.terms import holds_windows
+from ..fields.field import Count
 from ..fields.parameters import Number, Part, check_arguments
 from ..fields.pytrees import replace
 from ..fields.state import State
@@ -25,10 +26,14 @@ from ..runtime.compilation import jit
 from ..stencils.native import usable
 from ..stencils.native.library import CompileError
 from .arrays import ArrayStepLoop, one_step
-from .base import Monitor, StepLoop, no_monitor
+from .base import Carry, History, Monitor, StepLoop, Tree, no_monitor
 from .fused import POLE, NotCompiled
 from .invariants import without_invariants
 from .members import Members, first_member, per_member
+
+if TYPE_CHECKING:
+    from ..dynamics.system import System
+    from .explicit import TimeStepper
 
 __all__ = [
     "arrays_if_loops_fail",
@@ -47,7 +52,7 @@ __all__ = [
 ]
 
 
-def step_loop(dynamics: Any, stepper: Any, prepared: bool = True) -> StepLoop:
+def step_loop(dynamics: "System", stepper: "TimeStepper", prepared: bool = True) -> StepLoop:
     """A StepLoop of the class `dynamics.step_loop`, where this has all operations of the step; else one on arrays.
 
     Args:
@@ -61,6 +66,7 @@ def step_loop(dynamics: Any, stepper: Any, prepared: bool = True) -> StepLoop:
     return (dynamics.step_loop if _is_possible(dynamics, stepper) else ArrayStepLoop)(dynamics, stepper, prepared)
 
 
+T = TypeVar("T")  # a carry of steps, and of what is computed along with them
 _OBSTACLES = {}  # {(structure, shapes and types of dynamics and stepper): result of `obstacle`}
 MOST_OBSTACLES = 64
 
@@ -83,7 +89,7 @@ def _warn(why):
     logging.getLogger("swmodel").warning("steps run on arrays, several times slower than in fused loops: %s", why)
 
 
-def arrays_if_loops_fail(model: Any, dynamics: Any, stepper: Any) -> str | None:
+def arrays_if_loops_fail(model: Any, dynamics: "System", stepper: "TimeStepper") -> str | None:
     """Let a model's steps run on arrays on all ranks if one rank cannot compile one of their loops. Collective.
 
     Programs compile their loops while they are traced, when ranks can no longer agree. So call it before.
@@ -113,7 +119,7 @@ def arrays_if_loops_fail(model: Any, dynamics: Any, stepper: Any) -> str | None:
     return failed[0]
 
 
-def obstacle(dynamics: Any, stepper: Any) -> str | None:
+def obstacle(dynamics: "System", stepper: "TimeStepper") -> str | None:
     """A phrase that explains why the steps of one member do not run in fused loops; None where they do. Inside spmd."""
     if dynamics.step_loop is ArrayStepLoop:
         return _why_arrays(dynamics)
@@ -135,7 +141,7 @@ def _why_arrays(dynamics):
     return "engine = 'arrays' was chosen" if chosen else "no C++ compiler works here"
 
 
-def engine_of(dynamics: Any, stepper: Any) -> tuple[str, str | None]:
+def engine_of(dynamics: "System", stepper: "TimeStepper") -> tuple[str, str | None]:
     """(the engine of these steps, "fused" or "arrays"; the obstacle to fused loops, or None); collective.
 
     Args:
@@ -164,27 +170,27 @@ def on_tiles(function: Callable, **options: Any) -> Callable:
 
 
 @on_tiles
-def pack_state(dynamics: Any, stepper: Any, start: Any) -> Any:
+def pack_state(dynamics: "System", stepper: "TimeStepper", start: tuple[State, History]) -> Carry:
     """The carry of the step loop for `start`, (state, history), in new arrays, which its steps overwrite."""
     return step_loop(dynamics, stepper, prepared=False).pack_state(*jax.tree.map(jnp.copy, start))
 
 
 @on_tiles
-def unpack_state(dynamics: Any, stepper: Any, carry: Any) -> Any:
+def unpack_state(dynamics: "System", stepper: "TimeStepper", carry: Carry) -> tuple[State, History]:
     """(state, history) in a carry of the step loop."""
     return step_loop(dynamics, stepper, prepared=False).unpack_state(carry)
 
 
 @on_tiles
-def shown(dynamics: Any, stepper: Any, at: tuple[State, Any]) -> State:
+def shown(dynamics: "System", stepper: "TimeStepper", at: tuple[State, Count]) -> State:
     """The State in `at`, (State, number of its step), as files show it: of tracers the concentration."""
     state, step = at
     return dynamics.prepare().shown(state, Time(step), stepper.rigid_lid)
 
 
 def run_steps(
-    loop: Any, carry: Any, count: Any, monitor: Monitor = no_monitor, monitored: Any = (), first: Any = 0
-) -> tuple[Any, Any]:
+    loop: "StepLoop", carry: Carry, count: Count, monitor: Monitor = no_monitor, monitored: Tree = (), first: Count = 0
+) -> tuple[Carry, Any]:
     """`count` steps of a step loop; any number of them, static or not.
 
     Args:
@@ -218,7 +224,9 @@ _RULES = {
 }
 
 
-def integrate(dynamics: Any, stepper: Any, state: State, steps: int, history: Any = None) -> tuple[State, Any]:
+def integrate(
+    dynamics: "System", stepper: "TimeStepper", state: State, steps: int, history: History | None = None
+) -> tuple[State, History]:
     """`steps` time steps: differentiable in `dynamics`, `stepper.dt` and `state`, in both modes.
 
     The result is that of a Simulation: forcing follows its records through the whole run.
@@ -249,7 +257,7 @@ def integrate(dynamics: Any, stepper: Any, state: State, steps: int, history: An
     return ends.unpack_state(each_interval(dynamics, steps, ends.pack_state(state, history), run))
 
 
-def check_covered(who: str, dynamics: Any, stepper: Any, steps: int) -> None:
+def check_covered(who: str, dynamics: "System", stepper: "TimeStepper", steps: int) -> None:
     """Raise ValueError for a System whose forcing records do not cover a run of `steps` steps, or not with this dt."""
     covers = dynamics.covers
     if dynamics.first is None or (
@@ -274,7 +282,7 @@ def check_covered(who: str, dynamics: Any, stepper: Any, steps: int) -> None:
         )
 
 
-def each_interval(dynamics: Any, steps: int, carry: Any, run: Callable[[Any, Any, int], Any]) -> Any:
+def each_interval(dynamics: "System", steps: int, carry: T, run: Callable[["System", T, int], T]) -> T:
     """`steps` steps, by `carry = run(dynamics, carry, count)` for each interval between forcing records in turn.
 
     The System passed to `run` are those of the interval, with the number of its first step. Consecutive intervals of
@@ -321,7 +329,7 @@ def _grouped(parts):
     return [(length, [number for _, number in group]) for length, group in groups]
 
 
-def scan_steps(loop: StepLoop, carry: Any, steps: int, first: Any = 0) -> Any:
+def scan_steps(loop: StepLoop, carry: Carry, steps: int, first: Count = 0) -> Carry:
     """The carry of `run_steps`, for a static number of `steps`, under lax.scan, which JAX can differentiate."""
     groups, rest = divmod(steps, loop.period)
     first = jnp.asarray(first, jnp.int32)

@@ -1,13 +1,19 @@
 """The fused loops of a time step and of its adjoint, found by tracing, without compiling or running anything."""
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
+from ..fields.state import State
 from ..stencils.printing import Access, Cost, cost, loop_title, reads
 from ..stencils.stencil import loops_in, types_of
+from .base import History
 from .loop import integrate, on_tiles, step_loop
+
+if TYPE_CHECKING:
+    from ..dynamics.system import System
+    from .explicit import TimeStepper
 
 __all__ = ["Loop", "loops_of_adjoint", "loops_of_steps"]
 
@@ -52,7 +58,7 @@ def _steps(dynamics, stepper, start):
     return loop.steps(loop.pack_state(*start), 0, loop.period)[0]
 
 
-def loops_of_steps(dynamics: Any, stepper: Any, start: Any) -> tuple[list[Loop], int]:
+def loops_of_steps(dynamics: "System", stepper: "TimeStepper", start: tuple[State, History]) -> tuple[list[Loop], int]:
     """(the fused loops of some steps, in order; the number of these steps); no loops where steps run on arrays.
 
     The number of steps is that after which buffers are back in their first roles. Collective.
@@ -70,7 +76,7 @@ def loops_of_steps(dynamics: Any, stepper: Any, start: Any) -> tuple[list[Loop],
     return [_loop(equation) for equation in loops_in(closed.jaxpr)], period[0]
 
 
-def loops_of_adjoint(dynamics: Any, stepper: Any, state: Any, steps: int) -> list[Loop]:
+def loops_of_adjoint(dynamics: "System", stepper: "TimeStepper", state: State, steps: int) -> list[Loop]:
     """The fused loops with which the adjoint of some steps goes back through them, in the order of their execution.
 
     They compute what they need of the steps again, from the states before them. Collective.

@@ -6,13 +6,17 @@ Values that are the same in all members are stored, and computed, once.
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 
 from ..fields.pytrees import pytree, static
+from ..parallel.communicator import Communicator
 from ..runtime.compilation import jit
+
+if TYPE_CHECKING:
+    from ..dynamics.system import System
 
 __all__ = ["Members", "first_member", "per_member", "stacked"]
 
@@ -32,11 +36,11 @@ class Members:
     kinds: tuple = static()
 
     @property
-    def communicator(self) -> Any:
+    def communicator(self) -> Communicator:
         return self.dynamics.communicator
 
 
-def stacked(communicator: Any, trees: Sequence, kinds: Sequence[int]) -> Any:
+def stacked(communicator: Communicator, trees: Sequence, kinds: Sequence[int]) -> Any:
     """One pytree of many of the same structure, with leaves of a kind other than SAME stacked along a first axis.
 
     Numbers become arrays (members, 1), because a vector (members,) could be mistaken for one along a tile.
@@ -57,7 +61,7 @@ def _joined(communicator, kinds, columns):
     return communicator.spmd(join)(columns) if columns else []
 
 
-def first_member(members: Members) -> Any:
+def first_member(members: Members) -> "System":
     """Shapes of the System of one member, for traces that need no values."""
     leaves, structure = jax.tree.flatten(members.dynamics)
     first = {SAME: lambda x: x, FIELD: lambda x: x[0], NUMBER: lambda x: x[0, 0]}

@@ -39,7 +39,7 @@ pressure as the unknown, which needs no extra equations for islands). `swmodel.e
 """
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -47,16 +47,25 @@ import numpy as np
 
 from .. import elliptic
 from ..defaults import AB2_EPSILON, THETA
+from ..dynamics.clock import Time
 from ..dynamics.tracers.limiters import larger
 from ..dynamics.transport import divergence
 from ..errors import ConfigError
+from ..fields.field import AbstractField, Value
 from ..fields.operators import mean_x, mean_y, pointwise
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree, replace, static
 from ..fields.state import State, as_tile_field, like
+from ..parallel.communicator import Communicator
 from .amplification import interval_above_rest, interval_with_waves
+from .base import History
 from .explicit import AB2, Past, TimeStepper, time_step
 from .surface import Surface
+
+if TYPE_CHECKING:
+    from ..dynamics.layer import LayerFlow
+    from ..dynamics.site import Site
+    from ..dynamics.system import System
 
 __all__ = ["SemiImplicit", "RigidLid", "Solved"]
 
@@ -92,7 +101,7 @@ class Implicit(TimeStepper):
         """The interval of the explicit part, which is AB2's; implicit waves set no limit."""
         return np.inf if axis == "wave" else AB2(1.0, float(self.epsilon)).stable_interval(axis)  # pyright: ignore[reportAttributeAccessIssue]
 
-    def history(self, state: State) -> Any:
+    def history(self, state: State) -> History:
         rows = {"u": state.u, "v": state.v, "eta": state.eta} | ({} if self.rigid_lid else {LEVEL: state.eta})
         flow, others = State.of(rows, AT), {name: state[name] for name in state.others}
         transported = ()
@@ -102,7 +111,7 @@ class Implicit(TimeStepper):
             transported = jax.tree.map(jnp.zeros_like, State.of(surface | others, places))
         return Solved(Past.empty(flow, 1), jnp.zeros((), state.eta.dtype), transported)
 
-    def obstacle_to_loops(self, dynamics: Any) -> str | None:
+    def obstacle_to_loops(self, dynamics: "System") -> str | None:
         if dynamics.open_boundaries:
             return f"{type(self).__name__} has no loops for the outflow through open sides"
         if dynamics.tracers or any(term.state_variables() for term in dynamics.terms):
@@ -114,13 +123,13 @@ class Implicit(TimeStepper):
         if self.solver is not None:  # pyright: ignore[reportAttributeAccessIssue]
             elliptic.check_solver(self.solver, type(self).__name__)  # pyright: ignore[reportAttributeAccessIssue]
 
-    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
+    def step(self, equations: "System", state: State, history: Solved, time: Time) -> tuple[State, Solved]:
         return self.prepare(equations).step(equations, state, history, time)
 
     @abc.abstractmethod
-    def prepare(self, equations: Any) -> Any: ...
+    def prepare(self, equations: "System") -> "PlannedStep": ...
 
-    def complaint(self, history: Any, communicator: Any) -> str | None:
+    def complaint(self, history: Solved, communicator: Communicator) -> str | None:
         """A message about a solver that did not converge in the steps so far, or None; collective, on the host."""
         left = max(float(np.max(x)) for x in communicator.tiles(history.residual).values())
         residual = communicator.host_maximum(left)
@@ -159,7 +168,7 @@ class SemiImplicit(Implicit):
             return alone
         return interval_with_waves(float(self.theta), float(self.epsilon), axis, alone)
 
-    def raised_wave_rate(self, site: Any) -> Any:
+    def raised_wave_rate(self, site: "Site") -> np.ndarray | float:
         model, highest = site.model, site.highest
         constant = model.sea_floor.is_flat and model.sea_floor.is_all_wet and not model.open_sides
         constants = constant if self.solver is None else self.solver.needs_constants
@@ -168,7 +177,7 @@ class SemiImplicit(Implicit):
         interval = interval_above_rest(float(self.theta), float(self.epsilon), highest)
         return site.wave_rate() / np.sqrt(1.0 + site.excess) / interval
 
-    def prepare(self, equations: Any) -> Any:
+    def prepare(self, equations: "System") -> "PlannedStep":
         return FreeSurfaceStep(self.dt, self.theta, self.epsilon, Surface.of(equations, self))
 
 
@@ -190,7 +199,7 @@ class RigidLid(Implicit):
 
     rigid_lid = True
 
-    def prepare(self, equations: Any) -> Any:
+    def prepare(self, equations: "System") -> "PlannedStep":
         moving = [type(term).__name__ for term in equations.terms if term.changes_elevation]
         moving += [type(condition).__name__ for condition in equations.open_boundaries]
         moving += ["a moving sea floor"] * (equations.uplift is not None)
@@ -208,10 +217,10 @@ class RigidLid(Implicit):
 class PlannedStep(Implicit):
     """The steps of a scheme, with the elliptic equation prepared once for all of them."""
 
-    def prepare(self, equations: Any) -> Any:
+    def prepare(self, equations: "System") -> "PlannedStep":
         return self
 
-    def explicit(self, equations: Any, flow: Any, more: Any) -> State:
+    def explicit(self, equations: "System", flow: "LayerFlow", more: AbstractField | None) -> State:
         """E, a State of Fields at u, v and h.
 
         Args:
@@ -228,7 +237,7 @@ class PlannedStep(Implicit):
         eta = equations.with_sources(eta, flow, flow.time)
         return equations.evaluation.register_tendency(State.of({"u": u, "v": v, "eta": eta, LEVEL: flow.eta}, AT))
 
-    def extrapolated(self, now: State, old: Any, count: jax.Array) -> State:
+    def extrapolated(self, now: State, old: State, count: jax.Array) -> State:
         """AB2's mean of a State of Fields now and of one a step ago, which has no weight if `count` is 0."""
         older = jnp.where(count > 0, 0.5 + self.epsilon, 0.0)  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -238,8 +247,14 @@ class PlannedStep(Implicit):
         return now.map(mean, old)
 
     def transported(
-        self, flow: Any, transports: tuple[Any, Any], now: State, old: Any, count: jax.Array, water_added: Any = 0.0
-    ) -> dict[str, Any]:
+        self,
+        flow: "LayerFlow",
+        transports: tuple[AbstractField, AbstractField],
+        now: State,
+        old: State,
+        count: jax.Array,
+        water_added: Value = 0.0,
+    ) -> dict[str, AbstractField]:
         """{name: the variable a step later} of what the flow transports, Fields.
 
         Args:
@@ -256,7 +271,7 @@ class PlannedStep(Implicit):
         return {name: flow.state[name] + self.dt * rate for name, rate in rates.items()}
 
     def next_history(
-        self, state: State, now: State, history: Any, left: jax.Array, transported: State | None
+        self, state: State, now: State, history: Solved, left: jax.Array, transported: State | None
     ) -> Solved:
         """The history after a step with the explicit tendency `now` and the residual `left`."""
         past, residual = history.past.push(like(state, now)), jnp.maximum(history.residual, left)
@@ -274,7 +289,7 @@ class FreeSurfaceStep(PlannedStep):
     epsilon: Any
     surface: Surface
 
-    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
+    def step(self, equations: "System", state: State, history: Solved, time: Time) -> tuple[State, Solved]:
         e, dt, theta, surface = equations, self.dt, self.theta, self.surface
         flow = e.flow(state, time, _fields(history.transported))
         now = self.explicit(e, flow, surface.explicit_depth(e, flow.h))
@@ -292,7 +307,7 @@ class FreeSurfaceStep(PlannedStep):
             surface = surface.over(e, depth[0], e.evaluation.tile_values(values[0]))
         delta, left = surface.solve(e, rhs)
         u, v = surface.pushed(e, u, v, theta * dt, delta)
-        u, v, _ = e.apply_open_boundaries(u, v, eta + delta, time + 1.0)
+        u, v, _ = e.apply_open_boundaries(cast(Any, u), cast(Any, v), eta + delta, time + 1.0)
         eta = flow.eta + explicit_change - (dt * theta) * surface.outflow(e, u, v)
         others, next_others = self._others(e, flow, slope.eta, (u, v), history, surface) if e.tracers else ({}, None)
         return like(state, state.replace(u=u, v=v, eta=eta, **others)), self.next_history(
@@ -335,7 +350,7 @@ class RigidLidStep(PlannedStep):
 
     rigid_lid = True
 
-    def step(self, equations: Any, state: State, history: Any, time: Any) -> tuple[State, Any]:
+    def step(self, equations: "System", state: State, history: Solved, time: Time) -> tuple[State, Solved]:
         e, dt = equations, self.dt
         flow = e.flow(state.replace(eta=0.0 * state.eta), time, [state.eta, *_fields(history.transported)])
         eta, *old = flow.more
@@ -357,11 +372,11 @@ class RigidLidStep(PlannedStep):
         share = jnp.where(history.past.count > 0, 0.5, 0.0).astype(flow.u.dtype)  # u at the start may have a divergence
         e = flow.equations
         pairs = zip(self.surface.transports(e, flow.u, flow.v), self.surface.transports(e, *after))
-        transports = tuple(share * before + (1.0 - share) * later for before, later in pairs)
+        U, V = (share * before + (1.0 - share) * later for before, later in pairs)
         names, values = history.transported.names, iter(old)
         now = State.of({name: flow.state[name] for name in names}, history.transported.positions)
         old = now.map(lambda _: next(values))
-        return self.transported(flow, transports, now, old, history.past.count), now
+        return self.transported(flow, (U, V), now, old, history.past.count), now
 
 
 def _fields(transported):

@@ -8,26 +8,30 @@ linear models, and with solvers that need constants. Otherwise it is the thickne
 step, and the equation has other coefficients in each step. semi_implicit.py derives the equations.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from .. import elliptic
 from ..dynamics.transport import divergence
 from ..errors import ConfigError
-from ..fields.field import Field
+from ..fields.field import AbstractField, Field, Scalar, Value
 from ..fields.operators import difference_x, difference_y, east, mean_x, mean_y, north, south, west
 from ..fields.pytrees import pytree, replace, static
 from ..grids.geometry import safe_inverse
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
+
+if TYPE_CHECKING:
+    from ..dynamics.system import System
 
 __all__ = ["Surface", "automatic"]
 
 TOLERANCE = {4: 1e-5, 8: 1e-10}  # of conjugate gradients, by the size of a number [bytes]
 
 
-def automatic(domain: Any, constant: bool, dtype: Any) -> elliptic.Solver:
+def automatic(domain: Any, constant: bool, dtype: DTypeLike) -> elliptic.Solver:
     """The solver for a domain whose coefficients are constant, or not."""
     if constant:
         return elliptic.FourierTridiagonal() if domain.grid.spherical else elliptic.Spectral()
@@ -60,7 +64,7 @@ class Surface:
     follows_level: bool = static(kw_only=True)
 
     @staticmethod
-    def of(equations: Any, scheme: Any) -> "Surface":
+    def of(equations: "System", scheme: Any) -> "Surface":
         if equations.elliptic_domain is None:
             raise ConfigError(
                 f"{type(scheme).__name__}: this System was made for another stepper; make it by "
@@ -80,7 +84,7 @@ class Surface:
         plan = solver.plan(domain, elliptic.Coefficients(c, screening))
         return Surface(rest, plan, domain, weight, opening, solver=solver, follows_level=follows)
 
-    def over(self, equations: Any, depth: Any, values: jax.Array) -> "Surface":
+    def over(self, equations: "System", depth: Value, values: jax.Array) -> "Surface":
         """The Surface with another R [m], a Field at h with halo, and its values in the tile's own cells."""
         screening = jnp.ones((), values.dtype)
         if self.opening is not None:  # the outflow sqrt(g / H) delta through these sides is that of R
@@ -88,40 +92,44 @@ class Surface:
         plan = self.solver.replanned(self.plan, self.domain, elliptic.Coefficients(self.weight * values, screening))
         return replace(self, plan=plan, depth=depth)
 
-    def explicit_depth(self, equations: Any, h: Any) -> Any:
+    def explicit_depth(self, equations: "System", h: AbstractField) -> AbstractField | None:
         """h - R [m], through which the transport is explicit, a Field at h; None where it is 0."""
         if self.follows_level:
             return None
         return h - (equations.depth if self.rest is None else self.rest)
 
-    def solve(self, equations: Any, rhs: Any) -> tuple[Any, jax.Array]:
+    def solve(self, equations: "System", rhs: AbstractField) -> tuple[AbstractField, jax.Array]:
         """(delta, a Field at h with halo; the relative residual of a solver that did not converge, else 0).
 
         Args:
             equations: the System, prepared.
             rhs: a Field at h.
         """
-        rhs = equations.evaluation.tile_values(rhs)
-        delta, report = self.solver.solve_and_report(self.plan, -rhs)
+        values = equations.evaluation.tile_values(rhs)
+        delta, report = self.solver.solve_and_report(self.plan, -values)
         # A residual that is not finite comes from a state that is not, and is not the solver's.
         left = jnp.where(report.converged | ~jnp.isfinite(report.residual), 0.0, report.residual)
-        return equations.evaluation.with_ghosts(equations, delta), jax.lax.stop_gradient(left).astype(rhs.dtype)
+        return equations.evaluation.with_ghosts(equations, delta), jax.lax.stop_gradient(left).astype(values.dtype)
 
-    def pushed(self, equations: Any, u: Any, v: Any, dt: Any, eta: Any) -> tuple[Any, Any]:
+    def pushed(
+        self, equations: "System", u: AbstractField, v: AbstractField, dt: Scalar, eta: AbstractField
+    ) -> tuple[AbstractField, AbstractField]:
         """u - dt g d eta/dx and v - dt g d eta/dy, Fields at u and v; no change on faces between cells of land."""
         e, g = equations, equations.geometry
         along_x = difference_x(e.gravity * eta) * g.per_dx["u"] * g.wet_u
         along_y = difference_y(e.gravity * eta) * g.per_dy["v"] * g.wet_v
         return u - dt * along_x, v - dt * along_y
 
-    def transports(self, equations: Any, u: Any, v: Any) -> tuple[Any, Any]:
+    def transports(
+        self, equations: "System", u: AbstractField, v: AbstractField
+    ) -> tuple[AbstractField, AbstractField]:
         """R u and R v [m2 s-1], Fields at u and v."""
         if self.rest is not None:
             return self.rest * u, self.rest * v
         depth = equations.depth if self.depth is None else self.depth
         return mean_x(depth) * u, mean_y(depth) * v
 
-    def outflow(self, equations: Any, u: Any, v: Any) -> Any:
+    def outflow(self, equations: "System", u: AbstractField, v: AbstractField) -> AbstractField:
         """div (R u), a Field at h [m s-1]."""
         if self.rest is not None:
             return self.rest * divergence(u, v, equations.geometry)

@@ -524,7 +524,7 @@ def test_a_lid_refuses_what_moves_the_surface(what, options):
 
 def test_dynamics_made_for_another_stepper_are_refused():
     model = sw.ShallowWater(plane(), 1000.0)
-    with pytest.raises(ConfigError, match=r"were made for another stepper.*model.dynamics\(stepper\)"):
+    with pytest.raises(ConfigError, match=r"was made for another stepper.*model.dynamics\(stepper\)"):
         sw.integrate(model.dynamics(sw.AB2(100.0)), sw.SemiImplicit(100.0), model.at_rest(), 1)
 
 

@@ -26,7 +26,7 @@ def beach(grid, depth, **options):
 
 
 def flow_of(model, state, dt=DT):
-    """(Equations, LayerFlow, Time) of a State at step 0."""
+    """(System, LayerFlow, Time) of a State at step 0."""
     stepper = sw.SSPRK3(dt)
     equations, time = model.dynamics(stepper).prepare(), Time(0, dt=dt, exact_dt=dt)
     return equations, equations.flow(state, time), time

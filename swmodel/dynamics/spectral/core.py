@@ -22,7 +22,7 @@ doi:10.1016/j.jcp.2007.04.014.
 """
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import jax
 import jax.numpy as jnp
@@ -36,10 +36,16 @@ from ...fields.parameters import Flag, Part, declared, parameter
 from ...fields.pytrees import pytree, replace, static
 from ...fields.state import State
 from ...parallel.halo import without_padding
+from ..clock import Time
 from ..cores import Discretisation, rates_of_terms, summed
 from ..momentum import DEFAULT as DEFAULT_FORM
 from .flow import SpectralFlow, flux, kinetic, vorticity_flux
 from .series import Series, scaled
+
+if TYPE_CHECKING:
+    from ..layer import LayerFlow
+    from ..site import Site
+    from ..system import System
 
 __all__ = ["PseudoSpectral", "HyperViscosity", "ExponentialFilter"]
 
@@ -141,7 +147,7 @@ class PseudoSpectral(Discretisation):
         placed = jax.tree.map(model.domain.cut, (self.hyperviscosity, self.filter))
         return replace(self, hyperviscosity=placed[0], filter=placed[1], series=series)
 
-    def prepare(self, equations: Any) -> Self:
+    def prepare(self, equations: "System") -> Self:
         block = self.series.modes(equations.depth.dtype)
         f = equations.geometry.f
         centred = mean_y(f).interior if isinstance(f, Field) else f
@@ -171,7 +177,7 @@ class PseudoSpectral(Discretisation):
     def resolved(self, state: State) -> State:
         return _resolved(self, state)
 
-    def finished(self, equations: Any, state: State) -> State:
+    def finished(self, equations: "System", state: State) -> State:
         if self.filter is None:
             return state
         return self.to_tile([scaled(self._response(), x) for x in self.to_modes(state)])
@@ -182,10 +188,12 @@ class PseudoSpectral(Discretisation):
 
     # -- tendencies ---------------------------------------------------------------------------------------------------
 
-    def tendency(self, equations: Any, state: State, time: Any) -> State:
+    def tendency(self, equations: "System", state: State, time: Time) -> State:
         return self.to_tile(self.rates(equations, self.to_modes(state), time, state))
 
-    def rates(self, equations: Any, modes: Sequence, time: Any, state: State | None = None, waves: bool = True) -> list:
+    def rates(
+        self, equations: "System", modes: Sequence, time: Time, state: State | None = None, waves: bool = True
+    ) -> list:
         """Modes of du/dt, dv/dt and deta/dt.
 
         Args:
@@ -215,7 +223,7 @@ class PseudoSpectral(Discretisation):
             new = [x - scaled(rate, old) for x, old in zip(new, modes)]
         return new
 
-    def at_centres(self, equations: Any, modes: Sequence) -> tuple:
+    def at_centres(self, equations: "System", modes: Sequence) -> tuple:
         """u, v, zeta and eta at cell centres, where products are computed; 0.0 for the last two in the linear mode."""
         u, v, eta = modes
         block, both = self.block, ((u, "u", True), (v, "v", True))
@@ -249,7 +257,7 @@ class PseudoSpectral(Discretisation):
         """The names of the parts by which this core dissipates energy."""
         return () if self.hyperviscosity is None else ("hyperviscosity",)
 
-    def parts(self, equations: Any, flow: Any) -> dict[str, tuple]:
+    def parts(self, equations: "System", flow: "SpectralFlow") -> dict[str, tuple]:
         block, zero = self.block, jnp.zeros_like(self.block.kept)
         u, v, zeta, _ = flow.centred
         products = list(vorticity_flux(self.at_rest[0], u, v))
@@ -276,7 +284,7 @@ class PseudoSpectral(Discretisation):
 
     # -- linear waves, exactly ----------------------------------------------------------------------------------------
 
-    def propagator(self, equations: Any, seconds: Any) -> tuple:
+    def propagator(self, equations: "System", seconds: Any) -> tuple:
         """The factors of `carried`: exact linear waves over a flat bottom of the mean depth, and exact hyperviscosity.
 
         The linear operator is L U = (f v - g ddx eta, - f u - g ddy eta, - H (ddx u + ddy v)), for U = (u, v, eta).
@@ -297,7 +305,7 @@ class PseudoSpectral(Discretisation):
             damped = jnp.exp(-self.hyperviscosity.of(self.block.relative) * seconds)
         return damped, damped * first, damped * second
 
-    def carried(self, equations: Any, modes: Sequence, propagator: tuple) -> list:
+    def carried(self, equations: "System", modes: Sequence, propagator: tuple) -> list:
         """Modes of u, v and eta, exp(L t) of `modes`, with the factors of `propagator`."""
         _, f, depth = self.at_rest
         once = self._waves(equations, modes, f, depth)
@@ -316,7 +324,7 @@ class PseudoSpectral(Discretisation):
 
     # -- properties of the core ---------------------------------------------------------------------------------------
 
-    def flow(self, flow: Any) -> SpectralFlow:
+    def flow(self, flow: "LayerFlow") -> SpectralFlow:
         return SpectralFlow(flow.equations, flow.state, flow.more, flow.outside, flow.time)
 
     def describe(self) -> str:
@@ -327,7 +335,7 @@ class PseudoSpectral(Discretisation):
     def carries(self, coriolis: Any) -> bool:
         return self.series.periodic == "xy" and coriolis.uniform
 
-    def damping(self, site: Any) -> Any:
+    def damping(self, site: "Site") -> np.ndarray | float:
         if self.hyperviscosity is None:
             return 0.0
         corner = (site.per_dx2 + site.per_dy2) * max(self.series.spacing) ** 2

@@ -4,9 +4,9 @@ A product is (values at centres, the position "h", "u" or "v" of its series, Tru
 """
 
 import functools
-from typing import Any
+from typing import cast
 
-from ...fields.field import Field
+from ...fields.field import Field, Value
 from ...fields.state import State
 from ...parallel.halo import exchange
 from ..layer import LayerFlow
@@ -15,17 +15,17 @@ from ..terms import as_field
 __all__ = ["SpectralFlow", "flux", "kinetic", "vorticity_flux"]
 
 
-def vorticity_flux(vorticity: Any, u: Any, v: Any) -> tuple[tuple, tuple]:
+def vorticity_flux(vorticity: Value, u: Value, v: Value) -> tuple[tuple, tuple]:
     """vorticity v and - vorticity u [m s-2], for f, zeta or f + zeta at centres [s-1]."""
     return (vorticity * v, "u", True), (-vorticity * u, "v", True)
 
 
-def flux(thickness: Any, u: Any, v: Any) -> tuple[tuple, tuple]:
+def flux(thickness: Value, u: Value, v: Value) -> tuple[tuple, tuple]:
     """h u and h v [m2 s-1]."""
     return (thickness * u, "u", True), (thickness * v, "v", True)
 
 
-def kinetic(u: Any, v: Any) -> tuple:
+def kinetic(u: Value, v: Value) -> tuple:
     """(u^2 + v^2) / 2 [m2 s-2]."""
     return 0.5 * (u * u + v * v), "h", True
 
@@ -47,7 +47,7 @@ class SpectralFlow(LayerFlow):
     def fluxes(self) -> list:
         """The modes of h u and h v. Minus their divergence is the tendency of eta."""
         u, v, _, eta = self.centred
-        thickness = self.equations.depth_at(self.time).interior + eta
+        thickness = cast(Field, self.equations.depth_at(self.time)).interior + eta
         return self.equations.core.block.forward(*flux(thickness, u, v))
 
     def _with_halos(self, *fields):

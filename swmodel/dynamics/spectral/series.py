@@ -19,9 +19,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from ...fields.pytrees import pytree, static
+from ...grids.grid import CartesianGrid
 from ...parallel import fft
+from ...parallel.communicator import Communicator
 from ...parallel.fft.trigonometric import dst, idst
 
 __all__ = ["Series", "Modes", "ODD", "scaled"]
@@ -93,7 +96,7 @@ class Series:
     kept: float
 
     @staticmethod
-    def on(grid: Any, communicator: Any, kept: float = 1.0) -> "Series":
+    def on(grid: CartesianGrid, communicator: Communicator, kept: float = 1.0) -> "Series":
         """The series on a CartesianGrid."""
         spacing = tuple((high - low) / n for (low, high), n in ((grid.y, grid.ny), (grid.x, grid.nx)))
         return Series(communicator, grid.shape, spacing, grid.periodic, kept)
@@ -109,7 +112,7 @@ class Series:
             return CentreSine() if centred else FaceSine()
         return fft.Cosine(2)
 
-    def modes(self, dtype: Any) -> "Modes":
+    def modes(self, dtype: DTypeLike) -> "Modes":
         """This rank's Modes, for arithmetic with fields of `dtype`. It is called within `spmd`; collective."""
         plan = self.plan("h")
         waves, kind = plan.waves(self.spacing, dtype), plan.mode_dtype(dtype)

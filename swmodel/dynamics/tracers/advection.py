@@ -20,7 +20,7 @@ where the flow comes in, and that of the cell inside where it goes out.
 """
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
@@ -29,7 +29,11 @@ from ...fields.methods import Named
 from ...fields.operators import Axis, X, Y, pointwise
 from ...fields.parameters import Part, declared
 from ...fields.pytrees import pytree
+from ...grids.geometry import Geometry
 from .limiters import Limiter, VanLeer
+
+if TYPE_CHECKING:
+    from ..layer import LayerFlow
 
 __all__ = ["AdvectionScheme", "Centred", "FluxLimited", "limited_difference", "limited_face", "upstream"]
 
@@ -50,7 +54,7 @@ class AdvectionScheme(Named, abc.ABC):
     references = None
     has_kinks = False
 
-    def faces(self, c: AbstractField, flow: Any) -> tuple:
+    def faces(self, c: AbstractField, flow: "LayerFlow") -> tuple:
         """(c_u, c_v), Fields at u and v, of the concentration c at h and LayerFlow, which have the transports."""
         sloping_u, sloping_v = flow.sloping_faces
         return (
@@ -60,7 +64,7 @@ class AdvectionScheme(Named, abc.ABC):
 
     @abc.abstractmethod
     def along(
-        self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Any
+        self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Geometry
     ) -> AbstractField:
         """The concentration on the faces across an axis, a Field at u or v.
 
@@ -82,7 +86,7 @@ class Centred(AdvectionScheme):
     """The mean of both cells: second order; extrema can grow, and fronts leave ripples behind."""
 
     def along(
-        self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Any
+        self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Geometry
     ) -> AbstractField:
         low, high, _, mean = AXES[axis]
         middle = mean(c)
@@ -116,7 +120,7 @@ class FluxLimited(AdvectionScheme):
         return self.limiter.references
 
     def along(
-        self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Any
+        self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Geometry
     ) -> AbstractField:
         return limited_face(AXES[axis], c, AXES[axis].difference(c) * moving, transport, self.limiter)
 

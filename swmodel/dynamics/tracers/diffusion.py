@@ -9,17 +9,21 @@ shallow cell next to a deep one does not shorten the time step. The flux through
 sum of area h c does not change, and that of area h c^2 does not grow.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...fields.field import AbstractField
+from ...fields.field import AbstractField, Value
 from ...fields.operators import difference_x, difference_y, east, mean_x, mean_y, north, south, west
+
+if TYPE_CHECKING:
+    from ..layer import LayerFlow
+    from ..site import Site
 
 __all__ = ["depth_ratios", "diffusive_flux", "diffusive_rate"]
 
 
-def diffusive_flux(c: AbstractField, flow: Any, diffusivity: Any) -> tuple:
+def diffusive_flux(c: AbstractField, flow: "LayerFlow", diffusivity: Value) -> tuple:
     """(- h kappa dc/dx, - h kappa dc/dy), Fields at u and v; 0 on faces that `flow.mixing_faces` excludes.
 
     Args:
@@ -40,7 +44,7 @@ def _harmonic(one, other, moving):
     return 2.0 * one * other * moving / (one + other + (1.0 - moving))
 
 
-def diffusive_rate(site: Any, diffusivity: Any) -> np.ndarray:
+def diffusive_rate(site: "Site", diffusivity: np.ndarray | float) -> np.ndarray:
     """A bound on the rate [s-1] of damping by diffusion in each cell of a `site`, after Gershgorin's theorem.
 
     It is twice the sum of the coefficients of the neighbours. A `site` is one tile (stepping/stability.py).
@@ -50,7 +54,7 @@ def diffusive_rate(site: Any, diffusivity: Any) -> np.ndarray:
     return 2.0 * np.asarray(diffusivity, float) * rows
 
 
-def depth_ratios(site: Any) -> tuple:
+def depth_ratios(site: "Site") -> tuple:
     """The depths of the (west, east, south, north) neighbours of each cell over its own [1]; 0 where either is land."""
     model = site.model
     modes = ["wrap" if p else "edge" for p in (model.grid.periodic_y, model.grid.periodic_x)]

@@ -18,11 +18,11 @@ A limiter has a kink where it changes from one branch to another. Derivatives ar
 
 import abc
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from ...fields.field import Scalar
 from ...fields.methods import Named
 
 __all__ = ["LIMITERS", "Limiter", "MinMod", "VanLeer", "MonotonizedCentral", "Koren", "Superbee", "larger", "smaller"]
@@ -50,12 +50,12 @@ class Limiter(Named, abc.ABC):
         return 0.5 * self(a, b)
 
 
-def larger(x: jax.Array, y: Any) -> jax.Array:
+def larger(x: jax.Array, y: Scalar) -> jax.Array:
     """The larger one; x where they are equal or not numbers. The derivative is that of the one taken."""
     return jnp.where(y > x, y, x)
 
 
-def smaller(x: jax.Array, y: Any) -> jax.Array:
+def smaller(x: jax.Array, y: Scalar) -> jax.Array:
     """The smaller one; x where they are equal or not numbers. The derivative is that of the one taken."""
     return jnp.where(y < x, y, x)
 

@@ -17,12 +17,12 @@ advection.py has the choices of c on faces, limiters.py their limiters, diffusio
 """
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax.numpy as jnp
 import numpy as np
 
-from ...fields.field import AbstractField, Field
+from ...fields.field import AbstractField, Field, Value
 from ...fields.operators import pointwise
 from ...fields.parameters import Part, Text, declared, parameter, refuse
 from ...fields.parts import numbers_of, replaced
@@ -30,11 +30,17 @@ from ...fields.pytrees import replace
 from ...fields.state import RESERVED
 from ...fields.variables import VARIABLES, Variable
 from ...parallel.halo import exchange as fill_halos
+from ..clock import Time
 from ..terms import tile_array, value_at
 from ..transport import divergence
 from ..transported import Transported
 from .advection import AdvectionScheme, FluxLimited, upstream
 from .diffusion import depth_ratios, diffusive_flux, diffusive_rate
+
+if TYPE_CHECKING:
+    from ..ghosts import Exchange
+    from ..layer import LayerFlow
+    from ..site import Site
 
 __all__ = ["Tracer", "check_name"]
 
@@ -108,7 +114,7 @@ class Tracer(Transported):
 
         return replaced(self, self._given(cut) | {"initial": None})
 
-    def prepare(self, exchange: Any) -> "Tracer":
+    def prepare(self, exchange: "Exchange") -> "Tracer":
         """This tracer with its halos filled; `beyond` is then 1 in ghosts beyond open sides, else 0. Collective."""
         numbers = numbers_of(type(self))
 
@@ -124,15 +130,19 @@ class Tracer(Transported):
 
     # -- the equation -------------------------------------------------------------------------------------------------
 
-    def shown(self, value: Any, column: Any) -> Any:
+    def shown(self, value: Value, column: Value) -> Value:
         """c = s / h, 0 where there is no water."""
-        return pointwise(_quotient, value, column) if isinstance(value, AbstractField) else _quotient(value, column)
+        return (
+            pointwise(_quotient, value, cast(Any, column))
+            if isinstance(value, AbstractField)
+            else _quotient(value, column)
+        )
 
-    def stored(self, shown: Any, column: Any) -> Any:
+    def stored(self, shown: Value, column: Value) -> Value:
         """s = h c."""
         return shown * column
 
-    def rate(self, flow: Any, value: AbstractField, time: Any) -> AbstractField:
+    def rate(self, flow: "LayerFlow", value: AbstractField, time: Time) -> AbstractField:
         """ds/dt [units m s-1], a Field at h; the arguments are those of Transported.rate."""
         g, c = flow.geometry, self._concentration(flow, value, time)
         c_u, c_v = self.scheme.faces(c, flow)
@@ -150,25 +160,25 @@ class Tracer(Transported):
             total = total + value_at(self.flux, time) * flow.covered
         return total
 
-    def _concentration(self, flow, value, time):
+    def _concentration(self, flow: "LayerFlow", value: AbstractField, time: Time) -> AbstractField:
         """c at h, with the concentration outside in ghost cells beyond open sides."""
-        c = self.shown(value, flow.column)
+        c = cast(AbstractField, self.shown(value, flow.column))
         return c if self.beyond is None else c + self.beyond * (self._outside(c, time) - c)
 
-    def _outside(self, c, time):
+    def _outside(self, c: AbstractField, time: Time) -> AbstractField:
         outside = value_at(self.outside, time)
         return outside if isinstance(outside, AbstractField) else 0.0 * c + outside
 
     # -- limits of time steps -----------------------------------------------------------------------------------------
 
-    def time_step_rate(self, site: Any, carried: float, real: float) -> np.ndarray:
+    def time_step_rate(self, site: "Site", carried: float, real: float) -> np.ndarray:
         """1 / the longest stable time step [s-1]; the arguments are those of Transported.time_step_rate."""
         spread = 0.0 if self.diffusivity is None else diffusive_rate(site, self.diffusivity)
         growth = self.scheme.growth
         interval = min(real, 1.0) / growth if growth else carried  # up to 1 / growth Euler steps make no new extrema
         return self.advective_rate(site) / interval + spread / real
 
-    def advective_rate(self, site: Any) -> np.ndarray:
+    def advective_rate(self, site: "Site") -> np.ndarray:
         """About what share of each cell's water that leaves it in a second [s-1], at a `site` (stability.py)."""
         speeds = site.speed("x") * np.sqrt(site.waves_dx2) + site.speed("y") * np.sqrt(site.per_dy2)
         if site.model.wetting is not None:  # slopes are left out where more than half of a cell's water leaves

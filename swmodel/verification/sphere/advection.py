@@ -10,10 +10,11 @@ time.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from ...dynamics.system import System
 from ...dynamics.tracers import Centred, Tracer
 from ...fields.pytrees import pytree
 from ...fields.state import State
@@ -34,9 +35,9 @@ class GivenFlow(RK4):
 
     def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple:
         """(state, history) one dt later; u, v and eta stay as they are."""
-        return RK4.step(self, _Frozen(equations), state, history, time)
+        return RK4.step(self, cast(System, _Frozen(equations)), state, history, time)
 
-    def amplification(self, z: Any) -> np.ndarray:
+    def amplification(self, z: Any) -> np.ndarray | float:
         """The amplification factor of RK4."""
         return RK4(1.0).amplification(z)
 
