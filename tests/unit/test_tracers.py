@@ -9,6 +9,7 @@ import pytest
 import swmodel as sw
 from swmodel.dynamics.clock import as_time
 from swmodel.dynamics.ghosts import Exchange
+from swmodel.dynamics.site import Site
 from swmodel.dynamics.tracers import (
     Centred,
     FluxLimited,
@@ -22,7 +23,6 @@ from swmodel.dynamics.tracers import (
 from swmodel.fields.field import Field
 from swmodel.parallel.halo import exchange
 from swmodel.runtime.compilation import jit
-from swmodel.stepping.stability import _Site
 
 NX, NY, HALO = 12, 9, 2
 LIMITERS = (MinMod(), VanLeer(), MonotonizedCentral(), Koren(), Superbee())
@@ -111,7 +111,7 @@ def test_diffusion_never_adds_variance_and_damps_no_faster_than_it_says():
         operator = np.stack(columns, axis=1)[np.ix_(wet, wet)]
         np.testing.assert_allclose(operator, operator.T, atol=1e-12 * np.abs(operator).max())
         decay = -np.linalg.eigvals(operator / model.depth.ravel()[wet][:, None]).real
-        site = _Site(model, 0, None, ())
+        site = Site(model, 0, None, ())
         fastest = tracer.on_tile(model.domain).time_step_rate(site, carried=1.0, real=1.0).max()
         assert decay.min() > -1e-15
         assert nearly * fastest < decay.max() <= fastest
