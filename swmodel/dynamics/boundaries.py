@@ -140,7 +140,7 @@ class OpenBoundary(TiledPart):
         """{name: d/dt [its units s-1], a Field of one row or column} of the variables in `memory`."""
         raise NotImplementedError
 
-    def beginning(self, eta: Value, normal: Callable[[int], Any]) -> dict[str, Value]:
+    def beginning(self, eta: Value, normal: Callable[[int], Field]) -> dict[str, Value]:
         """{name: value, a Field of one row or column} of variables in `memory` at the start; 0 for the others.
 
         Args:
@@ -208,7 +208,7 @@ class OpenBoundary(TiledPart):
         equations: "System",
         time: Time,
         eta_time: Time,
-    ) -> Any:
+    ) -> dict[str, Field]:
         """`memory`, {name in the State: Field}, with the rates of its variables in the ghost cells beyond the sides."""
         sides, new = equations.geometry.tile.sides, dict(memory)
         for side in (WEST, EAST, SOUTH, NORTH):
@@ -358,7 +358,7 @@ class Clamped(OpenBoundary):
             off = off - head_loss(inside, -inside.passing_velocity(), wave)
         return inside.needed(rate_at(self.elevation, time) + off / (RELAXATION_STEPS * time.dt))
 
-    def beginning(self, eta: Value, normal: Callable[[int], Any]) -> dict[str, Value]:
+    def beginning(self, eta: Value, normal: Callable[[int], Field]) -> dict[str, Value]:
         return {OUTFLOW_SPEED.name: abs(normal(1))}
 
     def rates(self, inside: Inside, time: Time) -> dict[str, Value]:

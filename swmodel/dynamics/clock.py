@@ -161,7 +161,7 @@ class Moments:
     last: float = static()
 
     @staticmethod
-    def of(times: Any, place: Callable) -> "Moments":
+    def of(times: np.ndarray | tuple, place: Callable) -> "Moments":
         """The Moments of `times` [s] (n,), whose arrays `place` puts on the device."""
         times = np.asarray(times, float)
         unit = 2.0 ** np.ceil(np.log2(max(np.abs(times).max(), 1e-6)) - 30)

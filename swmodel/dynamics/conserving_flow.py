@@ -32,7 +32,7 @@ critical one. Where no water reaches the crest there is no flow.
 """
 
 import functools
-from typing import Any
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 
@@ -73,7 +73,7 @@ class ConservingFlow(LayerFlow):
 
     half_step: HalfStep | None = None  # None in a stage of Euler
 
-    def __init__(self, equations: System, state: State, more: Any, outside: Value, time: Time):
+    def __init__(self, equations: System, state: State, more: Sequence, outside: Value, time: Time):
         super().__init__(equations, state, more, outside, time)
         self.depth = equations.depth_at(time.begun)  # eta is raised with the sea floor at the end of the step
         self.h = self.thickness(self.eta)
@@ -86,7 +86,7 @@ class ConservingFlow(LayerFlow):
         return flow
 
     @property
-    def thin(self) -> Any:
+    def thin(self) -> float | None:
         """The thickness of water that stays where it is [m]; None without wetting and drying."""
         return None if self.equations.wetting is None else self.equations.wetting.thin
 

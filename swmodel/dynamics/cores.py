@@ -122,7 +122,7 @@ class Discretisation(abc.ABC):
         """Raise ConfigError if the tendency cannot be split into continuity, pressure and the other terms."""
 
     @abc.abstractmethod
-    def modes(self) -> Any:
+    def modes(self) -> "Discretisation":
         """The object that computes linear waves exactly, for steppers with an integrating factor.
 
         Raises:

@@ -18,12 +18,12 @@ Where a moving sea floor lifts or lowers the bed, a crest moves with the mean of
 """
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
 from ..fields.field import AbstractField
-from ..fields.operators import X, Y, pointwise
+from ..fields.operators import Axis, X, Y, pointwise
 from .tracers.advection import upstream
 from .tracers.limiters import larger, smaller
 
@@ -52,7 +52,7 @@ class Crests:
         risen = flow.depth - flow.equations.depth
         return tuple(depth + axis.mean(risen) for axis, depth in zip((X, Y), flow.equations.crests))
 
-    def depth(self, axis: Any) -> AbstractField:
+    def depth(self, axis: Axis) -> AbstractField:
         """The depth of the crests below level 0 on the faces across an axis [m], very deep where there is none."""
         return self._depths[0 if axis is X else 1]
 
@@ -67,7 +67,7 @@ class Crests:
         return over.map(lambda over: (over > thin).astype(over.dtype))
 
     def limited(
-        self, axis: Any, velocity: AbstractField, h: AbstractField, level: AbstractField | None = None
+        self, axis: Axis, velocity: AbstractField, h: AbstractField, level: AbstractField | None = None
     ) -> tuple[AbstractField, AbstractField]:
         """(the thickness of the water on faces [m], the flux per unit width [m2 s-1]), not more than crests let pass.
 
@@ -92,7 +92,7 @@ class Crests:
         """The critical velocity of a head over a crest [m s-1]."""
         return (2.0 / 3.0 * self.flow.gravity * head).map(lambda x: jnp.sqrt(jnp.where(x > 0, x, 1.0)))
 
-    def given_over_crests(self, axis: Any, velocity: AbstractField, level: AbstractField) -> AbstractField:
+    def given_over_crests(self, axis: Axis, velocity: AbstractField, level: AbstractField) -> AbstractField:
         """`velocity` [m s-1], at most the critical one; 0 where the water upstream does not reach the crest.
 
         Args:
@@ -104,7 +104,7 @@ class Crests:
         held = _within(velocity, self._critical(self._head(axis, velocity, over.map(lambda over: larger(over, 0.0)))))
         return pointwise(lambda over, u: jnp.where(over > self.flow.thin, u, 0.0), over, held)
 
-    def rising(self, axis: Any, rising: AbstractField) -> AbstractField:
+    def rising(self, axis: Axis, rising: AbstractField) -> AbstractField:
         """`rising`, which is negative on faces where the bed rises along the flow, and on those of crests too."""
         bed = pointwise(smaller, axis.low(self.flow.depth), axis.high(self.flow.depth))  # of the higher cell
         above = bed - self.depth(axis)

@@ -14,10 +14,8 @@ of the level it is 3/8 of it, too little for a bore: there, where the level chan
 cell to cell, s is 1. Where both branches of D6 are 0, as at rest, the derivative is that of sixth differences.
 """
 
-from typing import Any
-
 from ..fields.field import AbstractField
-from ..fields.operators import pointwise
+from ..fields.operators import Axis, pointwise
 from .tracers.limiters import larger, smaller
 
 __all__ = ["damped_difference"]
@@ -25,7 +23,7 @@ __all__ = ["damped_difference"]
 STEEP = 0.015  # of s in the module docstring
 
 
-def damped_difference(axis: Any, step: AbstractField, jump: AbstractField, h: AbstractField) -> AbstractField:
+def damped_difference(axis: Axis, step: AbstractField, jump: AbstractField, h: AbstractField) -> AbstractField:
     """D of the module docstring [m].
 
     Args:

@@ -252,7 +252,7 @@ class Biharmonic(Term):
         return biharmonic_force(to_u(self.viscosity), to_v(self.viscosity), flow)
 
 
-def biharmonic_force(viscosity_u: Any, viscosity_v: Any, flow: "LayerFlow") -> tuple[AbstractField, AbstractField]:
+def biharmonic_force(viscosity_u: Value, viscosity_v: Value, flow: "LayerFlow") -> tuple[AbstractField, AbstractField]:
     """- L (nu4 L u) with L the operator of `viscous_force` for nu = 1 m2 s-1, Fields at u and v.
 
     Args:

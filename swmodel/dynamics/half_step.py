@@ -12,10 +12,10 @@ level changes by at most half of the thickness, and the velocity by at most dx /
 """
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..fields.field import AbstractField
-from ..fields.operators import X, Y, pointwise
+from ..fields.operators import Axis, X, Y, pointwise
 from .dissipation import damping_after
 from .tracers.advection import upstream
 from .tracers.limiters import larger, smaller
@@ -52,7 +52,7 @@ class HalfStep:
         rise = (-0.5 * self.flow.time.dt) * divergence(*self._transports, self.flow.geometry)
         return pointwise(lambda rise, h: _within(rise, 0.5 * h), rise, self.flow.h)
 
-    def rise_upstream(self, axis: Any, velocity: AbstractField) -> AbstractField:
+    def rise_upstream(self, axis: Axis, velocity: AbstractField) -> AbstractField:
         """eta_half - eta in the cell from which the water comes to a face [m], a Field at the faces across an axis."""
         return upstream(velocity, axis.low(self.rise), axis.high(self.rise))
 
@@ -74,7 +74,7 @@ class HalfStep:
         u = self._gain("u", X, Y, (g.per_dx["u"], g.per_dy["u"]), rotation[0])
         return {"u": u, "v": self._gain("v", Y, X, (g.per_dy["v"], g.per_dx["v"]), rotation[1])}
 
-    def gain_upstream(self, axis: Any, name: str, through: AbstractField) -> AbstractField:
+    def gain_upstream(self, axis: Axis, name: str, through: AbstractField) -> AbstractField:
         """The gain of a component on the face from which the flux `through` a side comes [m s-1], a Field there."""
         return upstream(through, axis.low(self.gain[name]), axis.high(self.gain[name]))
 

@@ -53,7 +53,7 @@ def celerity(gravity: Scalar, h: Field) -> Field:
     return (gravity * h).map(lambda x: jnp.sqrt(jnp.maximum(x, 1e-12)))
 
 
-def celerity_over(gravity: Scalar, bed: Field, level: Value, other: Any) -> Field:
+def celerity_over(gravity: Scalar, bed: Field, level: Value, other: Value) -> Field:
     """c - c_other = g (eta - eta_other) / (c + c_other) [m s-1], with c = sqrt(g h) and h = max(H + eta, 0).
 
     As a quotient it keeps the digits of small differences, which c and H + eta lose in deep water.
@@ -67,7 +67,7 @@ def celerity_over(gravity: Scalar, bed: Field, level: Value, other: Any) -> Fiel
     return gravity * (over - under) / (celerity(gravity, bed + level) + celerity(gravity, bed + other))
 
 
-def head_loss(inside: "Inside", into: Field, wave: Any) -> Field:
+def head_loss(inside: "Inside", into: Field, wave: Value) -> Field:
     """w^2 / (2 g) [m].
 
     Args:
@@ -166,12 +166,12 @@ class Inside:
     side: int = static(default=WEST)
     shore: Shore | None = None
 
-    def ahead(self, values: Any) -> Value:
+    def ahead(self, values: Field) -> Value:
         """f[k + 1] - f[k] along the side, of a Field of the cells next to it; 0 where one of them is land."""
         axis = Y if self.side in (WEST, EAST) else X
         return axis.high(axis.difference(values) * (axis.low(self.wet) * axis.high(self.wet)))
 
-    def behind(self, values: Any) -> Value:
+    def behind(self, values: Field) -> Value:
         """f[k] - f[k - 1] along the side, likewise."""
         axis = Y if self.side in (WEST, EAST) else X
         return axis.low(axis.difference(values) * (axis.low(self.wet) * axis.high(self.wet)))

@@ -4,7 +4,7 @@ The functions take Fields, and give back numbers and columns as they are. A side
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from ..fields.field import WHOLE, Field, Value
 from ..fields.operators import difference_x, difference_y, pointwise
 from ..fields.pytrees import replace
-from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
+from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, Sides
 from ..stencils.native import paste, read_strips
 from .clock import Time
 from .transport import transports
@@ -37,6 +37,8 @@ __all__ = [
     "windows",
     "without_normal_flow",
 ]
+
+T = TypeVar("T")
 
 INSIDE = 4  # cells inside a side that conditions may read
 
@@ -109,7 +111,7 @@ def passing_velocity(side: int, column: Value, flow: Sequence, equations: "Syste
     return pointwise(jnp.maximum, pointwise(jnp.minimum, share * following, most), least)
 
 
-def without_normal_flow(velocities: list[Field], sides: Any, beyond: bool = True) -> list[Field]:
+def without_normal_flow(velocities: list[Field], sides: Sides, beyond: bool = True) -> list[Field]:
     """Fields of one component, with zeros on the faces of open sides.
 
     Args:
@@ -208,7 +210,7 @@ def cells_inside(field: Any, side: int, further: int = 0) -> Any:
     return Field(lax.slice_in_dim(field.data, at, at + 1, axis=axis), field.position, halo)
 
 
-def all_inside(tree: Any, side: int) -> Any:
+def all_inside(tree: T, side: int) -> T:
     """`tree` with `cells_inside` of each of its Fields."""
     return jax.tree.map(lambda field: cells_inside(field, side), tree, is_leaf=_is_field)
 
@@ -232,7 +234,7 @@ def windows(fields: Sequence[Field], side: int) -> tuple[list[Field], list[Field
     return whole, [Field(x, field.position, field.halo) for x, field in zip(strips, fields)]
 
 
-def set_beyond(field: Field, near: Field, out: Field, side: int, is_open: Any, normal: bool = True) -> Field:
+def set_beyond(field: Field, near: Field, out: Field, side: int, is_open: jax.Array, normal: bool = True) -> Field:
     """`field` with the open face at `side`, and the ghost faces beyond it, set from `out`, where the side is open.
 
     Args:

@@ -25,7 +25,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..fields.field import Value
+from ..fields.field import Field, Value
 from ..fields.operators import pointwise
 from ..fields.parameters import Sides, declared, parameter
 from ..fields.pytrees import pytree
@@ -76,7 +76,7 @@ class ChapmanFlather(OpenBoundary):
         speed = (inside.gravity / inside.depth).map(jnp.sqrt)
         return speed * (face - self.elevation - 2.0 * self.incoming) + self.velocity
 
-    def beginning(self, eta: Value, normal: Callable[[int], Any]) -> dict[str, Value]:
+    def beginning(self, eta: Value, normal: Callable[[int], Field]) -> dict[str, Value]:
         return {"outer_elevation": eta}
 
     def rates(self, inside: Inside, time: Time) -> dict[str, Value]:
@@ -119,7 +119,7 @@ class RadiationNudging(OpenBoundary):
     def outflow(self, inside: Inside, time: Time) -> Value:
         return inside.memory["outer_velocity"] + 0.0 * inside.eta
 
-    def beginning(self, eta: Value, normal: Callable[[int], Any]) -> dict[str, Value]:
+    def beginning(self, eta: Value, normal: Callable[[int], Field]) -> dict[str, Value]:
         return {"outer_velocity": normal(1), **{name: normal(k) for k, name in enumerate(TRAILS, start=1)}}
 
     def rates(self, inside: Inside, time: Time) -> dict[str, Value]:

@@ -11,7 +11,7 @@ twice, it would make the gradient too large by the number of ranks. So a number 
 that was computed from such a number, raises ValueError.
 """
 
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,8 @@ from ..grids.geometry import TileGeometry
 from ..parallel.communicator import Communicator
 
 __all__ = ["mark_columns", "mark_numbers"]
+
+T = TypeVar("T")
 
 
 def mark_columns(tile: TileGeometry, communicator: Communicator) -> TileGeometry:
@@ -33,7 +35,7 @@ def mark_columns(tile: TileGeometry, communicator: Communicator) -> TileGeometry
     return replace(tile, metrics=columns(tile.metrics), coriolis=columns(tile.coriolis))
 
 
-def mark_numbers(tree: Any, communicator: Communicator) -> Any:
+def mark_numbers(tree: T, communicator: Communicator) -> T:
     """A pytree with `replicated`, the identity whose transpose sums over ranks, applied to its replicated leaves.
 
     The shape of a leaf decides, as in `communicator.place`: real leaves of fewer than two dimensions are the same on

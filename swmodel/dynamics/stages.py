@@ -6,7 +6,7 @@ expressions, which must be computed before their neighbours can be read.
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import jax
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .terms import Term
 
 __all__ = ["StageEvaluation", "ArrayEvaluation", "euler_stage"]
+
+T = TypeVar("T")
 
 Fields: TypeAlias = Sequence[AbstractField]
 Filled: TypeAlias = tuple[State, Fields, AbstractField]  # the State, further Fields, and the elevation at open sides
@@ -89,7 +91,7 @@ class StageEvaluation(abc.ABC):
         """The State at the beginning of a step, with the `state_variables` of term `number` recomputed if it is due."""
 
     @abc.abstractmethod
-    def finish_stage(self, tree: Any) -> Any:
+    def finish_stage(self, tree: T) -> T:
         """A pytree of Fields with its values stored, if that has to be done before the next stage reads them."""
 
     @abc.abstractmethod
@@ -135,7 +137,7 @@ class ArrayEvaluation(StageEvaluation):
         wide = exchange(list(new.values()), tile.halo, tile.sides, equations.communicator)
         return state.replace(**{name: Field(x, "h", (tile.halo,) * 4) for name, x in zip(new, wide)})
 
-    def finish_stage(self, tree: Any) -> Any:
+    def finish_stage(self, tree: T) -> T:
         return tree
 
     def tile_values(self, field: AbstractField) -> jax.Array:

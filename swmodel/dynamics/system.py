@@ -203,7 +203,7 @@ class System:
                     found |= {(field.name, str(k), *name.split(".")): x for name, x in part.series().items()}
         return found
 
-    def interval(self, number: Any) -> "System":
+    def interval(self, number: Count) -> "System":
         """This System with the forcing of interval number `number` (which may be traced) of those it covers."""
         if self.covers is None:
             return self

@@ -106,7 +106,7 @@ class Series:
             return int(self._steps(dt)[0][0]) if since < 0 else None
         return int(step - since + length)
 
-    def window(self, step: int, dt: float, dtype: DTypeLike, held: dict[int, Any] | None = None) -> "Window":
+    def window(self, step: int, dt: float, dtype: DTypeLike, held: dict[int, jax.Array] | None = None) -> "Window":
         """The Window of the interval between records that contains `step`.
 
         Args:
@@ -162,7 +162,7 @@ class Series:
     def _whole(self, number):
         return jnp.asarray(number, jnp.int32) if self.place is None else self.place(lambda rank: np.int32(number))
 
-    def record(self, k: int, dtype: DTypeLike) -> Any:
+    def record(self, k: int, dtype: DTypeLike) -> jax.Array:
         """Record number k as a JAX array, placed by tile."""
         if self.place is None:
             return jnp.asarray(self.values[k], dtype)
@@ -260,14 +260,14 @@ class Windows:
     start: jax.Array
     length: jax.Array
 
-    def window(self, interval: Any) -> Window:
+    def window(self, interval: int | jax.Array) -> Window:
         """The Window of interval number `interval`, which may be traced."""
         at = lambda x, k: jax.lax.dynamic_index_in_dim(x, k, 0, keepdims=False)  # noqa: E731
         first, second, start, length = (at(x, interval) for x in (self.first, self.second, self.start, self.length))
         return Window(at(self.records, first), at(self.records, second), start, length)
 
 
-def holds_windows(tree: Any) -> bool:
+def holds_windows(tree: object) -> bool:
     """Whether a pytree contains a Window or Windows."""
     is_window = lambda x: isinstance(x, (Window, Windows))  # noqa: E731
     return any(map(is_window, jax.tree.leaves(tree, is_leaf=is_window)))
@@ -406,7 +406,7 @@ class Term(TiledPart):
         """
         raise NotImplementedError
 
-    def is_due(self, time: Time) -> Any:
+    def is_due(self, time: Time) -> bool | jax.Array:
         """Whether `renewed` is called at the beginning of the step of a Time, a bool that may be traced."""
         return True
 
@@ -419,7 +419,7 @@ class Term(TiledPart):
         """(p - p_0) / rho [m2 s-2] of the air pressure at a Time, for a reference p_0 [Pa], a Field at h."""
         raise NotImplementedError
 
-    def check_reference(self, reference: float, water: Any, agree: Callable) -> None:
+    def check_reference(self, reference: float, water: jax.Array, agree: Callable) -> None:
         """Raise ConfigError if its air pressure is nowhere near a reference p_0 [Pa]; collective."""
 
     def check_water(self, model: Any) -> None:

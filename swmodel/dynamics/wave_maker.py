@@ -25,7 +25,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..fields.field import Value
+from ..fields.field import Field, Value
 from ..fields.parameters import Flag, Number, Sides, declared, parameter
 from ..fields.pytrees import pytree
 from ..fields.variables import Variable
@@ -106,7 +106,7 @@ class WaveMaker(OpenBoundary):
             into = self._while_incoming(self.velocity, inside, time) if given else 2.0 * over(height, 0.0)
         return 2.0 * over(inside.eta, height) - into
 
-    def beginning(self, eta: Value, normal: Callable[[int], Any]) -> dict[str, Value]:
+    def beginning(self, eta: Value, normal: Callable[[int], Field]) -> dict[str, Value]:
         return {OUTFLOW_SPEED.name: abs(normal(1))}
 
     def rates(self, inside: Inside, time: Time) -> dict[str, Value]:

@@ -6,7 +6,8 @@ equation.
 """
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +31,8 @@ __all__ = [
     "semi_implicit_growth",
 ]
 
+Rate: TypeAlias = float | np.ndarray  # times the time step [1]
+
 MARGIN = 1e-9  # growth in a step that is taken for rounding
 LARGEST = 4.0  # the largest |lambda| dt that is examined
 BLOCKS = 8  # the number of parts in which the angles up to there are examined, in order
@@ -38,7 +41,7 @@ GROWING = 1e-4  # growth in a step of waves over a raised level that matters: e-
 SLOW = 5.0  # the smallest ratio of the speed of waves to that of the flow with which implicit waves are stable
 
 
-def largest_root(coefficients: Any) -> np.ndarray:
+def largest_root(coefficients: Sequence) -> np.ndarray:
     """The largest |root| of polynomials, from the eigenvalues of their companion matrices.
 
     Args:
@@ -54,7 +57,7 @@ def largest_root(coefficients: Any) -> np.ndarray:
     return np.abs(np.linalg.eigvals(companion)).max(axis=-1)
 
 
-def first_growth(grows: Any) -> float:
+def first_growth(grows: Callable) -> float:
     """The largest |lambda| dt up to which `grows(angles)`, growth factors of an array of angles, are at most 1."""
     angles = np.linspace(0.0, LARGEST, 4001)[1:]
     for some in np.split(angles, BLOCKS):  # in order, since most schemes grow long before the last angle
@@ -83,7 +86,7 @@ class _OneEquation:
         )
 
 
-def of_step(stepper: "TimeStepper", z: Any) -> np.ndarray:
+def of_step(stepper: "TimeStepper", z: np.ndarray) -> np.ndarray:
     """The spectral radius of a step of `stepper` for dx/dt = lambda x, at each z = lambda dt of a complex array.
 
     Raises:
@@ -119,8 +122,8 @@ def _matrices(stepper, z):
 
 
 def semi_implicit_growth(
-    theta: float, epsilon: float, waves: Any, rotation: Any = 0.0, carried: Any = 0.0, excess: Any = 0.0
-) -> Any:
+    theta: float, epsilon: float, waves: Rate, rotation: Rate = 0.0, carried: Rate = 0.0, excess: Rate = 0.0
+) -> np.ndarray:
     """The largest |root| of SemiImplicit for implicit waves in a rotating, moving fluid, an array.
 
     Args:

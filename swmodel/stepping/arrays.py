@@ -101,7 +101,7 @@ class ArrayStepLoop(StepLoop):
         carry, monitored = jax.lax.fori_loop(0, count, body, (self._widened(carry), monitored))
         return self._own(carry), monitored
 
-    def _widened(self, carry) -> Any:
+    def _widened(self, carry: Carry) -> Carry:
         """All States of a carry as Fields with the whole halo filled, by one exchange.
 
         The carry is unchanged where a single stage uses up the halo.

@@ -7,7 +7,7 @@ nothing.
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import jax
 import jax.core
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from .explicit import TimeStepper
 
 __all__ = ["FusedEvaluation", "FusedStepLoop", "InterpretedStepLoop", "NotCompiled", "POLE"]
+
+T = TypeVar("T")
 
 LIFTED = ("terms", "tracers", "uplift", "edges", "crests")  # the others' Fields are no operands of loops
 NEVER_WET = -32768.0  # the depth that marks cells which are land for the whole run, with wetting and drying [m]
@@ -150,7 +152,7 @@ class FusedEvaluation(StageEvaluation):
             for expression, now in zip(known.values(), self.finish_stage(list(known.values()))):
                 expression.become(now.plain)
 
-    def finish_stage(self, tree: Any, over: Any = ()) -> Any:
+    def finish_stage(self, tree: T, over: Sequence[Source] = ()) -> T:
         """A pytree of Fields, with those that are not stored yet computed by one loop.
 
         Args:
@@ -172,7 +174,7 @@ class FusedEvaluation(StageEvaluation):
         return jax.tree.unflatten(structure, [made.get(id(x), x) for x in leaves])
 
     def tile_values(self, field: Value) -> jax.Array:
-        return self.layout.own(self.finish_stage(field).plain.array)
+        return self.layout.own(cast(Any, self.finish_stage(field)).plain.array)
 
     def with_ghosts(self, equations: "System", x: jax.Array) -> Expression:
         wide = self.stored(self.layout.with_border(x), "h", 0, "solution")

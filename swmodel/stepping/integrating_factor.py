@@ -46,7 +46,7 @@ class IntegratingFactorRK4(TimeStepper):
     needs_modes = True
     references = "Cox and Matthews (2002), doi:10.1006/jcph.2002.6995"
 
-    def prepare(self, equations: "System") -> Any:
+    def prepare(self, equations: "System") -> "IntegratingFactorStep":
         return IntegratingFactorStep(self.dt, equations.core.modes().propagator(equations, 0.5 * self.dt))
 
     def step(self, equations: "System", state: State, history: History, time: Time) -> tuple[State, History]:

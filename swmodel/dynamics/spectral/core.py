@@ -30,7 +30,7 @@ import numpy as np
 
 from ...defaults import FILTER_ORDER, FILTER_STRENGTH, HYPERVISCOSITY_ORDER
 from ...errors import ConfigError
-from ...fields.field import Field
+from ...fields.field import Field, Scalar
 from ...fields.operators import mean_y
 from ...fields.parameters import Flag, Part, declared, parameter
 from ...fields.pytrees import pytree, replace, static
@@ -38,6 +38,7 @@ from ...fields.state import State
 from ...parallel.halo import without_padding
 from ..clock import Time
 from ..cores import Discretisation, rates_of_terms, summed
+from ..coriolis import Coriolis
 from ..momentum import DEFAULT as DEFAULT_FORM
 from .flow import SpectralFlow, flux, kinetic, vorticity_flux
 from .series import Series, scaled
@@ -66,7 +67,7 @@ class HyperViscosity:
     rate: Any = parameter(None, "s-1")
     order: int = static(default=HYPERVISCOSITY_ORDER)
 
-    def of(self, relative: Any) -> Any:
+    def of(self, relative: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
         """The rate [s-1] for modes with |k|^2 / k_max^2 = `relative`."""
         with np.errstate(over="ignore"):  # then no time step is stable, which `limits` reports
             return self.rate * relative**self.order
@@ -284,7 +285,7 @@ class PseudoSpectral(Discretisation):
 
     # -- linear waves, exactly ----------------------------------------------------------------------------------------
 
-    def propagator(self, equations: "System", seconds: Any) -> tuple:
+    def propagator(self, equations: "System", seconds: Scalar) -> tuple:
         """The factors of `carried`: exact linear waves over a flat bottom of the mean depth, and exact hyperviscosity.
 
         The linear operator is L U = (f v - g ddx eta, - f u - g ddy eta, - H (ddx u + ddy v)), for U = (u, v, eta).
@@ -332,7 +333,7 @@ class PseudoSpectral(Discretisation):
         rule = "the 2/3 rule" if self.dealias else "aliased products"
         return f"pseudo-spectral, wavenumbers up to {nx} along x and {ny} along y, {rule}"
 
-    def carries(self, coriolis: Any) -> bool:
+    def carries(self, coriolis: Coriolis) -> bool:
         return self.series.periodic == "xy" and coriolis.uniform
 
     def damping(self, site: "Site") -> np.ndarray | float:

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
+from ...fields.field import Value
 from ...fields.pytrees import pytree, static
 from ...grids.grid import CartesianGrid
 from ...parallel import fft
@@ -32,7 +33,7 @@ __all__ = ["Series", "Modes", "ODD", "scaled"]
 ODD = {"h": "", "u": "x", "v": "y", "q": "xy"}  # directions in which a field is odd about walls and lies on faces
 
 
-def scaled(factor: Any, modes: jax.Array) -> jax.Array:
+def scaled(factor: Value, modes: jax.Array) -> jax.Array:
     """Modes times a real factor, which is a number or an array that broadcasts against the modes."""
     return jnp.asarray(factor).astype(modes.dtype) * modes
 
@@ -40,10 +41,10 @@ def scaled(factor: Any, modes: jax.Array) -> jax.Array:
 class _Sine(fft.Kind):
     """Sines, numbered as cosines are: mode i has wavenumber i, and mode 0 is zero."""
 
-    def phase(self, i: Any, n: int) -> Any:
+    def phase(self, i: np.ndarray, n: int) -> np.ndarray:
         return np.pi / n * i
 
-    def weight(self, i: Any, n: int) -> Any:
+    def weight(self, i: np.ndarray, n: int) -> jax.Array:
         return jnp.where(i == 0, 0.0, 0.5 / n)
 
 
