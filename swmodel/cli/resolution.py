@@ -31,7 +31,7 @@ def wave_remarks(made: Any, model: Any, state: Any) -> list[str]:
         _sums(model, rank, tile, None if lifted is None else lifted[-1])
         for rank, tile in model.communicator.tiles(state).items()
     ]
-    shares = model.communicator.host_gather(np.sum(parts, axis=0))
+    shares = model.communicator.host_gather(np.sum(np.array(parts), axis=0))
     square, slope, weighted, moves = np.sum(shares, axis=0)
     if moves or not slope or not square or not model.communicator.is_root:
         return []

@@ -170,8 +170,8 @@ class _OfSections(PartSection):
         """The transports of all sections."""
         made, given = {}, (self.deviation, self.window, start)
         for name, section in self.sections.items():
-            ends = ((float(x), float(y)) for x, y in (section.start, section.end))
-            made[name] = transport_in(file_of(self.observations, name), *ends, *given)
+            first, last = ((float(x), float(y)) for x, y in (section.start, section.end))
+            made[name] = transport_in(file_of(self.observations, name), first, last, *given)
         return {"transports": made}
 
 

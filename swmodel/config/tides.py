@@ -22,6 +22,9 @@ from ..forcing.constituents import distinct
 from .quantities import in_unit
 from .sections import FormulaOrLine, InputFile, NonNegativeSeconds, Section
 
+# A derived section requires a key that its base has with a default, which pyright does not accept.
+# pyright: reportGeneralTypeIssues=false
+
 __all__ = ["PLAIN", "BarometerSection", "ConstituentFile", "SeriesSection", "TideSection", "tide_section"]
 
 Pressure = Annotated[float, in_unit("Pa"), Field(ge=0.0, le=1.2e5)]

@@ -81,7 +81,7 @@ def _stored(graph):
         gain = work.arithmetic - best.arithmetic
         if gain <= OPERATIONS_A_NUMBER * (best.numbers - work.numbers):
             break
-        stored.add(chosen)
+        stored.add(chosen)  # pyright: ignore[reportArgumentType]
         work = best
     return stored
 
