@@ -19,6 +19,7 @@ from .axes import label
 __all__ = ["HIGHEST", "Undeclared", "impossible", "repeated_far_from_others", "undeclared"]
 
 FILL = -9999.0  # [m]
+TRENCH = -8000.0  # [m]
 DEEPEST = 12000.0  # [m], below any sea floor: a larger depth is an undeclared missing value
 HIGHEST = 9000.0  # [m], above any land: larger heights are in feet, or a missing value that is not declared
 MANY = 8  # nodes with the same value
@@ -40,11 +41,10 @@ class Undeclared:
 
     @functools.cached_property
     def _found(self):
-        """({value for missing ones: its nodes}, doubtful depths, the lowest elevation under -9000 m but FILL)."""
+        """({value for missing ones: its nodes}, doubtful depths)."""
         z = _sample(self.elevation, self.plan)
         values, nodes = undeclared(z)
-        deepest = float(np.min(z, where=(z < -9000.0) & (z != FILL), initial=0.0))
-        return _counted(z, values), np.unique(z[nodes]) if nodes is not None else np.zeros(0), deepest
+        return _counted(z, values), np.unique(z[nodes]) if nodes is not None else np.zeros(0)
 
     def check(self, z: np.ndarray, most: float = float(np.finfo(float).max)) -> None:
         """Refuse a field if the box or the nodes `z` have a value for missing ones that is negative or over `most`.
@@ -52,8 +52,8 @@ class Undeclared:
         Raises:
             DataError: for such a value.
         """
-        counts, _, deepest = self._found
-        lowest, highest = impossible(np.append(z, deepest)), float(np.nanmax(z, initial=0.0))
+        counts, _ = self._found
+        lowest, highest = impossible(z), float(np.nanmax(z, initial=0.0))
         own = ([] if lowest is None else [lowest]) + [highest] * (highest > HIGHEST)
         for value, count in (counts | _counted(z, [x for x in own if x not in counts])).items():
             if value < 0 or value > most:
@@ -70,7 +70,7 @@ class Undeclared:
             DataError: for a value under water that stands for missing ones.
         """
         self.check(z)
-        counts, depths, _ = self._found
+        counts, depths = self._found
         missing, doubtful = (np.nan_to_num(z) > HIGHEST) | np.isin(z, list(counts)), np.isin(z, depths)
         return (np.where(missing, np.nan, z) if missing.any() else z), doubtful if doubtful.any() else None
 
@@ -105,13 +105,19 @@ def undeclared(z: np.ndarray) -> tuple[list[float], np.ndarray | None]:
 
 
 def impossible(z: np.ndarray) -> float | None:
-    """An elevation that no sea floor has [m], in an array with NaN where it is missing; None if there is none.
+    """An elevation that no sea floor has [m], in (rows, columns) with NaN where it is missing; None if there is none.
 
-    A depth of exactly 9999 m without another one over 9000 m is a missing value, too, which files often mark so.
+    Files often mark missing values by a depth of 9999 m. It is one unless all nodes next to it are in a TRENCH. So the
+    verdict on a file does not depend on how the grid is cut.
     """
     lowest, highest = np.nanmin(z, initial=0.0), np.nanmax(z, initial=0.0)
-    if lowest < -DEEPEST or (lowest == FILL and (z[z < -9000.0] == FILL).all()):
+    if lowest < -DEEPEST:
         return float(lowest)
+    filled, above = z == FILL, z > TRENCH
+    sides = [(filled[:-1], above[1:]), (filled[1:], above[:-1])]
+    sides += [(filled[:, :-1], above[:, 1:]), (filled[:, 1:], above[:, :-1])]
+    if filled.any() and ((filled | np.isnan(z)).all() or any((node & other).any() for node, other in sides)):
+        return FILL
     return float(highest) if highest == np.inf else None
 
 

@@ -100,9 +100,11 @@ def test_the_harmonic_mean_is_over_wet_nodes_that_are_at_least_as_deep_as_the_mi
 
 
 def test_a_depth_of_9999_m_is_one_where_others_are_as_large():
-    assert impossible(np.array([-9999.0, -4000.0, np.nan])) == -9999.0
-    assert impossible(np.array([-9999.0, -9950.0, np.nan, 8800.0])) is None
-    assert impossible(np.array([-9998.0, -20.0])) is None
+    assert impossible(np.array([[-9999.0, -4000.0, np.nan]])) == -9999.0
+    assert impossible(np.array([[-9999.0, -9950.0, np.nan, 8800.0]])) is None
+    assert impossible(np.array([[-9999.0, -9999.0], [-9999.0, np.nan]])) == -9999.0
+    assert impossible(np.array([[-9998.0, -20.0]])) is None
+    assert impossible(np.array([[-9999.0, -50.0, -9500.0]])) == -9999.0  # a trench elsewhere does not count
 
 
 def test_compressible_water_has_the_depth_with_which_its_waves_travel_slower():
