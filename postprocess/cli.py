@@ -53,6 +53,7 @@ def plot(
     times: Sequence[float] | None = None,
     member: int | None = None,
     box: Sequence | None = None,
+    layer: int = 1,
 ) -> Any:
     """Draw the figures that suit `paths`, one or several output files of one run.
 
@@ -68,6 +69,7 @@ def plot(
         variable: the variable of maps, animations and spectra; eta, or kinetic energy, without it.
         times: seconds since the start, for maps.
         member: the number of a member of an ensemble, from 0; all of them, by their mean and spread, without it.
+        layer: the number of the layer, from 1 at the top.
         box: ((x0, x1), (y0, y1)) in the file's coordinates, of which spectra are taken; the whole domain without it.
 
     Returns:
@@ -87,7 +89,8 @@ def plot(
     with undamaged(paths), contextlib.ExitStack() as opened:
         if kind == "auto" and member is None and _of_ensemble(paths):
             kind = "ensemble"
-        files, sources, further = _sort(paths, opened, None if kind == "ensemble" else member or 0, variable or "eta")
+        which = None if kind == "ensemble" else member or 0, layer
+        files, sources, further = _sort(paths, opened, which, variable or "eta")
         if box is not None and "fields" in files:  # a run's own spectra are of the whole domain
             files.pop("spectra", None), sources.pop("spectra", None)
         kinds = _choose(files, variable, box) if kind == "auto" else [kind]
@@ -118,7 +121,7 @@ def _of_further(drawn, output, path):
     return drawn if output is None else drawn.with_stem(f"{drawn.stem}.{path.stem}")
 
 
-def _sort(paths, opened, member, wanted="eta"):
+def _sort(paths, opened, which, wanted="eta"):
     """({kind of file: dataset}, {kind of file: path}, [(path, dataset)] of further files of fields).
 
     Of several files of fields the first one with the variable `wanted` comes first. Restarts are ignored beside others.
@@ -127,7 +130,7 @@ def _sort(paths, opened, member, wanted="eta"):
 
     files, sources, further = {}, {}, []
     for path in paths:
-        dataset = opened.enter_context(open_output(path, member))
+        dataset = opened.enter_context(open_output(path, *which))
         holds = kind_of(dataset)
         if holds == "fields" and holds in files and path not in (sources[holds], *(known for known, _ in further)):
             further.append((path, dataset))
@@ -317,12 +320,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--variable", help="what maps, animations and spectra show")
     parser.add_argument("--member", type=int, help="which one of an ensemble, from 0; without it mean and spread")
     sides = ("X0", "X1", "Y0", "Y1")
+    parser.add_argument("--layer", type=int, default=1, help="which one of several, from 1 at the top")
     parser.add_argument("--box", nargs=4, type=float, metavar=sides, help="of fields, of which spectra are taken")
     parser.add_argument("--times", nargs="+", type=float, help="seconds since the start")
     given = parser.parse_args(arguments)
     try:
         box = (tuple(given.box[:2]), tuple(given.box[2:])) if given.box else None
-        options = given.observations, given.variable, given.times, given.member, box
+        options = given.observations, given.variable, given.times, given.member, box, given.layer
         print(*plot(given.files, given.output, given.kind, *options), sep="\n")
     except PlotError as error:
         print(f"error: {error}", file=sys.stderr)

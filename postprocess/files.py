@@ -51,11 +51,13 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}  # [s]
 
 
-def open_output(path: str | pathlib.Path, member: int | None = 0) -> xr.Dataset:
+def open_output(path: str | pathlib.Path, member: int | None = 0, layer: int | None = 1) -> xr.Dataset:
     """An output file as a lazy xarray.Dataset whose times are numbers; of an ensemble one member, or all for None.
 
+    Of several layers it has the one of this number, counted from 1 at the top, or all for None.
+
     Raises:
-        PlotError: for a file that is missing or no netCDF, or a member that does not exist.
+        PlotError: for a file that is missing or no netCDF, or a member or layer that does not exist.
     """
     path = pathlib.Path(path)
     is_store = path.suffix == ".zarr" and path.is_dir()
@@ -70,6 +72,7 @@ def open_output(path: str | pathlib.Path, member: int | None = 0) -> xr.Dataset:
     except (OSError, ValueError) as error:
         raise PlotError(f"open_output: {path} cannot be read as netCDF; give a file that a run has written.") from error
     dataset = _with_names(dataset if member is None else _of_member(dataset, member, path))
+    dataset = dataset if layer is None else _of_layer(dataset, layer, path)
     dataset.encoding["source"] = str(path)
     return dataset
 
@@ -122,6 +125,21 @@ def _of_member(dataset, member, path):
     values = ", ".join(f"{name} = {one[name].item()}" for name in names)
     title = f"{dataset.attrs.get('title', '')}: member {member}{f' ({values})' if values else ''}"
     return one.assign_attrs(title=title)
+
+
+def _of_layer(dataset, layer, path):
+    """One layer of a file, named in the title; a file without layers is returned unchanged."""
+    count = dataset.sizes.get("layer", 1)
+    if not 1 <= layer <= count:
+        dataset.close()
+        raise PlotError(f"open_output: {path} has no layer {layer}; it holds {count}, counted from 1 at the top.")
+    if "layer" not in dataset.dims:
+        return dataset
+    one = dataset.isel(layer=layer - 1).drop_vars("depth", errors="ignore")  # with eta, that of no layer's thickness
+    one.set_close(dataset.close)
+    title = f"{dataset.attrs.get('title', '')}: layer {layer} of {count}"
+    one.attrs = {name: x for name, x in one.attrs.items() if name != "gravity"} | {"title": title}  # it is not g eta
+    return one
 
 
 def _source(dataset):

@@ -31,11 +31,12 @@ def plot_files(
     times: Sequence[str] | None = None,
     member: int | None = None,
     box: Sequence[float] | None = None,
+    layer: int = 1,
 ) -> None:
     """Draw figures of output files, and print their paths."""
     seconds = [quantity_of_option("--time", time, "s") for time in times] if times else None
     sides = (box[:2], box[2:]) if box else None
-    print(*draw(files, output, kind, observations, variable, seconds, member, sides), sep="\n")
+    print(*draw(files, output, kind, observations, variable, seconds, member, sides, layer), sep="\n")
 
 
 def score_table(gauges: str | Path, observations: str | Path) -> str:
@@ -56,11 +57,13 @@ def draw(
     times: Sequence[float] | None = None,
     member: int | None = None,
     box: tuple[Sequence[float], Sequence[float]] | None = None,
+    layer: int = 1,
 ) -> list[Path]:
     """The paths of the figures; raises SwmodelError with one sentence if they cannot be drawn."""
     module = postprocess()
     try:
-        return module.plot([Path(file) for file in files], output, kind, observations, variable, times, member, box)
+        paths = [Path(file) for file in files]
+        return module.plot(paths, output, kind, observations, variable, times, member, box, layer)
     except module.PlotError as error:
         raise SwmodelError(str(error)) from error
 

@@ -56,12 +56,13 @@ def plot(
         tuple[float, float, float, float] | None,
         typer.Option(metavar="X0 X1 Y0 Y1", help="Draw spectra of this box, in the file's coordinates."),
     ] = None,
+    layer: Annotated[int, typer.Option(min=1, metavar="K", help="Number of a layer, from 1 at the top.")] = 1,
     debug: Debug = False,
 ) -> None:
     """Draw output: maps, gauges, circulation, spectra, budgets, animations; chosen by what the files hold."""
     from .figures import plot_files
 
-    plot_files(files, output, kind, observations, variable, time, member, box)
+    plot_files(files, output, kind, observations, variable, time, member, box, layer)
 
 
 @app.command(

@@ -16,18 +16,19 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
-from ..fields.variables import PROGNOSTIC
+from ..dynamics.layers import Layers
+from ..fields.parts import control_names
+from ..fields.variables import PROGNOSTIC, in_layer
 from .costs import CostSection
 from .mistakes import Mistake, nearest
 from .quantities import QuantityError
 from .scenario import OutputFile
 from .sections import Count, Names, PositiveSeconds, Section
-from .variables import PARTS, transported_controls
+from .variables import PARTS, layer_count, transported_controls
 
 __all__ = ["Adjoint", "control_mistakes", "known_controls", "time_mistakes"]
 
 BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
-ALWAYS = (*(f"initial.{row.name}" for row in PROGNOSTIC), "depth", "gravity")
 
 
 def _memory(value):
@@ -77,7 +78,10 @@ class Adjoint(Section):
 
 def known_controls(sections: Mapping[str, Any]) -> list[str]:
     """The names of all controls of the model that the valid `sections` of an experiment describe."""
-    names = list(ALWAYS)
+    stepped = [in_layer(row.name, k) for k in range(layer_count(sections)) for row in PROGNOSTIC]
+    names, layers = [*(f"initial.{name}" for name in stepped), "depth", "gravity"], sections.get("layers")
+    if layers is not None:
+        names += [f"layers.{key}" for key in control_names(Layers) if getattr(layers, key) is not None]
     for kind in ("forcing", "dissipation", "boundary"):
         for k, term in enumerate(sections.get(kind, ())):
             names += [f"{kind}.{k}.{name}" for name in term.controls()]

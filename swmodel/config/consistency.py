@@ -142,7 +142,8 @@ def _formulas(sections):
     entries += [(name, i) for name, found in sections.items() if isinstance(found, tuple) for i in range(len(found))]
     for name, index in entries:
         section = sections.get(name) if index is None else sections[name][index]
-        for key, value in section or ():
+        values = [(key, x) for key, value in section or () for x in (value if isinstance(value, tuple) else (value,))]
+        for key, value in values:
             if isinstance(value, Expression) and (unknown := value.unknown_on(spherical)):
                 path = (name, key) if index is None else (name, index, key)
                 kind = "spherical" if spherical else "cartesian"

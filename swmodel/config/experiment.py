@@ -28,7 +28,7 @@ from .mistakes import Mistake, as_written, from_pydantic, nearest
 from .own import SHIPPED as KNOWN
 from .own import own_sections
 from .parts import chosen_from
-from .physics import Bathymetry, Boundary, Coriolis, Dissipation, Forcing, Grid, Model, NoRotation, Stepper
+from .physics import Bathymetry, Boundary, Coriolis, Dissipation, Forcing, Grid, Layers, Model, NoRotation, Stepper
 from .scenario import Initial, Output, Rest, Run, Source
 from .tracers import Tracers
 
@@ -50,6 +50,7 @@ class Experiment(BaseModel):
     stepper: Stepper
     run: Run
     model: Model = Model()
+    layers: Layers | None = None
     coriolis: Coriolis = NoRotation(type="none")
     initial: Initial = Rest(type="rest")
     forcing: tuple[Forcing, ...] = ()

@@ -10,6 +10,7 @@ from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.conserving import MomentumConserving
 from ..dynamics.coriolis import Coriolis as CoriolisParameter
 from ..dynamics.forcing import WindStress
+from ..dynamics.layers import Layers as StackedLayers
 from ..dynamics.momentum import VorticityFlux
 from ..dynamics.terms import Term
 from ..forcing.cyclones import Cyclone
@@ -38,7 +39,7 @@ from .sections import (
     Section,
 )
 
-__all__ = ["Bathymetry", "Boundary", "Coriolis", "Dissipation", "Forcing", "Grid", "Model", "Stepper"]
+__all__ = ["Bathymetry", "Boundary", "Coriolis", "Dissipation", "Forcing", "Grid", "Layers", "Model", "Stepper"]
 
 
 class CartesianGrid(Section):
@@ -142,6 +143,29 @@ class Model(Section):
     core: Core = "finite_differences"  # how tendencies are computed
     spectral: Spectral | None = None  # options of the pseudo-spectral core
     polar_filter: PolarFilter | None = None  # options of the filtered differences
+
+
+PerCubicMetre = Annotated[float, in_unit("kg m-3"), Field(gt=0)]
+Acceleration = Annotated[float, in_unit("m s-2"), Field(ge=0)]
+
+
+class Layers(Section):
+    """Layers of uniform density in place of one, from the top down; the lowest has what they leave of the depth."""
+
+    thickness: Annotated[tuple[PositiveMetres, ...], Field(min_length=1)]  # at rest, of all layers but the lowest
+    densities: tuple[PerCubicMetre, ...] | None = None  # of all layers, and of the deep one if that is at rest
+    reduced_gravities: tuple[Acceleration, ...] | None = None  # of the interfaces between layers, in place of densities
+    deep_at_rest: Flag = False  # whether they move over a deep layer at rest; the depth is then that of the others
+
+    @model_validator(mode="after")
+    def _fit_together(self):
+        if why := StackedLayers.conflict(self):
+            raise ValueError(why)
+        return self
+
+    def made(self) -> StackedLayers:
+        """The Layers that the section describes."""
+        return StackedLayers(**dict(self))
 
 
 class NoRotation(Section):

@@ -16,8 +16,8 @@ from .sections import (
     Degrees,
     Devices,
     Flag,
-    FormulaInMetres,
-    FormulaInMetresPerSecond,
+    FormulasInMetres,
+    FormulasInMetresPerSecond,
     Fraction,
     InputFile,
     Layout,
@@ -79,12 +79,12 @@ class Rest(Section):
 
 
 class InitialFormula(Section):
-    """Formulas of the coordinates."""
+    """Formulas of the coordinates; for layers lists of them, from the top down."""
 
     type: Literal["formula"]
-    eta: FormulaInMetres = 0.0  # surface elevation
-    u: FormulaInMetresPerSecond = 0.0  # velocity along x
-    v: FormulaInMetresPerSecond = 0.0  # velocity along y
+    eta: FormulasInMetres = 0.0  # surface elevation; of layers that of their upper interfaces
+    u: FormulasInMetresPerSecond = 0.0  # velocity along x
+    v: FormulasInMetresPerSecond = 0.0  # velocity along y
 
 
 class GaussianBump(Section):

@@ -26,6 +26,8 @@ __all__ = [
     "FormulaInMetres",
     "FormulaInMetresPerSecond",
     "FormulaOrLine",
+    "FormulasInMetres",
+    "FormulasInMetresPerSecond",
     "Fraction",
     "InputFile",
     "InputFiles",
@@ -179,6 +181,16 @@ def _line(value, unit):
 
 FormulaInMetres = Annotated[float | Expression, formula_in("m")]
 FormulaInMetresPerSecond = Annotated[float | Expression, formula_in("m s-1")]
+
+
+def _formulas(value, unit):
+    listed = isinstance(value, (list, tuple))
+    return tuple(_formula(each, unit) for each in value) if listed else _formula(value, unit)
+
+
+FormulaOfLayers = float | Expression | tuple[float | Expression, ...]  # one formula, or one for each layer
+FormulasInMetres = Annotated[FormulaOfLayers, BeforeValidator(functools.partial(_formulas, unit="m"))]
+FormulasInMetresPerSecond = Annotated[FormulaOfLayers, BeforeValidator(functools.partial(_formulas, unit="m s-1"))]
 
 
 def _path(value, info, what):

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..fields.variables import DERIVED, factors
+from ..fields.variables import derived_units, factors, in_layer
 from .mistakes import Mistake, nearest
 from .tracers import control_names
 
-__all__ = ["PARTS", "known_at_gauges", "known_variables", "transported_controls", "variable_mistakes"]
+__all__ = ["PARTS", "layer_count", "known_at_gauges", "known_variables", "transported_controls", "variable_mistakes"]
 
 PARTS = ("forcing", "dissipation", "boundary", "tracer")  # sections of which there may be several
 
@@ -25,8 +25,20 @@ def known_variables(sections: Mapping[str, Any]) -> tuple[str, ...]:
 
 def known_at_gauges(sections: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the variables that gauges can read: those that are stepped, and of single runs the derived ones."""
-    stepped = "eta", "u", "v", *(tracer.name for tracer in sections.get("tracer", ()))
-    return stepped if sections.get("ensemble") is not None else (*stepped, *DERIVED)
+    stepped = _stepped(sections)
+    return stepped if sections.get("ensemble") is not None else (*stepped, *derived_units(layer_count(sections)))
+
+
+def _stepped(sections):
+    """The names of the variables of all layers that the experiment steps, and of its tracers."""
+    of_layers = (in_layer(name, k) for k in range(layer_count(sections)) for name in ("eta", "u", "v"))
+    return (*of_layers, *(tracer.name for tracer in sections.get("tracer", ())))
+
+
+def layer_count(sections: Mapping[str, Any]) -> int:
+    """The number of layers that move."""
+    layers = sections.get("layers")
+    return 1 if layers is None else len(layers.thickness) + 1
 
 
 def transported_controls(sections: Mapping[str, Any]) -> list[str]:
@@ -40,10 +52,10 @@ def variable_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     if output is None or "tracer" not in sections:
         return
     written = known_variables(sections)
-    prognostic = ("eta", "u", "v", *(tracer.name for tracer in sections["tracer"]))
+    prognostic = _stepped(sections)
     if output.means is not None:
         try:
-            factors(output.means.fields, (*prognostic, *DERIVED))
+            factors(output.means.fields, (*prognostic, *derived_units(layer_count(sections))))
         except ValueError as error:
             yield Mistake(("output", "means", "fields"), str(error))
     named: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]] = [

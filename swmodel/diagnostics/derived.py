@@ -4,18 +4,32 @@ Fields are functions of LayerFlow (halos filled) and give a Field at the positio
 Numbers are sums over all ranks: volume, energy, potential enstrophy. All are differentiable.
 """
 
+import functools
+import operator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from ..dynamics.layers import over_deep_water
 from ..dynamics.transport import divergence
 from ..fields.field import AbstractField, Field
 from ..fields.operators import mean_x, mean_y
-from ..fields.variables import PROGNOSTIC
+from ..fields.variables import in_layer, layer_of
 from ..parallel.halo import without_padding
 
-__all__ = ["FIELDS", "energy", "field", "flow_of", "names_of", "potential_enstrophy", "total", "volume"]
+__all__ = [
+    "FIELDS",
+    "energies",
+    "energy",
+    "field",
+    "flow_of",
+    "in_all_layers",
+    "names_in_files",
+    "potential_enstrophy",
+    "total",
+    "volume",
+]
 
 
 def _speed(flow):
@@ -24,7 +38,9 @@ def _speed(flow):
 
 
 FIELDS = {
-    **{row.name: lambda flow, name=row.name: flow.state[name] for row in PROGNOSTIC},
+    "u": lambda flow: flow.u,
+    "v": lambda flow: flow.v,
+    "eta": lambda flow: flow.eta,
     "thickness": lambda flow: flow.h,
     "vorticity": lambda flow: flow.vorticity,
     "potential_vorticity": lambda flow: flow.q,
@@ -49,14 +65,21 @@ def flow_of(equations: Any, state: Any, time: Any, rigid_lid: bool = False) -> A
     return equations.flow(state.replace(eta=0.0 * state.eta) if rigid_lid else state, time)
 
 
-def names_of(model: Any) -> list[str]:
-    """The names of all fields that the files of a model's runs can hold."""
-    return list(dict.fromkeys([*FIELDS, *(row.name for row in model.variables)]))
+def in_all_layers(name: str, layers: int) -> list[str]:
+    """The names of a field in each layer, as "u" and "u_2"; of a field that no layer has of its own, its name alone."""
+    return [in_layer(name, k) for k in range(layers)] if name in FIELDS and name != "depth" else [name]
+
+
+def names_in_files(model: Any) -> list[str]:
+    """The names of all fields that the files of a model's runs can hold, each with all layers."""
+    of_layers = {each for name in FIELDS for each in in_all_layers(name, model.layer_count)}
+    return [*FIELDS, *(row.name for row in model.variables if row.name not in of_layers)]
 
 
 def field(name: str, flow: Any) -> AbstractField:
-    """The Field of this name, in the units and at the position of files."""
-    return FIELDS[name](flow) if name in FIELDS else flow.shown(name)
+    """The Field of this name, as "vorticity" or that of the second layer "vorticity_2", as files hold it."""
+    base, layer = layer_of(name)
+    return FIELDS[base](flow.layers[layer]) if base in FIELDS and layer < len(flow.layers) else flow.shown(name)
 
 
 def total(field: Field, flow: Any, ordered: bool = False) -> jax.Array:
@@ -66,17 +89,25 @@ def total(field: Field, flow: Any, ordered: bool = False) -> jax.Array:
 
 
 def volume(flow: Any) -> jax.Array:
-    """The water above rest, sum of area eta [m3]: constant in a closed domain."""
-    return total(flow.geometry.wet_area * flow.eta, flow)
+    """The water above rest in all layers, sum of area (h - H) [m3]: constant in a closed domain."""
+    last = flow.layers[-1 if over_deep_water(flow.equations.layers) else 0]
+    return total(flow.geometry.wet_area * last.eta, flow)
+
+
+def energies(flow: Any) -> tuple[list, list]:
+    """(kinetic h K of each layer, potential g_k eta_k^2 / 2 of each interface) over density [m3 s-2], Fields at h."""
+    kinetic = [layer.h * layer.kinetic_energy for layer in flow.layers]
+    potential = [0.5 * g * (x.eta * x.eta) for g, x in zip(flow.equations.level_gravities, flow.layers)]
+    return kinetic, potential
 
 
 def energy(flow: Any) -> jax.Array:
-    """Kinetic and potential energy over density, sum of area (h K + g eta^2 / 2) [m5 s-2]."""
-    kinetic = flow.h * flow.kinetic_energy
-    potential = 0.5 * flow.gravity * (flow.eta * flow.eta)
-    return total(flow.geometry.wet_area * (kinetic + potential), flow)
+    """Kinetic and potential energy over density, sum of area (h K + g eta^2 / 2) of all layers [m5 s-2]."""
+    both = [kinetic + potential for kinetic, potential in zip(*energies(flow))]
+    return total(flow.geometry.wet_area * functools.reduce(operator.add, both), flow)
 
 
 def potential_enstrophy(flow: Any) -> jax.Array:
-    """Sum of area h_q q^2 / 2 over corners [m s-2]."""
-    return total(0.5 * flow.geometry.area_q * (flow.h_q * (flow.q * flow.q)), flow)
+    """Sum of area h_q q^2 / 2 over corners and layers [m s-2]."""
+    each = [total(0.5 * flow.geometry.area_q * (x.h_q * (x.q * x.q)), flow) for x in flow.layers]
+    return functools.reduce(operator.add, each)

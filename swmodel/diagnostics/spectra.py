@@ -310,6 +310,11 @@ def _per_second(units):
 def check_model(model: Any) -> None:
     """Raise ConfigError for a model whose states have no spectra."""
     grid = model.grid
+    if model.layers is not None:
+        raise ConfigError(
+            "Spectra: there are none of layers during a run yet; write fields, and take spectra of a layer with "
+            "`swmodel plot FILE --kind spectrum`."
+        )
     if grid.spherical:
         raise ConfigError(
             "Spectra: wavenumbers on the sphere differ from latitude to latitude; write fields, and take spectra of a "

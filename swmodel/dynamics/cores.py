@@ -55,12 +55,14 @@ class Discretisation(abc.ABC):
     Attributes:
         halos: whether it reads neighbours from halos. Then halos may be wider than one stage needs, and loops may be
             fused.
+        steps_layers: whether it can step several layers.
         waves, advection: the largest wavenumber of its differences, times the spacing, for the limits of time steps.
         dissipation: names of the parts of its tendency by which it dissipates energy itself.
         references: the literature that files of a run cite for it, or None.
     """
 
     halos: ClassVar[bool] = True
+    steps_layers: ClassVar[bool] = False
     references: ClassVar[str | None] = None
     dissipation: Any = ()
     waves: Any = 2.0
@@ -133,6 +135,8 @@ class Discretisation(abc.ABC):
 @pytree
 class FiniteDifferences(Discretisation):
     """Second-order differences on the C-grid."""
+
+    steps_layers = True
 
     def tendency(self, equations: "System", state: State, time: Time) -> State:
         return equations.differences(state, time)

@@ -1,6 +1,7 @@
 """Drag and viscosity, which take energy out of the flow.
 
     drag        du/dt = - r u,   du/dt = - k |u| u,   k = C / h_u,   k = g n^2 / h_u^(4/3) after Manning
+    friction    du/dt = k (u' - u) / h_u, with u' of the layers above and below
     viscosity   du/dt = div(h nu D) / h, with D the symmetric trace-free strain
 
         T = (dy/dx) difference_x(u / dy) - (dx/dy) difference_y(v / dx)    [h]
@@ -29,7 +30,7 @@ from ..fields.operators import difference_x, difference_y, mean_xy
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree
 from .clock import Time
-from .terms import Term, to_u, to_v
+from .terms import Term, to_u, to_v, which_layer
 
 if TYPE_CHECKING:
     from .conserving_flow import ConservingFlow
@@ -40,6 +41,7 @@ __all__ = [
     "LinearDrag",
     "QuadraticDrag",
     "ManningDrag",
+    "InterfacialFriction",
     "Laplacian",
     "Biharmonic",
     "biharmonic_force",
@@ -91,6 +93,7 @@ class LinearDrag(Drag):
     """
 
     rate: Any = parameter("h", "s-1", minimum=0.0, doc="the rate at which the flow slows down")
+    layer: Any = which_layer(-1)
 
     uses_time = False
 
@@ -110,6 +113,7 @@ class QuadraticDrag(DragBySpeed):
     """
 
     coefficient: Any = parameter("h", "1", minimum=0.0, doc="the drag coefficient")
+    layer: Any = which_layer(-1)
 
     uses_time = False
 
@@ -129,6 +133,7 @@ class ManningDrag(DragBySpeed):
     """
 
     roughness: Any = parameter("h", "s m-1/3", minimum=0.0, below=1.0, doc="Manning's roughness")
+    layer: Any = which_layer(-1)
 
     uses_time = False
 
@@ -215,6 +220,29 @@ def speed_after_drag(
 
 
 @pytree
+class InterfacialFriction(Term):
+    """Friction between layers: du_k/dt = k [(u_{k-1} - u_k) + (u_{k+1} - u_k)] / h_k, without the layers that are not.
+
+    The stress k (u_k - u_{k+1}) at an interface accelerates one layer as it slows the other down.
+
+    Args:
+        coefficient: k [m s-1]; a number, a function of (x, y), or an array at cell centres.
+    """
+
+    coefficient: Any = parameter("h", "m s-1", minimum=0.0, doc="the friction velocity between layers")
+
+    uses_time = False
+
+    def rates(self, site: Any) -> Any:
+        return 4.0 * np.asarray(self.coefficient, float) / site.thickness
+
+    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
+        near = [flow.layers[k] for k in (flow.layer - 1, flow.layer + 1) if 0 <= k < len(flow.layers)]
+        along_x, along_y = sum((x.u - flow.u for x in near), 0.0), sum((x.v - flow.v for x in near), 0.0)
+        return to_u(self.coefficient) * along_x * flow.per_h_u, to_v(self.coefficient) * along_y * flow.per_h_v
+
+
+@pytree
 class Laplacian(Term):
     """Harmonic lateral viscosity.
 
@@ -223,6 +251,7 @@ class Laplacian(Term):
     """
 
     viscosity: Any = parameter("h", "m2 s-1", minimum=0.0, doc="the eddy viscosity")
+    layer: Any = which_layer()
 
     uses_time = False
 
@@ -242,6 +271,7 @@ class Biharmonic(Term):
     """
 
     viscosity: Any = parameter("h", "m4 s-1", minimum=0.0, doc="the biharmonic viscosity")
+    layer: Any = which_layer()
 
     uses_time = False
 

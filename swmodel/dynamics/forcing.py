@@ -12,7 +12,7 @@ from ..fields.field import Value
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree
 from .clock import Time
-from .terms import Forcing
+from .terms import Forcing, which_layer
 
 if TYPE_CHECKING:
     from .layer import LayerFlow
@@ -33,6 +33,7 @@ class WindStress(Forcing):
     x: Any = parameter("u", "N m-2", default=0.0, halo=False, doc="the stress towards +x")
     y: Any = parameter("v", "N m-2", default=0.0, halo=False, doc="the stress towards +y")
     density: Any = parameter(None, "kg m-3", above=0.0, default=WATER_DENSITY, doc="the density of the water")
+    layer: Any = which_layer(0)
 
     uses_time = False
 

@@ -13,6 +13,7 @@ from ..fields.field import AbstractField, Value
 from ..fields.operators import difference_x, difference_y, mean_x, mean_y, sum_xy
 from ..fields.pytrees import replace
 from ..fields.state import State
+from ..fields.variables import in_layer
 from ..grids.geometry import safe_inverse
 from .clock import Time
 from .transport import kinetic_energy, transports
@@ -30,6 +31,7 @@ class LayerFlow:
         equations: the System, prepared; `geometry` and `gravity` are theirs.
         state: the State of Fields with halos; `u`, `v` and `eta` are its own.
         time: the Time of the stage.
+        layer: the number of the layer, 0 at the top; u, v, eta and what is derived from them are those of the layer.
         h: thickness in the equations [m], a Field at h: H + eta, or H in the linear mode.
         more: further Fields that were exchanged in the same messages.
         outside: the elevation that open boundary conditions read [m], a Field at h.
@@ -37,13 +39,25 @@ class LayerFlow:
             sets another one.
     """
 
+    layer = 0
+
     def __init__(self, equations: "System", state: State, more: Sequence, outside: Value, time: Time):
         self.equations, self.geometry, self.gravity = equations, equations.geometry, equations.gravity
         self.state, self.more, self.outside, self.time = state, more, outside, time
-        self.u, self.v, self.eta = state.u, state.v, state.eta
+        self.u, self.v, self.eta = (state[name] for name in self.names)
         self.level = self.eta
-        depth = equations.depth_at(time)
-        self.h = depth if equations.linear else depth + self.eta * equations.geometry.wet
+        rest, excess = equations.columns(state, time)[self.layer]
+        self.h = rest if equations.linear else rest + excess * equations.geometry.wet
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """The names of u, v and eta of the layer in a State."""
+        return in_layer("u", self.layer), in_layer("v", self.layer), in_layer("eta", self.layer)
+
+    @functools.cached_property
+    def layers(self) -> tuple["LayerFlow", ...]:
+        """The LayerFlows of all layers, from the top down."""
+        return (self, *(LowerFlow(self, k) for k in range(1, self.equations.layer_count)))
 
     def with_transports(self, U: Value, V: Value, state: State, time: Time, water_added: Value) -> "LayerFlow":
         """LayerFlow of another State, with the transports of a whole time step and the water that terms add."""
@@ -160,3 +174,24 @@ class LayerFlow:
         """1 / h_v at v on faces between wet cells, 0 on the others [m-1]."""
         wet = self.geometry.wet_v
         return wet / (mean_y(self.h) + (1.0 - wet))
+
+
+class LowerFlow(LayerFlow):
+    """The LayerFlow of a layer below the top one.
+
+    Args:
+        top: the LayerFlow of the top layer.
+        layer: the number of the layer.
+    """
+
+    def __init__(self, top: LayerFlow, layer: int):
+        self.layer, self.top = layer, top
+        super().__init__(top.equations, top.state, (), top.outside, top.time)
+
+    @property
+    def layers(self) -> tuple[LayerFlow, ...]:
+        return self.top.layers
+
+    @property
+    def per_h_of_wind(self) -> tuple[Value, Value]:
+        return 0.0, 0.0

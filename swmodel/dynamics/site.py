@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..fields.state import State
+from ..fields.variables import in_layer
+from .layers import over_deep_water
 from .terms import Term
 
 __all__ = ["Site"]
@@ -29,7 +31,7 @@ def _largest_record(rank, series):
 class Site:
     """One tile's rates [s-1] of every process, and the fields that terms compute theirs from.
 
-    Padding of the tile counts as land.
+    Padding of the tile counts as land. `thickness` [m] is that of the thinnest layer, `column` that of all.
     """
 
     def __init__(self, model: Any, rank: int, state: State | None, terms: Sequence[Term], tracers: Sequence = ()):
@@ -44,33 +46,57 @@ class Site:
         share = model.core.zonal_share(model.grid.y_centres[self.box.j0 : self.box.j1, None])
         self.share = share  # of the wavenumber of the shortest zonal waves, which the core computes
         self.waves_dx2 = self.per_dx2 * share**2
-        self.thickness = np.where(self.wet, self.box.cut(model.sea_floor.depth, 0, 0, 0), 1.0)
+        depth = np.where(self.wet, self.box.cut(model.sea_floor.depth, 0, 0, 0), 1.0)
+        self.column = depth
         self.excess = np.zeros(self.wet.shape)  # of the thickness over the depth at rest [1]
         self.highest = 0.0  # the largest excess of all tiles
         if model.wetting is not None:
-            self.thickness = np.maximum(self.thickness, model.wetting.thin)
+            self.column = np.maximum(depth, model.wetting.thin)
         if state is not None and not model.linear:
-            depth = np.where(self.wet, self.box.cut(model.sea_floor.depth, 0, 0, 0), 1.0)
-            self.thickness = np.maximum(depth + np.where(self.wet, np.asarray(state.eta, float), 0.0), 1e-3)
-            self.excess = self.thickness / np.maximum(depth, 1e-3) - 1.0
+            eta = state[in_layer("eta", model.layer_count - 1 if over_deep_water(model.layers) else 0)]
+            self.column = np.maximum(depth + np.where(self.wet, np.asarray(eta, float), 0.0), 1e-3)
+            self.excess = self.column / np.maximum(depth, 1e-3) - 1.0
+        self.thickness = self.column if model.layers is None else self._thinnest(state)
+
+    def _thinnest(self, state):
+        """The thickness of the thinnest layer [m]."""
+        layers, count = self.model.layers, self.model.layer_count
+        heights = layers.rest(np.where(self.wet, self.box.cut(self.model.sea_floor.depth, 0, 0, 0), np.inf))
+        if state is not None and not self.model.linear:
+            eta = [np.asarray(state[in_layer("eta", k)], float) for k in range(count)]
+            heights = [a + b for a, b in zip(heights, layers.excess(eta))]
+        return np.maximum(functools.reduce(np.minimum, [np.asarray(x, float) for x in heights]), 1e-3)
 
     def speed(self, component: str | None = None) -> np.ndarray:
-        """|u| on the east or north face of each cell [m s-1]: of the component "x" or "y", or of the vector."""
+        """|u| on the east or north face of each cell [m s-1], the largest of all layers.
+
+        Of the component "x" or "y", or of the vector.
+        """
         if self.state is None:
             return np.zeros(self.wet.shape)
-        u, v = np.abs(np.asarray(self.state.u, float)), np.abs(np.asarray(self.state.v, float))
+        each = range(self.model.layer_count)
+        u, v = (
+            np.max([np.abs(np.asarray(self.state[in_layer(name, k)], float)) for k in each], axis=0) for name in "uv"
+        )
         return {"x": u, "y": v, None: np.hypot(u, v)}[component]
+
+    def _wave_gravity(self):
+        """The gravity with which no wave is faster than sqrt(g H) [m s-2]."""
+        if self.model.layers is None:
+            return self.gravity
+        low, high, _ = self.model.sea_floor.depths
+        return self.model.layers.wave_gravity(self.gravity, np.linspace(low, high, 9))
 
     def wave_rate(self, exact: bool = False) -> np.ndarray:
         """The frequency of the shortest gravity waves [s-1].
 
         With `exact`, waves of the mean depth are exact, and only the deviation of the thickness from it counts.
         """
-        thickness = self.thickness
+        thickness = self.column
         if exact:
             mean = self.model.sea_floor.depths[2]
             thickness = (thickness - mean) ** 2 / mean
-        return self.model.core.waves * np.sqrt(self.gravity * thickness * (self.waves_dx2 + self.per_dy2))
+        return self.model.core.waves * np.sqrt(self._wave_gravity() * thickness * (self.waves_dx2 + self.per_dy2))
 
     def open_rate(self, wave: float, real: float) -> np.ndarray:
         """1 / the longest time step [s-1] of waves and sponges together, in cells next to open sides.
@@ -111,6 +137,8 @@ class Site:
         model = self.model
         modes = ["wrap" if p else 0 for p in (model.grid.periodic_y, model.grid.periodic_x)]
         h = np.maximum(self.box.cut(model.sea_floor.water, 1, *modes), 0.0)  # heights of land are no depths
+        if model.layers is not None:
+            h = np.maximum(model.layers.rest(h)[-1], 0.0)  # the upper ones are as thick everywhere
         corner = lambda x: x[1:, 1:] + x[1:, :-1] + x[:-1, 1:] + x[:-1, :-1]  # noqa: E731
         h_q = corner(h) / np.maximum(corner((h > 0).astype(float)), 1.0)
         if model.side.factor > 1:

@@ -30,7 +30,7 @@ from ..fields.operators import X, Y, difference_x, difference_y, pointwise
 from ..fields.parameters import Flag, Number, Part
 from ..fields.pytrees import pytree, replace
 from ..fields.state import State, as_tile_field, like
-from ..fields.variables import PROGNOSTIC, Variable
+from ..fields.variables import PROGNOSTIC, Variable, in_layer, of_layer
 from ..grids.geometry import Geometry, TileGeometry
 from ..parallel.halo import EAST, NORTH, SOUTH, WEST
 from .clock import Time, as_time
@@ -38,6 +38,7 @@ from .cores import FiniteDifferences, check_has_tendencies
 from .ghosts import Exchange
 from .kinds import FACES, MAP, NUMBER, OTHER, PARTS, STATIC, TILE, declare
 from .layer import LayerFlow
+from .layers import Layers
 from .momentum import DEFAULT as DEFAULT_FORM
 from .slip import FreeSlip
 from .stages import ArrayEvaluation, Fields, Filled, StageEvaluation
@@ -87,6 +88,7 @@ class System:
         terms: forcing and dissipation, in the order in which they are added.
         open_boundaries: the OpenBoundary conditions.
         tracers: further prognostic variables, a tuple of Transported.
+        layers: the Layers, or None for one layer.
         uplift: None, or the sea floor's cumulative uplift [m] (ny, nx), in time records.
         crests: None, or the depths of the crests of levees on faces [m], a pair of arrays at u and v with the tile's
             halo, (ny + 2 halo, nx + 2 halo).
@@ -160,6 +162,13 @@ class System:
         label="tracers",
         shared="set of tracers",
         recorded="parts",
+    )
+    layers: Layers | None = declare(
+        NUMBER,
+        argument=Part(("potentials", "excess"), "Layers(thickness, densities)", optional=True),
+        label="layers",
+        shared="set of layers",
+        recorded="part",
     )
     uplift: Any = declare(MAP, units="m", shared="source", recorded="parts")
     crests: Any = declare(FACES, units="m")
@@ -245,10 +254,16 @@ class System:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """The Variables of a State: u, v and eta, and those of tracers, of terms and of open sides."""
+        """The Variables of a State: u, v and eta of all layers, and those of tracers, of terms and of open sides."""
         kept = [row for part in (*self.terms, *self.open_boundaries) for row in part.state_variables()]
         shared = {row.name: row for row in kept}.values()  # several sides of a kind keep their values in one variable
-        return (*PROGNOSTIC, *(tracer.variable for tracer in self.tracers), *shared)
+        layers = (of_layer(row, k) for k in range(self.layer_count) for row in PROGNOSTIC)
+        return (*layers, *(tracer.variable for tracer in self.tracers), *shared)
+
+    @property
+    def layer_count(self) -> int:
+        """The number of layers that move."""
+        return 1 if self.layers is None else self.layers.count
 
     def zeros(self) -> State:
         """A State of one tile's arrays of zeros, with every prognostic variable."""
@@ -311,8 +326,8 @@ class System:
     def differences(self, state: State, time: Time) -> State:
         """d state/dt by finite differences, all terms from one halo exchange; of arrays or Fields, as `state` is."""
         flow = self.flow(state, time)
-        u, v = self.acceleration(flow, flow.eta, time)
-        return like(state, state.replace(u=u, v=v, eta=self.continuity(flow, time), **self.transported(flow, time)))
+        rates = self.accelerations(flow, [layer.eta for layer in flow.layers], time)
+        return like(state, state.replace(**rates, **self.level_rates(flow, time), **self.transported(flow, time)))
 
     def flow(
         self,
@@ -420,6 +435,45 @@ class System:
         take = X if axis == "x" else Y
         return (low * take.low(take.low(field)) + high * take.high(take.high(field))) * self.geometry.wet
 
+    def level_rates(self, flow: LayerFlow, time: Time) -> dict[str, AbstractField]:
+        """{"eta": d eta/dt [m s-1], a Field at h}, of all layers."""
+        if self.layers is None:
+            return {"eta": self.continuity(flow, time)}
+        rates = [-divergence(layer.U, layer.V, self.geometry) for layer in flow.layers]
+        return {layer.names[2]: rate for layer, rate in zip(flow.layers, self.layers.sums(rates))}
+
+    def accelerations(self, flow: LayerFlow, levels: Sequence[AbstractField], time: Time) -> dict[str, AbstractField]:
+        """{"u": du/dt, "v": dv/dt [m s-2], Fields at u and v}, of all layers, with the pressure of `levels`.
+
+        Args:
+            flow: the LayerFlow of the top layer.
+            levels: eta of each layer [m], Fields at h.
+            time: the Time.
+        """
+        rates: dict[str, AbstractField] = {}
+        for layer, head in zip(flow.layers, self.potentials(levels)):
+            rates |= zip(layer.names[:2], self.acceleration(layer, head, time))
+        return rates
+
+    def potentials(self, levels: Sequence[AbstractField]) -> list[AbstractField]:
+        """The pressure over density, M [m2 s-2], of each layer, from eta [m] of each, Fields at h."""
+        if self.layers is None:
+            return [self.gravity * levels[0]]
+        return self.layers.potentials(self.level_gravities, levels)
+
+    @property
+    def level_gravities(self) -> Sequence[jax.Array] | jax.Array:
+        """The gravity, or reduced gravity, of each layer's eta [m s-2]."""
+        return [self.gravity] if self.layers is None else self.layers.gravities(self.gravity)
+
+    def columns(self, state: State, time: Time) -> list[tuple[AbstractField, AbstractField]]:
+        """[(thickness at rest, what is above that) [m], Fields at h] of each layer, for a State of Fields."""
+        if self.layers is None:
+            return [(self.depth_at(time), state.eta)]
+        rest = [x * self.geometry.wet for x in self.layers.rest(self.depth)]
+        levels = [state[in_layer("eta", k)] for k in range(self.layer_count)]
+        return list(zip(rest, self.layers.excess(levels)))
+
     def continuity(self, flow: LayerFlow, time: Time) -> AbstractField:
         """d eta/dt [m s-1], a Field at h."""
         return self.with_sources(-divergence(flow.U, flow.V, self.geometry), flow, time)
@@ -458,8 +512,13 @@ class System:
         column = column if rigid_lid else column + state.eta * self.geometry.wet.interior
         return state.replace(**{x.name: getattr(x, how)(state[x.name], column) for x in self.tracers})
 
-    def acceleration(self, flow: LayerFlow, eta: Value, time: Time) -> tuple[AbstractField, AbstractField]:
-        """(du/dt, dv/dt) [m s-2], Fields at u and v, with the pressure of `eta`; zero on faces without flow.
+    def acceleration(self, flow: LayerFlow, head: AbstractField, time: Time) -> tuple[AbstractField, AbstractField]:
+        """(du/dt, dv/dt) [m s-2] of one layer, Fields at u and v; zero on faces without flow.
+
+        Args:
+            flow: the LayerFlow of the layer.
+            head: the pressure over density, as g eta [m2 s-2], a Field at h.
+            time: the Time.
 
         Raises:
             ConfigError: for a core whose tendency has no parts.
@@ -468,12 +527,13 @@ class System:
         check_has_tendencies(self.momentum)
         g = self.geometry
         flux_u, flux_v = self.vorticity_flux(flow)
-        head = self.gravity * eta if self.linear else self.gravity * eta + flow.kinetic_energy
+        head = head if self.linear else head + flow.kinetic_energy
         u = (flux_u - difference_x(head)) * g.per_dx["u"]
         v = (flux_v - difference_y(head)) * g.per_dy["v"]
         for term in self.terms:
-            along_x, along_y = term.at(time)(flow, time)
-            u, v = u + along_x, v + along_y
+            if term.acts_on(flow.layer, self.layer_count):
+                along_x, along_y = term.at(time)(flow, time)
+                u, v = u + along_x, v + along_y
         return u * g.wet_u, v * g.wet_v
 
     def split_terms(self, flow: LayerFlow, time: Time) -> tuple[tuple, tuple, tuple]:

@@ -22,6 +22,7 @@ from jax.typing import DTypeLike
 from ..fields.field import AbstractField, Field, Scalar, Value
 from ..fields.methods import a_pair, a_rate, at
 from ..fields.operators import mean_x, mean_y
+from ..fields.parameters import Number, declared
 from ..fields.parts import ModelPart, numbers_of, positions_of, replaced
 from ..fields.pytrees import pytree, replace
 from ..fields.state import State
@@ -50,6 +51,7 @@ __all__ = [
     "to_u",
     "to_v",
     "value_at",
+    "which_layer",
 ]
 
 
@@ -373,6 +375,8 @@ class Term(TiledPart):
         has_pressure: whether it has an air pressure, and defines `pressure_head`.
         follows_pressure: whether its force is a gradient of the elevation, flow.level, at the pressure gradient's time.
         holds_level: whether it keeps the mean level near one outside.
+        layer: the number of the layer that it acts on, 0 at the top, -1 the lowest; None for all layers, of each of
+            which it is then called with the LayerFlow.
     """
 
     kind = "dissipation"
@@ -381,6 +385,11 @@ class Term(TiledPart):
     has_pressure: ClassVar[bool] = False
     follows_pressure: ClassVar[bool] = False
     holds_level: ClassVar[bool] = False
+    layer = None
+
+    def acts_on(self, layer: int, count: int) -> bool:
+        """Whether it accelerates layer number `layer` of `count`."""
+        return self.layer is None or self.layer % count == layer
 
     @abc.abstractmethod
     def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
@@ -434,6 +443,15 @@ class Forcing(Term):
     """A term that drives the flow, passed as `forcing=`, or as [[forcing]] in experiment files."""
 
     kind = "forcing"
+
+
+def which_layer(default: int | None = None) -> Any:
+    """The declaration of the field `layer` of a term that can act on one layer or on all."""
+    rule = Number(None, "1", whole=True, optional=True, differentiable=False)
+    doc = "the layer that it acts on, counted from 0 at the top; -1 is the lowest"
+    return declared(
+        rule, default=default, static=True, kw_only=True, doc=doc + (", all unless given" if default is None else "")
+    )
 
 
 def tile_array(x: Any, position: str, domain: Any, name: str, rule: Any = None) -> Any:

@@ -37,6 +37,7 @@ __all__ = [
     "POINT",
     "Names",
     "Number",
+    "NumberForEach",
     "OF_GRID",
     "Pair",
     "Part",
@@ -295,6 +296,36 @@ class Levels:
             refuse(who, name, value, "is not a tuple of numbers", f"one or more in {self.units}, ascending")
         if (found <= 0).any() or (np.diff(found) <= 0).any():
             refuse(who, name, value, "does not ascend from above 0", f"positive numbers in {self.units}, ascending")
+
+
+@dataclasses.dataclass(frozen=True)
+class NumberForEach:
+    """The rule of a tuple of numbers, one for each layer or interface.
+
+    Args:
+        units: of all.
+        least: the least number of them.
+        above, minimum: limits of each, as those of Number.
+        optional: whether it may be None.
+    """
+
+    units: str
+    least: int = 1
+    above: float | None = None
+    minimum: float | None = None
+    optional: bool = False
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        if value is None and self.optional:
+            return
+        remedy = f"a tuple of {self.least} or more numbers in {self.units}"
+        if isinstance(value, NOT_NUMBERS) or not isinstance(value, collections.abc.Collection):
+            refuse(who, name, value, "is not a tuple of numbers", remedy)
+        if len(value) < self.least:
+            refuse(who, name, value, f"has {len(value)} numbers", remedy)
+        each = Number(None, self.units, above=self.above, minimum=self.minimum)
+        for k, number in enumerate(value):
+            each.check(who, f"{name}[{k}]", number)
 
 
 @dataclasses.dataclass(frozen=True)

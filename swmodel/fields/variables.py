@@ -13,12 +13,19 @@ from typing import Any
 __all__ = [
     "DERIVED",
     "OF_A_LAYER",
+    "OF_LAYERS",
+    "OF_LAYERS_OVER_DEEP_WATER",
     "PROGNOSTIC",
     "UNDER_RIGID_LID",
     "VARIABLES",
     "Variable",
+    "derived_units",
     "factors",
+    "in_layer",
+    "layer_of",
     "named_for",
+    "of_layer",
+    "row_of",
     "units_of_product",
     "variable",
 ]
@@ -115,6 +122,39 @@ VARIABLES = {
     ),
 }
 PROGNOSTIC = (VARIABLES["u"], VARIABLES["v"], VARIABLES["eta"])  # of every model, in the order of a State
+
+
+def of_layer(row: Variable, layer: int) -> Variable:
+    """The row of layer number `layer`, 0 at the top: "u" of the top layer, "u_2" of the second one."""
+    if layer == 0:
+        return row
+    what = "elevation of the upper interface" if row.name == "eta" else row.long_name
+    name, long_name = in_layer(row.name, layer), f"{what} of layer {layer + 1} from the top"
+    return dataclasses.replace(row, name=name, long_name=long_name, standard_name=None)
+
+
+def in_layer(name: str, layer: int) -> str:
+    """The name of a variable in layer number `layer`, 0 at the top: "u" in the top layer, "u_2" in the second one."""
+    return f"{name}_{layer + 1}" if layer else name
+
+
+def row_of(name: str) -> Variable | None:
+    """The row of the variable table with this name, or the one made of it for a layer, as "vorticity_2"; else None."""
+    base, layer = layer_of(name)
+    return of_layer(VARIABLES[base], layer) if base in VARIABLES else VARIABLES.get(name)
+
+
+def derived_units(layers: int = 1) -> dict[str, str]:
+    """{name: units} of the derived variables of all layers that means and gauges may hold."""
+    return {in_layer(name, k): units for k in range(layers) for name, units in DERIVED.items()}
+
+
+def layer_of(name: str) -> tuple[str, int]:
+    """(name in the top layer, number of the layer) of a variable: ("u", 1) of "u_2", ("u", 0) of "u"."""
+    base, _, number = name.rpartition("_")
+    return (base, int(number) - 1) if base and number.isdecimal() and int(number) > 1 else (name, 0)
+
+
 UNDER_RIGID_LID = variable("eta", "h", "m", "pressure on the rigid lid over density and gravity")
 
 EARTH = 9.0  # [m s-2]; gravity on Earth is larger, and a smaller value is the reduced gravity of a layer
@@ -125,6 +165,15 @@ OF_A_LAYER = {  # rows for a layer above a deep layer at rest
     **variable("maximum_elevation", "h", "m", "largest excess of the layer's thickness over that at rest",
                colormap="amp", cell_methods="time: maximum"),
 }  # fmt: skip
+OF_LAYERS = {  # rows for several layers, with the bottom below the lowest one
+    **variable("eta", "h", "m", "elevation of the layer's upper interface above its level at rest"),
+    "thickness": OF_A_LAYER["thickness"],
+}
+OF_LAYERS_OVER_DEEP_WATER = {
+    **variable("eta", "h", "m", "depth of the layer's lower interface below its level at rest"),
+    **variable("depth", "h", "m", "thickness of all layers at rest", colormap="deep", cell_methods="area: mean"),
+    "thickness": OF_A_LAYER["thickness"],
+}
 
 
 DERIVED = {  # {name: units} of what means may hold besides prognostic variables

@@ -25,6 +25,7 @@ __all__ = [
     "RULES",
     "Dated",
     "check_gregorian",
+    "check_layers",
     "check_memory",
     "check_model",
     "check_names",
@@ -198,6 +199,32 @@ def _has_water(model, side):
     return model.communicator.agree(wet)
 
 
+def check_layers(model: Any) -> None:
+    """Raise ConfigError for parts of a model that layers do not support yet, and for water too shallow; collective."""
+    for name, term in zip(model.term_names, model.terms):
+        if term.layer is not None and not -model.layer_count <= term.layer < model.layer_count:
+            with of_part(f"{name}.layer"):
+                raise ConfigError(
+                    f"{type(term).__name__}: layer = {term.layer}, and the number of layers is {model.layer_count}, "
+                    "counted from 0; give one of these, or -1 for the lowest."
+                )
+    if model.layers is None:
+        return
+    supported = {
+        "wetting": model.wetting is None,
+        f"momentum={type(model.momentum).__name__}()": not model.momentum.conserves_momentum,
+        f"core={type(model.core).__name__}()": model.core.steps_layers,
+        "tracers": not model.tracers,
+        "source": model.uplift is None,
+        "boundaries": not model.open_boundaries,
+    }
+    own = {type(x).__name__: not (x.changes_elevation or x.state_variables()) for x in model.terms}
+    for what, works in (supported | own).items():
+        if not works:
+            raise ConfigError(f"ShallowWater: layers and {what} do not work together yet; leave one of them out.")
+    model.layers.check_depth(model.sea_floor.depths[0], model.least_thickness)
+
+
 def check_model(model: Any) -> None:
     """Raise ConfigError for parts of a model that exclude one another; collective."""
     for check in (check_momentum, check_linear, check_sides, check_level, check_water, check_barometers):
@@ -219,6 +246,7 @@ def check_stepper(model: Any, stepper: TimeStepper) -> None:
             f"{type(stepper).__name__}: {type(keeping[0]).__name__} steps {keeping[0].state_variables()[0].name}, "
             "which needs an explicit scheme; use another part of its kind, or another stepper."
         )
+    _check_is_explicit(model, stepper)
     if model.momentum.conserves_momentum and not stepper.conserves_momentum:
         raise ConfigError(
             f"{type(stepper).__name__}: {type(model.momentum).__name__} steps momentum in stages of its own, which "
@@ -241,6 +269,15 @@ def check_stepper(model: Any, stepper: TimeStepper) -> None:
         raise ConfigError(
             f"{type(stepper).__name__}: tracer {rippling[0]} has a scheme without limiter, which grows in a step of "
             "one stage; give scheme=FluxLimited(), or use SSPRK3."
+        )
+
+
+def _check_is_explicit(model, stepper):
+    """Raise ConfigError for a scheme that solves for the surface of one layer, in a model of several."""
+    if model.layers is not None and (stepper.is_implicit or stepper.needs_modes):
+        raise ConfigError(
+            f"{type(stepper).__name__}: layers need an explicit scheme so far; use ForwardBackward, AB2, AB3, SSPRK3 "
+            "or RK4."
         )
 
 

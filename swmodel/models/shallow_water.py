@@ -11,6 +11,7 @@ from .. import elliptic
 from ..defaults import GRAVITY, LEAST_THICKNESS
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.cores import FiniteDifferences
+from ..dynamics.layers import Layers
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..dynamics.slip import FreeSlip
 from ..dynamics.system import Coverage, System, declared_fields
@@ -75,6 +76,7 @@ class ShallowWater:
         levees: tuple of Levees, lines on faces over which water flows where it is higher; needs `wetting`.
         least_thickness: a run stops where the water is thinner than this [m]; 1 m unless given, and 0 with wetting.
         tracers: tuple of variables that the flow transports (dynamics/transported.py); empty is none.
+        layers: Layers(...) of uniform density, one above the other, in place of one; `depth` is that of all.
         dtype: float32 or float64; JAX's default float unless given.
 
     Raises:
@@ -114,6 +116,7 @@ class ShallowWater:
         wetting: Any = None,
         levees: Any = (),
         least_thickness: float | None = None,
+        layers: Layers | None = None,
     ):
         check_arguments("ShallowWater", checks.RULES, locals())
         self.grid, self.requires_loops = grid, engine == "fused"
@@ -146,6 +149,7 @@ class ShallowWater:
             open_boundaries=on_tiles(open_boundaries, self.domain),
             terms=on_tiles(terms, self.domain),
             tracers=tuple(tracer.on_tile(self.domain) for tracer in one_or_more(tracers)),
+            layers=None if layers is None else layers.in_model(),
             uplift=None if source is None else source.series(self.domain),
             communicator=self.communicator,
             step_loop=ArrayStepLoop if any(grid.poles) else kind,
@@ -158,6 +162,7 @@ class ShallowWater:
         checks.check_names(self.variables)
         checks.check_model(self)
         self.system = replace(self.system, core=core.on_tile(self))
+        checks.check_layers(self)
         self._tiled: dict[int, System] = {}  # the System on tiles, by the width of their halo
         self._windows = CurrentWindows(self.dtype)
         self._halos: dict[Any, int] = {}  # by the structure of a stepper
@@ -182,6 +187,11 @@ class ShallowWater:
         """{rank: the depth (my, mx) of water, 0 on land [m]} of the tiles of this process."""
         cut = self.decomposition.cut
         return {rank: cut(self.sea_floor.water, rank) for rank in self.communicator.ranks}
+
+    @property
+    def layer_count(self) -> int:
+        """The number of layers that move."""
+        return self.system.layer_count
 
     @property
     def open_sides(self) -> tuple[str, ...]:
@@ -335,6 +345,7 @@ class ShallowWater:
             depth=self.domain.cut(self.sea_floor.water),
             gravity=self.domain.cut(self.gravity),
             coriolis=None,
+            layers=None if self.layers is None else self.layers.on_tile(self.domain),
             tile=TileGeometry.build(
                 self.grid, self.sea_floor.wet, self.coriolis, halo, self.open_sides, self.communicator, self.dtype
             ),

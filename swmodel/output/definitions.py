@@ -37,6 +37,7 @@ __all__ = [
     "define_field",
     "define_gauges",
     "define_grid",
+    "define_layers",
     "define_members",
     "define_moment",
     "define_series",
@@ -134,6 +135,14 @@ def define_members(dataset: netCDF4.Dataset, members: MemberValues | None) -> No
             define(dataset, member_name(name), ("member",), about, array, dtype=kind, fill=None)
 
 
+def define_layers(dataset: netCDF4.Dataset, layers: int) -> None:
+    """Define the dimension and coordinate of several layers; nothing for one."""
+    if layers > 1:
+        dataset.createDimension("layer", layers)
+        attributes = {"long_name": "number of the layer, from the top down", "units": "1", "positive": "down"}
+        define(dataset, "layer", ("layer",), attributes, np.arange(1, layers + 1, dtype=np.int32))
+
+
 def define_field(
     dataset: netCDF4.Dataset,
     row: Variable,
@@ -142,6 +151,7 @@ def define_field(
     *,
     time: bool = False,
     members: MemberValues | None = None,
+    layered: bool = False,
     compression: Compression = 1,
     attributes: Mapping[str, Any] | None = None,
 ) -> netCDF4.Variable:
@@ -154,6 +164,7 @@ def define_field(
         dtype: that of the variable.
         time: whether the field has a record for each time.
         members: of an ensemble whose members have this field, or None.
+        layered: whether it has values in each layer.
         compression: 1 (fast) to 9 (small) of zlib, "zstd", or 0 for none.
         attributes: further attributes of the variable.
     """
@@ -162,6 +173,7 @@ def define_field(
     bands = math.ceil(size[0] * size[1] * dtype.itemsize / LARGEST_CHUNK)
     chunks = math.ceil(size[0] / bands), size[1]
     dimensions, _, more = of_members(members)
+    dimensions += ("layer",) * layered
     coordinates = [a["coordinates"] for a in (attributes, more) if "coordinates" in a]
     attributes |= {"coordinates": " ".join(coordinates)} if coordinates else {}
     return define(

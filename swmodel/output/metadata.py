@@ -19,7 +19,7 @@ import netCDF4
 import numpy as np
 
 from ..fields.parameters import in_utc
-from ..fields.variables import VARIABLES, Variable
+from ..fields.variables import VARIABLES, Variable, row_of
 from ..grids.grid import Grid
 from ..runtime.version import VERSION, git_commit
 
@@ -74,9 +74,9 @@ def variable_of(name: str | Variable) -> Variable:
     """
     if isinstance(name, Variable):
         return name
-    if name not in VARIABLES:
+    if (row := row_of(name)) is None:
         raise ValueError(f"there is no variable {name!r}; choose from {', '.join(VARIABLES)}.")
-    return VARIABLES[name]
+    return row
 
 
 def faces(grid: Grid) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from typing import Any, Self
 import netCDF4
 import numpy as np
 
-from ..fields.variables import Variable
+from ..fields.variables import Variable, layer_of
 from ..grids.grid import Grid
 from ..runtime.netcdf import LOCK
 from . import Claim, definitions, metadata, replacing
@@ -51,6 +51,8 @@ class FieldFile:
         static: fields that are constant in time, {name or row: (ny, nx)}. "wet" is the land mask, 1 in water; "depth"
             [m] is (members, ny, nx) if it differs between members.
         members: for an ensemble, {name: values}, one value for each member; fields are then (members, ny, nx).
+        layers: how many there are of the model. Where `variables` has the fields of all of them, such as eta and
+            eta_2, they are one variable along the dimension `layer`.
         dtype: the dtype of the variables in the file.
         append: continue an existing file; its records after `resume_time` [s] are dropped.
         overwrite: replace an existing file.
@@ -71,6 +73,7 @@ class FieldFile:
         attributes: Mapping[str, Any] | None = None,
         static: Mapping[str | Variable, np.ndarray] | None = None,
         members: metadata.MemberValues | None = None,
+        layers: int = 1,
         dtype: Any = "float32",
         append: bool = False,
         resume_time: float | None = None,
@@ -83,15 +86,18 @@ class FieldFile:
         self._grid, self._dtype, self._rows, self._members = grid, np.dtype(dtype), rows, members
         self._dry = {position: dry_points(static, grid, position) for position in {row.position for row in rows}}
 
+        joined = {layer_of(row.name)[0] for row in rows if layers > 1 and layer_of(row.name)[1]}
+        options: Any = {"time": True, "members": members, "compression": compression}
+
         def define(dataset):
             definitions.define_grid(dataset, grid)
             dataset.createDimension("time", None)
             definitions.define_time(dataset, start)
             definitions.define_members(dataset, members)
+            definitions.define_layers(dataset, layers)
             for row in rows:
-                definitions.define_field(
-                    dataset, row, grid, self._dtype, time=True, members=members, compression=compression
-                )
+                if row.name in joined or layer_of(row.name)[0] not in joined:
+                    definitions.define_field(dataset, row, grid, self._dtype, layered=row.name in joined, **options)
             define_static(dataset, grid, static, members)
 
         attributes = metadata.run_attributes(grid, {**(attributes or {}), "stored_as": str(self._dtype)})

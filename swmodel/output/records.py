@@ -11,6 +11,7 @@ import netCDF4
 import numpy as np
 
 from ..errors import DataError, SwmodelError
+from ..fields.variables import layer_of
 from . import Claim, Footprint, claim, definitions, disturbed, metadata, replacing, reserve
 
 __all__ = ["GAUGE_CHUNK", "Records"]
@@ -117,8 +118,8 @@ class Records:
         reserve(self._descriptor, size + size // 64 + SLACK, self.path)
         try:
             for name, array in itertools.chain(pairs, [("time", times)]):
-                variable = self._dataset[name]
-                variable[_along_time(variable, begin, begin + times.size)] = array
+                variable, layer = _variable_of_layer(self._dataset, name)
+                variable[_along_time(variable, begin, begin + times.size, layer)] = array
             self._dataset.sync()
         except (OSError, RuntimeError) as error:
             raise SwmodelError(f"{self.path} could not be written at {times[0]:g} s: {error}.") from error
@@ -207,5 +208,11 @@ def _copy_records(old, new, define, count):
                 new[name][where] = variable[where]
 
 
-def _along_time(variable, begin, end):
-    return tuple(slice(begin, end) if dimension == "time" else slice(None) for dimension in variable.dimensions)
+def _variable_of_layer(dataset, name):
+    """(the variable that has a field of this name, the number of the layer along its dimension `layer`)."""
+    return (dataset[name], 0) if name in dataset.variables else (dataset[layer_of(name)[0]], layer_of(name)[1])
+
+
+def _along_time(variable, begin, end, layer: int | slice = slice(None)):
+    where = {"time": slice(begin, end), "layer": layer}
+    return tuple(where.get(dimension, slice(None)) for dimension in variable.dimensions)

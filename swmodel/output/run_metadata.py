@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..fields.variables import Variable, named_for
+from ..dynamics.layers import over_deep_water
+from ..fields.variables import OF_LAYERS, OF_LAYERS_OVER_DEEP_WATER, Variable, named_for
 from ..runtime.version import VERSION
 from .fingerprint import describe
 from .metadata import MemberValues, Varied, references
@@ -25,7 +26,11 @@ def members_of(simulation: Any) -> MemberValues | None:
 def rows_of(simulation: Any, names: Iterable[str]) -> list[str | Variable]:
     """The names of variables, replaced by a row of this run if it differs from that of the variable table."""
     own: dict[str, Variable] = {row.name: row for row in simulation.model.variables}
-    instead = own | named_for(_gravity(simulation.model), simulation.scheme.rigid_lid)
+    model = simulation.model
+    if model.layers is not None:
+        instead = own | (OF_LAYERS_OVER_DEEP_WATER if over_deep_water(model.layers) else OF_LAYERS)
+    else:
+        instead = own | named_for(_gravity(model), simulation.scheme.rigid_lid)
     return [instead.get(name, name) for name in names]
 
 

@@ -185,17 +185,15 @@ class FieldOutput(SnapshotOutput):
     def __init__(
         self, path: str | Path, variables: Sequence[str], every: float | None, model: Any, compression: str = AUTO
     ) -> None:
-        known = diagnostics.names_of(model)
-        unknown = [name for name in variables if name not in known]
-        if unknown:
-            raise ConfigError(
-                f"{path}: there is no variable {', '.join(map(repr, unknown))}; choose from {', '.join(known)}."
-            )
+        known = diagnostics.names_in_files(model)
+        if unknown := ", ".join(repr(name) for name in variables if name not in known):
+            raise ConfigError(f"{path}: there is no variable {unknown}; choose from {', '.join(known)}.")
         if compression == AUTO:
             compression = "zstd" if has_zstd() else "zlib"
         elif compression == "zstd" and not has_zstd():
             raise ConfigError(f"{path}: the netCDF library here has no zstd; use compression 'zlib' or 'none'.")
         moving = model.wetting is not None and model.uplift is not None
+        variables = tuple(each for name in variables for each in diagnostics.in_all_layers(name, model.layer_count))
         self.path, self.variables, self.every, self.file = Path(path), with_bed(variables, moving), every, None
         self.compression: Compression = COMPRESSIONS[compression]
         self.snapshots: Any = None
@@ -209,6 +207,7 @@ class FieldOutput(SnapshotOutput):
             attributes=attributes,
             static=static_fields(simulation),
             members=members_of(simulation),
+            layers=simulation.model.layer_count,
             append=self.continues(simulation),
             resume_time=simulation.time,
             overwrite=simulation.overwrite,

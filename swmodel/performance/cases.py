@@ -14,6 +14,7 @@ from ..dynamics.conserving import MomentumConserving
 from ..dynamics.coriolis import BetaPlane
 from ..dynamics.dissipation import Biharmonic, Laplacian, LinearDrag, ManningDrag, QuadraticDrag
 from ..dynamics.forcing import WindStress
+from ..dynamics.layers import Layers
 from ..dynamics.sponge import Sponge
 from ..dynamics.wetting import WettingDrying
 from ..fields.parts import snake_case
@@ -50,6 +51,7 @@ TERMS: dict[str, dict[str, Any]] = {  # arguments of the model, by the name of w
     "flather": {"boundaries": (Flather(),)},
     "sponge": {"boundaries": (Sponge(width=1e5, rate=1e-4),)},
     "wind": {"forcing": (WindStress(x=0.1, y=0.05),)},
+    "layer": {"layers": Layers(thickness=(1500.0,), densities=(1025.0, 1028.0))},
 } | {name: {"dissipation": (drag,)} for name, drag in DRAGS.items()}
 EXPLICIT = (AB2, AB3, RK4, SSPRK3, ForwardBackward, ForwardBackwardHancock)
 STEPPERS = {snake_case(cls.__name__): cls for cls in EXPLICIT}
@@ -96,15 +98,18 @@ def basin(
         dissipation=(Laplacian(VISCOSITY), *more.get("dissipation", ())),
         boundaries=more.get("boundaries", ()),
         forcing=more.get("forcing", ()),
+        layers=more.get("layers"),
         communicator=communicator,
         engine=engine,
         layout=layout,
         dtype=precision,
     )
+    fast = scaled(5.0, waves(np.sin, 2, np.cos, 11))
     state = model.state(
-        u=scaled(5.0, waves(np.sin, 2, np.cos, 11)),
+        u=fast,
         v=scaled(3.0, waves(np.cos, 13, np.sin, 2)),
         eta=scaled(10.0, waves(np.cos, 7, np.cos, 3)),
+        **({} if model.layers is None else {"u_2": fast, "v_2": scaled(3.0, waves(np.cos, 13, np.sin, 2))}),
     )
     return model, state
 

@@ -22,7 +22,7 @@ from ..defaults import LEAST_THICKNESS
 from ..errors import ConfigError, DataError
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
-from ..fields.variables import DERIVED
+from ..fields.variables import DERIVED, derived_units, in_layer, layer_of
 
 __all__ = ["HEALTH_INTERVAL", "Gauges", "Health", "Maxima", "depth_at"]
 
@@ -130,7 +130,7 @@ class Gauges:
                 does not have at cell centres or faces; all of them at once.
         """
         known = {row.name: row.position for row in model.variables if row.position in ("h", "u", "v")}
-        known |= {} if model.members else dict.fromkeys(DERIVED, "h")
+        known |= {} if model.members else dict.fromkeys(derived_units(model.layer_count), "h")
         mistakes = [
             f"gauges cannot read {name!r}; give names out of {', '.join(known)}"
             for name in variables
@@ -166,7 +166,7 @@ class Gauges:
     @property
     def derived(self) -> tuple[str, ...]:
         """The names of the variables that are no fields of a State."""
-        return tuple(name for name in self.variables if name in DERIVED)
+        return tuple(name for name in self.variables if layer_of(name)[0] in DERIVED)
 
     def _values(self, state, centred):
         """{variable: this tile's contribution (..., n)}."""
@@ -295,27 +295,27 @@ class Health:
 
     @staticmethod
     def start() -> tuple[jax.Array, ...]:
-        """(first invalid step or -1, flat index of the cell, h [m] and CFL number there), each of shape (1,)."""
+        """(first invalid step or -1, flat index of layer and cell, h [m] and CFL number there), each of shape (1,)."""
         return jnp.full(1, -1, jnp.int32), jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.zeros(1)
 
     def update(
-        self, carry: Any, get_state: Callable[[], State], depth: jax.Array, uplift: Callable[[], Any], step: jax.Array
+        self, carry: Any, get_state: Callable[[], State], dynamics: Any, uplift: Callable[[], Any], step: jax.Array
     ) -> Any:
         """The arrays of `start` after a check, if one is due, of the State `get_state()` over the uplift `uplift()`."""
         return jax.lax.cond(
-            self._is_due(step), lambda: self.assess(carry, get_state, depth, uplift, step), lambda: carry
+            self._is_due(step), lambda: self.assess(carry, get_state, dynamics, uplift, step), lambda: carry
         )
 
     def finish(
-        self, carry: Any, get_state: Callable[[], State], depth: jax.Array, uplift: Callable[[], Any], step: jax.Array
+        self, carry: Any, get_state: Callable[[], State], dynamics: Any, uplift: Callable[[], Any], step: jax.Array
     ) -> Any:
         """The arrays of `start` after a check at the end of a chunk, unless `update` has checked this step."""
         return jax.lax.cond(
-            self._is_due(step), lambda: carry, lambda: self.assess(carry, get_state, depth, uplift, step)
+            self._is_due(step), lambda: carry, lambda: self.assess(carry, get_state, dynamics, uplift, step)
         )
 
     def assess(
-        self, carry: Any, get_state: Callable[[], State], depth: jax.Array, uplift: Callable[[], Any], step: Any
+        self, carry: Any, get_state: Callable[[], State], dynamics: Any, uplift: Callable[[], Any], step: Any
     ) -> Any:
         """The arrays of `start` after a check of the State; the first invalid step is kept.
 
@@ -323,16 +323,22 @@ class Health:
             carry: the arrays so far.
             get_state: returns the State. It is called a second time to locate an invalid cell, because an array that is
                 passed to that branch would be copied in each check.
-            depth: H at rest, 0 on land that is never wet [m].
+            dynamics: the System on tiles, of which H at rest is 0 on land that is never wet.
             uplift: returns the rise of the sea floor [m], or None.
             step: the number of the step.
         """
 
         def cell_values():
             state, rise = get_state(), uplift()
-            thickness = jnp.where(depth != 0, depth - (0.0 if rise is None else rise) + state.eta, jnp.inf)
-            courant = jnp.abs(state.u) * self.dt_per_dx + jnp.abs(state.v) * self.dt_per_dy
-            valid = jnp.isfinite(sum((state[name] for name in state.others), courant + state.eta))
+            layers, count = dynamics.layers, dynamics.layer_count
+            bottom = dynamics.depth - (0.0 if rise is None else rise)
+            u, v, eta = ([state[in_layer(name, k)] for k in range(count)] for name in ("u", "v", "eta"))
+            heights, excess = ([bottom], eta) if layers is None else (layers.rest(bottom), layers.excess(eta))
+            thickness = [jnp.where(dynamics.depth != 0, a + b, jnp.inf) for a, b in zip(heights, excess)]
+            courant = [jnp.abs(a) * self.dt_per_dx + jnp.abs(b) * self.dt_per_dy for a, b in zip(u, v)]
+            finite = [jnp.isfinite(sum((state[name] for name in state.others), x + state.eta)) for x in courant]
+            joined = (x[0] if count == 1 else jnp.stack(x) for x in (finite, thickness, courant))
+            valid, thickness, courant = joined
             if not self.linear:  # a linear model's amplitudes are arbitrary
                 valid = valid & (thickness >= self.least) & (courant <= 1.0)
             return valid, thickness, courant

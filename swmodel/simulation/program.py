@@ -104,7 +104,7 @@ def advance(
             if maxima is None
             else maxima.update(highest, get_state(), step, dynamics.depth, lambda: uplift_at(step)),
             None if gauges is None else at_gauges(series, get_state(), step, k - first),
-            health.update(fault, get_state, dynamics.depth, lambda: uplift_at(step), step),
+            health.update(fault, get_state, dynamics, lambda: uplift_at(step), step),
             tuple(
                 product.update(its, get_state, step, loop.equations, as_shown, stepper.rigid_lid)
                 for product, its in zip(products, sums)
@@ -114,7 +114,7 @@ def advance(
     monitored = carry.maxima, carry.series, carry.health, carry.products
     packed, (highest, series, fault, sums) = run_steps(loop, carry.packed, count, monitor, monitored, first)
     last = first + count
-    fault = health.finish(fault, lambda: loop.get_state(packed), dynamics.depth, lambda: uplift_at(last), last)
+    fault = health.finish(fault, lambda: loop.get_state(packed), dynamics, lambda: uplift_at(last), last)
     return Carry(packed, highest, series, fault, sums)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
-from ..fields.variables import DERIVED, Variable, factors, units_of_product, variable
+from ..fields.variables import Variable, derived_units, factors, layer_of, units_of_product, variable
 from .samples import Sample, Sampled, add_term, cell_centred, first_and_every, total, zero_sum
 
 __all__ = ["Extremes", "Means", "extremes_of", "means_of"]
@@ -49,7 +49,8 @@ class Means(Sampled):
 
     def results(self, sums: dict[str, Any], steps: np.ndarray, rows: Sequence[Variable]) -> dict[Variable, np.ndarray]:
         found, dtype = {}, next(iter(sums.values())).dtype
-        units = {row.name: row.units for row in rows} | DERIVED
+        units = {row.name: row.units for row in rows}
+        units |= derived_units(sum(layer_of(row.name)[0] == "eta" for row in rows))
         means = {names: total(sums, "_".join(names)) / len(steps) for names in self.fields}
 
         def add(name, of, what, method, values):
@@ -139,7 +140,9 @@ def means_of(simulation: Any, fields: tuple[str, ...], begin: float, every: floa
     first, steps = first_and_every(simulation, "Simulation.means", begin, every)
     names = [row.name for row in simulation.model.variables if row.name != "eta"]
     try:
-        return Means(simulation.dt, steps, first, factors(fields, ("eta", *names, *DERIVED)))
+        return Means(
+            simulation.dt, steps, first, factors(fields, ("eta", *names, *derived_units(simulation.model.layer_count)))
+        )
     except ValueError as error:
         raise ConfigError(f"Simulation.means: {error}.") from None
 

@@ -17,27 +17,30 @@ __all__ = ["diagnosis", "progress_clause", "how_to_continue", "invalid_cells"]
 
 
 def invalid_cells(simulation: Any, health: Any) -> list[tuple]:
-    """[(step, member, row, column, thickness, CFL number)] of the first invalid cell of each tile and member.
+    """[(step, member, layer, row, column, thickness, CFL number)] of the first invalid cell of each tile and member.
 
     Args:
         simulation: the Simulation.
         health: the arrays of Health after a chunk of steps.
     """
-    found = []
+    found, layers = [], simulation.model.layer_count
     for rank, arrays in simulation.communicator.tiles(health).items():
         box = simulation.model.decomposition.box(rank)
         for member, (step, place, thickness, courant) in enumerate(zip(*(np.ravel(x).tolist() for x in arrays))):
-            row, column = divmod(place, box.shape[1])
-            found += [(step, member, box.j0 + row, box.i0 + column, thickness, courant)] if step >= 0 else []
+            layer, row, column = (int(x) for x in np.unravel_index(place, (layers, *box.shape)))
+            found += [(step, member, layer, box.j0 + row, box.i0 + column, thickness, courant)] if step >= 0 else []
     return found
 
 
-def diagnosis(simulation: Any, step: int, member: int, row: int, column: int, thickness: float, courant: float) -> str:
+def diagnosis(
+    simulation: Any, step: int, member: int, layer: int, row: int, column: int, thickness: float, courant: float
+) -> str:
     """A sentence on why a run stopped, where, and what to do; collective.
 
     Args:
         simulation: the Simulation.
         step, member: the first step at which the state was invalid, and the member of an ensemble, else 0.
+        layer: the number of the layer, 0 at the top.
         row, column: the cell of the whole grid.
         thickness: h there [m].
         courant: the CFL number there.
@@ -56,7 +59,10 @@ def diagnosis(simulation: Any, step: int, member: int, row: int, column: int, th
         remedy = "use a shorter time step, or more viscosity or drag"
     elif thickness < (least := simulation.model.least_thickness):
         what = f"the water is only {thickness:.2f} m deep, and less than {least:g} m"
-        if simulation.model.wetting is None:
+        if simulation.model.layers is not None:
+            what = f"layer {layer + 1} from the top is only {thickness:.2f} m thick, and less than {least:g} m"
+            remedy = "make it thicker at rest, or use more viscosity, drag or a weaker forcing"
+        elif simulation.model.wetting is None:
             what += " cannot be computed without wetting and drying"
             remedy = "raise the minimum depth of the bathymetry, or make the cell land"
         else:

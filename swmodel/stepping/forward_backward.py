@@ -8,6 +8,7 @@ import numpy as np
 from ..dynamics.clock import Time
 from ..fields.pytrees import pytree
 from ..fields.state import State, like
+from ..fields.variables import in_layer
 from .amplification import largest_root
 from .base import History
 from .explicit import Past, TimeStepper, time_step
@@ -66,15 +67,18 @@ class ForwardBackward(TimeStepper):
         past, at = (state, *history.values), time + 0.5
         held = {name: state[name] for name in equations.constant_names}
         middle = state.map(lambda *x: _weighted(extrapolate, x), *history.values).replace(**held)
-        known = _weighted(pressure[1:], [s.eta for s in past])
-        flow = equations.flow(middle, at, [known], outside=state.eta, newest=(extrapolate[0], state))
-        known = flow.more[0]
-        eta = flow.outside + self.dt * equations.continuity(flow, at)
-        flow.level = pressure[0].astype(known.dtype) * eta + known
-        along_x, along_y = equations.acceleration(flow, flow.level, at)
-        rates = {"u": along_x, "v": along_y, **equations.transported(flow, at)}
+        names = [in_layer("eta", k) for k in range(equations.layer_count)]
+        known = [_weighted(pressure[1:], [s[name] for s in past]) for name in names]
+        more = [*known, *(state[name] for name in names[1:])]
+        flow = equations.flow(middle, at, more, outside=state.eta, newest=(extrapolate[0], state))
+        known, begun = flow.more[: len(names)], [flow.outside, *flow.more[len(names) :]]
+        rates = equations.level_rates(flow, at)
+        eta = {name: old + self.dt * rates[name] for name, old in zip(names, begun)}
+        levels = [pressure[0].astype(x.dtype) * new + x for new, x in zip(eta.values(), known)]
+        flow.level = levels[0]
+        rates = {**equations.accelerations(flow, levels, at), **equations.transported(flow, at)}
         changes = {name: self.dt * rate for name, rate in rates.items() if name not in held}
-        new = like(state, flow.state.replace(eta=eta, **changes)).replace(**held)
+        new = like(state, flow.state.replace(**eta, **changes)).replace(**held)
         return new.replace(**{name: state[name] + new[name] for name in changes}), history.push(state)
 
     @staticmethod

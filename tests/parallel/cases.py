@@ -10,6 +10,7 @@ from swmodel.adjoint.costs.readers import everywhere
 from swmodel.adjoint.costs.tile_costs import Weighted
 from swmodel.adjoint.verification.probe import PROBES, Probe
 from swmodel.adjoint.verification.verification import verify
+from swmodel.fields.variables import layer_of
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.runtime.compilation import jit
 from swmodel.runtime.launch import launched_ranks
@@ -98,6 +99,18 @@ CASES = {
         ),
         sw.ForwardBackward(60.0),
     ),
+    "three layers": lambda **o: (
+        sw.ShallowWater(
+            plane("x"),
+            sea_floor(),
+            coriolis=sw.BetaPlane(1e-4, 2e-11),
+            layers=sw.Layers(thickness=(100.0, 150.0), densities=(1000.0, 1005.0, 1010.0)),
+            forcing=(sw.WindStress(x=0.1),),
+            dissipation=(sw.Laplacian(100.0), sw.InterfacialFriction(1e-3), sw.QuadraticDrag(2.5e-3)),
+            **o,
+        ),
+        sw.ForwardBackward(10.0),
+    ),
     "both poles": lambda **o: (
         sw.ShallowWater(globe(), sea_floor(), coriolis=sw.RotatingSphere(), **o),
         sw.SSPRK3(200.0),
@@ -107,7 +120,10 @@ CASES = {
 
 def start(model):
     """A State in motion."""
-    return model.state(u=0.1 * random(4), v=0.1 * random(5), eta=random(6))
+    lower = [row.name for row in model.variables if layer_of(row.name)[1]]
+    return model.state(
+        u=0.1 * random(4), v=0.1 * random(5), eta=random(6), **{x: 0.1 * random(7 + k) for k, x in enumerate(lower)}
+    )
 
 
 def alone(case):
@@ -134,8 +150,8 @@ def all_ranks():
 
 
 def fields_of(state):
-    """{name: array} of u, v and eta of a State."""
-    return {name: np.asarray(getattr(state, name)) for name in ("u", "v", "eta")}
+    """{name: array} of the fields of a State, of all layers, that every model steps."""
+    return {name: np.asarray(x) for name, x in state if layer_of(name)[0] in ("u", "v", "eta")}
 
 
 def assert_tiles_equal(model, state, whole):

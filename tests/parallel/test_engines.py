@@ -19,7 +19,13 @@ STEPS = 23  # no multiple of any number of steps that is made at once
 
 
 # In `make test` each case on arrays has one of the two halos.
-LATER = {("walls and islands", "arrays", 2), ("doubly periodic", "arrays", 1), ("open sides of a sphere", "arrays", 2)}
+LATER = {
+    ("three layers", "fused", 2),
+    ("three layers", "arrays", 2),
+    ("walls and islands", "arrays", 2),
+    ("doubly periodic", "arrays", 1),
+    ("open sides of a sphere", "arrays", 2),
+}
 COMBINATIONS = [
     pytest.param(case, engine, stages, marks=[pytest.mark.verify] if (case, engine, stages) in LATER else [])
     for case in cases.CASES

@@ -486,8 +486,7 @@ def test_a_value_that_is_no_number_is_seen_after_a_step_of_the_loops(kind):
     ]
     for one, other in zip(*map(jax.tree.leaves, ends)):
         np.testing.assert_array_equal(np.isnan(one), np.isnan(other))
-    depth = model.scatter(model.depth)
-    first, *_ = health.assess(Health.start(), lambda: ends[0], depth, lambda: None, jnp.int32(2))
+    first, *_ = health.assess(Health.start(), lambda: ends[0], dynamics, lambda: None, jnp.int32(2))
     assert int(first[0]) == 2
 
 

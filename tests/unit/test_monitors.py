@@ -181,14 +181,14 @@ def test_the_maximum_is_of_the_elevation_and_the_arrival_of_its_size():
     np.testing.assert_array_equal(maxima.start(others[0], 7)["arrival"], [[7, 7, -1]])
 
 
-def depth(model):
-    return model.interval(1, 0, 1.0).depth
+def tiles(model):
+    return model.interval(1, 0, 1.0)
 
 
 def health(model, dt=1.0, **fields):
     monitor = Health.of(model, dt)
     state = model.at_rest().replace(**{name: jnp.asarray(x) for name, x in fields.items()})  # NaN, too
-    found = monitor.assess(monitor.start(), lambda: state, depth(model), lambda: None, jnp.int32(20))
+    found = monitor.assess(monitor.start(), lambda: state, tiles(model), lambda: None, jnp.int32(20))
     return [np.asarray(x).item() for x in found]
 
 
@@ -233,14 +233,14 @@ def test_the_first_invalid_step_is_reported():
     carry = monitor.start()
     for step, fields in ((20, {}), (40, {"eta": at(1, 2, -9.8)}), (60, {"u": at(0, 0, 9e9)})):
         get_state = functools.partial(model.state, **fields)
-        carry = monitor.update(carry, get_state, depth(model), lambda: None, jnp.int32(step))
+        carry = monitor.update(carry, get_state, tiles(model), lambda: None, jnp.int32(step))
     assert [x.item() for x in carry[:2]] == [40, 10]
     get_state = functools.partial(model.state, eta=at(1, 2, -9.8))
-    unchecked = monitor.update(monitor.start(), get_state, depth(model), lambda: None, jnp.int32(23))
+    unchecked = monitor.update(monitor.start(), get_state, tiles(model), lambda: None, jnp.int32(23))
     assert unchecked[0].item() == -1  # it checks every HEALTH_INTERVAL steps, and at the end of a chunk
-    assert monitor.finish(unchecked, get_state, depth(model), lambda: None, jnp.int32(23))[0].item() == 23
+    assert monitor.finish(unchecked, get_state, tiles(model), lambda: None, jnp.int32(23))[0].item() == 23
     assert (
-        monitor.finish(unchecked, get_state, depth(model), lambda: None, jnp.int32(40))[0].item() == -1
+        monitor.finish(unchecked, get_state, tiles(model), lambda: None, jnp.int32(40))[0].item() == -1
     )  # `update` has checked it
 
 
@@ -248,5 +248,5 @@ def test_a_sea_floor_that_rises_thins_the_water():
     model = sw.ShallowWater(PLANE, 10.0)
     monitor = Health.of(model, 1.0)
     rise = jnp.asarray(at(1, 2, 9.5))
-    carry = monitor.assess(monitor.start(), model.at_rest, depth(model), lambda: rise, jnp.int32(10))
+    carry = monitor.assess(monitor.start(), model.at_rest, tiles(model), lambda: rise, jnp.int32(10))
     assert carry[0].item() == 10 and carry[2].item() == pytest.approx(0.5)

@@ -3,6 +3,8 @@
     initial.u, initial.v, initial.eta   the first state; values on land and at coasts are set to zero
     initial.dye                         the concentration of the tracer "dye" in the first state
     tracer.0.x                          the field x of the first tracer
+    layers.thickness                    H_k of the layers above the lowest one [m]
+    layers.densities                    less that of the top layer [kg m-3]; likewise layers.reduced_gravities
     depth, gravity                      H at rest [m], after clipping, so that no coast moves; g [m s-2]
     forcing.0.x                         the field x of the first forcing: a number, an array, or time records
     dissipation.0.viscosity             a field of the first dissipation term
@@ -18,6 +20,7 @@ A value is a number that every rank holds, a tile array (ny, nx), or {record: on
 
 import dataclasses
 import difflib
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -51,9 +54,9 @@ class Control:
         name: the name that users write.
         position: "h", "u" or "v" on the C-grid, or "scalar" if every rank holds the value.
         units: units of the control.
-        place: its location: ("state", field), ("dynamics", field) or (group, k, field, *keys). The last is a field of
-            the k-th part of the group "terms", "open_boundaries" or "tracers". `keys` lead to an array within a field
-            that is not an array itself, such as a Tide.
+        place: its location: ("state", field), ("dynamics", field, *keys) or (group, k, field, *keys). The last is
+            a field of the k-th part of the group "terms", "open_boundaries" or "tracers". `keys` lead to an array
+            within a field that is not an array itself, such as a Tide.
         series: the model's Series, if the control has time records.
         records: the numbers of the records that are controls; () without records.
         times: the moments [s] of the values of a line, such as the points of a track or a Record; () of others.
@@ -80,8 +83,10 @@ class Control:
     def get(self, dynamics: System, state: State | None) -> Any:
         """The value in a System and a State; a Window if the control has time records."""
         kind, *where = self.place
-        if kind in ("state", "dynamics"):
-            return getattr(state if kind == "state" else dynamics, where[0])
+        if kind == "state":
+            return getattr(state, where[0])
+        if kind == "dynamics":
+            return functools.reduce(_inside, where, dynamics)
         held = getattr(dynamics, kind)[where[0]]
         for key in where[1:]:
             held = _inside(held, key)
@@ -94,7 +99,8 @@ class Control:
             return dynamics, replace(state, **{where[0]: value})
         value = self._as_held(self.get(dynamics, state), value)
         if kind == "dynamics":
-            return replace(dynamics, **{where[0]: value}), state
+            changed: Any = _with_inside(dynamics, where, value)
+            return changed, state
         terms = list(getattr(dynamics, kind))
         terms[where[0]] = _with_inside(terms[where[0]], where[1:], value)
         return replace(dynamics, **{kind: tuple(terms)}), state
@@ -175,6 +181,8 @@ def _catalogue(model):
     found = [Control(f"initial.{x.name}", x.position, x.units, ("state", x.name)) for x in model.variables]
     found.append(Control("depth", "h", "m", ("dynamics", "depth")))
     found.append(Control("gravity", "scalar", "m s-2", ("dynamics", "gravity")))
+    if model.layers is not None:
+        found += _fields(model.layers, "layers", ("dynamics", "layers"), model.communicator)
     for k, (name, condition) in enumerate(zip(model.open_names, model.open_boundaries)):
         found += _fields(condition, name, ("open_boundaries", k), model.communicator)
     for k, (name, term) in enumerate(zip(model.term_names, model.terms)):

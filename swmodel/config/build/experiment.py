@@ -239,6 +239,7 @@ def _check_gauges(made):
         decomposition=one.decomposition(made.grid.shape),
         variables=PROGNOSTIC,
         members=None,
+        layer_count=1,
     )
     try:
         Gauges.at(places, like)
@@ -331,6 +332,7 @@ def model_of(
             _term(section, made.grid, experiment.run, experiment.model.gravity) for section in experiment.boundary
         ),
         tracers=made.tracers,
+        layers=None if experiment.layers is None else experiment.layers.made(),
         source=made.source,
         linear=experiment.model.linear,
         side=sides[experiment.model.side](),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import ConfigError, DataError
-from ...fields.variables import PROGNOSTIC
+from ...fields.variables import PROGNOSTIC, in_layer, layer_of
 from ...grids.windows import Formula, GridValues
 from ...runtime import launch
 from ...runtime.formats import check_format
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_evaluated_whole", "on_grid", "state_of"]
 
+STEPPED = [row.name for row in PROGNOSTIC]  # in every layer
 LARGEST_WHOLE_GRID = 2**24  # the most cells on which one process evaluates formulas
 
 
@@ -52,8 +53,7 @@ def is_evaluated_whole(grid: Grid) -> bool:
 def state_of(section: Any, model: ShallowWater) -> State:
     """This tile's initial State of an [initial] section; collective."""
     if section.type == "formula":
-        given = {row: getattr(section, row.name) for row in model.variables if hasattr(section, row.name)}
-        return model.state(**{row.name: on_grid(x, model.grid, row.position, row.name) for row, x in given.items()})
+        return model.state(**_from_formulas(section, model))
     if section.type == "gaussian":
         return model.state(eta=_gaussian(section, model.grid))
     if section.type == "random_vortices":
@@ -63,6 +63,22 @@ def state_of(section: Any, model: ShallowWater) -> State:
     if section.type == "file":
         return model.state(**_from_file(section, model))
     return model.at_rest()
+
+
+def _from_formulas(section, model):
+    """{name: number, array or GridValues} of the formulas of all layers."""
+    found = {}
+    for row in PROGNOSTIC:
+        given = getattr(section, row.name)
+        formulas = given if isinstance(given, tuple) else (given,)
+        if len(formulas) > model.layer_count:
+            raise ConfigError(
+                f"{row.name} has {len(formulas)} formulas, and the model {model.layer_count} layers; give one a layer"
+            )
+        for k, formula in enumerate(formulas):
+            name = in_layer(row.name, k)
+            found[name] = on_grid(formula, model.grid, row.position, name)
+    return found
 
 
 def _gaussian(section, grid):
@@ -88,7 +104,7 @@ def _from_file(section, model):
 
     try:
         with netCDF4.Dataset(section.file) as dataset:
-            rows = [row for row in model.variables if row in PROGNOSTIC or row.name in dataset.variables]
+            rows = [row for row in model.variables if layer_of(row.name)[0] in STEPPED or row.name in dataset.variables]
             return {row.name: _record(dataset, row, section, model.grid.shape) for row in rows}
     except OSError as error:
         check_format(section.file, ("netcdf",), "a netCDF file that a run has written", "state")

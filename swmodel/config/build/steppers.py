@@ -103,7 +103,13 @@ def unstable(made: Assembly) -> list[Mistake]:
         return []
     wetting = {} if model.wetting is None else {"wetting": model.wetting.made(), "momentum": sw.MomentumConserving()}
     waves = sw.ShallowWater(
-        made.grid, made.bathymetry, gravity=model.gravity, communicator=SerialCommunicator(), dtype="float32", **wetting
+        made.grid,
+        made.bathymetry,
+        gravity=model.gravity,
+        layers=None if (layers := made.section("layers")) is None else layers.made(),
+        communicator=SerialCommunicator(),
+        dtype="float32",
+        **wetting,
     )
     found = limits(waves, stepper_of(stepper))
     return [Mistake(("stepper", "dt"), too_long(stepper, found))] if found and stepper.dt > found[0].dt else []

@@ -1,0 +1,200 @@
+"""Layers of uniform density, one above the other: their thicknesses, pressures and vertical modes.
+
+    h_k = H_k + eta_k - eta_{k+1}            k = 0 at the top; below the lowest layer is the sea floor, eta_N = 0
+    M_k = sum of g_j eta_j over j <= k       g_0 = g,   g_j = g (rho_j - rho_{j-1}) / rho_0
+
+eta_k [m] is the elevation of the upper interface of layer k above its level at rest, M_k the Montgomery potential of
+the layer [m2 s-2] less that at rest, H_k the thickness at rest. The density in the inertia is that of the top layer
+(Boussinesq). d/dt sum area (sum_k h_k K_k + sum_j g_j eta_j^2 / 2) = 0, because -M_k div(h_k u_k) summed over layers is
+sum_j g_j eta_j deta_j/dt.
+
+Over a deep layer at rest the surface hardly moves. eta_k is then the depth of the lower interface of layer k below its
+level at rest, so that the same holds with the order of the layers reversed:
+
+    h_k = H_k + eta_k - eta_{k-1},   M_k = sum of g_j eta_j over j >= k,   g_j = g (rho_{j+1} - rho_j) / rho_0
+
+One layer is the shallow-water model with g_0 as its gravity. See Vallis (2017), Atmospheric and Oceanic Fluid Dynamics,
+section 3.3.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any, Self, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import ConfigError
+from ..fields.field import Scalar, Value
+from ..fields.parameters import DERIVED, Flag, NumberForEach, declared
+from ..fields.parts import ModelPart, replaced
+from ..fields.pytrees import pytree
+
+Column: TypeAlias = Sequence[float] | np.ndarray | jax.Array  # a number for each layer, or interface
+
+__all__ = ["Layers", "modes", "over_deep_water"]
+
+
+@pytree
+class Layers(ModelPart):
+    """Layers of uniform density, in place of one.
+
+    The lowest one has what the others leave of the model's depth, and so the shape of the sea floor.
+
+    Args:
+        densities: of the layers, from the top down, and of the deep layer if that is at rest [kg m-3].
+        thickness: of all layers but the lowest that moves, at rest, from the top down [m].
+        reduced_gravities: g_j of the interfaces between layers in place of densities, from the top down [m s-2].
+        deep_at_rest: whether the lowest layer moves over a deep one at rest ("N.5 layers"). The model's depth is then
+            the thickness of all layers that move.
+    """
+
+    thickness: Column = declared(
+        NumberForEach("m", least=1, above=0.0), doc="of all layers but the lowest that moves, at rest"
+    )
+    densities: Column | None = declared(
+        NumberForEach("kg m-3", least=2, above=0.0, optional=True),
+        default=None,
+        doc="of the layers from the top down, and of the deep one if that is at rest",
+    )
+    reduced_gravities: Column | None = declared(
+        NumberForEach("m s-2", least=1, minimum=0.0, optional=True),
+        default=None,
+        doc="of the interfaces between layers",
+    )
+    deep_at_rest: bool = declared(Flag(), default=False, static=True, doc="whether a deep layer below them is at rest")
+    reference: Scalar | None = dataclasses.field(
+        default=None, metadata=DERIVED, repr=False
+    )  # rho_0, once densities are less it
+
+    exclusive = (("densities", "reduced_gravities"),)
+
+    @classmethod
+    def conflict(cls, values: Any) -> str | None:
+        if why := super().conflict(values):
+            return why
+        densities, reduced = values.densities, values.reduced_gravities
+        if densities is None and reduced is None:
+            return "neither densities nor reduced_gravities are given; give one of them"
+        count, deep = len(values.thickness) + 1, bool(values.deep_at_rest)
+        if densities is not None and len(densities) != count + deep:
+            below = ", and a deep one at rest" if deep else ""
+            return (
+                f"thickness has {count - 1} numbers, those of {count} layers but the lowest{below}, and there are "
+                f"{len(densities)} densities; give {count + deep}"
+            )
+        plain = not isinstance(densities, jax.Array)  # as programs hold them, they may be traced
+        if densities is not None and plain and (np.diff(np.asarray(densities, float)) < 0).any():
+            return "a layer is denser than the one below it; give densities from the top down"
+        if reduced is not None and len(reduced) != count - 1 + deep:
+            return (
+                f"{count} layers{' over a deep one' * deep} have {count - 1 + deep} interfaces below the top, and "
+                f"there are {len(reduced)} reduced_gravities; give one for each"
+            )
+        return None
+
+    def in_model(self) -> Self:
+        """These layers with arrays; densities are less that of the top layer, for the digits of single precision."""
+        values = {name: getattr(self, name) for name in ("thickness", "densities", "reduced_gravities")}
+        values = {name: np.asarray(x, float) for name, x in values.items() if x is not None}
+        if self.densities is not None:
+            top = values["densities"][0]
+            values |= {"densities": values["densities"] - top, "reference": top}
+        return replaced(self, values)
+
+    def on_tile(self, domain: Any) -> Self:
+        """These layers of a model as programs take them."""
+        return jax.tree.map(domain.cut, self)
+
+    @property
+    def count(self) -> int:
+        """The number of layers that move."""
+        return len(self.thickness) + 1
+
+    def __repr__(self) -> str:
+        heights = ", ".join(f"{float(x):g}" for x in self.thickness)
+        deep = " over a deep one at rest" if self.deep_at_rest else ""
+        return f"{self.count} layers{deep}, at rest {heights} m thick and what these leave of the depth"
+
+    def _from_reference(self, values: Sequence) -> list:
+        """`values` of the layers from the one beyond which eta is 0 on, or in their own order again."""
+        return list(values) if self.deep_at_rest else list(values)[::-1]
+
+    def gravities(self, gravity: Scalar) -> jax.Array:
+        """g_j [m s-2], (count,), for the gravity g."""
+        numpy: Any = jnp if isinstance(self.thickness, jax.Array) else np
+        if self.reduced_gravities is None:
+            densities = numpy.asarray(self.densities)
+            steps = gravity * numpy.diff(densities) / (densities[0] if self.reference is None else self.reference)
+        else:
+            steps = numpy.asarray(self.reduced_gravities)
+        return steps if self.deep_at_rest else numpy.concatenate([numpy.reshape(gravity, (1,)), steps])
+
+    def rest(self, depth: Value | np.ndarray) -> list[Any]:
+        """H_k [m] of each layer: numbers and, of the lowest, an array or Field as the depth H [m] is."""
+        return [*(self.thickness[k] for k in range(self.count - 1)), depth - sum(self.thickness)]
+
+    def excess(self, levels: Sequence) -> list:
+        """h_k - H_k [m] of each layer, from the elevations eta_k [m]."""
+        levels = self._from_reference(levels)
+        return self._from_reference([levels[0], *(b - a for a, b in itertools.pairwise(levels))])
+
+    def sums(self, values: Sequence) -> list:
+        """The sums of `values` of each layer and of those between it and where eta is 0: d eta_k/dt of d h_k/dt."""
+        return self._from_reference(list(itertools.accumulate(self._from_reference(values))))
+
+    def potentials(self, gravities: Sequence | jax.Array, levels: Sequence) -> list:
+        """M_k [m2 s-2] of each layer, from g_j [m s-2] and eta_j [m]."""
+        shares = [g * level for g, level in zip(gravities, levels)]
+        if self.deep_at_rest:
+            return list(itertools.accumulate(shares[::-1]))[::-1]
+        return list(itertools.accumulate(shares))
+
+    def celerities(self, gravity: float, depth: float) -> np.ndarray:
+        """The speeds [m s-1] of long waves of each vertical mode, fastest first, (count,), over a flat bottom.
+
+        Args:
+            gravity: g [m s-2].
+            depth: H [m].
+        """
+        rest = np.array([float(x) for x in self.rest(depth)])
+        return modes(np.asarray(self.gravities(gravity), float), rest, self.deep_at_rest)[0]
+
+    def wave_gravity(self, gravity: float, depths: Sequence[float]) -> float:
+        """The gravity [m s-2] with which no mode is faster than sqrt(g H), over these depths H [m]."""
+        return max(self.celerities(gravity, depth)[0] ** 2 / depth for depth in depths)
+
+    def check_depth(self, lowest: float, least: float) -> None:
+        """Raise ConfigError if the lowest layer is thinner than `least` [m] where the water is `lowest` [m] deep."""
+        left = lowest - float(sum(self.thickness))
+        if left < max(least, 0.0) or left <= 0:
+            raise ConfigError(
+                f"Layers: the water is {lowest:g} m deep where it is shallowest, the layers above the lowest one take "
+                f"{float(sum(self.thickness)):g} m of it at rest, and {left:g} m are left, less than least_thickness; "
+                "make them thinner, or give shallower water a depth of 0, which is land, or a larger one."
+            )
+
+
+def over_deep_water(layers: Layers | None) -> bool:
+    """Whether layers move over a deep one at rest, so that eta is summed from the top."""
+    return layers is not None and layers.deep_at_rest
+
+
+def modes(gravities: np.ndarray, thickness: np.ndarray, deep_at_rest: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """(celerities [m s-1], fastest first (n,); velocities of the modes by layer, (layer, mode)).
+
+    M = A h with A = L^T diag(g) L, where eta = L h. With du/dt = -dM/dx, dh/dt = -H du/dx, the squared celerities are
+    the eigenvalues of A diag(H), which is similar to a symmetric matrix.
+
+    Args:
+        gravities: g_j [m s-2], (n,).
+        thickness: H_k at rest [m], (n,).
+        deep_at_rest: whether eta is summed from the top.
+    """
+    summed = np.tri(len(thickness)) if deep_at_rest else np.tri(len(thickness)).T
+    root = np.sqrt(thickness)
+    squared, vectors = np.linalg.eigh(root[:, None] * (summed.T @ np.diag(gravities) @ summed) * root)
+    order = np.argsort(-squared)
+    return np.sqrt(np.maximum(squared[order], 0.0)), vectors[:, order] / root[:, None]

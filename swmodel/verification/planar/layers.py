@@ -1,0 +1,267 @@
+"""Layers of uniform density: the speeds of their vertical modes, and Phillips's baroclinic instability.
+
+Phillips's problem: layers that flow along a channel at different, uniform velocities U_k, in geostrophic balance with
+interfaces that slope across it. Small disturbances exp(i k x - i omega t) obey
+
+    (d/dt + U_k d/dx) u = f v - dM/dx,   (d/dt + U_k d/dx) v = - f u - dM/dy,   v = 0 at the walls
+    (d/dt + U_k d/dx) h = - H_k du/dx - d(H_k v)/dy,   M = sum over layers of A h
+
+These are the shallow-water equations themselves. The quasi-geostrophic ones of Phillips (1954),
+doi:10.3402/tellusa.v6i3.8734, follow for small Rossby numbers; there disturbances of two layers of equal depth grow
+only if the shear exceeds beta g' H / f^2.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import BarycentricInterpolator
+
+from ...dynamics.coriolis import BetaPlane
+from ...dynamics.layers import Layers, modes
+from ...fields.state import State
+from ...fields.variables import in_layer
+from ...grids.grid import CartesianGrid
+from ...models.shallow_water import ShallowWater
+from ...simulation.simulation import Simulation
+from ...stepping.explicit import RK4
+from ...stepping.forward_backward import ForwardBackward
+from ..case import Case, Mark, Outcome, Panel, Twin
+from ..norms import order, run_until
+from .modes import chebyshev
+
+__all__ = ["Shear", "mode_errors"]
+
+# -- speeds of vertical modes -----------------------------------------------------------------------------------------
+
+LENGTH, GRAVITY = 1e6, 9.8
+COLUMNS = {
+    2: ((1020.0, 1080.0), (300.0, 700.0)),
+    4: ((1000.0, 1030.0, 1090.0, 1110.0), (150.0, 250.0, 350.0, 250.0)),
+}
+
+
+def mode_errors(count: int, n: int) -> np.ndarray:
+    """The speeds of all modes of `count` layers, over those of the vertical eigenproblem, less 1, on n cells.
+
+    One run steps a wave in each mode. Modes are orthogonal, so that the phase of each is found in their sum.
+    """
+    densities, thickness = COLUMNS[count]
+    layers = Layers(thickness=thickness[:-1], densities=densities)
+    gravities = np.asarray(layers.gravities(GRAVITY), float)
+    speeds, velocities = modes(gravities, np.array(thickness))
+    grid = CartesianGrid(n, 4, (0.0, LENGTH), (0.0, 4 * LENGTH / n), "xy")
+    model = ShallowWater(
+        grid, sum(thickness), gravity=GRAVITY, layers=layers, linear=True, communicator="serial", dtype="float64"
+    )
+    k, across = 2 * np.pi / LENGTH, np.array(thickness)[:, None] * velocities
+    height = across / speeds  # of h in a wave to the right: c h = H u
+    levels = np.array(layers.sums(list(height)))  # eta of layer and mode
+    fields = {}
+    for j in range(count):
+        fields[in_layer("u", j)] = functools.partial(_wave, k, velocities[j].sum())
+        fields[in_layer("eta", j)] = functools.partial(_wave, k, levels[j].sum())
+    end = 0.5 * LENGTH / speeds[0]
+    final = run_until(model, RK4, model.state(**fields), end, 0.5 * LENGTH / n / speeds[0])
+    wave = np.exp(-1j * k * grid.x_centres)
+    eta = np.array([np.asarray(final[in_layer("eta", j)], float).mean(axis=0) @ wave for j in range(count)])
+    phases = np.linalg.solve(levels, eta)  # of each mode: those of exp(- i k c t)
+    turns = np.angle(phases * np.exp(1j * k * speeds * end))  # beyond that of the exact speed
+    return -turns / (k * speeds * end)
+
+
+def _wave(k, amplitude, x, y):
+    return amplitude * np.cos(k * x) + 0.0 * y
+
+
+def _modes(resolutions: tuple) -> Outcome:
+    errors = [max(np.abs(mode_errors(count, n)).max() for count in COLUMNS) for n in resolutions]
+    lines = {"largest error": (resolutions, errors)}
+    panel = Panel("speed of modes, relative error", "errors", lines, labels=("cells along a wavelength", ""))
+    return Outcome({"layer_mode_error": errors[-1], "layer_mode_order": order(resolutions, errors)}, [panel])
+
+
+def _twin() -> Twin:
+    layers = Layers(thickness=(300.0,), densities=COLUMNS[2][0])
+    grid = CartesianGrid(8, 8, (0.0, LENGTH), (0.0, LENGTH), "x")
+    model = ShallowWater(grid, 1000.0, layers=layers, coriolis=BetaPlane(1e-4, 1e-11), communicator="serial")
+    bump = lambda x, y: np.sin(2 * np.pi * x / LENGTH) * np.sin(np.pi * y / LENGTH)  # noqa: E731
+    return Twin(model, RK4(300.0), model.state(eta=bump, eta_2=lambda x, y: 20.0 * bump(x, y), u_2=bump))
+
+
+Case(
+    name="layer_modes",
+    group="planar",
+    title="Vertical modes of layers",
+    tests="the pressure of layers, and the divergence of the layers below each interface",
+    source="Vallis (2017), section 3.3",
+    doi="10.1017/9781107588417",
+    equation="c^2 = eigenvalues of A diag(H),  A = L^T diag(g_j) L;  2 and 4 layers",
+    measure=_modes,
+    marks=(
+        Mark("layer_mode_error", "largest relative error of the speed of a mode, at the highest resolution", most=1e-3,
+             quick=False),
+        Mark("layer_mode_order", "order of convergence of that error", least=1.9),
+    ),
+    resolutions=(24, 48),
+    quick=(12, 24),
+    norm="relative error of phase speeds over half a period of the fastest mode",
+    twin=_twin,
+)  # fmt: skip
+
+
+# -- baroclinic instability -------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Shear:
+    """Two layers of equal depth at rest in a channel, with the velocities +- speed.
+
+    Args:
+        speed: U of the upper layer, - U of the lower one [m s-1].
+        beta: [m-1 s-1].
+        width: of the channel [m].
+        depth: of each layer at rest [m].
+        f0: the Coriolis parameter in the middle of the channel [s-1].
+        gravity, reduced: of the surface and of the interface [m s-2].
+    """
+
+    speed: float = 0.15
+    beta: float = 0.0
+    width: float = 1.2e5
+    depth: float = 500.0
+    f0: float = 1e-4
+    gravity: float = 0.1
+    reduced: float = 0.02
+
+    @property
+    def radius(self) -> float:
+        """sqrt(g' H) / f0 [m]."""
+        return np.sqrt(self.reduced * self.depth) / self.f0
+
+    @property
+    def critical_speed(self) -> float:
+        """The least U at which quasi-geostrophic disturbances grow [m s-1]: half the critical shear."""
+        return 0.5 * self.beta * self.radius**2
+
+    @property
+    def velocities(self) -> np.ndarray:
+        return np.array([self.speed, -self.speed])
+
+    def levels(self, y: np.ndarray) -> list:
+        """eta of both layers in balance [m], at y from the middle of the channel."""
+        turned = self.f0 * y + 0.5 * self.beta * y**2  # the integral of f
+        turned = turned - self.beta * self.width**2 / 24.0  # no water above rest in the mean
+        upper, lower = -self.velocities[:, None] * np.ravel(turned)
+        return [(x / g).reshape(np.shape(y)) for x, g in ((upper, self.gravity), (lower - upper, self.reduced))]
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019  of frozen objects, which compare by value
+    def growing(self, k: float) -> tuple[complex, Any]:
+        """(omega [s-1], the interpolator over y of (u, i v, h) of both layers) of the fastest-growing disturbance."""
+        points, d = chebyshev(32)
+        y, d = 0.5 * self.width * points, d * 2 / self.width
+        n, layers = y.size, 2
+        f, eye, zero = np.diag(self.f0 + self.beta * y), np.eye(n), np.zeros((n, n))
+        upper, lower = self.levels(y)
+        heights = [np.diag(self.depth + upper - lower), np.diag(self.depth + lower)]
+        summed = np.tri(layers).T
+        pressure = summed.T @ np.diag([self.gravity, self.reduced]) @ summed
+        blocks = [[zero] * 3 * layers for _ in range(3 * layers)]  # of omega (u, w, h) with v = i w
+        for a in range(layers):
+            u, w, h = 3 * a, 3 * a + 1, 3 * a + 2
+            for own in (u, w, h):
+                blocks[own][own] = k * self.velocities[a] * eye
+            blocks[u][w], blocks[w][u] = -f, -f
+            blocks[h][u], blocks[h][w] = k * heights[a], d @ heights[a]
+            for b in range(layers):
+                blocks[u][3 * b + 2] = k * pressure[a, b] * eye
+                blocks[w][3 * b + 2] = -pressure[a, b] * d
+        kept = np.concatenate([np.arange(n)[1:-1] + q * n if q % 3 == 1 else np.arange(n) + q * n for q in range(6)])
+        values, vectors = np.linalg.eig(np.block(blocks)[np.ix_(kept, kept)])
+        fastest = np.argmax(np.imag(values) - 1e-5 * np.abs(values))  # where nothing grows, a slow wave
+        whole = np.zeros(6 * n, complex)
+        whole[kept] = vectors[:, fastest] / np.abs(vectors[:, fastest]).max()
+        return values[fastest], BarycentricInterpolator(y, whole.reshape(6, n).T)
+
+    def model(self, k: float, n: int) -> ShallowWater:
+        """A channel of one wavelength on n x n cells."""
+        grid = CartesianGrid(n, n, (0.0, 2 * np.pi / k), (-0.5 * self.width, 0.5 * self.width), "x")
+        layers = Layers(thickness=(self.depth,), reduced_gravities=(self.reduced,))
+        rotation = BetaPlane(self.f0, self.beta)
+        return ShallowWater(
+            grid, 2 * self.depth, gravity=self.gravity, layers=layers, coriolis=rotation, communicator="serial",
+            dtype="float64",
+        )  # fmt: skip
+
+    def disturbed(self, model: ShallowWater, k: float, size: float = 1e-3) -> State:
+        """The flow in balance with the fastest-growing disturbance, `size` m high."""
+        _, across = self.growing(k)
+
+        def part(q, x, y):
+            return size * np.real((1j if q % 3 == 1 else 1.0) * across(y[:, 0]).T[q][:, None] * np.exp(1j * k * x))
+
+        fields = {}
+        for a in range(2):
+            x, y = (z + np.zeros(model.grid.shape) for z in model.grid.coordinates("u"))
+            fields[in_layer("u", a)] = self.velocities[a] + part(3 * a, x, y)
+            x, y = (z + np.zeros(model.grid.shape) for z in model.grid.coordinates("v"))
+            fields[in_layer("v", a)] = part(3 * a + 1, x, y)
+            x, y = (z + np.zeros(model.grid.shape) for z in model.grid.coordinates("h"))
+            heights = [part(2, x, y), part(5, x, y)]
+            fields[in_layer("eta", a)] = self.levels(y)[a] + sum(heights[a:])
+        return model.state(**fields)
+
+    def growth(self, k: float, n: int) -> tuple[float, State, ShallowWater]:
+        """(the growth rate of v in a run [s-1], its last State, the model).
+
+        It is measured over one folding time after half of one; where nothing grows, over that of U / (20 radius).
+        """
+        model = self.model(k, n)
+        fold = 1.0 / max(self.growing(k)[0].imag, 0.05 * self.speed / self.radius)
+        dt = 0.5 * min(self.width, 2 * np.pi / k) / n / np.sqrt(2.2 * self.gravity * self.depth)
+        steps = round(fold / dt)
+        run = Simulation(model, self.disturbed(model, k), ForwardBackward(fold / steps))
+        before = self._size(run.run(steps=steps // 2))
+        last = run.run(steps=steps)
+        return np.log(self._size(last) / before) / fold, last, model
+
+    @staticmethod
+    def _size(state):
+        return float(np.sqrt(sum(np.mean(np.asarray(state[name], float) ** 2) for name in ("v", "v_2"))))
+
+
+FLAT = Shear()
+STABLE = Shear(beta=4.5e-10)  # whose critical speed is 0.225 m/s
+PLANES = {"f-plane": FLAT, "beta": Shear(beta=1e-10), "below the critical shear": STABLE}
+
+
+def _phillips(resolutions: tuple) -> Outcome:
+    (n,), numbers, lines, errors = resolutions, (0.5, 0.8, 1.1), {}, []
+    largest = max(FLAT.growing(x / FLAT.radius)[0].imag for x in numbers)
+    for name, shear in PLANES.items():
+        used = numbers if shear is FLAT else numbers[1:2]
+        rates = [shear.growth(x / shear.radius, n)[0] for x in used]
+        theory = [shear.growing(x / shear.radius)[0].imag for x in used]
+        errors += [abs(a - b) / largest for a, b in zip(rates, theory)]
+        lines |= {f"{name}, run": (used, rates), f"{name}, theory": (used, theory)}
+    title = ("wavenumber times radius", "growth rate [s-1]")
+    return Outcome({"phillips_growth_error": max(errors)}, [Panel("growth rate", "lines", lines, labels=title)])
+
+
+Case(
+    name="phillips",
+    group="planar",
+    title="Phillips's baroclinic instability",
+    tests="the exchange of energy between layers, and the critical shear over beta",
+    source="Phillips (1954)",
+    doi="10.3402/tellusa.v6i3.8734",
+    equation="growth rates of the linear equations, by collocation across the channel",
+    measure=_phillips,
+    marks=(
+        Mark("phillips_growth_error", "largest error of a growth rate, over the largest growth rate", most=0.02),
+    ),
+    resolutions=(48,),
+    quick=(32,),
+    norm="over three wavenumbers on an f-plane, one with beta, and one below the critical shear, where none grows",
+)  # fmt: skip

@@ -1,0 +1,235 @@
+"""Layers of uniform density: what they keep, what one layer is of them, and what stops them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import swmodel as sw
+from swmodel.adjoint.controls.controls import names_of
+from swmodel.config import read
+from swmodel.config.adjoint import known_controls
+from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.build.states import state_of
+from swmodel.diagnostics import derived as diagnostics
+from swmodel.errors import ConfigError, SwmodelError
+from swmodel.fields.variables import in_layer, layer_of
+from swmodel.runtime.compilation import jit
+
+from .cases import plane, rough, take_steps, uniform
+
+THREE = sw.Layers(thickness=(15.0, 25.0), densities=(1000.0, 1010.0, 1050.0))
+FLOATING = sw.Layers(thickness=(15.0, 25.0), densities=(1000.0, 1010.0, 1050.0, 1060.0), deep_at_rest=True)
+
+
+def sea(layers, **options):
+    """Layers over a rough bottom of 70 m to 250 m, with islands."""
+    grid = plane(periodic="x")
+    depth = np.where(rough(grid) > 0, rough(grid) + 50.0, 0.0)
+    return sw.ShallowWater(
+        grid, depth, coriolis=sw.BetaPlane(1e-4, 1e-9), layers=layers, least_thickness=1.0, **options
+    )
+
+
+def random_state(model, size=1.0):
+    names = [row.name for row in model.variables]
+    return model.state(**{name: uniform(model.grid.shape, k, -size, size) for k, name in enumerate(names)})
+
+
+@jit
+def identities(dynamics, state):
+    """(the tendency, {name: (its rate along the tendency, the sum of absolute rates)}) of energy and volumes."""
+    equations = dynamics.prepare()
+    area = lambda flow: flow.geometry.wet_area  # noqa: E731
+
+    def of(state):
+        flow = equations.flow(state, 0.0)
+        kinetic, potential = diagnostics.energies(flow)
+        parts = {"energy": sum(kinetic) + sum(potential)}
+        parts |= {in_layer("volume", layer.layer): layer.h for layer in flow.layers}
+        return {name: (area(flow) * x).interior for name, x in parts.items()}, diagnostics.energy(flow)
+
+    change = equations.tendency(state, 0.0)
+    _, (parts, total) = jax.jvp(of, (state,), (change,))
+    rates = {name: (jnp.sum(x), jnp.sum(jnp.abs(x))) for name, x in parts.items()}
+    return change, rates | {"total energy": (total, rates["energy"][1])}
+
+
+@pytest.mark.parametrize(
+    "layers, momentum",
+    [(THREE, sw.EnergyConserving()), (FLOATING, sw.ArakawaLamb())],
+    ids=("over the sea floor", "over a deep layer at rest"),
+)
+def test_layers_keep_energy_and_their_volumes_and_a_state_of_rest(layers, momentum):
+    model = sea(layers, momentum=momentum)
+    _, rates = identities(model.interval(2, 0, 1.0), random_state(model))
+    assert len(rates) == 2 + layers.count
+    for name, (rate, absolute) in rates.items():
+        assert abs(rate) < 1e-12 * absolute, name
+    still, _ = identities(model.interval(2, 0, 1.0), model.at_rest())
+    assert all(float(jnp.abs(x).max()) == 0.0 for _, x in still)
+
+
+@pytest.mark.parametrize("engine", ("arrays", "fused"))
+def test_layers_of_equal_density_that_move_together_are_one_layer(engine):
+    """With their shares of the water everywhere alike, on a flat bottom, so that they keep them."""
+    grid, share = plane(periodic="x"), 0.4
+    model = {"coriolis": sw.FPlane(1e-4), "engine": engine, "dissipation": sw.Laplacian(500.0)}
+    one = sw.ShallowWater(grid, 100.0, **model)
+    two = sw.ShallowWater(grid, 100.0, layers=sw.Layers(thickness=(60.0,), densities=(1025.0, 1025.0)), **model)
+    u, v, eta = (uniform(grid.shape, k, -0.3, 0.3) for k in range(3))
+    stepper, ends = sw.ForwardBackward(60.0), []
+    for sea, more in ((one, {}), (two, {"u_2": u, "v_2": v, "eta_2": share * eta})):
+        state = sea.state(u=u, v=v, eta=eta, **more)
+        ends.append(sw.integrate(sea.dynamics(stepper, steps=60), stepper, state, 60)[0])
+    for name, x in ends[0]:
+        assert np.abs(ends[1][name] - x).max() < 1e-12 * np.abs(x).max()
+    for name in ("u", "v"):
+        assert np.abs(ends[1][in_layer(name, 1)] - ends[1][name]).max() < 1e-12
+
+
+def test_terms_act_on_their_layer():
+    grid = plane(periodic="xy")
+    acts = {"forcing": sw.WindStress(x=1025.0), "dissipation": sw.InterfacialFriction(0.5)}
+    model = sw.ShallowWater(grid, 100.0, layers=sw.Layers((20.0, 30.0), (1000.0, 1010.0, 1020.0)), **acts)
+    change, _ = identities(model.interval(2, 0, 1.0), model.state(u_2=1.0))
+    expected = (1.0 + 0.5) / 20.0, -2 * 0.5 / 30.0, 0.5 / 50.0  # momentum goes from the middle layer to its neighbours
+    for k, rate in enumerate(expected):
+        assert np.allclose(change[in_layer("u", k)], rate, rtol=1e-12)
+    drags = sw.ShallowWater(grid, 100.0, layers=THREE, dissipation=(sw.LinearDrag(0.1), sw.LinearDrag(0.2, layer=0)))
+    change, _ = identities(drags.interval(2, 0, 1.0), drags.state(u=1.0, u_2=1.0, u_3=1.0))
+    assert [float(change[in_layer("u", k)][0, 0]) for k in range(3)] == pytest.approx([-0.2, 0.0, -0.1])
+
+
+def test_the_time_step_is_limited_by_the_fastest_mode_and_by_the_thinnest_layer():
+    model = sea(THREE, dissipation=sw.QuadraticDrag(0.5))
+    stepper, flat = sw.RK4(1.0), sw.ShallowWater(plane(periodic="x"), 250.0, communicator="serial")
+    (waves,) = (x for x in sw.limits(model, stepper) if x.name == "gravity waves")
+    (alone,) = (x for x in sw.limits(flat, stepper) if x.name == "gravity waves")
+    assert 0.8 < waves.dt / alone.dt < 1.2
+    fast = model.state(u_3=1.0)
+    (drag,) = (x for x in sw.limits(model, stepper, fast) if x.name == "QuadraticDrag")
+    assert drag.dt < stepper.stable_interval("real") * 31.0 / 0.5
+
+
+def test_a_layer_that_becomes_too_thin_stops_the_run_and_is_named():
+    model = sea(THREE)
+    state = model.state(eta_3=lambda x, y: 24.5 + 0.0 * x + 0.0 * y)
+    with pytest.raises(SwmodelError, match="layer 2 from the top is only 0.5"):
+        sw.Simulation(model, state, sw.ForwardBackward(5.0)).run(steps=1)
+
+
+def test_files_hold_fields_along_layers_and_a_restart_goes_on_with_all_of_them(tmp_path):
+    model, stepper = sea(THREE), sw.ForwardBackward(5.0)
+    start = random_state(model, 0.1)
+    whole = sw.Simulation(model, start, stepper).write(tmp_path / "fields.nc", ("eta", "potential_vorticity", "depth"))
+    whole.gauges(tmp_path / "gauges.nc", {"here": (6e4, 5e4)}, variables=("eta_2", "speed_3"))
+    whole.means(tmp_path / "means.nc", ("u_2", "u_2 thickness_2")).run(steps=6)
+    with xr.open_dataset(tmp_path / "fields.nc") as fields:
+        assert fields.eta.dims == ("time", "layer", "yh", "xh") and list(fields.layer) == [1, 2, 3]
+        assert fields.potential_vorticity.dims == ("time", "layer", "yq", "xq") and "layer" not in fields.depth.dims
+        for k in range(3):
+            eta = np.where(model.wet, np.asarray(whole.state[in_layer("eta", k)]), np.nan)
+            np.testing.assert_allclose(fields.eta.isel(time=-1, layer=k), eta, rtol=1e-6)
+    with xr.open_dataset(tmp_path / "means.nc") as means, xr.open_dataset(tmp_path / "gauges.nc") as gauges:
+        assert {"mean_u_2", "mean_u_2_thickness_2"} <= set(means) and {"eta_2", "speed_3"} <= set(gauges)
+    sw.Simulation(model, start, stepper).restart(tmp_path / "restart.nc").run(steps=3)
+    again = sw.Simulation(model, model.at_rest(), stepper)
+    again.resume(tmp_path / "restart.nc")
+    again.run(steps=3)
+    for name, x in whole.state:
+        np.testing.assert_array_equal(again.state[name], x)
+
+
+def test_members_of_an_ensemble_may_differ_in_their_layers():
+    others = sw.Layers(thickness=(20.0, 22.0), densities=(1001.0, 1012.0, 1040.0))
+    models, stepper = [sea(THREE), sea(others)], sw.ForwardBackward(5.0)
+    starts = [random_state(models[0], 0.1), random_state(models[1], 0.2)]
+    ensemble = sw.Ensemble(models, starts)
+    both = sw.Simulation(ensemble, ensemble.initial, stepper).run(steps=6)
+    for k, model in enumerate(models):
+        alone, _ = take_steps(model, stepper, starts[k], 6)
+        for name, x in alone:
+            np.testing.assert_allclose(both[name][k], x, rtol=0, atol=1e-12 * np.abs(x).max())
+
+
+TOML = """
+grid = {type = "cartesian", nx = 8, ny = 6, x = [0.0, 8e4], y = [0.0, 6e4]}
+bathymetry = {type = "flat", depth = 1000.0}
+initial = {type = "formula", eta = [0.0, "10 * sin(x / 1e4)"], u = 0.1}
+stepper = {type = "rk4", dt = 10.0}
+run = {until = 100.0}
+model = {precision = "float64"}
+output = {fields = [{file = "a.nc", variables = ["eta", "thickness"], every = 100.0}]}
+layers = {thickness = ["300 m"], densities = [1025.0, 1027.0]}
+dissipation = [{type = "linear_drag", rate = 1e-6, layer = 0}, {type = "interfacial_friction", coefficient = 1e-5}]
+"""
+
+
+def test_layers_in_an_experiment_file(tmp_path):
+    file = tmp_path / "layers.toml"
+    file.write_text(TOML)
+    made = assemble(read(file))
+    model = model_of(made, "serial")
+    assert model.layers.celerities(9.81, 1000.0) == pytest.approx(
+        sw.Layers((300.0,), (1025.0, 1027.0)).celerities(9.81, 1000.0)
+    )
+    state = state_of(made.experiment().initial, model)
+    assert float(np.abs(state.eta).max()) == 0.0 and 9.0 < float(np.abs(state.eta_2).max()) <= 10.0
+    assert set(names_of(model)) >= {"initial.eta_2", "layers.densities", "layers.thickness"}
+    assert set(known_controls(made.draft.sections)) >= {"initial.eta_2", "layers.densities", "layers.thickness"}
+    for change, message in (
+        ("layers.densities=[1027.0, 1025.0]", "denser than the one below"),
+        ("layers.thickness=[-1.0]", "layers.thickness"),
+        ("initial.eta=[0.0, 0.0, 0.0]", "3 formulas"),
+        ('output.fields.0.variables=["eta_2"]', "unknown variable 'eta_2'"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            made = assemble(read(file, [change]))
+            state_of(made.experiment().initial, model)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"thickness": (10.0,), "densities": (1000.0,)}, "has 1 numbers"),
+        ({"thickness": (10.0,), "densities": (1000.0, 1010.0, 1020.0)}, "3 densities"),
+        ({"thickness": (10.0,), "densities": (1010.0, 1000.0)}, "denser than the one below"),
+        ({"thickness": (10.0,), "reduced_gravities": (0.1, 0.2)}, "one for each"),
+        ({"thickness": (10.0,)}, "neither"),
+        ({"thickness": (-1.0,), "densities": (1000.0, 1010.0)}, r"thickness\[0\] = -1.0"),
+        ({"thickness": 10.0, "densities": (1000.0, 1010.0)}, "not a tuple of numbers"),
+    ],
+)
+def test_layers_that_cannot_be_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        sw.Layers(**options)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"boundaries": sw.Flather()}, "boundaries"),
+        ({"core": sw.PseudoSpectral()}, "PseudoSpectral"),
+        ({"momentum": sw.MomentumConserving()}, "MomentumConserving"),
+        ({"tracers": sw.Tracer("dye")}, "tracers"),
+        ({"depth": 40.5}, "0.5 m are left"),
+        ({"dissipation": sw.LinearDrag(0.1, layer=3)}, "layer = 3"),
+    ],
+)
+def test_what_layers_do_not_have_is_refused(options, message):
+    depth = options.pop("depth", 100.0)
+    with pytest.raises(ConfigError, match=message):
+        sw.ShallowWater(plane(), depth, layers=THREE, **options)
+
+
+def test_schemes_that_solve_for_one_surface_are_refused():
+    model = sea(THREE)
+    with pytest.raises(ConfigError, match="explicit"):
+        model.halo(sw.SemiImplicit(60.0))
+
+
+def test_names_of_variables_and_layers_are_inverse():
+    assert [layer_of(in_layer("u", k)) for k in range(3)] == [("u", k) for k in range(3)]
+    assert layer_of("dye_1") == ("dye_1", 0)
