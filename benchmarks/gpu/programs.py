@@ -18,8 +18,9 @@ from swmodel.performance.cases import SPACING, STEPPERS, TIME_STEP
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
 from swmodel.stepping.loop import pack_state, step_loop
+from swmodel.stepping.members import Members, first_member
 
-__all__ = ["CASES", "STEPS"]
+__all__ = ["CASES", "STEPS", "SYSTEMS"]
 
 STEPS = 24
 
@@ -59,7 +60,8 @@ def run(make, stepper, outputs, **options):
         packed = jax.eval_shape(lambda *at: pack_state(*at), dynamics, simulation.stepper, start)
         carry = start_carry(simulation, monitors, packed)
         numbers = jnp.int32(0), jnp.int32(STEPS)
-        period = step_loop(dynamics, simulation.stepper, prepared=False).period
+        one = first_member(dynamics) if isinstance(dynamics, Members) else dynamics
+        period = step_loop(one, simulation.stepper, prepared=False).period
         return lambda *of: advance(*of), (dynamics, simulation.stepper, carry, monitors, *numbers), (2,), period
 
     return program
@@ -78,30 +80,66 @@ def tides(nx, ny):
     return model, model.at_rest()
 
 
-def spectral(nx, ny):
-    grid = sw.CartesianGrid(nx, ny, (0.0, SPACING * nx), (0.0, SPACING * ny), "xy")
-    model = sw.ShallowWater(grid, 500.0, core=sw.PseudoSpectral(), dtype="float32")
+def plane(nx, ny, **parts):
+    """A basin with a slope, at rest."""
+    grid = sw.CartesianGrid(nx, ny, (0.0, SPACING * nx), (0.0, SPACING * ny), parts.pop("periodic", ""))
+    model = sw.ShallowWater(grid, parts.pop("depth", lambda x, y: 500.0 + x / 1e4), dtype="float32", **parts)
     return model, model.at_rest()
+
+
+def storm(nx, ny):
+    """A cyclone that crosses a basin within a day."""
+    x, y = SPACING * nx, SPACING * ny
+    track = (0.0, 86400.0), (0.2 * x, 0.8 * x), (0.4 * y, 0.6 * y)
+    cyclone = sw.Cyclone(*track, central_pressure=(95e3, 94e3), radius=8e4)
+    return plane(nx, ny, forcing=cyclone, coriolis=sw.FPlane(1e-4))
+
+
+def tracer(nx, ny):
+    return plane(nx, ny, tracers=sw.Tracer("dye", scheme=sw.FluxLimited(sw.Superbee()), diffusivity=10.0))
+
+
+def spectral(nx, ny):
+    return plane(nx, ny, depth=500.0, core=sw.PseudoSpectral(), periodic="xy")
+
+
+def ensemble(nx, ny):
+    """Four members, which have nx x ny cells together."""
+    model, state = basin(nx, ny // 4)
+    both = sw.Ensemble(model, [state] * 4)
+    return both, both.initial
 
 
 def named(name):
     return lambda: stepper_named(name)
 
 
+def implicit(scheme):
+    return lambda: scheme(10 * TIME_STEP)
+
+
+SYSTEMS = {  # name: (function of (nx, ny) and options that makes (model, state), that of the stepper, options)
+    **{name: (basin, named(name), {}) for name in STEPPERS if name != "forward_backward_hancock"},
+    "ab2_float64": (basin, named("ab2"), {"precision": "float64"}),
+    "forward_backward_float64": (basin, named("forward_backward"), {"precision": "float64"}),
+    "flather": (basin, named("forward_backward"), {"term": "flather"}),
+    "manning": (basin, named("forward_backward"), {"term": "manning"}),
+    "tides": (tides, named("forward_backward"), {}),
+    "storm": (storm, named("forward_backward"), {}),
+    "tracer": (tracer, named("ssprk3"), {}),
+    "coast": (beach, named("forward_backward_hancock"), {}),
+    "coast_ssprk3": (beach, named("ssprk3"), {}),
+    "semi_implicit": (basin, implicit(sw.SemiImplicit), {}),
+    "rigid_lid": (basin, implicit(sw.RigidLid), {}),
+    "spectral": (spectral, named("rk4"), {}),
+    "integrating_factor": (spectral, implicit(sw.IntegratingFactorRK4), {}),
+}
 CASES = {
-    **{name: step(basin, named(name)) for name in STEPPERS if name != "forward_backward_hancock"},
-    "ab2_float64": step(basin, named("ab2"), precision="float64"),
-    "forward_backward_float64": step(basin, named("forward_backward"), precision="float64"),
-    "flather": step(basin, named("forward_backward"), term="flather"),
-    "manning": step(basin, named("forward_backward"), term="manning"),
-    "tides": step(tides, named("forward_backward")),
-    "coast": step(beach, named("forward_backward_hancock")),
-    "coast_ssprk3": step(beach, named("ssprk3")),
-    "semi_implicit": step(basin, lambda: sw.SemiImplicit(10 * TIME_STEP)),
-    "spectral": step(spectral, named("rk4")),
+    **{name: step(make, stepper, **options) for name, (make, stepper, options) in SYSTEMS.items()},
     "gradient": gradient(basin, named("ab2")),
     "gradient_forward_backward": gradient(basin, named("forward_backward")),
     "gradient_coast": gradient(beach, named("forward_backward_hancock")),
     "run": run(basin, named("forward_backward"), outputs=False),
     "run_outputs": run(basin, named("forward_backward"), outputs=True),
+    "run_ensemble": run(ensemble, named("forward_backward"), outputs=False),
 }

@@ -13,13 +13,14 @@ stays as it is. For each case it prints, per cell and step unless the line names
     gpu_spills       bytes of registers that kernels of the fused loops keep in memory
     gpu_peak         memory, in arrays of the tile
     gpu_speed        10^9 cell-steps a second at nine tenths of the memory bandwidth, if nothing else takes time
-    gpu_compile_seconds
+    gpu_compile_seconds   of processors, to trace and compile it; with a limit where kernels are the longest
 """
 
 import argparse
 import importlib.metadata
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -49,7 +50,7 @@ LIMITS = {  # the largest value that each may have
     "gpu_host_reads_run_outputs": 0,
     "gpu_run_over_step": 1.15,
     "gpu_spills": 0,
-    "gpu_compile_seconds": 20,
+    "gpu_compile_seconds_coast": 20,
 }
 
 
@@ -93,11 +94,11 @@ class Compiler:
 
         function, arguments, donated, steps = program(nx, ny)
         self.log.write_text("")
-        begin = time.perf_counter()
+        begin = processor_seconds()
         with lowering_for(self.kind):
             traced = jax.jit(function, donate_argnums=donated).trace(*jax.tree.map(self._abstract, arguments))
             compiled = traced.lower(lowering_platforms=("cuda",)).compile(compiler_options=OPTIONS["gpu"])
-        seconds = time.perf_counter() - begin
+        seconds = processor_seconds() - begin
         numbers = max((x for x in jax.tree.leaves(arguments) if getattr(x, "ndim", 0) >= 2), key=lambda x: x.size)
         tile = nx * ny * numbers.dtype.itemsize
         counts = count(compiled.as_text())
@@ -137,6 +138,12 @@ class Compiler:
             "registers": max(map(int, re.findall(r"Used (\d+) registers", text)), default=0),
             "spills": sum(map(int, spilled)),
         }
+
+
+def processor_seconds():
+    """Of this process and of the assemblers that it has started."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def per_step(counts, steps):
@@ -183,8 +190,7 @@ def main():
             figures[quantity, name] = value
             met.append(report(f"gpu_{quantity}_{name}", value))
         met.append(report(f"gpu_speed_{name}", 0.9 * TARGETS[arguments.target] / figures["bytes", name] / 1e9))
-    for quantity in ("spills", "compile_seconds"):
-        met.append(report(f"gpu_{quantity}", max(value for (kind, _), value in figures.items() if kind == quantity)))
+    met.append(report("gpu_spills", max(value for (kind, _), value in figures.items() if kind == "spills")))
     if ("bytes", "run") in figures and ("bytes", "forward_backward") in figures:
         met.append(report("gpu_run_over_step", figures["bytes", "run"] / figures["bytes", "forward_backward"]))
     os._exit(0 if all(met) else 1)  # the plugin's threads would not end

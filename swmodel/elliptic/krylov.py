@@ -1,9 +1,11 @@
 """Preconditioned conjugate gradients: for land, variable depth and anything else that `assemble` makes.
 
 -A is symmetric and has no negative eigenvalue, so that conjugate gradients converge (Hestenes & Stiefel 1952,
-doi:10.6028/jres.049.044). Each iteration takes one exchange of halos and two global sums. The sum that decides when to
-stop has the same bits on every rank. The number of iterations depends on the preconditioner, an object with two
-methods:
+doi:10.6028/jres.049.044). Each iteration takes one application of the preconditioner, one exchange of halos and two
+global sums. They are added in the order of ranks: MPI does not promise the same bits of a sum on every rank, and a rank
+that iterated alone would wait for the others for ever. The norm of the new residual, r - s q, follows from the sum that
+gives the step s, |r|^2 - 2 s (r, q) + s^2 (q, q), and is not taken to be less than its rounding errors allow.
+The number of iterations depends on the preconditioner, an object with two methods:
 
     prepare(domain, coefficients, stencil)   a pytree that `apply` needs; inside `communicator.spmd`
     apply(prepared, r)                       z, an approximation of x with -A x = r; linear, symmetric and positive
@@ -87,9 +89,6 @@ class ConjugateGradients(Solver):
         preconditioner: a Preconditioner.
         tolerance: of the residual's norm over that of the right-hand side.
         iterations: the largest number of iterations.
-        ordered: add all inner products in the order of ranks, so that their bits are the same in each run. Those that
-            decide when to stop always are: MPI does not promise the same bits of a sum on every rank, and a rank that
-            iterated alone would wait for the others for ever.
 
     Raises:
         EllipticError: for a wrong preconditioner, tolerance or number of iterations.
@@ -98,7 +97,6 @@ class ConjugateGradients(Solver):
     preconditioner: Any = Diagonal()
     tolerance: float = 1e-10
     iterations: int = 1000
-    ordered: bool = False
 
     def __post_init__(self):
         if not isinstance(self.preconditioner, Preconditioner):
@@ -126,30 +124,31 @@ class ConjugateGradients(Solver):
     def invert(self, plan: Plan, r: jax.Array) -> tuple[jax.Array, Report]:
         stencil, prepared = plan.stencil, plan.prepared
 
-        def dots(*pairs, ordered=self.ordered):
-            return stencil.communicator.sum(jnp.stack([_product(a, b) for a, b in pairs]), ordered=ordered)
+        def dots(*pairs):
+            return stencil.communicator.sum(jnp.stack([_product(a, b) for a, b in pairs]), ordered=True)
 
         def unfinished(loop):
-            k, _, _, _, (square, _) = loop
+            k, *_, square = loop
             return (k < self.iterations) & (square > self.tolerance**2 * size)
 
         def iterate(loop):
-            k, x, r, p, (_, rz) = loop
-            q = -stencil.apply_in_loop(p)
-            step = rz / dots((p, q))[0]
-            x, r = x + step * p, stencil.balanced(r - step * q)  # a free constant would grow from rounding
+            k, x, r, p, old, _ = loop
             z = self.preconditioner.apply(prepared, r)
-            square, new = dots((r, r), (r, z), ordered=True)
-            return k + 1, x, r, z + (new / rz) * p, (square, new)
+            (rz,) = dots((r, z))
+            p = z + (rz / old) * p
+            q = -stencil.apply_in_loop(p)
+            pq, rr, rq, qq = dots((p, q), (r, r), (r, q), (q, q))
+            step = rz / pq
+            square = jnp.maximum(rr - step * (2.0 * rq - step * qq), rounding * rr)
+            return k + 1, x + step * p, stencil.balanced(r - step * q), p, rz, square  # else a free constant would grow
 
         # of the order of 1, so that nothing underflows in a preconditioner of less precision
         norm = jnp.sqrt(dots((r, r))[0])
         norm = jnp.where(norm > 0, norm, 1.0)
-        r = -r / norm
-        z = self.preconditioner.apply(prepared, r)
-        size, rz = dots((r, r), (r, z), ordered=True)
-        start: Any = (0, jnp.zeros_like(r), r, z, (size, rz))
-        k, x, _, _, (square, _) = lax.while_loop(unfinished, iterate, start)
+        r, rounding = -r / norm, 4.0 * jnp.finfo(r.dtype).eps
+        (size,) = dots((r, r))
+        none = jnp.zeros_like(r)
+        k, x, *_, square = lax.while_loop(unfinished, iterate, (0, none, r, none, jnp.ones_like(size), size))
         residual = jnp.sqrt(square / jnp.where(size > 0, size, 1.0))
         return norm * x, Report(k, residual, square <= self.tolerance**2 * size)
 
@@ -157,7 +156,9 @@ class ConjugateGradients(Solver):
 def _product(a, b):
     """The sum of a b over a tile.
 
-    XLA adds the values of one sum one after another on one core. The sums of columns are computed with vectors and on
-    all cores; the barrier prevents XLA from making one sum of both.
+    On a CPU, XLA adds the values of one sum one after another on one core. The sums of columns are computed with
+    vectors and on all cores; the barrier prevents XLA from making one sum of both.
     """
+    if jax.default_backend() != "cpu":
+        return jnp.sum(a * b)
     return jnp.sum(lax.optimization_barrier(jnp.sum(a * b, axis=0)))

@@ -17,10 +17,12 @@ from .schedule import COSTS
 __all__ = ["Part", "parts"]
 
 OPERATIONS_A_NUMBER = 40  # that an H100 computes while it moves a number, in float32 and in float64
-MOST_PARTS = 4
-MOST_TRIED = 8  # nodes whose storing is tried before one is chosen
+MOST_PARTS = 8
+TOGETHER = 8  # nodes whose storing is tried before the best of them is chosen
+MOST_TRIED = 96  # nodes, before none is chosen
 
-Places = dict[int, set[tuple[int, int]]]  # {node: the (row, column) offsets at which it is needed}
+PITCH = 64  # bits of a row in a set of (row, column) offsets, which is an int: unions and shifts are then fast
+ORIGIN = 1 << (PITCH // 2 * (PITCH + 1))  # the set of (0, 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +51,7 @@ def parts(graph: Graph) -> tuple[Part, ...]:
         before = set(order[: order.index(outputs[0].node)] if outputs is not kernels[-1] else order)
         for n, places in _places(graph, outputs, before).items():
             if n in before:
-                farthest[n] = max(farthest[n], further + max(max(abs(j), abs(i)) for j, i in places))
+                farthest[n] = max(farthest[n], further + _farthest(places))
         result.insert(0, Part(_loading(graph, outputs, {n: sources[n] for n in before}, len(order), further), further))
     return tuple(result)
 
@@ -73,28 +75,35 @@ def _stored(graph):
     stored: set[int] = set()
     work = _work(graph, stored)
     while not work.is_hidden:
-        best, chosen = work, None
-        for n in _promising(graph, stored, work):
-            other = _work(graph, stored | {n})
-            if other.arithmetic < best.arithmetic and len(_kernels(graph, stored | {n})) <= MOST_PARTS:
-                best, chosen = other, n
-        gain = work.arithmetic - best.arithmetic
-        if gain <= OPERATIONS_A_NUMBER * (best.numbers - work.numbers):
+        promising = _promising(graph, stored, work)
+        for first in range(0, len(promising), TOGETHER):
+            works = {n: _work(graph, stored | {n}) for n in promising[first : first + TOGETHER]}
+            chosen = min(works, key=lambda n: works[n].arithmetic)
+            gain = work.arithmetic - works[chosen].arithmetic
+            if gain > OPERATIONS_A_NUMBER * (works[chosen].numbers - work.numbers):
+                break
+        else:
             break
-        stored.add(chosen)  # pyright: ignore[reportArgumentType]
-        work = best
+        stored.add(chosen)
+        work = works[chosen]
     return stored
 
 
 def _promising(graph, stored, work):
-    """The MOST_TRIED nodes with the largest product of the operations that they need and the times of repetition."""
+    """MOST_TRIED nodes that may be stored, first those of many operations that are repeated at many places."""
+    kinds: dict[int, int] = {}  # {cost: the set of nodes with it, an int}
+    for number, node in enumerate(graph.nodes):
+        kinds[_cost(node)] = kinds.get(_cost(node), 0) | 1 << number
     below, costs = [], []
     for number in range(len(graph.nodes)):
-        nodes = set() if number in stored else {number}.union(*(below[ref.node] for ref in graph.arguments(number)))
+        nodes = 0 if number in stored else 1 << number
+        for ref in graph.arguments(number) if nodes else ():
+            nodes |= below[ref.node]
         below.append(nodes)
-        costs.append(sum(_cost(graph.nodes[n]) for n in nodes))
-    repeated = {n: len(places) - 1 for n, places in work.places.items() if _is_storable(graph.nodes[n])}
-    return sorted(repeated.keys() - stored, key=lambda n: repeated[n] * costs[n])[-MOST_TRIED:]
+        costs.append(sum(cost * (nodes & alike).bit_count() for cost, alike in kinds.items()))
+    repeated = {n: places.bit_count() - 1 for n, places in work.places.items() if _is_storable(graph.nodes[n])}
+    first = sorted(repeated.keys() - stored, key=lambda n: repeated[n] * costs[n], reverse=True)[:MOST_TRIED]
+    return [n for n in first if len(_kernels(graph, stored | {n})) <= MOST_PARTS]
 
 
 def _is_storable(node):
@@ -119,12 +128,12 @@ class Work:
     Attributes:
         arithmetic: operations.
         numbers: loaded and stored.
-        places: where each node is computed, of the kernel that needs it at most places.
+        places: {node: the set of offsets at which it is computed}, of the kernel that needs it at most.
     """
 
     arithmetic: int
     numbers: int
-    places: Places
+    places: dict[int, int]
 
     @property
     def is_hidden(self) -> bool:
@@ -140,8 +149,8 @@ def _work(graph, stored):
         for n, here in _places(graph, outputs, stored.difference(ref.node for ref in outputs)).items():
             loaded = n in stored or graph.nodes[n].name == "load"
             numbers += loaded and graph.nodes[n].axes == 2
-            arithmetic += len(here) * (1 if loaded else _cost(graph.nodes[n]))
-            places[n] = max(places.get(n, set()), here, key=len)
+            arithmetic += here.bit_count() * (1 if loaded else _cost(graph.nodes[n]))
+            places[n] = max(places.get(n, 0), here, key=int.bit_count)
     return Work(arithmetic, numbers, places)
 
 
@@ -149,14 +158,44 @@ def _cost(node):
     return COSTS.get(node.name, 1)
 
 
-def _places(graph: Graph, outputs: Iterable[At], loaded: set[int]) -> Places:
-    """Where nodes are needed for `outputs`; what `loaded` nodes depend on is not."""
-    found: Places = {}
+def _places(graph: Graph, outputs: Iterable[At], loaded: set[int]) -> dict[int, int]:
+    """{node: the set of offsets at which it is needed for `outputs`}; what `loaded` nodes depend on is not."""
+    places: dict[int, int] = {}
     for ref in outputs:
-        found.setdefault(ref.node, set()).add((ref.row, ref.column))
-    for number in range(max(found), -1, -1):
-        for ref in graph.arguments(number) if number in found and number not in loaded else ():
-            down, along = graph.nodes[ref.node].axes >= 1, graph.nodes[ref.node].axes == 2
-            places = {((j + ref.row) * down, (i + ref.column) * along) for j, i in found[number]}
-            found.setdefault(ref.node, set()).update(places)
-    return found
+        places[ref.node] = places.get(ref.node, 0) | _shifted(ORIGIN, ref, 2)
+    for number in range(max(places), -1, -1):
+        for ref in graph.arguments(number) if number in places and number not in loaded else ():
+            needed = _shifted(places[number], ref, graph.nodes[ref.node].axes)
+            places[ref.node] = places.get(ref.node, 0) | needed
+    return places
+
+
+def _shifted(places, ref, axes):
+    """Where a node with so many axes is needed by one that is needed at `places` and refers to it by `ref`."""
+    if axes == 0:
+        return ORIGIN
+    if axes == 1:
+        places = sum(_moved(ORIGIN, PITCH * row) for row, _ in _rows(places))
+    return _moved(places, PITCH * ref.row + ref.column * (axes == 2))
+
+
+def _moved(places, by):
+    return places << by if by >= 0 else places >> -by
+
+
+def _rows(places):
+    """[(row offset, its least and its largest column offset)] of a set of offsets."""
+    rows = []
+    while places:
+        lowest = (places & -places).bit_length() - 1
+        end = (lowest // PITCH + 1) * PITCH
+        highest = (places & ((1 << end) - 1)).bit_length() - 1
+        columns = lowest % PITCH - PITCH // 2, highest % PITCH - PITCH // 2
+        rows.append((lowest // PITCH - PITCH // 2, columns))
+        places = places >> end << end
+    return rows
+
+
+def _farthest(places):
+    """The largest offset, of a row or a column."""
+    return max(abs(n) for row, columns in _rows(places) for n in (row, *columns))

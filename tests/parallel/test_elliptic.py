@@ -147,7 +147,7 @@ def direct(name):
 def iterative(name):
     grid, _ = GRIDS[name]
     fast = ConjugateGradients(elliptic.FastPoisson(), TIGHT)
-    solvers = ConjugateGradients(tolerance=TIGHT, ordered=True), fast, MULTIGRID
+    solvers = ConjugateGradients(tolerance=TIGHT), fast, MULTIGRID
     cases_of = [(field(3), None, ()), (field(3), field(4) / size(grid), ("west",) if not grid.periodic else ())]
     return [(solver, *case) for solver in solvers for case in cases_of]
 

@@ -11,7 +11,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.verify
 def test_programs_compile_for_a_gpu_within_their_limits():
-    cases = ["ab2", "forward_backward", "ab2_float64", "flather", "coast", "gradient", "run", "run_outputs"]
-    command = [sys.executable, str(ROOT / "benchmarks" / "gpu" / "run.py"), *cases, "--size", "1024x1024"]
+    cases = "ab2 ab3 forward_backward ssprk3 rk4 ab2_float64 flather tides storm tracer coast semi_implicit rigid_lid"
+    cases += " integrating_factor gradient run run_outputs run_ensemble"
+    command = [sys.executable, str(ROOT / "benchmarks" / "gpu" / "run.py"), *cases.split(), "--size", "512x512"]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert ended.returncode == 0, ended.stdout + ended.stderr[-3000:]
