@@ -398,7 +398,6 @@ def test_a_term_that_no_loop_has_runs_as_arrays_and_is_named():
         def __call__(self, flow, time):
             return flow.u.map(lambda u: jax.lax.lgamma(u)), flow.v
 
-    jax.tree_util.register_dataclass(Sorted, data_fields=["rate"], meta_fields=[])
     grid = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4))
     model = sw.ShallowWater(grid, 100.0, communicator="serial", dissipation=Sorted(1e-6))
     engine, why = sw.Simulation(model, model.at_rest(), sw.RK4(10.0)).engine
