@@ -15,6 +15,8 @@ from swmodel.stepping.fused import FusedStepLoop
 
 from . import cases
 
+pytestmark = pytest.mark.usefixtures("optimised_loops")
+
 STEPS = 23  # no multiple of any number of steps that is made at once
 
 
