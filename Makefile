@@ -33,7 +33,7 @@ export OMPI_MCA_rmaps_base_oversubscribe := 1
 export PRTE_MCA_rmaps_default_mapping_policy := :oversubscribe
 BIN = $(VENV)/bin
 
-.PHONY: help setup demo test docs verify faults bench gpu mutants dist gallery types lint clean
+.PHONY: help setup demo quick test docs verify faults bench gpu mutants dist gallery types lint clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -51,6 +51,9 @@ demo: setup  ## the 2011 Tohoku tsunami on RANKS ranks, with maps and gauges in 
 
 test: setup  ## the whole test suite: serial, then under mpirun on 2 and 4 ranks
 	@$(BIN)/python scripts/run_tests.py $(TESTS)
+
+quick: setup  ## what to run before each commit: three minutes on two cores
+	@$(BIN)/python scripts/run_tests.py --quick $(TESTS)
 
 verify: setup  ## the published cases at full size, and what takes long, on 1, 2, 4 and 6 ranks; CASE=name prints one figure, name=value
 	@$(BIN)/python $(if $(CASE),-m tests.verification.measures $(CASE),scripts/run_tests.py --ranks 1,2,4,6 -m verify $(TESTS))
