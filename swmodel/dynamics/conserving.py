@@ -25,24 +25,22 @@ the momentum, where the water rises, the flow does not spread and there is no fi
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 import jax.numpy as jnp
 
 from ..errors import ConfigError
 from ..fields.field import Scalar
 from ..fields.operators import pointwise
+from ..fields.pytrees import pytree
 from ..fields.state import State, as_tile_field, like
 from .clock import Time
 from .conserving_flow import ConservingFlow
-from .layer import LayerFlow
 from .momentum import EnergyConserving
+from .system import System
 from .tracers.limiters import Limiter, MonotonizedCentral
 
-if TYPE_CHECKING:
-    from .system import System
-
-__all__ = ["MomentumConserving"]
+__all__ = ["MomentumConserving", "ShoreSystem"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,24 +75,29 @@ class MomentumConserving(EnergyConserving):
         """`damping`, which shortens the time steps of a stepper of one stage."""
         return self.damping
 
-    def flow(self, flow: LayerFlow) -> "ConservingFlow":
-        """The derived fields whose transports are those of this form."""
-        return ConservingFlow(flow.equations, flow.state, flow.more, flow.outside, flow.time)
+    def prepare(self, system: System) -> "ShoreSystem":
+        return ShoreSystem(**{field.name: getattr(system, field.name) for field in dataclasses.fields(System)})
 
-    def euler(self, equations: "System", start: State, now: State, weight: Scalar, dt: Scalar, time: Time) -> State:
+
+@pytree
+class ShoreSystem(System):
+    """The prepared System of MomentumConserving, which steps momentum in stages of its own."""
+
+    layer_flow = ConservingFlow
+
+    def euler(self, start: State, now: State, weight: Scalar, dt: Scalar, time: Time) -> State:
         """(1 - weight) start + weight (now + dt d now/dt), combined in momentum, of arrays or Fields as `now` is.
 
         Args:
-            equations: the System, prepared.
             start: the State at the beginning of the time step.
             now: the State of this stage.
             weight: of the new State [1].
             dt: the time step [s].
             time: the Time of the stage.
         """
-        flow = cast(ConservingFlow, equations.flow(now, time, more=[start.eta]))
+        flow = cast(ConservingFlow, self.flow(now, time, more=[start.eta]))
         state, first = flow.state, start.map(as_tile_field, start.positions)
-        rates = {"eta": flow.rate, **equations.transported(flow, time)}
+        rates = {"eta": flow.rate, **self.transported(flow, time)}
         new = {name: first[name] + weight * ((state[name] - first[name]) + dt * rates[name]) for name in rates}
         before, after = flow.on_faces(flow.thickness(flow.more[0])), flow.h + dt * flow.rate
         parts = zip("uv", before, flow.on_faces(after), flow.velocities(after))
@@ -106,17 +109,16 @@ class MomentumConserving(EnergyConserving):
             new[name] = pointwise(_quotient, momentum + fresh * moved, carrier)
         return like(now, state.replace(**new))
 
-    def forward_backward(self, equations: "System", state: State, dt: Scalar, time: Time) -> State:
+    def forward_backward(self, state: State, dt: Scalar, time: Time) -> State:
         """The State after a step of ForwardBackwardHancock, of arrays or Fields as `state` is.
 
         Args:
-            equations: the System, prepared.
             state: the State at the beginning of the step.
             dt: the time step [s].
             time: the Time at the beginning of the step.
         """
-        flow = cast(ConservingFlow, equations.flow(state, time)).with_half_step()
-        rates = {"eta": flow.rate, **equations.transported(flow, time)}
+        flow = cast(ConservingFlow, self.flow(state, time)).with_half_step()
+        rates = {"eta": flow.rate, **self.transported(flow, time)}
         new = {name: flow.state[name] + dt * rate for name, rate in rates.items()}
         after = flow.h + dt * flow.rate
         for name, held, (moved, resistance) in zip("uv", flow.on_faces(after), flow.velocities(after)):

@@ -141,9 +141,6 @@ class FiniteDifferences(Discretisation):
     def tendency(self, equations: "System", state: State, time: Time) -> State:
         return equations.differences(state, time)
 
-    def flow(self, flow: "LayerFlow") -> "LayerFlow":
-        return flow.equations.momentum.flow(flow)
-
     def parts(self, equations: "System", flow: "LayerFlow") -> dict[str, tuple]:
         check_has_tendencies(equations.momentum)
         g = equations.geometry

@@ -21,15 +21,11 @@ import abc
 import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
-from ..fields.field import AbstractField, Scalar
+from ..fields.field import AbstractField
 from ..fields.methods import Named
 from ..fields.operators import east, mean_x, mean_xy, mean_y, north, south, west
-from ..fields.state import State
-from .clock import Time
-from .stages import euler_stage
 
 if TYPE_CHECKING:
-    from .layer import LayerFlow
     from .system import System
 
 __all__ = ["ArakawaLamb", "EnergyConserving", "EnstrophyConserving", "VorticityFlux"]
@@ -52,13 +48,9 @@ class VorticityFlux(Named, abc.ABC):
     has_kinks: ClassVar[bool] = False
     wave_damping: ClassVar[float] = 0.0
 
-    def flow(self, flow: "LayerFlow") -> "LayerFlow":
-        """The LayerFlow that tendencies are computed from."""
-        return flow
-
-    def euler(self, equations: "System", start: State, now: State, weight: Scalar, dt: Scalar, time: Time) -> State:
-        """(1 - weight) start + weight (now + dt d now/dt); the arguments are those of System.euler."""
-        return euler_stage(equations, start, now, weight, dt, time)
+    def prepare(self, system: "System") -> "System":
+        """A prepared System whose stages and LayerFlow are those of this form: the same one unless it steps its own."""
+        return system
 
     @abc.abstractmethod
     def vorticity_flux(

@@ -105,9 +105,6 @@ class FilteredDifferences(Discretisation):
         arrays = [x.interior if isinstance(x, Field) else x for x in fields_of(rates)]
         return rates.replace(**dict(zip(names, self.filtered(arrays, [positions[name] for name in names]))))
 
-    def flow(self, flow: "LayerFlow") -> "LayerFlow":
-        return PLAIN.flow(flow)
-
     def parts(self, equations: "System", flow: "LayerFlow") -> dict[str, tuple]:
         found = PLAIN.parts(equations, flow)
         return {name: tuple(self.filtered(list(rates), ["u", "v", "h"])) for name, rates in found.items()}

@@ -19,13 +19,13 @@ A System has four forms. Its fields are the same in all of them, and what their 
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..fields.field import AbstractField, Count, Field, Scalar, Value
+from ..fields.field import AbstractField, Count, Field, Value
 from ..fields.operators import X, Y, difference_x, difference_y, pointwise
 from ..fields.parameters import Flag, Number, Part
 from ..fields.pytrees import pytree, replace
@@ -41,7 +41,7 @@ from .layer import LayerFlow
 from .layers import Layers
 from .momentum import DEFAULT as DEFAULT_FORM
 from .slip import FreeSlip
-from .stages import ArrayEvaluation, Fields, Filled, StageEvaluation
+from .stages import ArrayEvaluation, Fields, Filled, StageEvaluation, euler_stage
 from .terms import Series, TimeVarying, Windows, value_at
 from .transport import divergence
 
@@ -248,6 +248,7 @@ class System:
         )
         if self.wetting is None:  # where shores are fixed, a control below 0 counts as SHALLOWEST, not as land
             new = replace(new, depth=pointwise(jnp.maximum, new.depth, SHALLOWEST * geometry.wet))
+        new = self.momentum.prepare(new)
         return replace(new, core=self.core.prepare(new))
 
     # -- variables -----------------------------------------------------------------------------------------------------
@@ -282,27 +283,8 @@ class System:
 
     # -- a step --------------------------------------------------------------------------------------------------------
 
-    def euler(self, start: State, now: State, weight: Scalar, dt: Scalar, time: Time) -> State:
-        """(1 - weight) start + weight (now + dt d now/dt), a State of arrays or Fields, as `now` is (stages.py).
-
-        Args:
-            start: the State at the beginning of the time step.
-            now: the State of this stage.
-            weight: of the new State [1].
-            dt: the time step [s].
-            time: the Time of the stage.
-        """
-        return self.momentum.euler(self, start, now, weight, dt, as_time(time))
-
-    def forward_backward(self, state: State, dt: Scalar, time: Time) -> State:
-        """The State after a step of one stage (conserving.py); the model has MomentumConserving.
-
-        Args:
-            state: the State at the beginning of the step, of arrays or Fields.
-            dt: the time step [s].
-            time: the Time at the beginning of the step.
-        """
-        return self.momentum.forward_backward(self, state, dt, as_time(time))
+    layer_flow: ClassVar[type[LayerFlow]] = LayerFlow
+    euler = euler_stage
 
     def tendency(self, state: State, time: Time | Count) -> State:
         """d state/dt, as the core computes it, at a Time or a number of steps after step 0."""
@@ -352,7 +334,7 @@ class System:
         fields, more = state.map(as_tile_field, state.positions), [as_tile_field(x, "h") for x in more]
         outside = None if outside is None else as_tile_field(outside, "h")
         filled, more, outside = self.fill_halos(fields, time, more, outside, newest)
-        return self.core.flow(LayerFlow(self, filled, more, outside, time))
+        return self.core.flow(self.layer_flow(self, filled, more, outside, time))
 
     def fill_halos(
         self,

@@ -15,18 +15,16 @@ d = 2 damping c (1/dx + 1/dy) for it. With s = c dt sqrt(1/dx^2 + 1/dy^2), and (
 root, this is s^2 + sqrt(2) damping s <= 1. So s is at most 0.52 with damping = 1, 0.71 with 0.5 and 1 without damping.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..dynamics.clock import Time
+from ..dynamics.conserving import ShoreSystem
 from ..fields.pytrees import pytree
 from ..fields.state import State
 from .base import History
 from .explicit import TimeStepper, time_step
-
-if TYPE_CHECKING:
-    from ..dynamics.system import System
 
 __all__ = ["ForwardBackwardHancock"]
 
@@ -57,5 +55,5 @@ class ForwardBackwardHancock(TimeStepper):
     def wave_interval(self, damping: float) -> float:
         return float(np.sqrt(2.0 * damping**2 + 4.0) - np.sqrt(2.0) * damping)
 
-    def step(self, equations: "System", state: State, history: History, time: Time) -> tuple[State, History]:
+    def step(self, equations: ShoreSystem, state: State, history: History, time: Time) -> tuple[State, History]:
         return equations.forward_backward(state, self.dt, time), history
