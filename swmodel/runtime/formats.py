@@ -51,7 +51,10 @@ FORMATS = (
         r"(?i)\A(?=[^\n\[]*\blongitude\b)(?=[^\n\[]*\bstrike\b)[^\n\[]*\bslip\b[^\n\[]*\n", "faults",
         "add the unit to the name of each column, as longitude [degrees] and slip [m]",
     ),
-    Format("dtopo", "a GeoClaw file of the motion of the sea floor (dtopo)", r"\A\s*\d+\s+mx\s+\d+\s+my\s+\d+\s+mt\b"),
+    Format(
+        "dtopo", "a GeoClaw file of the motion of the sea floor (dtopo)", r"\A\s*\d+\s+mx\s+\d+\s+my\s+\d+\s+mt\b",
+        "faults", "write its last uplift to netCDF, which [initial] reads with type = 'file'",
+    ),
     Format("ascii_grid", "an ASCII grid", r"(?i)\A\s*(ncols\s+\d|\d+\s+(mx|ncols)\b)", "grid", _GDAL),
     Format("surfer", "a Surfer grid", r"\ADS(AA|BB|RB)", "grid", _GDAL),
     Format("tiff", "a TIFF file, as of GeoTIFF", r"\A(II[*+]\x00|MM\x00[*+])", "grid", _GDAL),

@@ -81,7 +81,8 @@ def test_each_format_is_recognised_by_its_contents(tmp_path):
     [
         (read_source, "srcmod usgs usgs_geojson", "write a row for each subfault to a CSV table"),
         (read_source, "subfaults", "add the unit to the name of each column"),
-        (read_source, "dtopo image netcdf atcf", "not a CSV or TOML table of faults; give such a file"),
+        (read_source, "dtopo", "write its last uplift to netCDF, which .initial. reads"),
+        (read_source, "image netcdf atcf", "not a CSV or TOML table of faults; give such a file"),
         (lambda path: onto_grid(path, GRID), "tiff ascii_grid surfer hdf4", "not a netCDF file; gdal_translate"),
         (lambda path: onto_grid(path, GRID), "grib", "cdo -f nc copy"),
         (lambda path: onto_grid(path, GRID), "netcdf_groups", r"in groups, Main, and not one with variables.*ncks -G"),
