@@ -259,7 +259,10 @@ class Laplacian(Term):
         return site.viscous_rate(self.viscosity)
 
     def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
-        return viscous_force(flow.u, flow.v, self.viscosity, flow)
+        if isinstance(self.viscosity, AbstractField):
+            return viscous_force(flow.u, flow.v, self.viscosity, flow)
+        along_x, along_y = flow.unit_viscous_force
+        return self.viscosity * along_x, self.viscosity * along_y
 
 
 @pytree
@@ -289,10 +292,8 @@ def biharmonic_force(viscosity_u: Value, viscosity_v: Value, flow: "LayerFlow") 
         viscosity_u, viscosity_v: nu4 [m4 s-1] at u and at v, numbers or Fields.
         flow: LayerFlow.
     """
-    along_x, along_y = viscous_force(flow.u, flow.v, 1.0, flow)
-    along_x = viscosity_u * along_x * flow.geometry.wet_u
-    along_y = viscosity_v * along_y * flow.geometry.wet_v
-    again_x, again_y = viscous_force(along_x, along_y, 1.0, flow)
+    along_x, along_y = flow.unit_viscous_force  # 0 on faces at land
+    again_x, again_y = viscous_force(viscosity_u * along_x, viscosity_v * along_y, 1.0, flow)
     return -again_x, -again_y
 
 

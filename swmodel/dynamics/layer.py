@@ -14,8 +14,8 @@ from ..fields.operators import difference_x, difference_y, mean_x, mean_y, sum_x
 from ..fields.pytrees import replace
 from ..fields.state import State
 from ..fields.variables import in_layer
-from ..grids.geometry import safe_inverse
 from .clock import Time
+from .dissipation import viscous_force
 from .transport import kinetic_energy, transports
 
 if TYPE_CHECKING:
@@ -123,13 +123,19 @@ class LayerFlow:
 
     @functools.cached_property
     def h_q(self) -> AbstractField:
-        """Thickness at corners: the area-weighted mean over wet cells [m]."""
-        return self._wet_volume * safe_inverse(self.geometry.wet_area_q)
+        """Thickness at corners: the area-weighted mean over wet cells [m], 0 where all four are land."""
+        dry = self.geometry.dry_q
+        return (self._wet_volume - dry) / (self.geometry.wet_area_q + dry)
 
     @property
     def slip(self) -> AbstractField:
         """The factor of a velocity difference across corners [1]: 1 at sea, 0 or 2 at coasts (free or no slip)."""
         return self.geometry.slip
+
+    @functools.cached_property
+    def unit_viscous_force(self) -> tuple[AbstractField, AbstractField]:
+        """The acceleration by a lateral viscosity of 1 m2 s-1 [m s-2], Fields at u and v, which several terms read."""
+        return viscous_force(self.u, self.v, 1.0, self)
 
     @functools.cached_property
     def vorticity(self) -> AbstractField:

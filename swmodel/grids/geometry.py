@@ -187,7 +187,8 @@ class Geometry:
             slip=at_sea if slip_at_coast == 0.0 else at_sea + slip_at_coast * (1.0 - at_sea),
         )
         around = geometry.at_poles(wet_area_q, communicator)
-        return replace(geometry, wet_area_q=around, dry_q=around.map(lambda a: (a == 0).astype(a.dtype)))
+        cells = four if tile.pole is None else around  # whole numbers have no rounding, which a loop would not reorder
+        return replace(geometry, wet_area_q=around, dry_q=cells.map(lambda a: (a == 0).astype(a.dtype)))
 
     @property
     def area_u(self) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 
 from .graph import At, Builder, Constant, Graph, Unsupported
+from .rounding import compares_rounded
 
 __all__ = ["OPERATIONS", "tangent", "Transpose", "transpose"]
 
@@ -50,10 +51,14 @@ def tangent(graph: Graph, sources: tuple[int, ...], scalars: tuple[int, ...]) ->
     """
     builder = Builder()
     primal, found = [], {}
+    is_free = not compares_rounded(graph)  # to round quotients in another way than the Graph itself
     for number, node in enumerate(graph.nodes):
         builder.line = node.line
         arguments = [_moved(builder, a, primal) for a in node.arguments]
-        primal.append(_copied(builder, node, arguments, graph.columns))
+        if node.name == "div" and is_free and isinstance(arguments[1], At):
+            primal.append(builder.add("mul", [arguments[0], _inverse(builder, arguments[1], node.dtype)], node.dtype))
+        else:
+            primal.append(_copied(builder, node, arguments, graph.columns))
         builder.line = _derived(node, "tangent of ")
         slope = _slope(builder, node, arguments, found, sources, scalars, graph)
         if slope is not None:
@@ -124,11 +129,27 @@ def _slope(builder, node, arguments, found, sources, scalars, graph):
         return None
     if node.name == "inside":
         return builder.inside(slopes[0], node.parameters)
+    if node.name == "div":
+        return _slope_of_quotient(builder, node.dtype, *arguments, *slopes)
     active = tuple(slope is not None for slope in slopes)
     dtypes = tuple(a.dtype if isinstance(a, Constant) else builder.nodes[a.node].dtype for a in arguments)
     rule = _rule(node.name, node.dtype, node.parameters, dtypes, active)
     given = dict(zip(rule.invars, [*arguments, *(slope for slope in slopes if slope is not None)]))
     return builder.inline(rule, given)[0]
+
+
+def _inverse(builder, y, dtype):
+    return builder.add("div", [Constant(1.0, dtype), y], dtype)
+
+
+def _slope_of_quotient(builder, dtype, x, y, slope_x, slope_y):
+    """The tangent of x / y, (slope_x - (x / y) slope_y) / y, with 1 / y, which quotients by the same y share."""
+    inverse = _inverse(builder, y, dtype)
+    if slope_y is None:
+        return builder.add("mul", [slope_x, inverse], dtype)
+    change = builder.add("mul", [builder.add("mul", [x, inverse], dtype), slope_y], dtype)
+    total = builder.add("neg", [change], dtype) if slope_x is None else builder.add("sub", [slope_x, change], dtype)
+    return builder.add("mul", [total, inverse], dtype)
 
 
 @functools.cache

@@ -17,13 +17,12 @@ from .graph import Graph
 
 __all__ = ["Kept", "Pass", "Schedule", "schedule", "whole_vectors"]
 
+ROUNDS = 4
+DEAR = 4  # operations of a node that no two passes compute
 COSTS = {
     "load": 0, "inside": 0, "constant": 0, "convert_element_type": 0, "div": 4, "sqrt": 4, "rsqrt": 6, "cbrt": 25,
     "exp": 20, "log": 20, "tanh": 20, "sin": 20, "cos": 20, "pow": 30,
 }  # fmt: skip
-
-
-ROUNDS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,22 +98,20 @@ class Schedule:
 @functools.lru_cache(maxsize=256)
 def schedule(graph: Graph) -> Schedule:
     """The Schedule of a Graph."""
-    kept = _chosen(graph)
-    uses = {n: _uses(graph, kept, graph.arguments(n), kept[n].lead) for n in kept}
-    uses[None] = _uses(graph, kept, graph.outputs, 0)
-    levels = _levels(graph, kept, uses)
+    kept = _chosen(graph, set())
+    kept = _chosen(graph, _dear_in_several_passes(graph, kept))
+    uses, levels = _uses_and_levels(graph, kept)
     groups = [sorted(n for n in kept if levels[n] == level) for level in range(levels[None] + 1)]
     used = [set().union(*(uses[n] for n in group)) for group in groups]
     used[-1] |= uses[None]
-    passes = []
+    beyond = _beyond(kept, uses)
+    passes: list[Pass] = []
     for k in range(len(groups) - 1, -1, -1):
-        left = right = early = ahead = 0
+        ahead = 0
         for user, wanted in zip(passes, used[:k:-1]):
-            for n, row, column in wanted:
-                if n in groups[k]:
-                    left, right = max(left, user.left - column), max(right, user.right + column)
-                    early = max(early, user.early + kept[n].lead - row)
-                    ahead = max(ahead, user.ahead + whole_vectors(max(column, 0)))
+            columns = (column for n, _, column in wanted if n in groups[k])
+            ahead = max([ahead, *(user.ahead + whole_vectors(max(column, 0)) for column in columns)])
+        left, right, early = (max((beyond[n][side] for n in groups[k]), default=0) for side in range(3))
         passes.append(Pass(tuple(groups[k]), left, right, early, ahead))
     reads = [set() for _ in graph.columns]
     for k, wanted in enumerate(used):
@@ -124,23 +121,45 @@ def schedule(graph: Graph) -> Schedule:
     return Schedule(kept, tuple(passes[::-1]), tuple(map(frozenset, reads)))
 
 
+def _beyond(kept, uses):
+    """{node: (cells to the left, to the right, rows before) of those of the results at which it is needed}."""
+    beyond = {n: (0, 0, 0) for n in kept} | {None: (0, 0, 0)}
+    for user in (None, *sorted(kept, reverse=True)):
+        for n, row, column in uses[user]:
+            if n in kept:
+                further = -column, column, kept[n].lead - row
+                beyond[n] = tuple(max(old, a + b) for old, a, b in zip(beyond[n], beyond[user], further))
+    return beyond
+
+
 def whole_vectors(cells: int) -> int:
     """The least multiple of VECTOR that is not less than `cells`."""
     return -(-cells // VECTOR) * VECTOR
 
 
-def _chosen(graph) -> dict:
-    """{node: Kept} of the nodes worth keeping, arguments first, by iteration, since choices depend on each other."""
+def _chosen(graph, dear) -> dict:
+    """{node: Kept} of `dear` and nodes worth keeping, arguments first, by iteration, since choices depend on others."""
     kept = None
     for _ in range(ROUNDS):
-        kept, before = _kept_if(graph, _estimates(graph, kept)), kept
+        kept, before = _kept_if(graph, _estimates(graph, kept), dear), kept
         if kept == before:
             break
     return kept or {}
 
 
-def _kept_if(graph, estimates):
-    """{node: Kept}, given estimates of the operations that it takes to compute each node again."""
+def _dear_in_several_passes(graph, kept):
+    """The quotients, roots and functions that more than one pass computes, each at one place."""
+    uses, levels = _uses_and_levels(graph, kept)
+    passes: dict[int, set[int]] = {}
+    for number, level in levels.items():
+        for n in _computed(graph, kept, graph.outputs if number is None else graph.arguments(number)):
+            passes.setdefault(n, set()).add(level)
+    several = (n for n, levels in passes.items() if len(levels) > 1)
+    return {n for n in several if graph.nodes[n].axes == 2 and COSTS.get(graph.nodes[n].name, 0) >= DEAR}
+
+
+def _kept_if(graph, estimates, dear):
+    """{node: Kept} with `dear`, given estimates of the operations that it takes to compute each node again."""
     needed, kept = {}, {}
 
     def need(refs, places):
@@ -152,7 +171,7 @@ def _kept_if(graph, estimates):
     need(graph.outputs, {(0, 0)})
     for number in range(len(graph.nodes) - 1, -1, -1):
         places = needed[number]
-        if _is_worth_keeping(graph, number, estimates[number], len(places)):
+        if number in dear or _is_worth_keeping(graph, number, estimates[number], len(places)):
             rows = [row for row, _ in places]
             kept[number] = Kept(max(rows), max(rows) - min(rows) + 1)
             places = {(max(rows), 0)}
@@ -198,21 +217,34 @@ def _estimates(graph, kept):
     return estimates
 
 
+def _uses_and_levels(graph, kept):
+    """({node: its `_uses`}, `_levels`); the results have the key None."""
+    uses = {n: _uses(graph, kept, graph.arguments(n), kept[n].lead) for n in kept}
+    uses[None] = _uses(graph, kept, graph.outputs, 0)
+    return uses, _levels(graph, kept, uses)
+
+
 def _uses(graph, kept, refs, lead):
     """{(node, row, column)} of the kept nodes and loads that are read to compute `refs` at row `lead`."""
-    found, visited, left = set(), set(), [(ref, lead, 0) for ref in refs]
+    return {at for at in _visited(graph, kept, refs, lead) if at[0] in kept or graph.nodes[at[0]].name == "load"}
+
+
+def _computed(graph, kept, refs):
+    """The nodes that are computed on the way to `refs`, without those that are kept."""
+    return {n for n, *_ in _visited(graph, kept, refs, 0) if n not in kept}
+
+
+def _visited(graph, kept, refs, lead):
+    """{(node, row, column)} of what is read or computed for `refs` at row `lead`."""
+    visited, left = set(), [(ref, lead, 0) for ref in refs]
     while left:
         ref, row, column = left.pop()
         node = graph.nodes[ref.node]
         at = ref.node, (row + ref.row) * (node.axes >= 1), (column + ref.column) * (node.axes == 2)
-        if at in visited:
-            continue
-        visited.add(at)
-        if ref.node in kept or node.name == "load":
-            found.add(at)
-        else:
-            left += [(a, *at[1:]) for a in graph.arguments(ref.node)]
-    return found
+        if at not in visited:
+            visited.add(at)
+            left += [] if ref.node in kept else [(a, *at[1:]) for a in graph.arguments(ref.node)]
+    return visited
 
 
 def _levels(graph, kept, uses):

@@ -18,13 +18,14 @@ from swmodel.simulation.monitors import Health
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
 from swmodel.stencils import Slot, evaluate, evaluate_storing, native
+from swmodel.stencils.derivatives import tangent
 from swmodel.stencils.expressions import Source, lift, stored
 from swmodel.stencils.graph import Unsupported, trace_graph
 from swmodel.stencils.native import library
 from swmodel.stencils.parts import parts
 from swmodel.stencils.rounding import compares_rounded
 from swmodel.stencils.schedule import schedule
-from swmodel.stencils.source import c_source
+from swmodel.stencils.source import c_source, operations
 from swmodel.stencils.stencil import Layout, loops_in, run
 from swmodel.stepping.arrays import ArrayStepLoop
 from swmodel.stepping.fused import FusedStepLoop, InterpretedStepLoop
@@ -172,6 +173,17 @@ def test_what_several_cells_need_is_kept_from_row_to_row_and_computed_once():
     assert len(graph.reached[max(n for n, node in enumerate(graph.nodes) if node.name == "div")]) == 4
     assert [kept.rows for kept in plan.kept.values()].count(2) >= 1 and len(plan.passes) == 2
     assert plan.early >= 1 and plan.rows_in_all(0)[0] <= -1
+
+
+def test_a_pass_begins_where_its_own_values_are_needed_and_no_two_passes_divide_by_the_same():
+    """Of two values that a pass computes, one is needed further along x and the other one along y."""
+    f, bend = lift(field()), lambda f: f * f / (3.0 + f)
+    graph, _, _ = trace_graph([mean_x(bend(mean_y(bend(f)))) + mean_y(bend(mean_x(bend(f))))])
+    plan = schedule(graph)
+    assert len(plan.passes) == 3 and (plan.passes[0].right, plan.passes[0].early) == (1, 1)
+    inverse = f.map(lambda x: 1.0 / (3.0 + x))
+    graph, _, _ = trace_graph([inverse * mean_x(mean_x(inverse * f * f))])
+    assert "div" in [graph.nodes[n].name for n in schedule(graph).kept]
 
 
 def nonlinear(f, g, s):
@@ -432,13 +444,30 @@ def test_kernels_that_store_values_for_later_ones_give_what_one_kernel_gives(mon
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12 * np.abs(theirs).max())
 
 
-@pytest.mark.parametrize("stepper", [sw.AB2(5.0), sw.ForwardBackward(5.0)])
-def test_a_step_over_deep_water_is_one_kernel_whose_arithmetic_takes_less_time_than_its_memory(stepper):
-    model, state = basin(32, dtype="float32")
+def loops_of_steps(stepper, **options):
+    model, state = basin(32, dtype="float32", **options)
     dynamics = model.dynamics(stepper, steps=2)
     program = jax.make_jaxpr(lambda state: sw.integrate(dynamics, stepper, state, 2)[0])(state)
-    loops = list(loops_in(program.jaxpr))
-    assert loops and all(len(parts(loop.params["graph"])) == 1 for loop in loops)
+    return [loop.params["graph"] for loop in loops_in(program.jaxpr)]
+
+
+@pytest.mark.parametrize("stepper", [sw.AB2(5.0), sw.ForwardBackward(5.0)])
+def test_a_step_over_deep_water_is_one_kernel_whose_sums_may_be_reordered(stepper):
+    """Its arithmetic takes less time than its memory; the derivatives of quotients by one number share its inverse."""
+    graphs = loops_of_steps(stepper)
+    assert graphs and all(len(parts(graph)) == 1 and not compares_rounded(graph) for graph in graphs)
+    graph = graphs[0]
+    fields = tuple(k for k, is_column in enumerate(graph.columns) if not is_column)
+    both = tangent(graph, fields, ())[1]
+    assert [node.name for node in both.nodes].count("div") <= [node.name for node in graph.nodes].count("div")
+
+
+def test_laplacian_and_biharmonic_viscosity_share_the_laplacian():
+    both, alone = (
+        operations(loops_of_steps(sw.AB2(5.0), dissipation=terms)[0])
+        for terms in ((sw.Laplacian(100.0), sw.Biharmonic(1e9)), sw.Biharmonic(1e9))
+    )
+    assert both - alone <= 4
 
 
 # -- the step ---------------------------------------------------------------------------------------------------------
@@ -447,7 +476,8 @@ def test_a_step_over_deep_water_is_one_kernel_whose_arithmetic_takes_less_time_t
 def basin(cells=64, **options):
     grid = sw.CartesianGrid(cells, cells, (0.0, 5e3 * cells), (0.0, 5e3 * cells))
     depth = lambda x, y: np.where((x - 1e5) ** 2 + (y - 8e4) ** 2 < 4e8, 0.0, 3000.0 + 500.0 * np.sin(x / 5e4))  # noqa: E731
-    model = sw.ShallowWater(grid, depth, coriolis=sw.BetaPlane(1e-4, 2e-11), dissipation=sw.Laplacian(100.0), **options)
+    options = {"dissipation": sw.Laplacian(100.0), **options}
+    model = sw.ShallowWater(grid, depth, coriolis=sw.BetaPlane(1e-4, 2e-11), **options)
     return model, model.state(u=0.1, eta=lambda x, y: np.exp(-((x - 1e5) ** 2 + (y - 2e5) ** 2) / 1e9))
 
 
