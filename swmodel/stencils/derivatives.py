@@ -1,6 +1,7 @@
 """Derivatives of Graphs, as Graphs: the tangent, and the transpose of the linear part, in gather form.
 
-The tangent of a node follows from its arguments' tangents by JAX's own rule for its operation. The transpose visits the
+The tangent of a node follows from its arguments' tangents by JAX's own rule for its operation, but that of a quotient,
+which has one division for all quotients by the same number. The transpose visits the
 nodes in reverse order: where a node reads another one three cells to the east, its cotangent contributes to that one
 from three cells to the west. So the adjoint of a stencil loop is a stencil loop, which gathers: no two threads write to
 the same cell. PerforAD derives adjoint stencils in this form from symbolic expressions (Hueckelheim et al. 2019,
