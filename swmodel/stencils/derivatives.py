@@ -1,11 +1,11 @@
 """Derivatives of Graphs, as Graphs: the tangent, and the transpose of the linear part, in gather form.
 
-The tangent of a node follows from its arguments' tangents by JAX's own rule for its operation, but that of a quotient,
-which has one division for all quotients by the same number. The transpose visits the
-nodes in reverse order: where a node reads another one three cells to the east, its cotangent contributes to that one
-from three cells to the west. So the adjoint of a stencil loop is a stencil loop, which gathers: no two threads write to
-the same cell. PerforAD derives adjoint stencils in this form from symbolic expressions (Hueckelheim et al. 2019,
-arXiv:1907.02818); here the nodes of a traced program take the place of symbols.
+The tangent of a node follows from its arguments' tangents by JAX's own rule for its operation. Quotients have a rule of
+their own, with one division for all quotients by the same number. The transpose visits the nodes in reverse order:
+where a node reads another one three cells to the east, its cotangent contributes to that one from three cells to the
+west. So the adjoint of a stencil loop is a stencil loop, which gathers: no two threads write to the same cell. PerforAD
+derives adjoint stencils in this form from symbolic expressions (Hueckelheim et al. 2019, arXiv:1907.02818); here the
+nodes of a traced program take the place of symbols.
 
 Outside the region that the loop has computed cotangents are zero. Loads and quotients may be infinite or NaN there, and
 zero times NaN is NaN: such values are masked by an `inside` node.
