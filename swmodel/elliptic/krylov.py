@@ -150,7 +150,7 @@ class ConjugateGradients(Solver):
         none = jnp.zeros_like(r)
         k, x, *_, square = lax.while_loop(unfinished, iterate, (0, none, r, none, jnp.ones_like(size), size))
         residual = jnp.sqrt(square / jnp.where(size > 0, size, 1.0))
-        return norm * x, Report(k, residual, square <= self.tolerance**2 * size)
+        return norm * x, Report(jnp.asarray(k), residual, square <= self.tolerance**2 * size)
 
 
 def _product(a, b):

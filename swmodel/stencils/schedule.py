@@ -123,7 +123,7 @@ def schedule(graph: Graph) -> Schedule:
 
 def _beyond(kept, uses):
     """{node: (cells to the left, to the right, rows before) of those of the results at which it is needed}."""
-    beyond = {n: (0, 0, 0) for n in kept} | {None: (0, 0, 0)}
+    beyond: dict[int | None, tuple[int, ...]] = {n: (0, 0, 0) for n in (*kept, None)}
     for user in (None, *sorted(kept, reverse=True)):
         for n, row, column in uses[user]:
             if n in kept:
