@@ -16,6 +16,7 @@ from swmodel.diagnostics import derived as diagnostics
 from swmodel.errors import ConfigError, SwmodelError
 from swmodel.fields.variables import in_layer, layer_of
 from swmodel.runtime.compilation import jit
+from swmodel.verification.planar.layers import FLAT, STABLE, mode_errors
 
 from .cases import plane, rough, take_steps, uniform
 
@@ -87,6 +88,18 @@ def test_layers_of_equal_density_that_move_together_are_one_layer(engine):
         assert np.abs(ends[1][name] - x).max() < 1e-12 * np.abs(x).max()
     for name in ("u", "v"):
         assert np.abs(ends[1][in_layer(name, 1)] - ends[1][name]).max() < 1e-12
+
+
+def test_vertical_modes_travel_at_the_speeds_of_the_eigenproblem():
+    coarse, fine = (np.abs(mode_errors(2, n)) for n in (8, 16))
+    assert (fine < 7e-3).all() and np.allclose(np.log2(coarse / fine), 2.0, atol=0.05)
+
+
+def test_disturbances_of_sheared_layers_grow_as_in_linear_theory_unless_beta_holds_them():
+    """Small here; `make verify CASE=phillips` has more wavenumbers, finer grids and a limit of 2 %."""
+    for shear, most in ((FLAT, 0.055), (STABLE, 0.01)):
+        rate, theory = shear.growth(0.8 / shear.radius, 16)[0], shear.growing(0.8 / shear.radius)[0].imag
+        assert abs(rate - theory) < most * FLAT.growing(0.8 / FLAT.radius)[0].imag
 
 
 def test_terms_act_on_their_layer():
