@@ -248,7 +248,7 @@ def test_observations_in_other_units_than_those_of_their_names_are_refused(tmp_p
     columns = {"longitude": [1.0], "latitude": [50.0], "time_s": [3.0], "elevation_m": [4.0], "deviation_m": [0.1]}
     usual = {"longitude": "degrees_east", "latitude": "degrees_north", "time_s": "s", "elevation_m": "metres"}
     assert read_tracks(as_netcdf(tmp_path / "usual.nc", columns, usual)).value[0] == 4.0
-    for name, units in (("longitude", "arcmin"), ("time_s", "hours since 2008-09-10"), ("deviation_m", "cm")):
+    for name, units in (("longitude", "arcmin"), ("time_s", "arcmin"), ("deviation_m", "cm")):
         file = as_netcdf(tmp_path / f"{name}.nc", columns, usual | {name: units})
         with pytest.raises(DataError, match=f"{name} in .* is in '{units}', and must be in '"):
             read_tracks(file)
