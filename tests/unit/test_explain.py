@@ -66,7 +66,7 @@ def test_the_adjoint_of_a_step_is_listed_with_what_it_computes_again(case, comma
 def test_a_graph_names_the_lines_of_physics(case, command):
     status, out, _ = command("explain", case("rk4"), "--graph", "--bandwidth", "1e10")
     assert status == 0
-    assert re.search(r"n\d+ = n\d+ \* eta  # dynamics/\w+\.py:\d+: .*depth \+ (self\.)?eta", out)  # the thickness
+    assert re.search(r"n\d+ = n\d+ \* eta  # dynamics/\w+\.py:\d+: .*rest \+ excess \* ", out)  # the thickness
     assert re.search(r"^writes +stage\.0\.u$", out, re.M) and re.search(r"^reads .*stage\.", out, re.M | re.S)
 
 
