@@ -1,5 +1,9 @@
-"""Programs compile for an H100 that is not here, within the limits of what they may launch and move: `make gpu`."""
+"""Programs compile for an H100 that is not here, within the limits of what they may launch and move: `make gpu`.
 
+The first visit to a machine with a GPU is rehearsed on the CPU.
+"""
+
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -16,3 +20,12 @@ def test_programs_compile_for_a_gpu_within_their_limits():
     command = [sys.executable, str(ROOT / "benchmarks" / "gpu" / "run.py"), *cases.split(), "--size", "512x512"]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert ended.returncode == 0, ended.stdout + ended.stderr[-3000:]
+
+
+@pytest.mark.verify
+def test_a_visit_to_a_gpu_is_rehearsed(tmp_path):
+    command = [sys.executable, str(ROOT / "scripts" / "gpu_visit" / "visit.py"), "--rehearse", "--out", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-3000:]
+    parts = json.loads((tmp_path / "gpu.json").read_text())["parts"]
+    assert float(parts["correct"]["figures"]["worst_coast_0"].split()[0]) == 0.0
