@@ -1,18 +1,22 @@
 """Random experiments over all sections, and whether what must agree agrees: short runs of each.
 
-    python -m tests.faults.combinations runs FOLDER SEED ...      # on one rank
+    python -m tests.faults.combinations runs FOLDER SEED ...      # in one process with two devices
     mpirun -n 2 python -m tests.faults.combinations pairs FOLDER SEED ...
 
-The first runs the draws of these numbers (draws.py) and checks that the second half of a run, resumed from
-its first half, ends with the same bits; that the volume, and the content of tracers, changes by sources and fluxes
-alone; that water at rest stays at rest; that members of an ensemble are the runs that they would be alone. It leaves a
-run of each, by loops or on arrays in turn, with which the second compares its own: on two ranks, and by the other way.
+The first runs the draws of these numbers (draws.py) by loops or on arrays in turn, and checks that the second half of a
+run, resumed from its first half, ends with the same bits; that the volume, and the content of tracers, changes by
+sources and fluxes alone; that water at rest stays at rest; that members of an ensemble are the runs that they would be
+alone; that a run by the other way, on the tiles of two devices, agrees. The second compares one on two ranks.
 Both print a line of JSON before and after each draw, so that whoever reads them knows of which draw a process died.
 An experiment that a run refuses must be refused by `check`, in sentences.
+
+Compiling takes most of the time: all draws have grids of one size, so that they share their small programs.
 """
 
+import collections
 import dataclasses
 import gc
+import itertools
 import json
 import signal
 import subprocess
@@ -29,8 +33,12 @@ from .checked import QUICKLY, ROOT, say
 from .harness import MARK, Budget
 
 SECONDS = 600  # for all runs of one draw
-BATCH = 20  # draws of one process, whose programs share parts
-RANKS = 2
+BATCH = 25  # draws of one process
+RANKS = 2  # and devices
+PAIRS = 10  # of so many draws one runs under mpirun as well, which takes as long as all other runs of a draw
+MOST_REFUSED = 0.4  # a larger share of refused draws is wrong
+BETWEEN = 5  # draws, after which programs are dropped
+DEVICES = ("run.communicator=sharded", f"run.devices={RANKS}")
 AGREE = {"float64": 1e-10, "float32": 1e-3}  # the largest difference, as a share of the largest value
 SMALL = 1e-3  # [m, m s-1, units of tracers]: values below it are compared as if this were the largest one
 
@@ -39,6 +47,9 @@ SMALL = 1e-3  # [m, m s-1, units of tracers]: values below it are compared as if
 class Tally:
     draws: int = 0
     refused: int = 0
+    on_two: int = 0  # draws that ran on two devices as well: the tiles of others are thinner than their halo
+    kinds: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    pairs: set = dataclasses.field(default_factory=set)
     wrong: list = dataclasses.field(default_factory=list)
 
     def notice(self, seed, sentences):
@@ -56,7 +67,7 @@ def work(kind, folder, seeds):
     import jax
 
     signal.signal(signal.SIGALRM, _out_of_time)
-    for seed in seeds:
+    for number, seed in enumerate(seeds, 1):
         _say(seed=seed, begun=True)
         signal.alarm(SECONDS)
         try:
@@ -69,8 +80,9 @@ def work(kind, folder, seeds):
         finally:
             signal.alarm(0)
         _say(seed=seed, **outcome)
-        jax.clear_caches()
-        gc.collect()
+        if number % BETWEEN == 0:
+            jax.clear_caches()
+            gc.collect()
 
 
 def _say(**what):
@@ -85,7 +97,7 @@ def _out_of_time(*_):
 
 
 def _runs(folder, seed):
-    """What a draw's runs on one rank have shown: {"refused": ...} or {"wrong": [sentences]}."""
+    """What a draw's runs have shown: {"refused": ...} or {"wrong": [sentences], "on_two": ...}."""
     from . import draws
     from .inputs import outcome
 
@@ -100,13 +112,15 @@ def _runs(folder, seed):
         return {"refused": not wrong, "wrong": wrong}
     except Exception as error:  # noqa: BLE001 - whatever comes through is what this looks for
         return {"wrong": [f"a run ended with {type(error).__name__}: {error}"]}
-    wrong = []
-    for check in (_resumes, _keeps_volume, _stays_at_rest, _has_members):
+    wrong, on_two = [], True
+    for check in (_resumes, _keeps_volume, _stays_at_rest, _has_members, _agrees_on_two_devices):
         try:
             wrong += check(case, tables, whole)
+        except TileError:  # in one sentence, before anything runs: the tiles would be thinner than the halo
+            on_two = False
         except Exception as error:  # noqa: BLE001
             wrong.append(f"{check.__name__}: {type(error).__name__}: {error}")
-    return {"wrong": wrong}
+    return {"wrong": wrong, "on_two": on_two}
 
 
 class Case:
@@ -262,40 +276,54 @@ def _has_members(case, tables, whole):
     return wrong
 
 
+def _agrees_on_two_devices(case, tables, whole):
+    return _other_way(case, tables, whole, "devices", *DEVICES)
+
+
+def _other_way(case, tables, whole, name, *overrides):
+    """What differs between a run and one into the folder `name` with `overrides`, by loops if that was on arrays."""
+    other = Case(case.folder.parent, case.path, "arrays" if case.engine == "fused" else "fused")
+    found = other.run(name, f"stepper.dt={whole.scalars['dt']!r}", *overrides)
+    wrong = differing(whole.states, found.states, AGREE[tables["model"]["precision"]])
+    return [f"{other.engine} on two {name}, in comparison with {case.engine} on one: {what}" for what in wrong]
+
+
 def _pair(folder, seed):
     """What a draw's run on two ranks shows, in comparison with that on one."""
     from . import draws
 
     basin, tables = draws.drawn(seed)
-    case = Case(folder, folder / basin / f"case-{seed}.toml", "arrays" if seed % 2 else "fused")
+    case = Case(folder, folder / basin / f"case-{seed}.toml", "fused" if seed % 2 else "arrays")
     if not list((case.folder / "whole").glob("restart.*")):
         return {"wrong": []}
-    whole = End.of(case.folder / "whole")
     try:
-        found = case.run("pair", f"stepper.dt={whole.scalars['dt']!r}")
-    except TileError:  # in one sentence, before anything runs: the tiles would be thinner than the halo
+        return {"wrong": _other_way(case, tables, End.of(case.folder / "whole"), "ranks")}
+    except TileError:
         return {"wrong": []}
-    wrong = differing(whole.states, found.states, AGREE[tables["model"]["precision"]])
-    return {"wrong": [f"{case.engine} on {RANKS} ranks, in comparison with one: {what}" for what in wrong]}
 
 
 # -- and the one that starts them --------------------------------------------------------------------------------------
 
 
-def combinations(count, folder, seconds=3600.0, seed=0, pairs=1):
-    """`count` draws, from number `seed` on, every `pairs`-th of them also on two ranks; returns the Tally."""
-    tally = Tally()
-    budget = Budget("combinations", -(-count // BATCH), seconds)
-    for batch in budget.trials():
-        with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as place:
-            from .basins import write_files
+def combinations(seeds, folder, seconds=3600.0, pairs=PAIRS):
+    """The draws of these numbers, every `pairs`-th of them also on two ranks; returns the Tally."""
+    from . import draws
+    from .basins import write_files
 
+    tally = Tally()
+    for batch in Budget("combinations", -(-len(seeds) // BATCH), seconds).trials():
+        with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as place:
             write_files(Path(place))
-            first = seed + batch * BATCH
-            seeds = range(first, min(first + BATCH, seed + count))
-            _process("runs", Path(place), seeds, tally)
+            some = seeds[batch * BATCH : (batch + 1) * BATCH]
+            _process("runs", Path(place), some, tally)
             if launch.mpi_installed():
-                _process("pairs", Path(place), seeds[::pairs], tally)
+                _process("pairs", Path(place), [seed for seed in some if seeds.index(seed) % pairs == 0], tally)
+            for seed in some:
+                kinds = draws.kinds(*draws.drawn(seed))
+                tally.kinds.update(kinds)
+                tally.pairs |= set(itertools.combinations(sorted(kinds & set(draws.SUBJECTS)), 2))
+    if tally.refused > MOST_REFUSED * max(tally.draws, BATCH):
+        tally.wrong.append(f"{tally.refused} of {tally.draws} draws were refused: these try little")
     return tally
 
 
@@ -305,6 +333,8 @@ def _process(kind, folder, seeds, tally):
         command = [sys.executable, "-m", "tests.faults.combinations", kind, str(folder), *map(str, seeds)]
         command = [*(launch.mpirun(RANKS) if kind == "pairs" else []), *command]
         environment = {**launch.mpirun_environment(), **QUICKLY, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+        if kind == "runs":
+            environment["JAX_NUM_CPU_DEVICES"] = str(RANKS)
         environment |= {"XDG_CACHE_HOME": str(folder / "cache"), MARK: "combinations"}
         with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(
@@ -343,6 +373,7 @@ def _take(kind, lines, tally):
         if finished:
             tally.draws += kind == "runs"
             tally.refused += entry.get("refused", False)
+            tally.on_two += entry.get("on_two", False)
             tally.notice(last, entry["wrong"])
     return last, finished
 

@@ -31,7 +31,19 @@ from swmodel.forcing.wind_laws import DRAG_LAWS
 from .. import own_parts
 from .basins import BASINS, DEPTH, START, at, width
 
-__all__ = ["ON_GLOBE", "PARTS", "TOGETHER", "completed", "drawn", "is_at_rest", "is_closed", "section", "simplest"]
+__all__ = [
+    "ON_GLOBE",
+    "PARTS",
+    "SUBJECTS",
+    "TOGETHER",
+    "completed",
+    "drawn",
+    "is_at_rest",
+    "is_closed",
+    "kinds",
+    "section",
+    "simplest",
+]
 __all__ += ["text_of"]
 
 # Sizes by unit, for parameters that are required or whose default is 0, and by class where the unit does not tell.
@@ -64,7 +76,12 @@ VALUES = {
 }
 SERIES = ("Tide", "RecordFile", "SolitarySection", "CnoidalSection")
 VALUES |= {f"{name}.{key}": None for name in SERIES for key in ("inverse_barometer", "reference")}  # refused by most
+NX, NY = 19, 9  # of all grids, so that draws share programs; two tiles have different shapes
 ANOTHER = {"track.csv": "track2.csv", "series.csv": "series2.csv"}  # {a file: one that other members may have}
+SUBJECTS = (
+    *("tides", "storms", "wetting", "levees", "tracers", "ensembles", "zarr", "implicit", "own parts", "open sides"),
+    "sources",
+)  # each of which is to meet each other
 OUTPUTS = ("maxima", "gauges", "spectra", "means", "extremes")  # an ensemble has the first two
 
 
@@ -101,9 +118,11 @@ def _values(annotation, name, default, metadata=()):
         return VALUES[name]
     if origin is typing.Annotated:
         return _values(inner[0], name, default, (*inner[1:], *metadata))
-    if _reader(metadata) is not None or annotation is float:
+    one_of_several = origin in (typing.Union, types.UnionType)
+    tagged = one_of_several and any(typing.get_origin(each) is typing.Annotated for each in inner)
+    if annotation is float or (_reader(metadata) is not None and not tagged):
         return _numbers(name, default, metadata)
-    if origin in (typing.Union, types.UnionType):
+    if one_of_several:
         kinds = [_values(each, name, default, metadata) for each in inner]
         return st.one_of(*kinds) if (kinds := [kind for kind in kinds if kind is not None]) else None
     if origin is typing.Literal:
@@ -181,7 +200,7 @@ def experiments(draw):
     grid, x, y, seconds = BASINS[folder]
     spherical, calm, coast = folder != "plane", draw(st.integers(0, 3)) == 0, draw(st.booleans())
     tables = {"run": {"until": 8 * seconds, "start": START}}
-    tables["grid"] = {**grid, "nx": draw(st.integers(10, 13)), "ny": draw(st.integers(8, 11))}
+    tables["grid"] = {**grid, "nx": NX, "ny": NY}
     if not spherical:
         tables["grid"]["periodic"] = draw(st.sampled_from(("", "", "x", "y", "xy")))
     periodic = "x" if folder == "globe" else tables["grid"].get("periodic", "")
@@ -222,9 +241,10 @@ def _models(draw, folder, coast):
         )
     )
     own = {} if core == "finite_differences" else {"momentum": "energy_conserving", "coriolis_form": None}
+    own |= {"side": "free_slip"} if core == "pseudo_spectral" else {}
     fixed = {"core": core, **own, "precision": draw(st.sampled_from(("float64", "float64", "float32")))}
     if coast and core == "finite_differences":
-        fixed |= {"momentum": "momentum_conserving", "wetting": draw(section(Wetting, 1))}
+        fixed |= {"momentum": "momentum_conserving", "linear": False, "wetting": draw(section(Wetting, 1))}
     table = draw(section(physics.Model, **fixed))
     return {key: value for key, value in table.items() if value is not None and (key != "wetting" or key in fixed)}
 
@@ -371,6 +391,35 @@ def _examples(strategy, seed):
 def text_of(tables):
     """TOML of the sections that are not empty."""
     return dump({name: table for name, table in tables.items() if table})
+
+
+def kinds(folder, tables):
+    """What an experiment is a case of: a word for each type, form and subject in it; those in SUBJECTS are a few."""
+    types = [tables["grid"]["type"], tables["model"]["core"], tables["model"]["precision"]]
+    types += [tables[name]["type"] for name in ("coriolis", "initial", "stepper")]
+    types += [entry["type"] for name in PARTS for entry in tables[name]]
+    series = [
+        key for entry in tables["boundary"] for value in entry.values() if isinstance(value, dict) for key in value
+    ]
+    types += [f"{key} at a side" for key in ("constituents", "file", "wave", "inverse_barometer") if key in series]
+    forcing = {entry["type"] for entry in tables["forcing"]}
+    output = tables["output"]
+    files = [table["file"] for table in (*output["fields"], output["restart"])]
+    subjects = {
+        "tides": forcing & {"tidal_potential", "self_attraction", "self_attraction_loading"}
+        or "constituents" in series,
+        "storms": forcing & {"cyclone", "wind_file", "air_pressure"},
+        "wetting": "wetting" in tables["model"],
+        "levees": "levees" in tables["bathymetry"],
+        "tracers": tables["tracer"],
+        "ensembles": "ensemble" in tables,
+        "zarr": any(name.endswith(".zarr") for name in files),
+        "implicit": physics.STEPPERS[tables["stepper"]["type"]].part.is_implicit,
+        "own parts": any(":" in name for name in types),
+        "open sides": tables["boundary"],
+        "sources": "source" in tables,
+    }
+    return {folder, *types, *output, *(subject for subject in SUBJECTS if subjects[subject])}
 
 
 def is_at_rest(tables):

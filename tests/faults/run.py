@@ -8,6 +8,7 @@ exit status is 0 if nothing went wrong. A part whose share of the time is up end
 
 import argparse
 import json
+import resource
 import sys
 import tempfile
 import time
@@ -93,11 +94,19 @@ def run_inputs(count, folder, seconds, seed):
 
 
 def run_combinations(count, folder, seconds, seed):
-    tally = combinations.combinations(count, folder, seconds, seed)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    tally = combinations.combinations(range(seed, seed + count), folder, seconds)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print("combinations: " + ", ".join(f"{kind} {number}" for kind, number in sorted(tally.kinds.items())))
     figures = {
         "combinations": tally.draws,
         "combinations_wrong": len({what.partition(":")[0] for what in tally.wrong}),
         "combinations_refused": tally.refused,
+        "combinations_on_two": tally.on_two,
+        "combinations_kinds": len(tally.kinds),
+        "combinations_pairs": len(tally.pairs),
+        "combinations_cpu_seconds_each": f"{took / max(tally.draws, 1):.1f}",
     }
     return figures, tally.wrong
 

@@ -2,24 +2,33 @@
 
 import numpy as np
 
-from . import basins, combinations, draws
+from . import combinations, draws
+
+
+# Of the first 500 draws, some that have every kind between them, all pairs of subjects that 20 can have, and few terms.
+SEEDS = [0, 1, 2, 5, 7, 9]
 
 
 def test_random_experiments_agree_in_all_that_must(tmp_path):
-    tally = combinations.combinations(4, tmp_path, seconds=600.0, pairs=4)
-    assert tally.draws == 4 and not tally.wrong, "\n".join(tally.wrong)
-    assert tally.refused <= 2
+    tally = combinations.combinations(SEEDS, tmp_path, seconds=900.0, pairs=len(SEEDS))
+    assert tally.draws == len(SEEDS) and not tally.wrong, "\n".join(tally.wrong)
+    assert not tally.refused
+    assert tally.on_two >= len(SEEDS) - 2
+    assert set(draws.SUBJECTS) <= set(tally.kinds)
 
 
-def test_a_draw_is_the_same_experiment_again_and_has_every_type_in_turn():
-    experiments = [draws.drawn(seed) for seed in range(40)]
-    assert experiments[7] == draws.drawn(7)
-    steppers = {tables["stepper"]["type"] for _, tables in experiments}
-    assert len(steppers) >= len(draws.physics.STEPPERS) - 1
-    assert {folder for folder, _ in experiments} == set(basins.BASINS)
-    assert any("ensemble" in tables for _, tables in experiments)
-    assert any("levees" in tables["bathymetry"] for _, tables in experiments)
-    assert any(draws.is_at_rest(tables) for _, tables in experiments)
+def test_a_draw_is_the_same_experiment_again():
+    assert draws.drawn(7) == draws.drawn(7) != draws.drawn(8)
+
+
+def test_a_run_of_refusals_does_not_pass(monkeypatch, tmp_path):
+    def refused(kind, folder, seeds, tally):
+        tally.draws += len(seeds)
+        tally.refused += len(seeds)
+
+    monkeypatch.setattr(combinations, "_process", refused)
+    tally = combinations.combinations(range(combinations.BATCH), tmp_path)
+    assert tally.wrong == ["25 of 25 draws were refused: these try little"]
 
 
 def ended(step, **states):
