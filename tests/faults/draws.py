@@ -72,6 +72,10 @@ VALUES = {
     **{f"{name}.solver": st.sampled_from(elliptic.names()) for name in ("SemiImplicit", "RigidLid")},
     "AirPressure.pressure": st.sampled_from((101000.0, "101000 + 500 * sin(PHASE)")),
     "Cyclone.ambient_pressure": st.sampled_from((101500.0, 102000.0)),
+    **{
+        f"{name}.reference": st.just(101325.0)
+        for name in ("BarometerSection", "Tide", "TideSection", "RecordFile", "SolitarySection", "CnoidalSection")
+    },
     "TidalPotential.constituents": st.sampled_from((["M2"], ["K1", "O1"], ["M2", "S2", "Q1"])),
 }
 SERIES = ("Tide", "RecordFile", "SolitarySection", "CnoidalSection")
@@ -123,7 +127,7 @@ def _values(annotation, name, default, metadata=()):
     if annotation is float or (_reader(metadata) is not None and not tagged):
         return _numbers(name, default, metadata)
     if one_of_several:
-        kinds = [_values(each, name, default, metadata) for each in inner]
+        kinds = [_values(each, name, default, () if tagged else metadata) for each in inner]
         return st.one_of(*kinds) if (kinds := [kind for kind in kinds if kind is not None]) else None
     if origin is typing.Literal:
         return st.sampled_from(inner)
@@ -225,6 +229,8 @@ def experiments(draw):
     kinds = OUTPUTS[:2] if "ensemble" in tables else OUTPUTS
     if tables["stepper"]["type"] == "rigid_lid":
         kinds = tuple(kind for kind in kinds if kind not in ("maxima", "extremes"))
+    if tables["boundary"]:  # where fields are neither periodic nor mirrored
+        kinds = tuple(kind for kind in kinds if kind != "spectra")
     tables["output"] = draw(_outputs(grid, x, y, names, seconds, kinds))
     return folder, completed(tables, f"2 * pi * ({x} / {width(grid[x])!r} + {y} / {width(grid[y])!r})", 75 * seconds)
 
@@ -310,7 +316,7 @@ def _steppers(draw, seconds, model):
 
 @st.composite
 def _outputs(draw, grid, x, y, tracers, seconds, kinds):
-    ending = draw(st.sampled_from(("nc",) if "spectra" not in kinds else ("nc", "nc", "zarr")))
+    ending = draw(st.sampled_from(("nc",) if "means" not in kinds else ("nc", "nc", "zarr")))
     variables = draw(st.sets(st.sampled_from((*FIELDS, *tracers)), min_size=1, max_size=3))
     output = {"fields": [{"file": f"fields.{ending}", "variables": sorted(variables), "every": 4 * seconds}]}
     keys = {"spectra": {"every": 4 * seconds}}
