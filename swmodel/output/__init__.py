@@ -211,9 +211,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     path = Path(os.path.realpath(path))
     start = f".{path.name}.{socket.gethostname()}."
-    temporary = path.with_name(f"{start}{os.getpid()}.part")
+    temporary, has_folder = path.with_name(f"{start}{os.getpid()}.part"), False
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        has_folder = True
         _remove_stale(path.with_name(glob.escape(start) + "*.part"))
         with PROCESS.cleanup(lambda: temporary.unlink(missing_ok=True)):
             yield temporary
@@ -222,7 +223,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):  # not every file system can sync a folder
             _to_disk(path.parent)
     except (OSError, RuntimeError) as error:  # netCDF4 raises RuntimeError when HDF5 fails
-        if not path.parent.is_dir():  # for netCDF4 a denied permission
+        if has_folder and not path.parent.is_dir():  # for netCDF4 a denied permission
             raise disturbed(path.parent) from error
         if isinstance(error, FileNotFoundError) and error.filename == str(temporary):
             raise disturbed(temporary) from error

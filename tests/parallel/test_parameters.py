@@ -48,7 +48,8 @@ def every_term():
         for name, kind in vars(module).items()
         if inspect.isclass(kind) and issubclass(kind, TiledPart) and kind.kind and not inspect.isabstract(kind)
     }
-    assert set(there) == set(known), "a term that this test does not have: add it to `known`"
+    between_layers = {"InterfacialFriction"}  # verification/test_stratified.py and parallel/test_stratified.py have it
+    assert set(there) - between_layers == set(known), "a term that this test does not have: add it to `known`"
     return tuple(known.values())
 
 
