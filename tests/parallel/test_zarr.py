@@ -130,7 +130,7 @@ def test_a_restart_of_other_arrays_that_cannot_be_written_leaves_the_one_before(
         with pytest.raises(SwmodelError, match="the disk is full"):
             run.restart(folder / "restart.zarr").run(steps=2)
     assert "at step 3" in simulation().resume(folder / "restart.zarr")
-    run = simulation().means(folder / "means.nc", ("eta",))
+    run = simulation(overwrite=True).means(folder / "means.nc", ("eta",))
     run.resume(folder / "restart.zarr")
     run.restart(folder / "restart.zarr").run(steps=2)
     assert "at step 5" in simulation().resume(folder / "restart.zarr")
