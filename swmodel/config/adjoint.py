@@ -16,8 +16,6 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
-from ..dynamics.layers import Layers
-from ..fields.parts import control_names
 from ..fields.variables import PROGNOSTIC, in_layer
 from .costs import CostSection
 from .mistakes import Mistake, nearest
@@ -81,7 +79,7 @@ def known_controls(sections: Mapping[str, Any]) -> list[str]:
     stepped = [in_layer(row.name, k) for k in range(layer_count(sections)) for row in PROGNOSTIC]
     names, layers = [*(f"initial.{name}" for name in stepped), "depth", "gravity"], sections.get("layers")
     if layers is not None:
-        names += [f"layers.{key}" for key in control_names(Layers) if getattr(layers, key) is not None]
+        names += [f"layers.{key}" for key in layers.controls() if getattr(layers, key) is not None]
     for kind in ("forcing", "dissipation", "boundary"):
         for k, term in enumerate(sections.get(kind, ())):
             names += [f"{kind}.{k}.{name}" for name in term.controls()]

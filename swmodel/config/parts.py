@@ -110,15 +110,15 @@ def chosen_from(sections: Any) -> Any:
     return Annotated[Union[tuple(sections)], Field(discriminator="type")]  # noqa: UP007
 
 
-def section_for(cls: type, name: str, common: type = PartSection) -> type[PartSection]:
-    """The section class of a part: its declared parameters as keys, and `type = name`.
+def section_for(cls: type, name: str | None = None, common: type = PartSection) -> type[PartSection]:
+    """The section class of a part: its declared parameters as keys, and `type = name` if it is one of several.
 
     Args:
         cls: the class of the part.
-        name: the name of the type in files.
+        name: the name of the type in files; None of a section without alternatives.
         common: the base class of the section, whose keys are kept.
     """
-    keys: dict[str, Any] = {"type": (Literal[name], ...)}
+    keys: dict[str, Any] = {} if name is None else {"type": (Literal[name], ...)}
     for field in dataclasses.fields(as_pytree(cls) if issubclass(cls, ModelPart) else cls):
         if field.name in common.left_out:
             continue
@@ -181,9 +181,9 @@ def _type_of(field, kind):
         return Literal[rule.choices]
     if isinstance(rule, rules.Pair):
         return _pair(rule)
-    if isinstance(rule, rules.Levels):
-        levels: Any = tuple[_quantity(rule), ...]
-        return Annotated[levels, Field(min_length=1)]
+    if isinstance(rule, rules.NumberForEach):
+        numbers: Any = Annotated[tuple[_number(rule.each, formulas=False), ...], Field(min_length=rule.least)]
+        return numbers | None if rule.optional else numbers
     for kind_of_rule, annotation in known.items():
         if isinstance(rule, kind_of_rule):
             return annotation

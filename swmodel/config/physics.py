@@ -145,29 +145,6 @@ class Model(Section):
     polar_filter: PolarFilter | None = None  # options of the filtered differences
 
 
-PerCubicMetre = Annotated[float, in_unit("kg m-3"), Field(gt=0)]
-Acceleration = Annotated[float, in_unit("m s-2"), Field(ge=0)]
-
-
-class Layers(Section):
-    """Layers of uniform density in place of one, from the top down; the lowest has what they leave of the depth."""
-
-    thickness: Annotated[tuple[PositiveMetres, ...], Field(min_length=1)]  # at rest, of all layers but the lowest
-    densities: tuple[PerCubicMetre, ...] | None = None  # of all layers, and of the deep one if that is at rest
-    reduced_gravities: tuple[Acceleration, ...] | None = None  # of the interfaces between layers, in place of densities
-    deep_at_rest: Flag = False  # whether they move over a deep layer at rest; the depth is then that of the others
-
-    @model_validator(mode="after")
-    def _fit_together(self):
-        if why := StackedLayers.conflict(self):
-            raise ValueError(why)
-        return self
-
-    def made(self) -> StackedLayers:
-        """The Layers that the section describes."""
-        return StackedLayers(**dict(self))
-
-
 class NoRotation(Section):
     type: Literal["none"]
 
@@ -312,10 +289,12 @@ if TYPE_CHECKING:  # the alternatives are found when the program runs
     Coriolis: TypeAlias = Any
     Dissipation: TypeAlias = Any
     Forcing: TypeAlias = Any
+    Layers: TypeAlias = PartSection
     Stepper: TypeAlias = Any
 else:
     Boundary = chosen_from(BOUNDARY.values())
     Coriolis = chosen_from([NoRotation, *CORIOLIS.values()])
     Dissipation = chosen_from(DISSIPATION.values())
     Forcing = chosen_from(FORCING.values())
+    Layers = section_for(StackedLayers)
     Stepper = chosen_from(STEPPERS.values())

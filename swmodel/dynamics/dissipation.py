@@ -26,11 +26,12 @@ from jax.core import Tracer
 
 from ..errors import ConfigError
 from ..fields.field import AbstractField, Scalar, Value
-from ..fields.operators import difference_x, difference_y, mean_xy
+from ..fields.operators import difference_x, difference_y, mean_xy, to_u, to_v
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree
 from .clock import Time
-from .terms import Term, to_u, to_v, which_layer
+from .layers import which_layer
+from .terms import Term
 
 if TYPE_CHECKING:
     from .conserving_flow import ConservingFlow

@@ -12,7 +12,8 @@ from ..fields.field import Value
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree
 from .clock import Time
-from .terms import Forcing, which_layer
+from .layers import which_layer
+from .terms import Forcing
 
 if TYPE_CHECKING:
     from .layer import LayerFlow

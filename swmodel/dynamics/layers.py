@@ -28,20 +28,18 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..fields.field import Scalar, Value
-from ..fields.parameters import DERIVED, Flag, NumberForEach, declared
+from ..fields.parameters import DERIVED, Flag, Number, NumberForEach, declared
 from ..fields.parts import ModelPart, replaced
 from ..fields.pytrees import pytree
 
 Column: TypeAlias = Sequence[float] | np.ndarray | jax.Array  # a number for each layer, or interface
 
-__all__ = ["Layers", "modes", "over_deep_water"]
+__all__ = ["Layers", "modes", "over_deep_water", "which_layer"]
 
 
 @pytree
 class Layers(ModelPart):
-    """Layers of uniform density, in place of one.
-
-    The lowest one has what the others leave of the model's depth, and so the shape of the sea floor.
+    """Layers of uniform density in place of one, from the top down; the lowest has what they leave of the depth.
 
     Args:
         densities: of the layers, from the top down, and of the deep layer if that is at rest [kg m-3].
@@ -62,9 +60,14 @@ class Layers(ModelPart):
     reduced_gravities: Column | None = declared(
         NumberForEach("m s-2", least=1, minimum=0.0, optional=True),
         default=None,
-        doc="of the interfaces between layers",
+        doc="of the interfaces between layers, in place of densities",
     )
-    deep_at_rest: bool = declared(Flag(), default=False, static=True, doc="whether a deep layer below them is at rest")
+    deep_at_rest: bool = declared(
+        Flag(),
+        default=False,
+        static=True,
+        doc="whether they move over a deep layer at rest; the depth is then that of the others",
+    )
     reference: Scalar | None = dataclasses.field(
         default=None, metadata=DERIVED, repr=False
     )  # rho_0, once densities are less it
@@ -198,3 +201,12 @@ def modes(gravities: np.ndarray, thickness: np.ndarray, deep_at_rest: bool = Fal
     squared, vectors = np.linalg.eigh(root[:, None] * (summed.T @ np.diag(gravities) @ summed) * root)
     order = np.argsort(-squared)
     return np.sqrt(np.maximum(squared[order], 0.0)), vectors[:, order] / root[:, None]
+
+
+def which_layer(default: int | None = None) -> Any:
+    """The declaration of the field `layer` of a term that can act on one layer or on all."""
+    rule = Number(None, "1", whole=True, optional=True, differentiable=False)
+    doc = "the layer that it acts on, counted from 0 at the top; -1 is the lowest"
+    return declared(
+        rule, default=default, static=True, kw_only=True, doc=doc + (", all unless given" if default is None else "")
+    )

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..fields.field import Value
+from ..fields.operators import to_u, to_v
 from ..fields.parameters import Sides, declared, parameter
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree
@@ -18,7 +19,7 @@ from ..grids.windows import GridValues
 from ..parallel.halo import SIDES
 from .boundaries import CURRENTS, LEVELS
 from .clock import Time
-from .terms import Term, to_u, to_v
+from .terms import Term
 
 if TYPE_CHECKING:
     from .layer import LayerFlow

@@ -21,8 +21,6 @@ from jax.typing import DTypeLike
 
 from ..fields.field import AbstractField, Field, Scalar, Value
 from ..fields.methods import a_pair, a_rate, at
-from ..fields.operators import mean_x, mean_y
-from ..fields.parameters import Number, declared
 from ..fields.parts import ModelPart, numbers_of, positions_of, replaced
 from ..fields.pytrees import pytree, replace
 from ..fields.state import State
@@ -48,10 +46,7 @@ __all__ = [
     "holds_windows",
     "rate_at",
     "tile_array",
-    "to_u",
-    "to_v",
     "value_at",
-    "which_layer",
 ]
 
 
@@ -285,16 +280,6 @@ def rate_at(x: Any, time: Time) -> Value:
     return x.rate(time) if isinstance(x, TimeVarying) else 0.0
 
 
-def to_u(x: Value) -> Value:
-    """A parameter at cell centres averaged to u points; a number as it is."""
-    return mean_x(x) if isinstance(x, AbstractField) else x
-
-
-def to_v(x: Value) -> Value:
-    """A parameter at cell centres averaged to v points; a number as it is."""
-    return mean_y(x) if isinstance(x, AbstractField) else x
-
-
 def as_field(x: Any, position: str) -> Any:
     """A tile array as a Field without halo; a number unchanged; a TimeVarying with its arrays as Fields."""
     if isinstance(x, TimeVarying):
@@ -443,15 +428,6 @@ class Forcing(Term):
     """A term that drives the flow, passed as `forcing=`, or as [[forcing]] in experiment files."""
 
     kind = "forcing"
-
-
-def which_layer(default: int | None = None) -> Any:
-    """The declaration of the field `layer` of a term that can act on one layer or on all."""
-    rule = Number(None, "1", whole=True, optional=True, differentiable=False)
-    doc = "the layer that it acts on, counted from 0 at the top; -1 is the lowest"
-    return declared(
-        rule, default=default, static=True, kw_only=True, doc=doc + (", all unless given" if default is None else "")
-    )
 
 
 def tile_array(x: Any, position: str, domain: Any, name: str, rule: Any = None) -> Any:

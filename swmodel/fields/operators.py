@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 import jax.numpy as jnp
 from jax import lax
 
-from .field import AbstractField, Pair
+from .field import AbstractField, Pair, Value
 from .linear import linear_pair
 
 __all__ = [
@@ -36,6 +36,8 @@ __all__ = [
     "mean_xy",
     "pointwise",
     "sum_xy",
+    "to_u",
+    "to_v",
 ]
 
 FieldT = TypeVar("FieldT", bound=AbstractField)
@@ -163,3 +165,13 @@ def pointwise(function: Callable, f: FieldT, g: FieldT) -> FieldT:
 def mean_xy(f: FieldT) -> FieldT:
     """The mean of the four neighbours: h to q, u to v, and back."""
     return 0.25 * sum_xy(f)
+
+
+def to_u(x: Value) -> Value:
+    """A parameter at cell centres averaged to u points; a number as it is."""
+    return mean_x(x) if isinstance(x, AbstractField) else x
+
+
+def to_v(x: Value) -> Value:
+    """A parameter at cell centres averaged to v points; a number as it is."""
+    return mean_y(x) if isinstance(x, AbstractField) else x

@@ -14,6 +14,7 @@ import collections.abc
 import dataclasses
 import datetime
 import inspect
+import itertools
 import math
 import numbers
 import os
@@ -31,7 +32,6 @@ __all__ = [
     "DERIVED",
     "FileName",
     "Flag",
-    "Levels",
     "MOST",
     "Moment",
     "POINT",
@@ -285,28 +285,15 @@ POINT = Pair(COORDINATES, "(x, y)")
 
 
 @dataclasses.dataclass(frozen=True)
-class Levels:
-    """The rule of one or more positive numbers that ascend, such as depths between classes."""
-
-    units: str
-
-    def check(self, who: str, name: str, value: Any) -> None:
-        found = None if isinstance(value, (str, bytes, dict)) else array_of(value)
-        if found is None or found.ndim != 1 or not found.size or not np.isfinite(found).all():
-            refuse(who, name, value, "is not a tuple of numbers", f"one or more in {self.units}, ascending")
-        if (found <= 0).any() or (np.diff(found) <= 0).any():
-            refuse(who, name, value, "does not ascend from above 0", f"positive numbers in {self.units}, ascending")
-
-
-@dataclasses.dataclass(frozen=True)
 class NumberForEach:
-    """The rule of a tuple of numbers, one for each layer or interface.
+    """The rule of a tuple of numbers, such as one for each layer, or the depths between classes.
 
     Args:
         units: of all.
         least: the least number of them.
         above, minimum: limits of each, as those of Number.
         optional: whether it may be None.
+        ascending: whether each must be greater than the one before.
     """
 
     units: str
@@ -314,18 +301,25 @@ class NumberForEach:
     above: float | None = None
     minimum: float | None = None
     optional: bool = False
+    ascending: bool = False
+
+    @property
+    def each(self) -> Number:
+        """The rule of each of them."""
+        return Number(None, self.units, above=self.above, minimum=self.minimum)
 
     def check(self, who: str, name: str, value: Any) -> None:
         if value is None and self.optional:
             return
-        remedy = f"a tuple of {self.least} or more numbers in {self.units}"
+        remedy = f"a tuple of {self.least} or more numbers in {self.units}" + ", ascending" * self.ascending
         if isinstance(value, NOT_NUMBERS) or not isinstance(value, collections.abc.Collection):
             refuse(who, name, value, "is not a tuple of numbers", remedy)
         if len(value) < self.least:
             refuse(who, name, value, f"has {len(value)} numbers", remedy)
-        each = Number(None, self.units, above=self.above, minimum=self.minimum)
         for k, number in enumerate(value):
-            each.check(who, f"{name}[{k}]", number)
+            self.each.check(who, f"{name}[{k}]", number)
+        if self.ascending and any(a >= b for a, b in itertools.pairwise(value)):
+            refuse(who, name, value, "does not ascend", remedy)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -231,8 +231,8 @@ class ShallowWater:
         Args:
             u, v, eta: velocities [m s-1] and elevation [m]: numbers, functions of (x, y), (ny, nx) arrays or tile
                 arrays, such as random fields (random_fields.py).
-            tracers: likewise, by name, as files show them; what is left out has the tracer's own initial value. The
-                content is that of a column H + eta.
+            tracers: likewise, by name, those of lower layers (u_2, v_2, eta_2, ...), 0 unless given, and tracers as
+                files show them, with their own initial values unless given. The content is that of a column H + eta.
 
         Raises:
             TypeError: for the name of a tracer that the model does not have.

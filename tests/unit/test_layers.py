@@ -172,10 +172,10 @@ def test_physics_knows_no_communicator_by_name():
 
 
 LONG_MODULES = {  # lines, and what keeps them in one place
-    "dynamics.system": 615,  # the declaration of a model, its forms, and the tendencies that a step is made of
-    "dynamics.terms": 530,  # the base classes of parts, and the records of their parameters
-    "fields.parameters": 515,  # a table of rules, one class for each kind of argument
-    "models.shallow_water": 415,  # one line for each of its arguments, twice
+    "dynamics.system": 585,  # the declaration of a model, its forms, and the tendencies that a step is made of
+    "dynamics.terms": 501,  # the base classes of parts, and the records of their parameters
+    "fields.parameters": 505,  # a table of rules, one class for each kind of argument
+    "models.shallow_water": 411,  # one line for each of its arguments, twice
     "stencils.graph": 460,  # the graph of a loop, and the search for common factors in it
 }
 LONG_FUNCTIONS = {  # lines of code

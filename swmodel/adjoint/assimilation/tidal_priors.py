@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import ConfigError
-from ...fields.parameters import Levels, Names, Text, declared, parameter
+from ...fields.parameters import Names, NumberForEach, Text, declared, parameter
 from ...forcing.constituents import distinct
 from ..controls.controls import controls_of
 from ..controls.side_tides import ByClass, SideTide
@@ -74,7 +74,9 @@ class DepthClasses(Prior):
 
     name: str = declared(Text(), static=True, doc=OF_MODEL)
     edges: tuple[float, ...] = declared(
-        Levels("m"), static=True, doc="depths between the ranges, ascending; n of them make n + 1 ranges"
+        NumberForEach("m", above=0.0, ascending=True),
+        static=True,
+        doc="depths between the ranges, ascending; n of them make n + 1 ranges",
     )
     deviation: float = parameter(above=0.0, doc="relative standard deviation of its error in each range")
 

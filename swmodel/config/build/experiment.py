@@ -25,7 +25,7 @@ from ..coast import MapFile
 from ..faults import faults_of
 from ..mistakes import Mistake
 from ..own import path_of_part
-from ..parts import arguments_of
+from ..parts import arguments_of, part_of
 from ..physics import FORMS
 from ..tides import SeriesSection
 from .floors import bathymetry_of, grid_of
@@ -332,7 +332,7 @@ def model_of(
             _term(section, made.grid, experiment.run, experiment.model.gravity) for section in experiment.boundary
         ),
         tracers=made.tracers,
-        layers=None if experiment.layers is None else experiment.layers.made(),
+        layers=None if experiment.layers is None else part_of(experiment.layers, None),
         source=made.source,
         linear=experiment.model.linear,
         side=sides[experiment.model.side](),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ConfigError
 from ...fields.parameters import MOST
 from ..mistakes import Mistake
-from ..parts import arguments_of
+from ..parts import arguments_of, part_of
 from .states import is_evaluated_whole
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def unstable(made: Assembly) -> list[Mistake]:
         made.grid,
         made.bathymetry,
         gravity=model.gravity,
-        layers=None if (layers := made.section("layers")) is None else layers.made(),
+        layers=None if (layers := made.section("layers")) is None else part_of(layers, None),
         communicator=SerialCommunicator(),
         dtype="float32",
         **wetting,
