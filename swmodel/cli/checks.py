@@ -72,8 +72,8 @@ def _plan(made, experiment, model, state, ranks, speed):
     moving = 0 if made.source is None else MOST_RECORDS
     members = model.members or 1
     floor = model.sea_floor
-    lines = _lines(made, experiment, model, stepper, int(tile), moving, facts.sea_line(floor, whole))
-    lines.insert(3, ("ranks", facts.ranks_line(decomposition, made.bathymetry.wet)))
+    sea, split = facts.sea_line(floor, whole), facts.ranks_line(decomposition, made.bathymetry.wet)
+    lines = _lines(made, experiment, model, stepper, int(tile), moving, sea, split)
     lines.append(("engine", facts.engine_line(*simulation.engine)))
     lines += _steps_lines(experiment, found, dt, longest)
     if speed is not None:
@@ -127,8 +127,8 @@ def _plan_of_tiles(made, experiment, ranks):
     depths = np.array([one.sea_floor.depths for one, *_ in examined])
     extent = f"{len(examined)} of {ranks:,} tiles were examined"
     sea = f"{depths[:, 0].min():.4g} to {depths[:, 1].max():.4g} m deep where {extent}"
-    lines = _lines(made, experiment, model, stepper, tile, 2 * (made.source is not None), sea)
-    lines.insert(3, ("ranks", facts.ranks_line(layout)))
+    split = facts.ranks_line(layout)
+    lines = _lines(made, experiment, model, stepper, tile, 2 * (made.source is not None), sea, split)
     lines += _steps_lines(experiment, found, dt, longest)
     if made.summary is not None:
         lines.append(("source", str(made.summary)))
@@ -139,7 +139,7 @@ def _plan_of_tiles(made, experiment, ranks):
     return lines, [partly, *warnings]
 
 
-def _lines(made, experiment, model, stepper, tile, moving, sea):
+def _lines(made, experiment, model, stepper, tile, moving, sea, split):
     """(label, text) lines of a run on ranks of `tile` cells, with `moving` records of a source's motion."""
     itemsize, members, output = model.dtype.itemsize, model.members or 1, experiment.output
     need = budget.of_model(members * tile, tile, itemsize, stepper.states_kept, moving)
@@ -151,6 +151,8 @@ def _lines(made, experiment, model, stepper, tile, moving, sea):
         ("experiment", experiment.run.title or made.draft.file.stem),
         ("grid", facts.grid_line(made.grid)),
         ("sea floor", sea),
+        *facts.layers_lines(model),
+        ("ranks", split),
         (
             "memory",
             f"about {facts.size(need)} per rank, in {model.dtype}\n{fit}",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..config.build.outputs import bytes_of_gauge_file
+from ..diagnostics.derived import in_all_layers
 from ..output.schedule import with_bed
 from ..runtime.budget import size
 from ..simulation.progress import duration
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..grids.windows import GridValues
     from ..models.ensemble import Ensemble
     from ..models.floor import Floor
+    from ..models.shallow_water import ShallowWater
     from ..parallel.decomposition import Decomposition
     from ..stepping.stability import Limit
 
@@ -25,6 +27,7 @@ __all__ = [
     "core_warnings",
     "engine_line",
     "grid_line",
+    "layers_lines",
     "members_line",
     "output_lines",
     "ranks_line",
@@ -79,6 +82,15 @@ def sea_line(floor: Floor, cells: int) -> str:
     deep = f"{low:g} m deep" if low == high else f"{low:.4g} to {high:.4g} m deep, {mean:.4g} m in the mean"
     levees = f"; {len(floor.levees)} levee{'s' * (len(floor.levees) > 1)}" if floor.levees else ""
     return f"{wet}, {deep}{levees}"
+
+
+def layers_lines(model: ShallowWater) -> list[tuple[str, str]]:
+    """The line of the layers and of the speeds of their vertical modes, of a model with layers; collective."""
+    if model.layers is None:
+        return []
+    speeds = model.layers.celerities(float(model.gravity), model.sea_floor.depths[1])
+    modes = ", ".join(f"{speed:.3g}" for speed in speeds)
+    return [("layers", f"{model.layers}\nwhere it is deepest, long waves of their modes have {modes} m/s")]
 
 
 def ranks_line(decomposition: Decomposition, wet: GridValues | None = None) -> str:
@@ -150,9 +162,11 @@ def output_lines(experiment: Experiment, cells: int, dt: float, members: int = 1
     """A line for each file: its content, its interval and its largest size."""
     cells *= members
     until, lines = experiment.run.until, []
+    layers = 1 if experiment.layers is None else len(experiment.layers.thickness) + 1
     for fields in experiment.output.fields:
         records, variables = int(until / fields.every + 1e-9) + 1, with_bed(fields.variables, moves_shores(experiment))
-        about = size(4 * cells * records * len(variables))
+        stored = sum(len(in_all_layers(name, layers)) for name in variables)
+        about = size(4 * cells * records * stored)
         what, packed = ", ".join(variables), "" if fields.compression == "none" else " before compression"
         lines.append(f"{fields.file}: {what} every {duration(fields.every)}, {records} records, {about}{packed}")
     gauges, maxima, restart = experiment.output.gauges, experiment.output.maxima, experiment.output.restart

@@ -247,6 +247,7 @@ def _announce(made, experiment, simulation, process):
         ("swmodel", f"{VERSION}{f' ({commit})' if commit else ''}  {experiment.run.title}"),
         ("grid", facts.grid_line(made.grid)),
         ("sea floor", facts.sea_line(model.sea_floor, model.grid.nx * model.grid.ny)),
+        *facts.layers_lines(model),
         (what, f"{facts.ranks_line(model.decomposition)}, {model.communicator.name}, {where}, {model.dtype}"),
         ("time step", facts.step_line(simulation.dt, found, longest, experiment.run.until)),
         ("stepper", f"{type(simulation.scheme).__name__}, strictest limit: {found[0] if found else 'none'}"),
