@@ -35,6 +35,8 @@ from .sections import (
     existing_folder,
     in_unit,
 )
+from .tracers import stepped_names
+from .variables import layer_count
 
 __all__ = ["COSTS", "CostSection", "chosen_gauges", "cost_mistakes", "cost_section", "file_of"]
 
@@ -245,7 +247,7 @@ def cost_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         yield from adjoint.cost.mistakes(output)
     if "tracer" not in sections:  # the sections of tracers have mistakes
         return
-    known = [tracer.name for tracer in sections["tracer"]]
+    known = stepped_names(sections["tracer"], layer_count(sections))
     for field in dataclasses.fields(adjoint.cost.part):
         name = getattr(adjoint.cost, field.name, None)
         if isinstance(field.metadata.get("rule"), TracerName) and name not in known:

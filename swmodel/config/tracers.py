@@ -16,10 +16,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from ..dynamics.tracers import LIMITERS, check_name
+from ..fields.variables import in_layers
 from .expressions import Expression
 from .sections import Formula, InputFile, Section
 
-__all__ = ["FieldFile", "FieldRecord", "TracerSection", "Tracers", "control_names"]
+__all__ = ["FieldFile", "FieldRecord", "TracerSection", "Tracers", "control_names", "stepped_names"]
 
 SCHEMES = ("flux_limited", "centred")
 
@@ -78,6 +79,7 @@ class TracerSection(Section):
     source: FormulaOr(FieldFile) | None = None  # S, units per second
     flux: FormulaOr(FieldFile) | None = None  # F into the water, units times m per second
     outside: FormulaOr(FieldFile) | None = None  # concentration of water that comes in
+    layer: Annotated[int, Field(strict=True)] | None = None  # of several, that it is in; all unless given
 
     @model_validator(mode="after")
     def _limiter_of_a_limited_scheme(self):
@@ -97,12 +99,17 @@ def _different_names(tracers):
 Tracers = Annotated[tuple[TracerSection, ...], AfterValidator(_different_names)]
 
 
-def control_names(tracers: tuple) -> list[str]:
-    """The controls of an adjoint that the sections of tracers add."""
+def stepped_names(tracers: tuple, layers: int) -> list[str]:
+    """The names of the variables of tracers in a model of so many layers."""
+    return [name for tracer in tracers for name in in_layers(tracer.name, tracer.layer, layers)]
+
+
+def control_names(tracers: tuple, layers: int) -> list[str]:
+    """The controls of an adjoint that the sections of tracers add to a model of so many layers."""
     given = [
         (k, key)
         for k, tracer in enumerate(tracers)
         for key in ("diffusivity", "source", "flux", "outside")
         if getattr(tracer, key) is not None
     ]
-    return [f"initial.{tracer.name}" for tracer in tracers] + [f"tracer.{k}.{key}" for k, key in given]
+    return [f"initial.{name}" for name in stepped_names(tracers, layers)] + [f"tracer.{k}.{key}" for k, key in given]

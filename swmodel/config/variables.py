@@ -5,7 +5,7 @@ from typing import Any
 
 from ..fields.variables import derived_units, factors, in_layer
 from .mistakes import Mistake, nearest
-from .tracers import control_names
+from .tracers import control_names, stepped_names
 
 __all__ = ["PARTS", "layer_count", "known_at_gauges", "known_variables", "transported_controls", "variable_mistakes"]
 
@@ -32,7 +32,7 @@ def known_at_gauges(sections: Mapping[str, Any]) -> tuple[str, ...]:
 def _stepped(sections):
     """The names of the variables of all layers that the experiment steps, and of its tracers."""
     of_layers = (in_layer(name, k) for k in range(layer_count(sections)) for name in ("eta", "u", "v"))
-    return (*of_layers, *(tracer.name for tracer in sections.get("tracer", ())))
+    return (*of_layers, *stepped_names(sections.get("tracer", ()), layer_count(sections)))
 
 
 def layer_count(sections: Mapping[str, Any]) -> int:
@@ -43,7 +43,7 @@ def layer_count(sections: Mapping[str, Any]) -> int:
 
 def transported_controls(sections: Mapping[str, Any]) -> list[str]:
     """The controls of an adjoint that belong to transported variables, such as tracers."""
-    return control_names(sections.get("tracer", ()))
+    return control_names(sections.get("tracer", ()), layer_count(sections))
 
 
 def variable_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:

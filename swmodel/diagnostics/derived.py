@@ -65,15 +65,20 @@ def flow_of(equations: Any, state: Any, time: Any, rigid_lid: bool = False) -> A
     return equations.flow(state.replace(eta=0.0 * state.eta) if rigid_lid else state, time)
 
 
-def in_all_layers(name: str, layers: int) -> list[str]:
+def in_all_layers(name: str, model: Any) -> list[str]:
     """The names of a field in each layer, as "u" and "u_2"; of a field that no layer has of its own, its name alone."""
-    return [in_layer(name, k) for k in range(layers)] if name in FIELDS and name != "depth" else [name]
+    if name in FIELDS:
+        return [in_layer(name, k) for k in range(model.layer_count)] if name != "depth" else [name]
+    return [
+        each for tracer in model.tracers if tracer.name == name for each in tracer.in_layers(model.layer_count)
+    ] or [name]
 
 
 def names_in_files(model: Any) -> list[str]:
     """The names of all fields that the files of a model's runs can hold, each with all layers."""
-    of_layers = {each for name in FIELDS for each in in_all_layers(name, model.layer_count)}
-    return [*FIELDS, *(row.name for row in model.variables if row.name not in of_layers)]
+    own = (*FIELDS, *(tracer.name for tracer in model.tracers))
+    of_layers = {each for name in own for each in in_all_layers(name, model)}
+    return [*own, *(row.name for row in model.variables if row.name not in of_layers)]
 
 
 def field(name: str, flow: Any) -> AbstractField:

@@ -74,7 +74,8 @@ class LayerFlow:
         e = self.equations
         if e.uplift is None and not e.linear:
             return self.h
-        return e.depth_at(replace(self.time, fraction=0.0 * self.time.fraction)) + self.eta * self.geometry.wet
+        rest, excess = e.columns(self.state, replace(self.time, fraction=0.0 * self.time.fraction))[self.layer]
+        return rest + excess * self.geometry.wet
 
     @property
     def covered(self) -> AbstractField:
@@ -98,8 +99,10 @@ class LayerFlow:
 
     def shown(self, name: str) -> Value:
         """A field of the State as files hold it."""
-        found = [tracer for tracer in self.equations.tracers if tracer.name == name]
-        return found[0].shown(self.state[name], self.column) if found else self.state[name]
+        for row, tracer, layer in self.equations.contents:
+            if row.name == name:
+                return tracer.shown(self.state[name], self.layers[layer].column)
+        return self.state[name]
 
     @functools.cached_property
     def _transports(self):

@@ -34,7 +34,7 @@ from ..fields.pytrees import pytree
 
 Column: TypeAlias = Sequence[float] | np.ndarray | jax.Array  # a number for each layer, or interface
 
-__all__ = ["Layers", "modes", "over_deep_water", "which_layer"]
+__all__ = ["Layers", "columns_of", "modes", "over_deep_water", "which_layer"]
 
 
 @pytree
@@ -183,6 +183,11 @@ class Layers(ModelPart):
 def over_deep_water(layers: Layers | None) -> bool:
     """Whether layers move over a deep one at rest, so that eta is summed from the top."""
     return layers is not None and layers.deep_at_rest
+
+
+def columns_of(layers: Layers | None, depth: Value, levels: Sequence) -> list[tuple[Any, Any]]:
+    """[(thickness at rest, what is above that) [m]] of each layer, from the depth [m] and the elevations eta_k [m]."""
+    return [(depth, levels[0])] if layers is None else list(zip(layers.rest(depth), layers.excess(levels)))
 
 
 def modes(gravities: np.ndarray, thickness: np.ndarray, deep_at_rest: bool = False) -> tuple[np.ndarray, np.ndarray]:

@@ -10,11 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.typing import DTypeLike
 
 from ..errors import ConfigError
 from ..fields.field import WHOLE, Field, Value
 from ..fields.operators import difference_x, difference_y, pointwise
 from ..fields.pytrees import replace
+from ..grids.geometry import TileGeometry
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, Sides
 from ..stencils.native import paste, read_strips
 from .clock import Time
@@ -29,6 +31,7 @@ __all__ = [
     "axis_along",
     "axis_name",
     "cells_inside",
+    "edges_of",
     "needed_velocity",
     "next_velocity",
     "normal_velocity",
@@ -257,3 +260,18 @@ def set_beyond(field: Field, near: Field, out: Field, side: int, is_open: jax.Ar
     first = 0 if low else field.data.shape[place] - faces
     corner = (start, first) if along_x else (first, start)
     return Field(paste([field.data], [[new]], [corner])[0], field.position, field.halo)
+
+
+def edges_of(tile: TileGeometry, dtype: DTypeLike) -> dict[str, tuple[Field, Field]]:
+    """{axis: (low, high)}: Fields of the cells next to the open sides, 1 there and 0 elsewhere."""
+    (ny, nx), halo = tile.shape, tile.halo
+    found = {}
+    for axis, n, sides in (("x", nx, (WEST, EAST)), ("y", ny, (SOUTH, NORTH))):
+        pair = []
+        for side, at in zip(sides, (halo, halo + n - 1)):
+            line = (np.arange(n + 2 * halo) == at).astype(dtype)
+            line = line[None, :] if axis == "x" else line[:, None]
+            cells = np.broadcast_to(line, (ny + 2 * halo, nx + 2 * halo))
+            pair.append(Field(tile.sides.open[side] * jnp.asarray(cells), "h", (halo,) * 4))
+        found[axis] = tuple(pair)
+    return found

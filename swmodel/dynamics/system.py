@@ -23,7 +23,6 @@ from typing import Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from ..fields.field import AbstractField, Count, Field, Value
 from ..fields.operators import X, Y, difference_x, difference_y, pointwise
@@ -32,18 +31,19 @@ from ..fields.pytrees import pytree, replace
 from ..fields.state import State, as_tile_field, like
 from ..fields.variables import PROGNOSTIC, Variable, in_layer, of_layer
 from ..grids.geometry import Geometry, TileGeometry
-from ..parallel.halo import EAST, NORTH, SOUTH, WEST
 from .clock import Time, as_time
 from .cores import FiniteDifferences, check_has_tendencies
 from .ghosts import Exchange
 from .kinds import FACES, MAP, NUMBER, OTHER, PARTS, STATIC, TILE, declare
 from .layer import LayerFlow
-from .layers import Layers
+from .layers import Layers, columns_of
 from .momentum import DEFAULT as DEFAULT_FORM
+from .near_sides import edges_of
 from .slip import FreeSlip
 from .stages import ArrayEvaluation, Fields, Filled, StageEvaluation, euler_stage
 from .terms import Series, TimeVarying, Windows, value_at
 from .transport import divergence
+from .transported import Transported, contents_of, converted
 
 __all__ = ["Coverage", "System", "declared_fields"]
 
@@ -244,7 +244,7 @@ class System:
             reach=reach,
             terms=tuple(term.bound(within, TimeVarying) for term in new.terms),
             open_boundaries=tuple(x.within(new.terms, self.gravity) for x in new.open_boundaries),
-            edges=_edges(self.tile, self.depth.dtype) if any(x.memory for x in self.open_boundaries) else None,
+            edges=edges_of(self.tile, self.depth.dtype) if any(x.memory for x in self.open_boundaries) else None,
         )
         if self.wetting is None:  # where shores are fixed, a control below 0 counts as SHALLOWEST, not as land
             new = replace(new, depth=pointwise(jnp.maximum, new.depth, SHALLOWEST * geometry.wet))
@@ -259,7 +259,12 @@ class System:
         kept = [row for part in (*self.terms, *self.open_boundaries) for row in part.state_variables()]
         shared = {row.name: row for row in kept}.values()  # several sides of a kind keep their values in one variable
         layers = (of_layer(row, k) for k in range(self.layer_count) for row in PROGNOSTIC)
-        return (*layers, *(tracer.variable for tracer in self.tracers), *shared)
+        return (*layers, *(row for row, *_ in self.contents), *shared)
+
+    @property
+    def contents(self) -> list[tuple[Variable, Transported, int]]:
+        """[(its row, the tracer, the number of its layer)] of each tracer in each of its layers."""
+        return contents_of(self.tracers, self.layer_count)
 
     @property
     def layer_count(self) -> int:
@@ -450,11 +455,9 @@ class System:
 
     def columns(self, state: State, time: Time) -> list[tuple[AbstractField, AbstractField]]:
         """[(thickness at rest, what is above that) [m], Fields at h] of each layer, for a State of Fields."""
-        if self.layers is None:
-            return [(self.depth_at(time), state.eta)]
-        rest = [x * self.geometry.wet for x in self.layers.rest(self.depth)]
         levels = [state[in_layer("eta", k)] for k in range(self.layer_count)]
-        return list(zip(rest, self.layers.excess(levels)))
+        columns = columns_of(self.layers, self.depth_at(time), levels)
+        return columns if self.layers is None else [(rest * self.geometry.wet, excess) for rest, excess in columns]
 
     def continuity(self, flow: LayerFlow, time: Time) -> AbstractField:
         """d eta/dt [m s-1], a Field at h."""
@@ -471,7 +474,11 @@ class System:
         """{name: d value/dt, a Field at h} of the variables of tracers, of terms and of open sides."""
         kept = {name: 0.0 * flow.state[name] for name in self.constant_names}
         kept |= {name: self._rate_at_sides(flow.state[name], name[-1]) for name in self.boundary_names}
-        return {x.name: x.at(time).rate(flow, flow.state[x.name], time) for x in self.tracers} | kept
+        rates = {
+            row.name: tracer.at(time).rate(flow.layers[layer], flow.state[row.name], time)
+            for row, tracer, layer in self.contents
+        }
+        return rates | kept
 
     def shown(self, state: State, time: Time | Count, rigid_lid: bool = False) -> State:
         """A State of tile arrays as files hold it, with the concentration c of transported variables in place of h c.
@@ -490,9 +497,10 @@ class System:
     def _converted(self, how, state, time, rigid_lid):
         if not self.tracers:
             return state
-        column = cast(Field, self.depth_at(as_time(time))).interior
-        column = column if rigid_lid else column + state.eta * self.geometry.wet.interior
-        return state.replace(**{x.name: getattr(x, how)(state[x.name], column) for x in self.tracers})
+        fields = state.map(as_tile_field, state.positions)
+        fields = fields.replace(eta=0.0 * fields.eta) if rigid_lid else fields
+        columns = [rest + excess * self.geometry.wet for rest, excess in self.columns(fields, as_time(time))]
+        return converted(how, self.contents, state, [cast(Field, column).interior for column in columns])
 
     def acceleration(self, flow: LayerFlow, head: AbstractField, time: Time) -> tuple[AbstractField, AbstractField]:
         """(du/dt, dv/dt) [m s-2] of one layer, Fields at u and v; zero on faces without flow.
@@ -560,21 +568,6 @@ class System:
 def _added(sums, rates):
     """The sums of rates at u and at v, of which the first ones may be None."""
     return tuple(b if a is None else a + b for a, b in zip(sums, rates))
-
-
-def _edges(tile, dtype):
-    """{axis: (low, high)}: Fields of the cells next to the open sides, 1 there and 0 elsewhere."""
-    (ny, nx), halo = tile.shape, tile.halo
-    found = {}
-    for axis, n, sides in (("x", nx, (WEST, EAST)), ("y", ny, (SOUTH, NORTH))):
-        pair = []
-        for side, at in zip(sides, (halo, halo + n - 1)):
-            line = (np.arange(n + 2 * halo) == at).astype(dtype)
-            line = line[None, :] if axis == "x" else line[:, None]
-            cells = np.broadcast_to(line, (ny + 2 * halo, nx + 2 * halo))
-            pair.append(Field(tile.sides.open[side] * jnp.asarray(cells), "h", (halo,) * 4))
-        found[axis] = tuple(pair)
-    return found
 
 
 FIELDS = dataclasses.fields(System)  # pyright: ignore[reportArgumentType]

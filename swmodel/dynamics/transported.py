@@ -14,6 +14,7 @@ Files, gauges, initial states and controls hold the variable as `shown`, c; Stat
 """
 
 import abc
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,8 @@ import numpy as np
 from ..fields.field import Value
 from ..fields.methods import a_rate, at
 from ..fields.pytrees import static
-from ..fields.variables import Variable
+from ..fields.state import State
+from ..fields.variables import Variable, in_layers, of_layer
 from .clock import Time
 from .terms import TiledPart
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from .layer import LayerFlow
     from .site import Site
 
-__all__ = ["Transported"]
+__all__ = ["Transported", "contents_of", "converted"]
 
 
 class Transported(TiledPart):
@@ -41,9 +43,12 @@ class Transported(TiledPart):
         variable: its row of the table, as it is shown: name, position "h", units and metadata; a static field.
         initial: its value at the start where no initial state gives another, as it is shown. The model reads it before
             `on_tile`, which may leave it out.
+        layer: the number of the layer that it is in, 0 at the top, -1 the lowest; None for all layers, in each of which
+            it has a value of its own.
     """
 
     kind = "tracer"
+    layer = None
     results = {"rate": at("h", "d value/dt"), "time_step_rate": a_rate}
     uses_time = False
     initial = 0.0
@@ -55,13 +60,18 @@ class Transported(TiledPart):
         """Its name in States, files and controls."""
         return self.variable.name
 
+    def in_layers(self, count: int) -> dict[str, int]:
+        """{name in a State: number of the layer} in a model of `count` layers."""
+        return in_layers(self.name, self.layer, count)
+
     @abc.abstractmethod
     def rate(self, flow: "LayerFlow", value: Value, time: Time) -> Value:
         """d value/dt, a Field at h.
 
         Args:
-            flow: LayerFlow; flow.U and flow.V [m2 s-1] are the transports by which eta changes, flow.column [m] the
-                thickness that belongs to `value`, flow.water_added [m s-1] is what terms add to the water.
+            flow: LayerFlow of the layer of `value`; flow.U and flow.V [m2 s-1] are the transports by which its
+                thickness changes, flow.column [m] the thickness that belongs to `value`, flow.water_added [m s-1] is
+                what terms add to the water.
             value: the stored variable, a Field at h with halo; it continues as at the edge beyond open sides, and is 0
                 beyond walls.
             time: a Time.
@@ -87,3 +97,18 @@ class Transported(TiledPart):
                 decay (real lambda) [1].
         """
         return 0.0
+
+
+def contents_of(tracers: Sequence[Transported], layers: int) -> list[tuple[Variable, Transported, int]]:
+    """[(its row, the tracer, the number of its layer)] of each tracer in each of its layers."""
+    rows = []
+    for tracer in tracers:
+        for name, layer in tracer.in_layers(layers).items():
+            row = tracer.variable
+            rows.append((row if name == row.name else of_layer(row, layer), tracer, layer))
+    return rows
+
+
+def converted(how: str, contents: Sequence, state: State, columns: Sequence) -> State:
+    """A State of arrays with its `contents` as "shown", or as "stored"; `columns` are the thicknesses of layers [m]."""
+    return state.replace(**{row.name: getattr(x, how)(state[row.name], columns[k]) for row, x, k in contents})

@@ -22,6 +22,7 @@ __all__ = [
     "derived_units",
     "factors",
     "in_layer",
+    "in_layers",
     "layer_of",
     "named_for",
     "of_layer",
@@ -136,6 +137,11 @@ def of_layer(row: Variable, layer: int) -> Variable:
 def in_layer(name: str, layer: int) -> str:
     """The name of a variable in layer number `layer`, 0 at the top: "u" in the top layer, "u_2" in the second one."""
     return f"{name}_{layer + 1}" if layer else name
+
+
+def in_layers(name: str, layer: int | None, count: int) -> dict[str, int]:
+    """{name in a State: number of the layer} of a variable in all of `count` layers, or in the given one alone."""
+    return {in_layer(name, k): k for k in range(count)} if layer is None else {name: layer % count}
 
 
 def row_of(name: str) -> Variable | None:

@@ -11,7 +11,7 @@ from ..dynamics.tracers import Tracer
 from ..errors import ConfigError, of_part
 from ..fields.parameters import Number, Part, Precision, in_utc
 from ..fields.state import RESERVED
-from ..fields.variables import PROGNOSTIC, VARIABLES, Variable
+from ..fields.variables import PROGNOSTIC, VARIABLES, Variable, layer_of
 from ..forcing import file_records
 from ..forcing.barometer import BarometricElevation, InverseBarometer
 from ..grids.grid import Grid
@@ -19,7 +19,7 @@ from ..parallel.decomposition import Decomposition
 from ..parallel.halo import SIDES
 from ..runtime import budget
 from ..stepping.explicit import TimeStepper
-from .names import named_series, named_terms
+from .names import named, named_series, named_terms
 
 __all__ = [
     "RULES",
@@ -201,7 +201,8 @@ def _has_water(model, side):
 
 def check_layers(model: Any) -> None:
     """Raise ConfigError for parts of a model that layers do not support yet, and for water too shallow; collective."""
-    for name, term in zip(model.term_names, model.terms):
+    tracers = named("tracer", model.tracers)
+    for name, term in (*zip(model.term_names, model.terms), *tracers.items()):
         if term.layer is not None and not -model.layer_count <= term.layer < model.layer_count:
             with of_part(f"{name}.layer"):
                 raise ConfigError(
@@ -214,7 +215,6 @@ def check_layers(model: Any) -> None:
         "wetting": model.wetting is None,
         f"momentum={type(model.momentum).__name__}()": not model.momentum.conserves_momentum,
         f"core={type(model.core).__name__}()": model.core.steps_layers,
-        "tracers": not model.tracers,
         "source": model.uplift is None,
         "boundaries": not model.open_boundaries,
     }
@@ -222,6 +222,12 @@ def check_layers(model: Any) -> None:
     for what, works in (supported | own).items():
         if not works:
             raise ConfigError(f"ShallowWater: layers and {what} do not work together yet; leave one of them out.")
+    for tracer in model.tracers:
+        if layer := layer_of(tracer.name)[1]:
+            raise ConfigError(
+                f"ShallowWater: tracers: {tracer.name!r} is the name of a variable in layer {layer + 1}; give the "
+                "tracer a name that does not end in an underscore and a number."
+            )
     model.layers.check_depth(model.sea_floor.depths[0], model.least_thickness)
 
 

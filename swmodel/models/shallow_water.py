@@ -11,15 +11,16 @@ from .. import elliptic
 from ..defaults import GRAVITY, LEAST_THICKNESS
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.cores import FiniteDifferences
-from ..dynamics.layers import Layers
+from ..dynamics.layers import Layers, columns_of
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..dynamics.slip import FreeSlip
 from ..dynamics.system import Coverage, System, declared_fields
 from ..dynamics.terms import tile_array
+from ..dynamics.transported import converted
 from ..fields.parameters import Number, check_arguments
 from ..fields.pytrees import replace
 from ..fields.state import State, check_state
-from ..fields.variables import PROGNOSTIC
+from ..fields.variables import PROGNOSTIC, in_layer
 from ..forcing.file_records import check_coverage
 from ..forcing.waves import check_records
 from ..grids.geometry import TileGeometry
@@ -156,7 +157,7 @@ class ShallowWater:
         )
         self.variables, self._series = self.system.variables, tuple(self.system.series().values())
         self._initial = {row.name: 0.0 for row in self.variables[len(PROGNOSTIC) :]}
-        self._initial |= {tracer.name: tracer.initial for tracer in one_or_more(tracers)}  # as the user wrote them
+        self._initial |= {name: x.initial for x in one_or_more(tracers) for name in x.in_layers(self.layer_count)}
         self.dated = checks.dated_parts(parts | named("tracer", tracers))
         self.start = self.dated[0].start if self.dated else None
         checks.check_names(self.variables)
@@ -258,10 +259,9 @@ class ShallowWater:
 
     def _stored(self, state):
         """A State as it is stepped, at step 0, of one as files show it."""
-        if not self.tracers:
-            return state
-        column = self.domain.cut(self.sea_floor.water) + state.eta
-        return state.replace(**{t.name: t.stored(state[t.name], column) for t in self.tracers})
+        levels = [state[in_layer("eta", k)] for k in range(self.layer_count)]
+        columns = columns_of(self.layers, self.domain.cut(self.sea_floor.water), levels)
+        return converted("stored", self.system.contents, state, [rest + excess for rest, excess in columns])
 
     def check_state(self, who: str, state: State) -> None:
         """Raise ValueError unless a State holds what this model steps; `who` is the caller, for the message."""

@@ -193,7 +193,7 @@ class FieldOutput(SnapshotOutput):
         elif compression == "zstd" and not has_zstd():
             raise ConfigError(f"{path}: the netCDF library here has no zstd; use compression 'zlib' or 'none'.")
         moving = model.wetting is not None and model.uplift is not None
-        variables = tuple(each for name in variables for each in diagnostics.in_all_layers(name, model.layer_count))
+        variables = tuple(each for name in variables for each in diagnostics.in_all_layers(name, model))
         self.path, self.variables, self.every, self.file = Path(path), with_bed(variables, moving), every, None
         self.compression: Compression = COMPRESSIONS[compression]
         self.snapshots: Any = None

@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
-from ..fields.variables import PROGNOSTIC, Variable, variable
+from ..fields.variables import PROGNOSTIC, Variable, layer_of, variable
 from ..forcing.constituents import canonical, nodal, period, periods
 from ..forcing.tides import middle_latitude, waves_at
 from ..models.checks import check_gregorian
@@ -55,7 +55,7 @@ class Harmonics(Sampled):
     def settings(self) -> dict[str, Any]:
         argument = [round(argument, 6) for _, argument in self.nodal]
         found = {"constituents": list(self.names), "variables": list(self.variables), "argument": argument}
-        tracers = set(self.variables) - {row.name for row in PROGNOSTIC}
+        tracers = {layer_of(name)[0] for name in self.variables} - {row.name for row in PROGNOSTIC}
         return found | {"tracers": "concentration"} if tracers else found  # restarts without this have sums of h c
 
     def initial(self, state: State) -> dict[str, jax.Array]:

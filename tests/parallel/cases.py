@@ -107,6 +107,7 @@ CASES = {
             layers=sw.Layers(thickness=(100.0, 150.0), densities=(1000.0, 1005.0, 1010.0)),
             forcing=(sw.WindStress(x=0.1),),
             dissipation=(sw.Laplacian(100.0), sw.InterfacialFriction(1e-3), sw.QuadraticDrag(2.5e-3)),
+            tracers=sw.Tracer("dye", initial=1.0, diffusivity=10.0),
             **o,
         ),
         sw.ForwardBackward(10.0),

@@ -3,7 +3,14 @@
 from . import cases
 
 pytestmark = cases.MORE_THAN_FOUR + cases.ON_FOUR_TOO
-CONTROLS = ["initial.eta_3", "layers.densities", "layers.thickness", "dissipation.1.coefficient"]
+CONTROLS = [
+    "initial.eta_3",
+    "initial.dye_2",
+    "depth",
+    "layers.densities",
+    "layers.thickness",
+    "dissipation.1.coefficient",
+]
 
 
 def test_derivatives_in_the_layers_are_right():

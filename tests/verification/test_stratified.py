@@ -1,5 +1,7 @@
 """Layers of uniform density: what they keep, what one layer is of them, and what stops them."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -133,20 +135,47 @@ def test_a_layer_that_becomes_too_thin_stops_the_run_and_is_named():
         sw.Simulation(model, state, sw.ForwardBackward(5.0)).run(steps=1)
 
 
+@pytest.mark.parametrize("engine", ("arrays", "fused"))
+@pytest.mark.parametrize("layers", (THREE, FLOATING), ids=("over the sea floor", "over a deep layer at rest"))
+def test_each_layer_keeps_its_own_content_of_a_tracer_and_a_constant_stays_constant(engine, layers):
+    """What enters through the surface enters the top layer."""
+    tracers = (
+        sw.Tracer("dye", scheme=sw.Centred()),
+        sw.Tracer("one", initial=1.0, diffusivity=50.0),
+        sw.Tracer("heat", flux=2e-3),
+        sw.Tracer("salt", flux=1e-3, layer=-1),
+    )
+    model, stepper = sea(layers, tracers=tracers, engine=engine), sw.ForwardBackward(5.0)
+    names = [row.name for row in model.variables]
+    assert names[9:] == [*"dye dye_2 dye_3 one one_2 one_3 heat heat_2 heat_3".split(), "salt"]
+    layout = {name: uniform(model.grid.shape, k, -0.3, 0.3) for k, name in enumerate(names[:12])}
+    start = model.state(**layout)
+    end = sw.integrate(model.dynamics(stepper, steps=40), stepper, start, 40)[0]
+    for name in names[9:12]:
+        assert abs(float(end[name].sum() - start[name].sum())) < 1e-12 * float(jnp.abs(start[name]).sum())
+    shown = sw.Simulation(model, end, stepper).shown()
+    for name in names[12:15]:
+        assert np.abs(np.asarray(shown[name])[model.wet] - 1.0).max() < 1e-12
+    sums = [float(end[name].sum()) / model.wet.sum() / (40 * 5.0) for name in names[15:]]
+    assert sums == pytest.approx([2e-3, 0.0, 0.0, 1e-3])
+
+
 def test_files_hold_fields_along_layers_and_a_restart_goes_on_with_all_of_them(tmp_path):
-    model, stepper = sea(THREE), sw.ForwardBackward(5.0)
-    start = random_state(model, 0.1)
-    whole = sw.Simulation(model, start, stepper).write(tmp_path / "fields.nc", ("eta", "potential_vorticity", "depth"))
-    whole.gauges(tmp_path / "gauges.nc", {"here": (6e4, 5e4)}, variables=("eta_2", "speed_3"))
+    tracers = sw.Tracer("dye", initial=2.0), sw.Tracer("salt", layer=1)
+    model, stepper = sea(THREE, tracers=tracers), sw.ForwardBackward(5.0)
+    start, fields = random_state(model, 0.1), ("eta", "potential_vorticity", "depth", "dye", "salt")
+    whole = sw.Simulation(model, start, stepper).write(tmp_path / "fields.nc", fields)
+    whole.gauges(tmp_path / "gauges.nc", {"here": (6e4, 5e4)}, variables=("eta_2", "speed_3", "dye_3"))
     whole.means(tmp_path / "means.nc", ("u_2", "u_2 thickness_2")).run(steps=6)
     with xr.open_dataset(tmp_path / "fields.nc") as fields:
         assert fields.eta.dims == ("time", "layer", "yh", "xh") and list(fields.layer) == [1, 2, 3]
         assert fields.potential_vorticity.dims == ("time", "layer", "yq", "xq") and "layer" not in fields.depth.dims
-        for k in range(3):
-            eta = np.where(model.wet, np.asarray(whole.state[in_layer("eta", k)]), np.nan)
-            np.testing.assert_allclose(fields.eta.isel(time=-1, layer=k), eta, rtol=1e-6)
+        assert fields.dye.dims == fields.eta.dims and "layer" not in fields.salt.dims
+        for name, k in itertools.product(("eta", "dye"), range(3)):
+            values = np.where(model.wet, np.asarray(whole.shown()[in_layer(name, k)]), np.nan)
+            np.testing.assert_allclose(fields[name].isel(time=-1, layer=k), values, rtol=1e-5)
     with xr.open_dataset(tmp_path / "means.nc") as means, xr.open_dataset(tmp_path / "gauges.nc") as gauges:
-        assert {"mean_u_2", "mean_u_2_thickness_2"} <= set(means) and {"eta_2", "speed_3"} <= set(gauges)
+        assert {"mean_u_2", "mean_u_2_thickness_2"} <= set(means) and {"eta_2", "speed_3", "dye_3"} <= set(gauges)
     sw.Simulation(model, start, stepper).restart(tmp_path / "restart.nc").run(steps=3)
     again = sw.Simulation(model, model.at_rest(), stepper)
     again.resume(tmp_path / "restart.nc")
@@ -176,6 +205,7 @@ run = {until = 100.0}
 model = {precision = "float64"}
 output = {fields = [{file = "a.nc", variables = ["eta", "thickness"], every = 100.0}]}
 layers = {thickness = ["300 m"], densities = [1025.0, 1027.0]}
+tracer = [{name = "dye", initial = 1.0, diffusivity = 10.0}, {name = "salt", layer = 1}]
 dissipation = [{type = "linear_drag", rate = 1e-6, layer = 0}, {type = "interfacial_friction", coefficient = 1e-5}]
 """
 
@@ -190,8 +220,9 @@ def test_layers_in_an_experiment_file(tmp_path):
     )
     state = state_of(made.experiment().initial, model)
     assert float(np.abs(state.eta).max()) == 0.0 and 9.0 < float(np.abs(state.eta_2).max()) <= 10.0
-    assert set(names_of(model)) >= {"initial.eta_2", "layers.densities", "layers.thickness"}
-    assert set(known_controls(made.draft.sections)) >= {"initial.eta_2", "layers.densities", "layers.thickness"}
+    names = {"initial.eta_2", "layers.densities", "layers.thickness", "initial.dye_2", "initial.salt"}
+    assert set(names_of(model)) >= names and set(known_controls(made.draft.sections)) >= names
+    assert float(state.dye_2[0, 0]) == pytest.approx(700.0 + float(state.eta_2[0, 0]))
     for change, message in (
         ("layers.densities=[1027.0, 1025.0]", "denser than the one below"),
         ("layers.thickness=[-1.0]", "layers.thickness"),
@@ -226,7 +257,8 @@ def test_layers_that_cannot_be_are_refused(options, message):
         ({"boundaries": sw.Flather()}, "boundaries"),
         ({"core": sw.PseudoSpectral()}, "PseudoSpectral"),
         ({"momentum": sw.MomentumConserving()}, "MomentumConserving"),
-        ({"tracers": sw.Tracer("dye")}, "tracers"),
+        ({"tracers": sw.Tracer("dye_2")}, "'dye_2' is the name of a variable in layer 2"),
+        ({"tracers": sw.Tracer("dye", layer=3)}, "layer = 3"),
         ({"depth": 40.5}, "0.5 m are left"),
         ({"dissipation": sw.LinearDrag(0.1, layer=3)}, "layer = 3"),
     ],

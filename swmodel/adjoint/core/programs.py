@@ -75,6 +75,7 @@ def dual(communicator: Communicator, body: Callable, over: tuple[int, ...] = ())
     return jit(communicator.spmd(both), donate_argnums=over)
 
 
+HEIGHTS = ("depth", "layers.thickness")
 OVERWRITTEN = {"forward": (2, 3), "record": (2, 3), "pull": (3, 4)}  # numbers of the donated arguments
 
 
@@ -86,7 +87,8 @@ class Programs:
         controls: all Controls.
         lengths: number of parts at each level of a Tape.
         pairs: whether the programs take Pairs and compute tangents.
-        tracers: whether the first state holds tracers; their content per area depends on the depth.
+        tracers: whether the first state holds tracers; their content per area depends on the depth and on the
+            thickness of layers.
 
     Attributes:
         at_start: the Controls on which the first state depends.
@@ -111,7 +113,7 @@ class Programs:
         self.communicator, self.lengths = communicator, lengths
         self.of_state = [c for c in controls if c.of_state]
         self.of_dynamics = [c for c in controls if not c.of_state]
-        self.at_start = self.of_state + [c for c in self.of_dynamics if tracers and c.name == "depth"]
+        self.at_start = self.of_state + [c for c in self.of_dynamics if tracers and c.name in HEIGHTS]
         for name in ("start", "forward", "record", "pull", "finish", "evaluate", "to_start"):
             made = (dual if pairs else direct)(communicator, getattr(self, f"_{name}"), OVERWRITTEN.get(name, ()))
             setattr(self, name, made)
@@ -124,7 +126,7 @@ class Programs:
         loop, sides = step_loop(dynamics, stepper), dynamics.tile.sides
         given = state = loop.equations.shown(fixed["state"], first, stepper.rigid_lid)
         for control in self.at_start:
-            value = zero_padding(control, values[control.name], sides) * fixed["masks"][control.position]
+            value = zero_padding(control, values[control.name], sides) * fixed["masks"].get(control.position, 1.0)
             dynamics, state = control.put(dynamics, state, value)
         if self.of_state:
             state = with_memory_of_other_flow(loop.equations, given, state, {c.place[1] for c in self.of_state})

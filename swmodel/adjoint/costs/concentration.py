@@ -92,7 +92,7 @@ class BoxContent(TimedCost):
 
 def _check_tracer(cost, model):
     """Raise ConfigError unless the model steps the tracer that a cost names."""
-    known = [tracer.name for tracer in model.tracers]
+    known = [row.name for row, *_ in model.system.contents]
     if cost.tracer not in known:
         raise ConfigError(
             f"{type(cost).__name__}: the model steps no tracer {cost.tracer!r}; "

@@ -24,7 +24,7 @@ def tracer_of(section: TracerSection, grid: Any, run: Any) -> Tracer:
     """
     given = {key: getattr(section, key) for key in ("initial", "diffusivity", "source", "flux", "outside")}
     fields: dict[str, Any] = {key: _values(value, grid, run, key) for key, value in given.items() if value is not None}
-    names = {key: getattr(section, key) for key in ("name", "units", "long_name")}
+    names = {key: getattr(section, key) for key in ("name", "units", "long_name", "layer")}
     return Tracer(**names, scheme=_scheme(section), **fields)
 
 

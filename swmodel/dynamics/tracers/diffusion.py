@@ -55,10 +55,15 @@ def diffusive_rate(site: "Site", diffusivity: np.ndarray | float) -> np.ndarray:
 
 
 def depth_ratios(site: "Site") -> tuple:
-    """The depths of the (west, east, south, north) neighbours of each cell over its own [1]; 0 where either is land."""
+    """The depths of the (west, east, south, north) neighbours of each cell over its own [1]; 0 where either is land.
+
+    Of several layers they are those of the lowest one, in which they differ most.
+    """
     model = site.model
     modes = ["wrap" if p else "edge" for p in (model.grid.periodic_y, model.grid.periodic_x)]
     h = np.maximum(site.box.cut(model.sea_floor.water, 1, *modes), 0.0)  # heights of land are no depths
+    if model.layers is not None:
+        h = np.maximum(model.layers.rest(h)[-1], 0.0)  # the upper ones are as thick everywhere
     here = h[1:-1, 1:-1]
     around = h[1:-1, :-2], h[1:-1, 2:], h[:-2, 1:-1], h[2:, 1:-1]
     return tuple(np.where(here > 0, x / np.maximum(here, 1e-30), 0.0) for x in around)

@@ -31,6 +31,7 @@ from ...fields.state import RESERVED
 from ...fields.variables import VARIABLES, Variable
 from ...parallel.halo import exchange as fill_halos
 from ..clock import Time
+from ..layers import which_layer
 from ..terms import tile_array, value_at
 from ..transport import divergence
 from ..transported import Transported
@@ -74,6 +75,9 @@ class Tracer(Transported):
         flux: F, positive into the water [units m s-1], likewise.
         outside: the concentration of water that comes in through open sides and sponges [units], likewise; of an array,
             open sides use the edge cells. Unless given, that water has the concentration inside.
+        layer: the number of the layer that it is in, 0 at the top, -1 the lowest. Unless given it is in all layers, and
+            has a concentration of its own in each. F enters the top layer then, and S, kappa and the rest are those of
+            all layers.
     """
 
     name: str = declared(Text(), default="", static=True)
@@ -85,6 +89,7 @@ class Tracer(Transported):
     source: Any = parameter("h", "its units s-1", default=None, optional=True, halo=False)
     flux: Any = parameter("h", "its units m s-1", default=None, optional=True, halo=False)
     outside: Any = parameter("h", "its units", default=None, optional=True)
+    layer: int | None = which_layer()
     beyond: Any = parameter("h", default=None, optional=True, differentiable=False)  # see `prepare`
 
     def __post_init__(self):
@@ -156,7 +161,7 @@ class Tracer(Transported):
             total = total + flow.water_added * added
         if self.source is not None:
             total = total + value_at(self.source, time) * flow.column
-        if self.flux is not None:
+        if self.flux is not None and (self.layer is not None or flow.layer == 0):
             total = total + value_at(self.flux, time) * flow.covered
         return total
 
