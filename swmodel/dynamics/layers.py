@@ -34,7 +34,7 @@ from ..fields.pytrees import pytree
 
 Column: TypeAlias = Sequence[float] | np.ndarray | jax.Array  # a number for each layer, or interface
 
-__all__ = ["Layers", "columns_of", "modes", "over_deep_water", "which_layer"]
+__all__ = ["Layers", "columns_of", "modes", "check_layer", "over_deep_water", "which_layer"]
 
 
 @pytree
@@ -208,10 +208,19 @@ def modes(gravities: np.ndarray, thickness: np.ndarray, deep_at_rest: bool = Fal
     return np.sqrt(np.maximum(squared[order], 0.0)), vectors[:, order] / root[:, None]
 
 
-def which_layer(default: int | None = None) -> Any:
-    """The declaration of the field `layer` of a term that can act on one layer or on all."""
+def check_layer(who: str, layer: int | None, count: int) -> None:
+    """Raise ConfigError if `layer`, a number or None for all of them, is none of the `count` layers of a model."""
+    if layer is not None and not -count <= layer < count:
+        raise ConfigError(
+            f"{who}: layer = {layer}, and the number of layers is {count}, counted from 0; give one of these, or -1 "
+            "for the lowest."
+        )
+
+
+def which_layer(default: int | None = None, verb: str = "acts on") -> Any:
+    """The declaration of the field `layer` of a part that can act on (or `verb`) one layer or all."""
     rule = Number(None, "1", whole=True, optional=True, differentiable=False)
-    doc = "the layer that it acts on, counted from 0 at the top; -1 is the lowest"
+    doc = f"the layer that it {verb}, counted from 0 at the top; -1 is the lowest"
     return declared(
         rule, default=default, static=True, kw_only=True, doc=doc + (", all unless given" if default is None else "")
     )

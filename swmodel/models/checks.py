@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..dynamics.layers import check_layer
 from ..dynamics.system import declared_fields
 from ..dynamics.tracers import Tracer
 from ..errors import ConfigError, of_part
@@ -203,12 +204,8 @@ def check_layers(model: Any) -> None:
     """Raise ConfigError for parts of a model that layers do not support yet, and for water too shallow; collective."""
     tracers = named("tracer", model.tracers)
     for name, term in (*zip(model.term_names, model.terms), *tracers.items()):
-        if term.layer is not None and not -model.layer_count <= term.layer < model.layer_count:
-            with of_part(f"{name}.layer"):
-                raise ConfigError(
-                    f"{type(term).__name__}: layer = {term.layer}, and the number of layers is {model.layer_count}, "
-                    "counted from 0; give one of these, or -1 for the lowest."
-                )
+        with of_part(f"{name}.layer"):
+            check_layer(type(term).__name__, term.layer, model.layer_count)
     if model.layers is None:
         return
     supported = {

@@ -10,6 +10,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.adjoint.controls.controls import names_of
+from swmodel.adjoint.costs.readers import BoxReader, SectionReader
 from swmodel.config import read
 from swmodel.config.adjoint import known_controls
 from swmodel.config.build.experiment import assemble, model_of
@@ -115,6 +116,28 @@ def test_terms_act_on_their_layer():
     drags = sw.ShallowWater(grid, 100.0, layers=THREE, dissipation=(sw.LinearDrag(0.1), sw.LinearDrag(0.2, layer=0)))
     change, _ = identities(drags.interval(2, 0, 1.0), drags.state(u=1.0, u_2=1.0, u_3=1.0))
     assert [float(change[in_layer("u", k)][0, 0]) for k in range(3)] == pytest.approx([-0.2, 0.0, -0.1])
+
+
+@jit
+def readings(dynamics, state, readers):
+    equations = dynamics.prepare()
+    return [reader.read(state, equations, 0.0)[0] for reader in readers]
+
+
+def test_a_section_reads_the_transport_of_all_layers_or_of_one_and_a_box_the_energy_of_all():
+    model = sea(THREE)
+    state = random_state(model)
+    x, (south, north) = model.grid.x_edges[3], model.grid.y_edges[[1, -2]]
+    sections = [SectionReader.between((x, south), (x, north), model, layer) for layer in (None, 0, 1, 2, -1)]
+    box = BoxReader.over(None, None, 1000.0, model)
+    every, *each, last, energy = readings(model.interval(2, 0, 1.0), state, [*sections, box])
+    assert np.isclose(every, sum(each)) and last == each[-1] and len({float(x) for x in each}) == 3
+    h = 25.0 + np.asarray(state.eta_2 - state.eta_3)
+    faces = 0.5 * (h[1:-1, 2] + h[1:-1, 3]) * np.asarray(state.u_2)[1:-1, 2] * np.diff(model.grid.y_edges)[1:-1]
+    assert np.isclose(each[1], faces.sum(), rtol=1e-4)
+    assert np.isclose(energy, sw.energy(model, state, 1000.0))
+    with pytest.raises(ConfigError, match="layer = 3, and the number of layers is 3.*-1 for the lowest"):
+        SectionReader.between((x, south), (x, north), model, 3)
 
 
 def test_the_time_step_is_limited_by_the_fastest_mode_and_by_the_thinnest_layer():

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...defaults import WATER_DENSITY
+from ...dynamics.layers import which_layer
 from ...errors import ConfigError
 from ...fields.parameters import COORDINATES, POINT, Pair, Places, declared, parameter
 from ...fields.pytrees import static
@@ -169,6 +170,7 @@ class SectionTransport(TimedCost):
     Args:
         start, end: (x, y) of the ends, with equal x or equal y; the section lies on the nearest line between cells.
         time, window: as for GaugeElevation.
+        layer: the number of the layer, from 0 at the top; the sum over all layers unless given.
     """
 
     start: tuple[float, float] = declared(POINT, doc="(x, y) where the section begins")
@@ -177,11 +179,13 @@ class SectionTransport(TimedCost):
     )
     time: float | None = of_time()
     window: tuple[float, float] | None = of_window()
+    layer: int | None = which_layer(verb="reads")
 
     units = "m3 s-1"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        return self.in_time(SectionReader.between(self.start, self.end, model), 1, model, dt, first_step, steps)
+        reader = SectionReader.between(self.start, self.end, model, self.layer)
+        return self.in_time(reader, 1, model, dt, first_step, steps)
 
     def title(self) -> str:
         start, end = (f"({x:.9g}, {y:.9g})" for x, y in (self.start, self.end))
@@ -193,6 +197,8 @@ class SectionTransport(TimedCost):
 
 class BoxEnergy(TimedCost):
     """J = density * sum over the cells in a box of area (h K + g eta^2 / 2), at a time or in the mean over a window.
+
+    Of layers it is the sum over all of them and their interfaces.
 
     Args:
         x, y: (low, high) of the box, which holds the cells with centres in this range; the whole domain unless given.

@@ -4,15 +4,20 @@ The places and times that users give become tile arrays and tables of steps. A r
 `read(state, equations, time)`, which returns this tile's share of a few numbers (n,).
 """
 
+import functools
+import operator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...diagnostics.derived import energies
 from ...dynamics.clock import Time
+from ...dynamics.layers import check_layer
 from ...dynamics.system import System
 from ...errors import ConfigError
-from ...fields.pytrees import pytree
+from ...fields.pytrees import pytree, static
 from ...fields.state import State
 from ...grids.windows import GridValues, Outer, Stored
 from ...models.shallow_water import ShallowWater
@@ -48,17 +53,24 @@ class GaugeReader:
 
 @pytree
 class SectionReader:
-    """Volume transport [m3 s-1] through the faces on which `along_u` or `along_v` (ny, nx) is 1."""
+    """Volume transport [m3 s-1] through the faces on which `along_u` or `along_v` (ny, nx) is 1.
+
+    It is that of the layer of number `layer`, or of all layers for None.
+    """
 
     along_u: jax.Array
     along_v: jax.Array
+    layer: int | None = static(default=None)
 
     @staticmethod
-    def between(start: tuple[float, float], end: tuple[float, float], model: ShallowWater) -> "SectionReader":
+    def between(
+        start: tuple[float, float], end: tuple[float, float], model: ShallowWater, layer: int | None = None
+    ) -> "SectionReader":
         """The section from `start` to `end` (x, y), which are moved to the nearest corners of cells.
 
         Raises:
-            ConfigError: if the section leaves the grid, is not parallel to x or y, lies on a wall, or crosses no water.
+            ConfigError: if the model has no such layer, or the section leaves the grid, is not parallel to x or y, lies
+                on a wall, or crosses no water.
         """
         grid, name = model.grid, f"the section from {_point(start)} to {_point(end)}"
         (i0, j0), (i1, j1) = (_corner(grid, place, name) for place in (start, end))
@@ -76,11 +88,14 @@ class SectionReader:
         faces[position] = Outer(rows, columns).map(np.multiply, model.sea_floor.mask(position))
         if not model.domain.any(faces[position]):
             raise ConfigError(f"{name} crosses no water on this grid; move it to sea.")
-        return SectionReader(model.scatter(faces["u"]), model.scatter(faces["v"]))
+        check_layer(name, layer, model.layer_count)
+        return SectionReader(model.scatter(faces["u"]), model.scatter(faces["v"]), layer)
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
-        flow = equations.flow(state, time)
-        through_u, through_v = flow.U * flow.geometry.dy["u"], flow.V * flow.geometry.dx["v"]
+        layers = equations.flow(state, time).layers
+        flows = layers if self.layer is None else layers[self.layer : self.layer + 1 or None]
+        geometry, U, V = flows[0].geometry, _sum([x.U for x in flows]), _sum([x.V for x in flows])
+        through_u, through_v = U * geometry.dy["u"], V * geometry.dx["v"]
         return jnp.sum(self.along_u * through_u.interior + self.along_v * through_v.interior)[None]
 
 
@@ -105,7 +120,7 @@ def _corner(grid, place, name):
 
 @pytree
 class BoxReader:
-    """Energy in a box [J]; `inside` (ny, nx) is the density [kg m-3] in the cells of the box, and 0 outside."""
+    """Energy of all layers in a box [J]; `inside` (ny, nx) is the density [kg m-3] in its cells, and 0 outside."""
 
     inside: jax.Array
 
@@ -121,8 +136,12 @@ class BoxReader:
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
         flow = equations.flow(state, time)
-        specific = flow.h * flow.kinetic_energy + 0.5 * flow.gravity * (flow.eta * flow.eta)
+        specific = _sum([kinetic + potential for kinetic, potential in zip(*energies(flow))])
         return jnp.sum(self.inside * (specific * flow.geometry.area_h).interior)[None]
+
+
+def _sum(fields):
+    return functools.reduce(operator.add, fields)
 
 
 def cells_within(x: tuple | None, y: tuple | None, model: ShallowWater) -> GridValues:
