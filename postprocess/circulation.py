@@ -44,11 +44,9 @@ def circulation(dataset: xr.Dataset, times: Sequence[float] | None = None, histo
     with style.applied():
         page = style.new_figure(WIDTH, tall + low + 1.75)
         _heading(page, dataset, record)
-        places = [(0.6 + n * (PANEL + 0.6), low + 1.0, PANEL, tall) for n in range(3)]
-        _elevation(page, places[0], dataset, mesh, record)
-        if _has_thickness(dataset):
-            _streamfunction(page, places[1], dataset, mesh, record)
-        _speed(page, places[2], dataset, mesh, record)
+        panels = (_elevation, _streamfunction, _speed) if _has_thickness(dataset) else (_elevation, _speed)
+        for n, draw in enumerate(panels):
+            draw(page, (0.6 + n * (PANEL + 0.6), low + 1.0, PANEL, tall), dataset, mesh, record)
         if history:
             _history(page, dataset, record)
     return page
