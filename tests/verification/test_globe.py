@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from swmodel.verification.sphere import advection, jet, mountain
-from swmodel.verification.sphere.globe import OMEGA, RADIUS, G, weighted_l2
+from swmodel.verification.sphere.globe import DAY, OMEGA, RADIUS, G
+from swmodel.verification.sphere.harmonics import Harmonics, Spectral, advance
 
 
 def test_the_rossby_haurwitz_wave_is_that_of_its_streamfunction():
@@ -36,14 +37,38 @@ def test_the_jet_is_in_geostrophic_balance_and_its_mean_height_is_that_of_the_pa
     assert abs(np.sum(area * eta) / np.sum(area)) < 1.0 and jet.speed(np.pi / 4) == pytest.approx(80.0)
 
 
-def test_means_over_coarser_cells_keep_the_integral():
-    model, _ = mountain.over_mountain(24)
-    values = np.random.default_rng(0).standard_normal(model.grid.shape)
-    coarse = mountain.coarsened(values, 8)
-    area = model.grid.metrics(np.arange(12))["area_h"] * np.ones((12, 24))
-    large = area.reshape(4, 3, 8, 3).sum(axis=(1, 3))
-    assert np.sum(large * coarse) == pytest.approx(np.sum(area * values), rel=1e-10)
-    assert weighted_l2(model, values, values) == 0.0
+@pytest.mark.parametrize("largest", [5, 11])
+def test_the_spectral_solver_keeps_a_steady_flow_across_the_poles(largest):
+    """Test 2 of Williamson et al. (1992) at 45 degrees to the axis: harmonics of degree 1 and 2 hold it exactly."""
+    u0, mean, harmonics = 2 * np.pi * RADIUS / (12 * DAY), 2.94e4 / G, Harmonics(largest)
+
+    def along(longitude, latitude):
+        """The sine of the latitude of the flow's own axis."""
+        x, y = np.deg2rad(longitude), np.deg2rad(latitude)
+        return (np.sin(y) - np.cos(x) * np.cos(y)) * np.sqrt(0.5)
+
+    equations = Spectral(harmonics, coriolis=lambda x, y: 2 * OMEGA * along(x, y))
+    level = lambda x, y: mean - (RADIUS * OMEGA * u0 + u0**2 / 2) / G * along(x, y) ** 2  # noqa: E731
+    start = equations.start(lambda x, y: 2 * u0 / RADIUS * along(x, y), level)
+    final = advance(equations, start, 5 * DAY, 1800.0)
+    np.testing.assert_allclose(final[..., 2], start[..., 2], atol=1e-11 * mean)
+    np.testing.assert_allclose(final[..., 0], start[..., 0], atol=1e-11 * u0 / RADIUS)
+    longitude, latitude = np.array([0.0, 70.0, 350.0]), np.array([-80.0, 0.0, 35.0])
+    wanted = level(longitude, latitude[:, None])
+    np.testing.assert_allclose(harmonics.at(final[..., 2], longitude, latitude), wanted, rtol=1e-11)
+
+
+def test_a_wave_that_repeats_needs_only_its_multiples():
+    """The Rossby-Haurwitz wave after a day: all wavenumbers, and the multiples of 4."""
+    surfaces = []
+    for repeats in (1, 4):
+        harmonics = Harmonics(20, repeats)
+        equations = Spectral(harmonics)
+        start = equations.start(mountain.wave_vorticity, lambda x, y: mountain.H6 + mountain.wave_level(x, y))
+        final = advance(equations, start, DAY, 900.0)
+        surfaces.append(harmonics.at(final[..., 2], np.arange(0.0, 360.0, 50.0), np.array([-50.0, 10.0])))
+        assert np.abs(final[..., 2] - start[..., 2]).max() > 10.0
+    np.testing.assert_allclose(*surfaces, rtol=1e-12)
 
 
 def test_the_error_of_a_bell_over_the_poles_is_about_that_along_the_equator():
