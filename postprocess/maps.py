@@ -302,7 +302,7 @@ def panels(
     variable: str = "eta",
     times: Sequence[float] | None = None,
     gauges: Sequence = (),
-    columns: int = 3,
+    columns: int | None = None,
 ) -> Figure:
     """A figure with `variable` at several times, on one colour scale.
 
@@ -310,6 +310,7 @@ def panels(
         dataset: a file of fields, as `open_output` gives it.
         times: seconds since the start; without them six records to the last one, from the first that is not uniform.
         gauges: to mark, each with name, x and y.
+        columns: of panels; 3, or 2 of four panels, unless given.
 
     Raises:
         PlotError: for a variable or a time that the file does not have.
@@ -318,7 +319,7 @@ def panels(
     records, storms = _records(dataset, variable, times), storms_of(dataset)
     fields, name = in_time_units([drawable(dataset, mesh, variable, k) for k in records], dataset[variable])
     norm, colormap = field_norm(dataset[variable], np.stack(fields))
-    columns = min(columns, len(fields))
+    columns = min(columns or (2 if len(fields) == 4 else 3), len(fields))
     rows = -(-len(fields) // columns)
     width = 3.4
     height = min(width * mesh.shape, 4.5)

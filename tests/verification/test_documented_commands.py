@@ -44,6 +44,8 @@ SHORTER = {
     ("invert", "inversion.toml"): (*COARSE, *FEW_SOURCES),
     ("run", "double_gyre.toml"): (*SMALL, "--until", "20 day"),
     ("run", "dye_in_a_gyre.toml"): (*SMALL, "--until", "20 day"),
+    ("run", "two_layer_gyre.toml"): (*SMALL, "--until", "20 day", "--set", "output.means.begin=0"),
+    ("run", "two_layer_turbulence.toml"): (*SMALL, "--until", "20 day", "--set", "output.means.begin=0"),
     ("run", "decaying_turbulence.toml"): (*SMALL, "--until", "10 day"),
     ("run", "storm_in_a_basin.toml"): ("--until", "6 hour"),
     ("run", "tidal_channel.toml"): (),
