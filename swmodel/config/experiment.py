@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import datetime
+import functools
 import os
 import re
 import tomllib
@@ -360,21 +361,28 @@ def _validate(raw, folder, own_parts):
                 sections[name] = field.default
             continue
         try:
-            sections[name] = _section(name, field, raw[name], folder, own_parts)
+            sections[name] = _section(root, name, raw[name], folder, own_parts)
         except ValidationError as error:
             errors = error.errors(include_url=False)
             mistakes += [mistake for mistake in from_pydantic(errors, root) if mistake.path not in refused]
             unknown = from_pydantic([e for e in errors if e["type"] == "extra_forbidden"], root)
             known = _without(raw[name], [as_written(mistake.path, raw)[1:] for mistake in unknown])
             with contextlib.suppress(ValidationError):  # with unknown keys removed, the other keys can be checked
-                sections[name] = _section(name, field, known, folder, own_parts)
+                sections[name] = _section(root, name, known, folder, own_parts)
     return sections, mistakes + mistakes_between(sections)
 
 
-def _section(name, field, raw, folder, own_parts):
-    keys: dict[str, Any] = {name: (field.annotation, field)}
-    one = create_model(name, **keys)
+def _section(root, name, raw, folder, own_parts):
+    one = _alone(root, name)
     return getattr(one.model_validate({name: raw}, context={"folder": folder, "own_parts": own_parts}), name)
+
+
+@functools.lru_cache(maxsize=256)
+def _alone(root, name):
+    """The class of files that have this section of `root` alone."""
+    field = root.model_fields[name]
+    keys: dict[str, Any] = {name: (field.annotation, field)}
+    return create_model(name, **keys)
 
 
 def _without(raw, paths):

@@ -25,7 +25,11 @@ class FieldError(TypeError):
 
 
 class HaloError(ValueError):
-    """Raised where a stencil reads beyond the halo."""
+    """Raised where a stencil reads beyond the halo, which would have to be `missing` cells wider at least."""
+
+    def __init__(self, message: str, missing: int = 1):
+        super().__init__(message)
+        self.missing = missing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +149,9 @@ class Field(AbstractField):
             return self
         cut = [have - want for have, want in zip(self.halo, halo)]
         if min(cut) < 0:
-            raise HaloError(f"a field at {self.position!r} with halo {self.halo} cannot have halo {tuple(halo)}.")
+            raise HaloError(
+                f"a field at {self.position!r} with halo {self.halo} cannot have halo {tuple(halo)}.", -min(cut)
+            )
         rows, columns = self.data.shape[-2:]
         x = slice(None) if self.halo[0] == WHOLE else slice(cut[0], columns - cut[1])
         data = self.data[..., cut[2] : rows - cut[3], x]
@@ -159,8 +165,9 @@ class Field(AbstractField):
         Raises:
             HaloError: if the operations that made the Field used up more halo than there was.
         """
-        if min(self.halo) < 0:
-            raise HaloError(f"the stencil of a field at {self.position!r} reached {-min(self.halo)} beyond the halo.")
+        missing = -min(self.halo)
+        if missing > 0:
+            raise HaloError(f"the stencil of a field at {self.position!r} reached {missing} beyond the halo.", missing)
         return self.crop((0, 0, 0, 0)).data
 
     def map(self, function: Callable) -> Self:

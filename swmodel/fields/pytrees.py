@@ -5,12 +5,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
+import jax.numpy as jnp
 
 from .parameters import check_fields, declared, has_rules, parameter
 
-__all__ = ["is_pytree", "pytree", "replace", "static"]
+__all__ = ["is_pytree", "pytree", "remembered", "replace", "static"]
 
 T = TypeVar("T")
+MOST_REMEMBERED = 64
 
 
 def replace(instance: T, **changes: Any) -> T:
@@ -19,6 +21,21 @@ def replace(instance: T, **changes: Any) -> T:
         return dataclasses.replace(instance, **changes)
     change: Callable = getattr(instance, "replace")  # noqa: B009  (a State, which T does not say)
     return change(**changes)
+
+
+def remembered(results: dict[Any, T], tree: Any, make: Callable[[], T]) -> T:
+    """The result of `make()` for a pytree, kept in `results` for trees of the same structure, shapes and types.
+
+    What follows from tracing a function of the tree depends on these alone. The oldest of 64 results is dropped.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    key = structure, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves)
+    if key not in results:
+        result = make()
+        while len(results) >= MOST_REMEMBERED:
+            results.pop(next(iter(results)))
+        results[key] = result
+    return results[key]
 
 
 def static(*, default: Any = dataclasses.MISSING, kw_only: bool = False) -> Any:

@@ -8,12 +8,14 @@ import numpy as np
 from ..dynamics.system import System
 from ..fields.field import HaloError
 from ..fields.parts import numbers_of, positions_of
+from ..fields.pytrees import remembered
 from ..stepping.arrays import one_step
 from ..stepping.explicit import TimeStepper
 
 __all__ = ["dynamics_at_start", "narrowest_halo"]
 
 WIDEST = 16  # cells
+_WIDTHS: dict = {}  # {(structure, shapes and types of dynamics and stepper): halo}
 
 
 def narrowest_halo(model: Any, stepper: TimeStepper, tiled: dict[int, System]) -> int:
@@ -22,22 +24,30 @@ def narrowest_halo(model: Any, stepper: TimeStepper, tiled: dict[int, System]) -
     Args:
         model: the ShallowWater.
         stepper: the TimeStepper.
-        tiled: the model's System on tiles by the width of their halo; those with too narrow a halo are removed.
+        tiled: the model's System on tiles by the width of their halo; those that the search adds are removed.
 
     Raises:
         TileError: if a tile is thinner than that.
         HaloError: if no halo of up to 16 cells is enough.
     """
-    for width in range(1, WIDEST + 1):
-        model.decomposition.check_halo(width)
-        try:
-            _trace(model, stepper, width)
-        except HaloError:
-            tiled.pop(width, None)
-            continue
-        more = _more_along_sides(model, width)
-        if more:
-            tiled.pop(width)
+    before = set(tiled)
+
+    def search():
+        width = 1
+        while width <= WIDEST:
+            model.decomposition.check_halo(width)
+            try:
+                _trace(model, stepper, width)
+                break
+            except HaloError as error:
+                width += error.missing
+        return width
+
+    width = remembered(_WIDTHS, (model.outline(1, 0, 1.0), stepper), search)
+    more = _more_along_sides(model, width) if width <= WIDEST else 0
+    for unused in set(tiled) - before - {width + more}:
+        del tiled[unused]
+    if width <= WIDEST:
         return width + more
     pointwise = [f"{name}.{key}" for name, term in zip(model.term_names, model.terms) for key in _without_ghosts(term)]
     why = (

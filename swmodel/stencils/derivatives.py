@@ -104,7 +104,7 @@ def _copied(builder, node, arguments, columns, number=None, further=0):
     """
     number = node.parameters[0] if number is None and node.name in ("load", "scalar") else number
     if node.name == "load":
-        return builder.load(number, 0, 0, node.dtype, columns[node.parameters[0]], node.label)
+        return builder.load(number, node.dtype, columns[node.parameters[0]], node.label)
     if node.name == "scalar":
         return builder.scalar(number, node.dtype)
     if node.name == "inside":
@@ -122,7 +122,7 @@ def _slope(builder, node, arguments, found, sources, scalars, graph):
         if at is None:
             return None
         label = f"tangent of {node.label}"
-        return builder.load(len(graph.columns) + at, 0, 0, node.dtype, graph.columns[first], label)
+        return builder.load(len(graph.columns) + at, node.dtype, graph.columns[first], label)
     if node.name == "scalar":
         return builder.scalar(graph.scalars + scalars.index(first), node.dtype) if first in scalars else None
     slopes = [_moved(builder, a, found) if isinstance(a, At) and a.node in found else None for a in node.arguments]
@@ -221,7 +221,7 @@ def transpose(
         out = graph.outputs[number]
         if out.node in linear:
             name = graph.names[number] if number < len(graph.names) else f"result {number}"
-            arrived = builder.load(len(kept) + k, 0, 0, graph.nodes[out.node].dtype, False, _cotangent(name))
+            arrived = builder.load(len(kept) + k, graph.nodes[out.node].dtype, False, _cotangent(name))
             shares[out.node].append(builder.shifted(builder.inside(arrived, inset), -out.row, -out.column))
     total, pull = {}, _Pull(builder, graph, linear, primal, reach)
     for n in sorted(linear, reverse=True):

@@ -3,8 +3,8 @@
     (difference_x f)[j, i] = f[j, i + 1] - f[j, i]      from h to u and from v to q
     (difference_x f)[j, i] = f[j, i] - f[j, i - 1]      from u to h and from q to v
 
-Nothing is computed when an Expression is made. `Trace` evaluates it at cell (0, 0) and at the neighbours that this
-needs, each (expression, offset) once, and records the loads.
+Nothing is computed when an Expression is made. `Trace` evaluates each Expression once, at cell (0, 0), and records the
+loads. Its value at a neighbour is the same value with an offset, since all cells have the same operations.
 """
 
 import dataclasses
@@ -18,10 +18,12 @@ from jax.extend.core import Primitive
 from ..fields.field import WHOLE, AbstractField, Field, Pair
 from .lines import SCOPE, Line, calling_line
 
-__all__ = ["Source", "Expression", "Trace", "lift", "load", "path_names", "stored"]
+__all__ = ["Source", "Expression", "Trace", "lift", "path_names", "stored"]
 
-load = Primitive("load")
-load.def_abstract_eval(lambda *, source, row, column, is_column, dtype: ShapedArray((), dtype))
+load = Primitive("load")  # of a Source at cell (0, 0)
+load.def_abstract_eval(lambda *, source, dtype: ShapedArray((), dtype))
+shift = Primitive("shift")  # the value that its argument has so many rows and columns away
+shift.def_abstract_eval(lambda value, *, row, column: value)
 
 
 @dataclasses.dataclass(eq=False)
@@ -51,7 +53,7 @@ class Source:
 
 
 class Expression(AbstractField):
-    """A value at every point of `position`: `value(trace, row, column)`, numbered like Fields.
+    """A value at every point of `position`, numbered like Fields; `value(trace)` is that at cell (0, 0).
 
     Attributes:
         sources: the prognostic Sources that it reads.
@@ -76,29 +78,27 @@ class Expression(AbstractField):
 
     def become(self, source: Source) -> None:
         """Load `source`, an array of this Expression's values, from now on, in place of computing them."""
-        self.value, self.sources, self.plain = (lambda trace, j, i: trace.load(source, j, i)), (source,), source
+        self.value, self.sources, self.plain = (lambda trace: trace.load(source)), (source,), source
         self.pointwise = True
 
     def map(self, function: Callable) -> "Expression":
-        return self._made(lambda trace, j, i: function(trace.at(self, j, i)))
+        return self._made(lambda trace: function(trace.at(self)))
 
     def along(self, pair: Pair, side: int, position: str) -> "Expression":
-        (j0, i0), (j1, i1) = {0: ((0, -1), (0, 0)), 1: ((0, 0), (0, 1)), 2: ((-1, 0), (0, 0)), 3: ((0, 0), (1, 0))}[
-            side
-        ]
+        low, high = {0: ((0, -1), (0, 0)), 1: ((0, 0), (0, 1)), 2: ((-1, 0), (0, 0)), 3: ((0, 0), (1, 0))}[side]
 
-        def value(trace, j, i):
-            return pair.values(trace.at(self, j + j0, i + i0), trace.at(self, j + j1, i + i1))
+        def value(trace):
+            return pair.values(trace.at(self, *low), trace.at(self, *high))
 
         return self._made(value, position, pointwise=False)
 
     def _with(self, other: "Expression | complex", function):
         if not isinstance(other, AbstractField):
-            return self._made(lambda trace, j, i: function(trace.at(self, j, i), other))
+            return self._made(lambda trace: function(trace.at(self), other))
         self.check_position(other)
         both = tuple(dict.fromkeys(self.sources + other.sources))  # in the same order on every rank
-        value = lambda trace, j, i: function(trace.at(self, j, i), trace.at(other, j, i))  # noqa: E731
-        return self._made(value, sources=both, pointwise=self.pointwise and other.pointwise)
+        pointwise = self.pointwise and other.pointwise
+        return self._made(lambda trace: function(trace.at(self), trace.at(other)), sources=both, pointwise=pointwise)
 
     def _made(self, value, position=None, sources=None, pointwise=None):
         sources = self.sources if sources is None else sources
@@ -117,13 +117,15 @@ class Trace:
     def __init__(self):
         self.sources, self.lines, self._values, self._kept, self._numbers = [], [], {}, [], {}
 
-    def at(self, expression: Any, row: int, column: int) -> Any:
-        key = id(expression), row, column
+    def at(self, expression: Any, row: int = 0, column: int = 0) -> Any:
+        """The value of an Expression, so many rows and columns away."""
+        key = id(expression)
         if key not in self._values:
             self._kept.append(expression)  # this keeps it alive, so that no other object gets its id
             with jax.named_scope(f"{SCOPE}{self._number(expression.line)}"):
-                self._values[key] = expression.value(self, row, column)
-        return self._values[key]
+                self._values[key] = expression.value(self)
+        value = self._values[key]
+        return shift.bind(value, row=row, column=column) if row or column else value
 
     def _number(self, line: Line):
         if line not in self._numbers:
@@ -131,19 +133,18 @@ class Trace:
             self.lines.append(line)
         return self._numbers[line]
 
-    def load(self, source: Source, row: int, column: int) -> Any:
+    def load(self, source: Source) -> Any:
+        """The value of a Source at cell (0, 0)."""
         if source not in self.sources:
             self.sources.append(source)
-        column = 0 if source.is_column else column
-        number, dtype = self.sources.index(source), source.array.dtype
-        value = load.bind(source=number, row=row, column=column, is_column=source.is_column, dtype=dtype)
+        value = load.bind(source=self.sources.index(source), dtype=source.array.dtype)
         return value if value.dtype == source.dtype else value.astype(source.dtype)
 
 
 def stored(source: Source, position: str) -> Expression:
     """The Expression that loads a Source."""
     known = (source,) if source.prognostic else ()
-    return Expression(position, lambda trace, j, i: trace.load(source, j, i), source.dtype, known, source)
+    return Expression(position, lambda trace: trace.load(source), source.dtype, known, source)
 
 
 def lift(x: Any, dtype: Any = None, name: str = "") -> Any:

@@ -142,9 +142,8 @@ class Builder:
         arguments = tuple(self.shifted(a, -row, -column) for a in arguments)
         return At(self._number(Node(name, arguments, np.dtype(dtype).name, parameters, axes)), row, column)
 
-    def load(self, source: int, row: int, column: int, dtype: Any, is_column: bool, label: str = "") -> At:
-        node = Node("load", (), np.dtype(dtype).name, (source,), 1 if is_column else 2, label=label)
-        return At(self._number(node), row, 0 if is_column else column)
+    def load(self, source: int, dtype: Any, is_column: bool, label: str = "") -> At:
+        return At(self._number(Node("load", (), np.dtype(dtype).name, (source,), 1 if is_column else 2, label=label)))
 
     def scalar(self, number: int, dtype: Any) -> At:
         return At(self._number(Node("scalar", (), np.dtype(dtype).name, (number,), 0)))
@@ -208,9 +207,10 @@ class Builder:
             raise Unsupported(f"{name} with results of shapes {[v.aval.shape for v in eqn.outvars]}")
         aval = eqn.outvars[0].aval
         if name == "load":
-            p = eqn.params
-            label = trace.sources[p["source"]].name
-            return [self.load(p["source"], p["row"], p["column"], aval.dtype, p["is_column"], label)]
+            number, source = eqn.params["source"], trace.sources[eqn.params["source"]]
+            return [self.load(number, aval.dtype, source.is_column, source.name)]
+        if name == "shift":
+            return [self.shifted(*arguments, **eqn.params)]
         if name in SKIPPED:
             return arguments
         name = RENAMED.get(name, name)
@@ -231,7 +231,7 @@ def trace_graph(expressions: Sequence[Expression], names: Sequence[str] = ()) ->
         names: of the results.
     """
     trace = Trace()
-    closed = jax.make_jaxpr(lambda: [trace.at(e, 0, 0) for e in expressions])()
+    closed = jax.make_jaxpr(lambda: [trace.at(e) for e in expressions])()
     builder = Builder()
     numbers = {id(c): c for c in closed.consts}
     for constant in numbers.values():

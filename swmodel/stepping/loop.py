@@ -20,7 +20,7 @@ from ..dynamics.clock import Time
 from ..dynamics.terms import holds_windows
 from ..fields.field import Count
 from ..fields.parameters import Number, Part, check_arguments
-from ..fields.pytrees import replace
+from ..fields.pytrees import remembered, replace
 from ..fields.state import State
 from ..runtime.compilation import jit
 from ..stencils.native import usable
@@ -68,7 +68,6 @@ def step_loop(dynamics: "System", stepper: "TimeStepper", prepared: bool = True)
 
 T = TypeVar("T")  # a carry of steps, and of what is computed along with them
 _OBSTACLES = {}  # {(structure, shapes and types of dynamics and stepper): result of `obstacle`}
-MOST_OBSTACLES = 64
 
 
 def _is_possible(dynamics, stepper):
@@ -123,13 +122,7 @@ def obstacle(dynamics: "System", stepper: "TimeStepper") -> str | None:
     """A phrase that explains why the steps of one member do not run in fused loops; None where they do. Inside spmd."""
     if dynamics.step_loop is ArrayStepLoop:
         return _why_arrays(dynamics)
-    leaves, structure = jax.tree.flatten((dynamics, stepper))
-    key = structure, tuple((jnp.shape(x), jnp.result_type(x)) for x in leaves)
-    if key not in _OBSTACLES:
-        while len(_OBSTACLES) >= MOST_OBSTACLES:
-            _OBSTACLES.pop(next(iter(_OBSTACLES)))
-        _OBSTACLES[key] = dynamics.step_loop.obstacle(dynamics, stepper)
-    return _OBSTACLES[key]
+    return remembered(_OBSTACLES, (dynamics, stepper), lambda: dynamics.step_loop.obstacle(dynamics, stepper))
 
 
 def _why_arrays(dynamics):

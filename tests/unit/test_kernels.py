@@ -158,6 +158,17 @@ def test_the_same_operation_is_written_once():
     assert names.count("load") == 1 and names.count("add") == 3 and len(graph.loads(0)) == 4
 
 
+def test_what_several_neighbours_read_is_traced_once():
+    calls = []
+
+    def curved(x):
+        calls.append(x)
+        return x * x / (3.0 + x)
+
+    graph, _, _ = trace_graph([mean_xy(mean_xy(lift(field())).map(curved))])
+    assert len(calls) == 1 and len(graph.loads(0)) == 9
+
+
 def test_factors_that_do_not_vary_along_a_row_are_put_together():
     f, scale = lift(field()), jnp.float64(3.0)
     graph, _, _ = trace_graph([difference_x(scale * f) * 0.5 * scale])

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.errors import TileError
 from swmodel.fields import operators as op
 from swmodel.fields.field import WHOLE, Field, FieldError, HaloError
+from swmodel.models import halos
 
 HALO = 2
 STEPS = {  # operator, from -> to, what is lost of (west, east, south, north)
@@ -106,3 +108,28 @@ WIDTH_OF = {sw.AB2: 1, sw.ForwardBackward: 2}
 def test_a_model_finds_the_halo_of_each_of_its_steppers(order):
     model = sw.ShallowWater(sw.CartesianGrid(12, 10, (0.0, 1.2e5), (0.0, 1e5)), 1000.0)
     assert [model.halo(stepper) for stepper in order] == [WIDTH_OF[type(stepper)] for stepper in order]
+
+
+def test_the_halo_is_looked_for_by_what_stencils_lack_and_once_for_models_that_are_alike(monkeypatch):
+    """A coast's limited fluxes of tracers reach 5 cells: 5 more than none, so that few widths are tried."""
+    monkeypatch.setattr(halos, "_WIDTHS", {})
+    monkeypatch.setattr(
+        halos, "_trace", lambda *arguments, trace=halos._trace: widths.append(arguments[2]) or trace(*arguments)
+    )
+
+    def model(depth):
+        grid = sw.CartesianGrid(16, 14, (0.0, 1.6e4), (0.0, 1.4e4))
+        return sw.ShallowWater(
+            grid, depth, wetting=sw.WettingDrying(), momentum=sw.MomentumConserving(), tracers=(sw.Tracer("dye"),)
+        )
+
+    widths = []
+    coast = model(100.0)
+    assert coast.halo(sw.SSPRK3(1.0)) == widths[-1] > len(widths) > 1 and set(coast._tiled) == {widths[-1]}
+    widths.clear()
+    other = model(50.0)
+    assert other.halo(sw.SSPRK3(2.0)) == coast.halo(sw.SSPRK3(1.0)) and not widths
+    with pytest.raises(TileError, match="fewer than the halo"):
+        sw.ShallowWater(
+            sw.CartesianGrid(16, 2, (0.0, 1.6e4), (0.0, 1.4e4)), 100.0, momentum=sw.MomentumConserving()
+        ).halo(sw.SSPRK3(1.0))
