@@ -70,7 +70,6 @@ def _plan(made, experiment, model, state, ranks, speed):
     longest = largest_time_step(found) if found else np.inf
     tile = max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
     moving = 0 if made.source is None else MOST_RECORDS
-    members = model.members or 1
     floor = model.sea_floor
     sea, split = facts.sea_line(floor, whole), facts.ranks_line(decomposition, made.bathymetry.wet)
     lines = _lines(made, experiment, model, stepper, int(tile), moving, sea, split)
@@ -84,7 +83,7 @@ def _plan(made, experiment, model, state, ranks, speed):
     if model.members is not None:
         lines.append(("ensemble", facts.members_line(model)))
     lines += _studies(made, model, state, dt)
-    outputs = facts.output_lines(experiment, whole, dt, members)
+    outputs = facts.output_lines(experiment, model, whole, dt)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     warnings = _warnings(floor.report, experiment, model.grid, dt, longest, ranks, float(floor.depths[1]))
     warnings += [*model_remarks(experiment, model), *wave_remarks(made, model, state), *flooded_land(experiment, model)]
@@ -132,7 +131,7 @@ def _plan_of_tiles(made, experiment, ranks):
     lines += _steps_lines(experiment, found, dt, longest)
     if made.summary is not None:
         lines.append(("source", str(made.summary)))
-    outputs = facts.output_lines(experiment, whole, dt)
+    outputs = facts.output_lines(experiment, model, whole, dt)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     partly = f"{extent}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."
     warnings = [*_warnings((), experiment, grid, dt, longest, ranks), *model_remarks(experiment, model)]

@@ -158,14 +158,14 @@ def moves_shores(experiment: Experiment) -> bool:
     return experiment.model.wetting is not None and experiment.source is not None
 
 
-def output_lines(experiment: Experiment, cells: int, dt: float, members: int = 1) -> list[str]:
-    """A line for each file: its content, its interval and its largest size."""
+def output_lines(experiment: Experiment, model: ShallowWater, cells: int, dt: float) -> list[str]:
+    """A line for each file of a run on `cells` cells: its content, its interval and its largest size."""
+    members = model.members or 1
     cells *= members
     until, lines = experiment.run.until, []
-    layers = 1 if experiment.layers is None else len(experiment.layers.thickness) + 1
     for fields in experiment.output.fields:
         records, variables = int(until / fields.every + 1e-9) + 1, with_bed(fields.variables, moves_shores(experiment))
-        stored = sum(len(in_all_layers(name, layers)) for name in variables)
+        stored = sum(len(in_all_layers(name, model)) for name in variables)
         about = size(4 * cells * records * stored)
         what, packed = ", ".join(variables), "" if fields.compression == "none" else " before compression"
         lines.append(f"{fields.file}: {what} every {duration(fields.every)}, {records} records, {about}{packed}")

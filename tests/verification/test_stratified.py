@@ -11,6 +11,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.adjoint.controls.controls import names_of
 from swmodel.adjoint.costs.readers import BoxReader, SectionReader
+from swmodel.cli.checks import check_experiment
 from swmodel.config import read
 from swmodel.config.adjoint import known_controls
 from swmodel.config.build.experiment import assemble, model_of
@@ -233,9 +234,13 @@ dissipation = [{type = "linear_drag", rate = 1e-6, layer = 0}, {type = "interfac
 """
 
 
-def test_layers_in_an_experiment_file(tmp_path):
+def test_layers_in_an_experiment_file(tmp_path, capsys):
     file = tmp_path / "layers.toml"
     file.write_text(TOML)
+    check_experiment(str(file), [], 1)
+    lines = capsys.readouterr().out
+    assert "2 layers, at rest 300 m thick" in lines and "long waves of their modes have 99.1, 2 m/s" in lines
+    assert "a.nc: eta, thickness every 1 min 40 s, 2 records, 1.54 kB" in lines  # of two layers
     made = assemble(read(file))
     model = model_of(made, "serial")
     assert model.layers.celerities(9.81, 1000.0) == pytest.approx(
