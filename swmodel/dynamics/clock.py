@@ -8,6 +8,7 @@ of t. It does not depend on the step at which a compiled loop started, so a run 
 divided into loops.
 """
 
+import dataclasses
 import fractions
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,7 @@ from jax.typing import DTypeLike
 from ..fields.field import Count, Scalar
 from ..fields.pytrees import pytree, replace, static
 
-__all__ = ["Moments", "Time", "as_time"]
+__all__ = ["Coverage", "Moments", "Time", "as_time"]
 
 ONE_CYCLE = 2**64  # one cycle, in the fixed-point numbers of `cycles`
 
@@ -214,3 +215,21 @@ def _high_product(a, b):
     middle = a1 * b0 + (a0 * b0 >> half)
     other = a0 * b1 + (middle & low)
     return a1 * b1 + (middle >> half) + (other >> half)
+
+
+@dataclasses.dataclass(frozen=True)
+class Coverage:
+    """The steps that the forcing in a System covers; static.
+
+    Attributes:
+        intervals: the numbers of steps from each record to the next.
+        dt: the length of a step [s].
+    """
+
+    intervals: tuple
+    dt: float
+
+    @property
+    def steps(self) -> int:
+        """The number of steps in all intervals."""
+        return sum(self.intervals)

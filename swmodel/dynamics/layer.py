@@ -59,10 +59,15 @@ class LayerFlow:
         """The LayerFlows of all layers, from the top down."""
         return (self, *(LowerFlow(self, k) for k in range(1, self.equations.layer_count)))
 
-    def with_transports(self, U: Value, V: Value, state: State, time: Time, water_added: Value) -> "LayerFlow":
-        """LayerFlow of another State, with the transports of a whole time step and the water that terms add."""
+    def with_transports(self, transports: Sequence, state: State, time: Time, water_added: Sequence) -> "LayerFlow":
+        """LayerFlow of another State, with the transports (U, V) of a whole time step and the water that terms add.
+
+        Args:
+            transports, water_added: of each layer.
+        """
         flow = LayerFlow(self.equations, state, (), state.eta, time)
-        vars(flow).update(_transports=(U, V), water_added=water_added)
+        for layer, pair, added in zip(flow.layers, transports, water_added):
+            vars(layer).update(_transports=pair, water_added=added)
         return flow
 
     @functools.cached_property

@@ -165,9 +165,9 @@ class Layers(ModelPart):
         rest = np.array([float(x) for x in self.rest(depth)])
         return modes(np.asarray(self.gravities(gravity), float), rest, self.deep_at_rest)[0]
 
-    def wave_gravity(self, gravity: float, depths: Sequence[float]) -> float:
-        """The gravity [m s-2] with which no mode is faster than sqrt(g H), over these depths H [m]."""
-        return max(self.celerities(gravity, depth)[0] ** 2 / depth for depth in depths)
+    def wave_gravity(self, gravity: float, depths: Sequence[float], mode: int = 0) -> float:
+        """The gravity [m s-2] with which a mode, 0 the fastest, is at most sqrt(g H) fast, over these depths H [m]."""
+        return max(self.celerities(gravity, depth)[mode] ** 2 / depth for depth in depths)
 
     def check_depth(self, lowest: float, least: float) -> None:
         """Raise ConfigError if the lowest layer is thinner than `least` [m] where the water is `lowest` [m] deep."""

@@ -80,15 +80,15 @@ class Site:
         )
         return {"x": u, "y": v, None: np.hypot(u, v)}[component]
 
-    def _wave_gravity(self):
-        """The gravity with which no wave is faster than sqrt(g H) [m s-2]."""
+    def _wave_gravity(self, mode):
+        """The gravity with which no wave of a mode is faster than sqrt(g H) [m s-2]."""
         if self.model.layers is None:
             return self.gravity
         low, high, _ = self.model.sea_floor.depths
-        return self.model.layers.wave_gravity(self.gravity, np.linspace(low, high, 9))
+        return self.model.layers.wave_gravity(self.gravity, np.linspace(low, high, 9), mode)
 
-    def wave_rate(self, exact: bool = False) -> np.ndarray:
-        """The frequency of the shortest gravity waves [s-1].
+    def wave_rate(self, exact: bool = False, mode: int = 0) -> np.ndarray:
+        """The frequency of the shortest gravity waves [s-1] of a vertical mode, 0 for the fastest one.
 
         With `exact`, waves of the mean depth are exact, and only the deviation of the thickness from it counts.
         """
@@ -96,7 +96,7 @@ class Site:
         if exact:
             mean = self.model.sea_floor.depths[2]
             thickness = (thickness - mean) ** 2 / mean
-        return self.model.core.waves * np.sqrt(self._wave_gravity() * thickness * (self.waves_dx2 + self.per_dy2))
+        return self.model.core.waves * np.sqrt(self._wave_gravity(mode) * thickness * (self.waves_dx2 + self.per_dy2))
 
     def open_rate(self, wave: float, real: float) -> np.ndarray:
         """1 / the longest time step [s-1] of waves and sponges together, in cells next to open sides.

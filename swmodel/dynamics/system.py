@@ -31,12 +31,12 @@ from ..fields.pytrees import pytree, replace
 from ..fields.state import State, as_tile_field, like
 from ..fields.variables import PROGNOSTIC, Variable, in_layer, of_layer
 from ..grids.geometry import Geometry, TileGeometry
-from .clock import Time, as_time
+from .clock import Coverage, Time, as_time
 from .cores import FiniteDifferences, check_has_tendencies
 from .ghosts import Exchange
 from .kinds import FACES, MAP, NUMBER, OTHER, PARTS, STATIC, TILE, declare
 from .layer import LayerFlow
-from .layers import Layers, columns_of
+from .layers import Layers
 from .momentum import DEFAULT as DEFAULT_FORM
 from .near_sides import edges_of
 from .slip import FreeSlip
@@ -45,27 +45,9 @@ from .terms import Series, TimeVarying, Windows, value_at
 from .transport import divergence
 from .transported import Transported, contents_of, converted
 
-__all__ = ["Coverage", "System", "declared_fields"]
+__all__ = ["System", "declared_fields"]
 
 SHALLOWEST = 1e-6  # the least depth of water where the shore is fixed [m]
-
-
-@dataclasses.dataclass(frozen=True)
-class Coverage:
-    """The steps that the forcing in a System covers; static.
-
-    Attributes:
-        intervals: the numbers of steps from each record to the next.
-        dt: the length of a step [s].
-    """
-
-    intervals: tuple
-    dt: float
-
-    @property
-    def steps(self) -> int:
-        """The number of steps in all intervals."""
-        return sum(self.intervals)
 
 
 _FORM = Part(("vorticity_flux",), "EnergyConserving()")
@@ -427,7 +409,11 @@ class System:
         if self.layers is None:
             return {"eta": self.continuity(flow, time)}
         rates = [-divergence(layer.U, layer.V, self.geometry) for layer in flow.layers]
-        return {layer.names[2]: rate for layer, rate in zip(flow.layers, self.layers.sums(rates))}
+        return {layer.names[2]: rate for layer, rate in zip(flow.layers, self.sums(rates))}
+
+    def sums(self, rates: Sequence) -> Sequence:
+        """d eta_k/dt of each layer, from the rates of its thickness [m s-1]."""
+        return rates if self.layers is None else self.layers.sums(rates)
 
     def accelerations(self, flow: LayerFlow, levels: Sequence[AbstractField], time: Time) -> dict[str, AbstractField]:
         """{"u": du/dt, "v": dv/dt [m s-2], Fields at u and v}, of all layers, with the pressure of `levels`.
@@ -456,8 +442,15 @@ class System:
     def columns(self, state: State, time: Time) -> list[tuple[AbstractField, AbstractField]]:
         """[(thickness at rest, what is above that) [m], Fields at h] of each layer, for a State of Fields."""
         levels = [state[in_layer("eta", k)] for k in range(self.layer_count)]
-        columns = columns_of(self.layers, self.depth_at(time), levels)
-        return columns if self.layers is None else [(rest * self.geometry.wet, excess) for rest, excess in columns]
+        return list(zip(self.at_rest(self.depth_at(time)), self.excess(levels)))
+
+    def at_rest(self, depth: AbstractField) -> list[AbstractField]:
+        """The thickness at rest [m] of each layer, Fields at h, of the depth."""
+        return [depth] if self.layers is None else [x * self.geometry.wet for x in self.layers.rest(depth)]
+
+    def excess(self, levels: Sequence) -> Sequence:
+        """What the thickness of each layer is above that at rest [m], from eta [m] of each; likewise of their rates."""
+        return levels if self.layers is None else self.layers.excess(levels)
 
     def continuity(self, flow: LayerFlow, time: Time) -> AbstractField:
         """d eta/dt [m s-1], a Field at h."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..dynamics.layers import check_layer
+from ..dynamics.layers import check_layer, over_deep_water
 from ..dynamics.system import declared_fields
 from ..dynamics.tracers import Tracer
 from ..errors import ConfigError, of_part
@@ -249,7 +249,7 @@ def check_stepper(model: Any, stepper: TimeStepper) -> None:
             f"{type(stepper).__name__}: {type(keeping[0]).__name__} steps {keeping[0].state_variables()[0].name}, "
             "which needs an explicit scheme; use another part of its kind, or another stepper."
         )
-    _check_is_explicit(model, stepper)
+    _check_steps_layers(model, stepper)
     if model.momentum.conserves_momentum and not stepper.conserves_momentum:
         raise ConfigError(
             f"{type(stepper).__name__}: {type(model.momentum).__name__} steps momentum in stages of its own, which "
@@ -275,12 +275,16 @@ def check_stepper(model: Any, stepper: TimeStepper) -> None:
         )
 
 
-def _check_is_explicit(model, stepper):
-    """Raise ConfigError for a scheme that solves for the surface of one layer, in a model of several."""
-    if model.layers is not None and (stepper.is_implicit or stepper.needs_modes):
+def _check_steps_layers(model, stepper):
+    """Raise ConfigError for a scheme that does not step several layers, or not these."""
+    if model.layers is not None and stepper.needs_modes:
         raise ConfigError(
-            f"{type(stepper).__name__}: layers need an explicit scheme so far; use ForwardBackward, AB2, AB3, SSPRK3 "
-            "or RK4."
+            f"{type(stepper).__name__} steps one layer; use ForwardBackward, AB2, AB3, SSPRK3, RK4 or SemiImplicit."
+        )
+    if over_deep_water(model.layers) and stepper.is_implicit:
+        raise ConfigError(
+            f"{type(stepper).__name__}: over a deep layer at rest the surface has no waves, and this scheme is for "
+            "these alone; use ForwardBackward, AB2, AB3, SSPRK3 or RK4."
         )
 
 

@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..dynamics.clock import Coverage
 from ..dynamics.terms import Series, Window
 from ..errors import of_part
 
-__all__ = ["CurrentWindows", "interval_starts", "next_record", "read_ends"]
+__all__ = ["CurrentWindows", "coverage_of", "next_record", "read_ends"]
 
 
 class CurrentWindows:
@@ -46,12 +47,18 @@ def next_record(series: Sequence[Series], step: int, dt: float) -> int | None:
     return min((n for n in (s.next_step(step, dt) for s in series) if n is not None), default=None)
 
 
-def interval_starts(series: Sequence[Series], step: int, steps: int, dt: float) -> list[int]:
+def _starts(series, step, steps, dt):
     """The first steps of the intervals between records, from `step` on, for `steps` steps of `dt` [s]."""
     starts = [step]
     while (record := next_record(series, starts[-1], dt)) is not None and record < step + steps:
         starts.append(record)
     return starts
+
+
+def coverage_of(series: Sequence[Series], step: int, steps: int, dt: float) -> tuple[list[int], Coverage]:
+    """(the steps at which the intervals of a run begin, its Coverage); the arguments are those of the run."""
+    cuts = _starts(series, step, steps, dt)
+    return cuts, Coverage(tuple(b - a for a, b in zip(cuts, [*cuts[1:], step + steps])), dt)
 
 
 def read_ends(series: Mapping[str, Series], end: float) -> None:

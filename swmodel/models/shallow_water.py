@@ -14,7 +14,7 @@ from ..dynamics.cores import FiniteDifferences
 from ..dynamics.layers import Layers, columns_of
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..dynamics.slip import FreeSlip
-from ..dynamics.system import Coverage, System, declared_fields
+from ..dynamics.system import System, declared_fields
 from ..dynamics.terms import tile_array
 from ..dynamics.transported import converted
 from ..fields.parameters import Number, check_arguments
@@ -38,7 +38,7 @@ from .floor import floor_of
 from .halos import narrowest_halo
 from .initial_currents import ending_at_shores
 from .initial_sides import with_memory_of_sides
-from .intervals import CurrentWindows, interval_starts, next_record, read_ends
+from .intervals import CurrentWindows, coverage_of, next_record, read_ends
 from .names import named, named_series, on_tiles, one_or_more
 
 __all__ = ["ShallowWater"]
@@ -292,8 +292,7 @@ class ShallowWater:
         check_steps("dynamics", "steps", steps, least=1)
         self.check_records((step + (steps or 0)) * dt, dt)
         if self._series and steps is not None:
-            cuts = interval_starts(self._series, int(step), int(steps), dt)
-            covers = Coverage(tuple(b - a for a, b in zip(cuts, [*cuts[1:], step + steps])), dt)
+            cuts, covers = coverage_of(self._series, int(step), int(steps), dt)
             here = self._bound(self.halo(stepper), stages, dt, lambda series: series.windows(cuts, dt, self.dtype))
         else:
             covers, here = None, self.interval(self.halo(stepper), step, dt, stages)

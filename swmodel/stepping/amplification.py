@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "first_growth",
     "interval_above_rest",
+    "interval_of_interfaces",
     "interval_with_waves",
     "largest_root",
     "of_step",
@@ -38,6 +39,7 @@ LARGEST = 4.0  # the largest |lambda| dt that is examined
 BLOCKS = 8  # the number of parts in which the angles up to there are examined, in order
 START_UP = 8  # the number of steps after which a multistep scheme has its whole history
 GROWING = 1e-4  # growth in a step of waves over a raised level that matters: e-fold in 10,000 steps
+LEAST_THETA = 0.55  # from where on modes of layers amplify one another by less than GROWING, below the limit
 SLOW = 5.0  # the smallest ratio of the speed of waves to that of the flow with which implicit waves are stable
 
 
@@ -158,6 +160,30 @@ def interval_above_rest(theta: float, epsilon: float, excess: float) -> float:
     waves = np.logspace(-1, 3, 1001)
     unstable = waves[semi_implicit_growth(theta, epsilon, waves, excess=excess) > 1 + GROWING]
     return float(unstable[0]) if unstable.size else np.inf
+
+
+@functools.cache
+def interval_of_interfaces(theta: float, epsilon: float) -> float:
+    """The largest c k dt of internal waves of layers under an implicit surface.
+
+        u' = u - i a (3/2 + epsilon) h + i a (1/2 + epsilon) h_old,   h' = h - i a (theta u' + (1 - theta) u)
+
+    Args:
+        theta: the weight of the new time in the transports.
+        epsilon: of the pressure of interfaces, which AB2 extrapolates.
+
+    Returns:
+        0 for theta below 0.55, with which nothing damps the waves of the surface, and the interfaces amplify them.
+    """
+    if theta < LEAST_THETA:
+        return 0.0
+    new, old = 1.5 + epsilon, 0.5 + epsilon
+
+    def growth(angles):
+        pressure = theta * new, (1.0 - theta) * new - theta * old, -(1.0 - theta) * old
+        return largest_root([1.0, *(x + angles**2 * y for x, y in zip((-2.0, 1.0, 0.0), pressure))])
+
+    return first_growth(growth)
 
 
 @functools.cache

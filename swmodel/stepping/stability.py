@@ -7,6 +7,7 @@ A scheme is stable while lambda dt lies in its region of stability. The processe
     advection      i (|u|/dx + |v|/dy)
                    (with series, gravity waves and advection are multiplied by the largest wavenumber over that of
                    differences, 2/dx and 1/dx)
+    internal waves as gravity waves, with the speed of the second fastest mode of layers, under an implicit surface
     viscosity      - 4 nu (1/dx^2 + 1/dy^2) over a flat bottom, more on a shallow face next to deep water; biharmonic
                    viscosity has the square of that for nu = 1, times nu4
     drag, sponge   - r
@@ -14,7 +15,8 @@ A scheme is stable while lambda dt lies in its region of stability. The processe
     raised level   waves over the part of the depth that SemiImplicit with a solver by transforms steps explicitly
     open sides     waves and the sponge's drag together, in the cells that have both; also of a sponge without open side
 
-Implicit waves set no limit. With them, those of the Coriolis force and of advection hold for waves of any speed.
+Implicit waves set no limit; those of the interfaces between layers do. With implicit waves, the limits of the Coriolis
+force and of advection hold for waves of any speed.
 The stable intervals on both axes are the scheme's own (TimeStepper.stable_interval).
 """
 
@@ -94,6 +96,8 @@ def limits(model: Any, stepper: "TimeStepper", state: State | None = None) -> li
         find("Coriolis force", interval("imaginary"), lambda site: site.coriolis_rate(exact)),
         find("advection", interval("carried"), lambda site: site.advection_rate()),
     ]
+    if stepper.is_implicit and model.layers is not None:
+        found.append(find("internal waves", interval("internal"), lambda site: site.wave_rate(mode=1)))
     if not exact:
         found.append(find("hyperviscosity", interval("real"), model.core.damping))
     for k, term in enumerate(model.terms):

@@ -5,10 +5,12 @@
 
 delta is the change of the elevation in a step [m] at cell centres. R [m] is the depth at rest under a rigid lid, in
 linear models, and with solvers that need constants. Otherwise it is the thickness of the water in the middle of the
-step, and the equation has other coefficients in each step. semi_implicit.py derives the equations.
+step, and the equation has other coefficients in each step. Of several layers R is the sum of theirs.
+semi_implicit.py derives the equations.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -24,9 +26,12 @@ from ..grids.geometry import safe_inverse
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 
 if TYPE_CHECKING:
+    from ..dynamics.layer import LayerFlow
     from ..dynamics.system import System
 
 __all__ = ["Surface", "automatic"]
+
+Velocities: TypeAlias = Sequence[tuple[AbstractField, AbstractField]]  # (u, v) [m s-1] of each layer, at u and v
 
 TOLERANCE = {4: 1e-5, 8: 1e-10}  # of conjugate gradients, by the size of a number [bytes]
 
@@ -44,22 +49,22 @@ class Surface:
     """The equation of the module docstring, with a solver that is prepared once for all steps.
 
     Attributes:
-        rest: R, the depth at rest [m], one number; None where it varies and is that of the System.
+        rests: R of each layer at rest [m], numbers; None where it varies and is that of the System.
         plan: the solver's Plan.
         domain: the elliptic.Domain.
         weight: g theta^2 dt^2, the factor of R in the coefficient c; 1 under a rigid lid.
         opening: theta dt sqrt(g R) length / area [1] in cells at open sides, a tile array; None without them.
-        depth: R where it is that of a step [m], a Field at h; else None.
+        depths: R of each layer where it is that of a step [m], Fields at h; else None.
         solver: the elliptic.Solver.
         follows_level: whether R is the thickness of the water.
     """
 
-    rest: Any
+    rests: Any
     plan: elliptic.Plan
     domain: elliptic.Domain
     weight: Any
     opening: Any
-    depth: Any = None
+    depths: Any = None
     solver: Any = static(kw_only=True)
     follows_level: bool = static(kw_only=True)
 
@@ -82,21 +87,25 @@ class Surface:
         screening = None if rigid else one if opening is None else one + opening
         c = weight * (equations.depth.interior if rest is None else rest)
         plan = solver.plan(domain, elliptic.Coefficients(c, screening))
-        return Surface(rest, plan, domain, weight, opening, solver=solver, follows_level=follows)
+        rests = None if rest is None else [rest] if equations.layers is None else equations.layers.rest(rest)
+        return Surface(rests, plan, domain, weight, opening, solver=solver, follows_level=follows)
 
-    def over(self, equations: "System", depth: Value, values: jax.Array) -> "Surface":
-        """The Surface with another R [m], a Field at h with halo, and its values in the tile's own cells."""
+    def over(self, equations: "System", depths: Sequence[Value], values: jax.Array) -> "Surface":
+        """The Surface with another R [m] of each layer, Fields at h with halo; `values` are their sum, a tile array."""
         screening = jnp.ones((), values.dtype)
         if self.opening is not None:  # the outflow sqrt(g / H) delta through these sides is that of R
             screening = screening + self.opening * values * safe_inverse(equations.depth.interior)
         plan = self.solver.replanned(self.plan, self.domain, elliptic.Coefficients(self.weight * values, screening))
-        return replace(self, plan=plan, depth=depth)
+        return replace(self, plan=plan, depths=depths)
 
-    def explicit_depth(self, equations: "System", h: AbstractField) -> AbstractField | None:
-        """h - R [m], through which the transport is explicit, a Field at h; None where it is 0."""
+    def explicit_depths(self, equations: "System", flow: "LayerFlow") -> list[AbstractField] | None:
+        """h - R [m] of each layer, through which its transport is explicit, Fields at h; None where it is 0."""
         if self.follows_level:
             return None
-        return h - (equations.depth if self.rest is None else self.rest)
+        return [layer.h - rest for layer, rest in zip(flow.layers, self._rests(equations))]
+
+    def _rests(self, equations):
+        return equations.at_rest(equations.depth) if self.rests is None else self.rests
 
     def solve(self, equations: "System", rhs: AbstractField) -> tuple[AbstractField, jax.Array]:
         """(delta, a Field at h with halo; the relative residual of a solver that did not converge, else 0).
@@ -112,28 +121,35 @@ class Surface:
         return equations.evaluation.with_ghosts(equations, delta), jax.lax.stop_gradient(left).astype(values.dtype)
 
     def pushed(
-        self, equations: "System", u: AbstractField, v: AbstractField, dt: Scalar, eta: AbstractField
+        self, equations: "System", u: AbstractField, v: AbstractField, dt: Scalar, head: AbstractField
     ) -> tuple[AbstractField, AbstractField]:
-        """u - dt g d eta/dx and v - dt g d eta/dy, Fields at u and v; no change on faces between cells of land."""
-        e, g = equations, equations.geometry
-        along_x = difference_x(e.gravity * eta) * g.per_dx["u"] * g.wet_u
-        along_y = difference_y(e.gravity * eta) * g.per_dy["v"] * g.wet_v
+        """u - dt d head/dx and v - dt d head/dy, Fields at u and v; no change on faces between cells of land.
+
+        Args:
+            equations: the System, prepared.
+            u, v: the velocity [m s-1].
+            dt: the time [s].
+            head: as g eta [m2 s-2], a Field at h.
+        """
+        g = equations.geometry
+        along_x = difference_x(head) * g.per_dx["u"] * g.wet_u
+        along_y = difference_y(head) * g.per_dy["v"] * g.wet_v
         return u - dt * along_x, v - dt * along_y
 
-    def transports(
-        self, equations: "System", u: AbstractField, v: AbstractField
-    ) -> tuple[AbstractField, AbstractField]:
-        """R u and R v [m2 s-1], Fields at u and v."""
-        if self.rest is not None:
-            return self.rest * u, self.rest * v
-        depth = equations.depth if self.depth is None else self.depth
-        return mean_x(depth) * u, mean_y(depth) * v
+    def transports(self, equations: "System", velocities: Velocities) -> list[tuple[AbstractField, AbstractField]]:
+        """(R u, R v) [m2 s-1] of each layer, Fields at u and v, from its (u, v)."""
+        if self.rests is not None:
+            return [(rest * u, rest * v) for rest, (u, v) in zip(self.rests, velocities)]
+        depths = self._rests(equations) if self.depths is None else self.depths
+        return [(mean_x(depth) * u, mean_y(depth) * v) for depth, (u, v) in zip(depths, velocities)]
 
-    def outflow(self, equations: "System", u: AbstractField, v: AbstractField) -> AbstractField:
-        """div (R u), a Field at h [m s-1]."""
-        if self.rest is not None:
-            return self.rest * divergence(u, v, equations.geometry)
-        return divergence(*self.transports(equations, u, v), equations.geometry)
+    def outflow(self, equations: "System", velocities: Velocities) -> Sequence[AbstractField]:
+        """- d eta/dt [m s-1] of each layer by the transports R u, Fields at h; for one layer div (R u)."""
+        if self.rests is not None:
+            each = [rest * divergence(u, v, equations.geometry) for rest, (u, v) in zip(self.rests, velocities)]
+        else:
+            each = [divergence(U, V, equations.geometry) for U, V in self.transports(equations, velocities)]
+        return equations.sums(each)
 
 
 def _constant(equations):

@@ -62,6 +62,7 @@ def globe():
     return sw.SphericalGrid(NX, NY, (-180.0, 180.0), (-90.0, 90.0))
 
 
+LAYERS = sw.Layers(thickness=(100.0, 150.0), densities=(1000.0, 1005.0, 1010.0))
 CASES = {
     "walls and islands": lambda **o: (
         sw.ShallowWater(
@@ -104,7 +105,7 @@ CASES = {
             plane("x"),
             sea_floor(),
             coriolis=sw.BetaPlane(1e-4, 2e-11),
-            layers=sw.Layers(thickness=(100.0, 150.0), densities=(1000.0, 1005.0, 1010.0)),
+            layers=LAYERS,
             forcing=(sw.WindStress(x=0.1),),
             dissipation=(sw.Laplacian(100.0), sw.InterfacialFriction(1e-3), sw.QuadraticDrag(2.5e-3)),
             tracers=sw.Tracer("dye", initial=1.0, diffusivity=10.0),

@@ -128,6 +128,18 @@ IMPLICIT = {
         lambda **o: sw.ShallowWater(cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), **o),
         sw.RigidLid(500.0, solver=LAND),
     ),
+    "layers under a free surface": (
+        lambda **o: sw.ShallowWater(
+            cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), layers=cases.LAYERS, **o
+        ),
+        sw.SemiImplicit(200.0, solver=LAND),
+    ),
+    "layers under a rigid lid": (
+        lambda **o: sw.ShallowWater(
+            cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), layers=cases.LAYERS, **o
+        ),
+        sw.RigidLid(200.0, solver=LAND),
+    ),
     "flat and doubly periodic": (
         lambda **o: sw.ShallowWater(cases.plane("xy"), 1000.0, coriolis=sw.FPlane(1e-4), **o),
         sw.SemiImplicit(500.0),
@@ -152,7 +164,7 @@ def implicit_cost(state, dynamics, depth, gravity, stepper, weights):
 
 
 # They take long to compile on a part of a core. Two ranks have all; of those with lakes four have none, six one.
-LATER = {4: list(IMPLICIT)[1:3], 6: list(IMPLICIT)[1:2]}.get(cases.RANKS, [])
+LATER = {4: list(IMPLICIT)[1:5], 6: [*list(IMPLICIT)[1:2], *list(IMPLICIT)[3:5]]}.get(cases.RANKS, [])
 
 
 @pytest.mark.parametrize(

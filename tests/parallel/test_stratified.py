@@ -1,5 +1,10 @@
 """Derivatives in what layers consist of, on any number of ranks: their fields, densities, thickness and friction."""
 
+import pytest
+
+import swmodel as sw
+from swmodel import elliptic
+
 from . import cases
 
 pytestmark = cases.MORE_THAN_FOUR + cases.ON_FOUR_TOO
@@ -13,6 +18,11 @@ CONTROLS = [
 ]
 
 
-def test_derivatives_in_the_layers_are_right():
+IMPLICIT = sw.SemiImplicit(100.0, solver=elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13))
+
+
+@pytest.mark.parametrize("implicit", (None, IMPLICIT), ids=("explicit", "under an implicit surface"))
+def test_derivatives_in_the_layers_are_right(implicit):
     model, stepper = cases.together("three layers", cases.LAYOUTS[0])
+    stepper = implicit or stepper
     cases.assert_derivatives(model, stepper, 3, CONTROLS)

@@ -17,6 +17,7 @@ from swmodel.config.adjoint import known_controls
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.build.states import state_of
 from swmodel.diagnostics import derived as diagnostics
+from swmodel.dynamics.layers import modes
 from swmodel.errors import ConfigError, SwmodelError
 from swmodel.fields.variables import in_layer, layer_of
 from swmodel.runtime.compilation import jit
@@ -297,10 +298,56 @@ def test_what_layers_do_not_have_is_refused(options, message):
         sw.ShallowWater(plane(), depth, layers=THREE, **options)
 
 
-def test_schemes_that_solve_for_one_surface_are_refused():
-    model = sea(THREE)
-    with pytest.raises(ConfigError, match="explicit"):
-        model.halo(sw.SemiImplicit(60.0))
+IMPLICIT = sw.SemiImplicit, sw.RigidLid
+
+
+@pytest.mark.parametrize("scheme", IMPLICIT)
+def test_internal_waves_under_an_implicit_surface_have_their_speed_with_steps_that_the_surface_would_not_allow(scheme):
+    """The error of the phase is of second order in the step."""
+    n, length, layers = 12, 1e6, sw.Layers(thickness=(300.0,), densities=(1020.0, 1030.0))
+    grid = sw.CartesianGrid(n, 3, (0.0, length), (0.0, 3 * length / n), "xy")
+    model, k = sw.ShallowWater(grid, 1000.0, layers=layers, linear=True), 2 * np.pi / length
+    gravities = np.asarray(layers.gravities(9.81)) * [1e6 if scheme.rigid_lid else 1.0, 1.0]
+    (_, slow), velocities = modes(gravities, np.array([300.0, 700.0]))
+    heights = np.array([300.0, 700.0]) * velocities[:, 1] / slow
+    fields = {in_layer("eta", j): x for j, x in enumerate(layers.sums(list(heights)))}
+    fields |= {in_layer("u", j): x for j, x in enumerate(velocities[:, 1])}
+    start = model.state(**{name: lambda x, y, a=a: a * np.cos(k * x) + 0.0 * y for name, a in fields.items()})
+    frequency, errors = slow * 2 * n / length * np.sin(np.pi / n), []
+    for steps in (10, 20):
+        stepper = scheme(0.5 * np.pi / frequency / steps)
+        assert stepper.dt > 5 * sw.largest_time_step(model, sw.ForwardBackward(1.0))
+        end = sw.integrate(model.dynamics(stepper, steps=steps), stepper, start, steps)[0]
+        errors.append(np.angle(np.asarray(end.eta_2)[0] @ np.exp(-1j * k * grid.x_centres) / (-1j)))
+    assert abs(errors[1]) < 3e-3 and np.log2(abs(errors[0] / errors[1])) > 1.7
+    (limit,) = (x.dt for x in sw.limits(model, stepper) if x.name == "internal waves")
+    assert 0.5 < limit * 2 * slow * np.sqrt(n**2 / length**2 + n**2 / length**2) < 1.0
+
+
+@pytest.mark.parametrize("scheme", IMPLICIT)
+def test_an_implicit_surface_keeps_the_water_of_each_layer_and_both_engines_agree(scheme):
+    stepper, ends = scheme(100.0, solver=sw.elliptic.ConjugateGradients(sw.elliptic.Diagonal(), 1e-13)), []
+    for engine, tracers in (("arrays", (sw.Tracer("dye"), sw.Tracer("one", initial=1.0))), ("fused", ())):
+        model = sea(THREE, engine=engine, tracers=tracers, forcing=sw.WindStress(x=0.1))
+        names = [row.name for row in model.variables[:12] if row.name != "eta"]
+        start = model.state(**{name: uniform(model.grid.shape, k, -0.1, 0.1) for k, name in enumerate(names)})
+        run = sw.Simulation(model, start, stepper)
+        ends.append(run.run(steps=20))
+        for names in (("eta_2", "eta_3"), ("dye", "dye_2", "dye_3"))[: 1 + bool(tracers)]:
+            for name in names:
+                assert abs(float((ends[-1][name] - start[name]).sum())) < 1e-12 * float(jnp.abs(start[name]).sum())
+        for name in ("one", "one_2", "one_3")[: 3 * bool(tracers)]:
+            assert np.abs(np.asarray(run.shown()[name])[model.wet] - 1.0).max() < 1e-10
+    assert run.engine[0] == "fused"
+    for name, x in ends[1]:
+        assert np.abs(ends[0][name] - x).max() < 1e-10 * np.abs(x).max()
+
+
+def test_schemes_with_which_layers_are_not_stable_are_refused():
+    with pytest.raises(ConfigError, match="over a deep layer at rest"):
+        sea(FLOATING).halo(sw.SemiImplicit(60.0))
+    with pytest.raises(ConfigError, match="stable at no time step with the internal waves"):
+        sw.limits(sea(THREE), sw.SemiImplicit(60.0, theta=0.5))
 
 
 def test_names_of_variables_and_layers_are_inverse():
