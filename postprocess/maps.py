@@ -316,7 +316,7 @@ def panels(
         PlotError: for a variable or a time that the file does not have.
     """
     mesh = mesh_of(dataset)
-    records, storms = _records(dataset, variable, times), storms_of(dataset)
+    records, storms = _records(dataset, mesh, variable, times), storms_of(dataset)
     fields, name = in_time_units([drawable(dataset, mesh, variable, k) for k in records], dataset[variable])
     norm, colormap = field_norm(dataset[variable], np.stack(fields))
     columns = min(columns or (2 if len(fields) == 4 else 3), len(fields))
@@ -341,21 +341,20 @@ def panels(
     return figure
 
 
-def _records(dataset, variable, times):
+def _records(dataset, mesh, variable, times):
     if variable in dataset and "time" not in dataset[variable].dims:
         return [None]
     have = seconds(dataset)
     if times is None:
-        at_rest = have.size > 1 and variable in dataset and np.nanmax(np.abs(_departures(dataset, variable))) == 0
+        at_rest = have.size > 1 and variable in dataset and _is_uniform(drawable(dataset, mesh, variable, 0))
         count = min(6, have.size - at_rest)
         return sorted(set(np.linspace(int(at_rest), have.size - 1, count).round().astype(int).tolist()))
     return nearest(dataset, times)
 
 
-def _departures(dataset, variable):
-    """The first record of a variable less its mean; zero where it is uniform."""
-    first = snapshot(dataset, variable, 0)
-    return first - np.nanmean(first) if np.isfinite(first).any() else np.zeros(1)
+def _is_uniform(values):
+    """Whether all values that are drawn are equal."""
+    return not np.isfinite(values).any() or bool(np.nanmin(values) == np.nanmax(values))
 
 
 def in_time_units(fields: list, array: xr.DataArray) -> tuple[list, str]:

@@ -139,7 +139,7 @@ class Gauges:
         found = {}
         for name, (x, y) in points.items():
             try:
-                found[name] = _around(model.grid, model.sea_floor.wet, x, y)
+                found[name] = _around(model.grid, model.sea_floor, x, y)
             except DataError:  # the file of depths is wrong, and not the position of the gauge
                 raise
             except ValueError as error:
@@ -199,7 +199,7 @@ class Gauges:
 
 def depth_at(points: Mapping[str, tuple[float, float]], model: Any) -> np.ndarray:
     """The depth at points before the sea floor moves, from the cells of Gauges; negative on land [m], (n,)."""
-    places = [_around(model.grid, model.sea_floor.wet, x, y) for x, y in points.values()]
+    places = [_around(model.grid, model.sea_floor, x, y) for x, y in points.values()]
     return np.array([np.sum(shares * model.sea_floor.depth.at(rows, columns)) for rows, columns, shares in places])
 
 
@@ -233,14 +233,20 @@ def _faces_of(model, position, rows, columns, shares):
     return (others, both, weights) if along_x else (both, others, weights)
 
 
-def _around(grid, wet, x, y):
-    """(rows, columns, weights) of the four cells around a point; bilinear, normalised over wet cells."""
+def _around(grid, floor, x, y):
+    """(rows, columns, weights) of the four cells around a point; bilinear, normalised over those that count.
+
+    Cells count if they are wet and, of a moving shore, on the same side of it as the nearest one: the level of dry land
+    is the height of its bed.
+    """
     i, x_share = _between(grid.x_edges, x, grid.nx, grid.periodic_x, grid.spherical)
     j, y_share = _between(grid.y_edges, y, grid.ny, grid.periodic_y, False)
     rows, columns = np.repeat(j, 2), np.tile(i, 2)
-    shares = np.outer(y_share, x_share).ravel() * wet.at(rows, columns)
+    shares = np.outer(y_share, x_share).ravel() * floor.wet.at(rows, columns)
     if shares.sum() <= 0:
         raise ValueError("has no water around it on this grid; move it to sea, or use a finer grid.")
+    at_sea = floor.depth.at(rows, columns) > 0
+    shares = np.where(at_sea == at_sea[np.argmax(shares)], shares, 0.0)
     return rows, columns, shares / shares.sum()
 
 

@@ -109,8 +109,12 @@ def test_storms_have_maps_with_their_track_and_wind_and_no_blank_panel(tmp_path)
     assert [path.count("M") for path in movie.winds] == [
         overlays.arrows(storm, mesh_of(data), t).shape[1] for t in HOURS
     ]
-    assert maps._records(data, "eta", None) == [1, 2, 3, 4, 5, 6]
-    assert maps._records(data.assign(eta=data["eta"] + data["xh"]), "eta", None) == [0, 1, 2, 4, 5, 6]
+    mesh, tilted = mesh_of(data), data.assign(eta=data["eta"] + data["xh"])
+    assert maps._records(data, mesh, "eta", None) == [1, 2, 3, 4, 5, 6]
+    assert maps._records(tilted, mesh, "eta", None) == [0, 1, 2, 4, 5, 6]
+    bed = X / 1e5 - 1.2  # above the sea in the east: the level of dry land is no departure from rest
+    shore = dataset(wet=np.ones((NY, NX)), depth=-bed, eta=(("time", "yh", "xh"), np.maximum(0.1 * eta, bed)))
+    assert maps._records(shore, mesh, "eta", None) == [1, 2, 3, 4, 5, 6]
     (tmp_path / "track.csv").unlink()
     assert not overlays.storms_of(data)
 

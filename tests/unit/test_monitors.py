@@ -11,7 +11,7 @@ import swmodel as sw
 from swmodel.errors import ConfigError
 from swmodel.output.schedule import nearest_steps
 from swmodel.parallel import Decomposition, SerialCommunicator
-from swmodel.simulation.monitors import Gauges, Health, Maxima
+from swmodel.simulation.monitors import Gauges, Health, Maxima, depth_at
 
 PLANE = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 
@@ -44,6 +44,16 @@ def test_gauges_see_wet_cells_alone():
     eta = np.random.default_rng(1).random((6, 8))
     found = read(model, {"coast": (3.9e4, 2.9e4)}, lambda x, y: eta)
     np.testing.assert_allclose(found, sum(w * eta[c] for c, w in shares.items()) / sum(shares.values()), rtol=1e-12)
+
+
+def test_gauges_beside_a_moving_shore_take_the_cells_on_their_side_of_it():
+    """The level of a sea at rest is 0, and land is dry: the height of the bed next to the water was averaged in."""
+    slope = lambda x, y: 50.0 - x / 800.0  # the shore lies between the cells at 3.5e4 and 4.5e4 m  # noqa: E731
+    model = sw.ShallowWater(PLANE, slope, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(1e-3))
+    points = {"sea": (3.9e4, 2.9e4), "land": (4.1e4, 2.9e4), "hill": (5.2e4, 2.9e4)}
+    level = np.asarray(Gauges.at(points, model).read(model.at_rest().eta))
+    np.testing.assert_allclose(level, [0.0, 6.25, 15.0], rtol=1e-6)
+    np.testing.assert_allclose(depth_at(points, model), [6.25, -6.25, -15.0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("longitude", (179.5, -180.0, 180.0, -179.5, 539.5))
