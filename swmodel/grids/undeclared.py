@@ -5,7 +5,8 @@ them, if it is a number that programs write for missing values, such as -999 or 
 are repeated like this, as the floor of a dredged basin may be, only deserve a remark.
 
 How often a value is repeated does not depend on how the grid is cut: every rank counts it in the same sample of the
-file, and applies what it finds to the nodes of its own.
+file, and applies what it finds to the nodes of its own. The sample is the box that the grid needs or, of a large box,
+bands of its rows.
 """
 
 import functools
@@ -25,11 +26,12 @@ HIGHEST = 9000.0  # [m], above any land: larger heights are in feet, or a missin
 MANY = 8  # nodes with the same value
 FAR = 10.0  # times the median difference between neighbours that differ
 SAMPLE = 2**16  # differences along an axis from which the median is taken
-NODES = 2**22  # of a box: in larger ones, only values that are impossible by themselves are detected
+NODES = 2**22  # of the sample; of a larger box it has BANDS of rows, spread over the box
+BANDS = 16
 
 
 class Undeclared:
-    """Values of a field that stand for missing ones, determined by the whole box that a grid needs.
+    """Values of a field that stand for missing ones, determined by a sample of the box that a grid needs.
 
     Args:
         elevation: the field [m], positive up.
@@ -57,10 +59,11 @@ class Undeclared:
         own = ([] if lowest is None else [lowest]) + [highest] * (highest > HIGHEST)
         for value, count in (counts | _counted(z, [x for x in own if x not in counts])).items():
             if value < 0 or value > most:
+                nodes = f"{count:,} node{'s' * (count > 1)}" + ("" if _has_all(self.plan) else " or more")
                 raise DataError(
-                    f"{label(self.elevation)} has an elevation of {value:g} m at {count:,} node{'s' * (count > 1)}: a "
-                    "missing value that the file does not declare, or other units, such as feet; set _FillValue in "
-                    "the file, or convert it to metres."
+                    f"{label(self.elevation)} has an elevation of {value:g} m at {nodes}: a missing value that the "
+                    "file does not declare, or other units, such as feet; set _FillValue in the file, or convert it to "
+                    "metres."
                 )
 
     def land_where_missing(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -79,11 +82,21 @@ def _counted(z, values):
     return {value: int(np.count_nonzero(z == value)) for value in values}
 
 
+def _has_all(plan):
+    """Whether the sample is the box of a Remapping."""
+    return (plan.rows.stop - plan.rows.start) * plan.x.size <= NODES
+
+
 def _sample(elevation, plan):
-    """The box of a Remapping, which every rank reads; nothing if it has more than NODES."""
-    if (plan.rows.stop - plan.rows.start) * plan.x.size > NODES:
-        return np.zeros((0, plan.x.size))
-    return plan.read(elevation)
+    """Rows of the box of a Remapping, the same on every rank: all, or bands with a row of NaN after each."""
+    first, last, columns = plan.rows.start, plan.rows.stop, plan.x.size
+    if _has_all(plan):
+        return plan.read(elevation)
+    height = min(max(2, NODES // (BANDS * columns)), last - first)
+    begins = np.linspace(first, last - height, min(BANDS, (last - first) // height)).astype(int).tolist()
+    gap = np.full((1, columns), np.nan)
+    bands = [(plan.read(elevation, slice(j, j + height)), gap) for j in begins]
+    return np.concatenate([part for band in bands for part in band])
 
 
 def undeclared(z: np.ndarray) -> tuple[list[float], np.ndarray | None]:

@@ -121,11 +121,24 @@ def test_every_tile_comes_to_the_same_verdict(tmp_path, monkeypatch, nodes):
     path, tiles = write(tmp_path / "z.nc", z, "elevation"), (slice(0, 2), slice(6, 8))
     for floor in (elevation_on(path, GRID).depth, topography(path, GRID).depth):
         for columns in (slice(0, 2), slice(10, 12)):
-            if nodes > z.size:
-                with pytest.raises(DataError, match="-999 m at 9 nodes"):
-                    floor.block(tiles[0], columns)
-            else:
-                assert np.isfinite(floor.block(tiles[0], columns)).all()
+            with pytest.raises(DataError, match="-999 m at 9 nodes"):
+                floor.block(tiles[0], columns)
+
+
+def test_in_a_large_box_missing_values_are_detected_in_bands_of_its_rows(tmp_path, monkeypatch):
+    """Of a box over the limit nothing but impossible values was detected, and depths of 999 m were sea."""
+    monkeypatch.setattr(undeclared, "NODES", 2000)
+    z = -50.0 * (1 + 0.2 * np.random.default_rng(0).random((400, 24)))
+    z[100:180, 3:9] = -999.0
+    path = tmp_path / "z.nc"
+    axes = {"lat": np.linspace(40.0, 44.0, 400), "lon": np.linspace(0.0, 6.0, 24)}
+    attributes = ({"units": f"degrees_{side}"} for side in ("north", "east"))
+    coords = {name: (name, values, one) for (name, values), one in zip(axes.items(), attributes)}
+    xr.Dataset({"elevation": (tuple(axes), z, {"units": "m"})}, coords).to_netcdf(path)
+    elsewhere = slice(6, 8), slice(10, 12)  # a tile without these nodes
+    for floor in (elevation_on(path, GRID).depth, topography(path, GRID).depth):
+        with pytest.raises(DataError, match="elevation of -999 m at .* nodes"):
+            floor.block(*elsewhere)
 
 
 def test_a_dredged_harbour_and_plains_are_no_missing_values(tmp_path):
