@@ -233,6 +233,7 @@ class InterfacialFriction(Term):
     coefficient: Any = parameter("h", "m s-1", minimum=0.0, doc="the friction velocity between layers")
 
     uses_time = False
+    between_layers = True
 
     def rates(self, site: Any) -> Any:
         return 4.0 * np.asarray(self.coefficient, float) / site.thickness

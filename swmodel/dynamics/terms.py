@@ -360,6 +360,7 @@ class Term(TiledPart):
         has_pressure: whether it has an air pressure, and defines `pressure_head`.
         follows_pressure: whether its force is a gradient of the elevation, flow.level, at the pressure gradient's time.
         holds_level: whether it keeps the mean level near one outside.
+        between_layers: whether it acts between layers alone. A model of one layer then raises ConfigError.
         layer: the number of the layer that it acts on, 0 at the top, -1 the lowest; None for all layers, of each of
             which it is then called with the LayerFlow.
     """
@@ -370,6 +371,7 @@ class Term(TiledPart):
     has_pressure: ClassVar[bool] = False
     follows_pressure: ClassVar[bool] = False
     holds_level: ClassVar[bool] = False
+    between_layers: ClassVar[bool] = False
     layer = None
 
     def acts_on(self, layer: int, count: int) -> bool:

@@ -201,11 +201,18 @@ def _has_water(model, side):
 
 
 def check_layers(model: Any) -> None:
-    """Raise ConfigError for parts of a model that layers do not support yet, and for water too shallow; collective."""
+    """Raise ConfigError for parts that need other layers or do not support them yet, and shallow water; collective."""
     tracers = named("tracer", model.tracers)
     for name, term in (*zip(model.term_names, model.terms), *tracers.items()):
         with of_part(f"{name}.layer"):
             check_layer(type(term).__name__, term.layer, model.layer_count)
+    for name, term in zip(model.term_names, model.terms):
+        if term.between_layers and model.layer_count == 1:
+            with of_part(name):
+                raise ConfigError(
+                    f"{type(term).__name__} acts between layers, and the model has one; give more layers, or leave it "
+                    "out (LinearDrag is the friction at the sea floor)."
+                )
     if model.layers is None:
         return
     supported = {

@@ -191,7 +191,7 @@ def _own(base, kind):
 
 PARTS = {
     "forcing": physics.FORCING | _own(Term, "forcing"),
-    "dissipation": physics.DISSIPATION,
+    "dissipation": {name: cls for name, cls in physics.DISSIPATION.items() if not cls.part.between_layers},
     "boundary": physics.BOUNDARY | _own(OpenBoundary, "boundary"),
 }
 

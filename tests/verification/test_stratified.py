@@ -298,6 +298,11 @@ def test_what_layers_do_not_have_is_refused(options, message):
         sw.ShallowWater(plane(), depth, layers=THREE, **options)
 
 
+def test_friction_between_layers_is_refused_where_there_is_one():
+    with pytest.raises(ConfigError, match="acts between layers, and the model has one"):
+        sw.ShallowWater(plane(), 500.0, dissipation=sw.InterfacialFriction(1e-4))
+
+
 IMPLICIT = sw.SemiImplicit, sw.RigidLid
 
 
