@@ -11,14 +11,13 @@ declared with its transpose in gather form: the cotangent is padded by one zero 
 stencil is applied.
 """
 
-import operator
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 import jax.numpy as jnp
 from jax import lax
 
-from .field import AbstractField, Pair, Value
+from .field import AbstractField, Pair, Value, add, subtract
 from .linear import linear_pair
 
 __all__ = [
@@ -61,7 +60,7 @@ def _padded(y, axis, low, high):
 
 
 def _difference(x, *, axis):
-    return _high(x, axis=axis) - _low(x, axis=axis)
+    return subtract(_high(x, axis=axis), _low(x, axis=axis))
 
 
 def _difference_transposed(y, *, axis):
@@ -69,7 +68,7 @@ def _difference_transposed(y, *, axis):
 
 
 def _sum(x, *, axis):
-    return _high(x, axis=axis) + _low(x, axis=axis)
+    return add(_high(x, axis=axis), _low(x, axis=axis))
 
 
 def _sum_transposed(y, *, axis):
@@ -84,8 +83,8 @@ pair_sum, _ = linear_pair("pair_sum", _sum, _sum_transposed)
 
 LOW = Pair(low, lambda low, high: low)
 HIGH = Pair(high, lambda low, high: high)
-DIFFERENCE = Pair(difference, lambda low, high: high - low)
-SUM = Pair(pair_sum, operator.add)
+DIFFERENCE = Pair(difference, lambda low, high: subtract(high, low))
+SUM = Pair(pair_sum, add)
 
 
 def _apply(pair: Pair, field: FieldT, direction: str) -> FieldT:
