@@ -12,25 +12,12 @@ roughness = {file = "land_use.nc", variable = "n"}
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Tag
 
-from ..dynamics.wetting import WettingDrying
 from .mistakes import Mistake
-from .sections import InputFile, Metres, PositiveMetres, Section
+from .sections import InputFile, Section
 
-__all__ = ["MapFile", "Wetting", "coast_mistakes", "number_or_map"]
-
-
-class Wetting(Section):
-    """Cells fall dry and are flooded; the depth keeps its sign, negative on land."""
-
-    thin: Annotated[PositiveMetres, Field(le=1.0)] = 1e-3  # water of this thickness or less stays where it is
-    wind_depth: Annotated[Metres, Field(ge=0.0, le=10.0)] = 0.25  # water shallower than this has less wind stress
-    highest: Metres | None = None  # cells whose bed is higher above the water at rest than this are never wet
-
-    def made(self) -> WettingDrying:
-        """The WettingDrying that the section describes."""
-        return WettingDrying(thin=self.thin, wind_depth=self.wind_depth, highest=self.highest)
+__all__ = ["MapFile", "coast_mistakes", "number_or_map"]
 
 
 class MapFile(Section):

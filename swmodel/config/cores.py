@@ -1,52 +1,38 @@
 """The sections of the core, which computes the tendencies, and mistakes of parts that do not fit the chosen core."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from ..defaults import FILTER_ORDER, FILTER_STRENGTH, HYPERVISCOSITY_ORDER
 from ..dynamics.boundaries import OpenBoundary
+from ..dynamics.polar_filter import FilteredDifferences
+from ..dynamics.spectral import core
 from ..stepping.explicit import TimeStepper
 from .mistakes import Mistake
-from .parts import shipped
-from .quantities import in_unit
-from .sections import Flag, Number, Section
+from .parts import PartSection, section_for, shipped
 
 __all__ = ["PolarFilter", "Spectral", "core_mistakes"]
 
 ELSEWHERE = "core = 'finite_differences' has it"
 
 
-class HyperViscosity(Section):
-    rate: Annotated[float, in_unit("s-1"), Field(ge=0)]  # at which the shortest wave is damped
-    order: Annotated[int, Field(strict=True, ge=1)] = HYPERVISCOSITY_ORDER  # of the power of the wavenumber
+if TYPE_CHECKING:  # sections follow from the declarations when the program runs
+    Spectral: TypeAlias = PartSection
+    PolarFilter: TypeAlias = PartSection
+else:
 
+    class _InModes(PartSection):
+        left_out = ("series", "block", "at_rest")  # which follow from the grid
 
-class ExponentialFilter(Section):
-    strength: Annotated[Number, Field(ge=0)] = FILTER_STRENGTH  # of the damping of the shortest wave in a step
-    order: Annotated[int, Field(strict=True, ge=2)] = FILTER_ORDER  # of the power of the wavenumber, even
+        hyperviscosity: section_for(core.HyperViscosity) | None = Field(None, description="damping in the tendency")
+        filter: section_for(core.ExponentialFilter) | None = Field(None, description="damping after each step")
 
-    @field_validator("order")
-    @classmethod
-    def _even(cls, order):
-        if order % 2:
-            raise ValueError(f"expected an even number, got {order}")
-        return order
+    class _OnParallels(PartSection):
+        left_out = ("plan", "ends", "weaker")
 
-
-class Spectral(Section):
-    """Options of the pseudo-spectral core; a file may have them while it chooses another core."""
-
-    dealias: Flag = True  # cut products to two thirds of the wavenumbers
-    hyperviscosity: HyperViscosity | None = None  # damping in the tendency
-    filter: ExponentialFilter | None = None  # damping after each step
-
-
-class PolarFilter(Section):
-    """Options of the filtered differences; a file may have them while it chooses another core."""
-
-    latitude: Annotated[Number, Field(ge=0, lt=90)] = 60.0  # the filter acts poleward of it [degrees]
+    Spectral = section_for(core.PseudoSpectral, common=_InModes)
+    PolarFilter = section_for(FilteredDifferences, common=_OnParallels)
 
 
 def core_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:

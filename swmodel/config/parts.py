@@ -144,15 +144,18 @@ def section_about(cls: type, name: str, *, keys: Mapping[type, type[PartSection]
     return section_for(cls, name, next((keys[kind] for kind in keys if kind in rules_of_part), PartSection))
 
 
-def part_of(section: PartSection, context: Any, start: datetime.datetime | None = None) -> Any:
-    """The part that a section describes; `context` and `start` as for `PartSection.parameters_from_keys`."""
+def part_of(section: PartSection | None, context: Any, start: datetime.datetime | None = None) -> Any:
+    """The part that a section describes, or None; `context` and `start` as for `PartSection.parameters_from_keys`."""
+    if section is None:
+        return None
     return section.part(**arguments_of(section), **section.parameters_from_keys(context, start))
 
 
 def arguments_of(section: PartSection) -> dict[str, Any]:
-    """The keyword arguments that a section holds for its part."""
+    """The keyword arguments that a section holds for its part, with the parts of sections within it."""
     names = {field.name for field in dataclasses.fields(section.part)}
-    return {name: value for name, value in section if name in names}
+    own = ((name, value) for name, value in section if name in names)
+    return {name: part_of(value, None) if isinstance(value, PartSection) else value for name, value in own}
 
 
 def _default_of(field: dataclasses.Field) -> Any:

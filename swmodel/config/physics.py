@@ -13,11 +13,12 @@ from ..dynamics.forcing import WindStress
 from ..dynamics.layers import Layers as StackedLayers
 from ..dynamics.momentum import VorticityFlux
 from ..dynamics.terms import Term
+from ..dynamics.wetting import WettingDrying
 from ..forcing.cyclones import Cyclone
 from ..forcing.potential import InternalWaveDrag
 from ..forcing.wind_laws import DRAG_LAWS
 from ..stepping.explicit import TimeStepper
-from .coast import MapFile, Wetting, number_or_map
+from .coast import MapFile, number_or_map
 from .cores import PolarFilter, Spectral
 from .modules import class_named
 from .parts import PartSection, chosen_from, section_for, sections_of, shipped
@@ -123,7 +124,10 @@ FORMS = shipped(VorticityFlux)
 if TYPE_CHECKING:
     Form: TypeAlias = str
     CoriolisForm: TypeAlias = str
+    Layers: TypeAlias = PartSection
+    Wetting: TypeAlias = PartSection
 else:
+    Layers, Wetting = section_for(StackedLayers), section_for(WettingDrying)
     Form = Literal[tuple(FORMS)]
     CoriolisForm = Literal[tuple(name for name, form in FORMS.items() if form is not MomentumConserving)]
 
@@ -289,12 +293,10 @@ if TYPE_CHECKING:  # the alternatives are found when the program runs
     Coriolis: TypeAlias = Any
     Dissipation: TypeAlias = Any
     Forcing: TypeAlias = Any
-    Layers: TypeAlias = PartSection
     Stepper: TypeAlias = Any
 else:
     Boundary = chosen_from(BOUNDARY.values())
     Coriolis = chosen_from([NoRotation, *CORIOLIS.values()])
     Dissipation = chosen_from(DISSIPATION.values())
     Forcing = chosen_from(FORCING.values())
-    Layers = section_for(StackedLayers)
     Stepper = chosen_from(STEPPERS.values())

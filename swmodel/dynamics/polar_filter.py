@@ -49,7 +49,7 @@ class FilteredDifferences(Discretisation):
     """
 
     latitude: float = parameter(
-        None, "degrees_north", default=60.0, static=True, minimum=0.0, below=90.0, doc="the filter acts poleward of it"
+        None, "degree", default=60.0, static=True, minimum=0.0, below=90.0, doc="the filter acts poleward of it"
     )
     plan: Any = static(default=None)
     ends: Any = static(default=None)  # latitudes of the first and last parallel of faces [degrees]

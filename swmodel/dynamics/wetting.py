@@ -35,7 +35,7 @@ __all__ = ["WettingDrying", "limited_outflow", "outflow", "outflow_share"]
 
 @dataclasses.dataclass(frozen=True)
 class WettingDrying:
-    """Let cells fall dry and be flooded.
+    """Cells fall dry and are flooded; the depth keeps its sign, negative on land.
 
     Args:
         thin: water of this thickness or less stays where it is, at most 1 [m]. It also bounds 1 / h in
@@ -47,9 +47,24 @@ class WettingDrying:
             (Leijnse et al. 2021, doi:10.1016/j.coastaleng.2020.103796).
     """
 
-    thin: float = declared(Number(None, "m", above=0.0, maximum=1.0), default=1e-3, static=True)
-    highest: float | None = declared(Number(None, "m", optional=True), default=None, static=True)
-    wind_depth: float = declared(Number(None, "m", minimum=0.0, maximum=10.0), default=0.25, static=True)
+    thin: float = declared(
+        Number(None, "m", above=0.0, maximum=1.0),
+        default=1e-3,
+        static=True,
+        doc="water of this thickness or less stays where it is",
+    )
+    highest: float | None = declared(
+        Number(None, "m", optional=True),
+        default=None,
+        static=True,
+        doc="cells whose bed is higher above the water at rest than this are never wet",
+    )
+    wind_depth: float = declared(
+        Number(None, "m", minimum=0.0, maximum=10.0),
+        default=0.25,
+        static=True,
+        doc="water shallower than this has less wind stress",
+    )
 
     def __post_init__(self):
         check_fields(self)

@@ -1,6 +1,7 @@
 """What the schemes with an implicit surface have in common: their history, limits and messages."""
 
 import abc
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -10,6 +11,7 @@ import numpy as np
 from .. import elliptic
 from ..defaults import AB2_EPSILON, THETA
 from ..dynamics.clock import Time
+from ..fields.field import Value
 from ..fields.pytrees import pytree
 from ..fields.state import State
 from ..fields.variables import PROGNOSTIC, in_layer, layer_of
@@ -113,7 +115,7 @@ def _layers_of(state):
     return [[in_layer(row.name, k) for row in PROGNOSTIC] for k in range(count)]
 
 
-def state_of(values):
+def state_of(values: Mapping[str, Value]) -> State:
     """A State of u, v, eta and others of all layers."""
     places = {row.name: row.position for row in PROGNOSTIC} | {X_TRANSPORT: "u", Y_TRANSPORT: "v"}
     return State.of(values, {name: places.get(layer_of(name)[0], "h") for name in values})

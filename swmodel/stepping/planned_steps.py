@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 from .implicit import LEVEL, X_TRANSPORT, Y_TRANSPORT, Implicit, Solved, state_of
 
-__all__ = ["FreeSurfaceStep", "PlannedStep", "RigidLidStep"]
+__all__: list[str] = []  # none of these is a scheme that a user chooses (fields/parts.py, shipped_parts)
 
 
 class PlannedStep(Implicit):

@@ -94,7 +94,7 @@ PARTS = {
     "RotatingSphere(inf)": lambda: sw.RotatingSphere(math.inf),
     "PseudoSpectral(1e-4)": lambda: sw.PseudoSpectral(1e-4),
     "HyperViscosity('1')": lambda: sw.HyperViscosity("1"),
-    "ExponentialFilter(order='x')": lambda: model(core=sw.PseudoSpectral(filter=sw.ExponentialFilter(order="x"))),
+    "ExponentialFilter(order='x')": lambda: sw.ExponentialFilter(order="x"),
     "CartesianGrid('8')": lambda: sw.CartesianGrid("8", 8, (0, 1), (0, 1)),
     "CartesianGrid(8.5)": lambda: sw.CartesianGrid(8.5, 8, (0, 1), (0, 1)),
     "CartesianGrid(nan)": lambda: sw.CartesianGrid(math.nan, 8, (0, 1), (0, 1)),

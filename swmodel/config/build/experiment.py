@@ -322,7 +322,7 @@ def model_of(
         gravity=experiment.model.gravity,
         coriolis=_coriolis(experiment.coriolis),
         momentum=FORMS[experiment.model.momentum](),
-        wetting=None if experiment.model.wetting is None else experiment.model.wetting.made(),
+        wetting=part_of(experiment.model.wetting, None),
         levees=levees,
         least_thickness=experiment.model.least_thickness,
         coriolis_form=None if form is None else FORMS[form](),
@@ -332,7 +332,7 @@ def model_of(
             _term(section, made.grid, experiment.run, experiment.model.gravity) for section in experiment.boundary
         ),
         tracers=made.tracers,
-        layers=None if experiment.layers is None else part_of(experiment.layers, None),
+        layers=part_of(experiment.layers, None),
         source=made.source,
         linear=experiment.model.linear,
         side=sides[experiment.model.side](),
@@ -350,14 +350,11 @@ def _core(section):
 
     if section.core == "finite_differences":
         return sw.FiniteDifferences()
-    if section.core == "filtered_differences":
-        return sw.FilteredDifferences(**({} if section.polar_filter is None else section.polar_filter.model_dump()))
-    kinds, options = {"hyperviscosity": sw.HyperViscosity, "filter": sw.ExponentialFilter}, {}
-    if section.spectral is not None:
-        options = {"dealias": section.spectral.dealias}
-        parts = ((name, getattr(section.spectral, name)) for name in kinds)
-        options |= {name: kinds[name](**part.model_dump()) for name, part in parts if part is not None}
-    return sw.PseudoSpectral(**options)
+    filtered = section.core == "filtered_differences"
+    options = section.polar_filter if filtered else section.spectral
+    if options is not None:
+        return part_of(options, None)
+    return sw.FilteredDifferences() if filtered else sw.PseudoSpectral()
 
 
 def _coriolis(section):

@@ -101,12 +101,14 @@ def unstable(made: Assembly) -> list[Mistake]:
         return []
     if not is_evaluated_whole(made.grid):
         return []
-    wetting = {} if model.wetting is None else {"wetting": model.wetting.made(), "momentum": sw.MomentumConserving()}
+    wetting = (
+        {} if model.wetting is None else {"wetting": part_of(model.wetting, None), "momentum": sw.MomentumConserving()}
+    )
     waves = sw.ShallowWater(
         made.grid,
         made.bathymetry,
         gravity=model.gravity,
-        layers=None if (layers := made.section("layers")) is None else part_of(layers, None),
+        layers=part_of(made.section("layers"), None),
         communicator=SerialCommunicator(),
         dtype="float32",
         **wetting,

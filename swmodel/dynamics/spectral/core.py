@@ -33,6 +33,7 @@ from ...errors import ConfigError
 from ...fields.field import Field, Scalar
 from ...fields.operators import mean_y
 from ...fields.parameters import Flag, Part, declared, parameter
+from ...fields.parts import ModelPart
 from ...fields.pytrees import pytree, replace, static
 from ...fields.state import State
 from ...parallel.halo import without_padding
@@ -53,9 +54,8 @@ __all__ = ["PseudoSpectral", "HyperViscosity", "ExponentialFilter"]
 FIELDS = ("u", "v", "h")  # of u, v, eta
 
 
-@pytree
-class HyperViscosity:
-    """- rate (|k| / k_max)^(2 order) of u, v and eta: nu = rate / k_max^(2 order).
+class HyperViscosity(ModelPart):
+    """The damping of u, v and eta by - rate (|k| / k_max)^(2 order), so that nu = rate / k_max^(2 order).
 
     k_max is the largest wavenumber kept along the coarser direction.
 
@@ -64,24 +64,18 @@ class HyperViscosity:
         order: p; 1 is Laplacian viscosity, 2 is biharmonic.
     """
 
-    rate: Any = parameter(None, "s-1")
-    order: int = static(default=HYPERVISCOSITY_ORDER)
+    rate: Any = parameter(None, "s-1", minimum=0.0, doc="at which the shortest wave is damped")
+    order: int = parameter(
+        minimum=1.0, whole=True, static=True, default=HYPERVISCOSITY_ORDER, doc="of the power of the Laplacian"
+    )
 
     def of(self, relative: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
         """The rate [s-1] for modes with |k|^2 / k_max^2 = `relative`."""
         with np.errstate(over="ignore"):  # then no time step is stable, which `limits` reports
             return self.rate * relative**self.order
 
-    def check(self) -> None:
-        """Raise ConfigError for values out of range."""
-        if type(self.order) is not int or self.order < 1:
-            raise ConfigError(f"HyperViscosity: order = {self.order!r} is no power of the Laplacian; give 1, 2, 3, ...")
-        if not float(self.rate) >= 0:
-            raise ConfigError(f"HyperViscosity: rate = {self.rate!r} s-1 would amplify short waves; give 0 or more.")
 
-
-@pytree
-class ExponentialFilter:
+class ExponentialFilter(ModelPart):
     """A filter of modes at the end of each time step, which multiplies the largest wavenumber by exp(-strength).
 
     Args:
@@ -89,15 +83,14 @@ class ExponentialFilter:
         order: an even number; the higher it is, the more of the spectrum is left unchanged.
     """
 
-    strength: Any = parameter(default=FILTER_STRENGTH)
-    order: int = static(default=FILTER_ORDER)
+    strength: Any = parameter(minimum=0.0, default=FILTER_STRENGTH, doc="of the damping of the shortest wave in a step")
+    order: int = parameter(
+        minimum=2.0, whole=True, static=True, default=FILTER_ORDER, doc="of the power of the wavenumber, even"
+    )
 
-    def check(self) -> None:
-        """Raise ConfigError for values out of range."""
-        if type(self.order) is not int or self.order < 2 or self.order % 2:
-            raise ConfigError(f"ExponentialFilter: order = {self.order!r} is not an even number; give 2, 4, ... 36.")
-        if not float(self.strength) >= 0:
-            raise ConfigError(f"ExponentialFilter: strength = {self.strength!r} would let modes grow; give 0 or more.")
+    @classmethod
+    def conflict(cls, values: Any) -> str | None:
+        return f"order = {values.order} is not an even number; give 2, 4, ... 36" if values.order % 2 else None
 
 
 @pytree
@@ -112,7 +105,7 @@ class PseudoSpectral(Discretisation):
 
     hyperviscosity: Any = declared(Part(("of",), "HyperViscosity(rate=1e-5)", optional=True), default=None)
     filter: Any = declared(Part(("strength",), "ExponentialFilter()", optional=True), default=None)
-    dealias: bool = declared(Flag(), default=True, static=True)
+    dealias: bool = declared(Flag(), default=True, static=True, doc="cut products to two thirds of the wavenumbers")
     series: Any = static(default=None)
     block: Any = None  # Modes, once prepared
     at_rest: Any = None  # (f at centres, its mean where modes can carry it, mean depth), once prepared
@@ -136,14 +129,6 @@ class PseudoSpectral(Discretisation):
 
     def on_tile(self, model: Any) -> Self:
         _check(model)
-        if not isinstance(self.dealias, bool):
-            raise ConfigError(f"PseudoSpectral: dealias = {self.dealias!r} is neither True nor False; give one.")
-        for name, kind in (("hyperviscosity", HyperViscosity), ("filter", ExponentialFilter)):
-            part = getattr(self, name)
-            if not isinstance(part, (kind, type(None))):
-                raise ConfigError(f"PseudoSpectral: {name} = {part!r} is no {kind.__name__}; give one, or None.")
-            if part is not None:
-                part.check()
         series = Series.on(model.grid, model.communicator, self._kept)
         placed = jax.tree.map(model.domain.cut, (self.hyperviscosity, self.filter))
         return replace(self, hyperviscosity=placed[0], filter=placed[1], series=series)
