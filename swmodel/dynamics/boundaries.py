@@ -50,6 +50,7 @@ from .near_sides import (
     axis_name,
     cells_inside,
     needed_velocity,
+    next_velocity,
     normal_velocity,
     passing_velocity,
     set_beyond,
@@ -186,7 +187,8 @@ class OpenBoundary(TiledPart):
                 if inside.shore is None or outside is None:
                     out = out * inside.wet
                 else:
-                    out, level = inside.shore.crossed(inside.gravity, inside.eta, out, outside)
+                    following = next_velocity(side, near)
+                    out, level = inside.shore.crossed(inside.gravity, inside.eta, out, outside, following)
                     eta = set_beyond(eta, near[2], level, side, is_open)
                 along = still_along(side, near[1 if side in (WEST, EAST) else 0], out) if self.rest_outside else None
                 out = -out if side in (WEST, SOUTH) else out

@@ -13,7 +13,7 @@ fell for it. So the level of a tide that flows in no faster than it has flowed o
 At the start of a run s is the speed of the flow next to the side.
 
 **Shores.** Where the bed rises above the water outside, water inside runs off with the velocity sqrt(g h) of waves,
-the critical flow. Where the water outside is h_ext > 9/4 h deep, the flow into the cell is critical (Stoker 1957, Water
+the critical flow, or as fast as it arrives where that is faster. Where the water outside is h_ext > 9/4 h deep, the flow into the cell is critical (Stoker 1957, Water
 Waves, section 10):
 
     u_in = 2/3 sqrt(g h_ext),    h = 4/9 h_ext
@@ -113,20 +113,22 @@ class Shore:
     wet: Field
     thin: float = static()
 
-    def crossed(self, gravity: Scalar, eta: Field, out: Field, level: Value) -> tuple[Field, Field]:
+    def crossed(self, gravity: Scalar, eta: Field, out: Field, level: Value, following: Field) -> tuple[Field, Field]:
         """(the velocity out of the domain [m s-1], the level in the ghost cells [m]).
 
         Args:
             gravity: [m s-2].
             eta: in the cells [m].
-            out: the velocity out of the domain of a flow slower than waves [m s-1].
+            out: the velocity out of the domain that the condition sets [m s-1].
             level: of the water outside [m].
+            following: the velocity out of the domain on the first faces inside [m s-1]; where it is faster than waves,
+                the flow leaves as fast.
         """
         h, outside = ((self.bed + x).map(lambda h: jnp.maximum(h, 0.0)) for x in (eta, level))
         critical = outside.map(lambda h: jnp.where(h > self.thin, 4.0 / 9.0 * h, 0.0))
         floods = self.wet * pointwise(lambda new, h: (new > h).astype(h.dtype), critical, h)
         leaves = self.wet * h.map(lambda h: (h > self.thin).astype(h.dtype))
-        falls = pointwise(jnp.minimum, out, celerity(gravity, h))
+        falls = pointwise(jnp.minimum, out, pointwise(jnp.maximum, celerity(gravity, h), following))
         out = floods * (-2.0 / 3.0) * celerity(gravity, outside) + (1.0 - floods) * leaves * falls
         return out, floods * (critical - self.bed) + (1.0 - floods) * eta
 

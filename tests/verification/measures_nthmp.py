@@ -259,11 +259,14 @@ BUMPS = {"sub": BumpFlow(), "trans": BumpFlow(1.53, None), "shock": BumpFlow(0.1
 
 
 def bump(name: str, cells: int = 200, seconds: float = 40.0, stepper: Stepper = sw.SSPRK3) -> dict[str, float]:
-    """The largest departure of the discharge from its value, outside three cells on each side of a jump [1]."""
+    """The largest relative errors of the discharge and of the thickness, outside three cells on each side of a jump.
+
+    Continuity alone makes the discharge constant in a steady state; the thickness is that of the right energy head.
+    """
     flow = BUMPS[name]
     grid = sw.CartesianGrid(cells, ROWS, (0.0, 25.0), (0.0, ROWS * 25.0 / cells), periodic="y")
     ends = flow.thickness(np.array([0.0, 25.0]))
-    datum = float(ends.max())
+    datum = float(ends.max()) + 0.1  # so that no level outside is 0, as one that is left out would be
     sides = tuple(
         sw.WaveMaker(sides=side, elevation=h - datum, velocity=sign * flow.discharge / h)
         for side, h, sign in (("west", ends[0], 1.0), ("east", ends[1], -1.0))
@@ -278,8 +281,12 @@ def bump(name: str, cells: int = 200, seconds: float = 40.0, stepper: Stepper = 
     end = sw.Simulation(model, state, stepper(dt)).run(until=seconds)
     h = model.depth[0] + np.asarray(end.eta)[0]
     discharge = np.asarray(end.u)[0, :-1] * 0.5 * (h[1:] + h[:-1])
-    kept = np.abs(grid.x_edges[1:-1] - (np.inf if flow.shock is None else flow.shock)) > 3.5 * 25.0 / cells
-    return {f"bump_{name}_discharge_error": float(np.abs(discharge[kept] / flow.discharge - 1.0).max())}
+    smooth = lambda x: np.abs(x - (np.inf if flow.shock is None else flow.shock)) > 3.5 * 25.0 / cells  # noqa: E731
+    largest = lambda ratio, x: float(np.abs(ratio - 1.0)[smooth(x)].max())  # noqa: E731
+    return {
+        f"bump_{name}_discharge_error": largest(discharge / flow.discharge, grid.x_edges[1:-1]),
+        f"bump_{name}_thickness_error": largest(h / flow.thickness(grid.x_centres), grid.x_centres),
+    }
 
 
 def bump_sub(stepper: Stepper = sw.SSPRK3) -> dict[str, float]:
@@ -304,9 +311,9 @@ MARKS = {  # {case: {its marks: the largest sizes that they may have}}
     bp6c: {"bp6c_front_error": 0.10, "bp6c_lee_error": 0.10},
     monai: {"monai_runup_m": 0.01, "monai_gauge_error": 0.10},  # of the run-up its distance from 0.09 m
     monai_inverse: {"monai_inverse_error": 0.6, "monai_inverse_twin_error": 0.6},
-    bump_sub: {"bump_sub_discharge_error": 0.01},
-    bump_trans: {"bump_trans_discharge_error": 0.01},
-    bump_shock: {"bump_shock_discharge_error": 0.01},
+    bump_sub: {"bump_sub_discharge_error": 0.01, "bump_sub_thickness_error": 0.01},
+    bump_trans: {"bump_trans_discharge_error": 0.01, "bump_trans_thickness_error": 0.01},
+    bump_shock: {"bump_shock_discharge_error": 0.01, "bump_shock_thickness_error": 0.02},
 }
 LIMITS = {name: limit for marks in MARKS.values() for name, limit in marks.items()}
 
