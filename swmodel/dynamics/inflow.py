@@ -12,9 +12,9 @@ lately, and which it still has outside. Water that flows in faster by w has gain
 fell for it. So the level of a tide that flows in no faster than it has flowed out is eta_ext, at resonance too.
 At the start of a run s is the speed of the flow next to the side.
 
-**Shores.** Where the bed rises above the water outside, water inside runs off with the velocity sqrt(g h) of waves,
-the critical flow, or as fast as it arrives where that is faster. Where the water outside is h_ext > 9/4 h deep, the flow into the cell is critical (Stoker 1957, Water
-Waves, section 10):
+**Shores.** Where the bed rises above the water outside, water inside runs off with the velocity sqrt(g h) of waves, the
+critical flow, or as fast as it arrives where that is faster. Where the water outside is h_ext > 9/4 h deep, the flow
+into the cell is critical (Stoker 1957, Water Waves, section 10):
 
     u_in = 2/3 sqrt(g h_ext),    h = 4/9 h_ext
 
