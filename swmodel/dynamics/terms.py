@@ -2,10 +2,9 @@
 
 A term is a frozen dataclass and a pytree (fields/parts.py). A user writes its parameters as numbers, functions of
 (x, y), arrays of the whole grid or time records. `on_tile` makes tile arrays of them once. `bound` selects the records
-that a compiled loop needs. `prepare` fills halos at the start of the loop. `at` interpolates records. Calling the term
-gives accelerations, as Fields at u and v.
+that a compiled loop needs. `prepare` fills halos at the start of the loop. `at` interpolates records.
 
-A term is called with LayerFlow and the Time (clock.py), which counts from step 0 of the model in every loop.
+A term is called with LayerFlow and the Time (clock.py), which counts from step 0 of the model, and gives accelerations.
 Numbers and vectors among its fields are the same on every rank, and System.prepare sums their gradients over ranks.
 """
 
@@ -360,9 +359,8 @@ class Term(TiledPart):
         has_pressure: whether it has an air pressure, and defines `pressure_head`.
         follows_pressure: whether its force is a gradient of the elevation, flow.level, at the pressure gradient's time.
         holds_level: whether it keeps the mean level near one outside.
-        between_layers: whether it acts between layers alone. A model of one layer then raises ConfigError.
-        layer: the number of the layer that it acts on, 0 at the top, -1 the lowest; None for all layers, of each of
-            which it is then called with the LayerFlow.
+        between_layers: whether it acts between layers alone, and models of one layer refuse it.
+        layer: the layer that it acts on, 0 at the top, -1 the lowest; None for all, with the LayerFlow of each.
     """
 
     kind = "dissipation"
