@@ -273,14 +273,15 @@ def _reach_of_storm(name, entry, experiment, grid):
 def _winds_of_storm(name, entry, experiment, storm):
     """A warning of points of a track without a wind, and of points whose wind the vortex does not reproduce."""
     track = read_track(entry.track, entry.storm)
-    moments = [experiment.run.start + datetime.timedelta(seconds=seconds) for seconds in storm.times]
+    times = storm.times[: int(np.searchsorted(storm.times, experiment.run.until)) + 1]  # up to the end of the run
+    moments = [experiment.run.start + datetime.timedelta(seconds=seconds) for seconds in times]
     points = [track.moments.index(in_utc(moment)) for moment in moments]
     track_winds = entry.wind_averaging * np.array([track.wind[k] for k in points])
-    unknown, vortex_winds = ~(track_winds > 0), largest_winds(storm)
+    unknown, vortex_winds, b = ~(track_winds > 0), largest_winds(storm)[: len(times)], storm.b[: len(times)]
     if unknown.any():
         yield (
             f"{name}: {unknown.sum()} of {unknown.size} points of the track have no wind, so that B is "
-            f"{storm.b[unknown][0]:g} there; add winds to the track."
+            f"{b[unknown][0]:g} there; add winds to the track."
         )
     off = np.abs(vortex_winds - track_winds) > OTHER_WIND * track_winds
     if (off := off & ~unknown).any():

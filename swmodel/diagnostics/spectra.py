@@ -204,11 +204,12 @@ class Spectra:
             rates["pressure"] = equations.core.parts(equations, pressed)["pressure"]
         tendencies = jax.tree.map(lambda *x: jnp.stack(x), *(State(*rates[name]) for name in self._parts))
 
-        def of(state):
-            return _fields(self._flow(equations, state, flow.time))
+        def of(moving):
+            now = state.replace(u=moving.u, v=moving.v, eta=moving.eta)  # tracers, too, are in a State
+            return _fields(self._flow(equations, now, flow.time))
 
         def along(tendency):
-            _, change = jax.jvp(of, (state,), (tendency,))
+            _, change = jax.jvp(of, (State(state.u, state.v, state.eta),), (tendency,))
             change = self._modes(change)
             both = lambda q: self._products(q, change, modes, rings) + self._products(q, modes, change, rings)  # noqa: E731
             return {q: scale[q] * both(q) for q in self.quantities}

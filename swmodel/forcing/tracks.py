@@ -285,12 +285,16 @@ def cyclone_of(
             "does; end the run earlier."
         )
     first = np.searchsorted(times, 0.0, side="right") - 1
-    last = times.size if until is None else np.searchsorted(times, until) + 1
-    kept = slice(max(min(first, times.size - 2), 0), max(last, first + 2))  # what the run never reaches is left out
     default: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(Cyclone)} | options
     ambient, reduction, translation, density = (
         float(default[name]) for name in ("ambient_pressure", "reduction", "translation", "air_density")
     )
+    # Points after the run are kept, since one that goes on must round as one without a break. A storm that has died
+    # by then ends there.
+    reached = np.searchsorted(times, np.inf if until is None else until)
+    died = ~(track.pressure < ambient) & (np.arange(times.size) > reached)
+    last = int(np.argmax(died)) if died.any() else times.size
+    kept = slice(max(min(first, times.size - 2), 0), max(last, first + 2))
     moving = translation * _speed(track.longitude, track.latitude, times)
     gradient = np.maximum(wind_averaging * track.wind - moving, 0.0) / reduction
     f = 2.0 * EARTH_ROTATION * np.abs(np.sin(np.deg2rad(track.latitude))) * (default["profile"] == "holland_1980")

@@ -172,6 +172,18 @@ def test_tracks_are_read(tmp_path, name, text):
     assert cyclone.times == (-3600.0, 18000.0)
 
 
+def test_a_longer_run_has_the_same_points_of_a_track_so_that_one_that_goes_on_rounds_alike(tmp_path):
+    start = datetime.datetime(2008, 9, 1)
+    moments = tuple(start + datetime.timedelta(hours=6 * k) for k in range(5))
+    pressure = np.array([98000.0, 98500.0, 99000.0, 99500.0, 101500.0])  # the last is above the ambient pressure
+    line = np.linspace(-40.0, -38.0, 5)
+    track = tracks.Track(moments, line, 0.0 * line + 20.0, pressure, 0.0 * line + 5e4, 0.0 * line + 30.0)
+    short, long = (tracks.cyclone_of(track, start, hours * 3600.0) for hours in (3, 15))
+    assert short.times == long.times == (0.0, 21600.0, 43200.0, 64800.0)
+    with pytest.raises(ConfigError, match="not below"):
+        tracks.cyclone_of(track, start, 20 * 3600.0)
+
+
 def test_an_ibtracs_file_is_read(tmp_path):
     import xarray as xr
 
@@ -244,7 +256,7 @@ def test_the_wind_of_the_vortex_is_that_of_the_track_or_of_the_wmo_where_there_i
         storm = tracks.cyclone_of(track, ours.moments[0], 11 * 3600.0)
         np.testing.assert_allclose(tracks.largest_winds(storm)[:-1], track.wind[:-1], rtol=1e-6)
         assert tracks.largest_winds(storm)[-1] > 1.1 * track.wind[-1]
-    run = SimpleNamespace(start=ours.moments[0])
+    run = SimpleNamespace(start=ours.moments[0], until=11 * 3600.0)
     entry = SimpleNamespace(track=tmp_path / "deck.dat", storm=None, wind_averaging=1.0)
     (said,) = _winds_of_storm("forcing[0]", entry, SimpleNamespace(run=run), storm)
     assert said.startswith("forcing[0]: the largest wind of the vortex is not that of the track at 1 of 12 points,")
@@ -408,7 +420,7 @@ def test_the_largest_wind_is_that_of_the_best_track():
         np.full(4, 48.0),
     )
     cyclone = tracks.cyclone_of(track, moments[1], 3600.0)
-    assert len(cyclone.times) == 2  # the points that the run reaches
+    assert cyclone.times == (0.0, 21600.0, 43200.0)  # without the points before the run
     grid = sw.SphericalGrid(60, 60, (-93.5, -90.5), (25.0, 28.0))
     model = sw.ShallowWater(grid, 50.0, forcing=(cyclone,))
     _, x, y = fields(model, 0.0)

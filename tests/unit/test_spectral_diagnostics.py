@@ -257,6 +257,14 @@ def test_the_transfers_of_a_triad_are_those_of_the_textbook_exactly_in_series():
         assert np.abs(np.delete(found, (2, 3, 4))).max() < 1e-13 * np.abs(exact).max()
 
 
+def test_transfers_are_the_same_with_a_tracer_in_the_state():
+    with_dye, without = ocean(tracers=(sw.Tracer("dye"),)), ocean()
+    found, expected = (sw.Spectra(model).of(moving(model)) for model in (with_dye, without))
+    assert found.keys() == expected.keys()
+    for name in found:
+        np.testing.assert_array_equal(found[name], expected[name])
+
+
 def test_what_has_no_spectra_is_told_in_a_sentence():
     sphere = sw.SphericalGrid(8, 8, (0.0, 20.0), (0.0, 20.0))
     with pytest.raises(ConfigError, match="on the sphere.*--box"):
