@@ -289,7 +289,7 @@ def cyclone_of(
     ambient, reduction, translation, density = (
         float(default[name]) for name in ("ambient_pressure", "reduction", "translation", "air_density")
     )
-    # Points after the run are kept, since one that goes on must round as one without a break. A storm that has died
+    # Points after the run stay, since a run that is resumed must round as one without a break. A storm that has died
     # by then ends there.
     reached = np.searchsorted(times, np.inf if until is None else until)
     died = ~(track.pressure < ambient) & (np.arange(times.size) > reached)
