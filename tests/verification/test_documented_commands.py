@@ -28,6 +28,7 @@ ELSEWHERE = {
     r"^pip install": "tests/verification/test_release.py installs the wheel",
     r"--verify": "compiles for minutes; tests/unit/test_cli_adjoint.py verifies the derivatives of small basins",
     r"learned_closure\.py": "trains for an hour; tests/verification/test_learned_closure.py trains a small one",
+    r"horizon\.py": "takes ten minutes; tests/verification/test_stratified.py runs a short one",
     r"native_parts\.py": "a benchmark of a quarter of an hour",
     r"scaling_figure\.py": "needs the logs of a cluster; tests/unit/test_slurm.py draws one from logs of its own",
     r"^swmodel verify( --html \S+| --quick| tides coasts)?$": "tests/verification/test_suite.py runs the cases",

@@ -1,6 +1,9 @@
 """Layers of uniform density: what they keep, what one layer is of them, and what stops them."""
 
 import itertools
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -261,6 +264,18 @@ def test_layers_in_an_experiment_file(tmp_path, capsys):
         with pytest.raises(ConfigError, match=message):
             made = assemble(read(file, [change]))
             state_of(made.experiment().initial, model)
+
+
+@pytest.mark.verify
+@pytest.mark.usefixtures("optimised_loops")
+def test_the_horizon_of_the_gyre_is_measured_and_drawn(tmp_path):
+    gyre, command = Path(sw.__file__).parents[1] / "experiments" / "two_layer_gyre", [sys.executable]
+    run = [*command, "-m", "swmodel", "run", gyre / "two_layer_gyre.toml", "--until", "1 day", "-o", tmp_path]
+    subprocess.run([*run, "--set", "output.means.begin=0"], check=True)
+    horizon = [*command, gyre / "horizon.py", tmp_path / "restart.nc", "--days", "6", "8"]
+    lines = subprocess.run(horizon, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert "horizon_days_3_percent=8" in lines and "horizon_days_10_percent=8" in lines  # a flow without eddies
+    assert (tmp_path / "horizon.png").stat().st_size > 20_000
 
 
 @pytest.mark.parametrize(
