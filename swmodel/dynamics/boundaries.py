@@ -20,7 +20,7 @@ their own from step to step are in radiation.py.
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import jax
@@ -90,6 +90,8 @@ class OpenBoundary(TiledPart):
         memory: Variables that the side keeps from step to step; `inside.memory` holds them by name. They belong to the
             State as NAME_x (west and east sides) and NAME_y, at the cells next to the sides and 0 elsewhere. They start
             from `beginning`, and the time stepper steps them with the rates of `rates`. Explicit steppers only.
+        takes_modes: whether `outflow` is right for the fastest mode of layers, from its gravity, depth and elevation
+            alone (modes_at_sides.py).
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True, kw_only=True)
@@ -102,6 +104,7 @@ class OpenBoundary(TiledPart):
     velocity_counts: ClassVar[str] = "outward"
     nonlinear: ClassVar[bool] = False
     holds_level: ClassVar[bool] = True
+    takes_modes: ClassVar[bool] = False
 
     def __post_init__(self):
         super().__post_init__()
@@ -164,8 +167,10 @@ class OpenBoundary(TiledPart):
         eta_time: Time,
         memory: dict[str, Field] | None = None,
         share: jax.Array | None = None,
+        layer: int = 0,
+        levels: Sequence[Field] = (),
     ) -> tuple[Field, Field, Field]:
-        """(u, v, eta), Fields with halo; u and v are set on the open faces and in the ghost faces outside them.
+        """(u, v, eta) of a layer, Fields with halo; u and v are set on open faces and in the ghost faces outside them.
 
         Use these eta in place of the argument (see `read_strips`).
 
@@ -176,6 +181,8 @@ class OpenBoundary(TiledPart):
             eta_time: the Time of eta.
             memory: {name in the State: Field} of the variables that the condition keeps.
             share: u and v are set to the velocities of the condition divided by this number, if it is given.
+            layer: the number of the layer.
+            levels: eta of all layers, Fields with halo, if there are several.
         """
         sides = equations.geometry.tile.sides
         for side in (WEST, EAST, SOUTH, NORTH):
@@ -183,7 +190,13 @@ class OpenBoundary(TiledPart):
                 (u, v, eta), near = windows((u, v, eta), side)
                 condition, inside = self._at_side(side, near, equations, time, eta_time, memory)
                 now, is_open = condition.at(time), sides.open[side]
-                out, outside = now.outflow(inside, time), now.level_outside(inside, time)
+                outside = now.level_outside(inside, time)
+                if equations.layers is None:
+                    out = now.outflow(inside, time)
+                else:
+                    heads = equations.potentials(all_inside(list(levels), side))
+                    of_surface = functools.partial(_of_surface, now, inside, time)
+                    out = equations.modes_at_sides[SIDES[side]].outflow(layer, heads, of_surface)
                 if inside.shore is None or outside is None:
                     out = out * inside.wet
                 else:
@@ -279,6 +292,11 @@ class OpenBoundary(TiledPart):
         raise ConfigError(f"{type(self).__name__} reads the flow inside its sides; its reads_flow() must return True.")
 
 
+def _of_surface(condition, inside, time, gravity, depth, level):
+    """The velocity out of the domain [m s-1] of a single layer with this gravity, depth and elevation."""
+    return condition.outflow(replace(inside, gravity=gravity, depth=depth, eta=level), time)
+
+
 @pytree
 class _AlongSides:
     """A parameter of an open boundary as its `of[side]`, of the cells next to each of its sides."""
@@ -306,6 +324,7 @@ class Flather(OpenBoundary):
     incoming: Any = parameter("h", "m", **LEVELS, default=0.0, doc="the elevation of a wave that comes in")
 
     uses_time = False
+    takes_modes = True
     references = "Flather (1976), Mem. Soc. R. Sci. Liege 10, 141-164"
 
     def reads_flow(self) -> bool:

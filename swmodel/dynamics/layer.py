@@ -34,14 +34,14 @@ class LayerFlow:
         layer: the number of the layer, 0 at the top; u, v, eta and what is derived from them are those of the layer.
         h: thickness in the equations [m], a Field at h: H + eta, or H in the linear mode.
         more: further Fields that were exchanged in the same messages.
-        outside: the elevation that open boundary conditions read [m], a Field at h.
+        outside: eta of each layer that open boundary conditions read [m], Fields at h.
         level: the elevation whose pressure gradient accelerates the flow [m], a Field at h; eta, unless the stepper
             sets another one.
     """
 
     layer = 0
 
-    def __init__(self, equations: "System", state: State, more: Sequence, outside: Value, time: Time):
+    def __init__(self, equations: "System", state: State, more: Sequence, outside: Sequence, time: Time):
         self.equations, self.geometry, self.gravity = equations, equations.geometry, equations.gravity
         self.state, self.more, self.outside, self.time = state, more, outside, time
         self.u, self.v, self.eta = (state[name] for name in self.names)
@@ -65,7 +65,7 @@ class LayerFlow:
         Args:
             transports, water_added: of each layer.
         """
-        flow = LayerFlow(self.equations, state, (), state.eta, time)
+        flow = LayerFlow(self.equations, state, (), (), time)
         for layer, pair, added in zip(flow.layers, transports, water_added):
             vars(layer).update(_transports=pair, water_added=added)
         return flow
@@ -99,8 +99,9 @@ class LayerFlow:
 
     @functools.cached_property
     def water_added(self) -> Value:
-        """The rate at which terms such as sponges raise eta [m s-1], a Field at h; 0.0 without such terms."""
-        return self.equations.with_sources(0.0, self, self.time)
+        """The rate at which terms such as sponges add water [m s-1], a Field at h; 0.0 without such terms."""
+        e = self.equations
+        return e.excess([e.with_sources(0.0, layer, self.time) for layer in self.layers])[self.layer]
 
     def shown(self, name: str) -> Value:
         """A field of the State as files hold it."""

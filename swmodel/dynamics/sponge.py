@@ -19,6 +19,7 @@ from ..grids.windows import GridValues
 from ..parallel.halo import SIDES
 from .boundaries import CURRENTS, LEVELS
 from .clock import Time
+from .layers import which_layer
 from .terms import Term
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Sponge(Term):
         elevation: the elevation that eta relaxes to [m]: a number, a function, an array, time records or a Tide.
         velocity_x, velocity_y: the velocity towards +x and +y that the water relaxes to [m s-1], likewise. A layer
             that is given the elevation of a tide and not its currents brakes these, and lets in two thirds of a wave.
+        layer: the number of the layer of which u, v and eta relax, 0 at the top, -1 the lowest. Unless given all relax,
+            eta of the top one to `elevation` and the others to rest.
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True)
@@ -51,6 +54,8 @@ class Sponge(Term):
     elevation: Any = parameter("h", "m", **LEVELS, default=0.0, doc="the elevation that eta relaxes to")
     velocity_x: Any = parameter("u", "m s-1", **CURRENTS, default=0.0, doc="the velocity towards +x that u relaxes to")
     velocity_y: Any = parameter("v", "m s-1", **CURRENTS, default=0.0, doc="the velocity towards +y that v relaxes to")
+
+    layer: int | None = which_layer()
 
     kind = "boundary"
     uses_time = False
@@ -90,7 +95,8 @@ class Sponge(Term):
         return -to_u(self.rate) * (flow.u - self.velocity_x), -to_v(self.rate) * (flow.v - self.velocity_y)
 
     def continuity(self, flow: "LayerFlow", time: Time) -> Value:
-        return -self.rate * (flow.eta - self.elevation) * flow.geometry.wet
+        outside = self.elevation if flow.layer == 0 or self.layer is not None else 0.0
+        return -self.rate * (flow.eta - outside) * flow.geometry.wet
 
 
 class SpongeProfile(GridValues):

@@ -24,7 +24,7 @@ __all__ = ["StageEvaluation", "ArrayEvaluation", "euler_stage"]
 T = TypeVar("T")
 
 Fields: TypeAlias = Sequence[AbstractField]
-Filled: TypeAlias = tuple[State, Fields, AbstractField]  # the State, further Fields, and the elevation at open sides
+Filled: TypeAlias = tuple[State, Fields, Fields]  # the State, further Fields, and the elevations at open sides
 
 
 def euler_stage(equations: "System", start: State, now: State, weight: Scalar, dt: Scalar, time: Time) -> State:
@@ -67,14 +67,14 @@ class StageEvaluation(abc.ABC):
     opens_newest: bool = False  # whether open boundaries set velocities of the newest State in a sum of States
 
     @abc.abstractmethod
-    def exchange(self, system: "System", state: State, more: Fields, outside: AbstractField, newest: bool) -> Filled:
+    def exchange(self, system: "System", state: State, more: Fields, outside: Fields, newest: bool) -> Filled:
         """These Fields with halos of `system.reach` cells or more, which at most one exchange fills.
 
         Args:
             system: the System, prepared.
             state: a State of Fields.
             more: further Fields.
-            outside: the elevation that open boundaries use, which may be `state.eta`.
+            outside: eta of each layer that open boundaries use, which may be those of `state`.
             newest: whether open boundaries will be applied to the newest State of those that `state` is a sum of.
         """
 
@@ -110,8 +110,9 @@ class StageEvaluation(abc.ABC):
 class ArrayEvaluation(StageEvaluation):
     """Fields of arrays: every operation computes its values, and XLA decides what it fuses."""
 
-    def exchange(self, system: "System", state: State, more: Fields, outside: AbstractField, newest: bool) -> Filled:
-        tile, fields = system.tile, [*fields_of(state), *more, *([] if outside is state.eta else [outside])]
+    def exchange(self, system: "System", state: State, more: Fields, outside: Fields, newest: bool) -> Filled:
+        tile, other = system.tile, [] if outside[0] is state.eta else outside
+        fields = [*fields_of(state), *more, *other]
         if min(min(f.halo) for f in fields) < system.reach:
             arrays = exchange([f.interior for f in fields], tile.halo, tile.sides, system.communicator)
             fields = [Field(a, f.position, (tile.halo,) * 4) for a, f in zip(arrays, fields)]
@@ -120,7 +121,8 @@ class ArrayEvaluation(StageEvaluation):
             fields = [beyond_open_sides(f.crop((shared,) * 4), tile.sides) for f in fields]
         values = iter(fields)
         state, more = state.map(lambda _: next(values)), [next(values) for _ in more]
-        return state, more, next(values, state.eta)
+        own = [state[name] for *_, name in system.names_of_layers]
+        return state, more, [next(values) for _ in other] or own
 
     def on_arrays(self, system: "System", fields: Fields) -> tuple["System", Sequence[Field]]:
         return system, cast(Sequence[Field], fields)

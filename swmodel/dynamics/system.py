@@ -37,6 +37,7 @@ from .ghosts import Exchange
 from .kinds import FACES, MAP, NUMBER, OTHER, PARTS, STATIC, TILE, declare
 from .layer import LayerFlow
 from .layers import Layers
+from .modes_at_sides import SideModes
 from .momentum import DEFAULT as DEFAULT_FORM
 from .near_sides import edges_of
 from .slip import FreeSlip
@@ -86,6 +87,7 @@ class System:
         step_loop: the class of StepLoop (stepping/base.py) that executes the steps if it has all of their operations.
             Otherwise they are executed on arrays.
         geometry: of a prepared System, the Geometry of the tile, with its halos.
+        modes_at_sides: of a prepared System of layers with open sides, {side: SideModes}.
         edges: of a prepared System with open sides that have memory, {"x" or "y": (low, high)}, Fields that are 1 at
             the cells next to the open sides of that axis, else 0.
         evaluation: the StageEvaluation, which fills halos and stores the results of stages.
@@ -164,6 +166,7 @@ class System:
     communicator: Any = declare(STATIC)
     step_loop: Any = declare(STATIC)
     geometry: Geometry = declare(OTHER)
+    modes_at_sides: dict[str, SideModes] | None = declare(OTHER)
     edges: Any = declare(OTHER)
     evaluation: StageEvaluation = declare(STATIC, ArrayEvaluation())
 
@@ -230,6 +233,8 @@ class System:
         )
         if self.wetting is None:  # where shores are fixed, a control below 0 counts as SHALLOWEST, not as land
             new = replace(new, depth=pointwise(jnp.maximum, new.depth, SHALLOWEST * geometry.wet))
+        if self.layers is not None and self.open_boundaries:
+            new = replace(new, modes_at_sides=SideModes.of_sides(new, self.tile.sides.open_sides))
         new = self.momentum.prepare(new)
         return replace(new, core=self.core.prepare(new))
 
@@ -247,6 +252,11 @@ class System:
     def contents(self) -> list[tuple[Variable, Transported, int]]:
         """[(its row, the tracer, the number of its layer)] of each tracer in each of its layers."""
         return contents_of(self.tracers, self.layer_count)
+
+    @property
+    def names_of_layers(self) -> list[tuple[str, str, str]]:
+        """The names of u, v and eta of each layer."""
+        return [(in_layer("u", k), in_layer("v", k), in_layer("eta", k)) for k in range(self.layer_count)]
 
     @property
     def layer_count(self) -> int:
@@ -303,7 +313,7 @@ class System:
         state: State,
         time: Time | Count,
         more: Sequence[Value] = (),
-        outside: Value | None = None,
+        outside: Sequence[Value] | None = None,
         newest: tuple[jax.Array, State] | None = None,
     ) -> LayerFlow:
         """The LayerFlow of a State of tile arrays or Fields. If their halos are used up, one exchange fills them.
@@ -312,14 +322,14 @@ class System:
             state: the State.
             time: a Time, or a number of steps since step 0.
             more: further arrays at h, or Fields, that are exchanged in the same messages and become flow.more.
-            outside: the elevation at the beginning of the step, for the condition on open sides; it becomes
-                flow.outside. It is state.eta unless given.
+            outside: eta of each layer at the beginning of the step, for the condition on open sides; it becomes
+                flow.outside. It is that of `state` unless given.
             newest: (weight, State) where `state` is a weighted sum of the State at the beginning of the step and of
                 earlier ones.
         """
         time = self._timed(time)
         fields, more = state.map(as_tile_field, state.positions), [as_tile_field(x, "h") for x in more]
-        outside = None if outside is None else as_tile_field(outside, "h")
+        outside = None if outside is None else [as_tile_field(x, "h") for x in outside]
         filled, more, outside = self.fill_halos(fields, time, more, outside, newest)
         return self.core.flow(self.layer_flow(self, filled, more, outside, time))
 
@@ -328,7 +338,7 @@ class System:
         state: State,
         time: Time,
         more: Fields = (),
-        outside: AbstractField | None = None,
+        outside: Fields | None = None,
         newest: tuple[jax.Array, State] | None = None,
     ) -> Filled:
         """(state, more, outside) with halos filled for one evaluation of all terms, open boundaries applied.
@@ -340,54 +350,59 @@ class System:
             state: a State of Fields.
             time: the Time of the stage.
             more: further Fields that are exchanged along with the state.
-            outside: the elevation that open boundaries use, a Field at h; `state.eta` by default.
+            outside: eta of each layer that open boundaries use, Fields at h; those of `state` by default.
             newest: (weight, State) where `state` is a weighted sum of this State and of earlier ones; else None.
         """
-        engine, is_own = self.evaluation, outside is None
+        engine, is_own, layers = self.evaluation, outside is None, self.names_of_layers
         newest = newest if engine.opens_newest else None
-        level = state.eta if outside is None else outside
-        state, more, level = engine.exchange(self, state, more, level, newest is not None)
+        outside = [state[eta] for *_, eta in layers] if outside is None else outside
+        state, more, outside = engine.exchange(self, state, more, outside, newest is not None)
         if not self.open_boundaries:
-            return state, more, level
-        (weight, opened), names = ((None, state), self.boundary_names) if newest is None else (newest, ())
-        fields = [opened.u, opened.v, level, *(opened[name] for name in names)]
-        system, (u, v, eta, *kept) = engine.on_arrays(self, fields)
-        memory, eta_time = dict(zip(names, kept)), time if is_own else time.begun
-        *velocity, eta = system.apply_open_boundaries(u, v, eta, time, eta_time, memory, weight)
-        memory = system.boundary_rates(memory, u, v, eta, time, eta_time)
-        u, v, level, *rates = engine.put(fields, [*velocity, eta, *memory.values()])
+            return state, more, outside
+        (weight, opened), kept = ((None, state), self.boundary_names) if newest is None else (newest, ())
+        names, n = [*(name for pair in layers for name in pair[:2]), *kept], len(layers)
+        fields = [*(opened[name] for name in names), *outside]
+        system, arrays = engine.on_arrays(self, fields)
+        memory, eta_time = dict(zip(kept, arrays[2 * n : -n])), time if is_own else time.begun
+        velocities, levels = list(zip(arrays[: 2 * n : 2], arrays[1 : 2 * n : 2])), arrays[-n:]
+        velocities, levels = system.apply_open_boundaries(velocities, levels, time, eta_time, memory, weight)
+        memory = system.boundary_rates(memory, *velocities[0], levels[0], time, eta_time)
+        fields = engine.put(fields, [*(x for pair in velocities for x in pair), *memory.values(), *levels])
+        outside = fields[-n:]
         if newest is not None:
-            return state, more, level
-        state = state.replace(u=u, v=v, eta=level if is_own else state.eta, **dict(zip(names, rates)))
-        return state, more, level
+            return state, more, outside
+        new = dict(zip(names, fields[:-n])) | (dict(zip((eta for *_, eta in layers), outside)) if is_own else {})
+        return state.replace(**new), more, outside
 
     def apply_open_boundaries(
         self,
-        u: Field,
-        v: Field,
-        eta: Field,
+        velocities: Sequence[tuple[Field, Field]],
+        levels: Sequence[Field],
         time: Time,
         eta_time: Time | None = None,
         memory: dict[str, Field] | None = None,
         share: jax.Array | None = None,
-    ) -> tuple[Field, Field, Field]:
-        """(u, v, eta), Fields with halo; u and v are set on open faces and beyond them by the open boundary conditions.
+    ) -> tuple[list[tuple[Field, Field]], list[Field]]:
+        """([(u, v)], [eta]) of each layer, Fields with halo; conditions set u and v on open faces and beyond them.
 
-        Use this eta in place of the argument: its array is the same, and its cotangents are added up in place.
+        Use these eta in place of the argument: their arrays are the same, and their cotangents are added up in place.
 
         Conditions that close a volume budget are applied last, since in corners they read the flow through the other
         side.
 
         Args:
-            u, v, eta: Fields with halo.
+            velocities, levels: (u, v) and eta of each layer, Fields with halo.
             time: the Time of the stage.
             eta_time: the Time of eta; `time` unless given.
             memory: {name: Field} of the variables of open sides.
             share: u and v are set to the velocities of the conditions divided by this number, if it is given.
         """
         for condition in sorted(self.open_boundaries, key=lambda condition: condition.closes_volume):
-            u, v, eta = condition.fill(u, v, eta, self, time, eta_time or time, memory, share)
-        return u, v, eta
+            each = zip(velocities, levels)
+            options = self, time, eta_time or time, memory, share
+            filled = [condition.fill(u, v, eta, *options, k, levels) for k, ((u, v), eta) in enumerate(each)]
+            velocities, levels = [(u, v) for u, v, _ in filled], [eta for *_, eta in filled]
+        return list(velocities), list(levels)
 
     def boundary_rates(
         self, memory: dict[str, Field], u: Field, v: Field, eta: Field, time: Time, eta_time: Time
@@ -406,10 +421,8 @@ class System:
 
     def level_rates(self, flow: LayerFlow, time: Time) -> dict[str, AbstractField]:
         """{"eta": d eta/dt [m s-1], a Field at h}, of all layers."""
-        if self.layers is None:
-            return {"eta": self.continuity(flow, time)}
-        rates = [-divergence(layer.U, layer.V, self.geometry) for layer in flow.layers]
-        return {layer.names[2]: rate for layer, rate in zip(flow.layers, self.sums(rates))}
+        rates = self.sums([-divergence(layer.U, layer.V, self.geometry) for layer in flow.layers])
+        return {layer.names[2]: self.with_sources(x, layer, time) for layer, x in zip(flow.layers, rates)}
 
     def sums(self, rates: Sequence) -> Sequence:
         """d eta_k/dt of each layer, from the rates of its thickness [m s-1]."""
@@ -457,9 +470,9 @@ class System:
         return self.with_sources(-divergence(flow.U, flow.V, self.geometry), flow, time)
 
     def with_sources(self, rate: Value, flow: LayerFlow, time: Time) -> Any:
-        """`rate` of eta [m s-1], a Field at h, plus the sources that terms add to the continuity equation."""
+        """`rate` of a layer's eta [m s-1], a Field at h, plus the sources that terms add to the continuity equation."""
         for term in self.terms:
-            if term.changes_elevation:
+            if term.changes_elevation and term.acts_on(flow.layer, self.layer_count):
                 rate = rate + term.at(time).continuity(flow, time)
         return rate
 

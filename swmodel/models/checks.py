@@ -220,12 +220,20 @@ def check_layers(model: Any) -> None:
         f"momentum={type(model.momentum).__name__}()": not model.momentum.conserves_momentum,
         f"core={type(model.core).__name__}()": model.core.steps_layers,
         "source": model.uplift is None,
-        "boundaries": not model.open_boundaries,
     }
-    own = {type(x).__name__: not (x.changes_elevation or x.state_variables()) for x in model.terms}
+    own = {type(x).__name__: not x.state_variables() for x in model.terms}
+    own |= {type(x).__name__: x.takes_modes for x in model.open_boundaries}
     for what, works in (supported | own).items():
         if not works:
             raise ConfigError(f"ShallowWater: layers and {what} do not work together yet; leave one of them out.")
+    for name, term in zip(model.term_names, model.terms):
+        names_layers = any(field.name == "layer" for field in dataclasses.fields(term))
+        if term.changes_elevation and term.layer is None and not names_layers:
+            with of_part(name):
+                raise ConfigError(
+                    f"{type(term).__name__}: it raises eta, and there are {model.layer_count} layers; give the class "
+                    "an attribute `layer`, the number of the layer whose eta it raises, 0 at the top."
+                )
     for tracer in model.tracers:
         if layer := layer_of(tracer.name)[1]:
             raise ConfigError(
@@ -287,6 +295,11 @@ def _check_steps_layers(model, stepper):
     if model.layers is not None and stepper.needs_modes:
         raise ConfigError(
             f"{type(stepper).__name__} steps one layer; use ForwardBackward, AB2, AB3, SSPRK3, RK4 or SemiImplicit."
+        )
+    if model.layers is not None and stepper.is_implicit and model.open_boundaries:
+        raise ConfigError(
+            f"{type(stepper).__name__}: open sides of layers let each mode out with its own speed, which needs an "
+            "explicit scheme; use ForwardBackward, AB2, AB3, SSPRK3 or RK4."
         )
     if over_deep_water(model.layers) and stepper.is_implicit:
         raise ConfigError(

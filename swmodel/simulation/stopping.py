@@ -112,7 +112,8 @@ def _parts_not_finite(simulation, member):
         def values(part) -> Any:
             if isinstance(part, OpenBoundary):
                 memory = {name: flow.state[name] for name in equations.boundary_names}
-                return part.fill(flow.u, flow.v, flow.eta, equations, time, time, memory)
+                levels = [layer.eta for layer in flow.layers]
+                return part.fill(flow.u, flow.v, flow.eta, equations, time, time, memory, levels=levels)
             part = part.at(time)
             return *part(flow, time), part.continuity(flow, time) if part.changes_elevation else 0.0
 

@@ -69,12 +69,11 @@ class ForwardBackward(TimeStepper):
         middle = state.map(lambda *x: _weighted(extrapolate, x), *history.values).replace(**held)
         names = [in_layer("eta", k) for k in range(equations.layer_count)]
         known = [_weighted(pressure[1:], [s[name] for s in past]) for name in names]
-        more = [*known, *(state[name] for name in names[1:])]
-        flow = equations.flow(middle, at, more, outside=state.eta, newest=(extrapolate[0], state))
-        known, begun = flow.more[: len(names)], [flow.outside, *flow.more[len(names) :]]
+        begun = [state[name] for name in names]
+        flow = equations.flow(middle, at, known, outside=begun, newest=(extrapolate[0], state))
         rates = equations.level_rates(flow, at)
-        eta = {name: old + self.dt * rates[name] for name, old in zip(names, begun)}
-        levels = [pressure[0].astype(x.dtype) * new + x for new, x in zip(eta.values(), known)]
+        eta = {name: old + self.dt * rates[name] for name, old in zip(names, flow.outside)}
+        levels = [pressure[0].astype(x.dtype) * new + x for new, x in zip(eta.values(), flow.more)]
         flow.level = levels[0]
         rates = {**equations.accelerations(flow, levels, at), **equations.transported(flow, at)}
         changes = {name: self.dt * rate for name, rate in rates.items() if name not in held}

@@ -18,7 +18,7 @@ from ..dynamics.near_sides import without_normal_flow
 from ..dynamics.replicated import mark_numbers
 from ..dynamics.stages import Fields, Filled, StageEvaluation, renewed_if_due
 from ..dynamics.system import System
-from ..fields.field import AbstractField, Count, Field, Value
+from ..fields.field import Count, Field, Value
 from ..fields.operators import pointwise
 from ..fields.pytrees import replace
 from ..fields.state import State, each_state, fields_of, states_of
@@ -96,8 +96,8 @@ class FusedEvaluation(StageEvaluation):
         self._tendencies += [x for x in fields_of(tendency) if x.plain is None]
         return tendency
 
-    def exchange(self, system: System, state: State, more: Fields, outside: AbstractField, newest: bool) -> Filled:
-        fields: list[Any] = list({id(field): field for field in (*fields_of(state), outside, *more)}.values())
+    def exchange(self, system: System, state: State, more: Fields, outside: Fields, newest: bool) -> Filled:
+        fields: list[Any] = list({id(field): field for field in (*fields_of(state), *outside, *more)}.values())
         self._store(fields)
         sources = [source for field in fields for source in field.sources]
         short = [s for s in dict.fromkeys(sources) if min(s.halo) < system.reach]
@@ -107,12 +107,12 @@ class FusedEvaluation(StageEvaluation):
             self.refresh(short)
         if not system.open_boundaries or newest:
             return state, more, outside
-        near = [state.u, state.v, outside, *(state[name] for name in system.boundary_names)]
-        mixed = [f for f in near if f.plain is None]
+        flow = [state[name] for u, v, _ in system.names_of_layers for name in (u, v)]
+        mixed = [x for x in (*flow, *outside, *(state[name] for name in system.boundary_names)) if x.plain is None]
         stored = dict(zip(map(id, mixed), self.finish_stage(mixed) if mixed else ()))
-        state, outside = state.map(lambda f: stored.get(id(f), f)), stored.get(id(outside), outside)
+        state, outside = state.map(lambda f: stored.get(id(f), f)), [stored.get(id(x), x) for x in outside]
         if self.group > 1 or not short:  # ghosts beyond open sides hold results of the loop: fill them again
-            loose = [state.u, state.v, outside, *(state[name] for name in state.others)]
+            loose = [state.u, state.v, *outside, *(state[name] for name in state.others)]
             for source, position in {source: f.position for f in loose for source in f.sources}.items():
                 source.array = beyond_open_sides(self._field(source, position), self.sides).data
         return state, more, outside
@@ -127,10 +127,11 @@ class FusedEvaluation(StageEvaluation):
 
     def close_sides(self, states: list[State], beyond: bool = True) -> None:
         """Set velocities that are stored to zero on the faces of open sides, and beyond them if `beyond` is true."""
-        for name in ("u", "v"):
-            sources = [source for state in states if (source := state[name].plain) is not None]
+        for position in ("u", "v"):
+            fields = [x for state in states for name, x in state if state.positions[name] == position]
+            sources = [source for x in fields if (source := x.plain) is not None]
             if sources:
-                opened = [self._field(source, name) for source in sources]
+                opened = [self._field(source, position) for source in sources]
                 for source, field in zip(sources, without_normal_flow(opened, self.sides, beyond)):
                     source.array = field.data
 

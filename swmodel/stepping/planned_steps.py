@@ -142,8 +142,8 @@ class FreeSurfaceStep(PlannedStep):
             surface = surface.over(e, depths, e.evaluation.tile_values(total))
         delta, left = surface.solve(e, rhs)
         velocities = [surface.pushed(e, u, v, theta * dt, e.gravity * delta) for u, v in velocities]
-        u, v, _ = e.apply_open_boundaries(*cast(Any, velocities[0]), eta + delta, time + 1.0)
-        velocities[0] = u, v
+        if e.open_boundaries:
+            velocities, _ = e.apply_open_boundaries(cast(Any, velocities), [cast(Any, eta + delta)], time + 1.0)
         new = _named(flow, velocities)
         for layer, change, out in zip(flow.layers, changes, surface.outflow(e, velocities)):
             new[layer.names[2]] = layer.eta + change - (dt * theta) * out
@@ -243,13 +243,13 @@ def _named(flow, velocities):
 
 
 def _with_velocities(flow, velocities):
-    """A State of these velocities, and eta."""
-    return state_of({"u": None, "v": None, "eta": flow.eta} | _named(flow, velocities))
+    """A State of these velocities, and eta of each layer."""
+    return state_of(_named(flow, velocities) | {layer.names[2]: layer.eta for layer in flow.layers})
 
 
 def _velocities(state):
     """[(u, v)] of each layer of a State."""
-    return [(state[in_layer("u", k)], state[in_layer("v", k)]) for k in range(len(state.names) // 2)]
+    return [(state[in_layer("u", k)], state[in_layer("v", k)]) for k in range(len(state.names) // 3)]
 
 
 def _fields(transported):

@@ -109,7 +109,7 @@ CASES = {
             forcing=(sw.WindStress(x=0.1),),
             dissipation=(sw.Laplacian(100.0), sw.InterfacialFriction(1e-3), sw.QuadraticDrag(2.5e-3)),
             tracers=sw.Tracer("dye", initial=1.0, diffusivity=10.0),
-            **o,
+            **{"boundaries": (sw.Flather("south"), sw.Sponge("south", width=3e4, rate=1e-4)), **o},
         ),
         sw.ForwardBackward(10.0),
     ),
@@ -133,9 +133,9 @@ def alone(case):
     return CASES[case](communicator=SerialCommunicator())
 
 
-def together(case, layout):
+def together(case, layout, **options):
     """(model, stepper) of a case on all ranks."""
-    model, stepper = CASES[case](communicator=make_communicator("auto", (NY, NX), layout))
+    model, stepper = CASES[case](communicator=make_communicator("auto", (NY, NX), layout), **options)
     assert model.communicator.size == RANKS
     return model, stepper
 

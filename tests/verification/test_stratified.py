@@ -1,5 +1,6 @@
 """Layers of uniform density: what they keep, what one layer is of them, and what stops them."""
 
+import functools
 import itertools
 import subprocess
 import sys
@@ -27,6 +28,17 @@ from swmodel.runtime.compilation import jit
 from swmodel.verification.planar.layers import FLAT, STABLE, mode_errors
 
 from .cases import plane, rough, take_steps, uniform
+
+
+class Rain(sw.Forcing):
+    """A term that raises eta, and does not say of which layer."""
+
+    def __call__(self, flow, time):
+        return 0.0, 0.0
+
+    def continuity(self, flow, time):
+        return 1e-6 * flow.geometry.wet
+
 
 THREE = sw.Layers(thickness=(15.0, 25.0), densities=(1000.0, 1010.0, 1050.0))
 FLOATING = sw.Layers(thickness=(15.0, 25.0), densities=(1000.0, 1010.0, 1050.0, 1060.0), deep_at_rest=True)
@@ -298,7 +310,8 @@ def test_layers_that_cannot_be_are_refused(options, message):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"boundaries": sw.Flather()}, "boundaries"),
+        ({"boundaries": sw.Clamped(elevation=0.0)}, "Clamped"),
+        ({"forcing": Rain()}, "give the class an attribute `layer`"),
         ({"core": sw.PseudoSpectral()}, "PseudoSpectral"),
         ({"momentum": sw.MomentumConserving()}, "MomentumConserving"),
         ({"tracers": sw.Tracer("dye_2")}, "'dye_2' is the name of a variable in layer 2"),
@@ -316,6 +329,40 @@ def test_what_layers_do_not_have_is_refused(options, message):
 def test_friction_between_layers_is_refused_where_there_is_one():
     with pytest.raises(ConfigError, match="acts between layers, and the model has one"):
         sw.ShallowWater(plane(), 500.0, dissipation=sw.InterfacialFriction(1e-4))
+
+
+@pytest.mark.parametrize("layers", (THREE, FLOATING), ids=("over the sea floor", "over a deep layer at rest"))
+def test_waves_of_each_mode_leave_through_open_sides(layers):
+    """One mode after the other in a channel that is open at both ends; less than 3 % of the height returns."""
+    n, length, depth = 80, 8e5, 100.0
+    grid = sw.CartesianGrid(n, 3, (0.0, length), (0.0, 3e4), "y")
+    model = sw.ShallowWater(grid, depth, layers=layers, boundaries=sw.Flather(("west", "east")), linear=True)
+    rest = np.array(layers.rest(depth))
+    speeds, velocities = modes(np.asarray(layers.gravities(9.81)), rest, layers.deep_at_rest)
+    for c, shape in zip(speeds, velocities.T):
+        fields = dict(enumerate(layers.sums(list(rest * shape / c))))
+        bump = lambda x, y, a: a * np.exp(-(((x - 0.5 * length) / 8e4) ** 2)) + 0.0 * y  # noqa: E731
+        start = model.state(**{in_layer("eta", k): functools.partial(bump, a=a) for k, a in fields.items()})
+        stepper = sw.ForwardBackward(0.9 * sw.largest_time_step(model, sw.ForwardBackward(1.0)))
+        end, _ = take_steps(model, stepper, start, int(1.1 * length / c / stepper.dt))
+        for name in (in_layer("eta", k) for k in fields):
+            assert np.abs(end[name]).max() < 0.03 * np.abs(start[name]).max()
+
+
+@pytest.mark.parametrize("engine", ("arrays", "fused"))
+def test_a_tide_comes_in_through_open_sides_of_layers_and_sponges_act_on_their_layer(engine):
+    """The tide moves all layers together; a uniform concentration stays uniform in each."""
+    boundaries = sw.Flather(elevation=0.5), sw.Sponge("west", width=4e4, rate=1e-3, layer=2, elevation=0.5)
+    grid, tracer = plane(), sw.Tracer("one", initial=1.0, outside=1.0)
+    model = sw.ShallowWater(grid, 100.0, layers=THREE, boundaries=boundaries, engine=engine, tracers=tracer)
+    run = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(60.0))
+    end = run.run(steps=400)
+    assert run.engine[0] == engine
+    assert np.abs(np.asarray(end.eta) - 0.5).max() < 0.02
+    lowest = np.asarray(end.eta_3)  # the tide alone raises it by the share of its layer, 0.3 m
+    assert lowest[:, 0].min() > 0.4 and abs(lowest[:, 8:].mean() - 0.3) < 0.03
+    for name in ("one", "one_2", "one_3"):
+        assert np.abs(np.asarray(run.shown()[name]) - 1.0).max() < 1e-12
 
 
 IMPLICIT = sw.SemiImplicit, sw.RigidLid
@@ -363,7 +410,9 @@ def test_an_implicit_surface_keeps_the_water_of_each_layer_and_both_engines_agre
         assert np.abs(ends[0][name] - x).max() < 1e-10 * np.abs(x).max()
 
 
-def test_schemes_with_which_layers_are_not_stable_are_refused():
+def test_schemes_that_cannot_step_these_layers_are_refused():
+    with pytest.raises(ConfigError, match="needs an explicit scheme"):
+        sea(THREE, boundaries=sw.Flather("south")).halo(sw.SemiImplicit(60.0))
     with pytest.raises(ConfigError, match="over a deep layer at rest"):
         sea(FLOATING).halo(sw.SemiImplicit(60.0))
     with pytest.raises(ConfigError, match="stable at no time step with the internal waves"):
