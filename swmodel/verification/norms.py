@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..fields.state import State
+from ..fields.variables import in_layer
 from ..runtime.compilation import jit
 from ..simulation.simulation import Simulation
 from ..stepping.loop import integrate
@@ -24,10 +25,17 @@ def relative_l2(found: Any, exact: Any, weight: Any = 1.0) -> float:
 
 
 def energy_norm(model: Any, found: State, exact: State) -> float:
-    """The relative error in the norm of linear energy, sqrt(sum A (h_u u^2 + h_v v^2 + g eta^2)) over the grid."""
+    """The relative error in the norm of linear energy, sqrt(sum A (h_u u^2 + h_v v^2 + g eta^2)) over the grid.
+
+    Over a flat bottom, and of all layers.
+    """
     depth = np.where(model.wet, model.depth, 0.0)
     area = model.grid.metrics(np.arange(model.grid.ny))["area_h"] * np.ones(model.grid.shape)
-    weights = {"u": depth * area, "v": depth * area, "eta": model.gravity * area}
+    heights = [depth] if model.layers is None else [x * model.wet for x in model.layers.rest(depth)]
+    gravities, weights = [model.gravity] if model.layers is None else model.layers.gravities(model.gravity), {}
+    for k, (height, gravity) in enumerate(zip(heights, gravities)):
+        each = {"u": height * area, "v": height * area, "eta": gravity * area}
+        weights |= {in_layer(name, k): weight for name, weight in each.items()}
 
     def squared(state):
         return sum(np.sum(weights[name] * np.asarray(getattr(state, name), float) ** 2) for name in weights)

@@ -26,6 +26,7 @@ from swmodel.errors import ConfigError, SwmodelError
 from swmodel.fields.variables import in_layer, layer_of
 from swmodel.runtime.compilation import jit
 from swmodel.verification.planar.layers import FLAT, STABLE, mode_errors
+from swmodel.verification.suite import all_cases
 
 from .cases import plane, rough, take_steps, uniform
 
@@ -113,6 +114,11 @@ def test_layers_of_equal_density_that_move_together_are_one_layer(engine):
 def test_vertical_modes_travel_at_the_speeds_of_the_eigenproblem():
     coarse, fine = (np.abs(mode_errors(2, n)) for n in (8, 16))
     assert (fine < 7e-3).all() and np.allclose(np.log2(coarse / fine), 2.0, atol=0.05)
+
+
+@pytest.mark.parametrize("case, sizes", [("internal_kelvin", (8, 16)), ("layer_adjustment", (20, 40))])
+def test_waves_of_layers_in_a_rotating_frame_converge_to_their_closed_solutions(case, sizes):
+    assert all_cases()[case].measure(sizes).values[f"{case}_order"] > 1.85
 
 
 def test_disturbances_of_sheared_layers_grow_as_in_linear_theory_unless_beta_holds_them():
@@ -416,7 +422,7 @@ def test_schemes_that_cannot_step_these_layers_are_refused():
     with pytest.raises(ConfigError, match="over a deep layer at rest"):
         sea(FLOATING).halo(sw.SemiImplicit(60.0))
     with pytest.raises(ConfigError, match="stable at no time step with the internal waves"):
-        sw.limits(sea(THREE), sw.SemiImplicit(60.0, theta=0.5))
+        sw.limits(sea(THREE), sw.SemiImplicit(60.0, theta=0.52))
 
 
 def test_names_of_variables_and_layers_are_inverse():
