@@ -21,7 +21,8 @@ class Mark:
         most: the largest allowed magnitude, or None.
         least: the least allowed value, or None.
         published: the published values of other models, with the citation.
-        quick: whether the range also holds for the short form of the case, whose resolutions are lower.
+        quick: whether the range also holds for the short form of the case, whose resolutions are lower. A number takes
+            the place of `most` there, or of `least` where there is no `most`.
     """
 
     name: str
@@ -29,20 +30,29 @@ class Mark:
     most: float | None = None
     least: float | None = None
     published: str = ""
-    quick: bool = True
+    quick: bool | float = True
+
+    def bounds(self, quick: bool = False) -> tuple[float | None, float | None]:
+        """(the least value, the largest magnitude) allowed; None where there is none."""
+        if not quick or self.quick is True:
+            return self.least, self.most
+        if self.quick is False:
+            return None, None
+        return (self.quick, None) if self.most is None else (self.least, self.quick)
 
     def passes(self, value: float, quick: bool = False) -> bool | None:
         """Whether `value` is in the range; None where no range is set."""
-        if (self.most is None and self.least is None) or (quick and not self.quick):
+        least, most = self.bounds(quick)
+        if most is None and least is None:
             return None
-        return bool((self.most is None or abs(value) <= self.most) and (self.least is None or value >= self.least))
+        return bool((most is None or abs(value) <= most) and (least is None or value >= least))
 
-    @property
-    def limits(self) -> str:
+    def limits(self, quick: bool = False) -> str:
         """The range, as the table prints it."""
-        if self.least is not None and self.most is not None:
-            return f"{self.least:.4g} to {self.most:.4g}"
-        return f">= {self.least:g}" if self.least is not None else "" if self.most is None else f"<= {self.most:g}"
+        least, most = self.bounds(quick)
+        if least is not None and most is not None:
+            return f"{least:.4g} to {most:.4g}"
+        return f">= {least:g}" if least is not None else "" if most is None else f"<= {most:g}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -36,7 +36,7 @@ def page(found: Sequence[Scores]) -> str:
     """The page as text: an overview, then each case with its equation, marks and figure."""
     overview = "".join(_overview_row(scores) for scores in found)
     sections = "".join(_section(scores) for scores in found)
-    short = " These are the short forms; lower resolutions are not held to every mark." if _any_quick(found) else ""
+    short = " These are short forms at lower resolutions, where some ranges are wider." if _any_quick(found) else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -99,7 +99,8 @@ def _marks(scores):
     rows = "".join(
         f"<tr><td><code>{mark.name}</code></td><td>{html.escape(mark.meaning)}</td>"
         f'<td class="number">{shown(value)}</td>'
-        f'<td class="number">{html.escape(mark.limits) if passed is not None else ""}</td><td>{VERDICTS[passed]}</td>'
+        f'<td class="number">{html.escape(mark.limits(scores.quick)) if passed is not None else ""}</td>'
+        f"<td>{VERDICTS[passed]}</td>"
         f"<td>{html.escape(mark.published)}</td></tr>"
         for mark, value, passed in scores.verdicts
     )

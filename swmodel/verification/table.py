@@ -50,7 +50,7 @@ def print_table(found: Sequence[Scores], console: Console | None = None) -> None
         for least in (width, 9, 16, 4):
             table.add_column(min_width=least, no_wrap=True)
         for mark, value, passed in scores.verdicts:
-            wanted = mark.limits if passed is not None else ""
+            wanted = mark.limits(scores.quick) if passed is not None else ""
             table.add_row(mark.name, shown(value), wanted, WORDS[passed])
         if scores.verdicts:
             console.print(table)

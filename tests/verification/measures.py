@@ -48,7 +48,7 @@ def misses(scores: Scores, names: list[str]) -> list[str]:
     """A sentence for each mark that a case missed; if marks of the case are named, for those only."""
     named = {mark.name for mark in scores.case.all_marks} & set(names)
     return [
-        f"{mark.name} is missed: {value:.6g}, wanted {mark.limits}."
+        f"{mark.name} is missed: {value:.6g}, wanted {mark.limits()}."
         for mark, value, passed in scores.verdicts
         if passed is False and (not named or mark.name in named)
     ]

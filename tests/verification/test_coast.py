@@ -266,7 +266,7 @@ def test_a_run_stops_at_the_least_thickness_that_was_chosen():
 def test_marks_are_within_their_ranges(case):
     for name in (mark.name for mark in case.marks):
         mark, value = measured(name)
-        assert mark.passes(value), f"{name} = {value}, wanted {mark.limits}"
+        assert mark.passes(value), f"{name} = {value}, wanted {mark.limits()}"
 
 
 @pytest.mark.verify  # a minute of compiling

@@ -57,6 +57,22 @@ def test_a_balanced_jet_stays_at_second_order_and_an_extreme_is_found_between_th
     assert bump.max() < 4.97 and jet.extreme(bump) == pytest.approx(5.0, abs=1e-12)
 
 
+def test_a_mark_has_its_own_range_in_the_short_form_where_it_names_a_number():
+    error, order = Mark("error", "an error", most=1e-2, quick=0.1), Mark("order", "an order", least=1.9, quick=1.7)
+    both = Mark("both", "a share", most=1.02, least=0.9, quick=1.2)
+    assert error.passes(0.05) is False and error.passes(0.05, quick=True) and not error.passes(0.2, quick=True)
+    assert order.passes(1.8) is False and order.passes(1.8, quick=True) and not order.passes(1.6, quick=True)
+    assert both.passes(1.1, quick=True) and not both.passes(0.8, quick=True) and not both.passes(1.1)
+    assert (error.limits(), error.limits(quick=True), both.limits(quick=True)) == ("<= 0.01", "<= 0.1", "0.9 to 1.2")
+    assert Mark("free", "an error", most=0.1, quick=False).passes(1.0, quick=True) is None
+
+
+def test_no_short_form_is_without_a_mark_that_judges_the_model():
+    """The adjoint of a wrong model is as exact as that of a right one."""
+    for case in all_cases().values():
+        assert any(mark.bounds(quick=True) != (None, None) for mark in case.marks), case.name
+
+
 def test_a_missed_mark_fails_its_case(case):
     (good,) = verify([case])
     assert good.passed and good.verdicts[0][2] is True

@@ -97,7 +97,7 @@ Case(
     equation="(f + zeta) / h = f_m / H + lambda psi,  g eta + (u^2 + v^2) / 2 = f_m psi / H + lambda psi^2 / 2",
     measure=lambda resolutions: convergence("fofonoff", resolutions, _error),
     marks=(
-        Mark("fofonoff_l2", "relative change in 10 days in the norm of energy", most=1e-2, quick=False),
+        Mark("fofonoff_l2", "relative change in 10 days in the norm of energy", most=1e-2),
         Mark("fofonoff_order", "order of convergence of this change", least=1.9),
     ),
     resolutions=(32, 64, 128),

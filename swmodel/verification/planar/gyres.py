@@ -109,7 +109,7 @@ class Gyre:
 
 def _marks(name):
     return (
-        Mark(f"{name}_l2", "relative l2 error of u and v in the steady state", most=1e-2, quick=False),
+        Mark(f"{name}_l2", "relative l2 error of u and v in the steady state", most=1e-2),
         Mark(f"{name}_order", "order of convergence", least=1.9),
     )
 

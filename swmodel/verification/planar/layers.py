@@ -101,7 +101,7 @@ Case(
     measure=_modes,
     marks=(
         Mark("layer_mode_error", "largest relative error of the speed of a mode, at the highest resolution", most=1e-3,
-             quick=False),
+             quick=3.5e-3),
         Mark("layer_mode_order", "order of convergence of that error", least=1.9),
     ),
     resolutions=(24, 48),

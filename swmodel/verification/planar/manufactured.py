@@ -135,7 +135,7 @@ Case(
     equation="u, v, eta and H of the form a exp(b [cos(2 pi x / L - p) + cos(2 pi y / L - q)]); sources keep them "
     "steady",
     measure=lambda resolutions: convergence("manufactured", resolutions, _error),
-    marks=wave_marks("manufactured", 5e-3),
+    marks=wave_marks("manufactured", 5e-3, 5e-3),
     resolutions=(32, 64, 128),
     quick=(16, 32),
     norm="energy, relative, when a wave has crossed half of the square",

@@ -150,7 +150,7 @@ def _case(name, title, tests, equation, mode, drift):
         **BISHNU,
         equation=equation,
         measure=measure,
-        marks=(*wave_marks(name, 5e-3), Mark(f"{name}_leading_order", meaning)),
+        marks=(*wave_marks(name, 5e-3, 0.012), Mark(f"{name}_leading_order", meaning)),
         resolutions=(32, 64, 128),
         quick=(16, 32),
         norm="energy, relative, after a quarter of a period; against the eigenmode, exact in y",

@@ -147,8 +147,8 @@ Case(
     equation="g dh/dphi = - a u (f + tan(phi) u / a)",
     measure=_balance,
     marks=(
-        Mark("jet_balance_l2", "l2 change of h in 5 days, at the second resolution, on the sphere", 1e-3, quick=False),
-        Mark("jet_balance_order", "order of convergence, with 8 cells around", least=1.9, quick=False),
+        Mark("jet_balance_l2", "l2 change of h in 5 days, at the second resolution, on the sphere", 1e-3),
+        Mark("jet_balance_order", "order of convergence, with 8 cells around", least=1.9, quick=1.75),
     ),
     resolutions=(144, 288, 576, 1152),
     quick=(72, 144),
@@ -166,8 +166,8 @@ Case(
     marks=(
         Mark("jet_vorticity_least", "least vorticity on day 6 [s-1]"),
         Mark("jet_vorticity_most", "largest vorticity on day 6 [s-1]"),
-        Mark("jet_vorticity_change", "larger relative change of both by the last refinement"),
-        Mark("jet_vorticity_order", "order at which these changes decrease", least=1.9, quick=False),
+        Mark("jet_vorticity_change", "larger relative change of both by the last refinement", 0.05, quick=0.2),
+        Mark("jet_vorticity_order", "order at which these changes decrease", least=1.9, quick=1.7),
     ),
     resolutions=(144, 216, 324),
     quick=(48, 72, 108),
