@@ -75,7 +75,7 @@ def read_levees(path: str | os.PathLike, datum: float = 0.0, land_datum: float =
     if missing := [name for name in COLUMNS if name not in table.names]:
         raise DataError(
             f"{path} lacks the column {missing[0]}; give {', '.join(COLUMNS)}, separated by commas, with one row for "
-            "each point of a levee."
+            "each point of a levee; on the sphere x and y are its longitude and latitude."
         )
     corners = np.column_stack([table.numbers(name) for name in COLUMNS[1:]])
     if (wrong := ~np.isfinite(corners).all(axis=1)).any():

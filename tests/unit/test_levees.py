@@ -247,6 +247,7 @@ def test_a_table_of_levees_that_cannot_be_right_is_refused(change, table, why, t
         assert code == 0, err
     else:
         assert code and re.search(why, err.replace("\n", " ")), err
+        assert err.count("levees.csv") <= 1, err
 
 
 def test_levees_need_wetting_and_two_points():

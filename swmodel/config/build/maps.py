@@ -94,7 +94,8 @@ def check_levees(path: Any, grid: Any) -> None:
     """Raise DataError if a table of levees cannot be used, or has a levee that crosses no face of the grid."""
     from ...grids.levees import check_on_grid, read_levees
 
+    levees = read_levees(path)
     try:
-        check_on_grid(read_levees(path), grid)
+        check_on_grid(levees, grid)
     except ConfigError as error:
         raise DataError(f"{path}: {error}") from None
