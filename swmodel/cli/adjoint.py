@@ -316,12 +316,12 @@ def verify(study: Study, options: Options) -> None:
     """
     from ..adjoint.verification import verification
 
-    problem, kinks = study.problem, verification.has_kinks(study.problem.model)
+    problem, has_second = study.problem, verification.has_second_rates(study.problem.model)
     units = verification.units_of(problem)
     amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units)
     study.made.experiment()
     _announce(study, verified=True)
-    announce, finish = _tasks(study, options, verification.runs_of(len(study.section.controls), second=not kinks))
+    announce, finish = _tasks(study, options, verification.runs_of(len(study.section.controls), second=has_second))
     verdicts = verification.verify(problem, amplitudes, options.seed, report=announce)
     finish()
     if study.is_root:
@@ -332,7 +332,7 @@ def verify(study: Study, options: Options) -> None:
     print(f"dot_product={dot_product:.3g}", flush=True)
     if judged:
         rate, second = np.min([(v.taylor.rate, v.taylor.rate_second) for v in judged], axis=0)
-        print(f"taylor_rate={rate:.4g}" + ("" if kinks else f"\ntaylor_rate_second={second:.4g}"), flush=True)
+        print(f"taylor_rate={rate:.4g}" + (f"\ntaylor_rate_second={second:.4g}" if has_second else ""), flush=True)
     failed = [v.control for v in verdicts if not v.passed]
     if failed:
         _terms(study)

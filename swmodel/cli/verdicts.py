@@ -22,7 +22,11 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
         share = {math.inf: "no effect"}.get(v.nonlinearity, f"{100 * v.nonlinearity:.2g} %")
         share = "blows up" if math.isnan(v.nonlinearity) else share
         size = f"{v.amplitude:.3g} {v.units}".removesuffix(" 1")
-        found = f"{v.dot_product:.1e}", f"{v.taylor.rate:.3f}", "-" if v.kinks else f"{v.taylor.rate_second:.3f}"
+        found = (
+            f"{v.dot_product:.1e}",
+            f"{v.taylor.rate:.3f}",
+            "-" if v.taylor.second is None else f"{v.taylor.rate_second:.3f}",
+        )
         rows.append((v.control, size, *found, share, _judgement(v)))
     widths = [max(len(row[k]) for row in rows) for k in range(len(heads))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in rows)

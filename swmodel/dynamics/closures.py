@@ -48,6 +48,7 @@ class EddyViscosity(Term):
     coefficient: Any
     uses_time = False
     nonlinear = True
+    is_twice_differentiable = False
 
     @abc.abstractmethod
     def squared_rate(self, flow: "LayerFlow") -> AbstractField:

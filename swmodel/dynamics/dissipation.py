@@ -71,6 +71,7 @@ class DragBySpeed(Drag):
     """A term du/dt = - k |u| u, dv/dt = - k |u| v, whose r is k |u|."""
 
     nonlinear = True
+    is_twice_differentiable = False
 
     @abc.abstractmethod
     def at_speeds(self, flow: "LayerFlow", speed_u: Value, speed_v: Value) -> tuple[Value, Value]:

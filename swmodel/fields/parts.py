@@ -49,9 +49,11 @@ class ModelPart(Named):
         required: {parameter: its declaration, as text} that a derived class must have.
         has_kinks: whether it chooses among branches by the flow, as limiters and sides upstream do. Perturbed runs may
             take others, so that Taylor tests of derivatives need not converge (adjoint/verification).
+        is_twice_differentiable: whether its second derivatives are continuous; those of |u| u are not where u is 0.
     """
 
     has_kinks = False
+    is_twice_differentiable = True
     kind: ClassVar[str | None] = None
     references: ClassVar[str | None] = None
     exclusive: ClassVar[tuple[tuple[str, str], ...]] = ()

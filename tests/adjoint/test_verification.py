@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel import adjoint
 from swmodel.adjoint.verification import examination, verification
 from swmodel.adjoint.verification.probe import DotProducts, dot_products
 from swmodel.adjoint.verification.verification import (
@@ -249,3 +250,24 @@ def test_the_steps_before_a_branch_is_another_one_are_found(until, agreed):
 def test_a_dot_product_that_holds_over_no_steps_or_without_kinks_is_wrong(kinks, agreed, passed):
     taylor = Taylor((1.0, 0.5, 0.25), (1.0, 0.25, 0.0625), None, (0.0, 0.0, 0.0))
     assert verification.Verdict("a", "m", 1.0, 1e-3, taylor, 0.0, kinks, agreed).passed == passed
+
+
+@pytest.mark.parametrize(
+    "part", (sw.QuadraticDrag(0.05), pytest.param(sw.Smagorinsky(0.5), marks=pytest.mark.verify)), ids=str
+)
+def test_where_second_derivatives_jump_gradients_are_judged_alone(part):
+    """Water next to a wave is at rest, where |u| u has no second derivative: right derivatives were called wrong."""
+    grid = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
+    options = {"communicator": "serial", "dtype": "float64", "engine": "arrays"}
+    model = sw.ShallowWater(grid, 20.0, dissipation=part, **options)
+    hump = lambda x, y: np.exp(-((x - 4e4) ** 2 + (y - 3e4) ** 2) / 1e4**2)  # noqa: E731
+    cost = adjoint.FinalState(lambda state, equations: jnp.sum(state.eta**2 + state.u**2))
+    problem = adjoint.Problem(model, sw.ForwardBackward(100.0), model.state(eta=hump), 20, cost, ["initial.u"])
+    (verdict,) = verification.verify(problem)
+    assert verdict.passed and verdict.taylor.second is None and not verdict.kinks
+    directions = Directions(problem, {"initial.u": verdict.amplitude})
+    assert not taylor_test(problem, directions, "initial.u").converged  # with a Hessian product
+    J, gradient = problem.value_and_gradient(directions.values)
+    assert not taylor_test(
+        problem, directions, "initial.u", (J, {"initial.u": 1.01 * gradient["initial.u"]}), False
+    ).converged

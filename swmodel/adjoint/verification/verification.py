@@ -12,6 +12,9 @@ Even the programs of M and of M* may take different ones where two branches meet
 symmetry. From there on they are derivatives of two runs. So if the dot product over all readings is not that of
 rounding, it is taken over half of the steps, a quarter, and so on.
 
+Hessian products are tested where all parts of the model are twice differentiable. |u| u is not where u passes 0: r(h)
+falls with h^2, and s(h) no faster.
+
 A rate is log2 of r(h) / r(h/2). Of eight halvings, only those with the smallest residuals above rounding are used,
 since for larger h the next order of r hides an error of this order. The best two consecutive rates count, since a
 single rate may be good by chance, where two terms of r cancel.
@@ -36,7 +39,7 @@ from .probe import DOT_PRODUCT, DotProducts, Probe, with_cost
 
 __all__ = [
     "DOT_PRODUCT", "NONLINEARITY", "RATE", "RATE_SECOND", "Probe", "Taylor", "Verdict", "default_amplitudes",
-    "has_kinks", "runs_of", "taylor_test", "units_of", "verify",
+    "has_kinks", "has_second_rates", "runs_of", "taylor_test", "units_of", "verify",
 ]  # fmt: skip
 
 RATE, RATE_SECOND, NONLINEARITY = 1.95, 2.95, 0.3
@@ -272,7 +275,7 @@ def verify(
         problem: a Problem in float64, whose first state is not at rest (examination.moving_state makes one).
         amplitudes: {control: size of its uncertainty}; one hundredth of its largest value unless given.
         seed: seed of the random directions.
-        second: whether to test Hessian products too; over kinks, where no rate would judge them, none is tested.
+        second: whether to test Hessian products too, if the model `has_second_rates`.
         report: called with a few words before each run of the model.
 
     Raises:
@@ -280,7 +283,7 @@ def verify(
     """
     check_precision(problem.model)
     kinks, amplitudes = has_kinks(problem.model), default_amplitudes(problem) | (amplitudes or {})
-    directions = Directions(problem, amplitudes, seed)
+    directions, second = Directions(problem, amplitudes, seed), second and has_second_rates(problem.model)
     probe = with_cost(problem, Probe.of(problem.model, seed))
     found = DotProducts(probe, directions, seed, report)
     agreed = found.agreed_steps(report) if kinks else {}
@@ -294,7 +297,7 @@ def verify(
             units[name],
             amplitudes[name],
             found.errors[name],
-            taylor_test(problem, directions, name, base, second and not kinks, report),
+            taylor_test(problem, directions, name, base, second, report),
             departures[name],
             kinks,
             agreed.get(name),
@@ -308,6 +311,11 @@ def has_kinks(model: ShallowWater) -> bool:
     parts = model.momentum, *model.terms, *model.open_boundaries, *model.tracers
     takes_upstream = bool(model.tracers and model.open_sides)  # where tracers have the concentration upstream
     return takes_upstream or any(part.has_kinks for part in parts)
+
+
+def has_second_rates(model: ShallowWater) -> bool:
+    """Whether rates judge Hessian products: no part has kinks, and all are twice differentiable."""
+    return not has_kinks(model) and all(x.is_twice_differentiable for x in (*model.terms, *model.open_boundaries))
 
 
 def runs_of(controls: int, second: bool = True) -> int:
