@@ -296,11 +296,6 @@ def _check_steps_layers(model, stepper):
         raise ConfigError(
             f"{type(stepper).__name__} steps one layer; use ForwardBackward, AB2, AB3, SSPRK3, RK4 or SemiImplicit."
         )
-    if model.layers is not None and stepper.is_implicit and model.open_boundaries:
-        raise ConfigError(
-            f"{type(stepper).__name__}: open sides of layers let each mode out with its own speed, which needs an "
-            "explicit scheme; use ForwardBackward, AB2, AB3, SSPRK3 or RK4."
-        )
     if over_deep_water(model.layers) and stepper.is_implicit:
         raise ConfigError(
             f"{type(stepper).__name__}: over a deep layer at rest the surface has no waves, and this scheme is for "

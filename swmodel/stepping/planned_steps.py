@@ -143,7 +143,8 @@ class FreeSurfaceStep(PlannedStep):
         delta, left = surface.solve(e, rhs)
         velocities = [surface.pushed(e, u, v, theta * dt, e.gravity * delta) for u, v in velocities]
         if e.open_boundaries:
-            velocities, _ = e.apply_open_boundaries(cast(Any, velocities), [cast(Any, eta + delta)], time + 1.0)
+            levels = [eta + delta, *(filled[eta] for *_, eta in e.names_of_layers[1:])]
+            velocities, _ = e.apply_open_boundaries(cast(Any, velocities), cast(Any, levels), time + 1.0)
         new = _named(flow, velocities)
         for layer, change, out in zip(flow.layers, changes, surface.outflow(e, velocities)):
             new[layer.names[2]] = layer.eta + change - (dt * theta) * out
