@@ -128,9 +128,14 @@ IMPLICIT = {
         lambda **o: sw.ShallowWater(cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), **o),
         sw.RigidLid(500.0, solver=LAND),
     ),
-    "layers under a free surface": (
+    "layers under a free surface with an open side": (
         lambda **o: sw.ShallowWater(
-            cases.plane("x"), cases.sea_floor(), coriolis=sw.FPlane(1e-4), layers=cases.LAYERS, **o
+            cases.plane("x"),
+            cases.sea_floor(),
+            coriolis=sw.FPlane(1e-4),
+            layers=cases.LAYERS,
+            boundaries=sw.Flather("north"),
+            **o,
         ),
         sw.SemiImplicit(200.0, solver=LAND),
     ),
