@@ -99,6 +99,12 @@ def tracer(nx, ny):
     return plane(nx, ny, tracers=sw.Tracer("dye", scheme=sw.FluxLimited(sw.Superbee()), diffusivity=10.0))
 
 
+def layered(nx, ny):
+    """Two layers over a slope, 500 m deep and more."""
+    layers = sw.Layers(thickness=(200.0,), reduced_gravities=(0.02,))
+    return plane(nx, ny, layers=layers, coriolis=sw.FPlane(1e-4))
+
+
 def spectral(nx, ny):
     return plane(nx, ny, depth=500.0, core=sw.PseudoSpectral(), periodic="xy")
 
@@ -127,6 +133,7 @@ SYSTEMS = {  # name: (function of (nx, ny) and options that makes (model, state)
     "tides": (tides, named("forward_backward"), {}),
     "storm": (storm, named("forward_backward"), {}),
     "tracer": (tracer, named("ssprk3"), {}),
+    "layers": (layered, named("forward_backward"), {}),
     "coast": (beach, named("forward_backward_hancock"), {}),
     "coast_ssprk3": (beach, named("ssprk3"), {}),
     "semi_implicit": (basin, implicit(sw.SemiImplicit), {}),

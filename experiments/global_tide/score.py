@@ -148,9 +148,11 @@ def dissipation(harmonics, bottom=HERE / "bottom.nc", name="M2", phases=24):
     u_at_v = 0.25 * sum(np.roll(x, 1, 1) + x for x in (u, np.vstack([u[1:], np.zeros_like(u[:1])])))
     strength = 0.5 * wavenumber * rough**2 * frequency
     faces = (u, v_at_u, np.roll(strength, -1, 1)), (v, u_at_v, np.vstack([strength[1:], strength[-1:]]))
-    area = RADIUS**2 * np.deg2rad(lat[1] - lat[0]) * np.deg2rad(lon[1] - lon[0]) * np.cos(np.deg2rad(lat))[:, None]
+    side = np.deg2rad(lat[1] - lat[0])
+    cell = RADIUS**2 * side * np.deg2rad(lon[1] - lon[0])
     waves = friction = 0.0
-    for along, across, beyond in faces:
+    for (along, across, beyond), south in zip(faces, (0.0, 0.5 * side)):  # faces of v are half a cell further north
+        area = cell * np.cos(np.deg2rad(lat) + south)[:, None]
         waves += np.sum(0.5 * np.abs(along) ** 2 * 0.5 * (strength + beyond) * area)
         for phase in np.exp(2j * np.pi * np.arange(phases) / phases):
             here, there = np.real(along * phase), np.real(across * phase)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks" / "gpu")]
 SCRATCH, REHEARSAL = Path(os.environ["SCRATCH"]), bool(os.environ.get("REHEARSAL"))
 SIDE = 48  # cells of what is compared
-QUICK = ("forward_backward", "coast")  # what a rehearsal computes
+QUICK = ("forward_backward", "coast", "layers")  # what a rehearsal computes
 GRADIENTS = ("ab2", "forward_backward")
 TOLERANCE = 1e-4  # of float32 after STEPS steps, relative to the largest value
 

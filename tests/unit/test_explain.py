@@ -1,6 +1,7 @@
 """`swmodel explain`: the loops of a step, with the names of fields, what they cost, or why there are none."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,36 @@ def test_the_adjoint_of_a_step_is_listed_with_what_it_computes_again(case, comma
     step, back = (int(n) for n in re.findall(r"^(?:a|the adjoint of a) step: (\d+) operations", out, re.M))
     assert step < back < 4 * step
     assert re.search(r"^loop 2, once a step: cotangent of", out, re.M)
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def counted(command, experiment, *options):
+    """The operations a cell of a step, and of its adjoint, that `explain` prints of an experiment."""
+    status, out, _ = command("explain", ROOT / "experiments" / experiment, "--bandwidth", "1e10", *options)
+    assert status == 0
+    return [int(n) for n in re.findall(r"^(?:a|the adjoint of a) step: (\d+) operations", out, re.M)]
+
+
+def test_pages_have_the_operations_that_are_counted(command):
+    of = {x: counted(command, "double_gyre.toml", "--set", f"stepper.type={x}")[0] for x in ("ab2", "forward_backward")}
+    for page in ("performance.md", "benchmarks.md"):
+        text = (ROOT / "docs" / page).read_text()
+        (numbers,) = re.findall(r"has (\d+) operations a cell,?\s(?:where|for) AB2(?:'s| has) (\d+)", text)
+        assert [int(n) for n in numbers] == [of["forward_backward"], of["ab2"]], page
+
+
+@pytest.mark.verify  # the adjoint of a coast takes a minute to compile
+def test_the_page_of_coasts_has_the_operations_that_are_counted(command):
+    text = (ROOT / "docs" / "coast.md").read_text()
+    (numbers,) = re.findall(r"and has (\d+) operations a cell where the step has (\d+)\.", text)
+    assert [int(n) for n in numbers] == counted(command, "monai_valley/monai_valley.toml", "--adjoint")[::-1]
+    assert f"one stage has {numbers[1]}\noperations a cell" in text
+    assert (
+        f"of SSPRK3 has {counted(command, 'monai_valley/monai_valley.toml', '--set', 'stepper.type=ssprk3')[0]};"
+        in text
+    )
 
 
 def test_a_graph_names_the_lines_of_physics(case, command):
