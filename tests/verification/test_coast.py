@@ -331,6 +331,23 @@ def test_a_sea_floor_that_sinks_under_a_shore_makes_no_water(stepper):
     assert (model.depth - sinking.uplift[1] + np.asarray(state.eta)).min() > -1e-13
 
 
+@pytest.mark.parametrize("engine", ("auto", "arrays"))
+def test_land_that_is_never_flooded_has_no_level_when_the_sea_floor_moves(engine):
+    bed = np.random.default_rng(3).uniform(-3.0, 3.0, (10, 12))
+    grid = sw.CartesianGrid(12, 10, (0.0, 120.0), (0.0, 100.0))
+    model = sw.ShallowWater(
+        grid,
+        -bed,
+        momentum=sw.MomentumConserving(),
+        wetting=sw.WettingDrying(highest=1.0),
+        source=sw.BottomMotion((0.0, 0.9), np.multiply.outer((0.0, 0.1), np.ones(bed.shape))),
+        communicator="serial",
+        engine=engine,
+    )
+    eta = np.asarray(sw.Simulation(model, model.at_rest(), sw.ForwardBackwardHancock(0.3)).run(steps=3).eta)
+    assert (eta[bed > 1.0] == 0.0).all() and 0.05 < np.abs(eta).max() < 2.0
+
+
 def test_the_transport_over_a_shore_may_be_a_cost():
     """Fluxes are limited by what a step leaves in a cell, so that its length must be known outside a step, too."""
     model = shore()
