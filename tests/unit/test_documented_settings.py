@@ -203,7 +203,7 @@ def write_files(folder):
     (folder / "ike_2008.csv").write_text(f"{heads}\n{points}")
 
 
-PHYSICS = {"boundary", "forcing", "dissipation", "coriolis", "model", "tracer", "stepper"}
+PHYSICS = {"layers", "boundary", "forcing", "dissipation", "coriolis", "model", "tracer", "stepper"}
 PRESSURE = [{"type": "air_pressure", "pressure": 1e5}]
 
 
