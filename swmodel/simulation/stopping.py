@@ -105,7 +105,8 @@ def _parts_not_finite(simulation, member):
     own = [k for k, part in enumerate(parts) if not is_shipped(type(part))]
 
     def finite(dynamics, state):
-        equations, time = dynamics.prepare(), Time(step)
+        equations = dynamics.prepare()
+        time = Time(step, dt=jnp.asarray(simulation.dt, state.eta.dtype), exact_dt=simulation.dt)
         state = state.map(lambda x: jnp.nan_to_num(x, posinf=0.0, neginf=0.0))
         flow = replace(equations, open_boundaries=()).flow(state, time)
 
