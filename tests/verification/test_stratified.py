@@ -20,6 +20,7 @@ from swmodel.config import read
 from swmodel.config.adjoint import known_controls
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.build.states import state_of
+from swmodel.config.scenario import InitialFile
 from swmodel.diagnostics import derived as diagnostics
 from swmodel.dynamics.layers import modes
 from swmodel.errors import ConfigError, SwmodelError
@@ -209,7 +210,7 @@ def test_each_layer_keeps_its_own_content_of_a_tracer_and_a_constant_stays_const
 def test_files_hold_fields_along_layers_and_a_restart_goes_on_with_all_of_them(tmp_path):
     tracers = sw.Tracer("dye", initial=2.0), sw.Tracer("salt", layer=1)
     model, stepper = sea(THREE, tracers=tracers), sw.ForwardBackward(5.0)
-    start, fields = random_state(model, 0.1), ("eta", "potential_vorticity", "depth", "dye", "salt")
+    start, fields = random_state(model, 0.1), ("eta", "u", "v", "potential_vorticity", "depth", "dye", "salt")
     whole = sw.Simulation(model, start, stepper).write(tmp_path / "fields.nc", fields)
     whole.gauges(tmp_path / "gauges.nc", {"here": (6e4, 5e4)}, variables=("eta_2", "speed_3", "dye_3"))
     whole.means(tmp_path / "means.nc", ("u_2", "u_2 thickness_2")).run(steps=6)
@@ -222,6 +223,9 @@ def test_files_hold_fields_along_layers_and_a_restart_goes_on_with_all_of_them(t
             np.testing.assert_allclose(fields[name].isel(time=-1, layer=k), values, rtol=1e-5)
     with xr.open_dataset(tmp_path / "means.nc") as means, xr.open_dataset(tmp_path / "gauges.nc") as gauges:
         assert {"mean_u_2", "mean_u_2_thickness_2"} <= set(means) and {"eta_2", "speed_3", "dye_3"} <= set(gauges)
+    section = InitialFile(type="file", file=tmp_path / "fields.nc")
+    for name, x in state_of(section, model):
+        np.testing.assert_allclose(x, whole.state[name], rtol=1e-5, atol=1e-6)
     sw.Simulation(model, start, stepper).restart(tmp_path / "restart.nc").run(steps=3)
     again = sw.Simulation(model, model.at_rest(), stepper)
     again.resume(tmp_path / "restart.nc")

@@ -104,7 +104,7 @@ def _from_file(section, model):
 
     try:
         with netCDF4.Dataset(section.file) as dataset:
-            rows = [row for row in model.variables if layer_of(row.name)[0] in STEPPED or row.name in dataset.variables]
+            rows = [row for row in model.variables if layer_of(row.name)[0] in STEPPED or _name_in(dataset, row.name)]
             return {row.name: _record(dataset, row, section, model.grid.shape) for row in rows}
     except OSError as error:
         check_format(section.file, ("netcdf",), "a netCDF file that a run has written", "state")
@@ -113,17 +113,27 @@ def _from_file(section, model):
         ) from error
 
 
+def _name_in(dataset, name):
+    """The name in a file of a variable of the model: "eta" with a dimension `layer` holds "eta_2"; None without one."""
+    base, layer = layer_of(name)
+    along = base in dataset.variables and "layer" in dataset[base].dimensions
+    if along and layer < len(dataset.dimensions["layer"]):
+        return base
+    return next((n for n in (name, f"state_{name}") if n in dataset.variables and not along), None)
+
+
 def _record(dataset, row, section, shape):
     """One record (ny, nx) of a variable, with 0 where it is missing."""
     name, faces = row.name, (row.position == "v", row.position == "u")
-    found = next((n for n in (name, f"state_{name}") if n in dataset.variables), None)
+    found = _name_in(dataset, name)
     if found is None:
         raise DataError(f"{section.file} has no variable {name!r}; {nearest(name, dataset.variables)}")
     values = dataset[found]
-    if values.ndim > 2:
+    if values.dimensions[0] == "time":
         if not -len(values) <= section.record < len(values):
             raise DataError(f"{section.file} has {len(values)} records; {section.record} is not among them")
         values = values[section.record]
+    values = values[layer_of(name)[1]] if "layer" in dataset[found].dimensions else values
     values = np.ma.filled(np.ma.masked_invalid(values[...]).astype(float), 0.0)
     if values.shape not in (shape, tuple(n + more for n, more in zip(shape, faces))):
         raise DataError(
