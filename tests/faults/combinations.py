@@ -8,7 +8,8 @@ run, resumed from its first half, ends with the same bits; that the volume, and 
 sources and fluxes alone; that water at rest stays at rest; that members of an ensemble are the runs that they would be
 alone; that a run by the other way, on the tiles of two devices, agrees. The second compares one on two ranks.
 Both print a line of JSON before and after each draw, so that whoever reads them knows of which draw a process died.
-An experiment that a run refuses must be refused by `check`, in sentences.
+An experiment that a run refuses must be refused by `check`, in sentences. A run that stops because its flow is too
+fast, or its water too thin, is counted.
 
 Compiling takes most of the time: all draws have grids of one size, so that they share their small programs.
 """
@@ -26,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from swmodel.errors import SwmodelError, TileError
+from swmodel.errors import BlowUp, SwmodelError, TileError
 from swmodel.runtime import launch
 
 from .checked import QUICKLY, ROOT, say
@@ -36,7 +37,7 @@ SECONDS = 600  # for all runs of one draw
 BATCH = 25  # draws of one process
 RANKS = 2  # and devices
 PAIRS = 10  # of so many draws one runs under mpirun as well, which takes as long as all other runs of a draw
-MOST_REFUSED = 0.4  # a larger share of refused draws is wrong
+MOST_REFUSED, MOST_STOPPED = 0.4, 0.06  # larger shares of draws that were refused, or blew up, are wrong
 BETWEEN = 5  # draws, after which programs are dropped
 DEVICES = ("run.communicator=sharded", f"run.devices={RANKS}")
 AGREE = {"float64": 1e-10, "float32": 1e-3}  # the largest difference, as a share of the largest value
@@ -47,6 +48,7 @@ SMALL = 1e-3  # [m, m s-1, units of tracers]: values below it are compared as if
 class Tally:
     draws: int = 0
     refused: int = 0
+    stopped: int = 0  # blew up, with the sentence that says where
     on_two: int = 0  # draws that ran on two devices as well: the tiles of others are thinner than their halo
     kinds: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     pairs: set = dataclasses.field(default_factory=set)
@@ -97,7 +99,7 @@ def _out_of_time(*_):
 
 
 def _runs(folder, seed):
-    """What a draw's runs have shown: {"refused": ...} or {"wrong": [sentences], "on_two": ...}."""
+    """What a draw's runs have shown: {"refused": ...}, {"stopped": ...} or {"wrong": [sentences], "on_two": ...}."""
     from . import draws
     from .inputs import outcome
 
@@ -106,6 +108,8 @@ def _runs(folder, seed):
     case.path.write_text(draws.text_of(tables))
     try:
         whole = case.run("whole")
+    except BlowUp:
+        return {"stopped": True, "wrong": []}
     except SwmodelError as error:
         answer, message = outcome(case.path)
         wrong = [f"`check` {answer} what a run refuses: {error} | {message[:300]}"] * (answer != "refused")
@@ -322,8 +326,9 @@ def combinations(seeds, folder, seconds=3600.0, pairs=PAIRS):
                 kinds = draws.kinds(*draws.drawn(seed))
                 tally.kinds.update(kinds)
                 tally.pairs |= set(itertools.combinations(sorted(kinds & set(draws.SUBJECTS)), 2))
-    if tally.refused > MOST_REFUSED * max(tally.draws, BATCH):
-        tally.wrong.append(f"{tally.refused} of {tally.draws} draws were refused: these try little")
+    for many, most, what in ((tally.refused, MOST_REFUSED, "were refused"), (tally.stopped, MOST_STOPPED, "blew up")):
+        if many > most * max(tally.draws, BATCH):
+            tally.wrong.append(f"{many} of {tally.draws} draws {what}: these try little")
     return tally
 
 
@@ -373,6 +378,7 @@ def _take(kind, lines, tally):
         if finished:
             tally.draws += kind == "runs"
             tally.refused += entry.get("refused", False)
+            tally.stopped += entry.get("stopped", False)
             tally.on_two += entry.get("on_two", False)
             tally.notice(last, entry["wrong"])
     return last, finished

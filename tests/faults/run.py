@@ -103,6 +103,7 @@ def run_combinations(count, folder, seconds, seed):
         "combinations": tally.draws,
         "combinations_wrong": len({what.partition(":")[0] for what in tally.wrong}),
         "combinations_refused": tally.refused,
+        "combinations_stopped": tally.stopped,
         "combinations_on_two": tally.on_two,
         "combinations_kinds": len(tally.kinds),
         "combinations_pairs": len(tally.pairs),

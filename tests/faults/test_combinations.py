@@ -2,6 +2,7 @@
 
 import hypothesis
 import numpy as np
+import pytest
 
 from . import combinations, draws
 
@@ -16,14 +17,15 @@ def test_a_draw_is_the_same_experiment_again():
     assert draws.drawn(7) == draws.drawn(7) != draws.drawn(8)
 
 
-def test_a_run_of_refusals_does_not_pass(monkeypatch, tmp_path):
-    def refused(kind, folder, seeds, tally):
-        tally.draws += len(seeds) * (kind == "runs")
-        tally.refused += len(seeds) * (kind == "runs")
+@pytest.mark.parametrize("entry, says", [("refused", "were refused"), ("stopped", "blew up")])
+def test_runs_that_all_end_early_do_not_pass(entry, says, monkeypatch, tmp_path):
+    def process(kind, folder, seeds, tally):
+        lines = [f'{{"seed": {seed}, "{entry}": true, "wrong": []}}' for seed in seeds]
+        combinations._take(kind, lines if kind == "runs" else [], tally)
 
-    monkeypatch.setattr(combinations, "_process", refused)
+    monkeypatch.setattr(combinations, "_process", process)
     tally = combinations.combinations(range(combinations.BATCH), tmp_path)
-    assert tally.wrong == ["25 of 25 draws were refused: these try little"]
+    assert tally.wrong == [f"25 of 25 draws {says}: these try little"]
 
 
 def ended(step, **states):
