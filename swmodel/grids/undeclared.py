@@ -26,8 +26,8 @@ HIGHEST = 9000.0  # [m], above any land: larger heights are in feet, or a missin
 MANY = 8  # nodes with the same value
 FAR = 10.0  # times the median difference between neighbours that differ
 SAMPLE = 2**16  # differences along an axis from which the median is taken
-NODES = 2**22  # of the sample; of a larger box it has BANDS of rows, spread over the box
-BANDS = 16
+NODES = 2**22  # of a box that is the sample as a whole
+BANDS, IN_BANDS = 16, 2**18  # of rows, spread over a larger box, and their nodes: every rank reads them
 
 
 class Undeclared:
@@ -92,8 +92,9 @@ def _sample(elevation, plan):
     first, last, columns = plan.rows.start, plan.rows.stop, plan.x.size
     if _has_all(plan):
         return plan.read(elevation)
-    height = min(max(2, NODES // (BANDS * columns)), last - first)
-    begins = np.linspace(first, last - height, min(BANDS, (last - first) // height)).astype(int).tolist()
+    height = min(max(2, IN_BANDS // (BANDS * columns)), last - first)
+    count = min(max(4, IN_BANDS // (height * columns)), BANDS, (last - first) // height)
+    begins = np.linspace(first, last - height, count).astype(int).tolist()
     gap = np.full((1, columns), np.nan)
     bands = [(plan.read(elevation, slice(j, j + height)), gap) for j in begins]
     return np.concatenate([part for band in bands for part in band])

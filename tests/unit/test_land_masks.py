@@ -115,6 +115,7 @@ def test_missing_values_that_a_file_does_not_declare_are_no_pits(tmp_path, fill,
 def test_every_tile_comes_to_the_same_verdict(tmp_path, monkeypatch, nodes):
     """Nine nodes of -999 m in the west are refused by tiles in the east, which do not read them."""
     monkeypatch.setattr(undeclared, "NODES", nodes)
+    monkeypatch.setattr(undeclared, "IN_BANDS", nodes)
     z = -rough(50.0)
     z[:3, :3] = -999.0
     z[4:, :2] = -700.0
@@ -128,6 +129,7 @@ def test_every_tile_comes_to_the_same_verdict(tmp_path, monkeypatch, nodes):
 def test_in_a_large_box_missing_values_are_detected_in_bands_of_its_rows(tmp_path, monkeypatch):
     """Of a box over the limit nothing but impossible values was detected, and depths of 999 m were sea."""
     monkeypatch.setattr(undeclared, "NODES", 2000)
+    monkeypatch.setattr(undeclared, "IN_BANDS", 2000)
     z = -50.0 * (1 + 0.2 * np.random.default_rng(0).random((400, 24)))
     z[100:180, 3:9] = -999.0
     path = tmp_path / "z.nc"
