@@ -21,7 +21,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import jax
 import jax.numpy as jnp
@@ -194,7 +194,7 @@ class OpenBoundary(TiledPart):
                 if equations.layers is None:
                     out = now.outflow(inside, time)
                 else:
-                    heads = equations.potentials(all_inside(list(levels), side))
+                    heads = cast(list[Field], equations.potentials(all_inside(list(levels), side)))
                     of_surface = functools.partial(_of_surface, now, inside, time)
                     out = equations.modes_at_sides[SIDES[side]].outflow(layer, heads, of_surface)
                 if inside.shore is None or outside is None:

@@ -73,7 +73,7 @@ class ConservingFlow(LayerFlow):
 
     half_step: HalfStep | None = None  # None in a stage of Euler
 
-    def __init__(self, equations: System, state: State, more: Sequence, outside: Value, time: Time):
+    def __init__(self, equations: System, state: State, more: Sequence, outside: Sequence, time: Time):
         super().__init__(equations, state, more, outside, time)
         self.depth = equations.depth_at(time.begun)  # eta is raised with the sea floor at the end of the step
         self.h = self.thickness(self.eta)

@@ -166,7 +166,7 @@ class System:
     communicator: Any = declare(STATIC)
     step_loop: Any = declare(STATIC)
     geometry: Geometry = declare(OTHER)
-    modes_at_sides: dict[str, SideModes] | None = declare(OTHER)
+    modes_at_sides: dict[str, SideModes] = declare(OTHER)
     edges: Any = declare(OTHER)
     evaluation: StageEvaluation = declare(STATIC, ArrayEvaluation())
 
@@ -480,7 +480,7 @@ class System:
         """{name: d value/dt, a Field at h} of the variables of tracers, of terms and of open sides."""
         kept = {name: 0.0 * flow.state[name] for name in self.constant_names}
         kept |= {name: self._rate_at_sides(flow.state[name], name[-1]) for name in self.boundary_names}
-        rates = {
+        rates: dict[str, Any] = {
             row.name: tracer.at(time).rate(flow.layers[layer], flow.state[row.name], time)
             for row, tracer, layer in self.contents
         }

@@ -10,7 +10,7 @@ import abc
 import dataclasses
 import operator
 from collections.abc import Callable
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeGuard
 
 import jax
 import numpy as np
@@ -61,7 +61,7 @@ def _by_primitive(primitive: Callable, function: Callable) -> Callable:
     return apply
 
 
-def _is_real(x):
+def _is_real(x: Any) -> TypeGuard[jax.Array]:
     """Whether a value is an array of real numbers whose type is definite."""
     return isinstance(x, jax.Array) and x.dtype.kind == "f" and not x.weak_type
 

@@ -108,7 +108,8 @@ class FusedEvaluation(StageEvaluation):
         if not system.open_boundaries or newest:
             return state, more, outside
         flow = [state[name] for u, v, _ in system.names_of_layers for name in (u, v)]
-        mixed = [x for x in (*flow, *outside, *(state[name] for name in system.boundary_names)) if x.plain is None]
+        at_sides = cast(list[Expression], [*flow, *outside, *(state[name] for name in system.boundary_names)])
+        mixed = [x for x in at_sides if x.plain is None]
         stored = dict(zip(map(id, mixed), self.finish_stage(mixed) if mixed else ()))
         state, outside = state.map(lambda f: stored.get(id(f), f)), [stored.get(id(x), x) for x in outside]
         if self.group > 1 or not short:  # ghosts beyond open sides hold results of the loop: fill them again

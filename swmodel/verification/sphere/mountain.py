@@ -113,12 +113,9 @@ def reference(name: str, largest: int, dt: float) -> tuple[Harmonics, np.ndarray
 def errors(name: str, resolutions: tuple) -> tuple[ShallowWater, np.ndarray, list[float]]:
     """(the finest model, its height of the surface [m], the l2 error at each resolution)."""
     harmonics, coefficients = reference(name, *TRUNCATION[name])
-    model, surface, sizes = None, None, []
-    for n in resolutions:
-        model, surface = height(name, n)
-        exact = harmonics.at(coefficients, model.grid.x_centres, model.grid.y_centres)
-        sizes.append(weighted_l2(model, surface, exact))
-    return model, surface, sizes
+    runs = [height(name, n) for n in resolutions]
+    exact = [harmonics.at(coefficients, model.grid.x_centres, model.grid.y_centres) for model, _ in runs]
+    return *runs[-1], [weighted_l2(*run, levels) for run, levels in zip(runs, exact)]
 
 
 def _measure(name, resolutions):
