@@ -22,6 +22,7 @@ __all__ = [
     "FIELDS",
     "energies",
     "energy",
+    "specific_energy",
     "field",
     "flow_of",
     "in_all_layers",
@@ -106,10 +107,14 @@ def energies(flow: Any) -> tuple[list, list]:
     return kinetic, potential
 
 
+def specific_energy(flow: Any) -> AbstractField:
+    """Kinetic and potential energy over density, the sum of h K + g eta^2 / 2 of all layers [m3 s-2], a Field at h."""
+    return functools.reduce(operator.add, [kinetic + potential for kinetic, potential in zip(*energies(flow))])
+
+
 def energy(flow: Any) -> jax.Array:
     """Kinetic and potential energy over density, sum of area (h K + g eta^2 / 2) of all layers [m5 s-2]."""
-    both = [kinetic + potential for kinetic, potential in zip(*energies(flow))]
-    return total(flow.geometry.wet_area * functools.reduce(operator.add, both), flow)
+    return total(flow.geometry.wet_area * specific_energy(flow), flow)
 
 
 def potential_enstrophy(flow: Any) -> jax.Array:

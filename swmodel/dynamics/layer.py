@@ -13,7 +13,7 @@ from ..fields.field import AbstractField, Value
 from ..fields.operators import difference_x, difference_y, mean_x, mean_y, sum_xy
 from ..fields.pytrees import replace
 from ..fields.state import State
-from ..fields.variables import in_layer
+from ..fields.variables import names_in_layer
 from .clock import Time
 from .dissipation import viscous_force
 from .transport import kinetic_energy, transports
@@ -52,7 +52,7 @@ class LayerFlow:
     @property
     def names(self) -> tuple[str, str, str]:
         """The names of u, v and eta of the layer in a State."""
-        return in_layer("u", self.layer), in_layer("v", self.layer), in_layer("eta", self.layer)
+        return names_in_layer(self.layer)
 
     @functools.cached_property
     def layers(self) -> tuple["LayerFlow", ...]:

@@ -29,7 +29,7 @@ from ..fields.operators import X, Y, difference_x, difference_y, pointwise
 from ..fields.parameters import Flag, Number, Part
 from ..fields.pytrees import pytree, replace
 from ..fields.state import State, as_tile_field, like
-from ..fields.variables import PROGNOSTIC, Variable, in_layer, of_layer
+from ..fields.variables import PROGNOSTIC, Variable, names_in_layer, of_layer
 from ..grids.geometry import Geometry, TileGeometry
 from .clock import Coverage, Time, as_time
 from .cores import FiniteDifferences, check_has_tendencies
@@ -256,7 +256,7 @@ class System:
     @property
     def names_of_layers(self) -> list[tuple[str, str, str]]:
         """The names of u, v and eta of each layer."""
-        return [(in_layer("u", k), in_layer("v", k), in_layer("eta", k)) for k in range(self.layer_count)]
+        return [names_in_layer(k) for k in range(self.layer_count)]
 
     @property
     def layer_count(self) -> int:
@@ -454,7 +454,7 @@ class System:
 
     def columns(self, state: State, time: Time) -> list[tuple[AbstractField, AbstractField]]:
         """[(thickness at rest, what is above that) [m], Fields at h] of each layer, for a State of Fields."""
-        levels = [state[in_layer("eta", k)] for k in range(self.layer_count)]
+        levels = [state[eta] for *_, eta in self.names_of_layers]
         return list(zip(self.at_rest(self.depth_at(time)), self.excess(levels)))
 
     def at_rest(self, depth: AbstractField) -> list[AbstractField]:

@@ -25,6 +25,7 @@ __all__ = [
     "in_layers",
     "layer_of",
     "named_for",
+    "names_in_layer",
     "of_layer",
     "row_of",
     "units_of_product",
@@ -137,6 +138,11 @@ def of_layer(row: Variable, layer: int) -> Variable:
 def in_layer(name: str, layer: int) -> str:
     """The name of a variable in layer number `layer`, 0 at the top: "u" in the top layer, "u_2" in the second one."""
     return f"{name}_{layer + 1}" if layer else name
+
+
+def names_in_layer(layer: int) -> tuple[str, str, str]:
+    """The names of u, v and eta of layer number `layer`, 0 at the top."""
+    return in_layer("u", layer), in_layer("v", layer), in_layer("eta", layer)
 
 
 def in_layers(name: str, layer: int | None, count: int) -> dict[str, int]:

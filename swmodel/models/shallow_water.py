@@ -20,7 +20,7 @@ from ..dynamics.transported import converted
 from ..fields.parameters import Number, check_arguments
 from ..fields.pytrees import replace
 from ..fields.state import State, check_state
-from ..fields.variables import PROGNOSTIC, in_layer
+from ..fields.variables import PROGNOSTIC
 from ..forcing.file_records import check_coverage
 from ..forcing.waves import check_records
 from ..grids.geometry import TileGeometry
@@ -259,7 +259,7 @@ class ShallowWater:
 
     def _stored(self, state):
         """A State as it is stepped, at step 0, of one as files show it."""
-        levels = [state[in_layer("eta", k)] for k in range(self.layer_count)]
+        levels = [state[eta] for *_, eta in self.system.names_of_layers]
         columns = columns_of(self.layers, self.domain.cut(self.sea_floor.water), levels)
         return converted("stored", self.system.contents, state, [rest + excess for rest, excess in columns])
 

@@ -8,7 +8,6 @@ import numpy as np
 from ..dynamics.clock import Time
 from ..fields.pytrees import pytree
 from ..fields.state import State, like
-from ..fields.variables import in_layer
 from .amplification import largest_root
 from .base import History
 from .explicit import Past, TimeStepper, time_step
@@ -67,7 +66,7 @@ class ForwardBackward(TimeStepper):
         past, at = (state, *history.values), time + 0.5
         held = {name: state[name] for name in equations.constant_names}
         middle = state.map(lambda *x: _weighted(extrapolate, x), *history.values).replace(**held)
-        names = [in_layer("eta", k) for k in range(equations.layer_count)]
+        names = [eta for *_, eta in equations.names_of_layers]
         known = [_weighted(pressure[1:], [s[name] for s in past]) for name in names]
         begun = [state[name] for name in names]
         flow = equations.flow(middle, at, known, outside=begun, newest=(extrapolate[0], state))

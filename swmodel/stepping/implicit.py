@@ -14,7 +14,7 @@ from ..dynamics.clock import Time
 from ..fields.field import Value
 from ..fields.pytrees import pytree
 from ..fields.state import State
-from ..fields.variables import PROGNOSTIC, in_layer, layer_of
+from ..fields.variables import PROGNOSTIC, in_layer, layer_of, names_in_layer
 from ..parallel.communicator import Communicator
 from .amplification import interval_of_interfaces
 from .base import History
@@ -112,7 +112,7 @@ class Implicit(TimeStepper):
 def _layers_of(state):
     """[the names of u, v and eta] of each layer of a State."""
     count = sum(layer_of(name)[0] == "eta" for name in state.names)
-    return [[in_layer(row.name, k) for row in PROGNOSTIC] for k in range(count)]
+    return [names_in_layer(k) for k in range(count)]
 
 
 def state_of(values: Mapping[str, Value]) -> State:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...diagnostics.derived import energies
+from ...diagnostics.derived import specific_energy
 from ...dynamics.clock import Time
 from ...dynamics.layers import check_layer
 from ...dynamics.system import System
@@ -94,8 +94,8 @@ class SectionReader:
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
         layers = equations.flow(state, time).layers
         flows = layers if self.layer is None else layers[self.layer : self.layer + 1 or None]
-        geometry, U, V = flows[0].geometry, _sum([x.U for x in flows]), _sum([x.V for x in flows])
-        through_u, through_v = U * geometry.dy["u"], V * geometry.dx["v"]
+        U, V = (functools.reduce(operator.add, each) for each in zip(*((x.U, x.V) for x in flows)))
+        through_u, through_v = U * flows[0].geometry.dy["u"], V * flows[0].geometry.dx["v"]
         return jnp.sum(self.along_u * through_u.interior + self.along_v * through_v.interior)[None]
 
 
@@ -136,12 +136,7 @@ class BoxReader:
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
         flow = equations.flow(state, time)
-        specific = _sum([kinetic + potential for kinetic, potential in zip(*energies(flow))])
-        return jnp.sum(self.inside * (specific * flow.geometry.area_h).interior)[None]
-
-
-def _sum(fields):
-    return functools.reduce(operator.add, fields)
+        return jnp.sum(self.inside * (specific_energy(flow) * flow.geometry.area_h).interior)[None]
 
 
 def cells_within(x: tuple | None, y: tuple | None, model: ShallowWater) -> GridValues:
