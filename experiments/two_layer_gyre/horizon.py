@@ -101,7 +101,8 @@ def main() -> None:
         problem = problem_of(model, simulation.state, simulation.dt, days)
         J, gradient = problem.value_and_gradient()
         sensitivities.append(np.asarray(gradient[WIND], float) / SVERDRUP)
-        print(f"after_{days:g}_days: transport={float(J) / SVERDRUP:.4g} Sv", flush=True)
+        size = np.abs(sensitivities[-1]).mean()
+        print(f"after_{days:g}_days: transport={float(J) / SVERDRUP:.4g} Sv sensitivity={size:.3g} Sv m2/N", flush=True)
         for share in CHANGES:
             predicted[share].append(share * float((sensitivities[-1] * np.asarray(wind)).sum()))
             computed[share].append(changes_of(problem, wind, share))
