@@ -123,7 +123,7 @@ def install(environment, mpi, cuda, more):
     project = ["--no-build-isolation", "-e", f".[{extras}]"]
     environment.pip("install", *constraints, *project, what="the model and its dependencies")
     # A first start would take a second longer, and each start where PYTHONDONTWRITEBYTECODE is set.
-    compiled = ["-m", "compileall", "-q", "-j", "0", "swmodel", "postprocess"]
+    compiled = ["-m", "compileall", "-q", "-j", "0", "swmodel"]
     environment.run(str(environment.python), *compiled, what="bytecode of the model")
     environment.record(installed=want, extras=more)
 

@@ -13,12 +13,8 @@ import importlib
 import os
 from typing import Any
 
-from .runtime.resources import CheckoutFinder
-
 # HDF5 reads this variable when it is loaded. Files can then be opened while a run is writing them.
 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
-
-CheckoutFinder.install()  # of swmodel.postprocess
 
 _HOMES = {
     "adjoint.assimilation.priors": ("Prior",),

@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import xarray as xr
 from matplotlib.colors import Normalize
+
 from swmodel.postprocess import animate, inundation, maps, maxima, open_output
 
 HERE = Path(__file__).parent

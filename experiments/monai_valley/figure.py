@@ -11,6 +11,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import xarray as xr
 from laboratory import records
+
 from swmodel.postprocess import animate, inundation, maxima, open_output
 
 FILM = 5e-4  # [m], the thinnest water that counts as a flood

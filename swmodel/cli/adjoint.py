@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import postprocess
 from ..config import Override, read
 from ..config.build.adjoint import (
     amplitudes_of,
@@ -26,7 +27,7 @@ from ..errors import BlowUp, ConfigError, SwmodelError
 from ..output.collisions import check_apart
 from ..output.figures import remove_figures
 from ..simulation.progress import ProgressBar, duration
-from . import facts, figures, logs
+from . import facts, logs
 from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
 from .verdicts import verdict_table, warn_of
 
@@ -300,7 +301,7 @@ def _conclude(path, options):
     """Print the path of the file, and draw the figure if `--plot` is given."""
     logs.LOGGER.info("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
     if options.plot:
-        logs.LOGGER.info("figure: %s", *figures.draw([path]))
+        logs.LOGGER.info("figure: %s", *postprocess.plot([path]))
     else:
         logs.LOGGER.info("next:\n  swmodel plot %s", path)
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import postprocess
 from ..fields.parameters import COORDINATES
 from ..simulation.progress import duration
-from . import facts, figures, logs
+from . import facts, logs
 from .inverted_tides import constants_columns, tide_table
 from .starting import RECORD
 
@@ -38,7 +39,7 @@ def conclude(study: Any, result: Any, path: Path, took: float, options: Any) -> 
         say("the observations determine %.1f independent numbers (degrees of freedom for signal)", result.signal)
     say("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
     if options.plot:
-        say("figure: %s", *figures.draw([path]))
+        say("figure: %s", *postprocess.plot([path]))
     else:
         say("next:\n  swmodel plot %s", path)
 

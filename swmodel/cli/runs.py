@@ -1,6 +1,5 @@
 """`swmodel run` and `swmodel resume`: from a file to a Simulation, with the messages before, during and after it."""
 
-import contextlib
 import dataclasses
 import shlex
 import time as clock
@@ -9,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import postprocess
 from ..config import Override, read, read_text
 from ..config.build.steppers import stepper_of, time_step
 from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart, same_file
 from ..runtime import launch
-from ..runtime.drawing import Drawing
 from ..runtime.paths import expanded, found
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
-from . import facts, figures, logs, timing
+from . import facts, logs, timing
 from .model_remarks import model_remarks
 from .profiles import profiled
 from .remarks import remarks
@@ -172,16 +171,12 @@ def _run(draft, options, restart):
     before = simulation.step
     if restart is None and simulation.communicator.is_root:
         timing.remove_entries(folder)
-    is_drawn = options.plot and simulation.communicator.is_root
-    with (
-        PROCESS.ending_with(lambda name: _after_signal(name, simulation.step > before)),
-        Drawing() if is_drawn else contextlib.nullcontext() as drawing,
-    ):
+    with PROCESS.ending_with(lambda name: _after_signal(name, simulation.step > before)):
         took = _steps(simulation, experiment, options)
         if simulation.communicator.is_root:
             if any(files.values()):
                 timing.append_entry(folder, took | {"ranks": model.communicator.size, "from_step": before})
-            _conclude(files, experiment, drawing)
+            _conclude(files, experiment, options.plot)
 
 
 def _after_signal(name, complete):
@@ -327,8 +322,8 @@ def _all_of(*listeners):
     return progress if listeners else None
 
 
-def _conclude(files, experiment, drawing):
-    """Print the paths of the files, let the Drawing of `--plot` draw the figures, and suggest commands."""
+def _conclude(files, experiment, is_drawn):
+    """Print the paths of the files, draw the figures of `--plot`, and suggest commands."""
     say = logs.LOGGER.info
     written = [path for paths in files.values() for path in paths if path.exists()]
     if not written:
@@ -338,11 +333,11 @@ def _conclude(files, experiment, drawing):
     drawn = _drawn(files)
     gauges = experiment.output.gauges
     observations = None if gauges is None else gauges.observations
-    for figure in drawing.draw(drawn, observations) if drawing is not None and drawn else []:
+    for figure in postprocess.plot(drawn, observations=observations) if is_drawn and drawn else []:
         say("figure: %s", figure)
-    if observations is not None and files["gauges"] and drawing is None:
-        say("scores:\n%s", figures.score_table(files["gauges"][0], observations))
-    say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawn, drawing is not None)))
+    if observations is not None and files["gauges"] and not is_drawn:
+        say("scores:\n%s", postprocess.score_table(files["gauges"][0], observations))
+    say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawn, is_drawn)))
 
 
 def _bytes_in(path):

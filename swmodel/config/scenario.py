@@ -150,7 +150,7 @@ class Fields(Section):
 
 
 class Gauges(Section):
-    """Series at points, and the settings of their scores; `postprocess/scores.py` defines the scores."""
+    """Series at points, and the settings of their scores; `swmodel/postprocess/scores.py` defines the scores."""
 
     file: OutputFile = "gauges.nc"  # netCDF file to write
     variables: VariableNames = ("eta",)  # read at each gauge: of the state, or as of means; at cell centres

@@ -4,7 +4,7 @@ from pathlib import Path
 
 __all__ = ["remove_figures"]
 
-# What postprocess/cli.py calls its kinds of figures, without "auto", and the formats that it chooses by itself.
+# The kinds of figures of postprocess/cli.py, and the formats that it chooses by itself.
 KINDS = (
     "tsunami",
     "maps",

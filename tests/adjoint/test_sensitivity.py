@@ -8,12 +8,11 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from swmodel import adjoint
+from swmodel import adjoint, postprocess
 from swmodel.adjoint.sensitivity import Sensitivity, forward_check, pattern, per, sensitivities
 from swmodel.errors import ConfigError
 from swmodel.output.sensitivity import name_of, write_sensitivities
 from swmodel.parallel import SerialCommunicator
-from swmodel.runtime.resources import postprocess
 
 from ..unit.test_netcdf import GRIDS, OF_SGRID, START, cf_findings, static_fields
 
@@ -95,13 +94,12 @@ def test_a_cf_checker_finds_nothing_but_that_sgrid_is_not_cf_and_units_that_cf_c
 def test_plot_finds_the_maps_by_itself_and_shows_one_if_asked(tmp_path):
     _, _, path = written(tmp_path, "ocean")
     pytest.importorskip("matplotlib")
-    module = postprocess()
-    (drawn,) = module.plot(path)
+    (drawn,) = postprocess.plot(path)
     assert drawn == path.with_suffix(".png") and drawn.stat().st_size > 20_000
-    (one,) = module.plot(path, path.with_name("one.png"), variable="initial.eta")
+    (one,) = postprocess.plot(path, path.with_name("one.png"), variable="initial.eta")
     assert 5_000 < one.stat().st_size < drawn.stat().st_size
-    with pytest.raises(module.PlotError, match="no map of 'wind'; the file has sensitivity_initial_eta"):
-        module.plot(path, variable="wind")
+    with pytest.raises(postprocess.PlotError, match="no map of 'wind'; the file has sensitivity_initial_eta"):
+        postprocess.plot(path, variable="wind")
 
 
 def slips(p):
@@ -130,7 +128,7 @@ def test_parameters_of_ones_own_have_their_units_in_maps_checks_files_and_figure
         assert data["sensitivity_slip"].attrs["units"] == "m per m"
         assert data["sensitivity_uplift"].attrs["units"] == "m per (m km-1)"
         pytest.importorskip("matplotlib")
-        page = importlib.import_module(f"{postprocess().__name__}.sensitivity").figure(data.load())
+        page = importlib.import_module("swmodel.postprocess.sensitivity").figure(data.load())
         labels = [axes.get_ylabel() + axes.get_xlabel() + axes.get_title() for axes in page.axes]
         assert any("per km²" in label and "km-1" in label.replace("⁻¹", "-1") for label in labels), labels
     assert a_slip_of({}).units == {"slip": "1", "uplift": "1"}

@@ -123,10 +123,10 @@ def test_no_word_in_brackets_is_lost_from_a_help_text():
 
 
 def test_the_help_of_plot_names_all_kinds_of_figures(command):
-    from swmodel.runtime.resources import postprocess
+    from swmodel import postprocess
 
     _, out, _ = command("plot", "--help")
-    assert set(postprocess().KINDS) <= set(re.findall(r"\w+", out))
+    assert set(postprocess.KINDS) <= set(re.findall(r"\w+", out))
 
 
 def test_version(command):

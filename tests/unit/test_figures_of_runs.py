@@ -13,10 +13,10 @@ import xarray as xr
 
 pytest.importorskip("matplotlib")
 
-from postprocess import cli, maps, maxima, overlays, pages, sensitivity, spectra, statistics, style  # noqa: E402
-from postprocess.files import mesh_of  # noqa: E402
-from postprocess.pages import frames  # noqa: E402
 from swmodel.cli.runs import _drawn  # noqa: E402
+from swmodel.postprocess import cli, maps, maxima, overlays, pages, sensitivity, spectra, statistics, style  # noqa: E402
+from swmodel.postprocess.files import mesh_of  # noqa: E402
+from swmodel.postprocess.pages import frames  # noqa: E402
 
 NX, NY = 24, 16
 X, Y = np.meshgrid(5e3 + 1e4 * np.arange(NX), 5e3 + 1e4 * np.arange(NY))

@@ -11,8 +11,8 @@ from swmodel.forcing.constituents import nodal, period
 from swmodel.output.netcdf import GaugeFile
 from swmodel.simulation.monitors import depth_at
 
-gauges = pytest.importorskip("postprocess.gauges")
-files = pytest.importorskip("postprocess.files")
+gauges = pytest.importorskip("swmodel.postprocess.gauges")
+files = pytest.importorskip("swmodel.postprocess.files")
 
 HOUR = 3600.0
 START = datetime.datetime(2011, 3, 11)

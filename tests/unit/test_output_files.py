@@ -1,6 +1,5 @@
 """An output is no input, is of this run alone, and is there at the end; else a run says so and ends."""
 
-import importlib
 import os
 
 import netCDF4
@@ -9,10 +8,9 @@ import pytest
 
 import swmodel as sw
 from swmodel.errors import ConfigError, DataError, Interrupted, SwmodelError
-from swmodel.output import figures, records
+from swmodel.output import records
 from swmodel.output.collisions import check_apart
 from swmodel.output.restart import read_restart
-from swmodel.runtime.resources import postprocess
 from swmodel.simulation.simulation import Simulation
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
@@ -168,11 +166,6 @@ def test_with_overwrite_the_figures_of_the_files_that_are_replaced_go_and_no_oth
     simulation(tmp_path).run(steps=2)
     left = {path.name for path in tmp_path.iterdir()}
     assert left >= set(others) and not left & set(drawn)
-
-
-def test_the_kinds_of_figures_are_those_that_are_drawn():
-    pytest.importorskip("matplotlib")
-    assert ("auto", *figures.KINDS) == importlib.import_module(f"{postprocess().__name__}.cli").KINDS
 
 
 CASE = """\

@@ -18,14 +18,14 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.image import imread  # noqa: E402
 
-import postprocess  # noqa: E402
-from postprocess.errors import PlotError  # noqa: E402
-from postprocess.files import mesh_of  # noqa: E402
-from postprocess.pages import frames, sections  # noqa: E402
-from postprocess.pages.markup import Markup, json_markup, markup  # noqa: E402
-from postprocess.scores import Series  # noqa: E402
+from swmodel import postprocess  # noqa: E402
 from swmodel.cli import figures, timing  # noqa: E402
 from swmodel.errors import SwmodelError  # noqa: E402
+from swmodel.postprocess.errors import PlotError  # noqa: E402
+from swmodel.postprocess.files import mesh_of  # noqa: E402
+from swmodel.postprocess.pages import frames, sections  # noqa: E402
+from swmodel.postprocess.pages.markup import Markup, json_markup, markup  # noqa: E402
+from swmodel.postprocess.scores import Series  # noqa: E402
 
 NX, NY, TIMES = 24, 16, np.arange(4) * 900.0
 CONFIG = """# experiment file: {folder}/wave.toml

@@ -9,7 +9,6 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from postprocess import budgets
 from swmodel import adjoint, elliptic
 from swmodel.cli.speed import Speed, speed_line
 from swmodel.config import physics
@@ -17,6 +16,7 @@ from swmodel.config.build.steppers import stepper_of, time_step
 from swmodel.dynamics.transport import divergence
 from swmodel.errors import BlowUp, ConfigError, DataError, SwmodelError
 from swmodel.fields.pytrees import replace
+from swmodel.postprocess import budgets
 from swmodel.runtime.compilation import jit
 from swmodel.stepping.amplification import semi_implicit_growth
 from swmodel.stepping.loop import run_steps, step_loop

@@ -7,11 +7,11 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from postprocess.spectra import of_fields
 from swmodel import elliptic
 from swmodel.diagnostics import derived as diagnostics
 from swmodel.errors import ConfigError, DataError
 from swmodel.parallel import SerialCommunicator, make_communicator
+from swmodel.postprocess.spectra import of_fields
 from swmodel.runtime.compilation import jit
 
 NX, NY = 13, 10

@@ -18,7 +18,7 @@ from swmodel.grids.observed_tables import gauge_files, read_columns, read_series
 from swmodel.runtime.tables import read_csv
 from swmodel.sources import read_source
 
-postprocess = pytest.importorskip("postprocess.series")
+postprocess = pytest.importorskip("swmodel.postprocess.series")
 
 GAUGE = "time_s,elevation_m\n60,0.12\n120,0.25\n"
 CONSTANTS = "name,longitude,latitude,M2_amplitude_m,M2_phase_deg,used\nA,178.2,-33.1,0.5,120,1\n"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from swmodel import postprocess
 from swmodel.runtime import resources
 from swmodel.runtime.launch import mpirun_environment
 from swmodel.verification.suite import measured
@@ -68,7 +69,7 @@ def test_it_reaches_each_buoy_on_time_and_within_a_factor_of_two(fine, name, min
 @pytest.mark.verify
 def test_its_page_is_smaller_than_ten_megabytes(fine, folder):
     pytest.importorskip("matplotlib")
-    page = resources.postprocess().report(folder)
+    page = postprocess.report(folder)
     assert page.stat().st_size < 10e6
     assert all(f"<td>{name}</td>" in page.read_text() for name in fine)
 

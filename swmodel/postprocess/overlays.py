@@ -17,14 +17,13 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Ellipse
 
-from swmodel.errors import DataError, SwmodelError
-from swmodel.runtime.tables import read_csv
-
+from ..errors import DataError, SwmodelError
+from ..runtime.tables import read_csv
 from . import style
 from .files import Mesh, experiment_in, start_of
 
 if TYPE_CHECKING:
-    from swmodel.forcing.cyclones import Cyclone
+    from ..forcing.cyclones import Cyclone
 
 __all__ = ["arrows", "draw_lines", "draw_storms", "levees_of", "storms_of"]
 
@@ -61,8 +60,8 @@ def storms_of(dataset: xr.Dataset) -> list[Cyclone]:
     tables = [part for part in forcing if part.get("type") == "cyclone"]
     if not tables or start is None:
         return []
-    from swmodel.config.build.experiment import storm_of
-    from swmodel.config.physics import FORCING
+    from ..config.build.experiment import storm_of
+    from ..config.physics import FORCING
 
     run, storms = types.SimpleNamespace(start=start, until=None), []
     for table in tables:
@@ -87,7 +86,7 @@ def draw_lines(axes: Axes, dataset: xr.Dataset, mesh: Mesh) -> None:
 
 def draw_storms(axes: Axes, storms: Sequence[Cyclone], mesh: Mesh, time: float) -> list[Artist]:
     """What is drawn of storms at `time` [s]: the centre, the circle and strength of the largest wind, and arrows."""
-    from swmodel.forcing.tracks import largest_winds
+    from ..forcing.tracks import largest_winds
 
     west, east, south, north = mesh.extent
     drawn: list[Artist] = []

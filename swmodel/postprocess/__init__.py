@@ -1,6 +1,6 @@
 """Figures and diagnostics of model output, read with xarray.
 
-Of the model they use the readers of tables and files, and the tides, alone.
+They import neither JAX nor the model, but its readers of tables and its tides.
 
 maps         a field at several times
 maxima       maximum elevation, flow depth on land, arrival-time isochrones

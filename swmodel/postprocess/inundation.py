@@ -83,12 +83,12 @@ class Inundation:
         found = np.zeros_like(self.wet)
         for axis, periodic in ((0, self.mesh.periodic_y), (1, self.mesh.periodic_x)):
             for shift in (-1, 1):
-                beside = np.roll(self.wet, shift, axis)
+                neighbour = np.roll(self.wet, shift, axis)
                 if not periodic:  # there is no land beyond the domain
                     last = [slice(None)] * 2
                     last[axis] = slice(0, 1) if shift == 1 else slice(-1, None)
-                    beside[tuple(last)] = True
-                found |= ~beside
+                    neighbour[tuple(last)] = True
+                found |= ~neighbour
         return found & self.wet
 
     @property

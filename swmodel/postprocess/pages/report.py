@@ -123,12 +123,12 @@ def _observed(files, folder):
     names, start = [gauge.name for gauge in read_gauges(files["gauges"])], start_of(files["gauges"])
     if folder is not None:
         return read_observations(folder, names, start)
-    _, experiment, beside = facts.experiment_of(files["gauges"].attrs)
+    _, experiment, home = facts.experiment_of(files["gauges"].attrs)
     named = experiment.get("output", {}).get("gauges", {}).get("observations")
-    if not isinstance(named, str) or beside is None or not (beside / named).is_dir():
+    if not isinstance(named, str) or home is None or not (home / named).is_dir():
         return {}
     with contextlib.suppress(PlotError):  # records that have gone since the run
-        return read_observations(beside / named, names, start)
+        return read_observations(home / named, names, start)
     return {}
 
 

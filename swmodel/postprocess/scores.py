@@ -17,8 +17,8 @@ Tides and surges do not arrive. In their place such runs have
 A gauge on land has the flow depth as its series, and arrives when that exceeds the threshold, as in maps of arrivals.
 Records there are elevations, from which the height of the ground is subtracted.
 
-A score that cannot be computed is NaN, and a note gives the reason: nothing was recorded in the window, the elevation
-stays below the threshold, it was above the level of the arrival when the window opened, or it still rose when it ended.
+A score that cannot be computed is NaN, with the reason in a note. Nothing was recorded in the window, or the elevation
+stays below the threshold, was above the level of the arrival when the window opened, or still rose when it ended.
 """
 
 import dataclasses

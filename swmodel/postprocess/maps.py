@@ -49,7 +49,7 @@ def drawable(dataset: xr.Dataset, mesh: Mesh, name: str, record: int | None) -> 
     values = snapshot(dataset, name, record)
     along_y, along_x = positions(dataset[name]) or ("", "")
     if may_flood(dataset) and "eta" in dataset and set(dataset[name].dims) >= set(dataset["eta"].dims) - {"yh", "xh"}:
-        values = np.where(_beside_water(dataset, mesh, (along_y, along_x), record), values, np.nan)
+        values = np.where(_next_to_water(dataset, mesh, (along_y, along_x), record), values, np.nan)
     if along_x == "xq" and mesh.periodic_x:
         values = np.concatenate([values[:, -1:], values], axis=1)
     if along_y == "yq" and mesh.periodic_y:
@@ -57,7 +57,7 @@ def drawable(dataset: xr.Dataset, mesh: Mesh, name: str, record: int | None) -> 
     return values
 
 
-def _beside_water(dataset, mesh, places, record):
+def _next_to_water(dataset, mesh, places, record):
     """Whether there is water in a cell, or in one of the cells around a face or corner."""
     found = under_water(dataset, record).astype(float)
     if "xq" in places:

@@ -1,37 +1,20 @@
-"""From files to figures in one call: `swmodel plot FILE...` and `python -m postprocess FILE...`."""
+"""From files to figures in one call: `plot`, the function behind `swmodel plot FILE...`."""
 
-import argparse
 import contextlib
 import importlib.util
 import pathlib
-import sys
 from collections.abc import Sequence
 from typing import Any
 
+from ..output import figures
 from .errors import PlotError
 
-__all__ = ["KINDS", "main", "plot"]
+__all__ = ["KINDS", "plot"]
 
-KINDS = (
-    "auto",
-    "tsunami",
-    "maps",
-    "maximum",
-    "extremes",
-    "means",
-    "harmonics",
-    "gauges",
-    "circulation",
-    "animation",
-    "spectrum",
-    "budgets",
-    "sensitivity",
-    "inversion",
-    "ensemble",
-)
+KINDS = ("auto", *figures.KINDS)
 
 WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
-STATISTICS = ("extremes", "means", "harmonics")  # kinds of files that have pages of their own, beside all others
+STATISTICS = ("extremes", "means", "harmonics")  # kinds of files that have pages of their own
 WRITTEN_BY = {
     "fields": "[[output.fields]] of an experiment",
     "gauges": "[output.gauges] of an experiment",
@@ -124,7 +107,8 @@ def _of_further(drawn, output, path):
 def _sort(paths, opened, which, wanted="eta"):
     """({kind of file: dataset}, {kind of file: path}, [(path, dataset)] of further files of fields).
 
-    Of several files of fields the first one with the variable `wanted` comes first. Restarts are ignored beside others.
+    Of several files of fields the first one with the variable `wanted` comes first.
+    Restarts are ignored if there are others.
     """
     from .files import kind_of, open_output
 
@@ -305,30 +289,3 @@ def _first_field(dataset):
         return "eta"
     names = [name for name, array in dataset.data_vars.items() if positions(array)]
     return next((name for name in names if "time" in dataset[name].dims), names[0])
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; returns the exit code. `spectra FILE...` is `--kind spectrum FILE...`."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    arguments = ["--kind", "spectrum", *arguments[1:]] if arguments[:1] == ["spectra"] else arguments
-    description = "Draw figures of model output; `python -m postprocess spectra FILE...` stands for --kind spectrum."
-    parser = argparse.ArgumentParser(prog="python -m postprocess", description=description)
-    parser.add_argument("files", nargs="+", help="netCDF files of one run: fields, maxima, gauges, in any order")
-    parser.add_argument("-o", "--output", help="file to write; its suffix chooses the format")
-    parser.add_argument("-k", "--kind", choices=KINDS, default="auto")
-    parser.add_argument("--observations", help="folder with one CSV file per gauge")
-    parser.add_argument("--variable", help="what maps, animations and spectra show")
-    parser.add_argument("--member", type=int, help="which one of an ensemble, from 0; without it mean and spread")
-    sides = ("X0", "X1", "Y0", "Y1")
-    parser.add_argument("--layer", type=int, default=1, help="which one of several, from 1 at the top")
-    parser.add_argument("--box", nargs=4, type=float, metavar=sides, help="of fields, of which spectra are taken")
-    parser.add_argument("--times", nargs="+", type=float, help="seconds since the start")
-    given = parser.parse_args(arguments)
-    try:
-        box = (tuple(given.box[:2]), tuple(given.box[2:])) if given.box else None
-        options = given.observations, given.variable, given.times, given.member, box, given.layer
-        print(*plot(given.files, given.output, given.kind, *options), sep="\n")
-    except PlotError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swmodel.forcing.constituents import distinct, nodal, period
+from ..forcing.constituents import distinct, nodal, period
 
 __all__ = ["Wave", "constants_of", "waves_of"]
 

@@ -65,7 +65,7 @@ def has_rigid_lid(dataset: xr.Dataset) -> bool:
 
 
 def surface(dataset: xr.Dataset) -> str:
-    """What eta is, as the title of a panel: the elevation, that of a layer's thickness, or the pressure on a lid."""
+    """The title of a panel of eta: the elevation, that of a layer's thickness, or the pressure on a rigid lid."""
     if has_rigid_lid(dataset):
         return "Pressure on the rigid lid"
     about = dataset["eta"].attrs.get("long_name", "") if "eta" in dataset else ""

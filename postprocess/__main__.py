@@ -1,7 +1,0 @@
-"""`python -m postprocess FILE...`"""
-
-import sys
-
-from .cli import main
-
-sys.exit(main())
