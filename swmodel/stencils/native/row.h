@@ -1,7 +1,15 @@
 // Definitions that all generated loops (source.py) share. The text of abi.py and the constants kLeft, kRight and kKept
-// come before them.
-#include <math.h>
-#include <string.h>
+// come before them. What loops call is declared here, because a compiler takes longer to read <math.h> than a small loop.
+extern "C" {
+double sqrt(double), exp(double), log(double), tanh(double), sin(double), cos(double), floor(double), fabs(double);
+float sqrtf(float), expf(float), logf(float), tanhf(float), sinf(float), cosf(float), floorf(float), fabsf(float);
+double pow(double, double), copysign(double, double);
+float powf(float, float), copysignf(float, float);
+void* memcpy(void*, const void*, decltype(sizeof 0));
+void* memset(void*, int, decltype(sizeof 0));
+}
+#define INFINITY __builtin_inf()
+#define NAN __builtin_nan("")
 
 // `is ? x : y` without a branch. Compilers turn `? :` into masked loads, which are slow when the whole mask is false.
 template <typename Bits, typename T>
