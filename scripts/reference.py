@@ -19,7 +19,7 @@ from pydantic_core import PydanticUndefined
 from swmodel.config.experiment import Experiment
 from swmodel.config.expressions import Expression
 from swmodel.config.sections import Coordinate, existing_folder
-from swmodel.config.tides import tide_section
+from swmodel.config.series import tide_section
 from swmodel.fields import parameters as rules
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference.md"

@@ -13,15 +13,15 @@ import numpy as np
 
 from .. import postprocess
 from ..config import Override, read
-from ..config.build.adjoint import (
+from ..config.build.studies import (
     amplitudes_of,
     cost_of,
     least_steps,
     length_line,
+    problem_on_tile,
     section_of,
     steps_of,
 )
-from ..config.build.studies import problem_on_tile
 from ..config.quantities import quantity_of_option
 from ..errors import BlowUp, ConfigError, SwmodelError
 from ..output.collisions import check_apart
@@ -83,7 +83,7 @@ def adjoint_experiment(file: str, overrides: Sequence[str | Override], options: 
         overrides = [*overrides, Override("--verify", ("model", "precision"), "float64")]
     draft = read(file, overrides)
     draft.experiment()
-    section = section_of(draft, options.verify)
+    section = section_of(draft, "adjoint", options.verify)
     section = _with_length(section, options)
     if draft.sections.get("ensemble") is not None:
         raise ConfigError(f"{draft.file}: an [ensemble] has no adjoint of its own; take that section out.")
@@ -121,7 +121,7 @@ def _length_and_start(experiment, section, cost, model, state, dt, options):
     """(number of steps, first State) of the section; for --verify a state in motion and, unless given, other steps."""
     from ..adjoint.verification.examination import crossing_steps, moving_state
 
-    steps = steps_of(section, experiment.run, dt)
+    _, steps = steps_of(section, experiment.run, dt)
     if options.verify:
         state = moving_state(model, state, options.seed)
         if section.steps is None and options.until is None:

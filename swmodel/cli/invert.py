@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..config import read
-from ..config.build.adjoint import length_line
-from ..config.build.groups import cost_of
-from ..config.build.inversion import section_of, steps_of, transformed_of
-from ..config.build.observed import check_withheld, observed
+from ..config.build.observed import check_withheld, misfit_to, observed
 from ..config.build.steppers import stepper_of
+from ..config.build.studies import length_line, section_of, steps_of, transformed_of
 from ..errors import ConfigError
 from ..fields.code import code_of
 from ..output.collisions import check_apart
@@ -87,7 +85,7 @@ def invert_experiment(file: str, overrides: Sequence[str | Override], options: O
     """Invert the observations of an experiment file."""
     draft = read(file, overrides)
     draft.experiment()
-    section = section_of(draft)
+    section = section_of(draft, "inversion")
     if draft.sections.get("ensemble") is not None:
         raise ConfigError(f"{draft.file}: an [ensemble] cannot be inverted; take that section out.")
     if options.withhold is not None:
@@ -143,7 +141,7 @@ def _study(draft, section, options):
         stepper,
         observations.state,
         steps,
-        cost_of(observations.weighed, experiment.run.start),
+        misfit_to(observations.weighed, experiment.run.start),
         [transformed],
         first_step,
         checkpoints,

@@ -1,6 +1,6 @@
 """The iterations of an implicit step's solver, for `swmodel plan`.
 
-A small grid is solved as it is. A large one is coarsened (config/build/coarse.py), so that multigrid converges as it
+A small grid is solved as it is. A large one is coarsened (config/build/variants.py), so that multigrid converges as it
 does on the original grid. A single tile of it would not do: without its neighbours' values conjugate gradients
 may take any number of iterations. With `Diagonal` the iterations grow with the number of gravity waves' cells in a
 step, which the coarser grid has, too; those of a rigid lid grow with the number of cells along a direction.
@@ -12,8 +12,8 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..config.build.coarse import coarsened
 from ..config.build.experiment import model_of, state_of
+from ..config.build.variants import coarsened
 from ..errors import ConfigError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import cftime
 import jax
 import numpy as np
 
-from ..config.waves import CnoidalSection, SolitarySection
+from ..config.series import CnoidalSection, SolitarySection
 from ..fields.parameters import in_utc
 from ..fields.parts import positions_of
 from ..forcing.constituents import drift

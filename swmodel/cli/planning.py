@@ -225,10 +225,10 @@ def _memory(case, model, state):
 def _gradient(case, subject):
     """(the Gradient, its (label, text) line)."""
     from ..adjoint.planning import measure_gradient
-    from ..config.build.adjoint import steps_of
+    from ..config.build.studies import steps_of
 
     section = case.made.section("adjoint")
-    steps = subject.steps if section is None else steps_of(section, case.experiment.run, case.dt)
+    steps = subject.steps if section is None else steps_of(section, case.experiment.run, case.dt)[1]
     found = measure_gradient(case.make("auto"), subject.shape, subject.stepper, steps)
     return found, ("gradient", f"{steps:,} steps, each {found.ratio:.1f} times a step if all of them are stored")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..config.tides import SeriesSection
+from ..config.series import SeriesSection
 from ..fields.parameters import in_utc
 from ..forcing.constituents import period
 from ..forcing.tracks import SHAPES, largest_winds, read_track

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel
 
-from ..config.build.ensemble import ensemble_of
 from ..config.build.experiment import assemble, model_of, state_of
 from ..config.build.steppers import stepper_of, time_step
+from ..config.build.variants import ensemble_of
 from ..errors import ConfigError
 from ..runtime import launch
 from ..runtime.devices import hosts_of

@@ -8,15 +8,13 @@ from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.coriolis import Coriolis
 from ..fields.parameters import POINT, Moment
 from ..simulation.products import why_not_separable
-from .adjoint import control_mistakes, time_mistakes
-from .coast import coast_mistakes
-from .cores import core_mistakes
-from .costs import cost_mistakes
+from .adjoint import control_mistakes, cost_mistakes, time_mistakes
+from .cores import coast_mistakes, core_mistakes
 from .expressions import COORDINATES, Expression
 from .inversion import inversion_mistakes
 from .mistakes import Mistake, nearest
 from .parts import shipped
-from .tides import TideSection
+from .series import TideSection
 from .variables import variable_mistakes
 
 __all__ = ["mistakes_between"]

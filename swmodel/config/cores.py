@@ -1,4 +1,4 @@
-"""The sections of the core, which computes the tendencies, and mistakes of parts that do not fit the chosen core."""
+"""The sections of the core, which computes the tendencies, and mistakes of parts that do not fit it, or wetting."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,7 +12,7 @@ from ..stepping.explicit import TimeStepper
 from .mistakes import Mistake
 from .parts import PartSection, section_for, shipped
 
-__all__ = ["PolarFilter", "Spectral", "core_mistakes"]
+__all__ = ["PolarFilter", "Spectral", "coast_mistakes", "core_mistakes"]
 
 ELSEWHERE = "core = 'finite_differences' has it"
 
@@ -101,3 +101,34 @@ def _not_spectral(sections, model, stepper):
             f"'{stepper.type}' needs parts of a tendency, and 'pseudo_spectral' computes it as a whole; "
             f"use {', '.join(others[:-1])} or {others[-1]}",
         )
+
+
+def coast_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Mistakes of an experiment with wetting, and of one whose other sections need it."""
+    model, bathymetry = sections.get("model"), sections.get("bathymetry")
+    if model is None:
+        return
+    if model.wetting is None:
+        if bathymetry is not None and bathymetry.levees is not None:
+            yield Mistake(
+                ("bathymetry", "levees"),
+                "water flows over levees only with model.wetting; give that, or leave this out",
+            )
+        return
+    if model.momentum != "momentum_conserving":
+        yield Mistake(
+            ("model", "wetting"),
+            f"wetting needs momentum = 'momentum_conserving', and momentum is {model.momentum!r}; change it",
+        )
+    for name in ("minimum_depth", "fill_lakes", "sound_speed"):
+        if bathymetry is not None and name in bathymetry.model_fields_set:
+            yield Mistake(("bathymetry", name), "wetting keeps the topography as it is; leave this out")
+    for k, tracer in enumerate(sections.get("tracer", ())):
+        if tracer.scheme == "centred":
+            yield Mistake(
+                ("tracer", k, "scheme"),
+                "takes more from a cell that falls dry than it holds; write 'flux_limited', or leave wetting out",
+            )
+    for k, entry in enumerate(sections.get("dissipation", ())):
+        if entry.type == "manning_drag" and entry.roughness == 0.0:
+            yield Mistake(("dissipation", k, "roughness"), "is 0 on land; give a roughness, or leave the drag out")

@@ -21,9 +21,7 @@ from ..models.display import as_html, as_text, map_of_floor
 from ..runtime.paths import expanded, found, refusal
 from .adjoint import Adjoint
 from .consistency import mistakes_between
-from .dump import dump
 from .inversion import Inversion
-from .locate import key_lines, line_of
 from .members import Ensemble, member_raws, mistakes_of_members
 from .mistakes import Mistake, as_written, from_pydantic, nearest
 from .own import SHIPPED as KNOWN
@@ -31,7 +29,8 @@ from .own import own_sections
 from .parts import chosen_from
 from .physics import Bathymetry, Boundary, Coriolis, Dissipation, Forcing, Grid, Layers, Model, NoRotation, Stepper
 from .scenario import Initial, Output, Rest, Run, Source
-from .tracers import Tracers
+from .toml import dump, key_lines, line_of
+from .variables import Tracers
 
 __all__ = ["Experiment", "Draft", "Override", "read", "load", "read_text", "member_drafts"]
 

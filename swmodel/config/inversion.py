@@ -25,16 +25,14 @@ from pydantic import Field, model_validator
 from ..adjoint.assimilation.priors import OfFaults, Prior
 from ..fields.parts import unchecked
 from .adjoint import Memory, known_controls
-from .faults import faults_of
 from .mistakes import Mistake, nearest
 from .observations import Observations, observation_mistakes
 from .parts import PartSection, chosen_from, section_about, shipped
-from .scenario import Fault, OutputFile
+from .scenario import FaultTable, OutputFile
 from .sections import (
     Count,
     Flag,
     Fraction,
-    InputFile,
     Names,
     NonNegativeSeconds,
     PositiveSeconds,
@@ -46,21 +44,14 @@ __all__ = ["CONTROLS", "Inversion", "inversion_mistakes", "prior_section"]
 OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "dissipation", "boundary")
 
 
-class _WithFaults(PartSection):
+class _WithFaults(PartSection, FaultTable):
     """The keys of a prior whose parameters include faults."""
 
-    file: InputFile | None = Field(None, description="table of faults")
-    faults: tuple[Fault, ...] = Field((), description="the faults, in place of a table")
+    name = "inversion.controls"
 
     def parameters_from_keys(self, context: Any, start: datetime.datetime | None = None) -> dict[str, Any]:
         """The parameters of the prior that follow from these keys."""
-        return {"source": faults_of(self, context)}
-
-    @model_validator(mode="after")
-    def _one_table(self):
-        if (self.file is None) == (not self.faults):
-            raise ValueError("give either file (a table of faults) or [[inversion.controls.faults]], and one of them")
-        return self
+        return {"source": self.faults_on(context)}
 
 
 prior_section = functools.partial(section_about, keys={OfFaults: _WithFaults})

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from .locate import line_of
-from .tides import PLAIN
+from .sections import PLAIN
+from .toml import line_of
 
 __all__ = ["Mistake", "as_written", "from_pydantic", "nearest"]
 

@@ -12,15 +12,41 @@ folder = "moorings"
 positions.buoy = [4.2, 56.1]
 window = ["1 day", "3 day"]
 deviation = "5 cm/s"
+
+Each type of table is a class, with its keys, its records in files or from a twin, its misfit and its mistakes.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+import dataclasses
+import datetime
+import logging
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from .costs import PositiveSpeed, PositiveTransport, SectionEnds
+from ..adjoint.assimilation.observations import (
+    gauge_records,
+    ground_tracks,
+    read_tracks,
+    track_records,
+    window_of,
+)
+from ..adjoint.costs.costs import Cost, Misfit
+from ..adjoint.costs.harmonics import HarmonicMisfit, constants_in_water
+from ..adjoint.costs.misfits import (
+    Current,
+    SectionRecord,
+    TransportMisfit,
+    VelocityMisfit,
+    components,
+    currents_in,
+    transports_in,
+)
+from ..adjoint.costs.records import Record, records_in
+from ..models.shallow_water import ShallowWater
+from .adjoint import Folder, PositiveSpeed, PositiveTransport, SectionEnds, chosen_constants, points_of
 from .mistakes import Mistake, nearest
 from .scenario import Output
 from .sections import (
@@ -34,41 +60,145 @@ from .sections import (
     PositiveSeconds,
     RangeOfSeconds,
     Section,
-    existing_folder,
 )
 
-__all__ = [
-    "GaugeObservations",
-    "HarmonicObservations",
-    "Observations",
-    "TrackObservations",
-    "TransportObservations",
-    "VelocityObservations",
-    "source_of",
-    "gauge_places",
-    "known_gauges",
-    "observation_mistakes",
-]
-
-PATH = ("inversion", "observations")
-Folder = Annotated[Path, BeforeValidator(existing_folder)]
+__all__ = ["ObservationTable", "Observations", "SeriesTable", "observation_mistakes"]
 
 
-class GaugeObservations(Section):
+class ObservationTable(Section):
+    """What the tables have in common.
+
+    Attributes:
+        place: what one of its places is, in words.
+        words: what it holds, in words, up to its places.
+        provider: what gives its observations, for messages.
+    """
+
+    place: ClassVar[str] = "gauge"
+    words: ClassVar[str] = "observations at"
+    provider: ClassVar[str] = "folder"
+
+    def source(self, output: Output) -> Path | None:
+        """The folder or file from which the observations are read; None if a twin provides them."""
+        return getattr(self, "file", None)
+
+    def places(self, output: Output | None) -> Mapping[str, Any] | None:
+        """{name: place} of all places that may have a record; None if they are those of a file."""
+        return None
+
+    def names(self, records: Mapping[str, Any]) -> dict[str, str]:
+        """{label of a record: its name}."""
+        return {label: label for label in records}
+
+    def misfit(self, records: dict[str, Any], start: datetime.datetime | None) -> Cost:
+        """The misfit to {label: record}; `start` is the date of the start of the run."""
+        return Misfit(records)
+
+    def mistakes(self, path: tuple, output: Output | None, end: float | None, spin_up: float) -> Iterator[Mistake]:
+        """Mistakes in names and times of the table at `path`, in a run to `end` [s] after a spin-up [s]."""
+        yield from _late(getattr(self, "window", None), (*path, "window"), end)
+
+
+class SeriesTable(ObservationTable):
+    """Records over time at places with names, from `folder` or, without it, from the twin."""
+
+    folder: Folder | None = None
+    window: RangeOfSeconds | dict[str, RangeOfSeconds]  # (first, last), for all places or each
+    deviation: Any = None
+    independent: NonNegativeSeconds = 0.0  # time over which errors are correlated
+    every: PositiveSeconds = 600.0  # of the observations of a twin experiment
+
+    def source(self, output: Output) -> Path | None:
+        return self.folder
+
+    def from_files(self, output: Output, model: ShallowWater, until: float, start: datetime.datetime | None) -> tuple:
+        """({label: Record or HarmonicConstants}, names that the files exclude)."""
+        return self.weighed(self.series(output, start)), ()
+
+    def without_values(self, output: Output, model: ShallowWater, dt: float, until: float) -> dict[str, Any]:
+        """{label: Record} of a twin in a run of steps of `dt` [s] until `until` [s], with zeros as values."""
+        every, found = max(self.every, dt), {}
+        for name, place in (self.places(output) or {}).items():
+            first, last = window = window_of(self.window, name)
+            time = np.arange(max(first, dt), min(last, until) + 1e-6, every)
+            found[name] = self.at(place, time, np.zeros(time.size), window)
+        return self.by_label(found)
+
+    def at(self, place: tuple, time: np.ndarray, values: np.ndarray, window: tuple) -> Any:
+        """The observations at a place."""
+        return Record(place, time, values, window=window)
+
+    def by_label(self, found: dict[str, Any]) -> dict[str, Any]:
+        """{label: Record} of {name: observations at a place}."""
+        return found
+
+    def weighed(self, records: dict[str, Any]) -> dict[str, Any]:
+        """The records with the window and the errors of the table."""
+        return gauge_records(records, self.window, getattr(self, "error", None), self.independent, self.deviation)
+
+    def mistakes(self, path: tuple, output: Output | None, end: float | None, spin_up: float) -> Iterator[Mistake]:
+        if output is not None:
+            placed = self.places(output) or {}
+            yield from self._mistakes_of_windows((*path, "window"), placed, placed)
+        yield from super().mistakes(path, output, end, spin_up)
+
+    def _mistakes_of_windows(self, path, placed, needed):
+        """Windows of names that are not `placed`, and `needed` names without one."""
+        windows = self.window if isinstance(self.window, dict) else {}
+        for name in windows:
+            if name not in placed:
+                yield Mistake((*path, name), f"there is no {self.place} {name!r}; {nearest(name, placed)}")
+        for name in needed:
+            if windows and name not in windows:
+                text = f"{self.place} {name!r} has no window; give it one, or leave that {self.place} out"
+                yield Mistake(path, text)
+
+
+class GaugeObservations(SeriesTable):
     """Records of gauges, from --observations, from `folder`, or, without either, from the twin."""
+
+    provider = "--observations DIR, folder"
 
     type: Literal["gauges"]
     folder: Folder | None = None  # of NAME.csv or NAME.nc (time_s, elevation_m)
     gauges: Names | None = None  # default: all that have a record
     positions: dict[str, Place] = {}  # {name = [x, y]} of further gauges
-    window: RangeOfSeconds | dict[str, RangeOfSeconds]  # (first, last), for all gauges or each
     deviation: PositiveMetres | None = None  # of the errors; default: 5 cm, if `error` is not given
     error: PositiveNumber | None = None  # a further part, as a fraction of each gauge's standard deviation
     independent: NonNegativeSeconds = 120.0  # time over which errors are correlated
     every: PositiveSeconds = 15.0  # of the observations of a twin experiment
 
+    def source(self, output: Output) -> Path | None:
+        of_output = None if output.gauges is None else output.gauges.observations
+        return of_output if self.folder is None else self.folder
 
-class HarmonicObservations(Section):
+    def known(self, output: Output) -> dict[str, tuple[float, float]]:
+        """{name: (x, y)} of the gauges of [output] and of this table."""
+        return points_of(({} if output.gauges is None else output.gauges.positions) | self.positions)
+
+    def places(self, output: Output) -> dict[str, tuple[float, float]]:
+        known = self.known(output)
+        return {name: known[name] for name in self.gauges or known if name in known}
+
+    def series(self, output: Output, start: datetime.datetime | None) -> dict[str, Record]:
+        """{name: Record} of the files."""
+        source: Any = self.source(output)
+        return records_in(source, self.places(output), self.gauges, self.known(output), start)
+
+    def mistakes(self, path: tuple, output: Output | None, end: float | None, spin_up: float) -> Iterator[Mistake]:
+        if output is not None:
+            placed = self.known(output)
+            for name in self.gauges or ():
+                if name not in placed:
+                    yield Mistake((*path, "gauges"), f"there is no gauge {name!r}; {nearest(name, placed)}")
+            if not placed:
+                where = "[inversion.observations.positions] or [output.gauges.positions]"
+                yield Mistake(path, f"no gauge has a place; name them in {where}")
+            yield from self._mistakes_of_windows((*path, "window"), placed, self.gauges or ())
+        yield from _late(self.window, (*path, "window"), end)
+
+
+class HarmonicObservations(ObservationTable):
     """Harmonic constants of gauges, from a table."""
 
     type: Literal["harmonics"]
@@ -79,9 +209,32 @@ class HarmonicObservations(Section):
     deviation: PositiveMetres | None = None  # of the errors of A cos g and A sin g; default: deviation_m of the file
     error: PositiveNumber | None = None  # a further part, as a fraction of each amplitude
 
+    def from_files(self, output: Output, model: ShallowWater, until: float, start: datetime.datetime | None) -> tuple:
+        """({name: HarmonicConstants} of gauges in water, names that the file excludes)."""
+        found, unused = chosen_constants(self)
+        constants, ashore = constants_in_water(found, model)
+        if ashore and model.communicator.is_root:
+            several = f"{len(ashore)} gauges" if len(ashore) > 1 else "1 gauge"
+            logging.getLogger("swmodel").warning(
+                "%s of %s without water around on this grid, left out: %s", several, self.file, ", ".join(ashore)
+            )
+        return constants, unused
 
-class TrackObservations(Section):
+    def misfit(self, records: dict[str, Any], start: datetime.datetime | None) -> Cost:
+        return HarmonicMisfit(records, self.window, start)
+
+    def mistakes(self, path: tuple, output: Output | None, end: float | None, spin_up: float) -> Iterator[Mistake]:
+        yield from super().mistakes(path, output, end, spin_up)
+        if end is not None and self.window is not None and self.window[0] < spin_up * (1 - 1e-9):
+            text = f"the fit begins at {self.window[0]:g} s, in the spin-up, which ends at {spin_up:g} s"
+            yield Mistake((*path, "window"), f"{text}; begin it there, or shorten spin_up")
+
+
+class TrackObservations(ObservationTable):
     """Points along the tracks of an altimeter, from a file or, without it, from the twin."""
+
+    place = "place"
+    provider = "file"
 
     type: Literal["tracks"]
     file: InputFile | None = None  # CSV or netCDF file of points: x, y, time_s, elevation_m, deviation_m
@@ -97,39 +250,77 @@ class TrackObservations(Section):
             raise ValueError("tracks of the twin need deviation, every, apart and between; or give a file")
         return self
 
+    def from_files(self, output: Output, model: ShallowWater, until: float, start: datetime.datetime | None) -> tuple:
+        """({label: Record} of points in water, ())."""
+        file: Any = self.file
+        return track_records(read_tracks(file, self.deviation, start), model, until), ()
 
-class VelocityObservations(Section):
+    def without_values(self, output: Output, model: ShallowWater, dt: float, until: float) -> dict[str, Any]:
+        """{label: Record} of points along the twin's tracks, with zeros as values."""
+        shape: Any = self.every, until, self.apart, self.between, self.tilt, self.deviation
+        tracks = ground_tracks(model.grid, *shape)
+        return track_records(dataclasses.replace(tracks, value=np.zeros(tracks.x.size)), model, until)
+
+
+class VelocityObservations(SeriesTable):
     """Both components of the velocity at points, as of current meters, from files or, without them, from the twin."""
+
+    place = "place"
+    words = "components of velocities at"
 
     type: Literal["velocities"]
     folder: Folder | None = None  # of NAME.csv or NAME.nc (time_s, u_m_s, v_m_s)
     positions: Annotated[dict[str, Place], Field(min_length=1)]  # {name = [x, y]} of the places
-    window: RangeOfSeconds | dict[str, RangeOfSeconds]  # (first, last), for all places or each
     deviation: PositiveSpeed  # of the error of each component
-    independent: NonNegativeSeconds = 0.0  # time over which errors are correlated
-    every: PositiveSeconds = 600.0  # of the observations of a twin experiment
 
-    @property
-    def places(self) -> Mapping[str, Any]:
-        """What has a name: the places."""
-        return self.positions
+    def places(self, output: Output | None) -> dict[str, tuple[float, float]]:
+        return points_of(self.positions)
+
+    def names(self, records: Mapping[str, Any]) -> dict[str, str]:
+        return {f"{name} ({part})": name for part in "uv" for name in self.positions}
+
+    def series(self, output: Output, start: datetime.datetime | None) -> dict[str, Record]:
+        """{label: Record} of the files."""
+        folder: Any = self.folder
+        return components(currents_in(folder, self.places(output), self.deviation, None, start))
+
+    def at(self, place: tuple, time: np.ndarray, values: np.ndarray, window: tuple) -> Current:
+        return Current(place, time, values, values, window=window)
+
+    def by_label(self, found: dict[str, Any]) -> dict[str, Any]:
+        return components(found)
+
+    def misfit(self, records: dict[str, Any], start: datetime.datetime | None) -> Cost:
+        pairs = {name: [records[f"{name} ({part})"] for part in "uv"] for name in self.positions}
+        return VelocityMisfit({name: Current.of(*pair) for name, pair in pairs.items()})
 
 
-class TransportObservations(Section):
+class TransportObservations(SeriesTable):
     """Volume transports through sections along grid lines, from files or, without them, from the twin."""
+
+    place = "section"
+    words = "transports through"
 
     type: Literal["transports"]
     folder: Folder | None = None  # of NAME.csv or NAME.nc (time_s, transport_m3_s)
     sections: Annotated[dict[str, SectionEnds], Field(min_length=1)]  # {name = {start = [x, y], end = [x, y]}}
-    window: RangeOfSeconds | dict[str, RangeOfSeconds]  # (first, last), for all sections or each
     deviation: PositiveTransport  # of the error of a transport
-    independent: NonNegativeSeconds = 0.0  # time over which errors are correlated
-    every: PositiveSeconds = 600.0  # of the observations of a twin experiment
 
-    @property
-    def places(self) -> Mapping[str, Any]:
-        """What has a name: the sections."""
-        return self.sections
+    def places(self, output: Output | None) -> dict[str, tuple]:
+        return {name: section.ends for name, section in self.sections.items()}
+
+    def series(self, output: Output, start: datetime.datetime | None) -> dict[str, Record]:
+        """{name: Record} of the files."""
+        folder: Any = self.folder
+        found = transports_in(folder, self.places(output), self.deviation, None, start)
+        return {name: each.record for name, each in found.items()}
+
+    def at(self, place: tuple, time: np.ndarray, values: np.ndarray, window: tuple) -> Record:
+        return SectionRecord(*place, time, values, window=window).record
+
+    def misfit(self, records: dict[str, Any], start: datetime.datetime | None) -> Cost:
+        ends = self.places(None)
+        return TransportMisfit({name: SectionRecord.of(*ends[name], each) for name, each in records.items()})
 
 
 def _several(value: Any) -> Any:
@@ -144,39 +335,26 @@ _Table = Annotated[
 Observations = Annotated[tuple[_Table, ...], Field(min_length=1), BeforeValidator(_several)]
 
 
-def gauge_places(table: Any, output: Output) -> dict[str, tuple[float, float]]:
-    """{name: (x, y)} of the gauges of a table that may have a record."""
-    known = known_gauges(table, output)
-    return {name: (float(known[name][0]), float(known[name][1])) for name in table.gauges or known}
-
-
-def known_gauges(table: Any, output: Output) -> dict[str, Any]:
-    """{name: place} of the gauges of [output] and of a table."""
-    return {**({} if output.gauges is None else output.gauges.positions), **table.positions}
-
-
-def source_of(table: Any, output: Output) -> Path | None:
-    """The folder or file from which the observations of a table are read; None if a twin provides them."""
-    if table.type in ("harmonics", "tracks"):
-        return table.file
-    if table.type == "gauges" and table.folder is None and output.gauges is not None:
-        return output.gauges.observations
-    return table.folder
+# -- mistakes ----------------------------------------------------------------------------------------------------------
 
 
 def observation_mistakes(section: Any, sections: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of names, times and files in the observations of an [inversion] `section`."""
     output, run = sections.get("output"), sections.get("run")
+    end = None if run is None else section.until or run.until
     for k, table in enumerate(section.observations):
-        yield from _mistakes_of_source(section, table, (*PATH, k), output)
-        if table.type == "gauges" and output is not None:
-            yield from _mistakes_of_gauges(table, (*PATH, k), output)
-        if table.type in ("velocities", "transports"):
-            yield from _mistakes_of_windows(table, (*PATH, k, "window"), table.places, tuple(table.places))
-        if run is not None:
-            yield from _mistakes_of_times(section, table, (*PATH, k, "window"), section.until or run.until)
+        yield from _mistakes_of_source(section, table, ("inversion", "observations", k), output)
+        yield from table.mistakes(("inversion", "observations", k), output, end, section.spin_up)
     if output is not None:
         yield from _mistakes_of_withheld(section, output)
+
+
+def _late(window, path, end):
+    """Windows that a run to `end` does not reach."""
+    for name, (_, last) in window.items() if isinstance(window, dict) else [(None, window)] if window else []:
+        if end is not None and last > end * (1 + 1e-9):
+            at = path if name is None else (*path, name)
+            yield Mistake(at, f"{last:g} s is after the end of the run, at {end:g} s; change it, or until")
 
 
 def _mistakes_of_source(section, table, path, output):
@@ -186,74 +364,23 @@ def _mistakes_of_source(section, table, path, output):
             text = "harmonic constants are those of a file, and a twin has none; leave it out"
             yield Mistake(("inversion", "twin"), text)
         return
-    if output is None or source_of(table, output) is not None:
+    if output is None or table.source(output) is not None:
         return
     if section.twin is None:
-        kinds = {"gauges": "--observations DIR, folder", "tracks": "file"}
-        given = kinds.get(table.type, "folder")
-        yield Mistake(path, f"there are no observations; give {given}, or [inversion.twin] to make some")
-    elif any(source_of(other, output) is not None for other in section.observations):
+        yield Mistake(path, f"there are no observations; give {table.provider}, or [inversion.twin] to make some")
+    elif any(other.source(output) is not None for other in section.observations):
         text = "has no file, and other observations have one: a twin makes all or none of them; give one"
-        yield Mistake(path, text)
-
-
-def _mistakes_of_gauges(table, path, output):
-    placed = known_gauges(table, output)
-    for name in table.gauges or ():
-        if name not in placed:
-            yield Mistake((*path, "gauges"), f"there is no gauge {name!r}; {nearest(name, placed)}")
-    if not placed:
-        text = "no gauge has a place; name them in [inversion.observations.positions] or [output.gauges.positions]"
-        yield Mistake(path, text)
-    yield from _mistakes_of_windows(table, (*path, "window"), placed, table.gauges or ())
-
-
-def _mistakes_of_windows(table, path, placed, needed):
-    """Windows of names that are not `placed`, and `needed` names without one."""
-    windows, what = table.window if isinstance(table.window, dict) else {}, _WORDS[table.type]
-    for name in windows:
-        if name not in placed:
-            yield Mistake((*path, name), f"there is no {what} {name!r}; {nearest(name, placed)}")
-    for name in needed:
-        if windows and name not in windows:
-            yield Mistake(path, f"{what} {name!r} has no window; give it one, or leave that {what} out")
-
-
-_WORDS = {"gauges": "gauge", "velocities": "place", "transports": "section"}
-
-
-def _mistakes_of_times(section, table, path, end):
-    """Windows that the run does not reach, and a fit that begins in the spin-up, of which it has no elevations."""
-    window = None if table.type == "tracks" else table.window
-    for name, (_, last) in window.items() if isinstance(window, dict) else [(None, window)] if window else []:
-        if last > end * (1 + 1e-9):
-            at = path if name is None else (*path, name)
-            yield Mistake(at, f"{last:g} s is after the end of the run, at {end:g} s; change it, or until")
-    if table.type == "harmonics" and window is not None and window[0] < section.spin_up * (1 - 1e-9):
-        text = (
-            f"the fit begins at {window[0]:g} s, in the spin-up, which ends at {section.spin_up:g} s; begin it there, "
-            "or shorten spin_up"
-        )
         yield Mistake(path, text)
 
 
 def _mistakes_of_withheld(section, output):
     """Names to be withheld that no table has; those of files are compared later."""
-    known: Collection[str] | None = _names(section, output)
-    if isinstance(section.withhold, bool) or not known:
+    names = [table.places(output) for table in section.observations]
+    if isinstance(section.withhold, bool) or None in names or not any(names):
         return
+    known = [name for places in names for name in places]
     for name in section.withhold:
         if name not in known:
             yield Mistake(("inversion", "withhold"), f"there is no gauge {name!r}; {nearest(name, known)}")
     if set(known) <= set(section.withhold):
         yield Mistake(("inversion", "withhold"), "all gauges are withheld, and none is left to use; leave one out")
-
-
-def _names(section, output):
-    """The names of all observations; None if some are those of a file."""
-    names = []
-    for table in section.observations:
-        if table.type in ("harmonics", "tracks"):
-            return None
-        names += (table.gauges or known_gauges(table, output)) if table.type == "gauges" else table.places
-    return names

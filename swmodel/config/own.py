@@ -17,11 +17,10 @@ from ..dynamics.terms import Term
 from ..errors import ConfigError
 from ..fields.parts import as_pytree
 from ..stepping.explicit import TimeStepper
-from .costs import COSTS, cost_section
+from .adjoint import COSTS, cost_section
 from .inversion import CONTROLS, prior_section
 from .mistakes import Mistake
-from .modules import class_named
-from .parts import section_for
+from .parts import class_named, section_for
 from .physics import BOUNDARY, DISSIPATION, FORCING, STEPPERS, stepper_section
 
 __all__ = ["GROUP", "own_sections", "path_of_part"]

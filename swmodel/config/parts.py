@@ -14,28 +14,35 @@
 import dataclasses
 import datetime
 import functools
+import hashlib
 import importlib
+import importlib.util
+import logging
 import pkgutil
+import sys
+import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import AfterValidator, Field, create_model, model_validator
 
 from .. import forcing
+from ..errors import ConfigError
 from ..fields import parameters as rules
 from ..fields.parts import ModelPart, as_pytree, control_names, shipped_parts
 from ..forcing.atmosphere import DragLaw
-from .coast import number_or_map
 from .expressions import Expression
+from .mistakes import nearest
 from .quantities import Quantity
-from .sections import AnyCoordinate, Flag, Formula, InputFile, Section, Sides, ascending
-from .tides import TideSection
-from .waves import RecordFile, SolitarySection, number_or_series
+from .sections import AnyCoordinate, Flag, Formula, InputFile, Section, Sides, ascending, number_or_map
+from .series import RecordFile, SolitarySection, TideSection, number_or_series
 
 __all__ = [
     "PartSection",
     "arguments_of",
     "chosen_from",
+    "class_named",
     "part_of",
     "section_about",
     "section_for",
@@ -225,3 +232,97 @@ def _within(rule, value):
 
 def _unit(units):
     return "" if units == "1" else units
+
+
+def class_named(name: str, folder: Path, allowed: bool, short: dict | None = None) -> Any:
+    """The class "module:Class".
+
+    Args:
+        name: "module:Class", or a short name.
+        folder: the folder of the experiment file and of the modules.
+        allowed: whether code may be imported.
+        short: {short name: "module:Class"}.
+
+    Raises:
+        ConfigError: if there is no such module or class, it cannot be imported, or `allowed` is false.
+    """
+    if not allowed:
+        raise ConfigError(
+            f"{name!r} is not a part of swmodel, and a restart file alone imports no code; name the experiment file "
+            "too, --experiment FILE.toml"
+        )
+    name = (short or {}).get(name, name)
+    module_name, _, class_name = name.partition(":")
+    module = _module(module_name, folder)
+    if not hasattr(module, class_name):
+        classes = [key for key, x in vars(module).items() if isinstance(x, type) and x.__module__ == module.__name__]
+        hint = nearest(class_name, classes) if classes else "it has no classes"
+        raise ConfigError(f"the module {module_name!r} has no class {class_name!r}; {hint}")
+    return getattr(module, class_name)
+
+
+def _module(name: str, folder: Path) -> Any:
+    file = _file_of(name, folder)
+    try:
+        return _from_file(name, file) if file.is_file() else _installed(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0]:
+            raise ConfigError(f"the module {name!r} needs {error.name!r}, which is not installed") from error
+        raise ConfigError(f"there is no file {file}, and no installed module {name!r}; correct the name") from None
+    except (Exception, SystemExit) as error:  # any error of the user's module during its import
+        frame = next((f for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == str(file)), None)
+        line = getattr(error, "lineno", None) or (frame.lineno if frame else None)
+        where = f"{file}:{line}" if line else str(file)
+        raise ConfigError(
+            f"the module {name!r} cannot be imported: {where}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _file_of(name, folder):
+    """The file of a module in the folder, whether it is there or not.
+
+    Raises:
+        ConfigError: for a file outside the folder, or a module of Python itself.
+    """
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        raise ConfigError(
+            f"{name!r} is not the name of a module; code is imported from the folder of the experiment file or "
+            "from installed packages, so name a module there, as in 'relaxation:Relaxation'"
+        )
+    file = folder.joinpath(*parts).with_suffix(".py")
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(
+            f"{file} is a link to {file.resolve()}, and no code outside the folder of the experiment file is imported; "
+            "copy the file"
+        )
+    if parts[0] in sys.stdlib_module_names and not file.is_file():
+        raise ConfigError(f"the module {name!r} belongs to Python and has no parts of a model; correct the name")
+    return file
+
+
+def _installed(name):
+    if name not in sys.modules:
+        logging.getLogger("swmodel").info("importing the installed module %s", name)
+    return importlib.import_module(name)
+
+
+def _from_file(name, file):
+    """The module in a file; it is imported again only if the file has changed."""
+    digest = hashlib.sha256(file.read_bytes() + str(file).encode()).hexdigest()
+    known = sys.modules.get(name)
+    if getattr(known, "_swmodel_digest", None) == digest:
+        return known
+    if known is not None and not hasattr(known, "_swmodel_digest"):
+        raise ConfigError(f"the file {file} has the name of a module that Python has loaded already; rename the file")
+    logging.getLogger("swmodel").info("importing %s", file)
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None  # the name of the file ends in .py
+    module: Any = importlib.util.module_from_spec(spec)
+    module._swmodel_digest, sys.modules[name] = digest, module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name)
+        raise
+    return module

@@ -18,10 +18,8 @@ from ..forcing.cyclones import Cyclone
 from ..forcing.potential import InternalWaveDrag
 from ..forcing.wind_laws import DRAG_LAWS
 from ..stepping.explicit import TimeStepper
-from .coast import MapFile, number_or_map
 from .cores import PolarFilter, Spectral
-from .modules import class_named
-from .parts import PartSection, chosen_from, section_for, sections_of, shipped
+from .parts import PartSection, chosen_from, class_named, section_for, sections_of, shipped
 from .quantities import in_unit, quantity
 from .sections import (
     Count,
@@ -30,6 +28,7 @@ from .sections import (
     Fraction,
     InputFile,
     InputFiles,
+    MapFile,
     Metres,
     NonNegativeMetres,
     Number,
@@ -38,6 +37,7 @@ from .sections import (
     RangeOfMetres,
     SecondsOrAuto,
     Section,
+    number_or_map,
 )
 
 __all__ = ["Bathymetry", "Boundary", "Coriolis", "Dissipation", "Forcing", "Grid", "Layers", "Model", "Stepper"]

@@ -2,7 +2,7 @@
 
 import datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -34,7 +34,7 @@ from .sections import (
     written_path,
 )
 
-__all__ = ["Source", "Initial", "Output", "Run"]
+__all__ = ["FaultTable", "Source", "Initial", "Output", "Run"]
 
 
 Reference = Literal["centroid", "top_centre", "top_corner", "bottom_centre", "bottom_corner"]
@@ -58,20 +58,36 @@ class Fault(Section):
     reference: Reference = "centroid"  # which point of the rectangle is given
 
 
-class Source(Section):
-    """An earthquake: faults from a table, or written here."""
+class FaultTable(Section):
+    """Faults from a table, or written here."""
+
+    name: ClassVar[str] = "source"
 
     file: InputFile | None = None  # table of faults
     faults: tuple[Fault, ...] = ()  # the faults, in place of a table
-    horizontal: Flag = False  # lift by horizontal motion of slopes (Tanioka & Satake 1996)
-    kajiura: Flag = False  # 1 / cosh(k H) smoothing (Kajiura 1963)
-    every: SecondsOrAuto = "auto"  # how often the motion is sampled
 
     @model_validator(mode="after")
     def _one_table(self):
         if (self.file is None) == (not self.faults):
-            raise ValueError("give either file (a table of faults) or [[source.faults]], and one of them")
+            raise ValueError(f"give either file (a table of faults) or [[{self.name}.faults]], and one of them")
         return self
+
+    def faults_on(self, grid: Any) -> Any:
+        """The sources.Source of the faults."""
+        from .. import sources
+
+        projection = sources.AzimuthalEqualArea(grid.radius) if grid.spherical else sources.Plane()
+        if self.file is not None:
+            return sources.read_source(self.file, projection=projection)
+        return sources.Source([sources.Fault(**fault.model_dump()) for fault in self.faults], projection=projection)
+
+
+class Source(FaultTable):
+    """An earthquake: faults from a table, or written here."""
+
+    horizontal: Flag = False  # lift by horizontal motion of slopes (Tanioka & Satake 1996)
+    kajiura: Flag = False  # 1 / cosh(k H) smoothing (Kajiura 1963)
+    every: SecondsOrAuto = "auto"  # how often the motion is sampled
 
 
 class Rest(Section):

@@ -6,9 +6,19 @@ import glob
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    Tag,
+    ValidationInfo,
+)
 
 from ..fields.parameters import SIDES
 from ..runtime.paths import expanded, found
@@ -32,11 +42,13 @@ __all__ = [
     "InputFile",
     "InputFiles",
     "Layout",
+    "MapFile",
     "Metres",
     "Names",
     "NonNegativeMetres",
     "NonNegativeSeconds",
     "Number",
+    "PLAIN",
     "Place",
     "PositiveMetres",
     "PositiveNumber",
@@ -52,11 +64,13 @@ __all__ = [
     "ascending",
     "existing_folder",
     "formula_in",
+    "number_or_map",
     "written_path",
 ]
 
 Count = Annotated[int, Field(strict=True, ge=1)]
 Flag = StrictBool
+PLAIN = "plain"  # the tag of values that are not tables
 
 
 class Section(BaseModel):
@@ -294,3 +308,18 @@ def _some_sides(value):
 
 
 Sides = Annotated[tuple[Literal[SIDES], ...], BeforeValidator(_some_sides)]  # pyright: ignore[reportInvalidTypeForm]
+
+
+class MapFile(Section):
+    """A map from a netCDF file, interpolated to cell centres; missing values take the nearest one."""
+
+    tag: ClassVar[str] = "map"
+
+    file: InputFile  # netCDF file on the axes of the grid
+    variable: str  # its name in the file
+
+
+def number_or_map(plain: Any) -> Any:
+    """The annotation of a key that is `plain`, or a table that names a file."""
+    choose = Discriminator(lambda value: MapFile.tag if isinstance(value, (dict, MapFile)) else PLAIN)
+    return Annotated[Annotated[plain, Tag(PLAIN)] | Annotated[MapFile, Tag(MapFile.tag)], choose]

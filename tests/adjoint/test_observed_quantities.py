@@ -17,11 +17,11 @@ from swmodel.adjoint.costs.misfits import (
     SectionRecord,
     TransportMisfit,
     VelocityMisfit,
-    current_in,
-    transport_in,
+    currents_in,
+    transports_in,
 )
 from swmodel.adjoint.costs.tracks import TrackMisfit, Tracks, read_tracks
-from swmodel.config.costs import COSTS as COSTS_IN_FILES
+from swmodel.config.adjoint import COSTS as COSTS_IN_FILES
 from swmodel.config.parts import part_of
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.state import State
@@ -260,16 +260,16 @@ def test_observations_in_other_units_than_those_of_their_names_are_refused(tmp_p
 
 def test_records_of_velocities_transports_and_tracks_are_csv_or_netcdf(tmp_path):
     (tmp_path / "buoy.csv").write_text("time_s,u_m_s,v_m_s\n20,0.2,\n10,0.1,0.3\n")
-    current = current_in(tmp_path / "buoy.csv", (1.0, 2.0), 0.1)
+    current = currents_in(tmp_path, {"buoy": (1.0, 2.0)}, 0.1)["buoy"]
     np.testing.assert_array_equal(current.time, [10.0, 20.0])
     np.testing.assert_array_equal(current.v, [0.3, NAN])
-    file = as_netcdf(tmp_path / "strait.nc", {"time_s": [20.0, 10.0], "transport_m3_s": [2e6, 1e6]})
-    record = transport_in(file, *SECTION, deviation=1e5)
+    as_netcdf(tmp_path / "strait.nc", {"time_s": [20.0, 10.0], "transport_m3_s": [2e6, 1e6]})
+    record = transports_in(tmp_path, {"strait": SECTION}, deviation=1e5)["strait"]
     np.testing.assert_array_equal(record.value, [1e6, 2e6])
     columns = {"x": [1.0], "y": [2.0], "time_s": [3.0], "elevation_m": [4.0]}
     assert read_tracks(as_netcdf(tmp_path / "tracks.nc", columns), 0.1).value[0] == 4.0
     with pytest.raises(DataError, match="lacks the variables u_m_s and v_m_s"):
-        current_in(file, (1.0, 2.0), 0.1)
+        currents_in(tmp_path, {"strait": (1.0, 2.0)}, 0.1)
 
 
 def test_experiment_files_name_the_files_of_each_misfit(tmp_path):

@@ -265,8 +265,8 @@ def _stays_at_rest(case, tables, whole):
 def _has_members(case, tables, whole):
     """Members that differ by noise are left out: no experiment file describes one of them alone."""
     from swmodel.config import read
-    from swmodel.config.dump import dump
     from swmodel.config.experiment import member_drafts
+    from swmodel.config.toml import dump
 
     if "ensemble" not in tables or "perturbation" in tables["ensemble"]:
         return []

@@ -16,7 +16,7 @@ import signal
 import tomllib
 import warnings
 
-from swmodel.config.dump import dump
+from swmodel.config.toml import dump
 
 from .texts import experiments
 

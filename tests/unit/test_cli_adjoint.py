@@ -14,7 +14,7 @@ from swmodel import adjoint
 from swmodel.adjoint.verification import examination, verification
 from swmodel.adjoint.verification.verification import Taylor, Verdict
 from swmodel.config import load
-from swmodel.config.build.adjoint import cost_of, least_steps
+from swmodel.config.build.studies import cost_of, least_steps
 from swmodel.errors import ConfigError
 from tests.studies import BUMP
 

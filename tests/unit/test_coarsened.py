@@ -7,9 +7,9 @@ import pytest
 
 import swmodel as sw
 from swmodel.cli.iterations import count_iterations
-from swmodel.config.build.coarse import THINNEST, coarsened
 from swmodel.config.build.experiment import model_of, state_of
 from swmodel.config.build.steppers import stepper_of
+from swmodel.config.build.variants import THINNEST, coarsened
 from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError
 from swmodel.parallel import SerialCommunicator

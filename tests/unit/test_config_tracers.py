@@ -6,8 +6,8 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint import BoxContent
-from swmodel.config.build.adjoint import cost_of
 from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.build.studies import cost_of
 from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError
 

@@ -10,7 +10,7 @@ from pydantic_core import PydanticUndefined
 import swmodel as sw
 from swmodel import sources
 from swmodel.config import adjoint as adjoint_section
-from swmodel.config import cores, costs, inversion, members, physics, scenario
+from swmodel.config import cores, inversion, members, physics, scenario
 from swmodel.dynamics.momentum import EnergyConserving
 from swmodel.dynamics.slip import FreeSlip
 from swmodel.forcing import wind_laws
@@ -38,7 +38,7 @@ DERIVED = {
         physics.FORCING,
         physics.DISSIPATION,
         physics.BOUNDARY,
-        costs.COSTS,
+        adjoint_section.COSTS,
     )
     for section in known.values()
     if section is not physics.WindFile
@@ -77,7 +77,7 @@ OTHERWISE = {
 
 
 def sections():
-    modules = (physics, cores, costs, scenario, members, adjoint_section, inversion)
+    modules = (physics, cores, scenario, members, adjoint_section, inversion)
     for module in modules:
         for cls in vars(module).values():
             if isinstance(cls, type) and issubclass(cls, BaseModel) and cls.__module__ == module.__name__:

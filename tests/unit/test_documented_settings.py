@@ -13,7 +13,7 @@ import xarray as xr
 from swmodel.config import read
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.build.steppers import stepper_of
-from swmodel.config.dump import dump
+from swmodel.config.toml import dump
 from swmodel.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from swmodel.config.build.waves import wave_of
+from swmodel.config.build.series import wave_of
 from swmodel.errors import DataError
 from swmodel.forcing.file_records import FileRecords
 from swmodel.forcing.harmonic_files import harmonic_constants

@@ -15,10 +15,9 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.cli.checks import check_experiment
 from swmodel.config import own, read, read_text
-from swmodel.config.build.adjoint import cost_of, problem_of
 from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.build.inversion import transformed_of
 from swmodel.config.build.steppers import stepper_of
+from swmodel.config.build.studies import cost_of, problem_of, transformed_of
 from swmodel.errors import ConfigError
 from swmodel.fields.code import code_of
 from swmodel.fields.field import HaloError

@@ -9,8 +9,8 @@ import pytest
 
 from swmodel.adjoint.costs.harmonics import constants_in
 from swmodel.adjoint.costs.records import records_in
-from swmodel.config.build.waves import wave_of
-from swmodel.config.waves import RecordFile
+from swmodel.config.build.series import wave_of
+from swmodel.config.series import RecordFile
 from swmodel.errors import DataError
 from swmodel.forcing.tracks import read_track
 from swmodel.grids.levees import read_levees

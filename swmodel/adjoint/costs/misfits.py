@@ -19,6 +19,7 @@ import numpy as np
 
 from ...dynamics.clock import Time
 from ...dynamics.system import System
+from ...errors import ConfigError
 from ...fields.operators import mean_x, mean_y
 from ...fields.parameters import declared, refuse
 from ...fields.pytrees import pytree
@@ -39,8 +40,8 @@ __all__ = [
     "TransportMisfit",
     "VelocityMisfit",
     "components",
-    "current_in",
-    "transport_in",
+    "currents_in",
+    "transports_in",
 ]
 
 VELOCITY, TRANSPORT = ("u_m_s", "v_m_s"), "transport_m3_s"
@@ -220,26 +221,37 @@ class TransportReader:
         return jnp.concatenate([section.read(state, equations, time) for section in self.sections])
 
 
-def current_in(
-    path: str | Path,
-    place: tuple[float, float],
+def currents_in(
+    folder: Path,
+    places: Mapping[str, tuple[float, float]],
     deviation: float,
     window: tuple | None = None,
     start: datetime.datetime | None = None,
-) -> Current:
-    """The Current of a CSV or netCDF file with the columns time_s, u_m_s and v_m_s; dates count from `start`."""
-    time, u, v = read_series(path, VELOCITY, start)
-    return Current(place, time, u, v, deviation, window)
+) -> dict[str, Current]:
+    """{name: Current} of NAME.csv or NAME.nc with time_s, u_m_s and v_m_s in a folder; dates count from `start`.
+
+    Raises:
+        ConfigError: if a place of `places` {name: (x, y)} has no file.
+        DataError: for files that cannot be read.
+    """
+    series = {name: read_series(_file_of(folder, name), VELOCITY, start) for name in places}
+    return {name: Current(places[name], *columns, deviation, window) for name, columns in series.items()}
 
 
-def transport_in(
-    path: str | Path,
-    begin: tuple[float, float],
-    end: tuple[float, float],
+def transports_in(
+    folder: Path,
+    ends: Mapping[str, tuple[tuple[float, float], tuple[float, float]]],
     deviation: float,
     window: tuple | None = None,
     start: datetime.datetime | None = None,
-) -> SectionRecord:
-    """The SectionRecord of a CSV or netCDF file with time_s and transport_m3_s; dates count from `start`."""
-    time, value = read_series(path, (TRANSPORT,), start)
-    return SectionRecord(begin, end, time, value, deviation, window)
+) -> dict[str, SectionRecord]:
+    """{name: SectionRecord} of NAME.csv or NAME.nc with time_s and transport_m3_s in a folder, as `currents_in`."""
+    series = {name: read_series(_file_of(folder, name), (TRANSPORT,), start) for name in ends}
+    return {name: SectionRecord(*ends[name], *columns, deviation, window) for name, columns in series.items()}
+
+
+def _file_of(folder, name):
+    for file in (folder / f"{name}.csv", folder / f"{name}.nc"):
+        if file.is_file():
+            return file
+    raise ConfigError(f"{folder} has no {name}.csv and no {name}.nc; add it, or leave {name!r} out.")

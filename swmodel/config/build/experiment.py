@@ -21,21 +21,17 @@ from ...fields.parameters import Moment
 from ...fields.parts import positions_of
 from ...grids.windows import blocks_of
 from ...runtime import budget, launch
-from ..coast import MapFile
-from ..faults import faults_of
 from ..mistakes import Mistake
 from ..own import path_of_part
 from ..parts import arguments_of, part_of
 from ..physics import FORMS
-from ..tides import SeriesSection
-from .floors import bathymetry_of, grid_of
-from .maps import check_levees, check_map, levels_of, map_of, rough_bottom_of
+from ..sections import MapFile
+from ..series import SeriesSection
+from .floors import bathymetry_of, check_levees, check_map, grid_of, levels_of, map_of, rough_bottom_of
 from .outputs import bytes_of_gauges, bytes_of_sums
+from .series import check_record, check_tides, series_of
 from .sources import motion_after_survey, motion_of
-from .states import is_evaluated_whole, on_grid, state_of
-from .tides import check_tides
-from .tracers import tracer_of
-from .waves import check_record, series_of
+from .states import is_evaluated_whole, on_grid, state_of, tracer_of
 
 if TYPE_CHECKING:
     from ...grids.grid import Grid
@@ -149,7 +145,7 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
         )
     faults = None
     if made.section("source") is not None:
-        faults = made.attempt(("source",), faults_of, made.section("source"), made.grid)
+        faults = made.attempt(("source",), made.section("source").faults_on, made.grid)
     if made.bathymetry is not None and made.section("output") is not None and made.section("output").gauges is not None:
         made.attempt(("output", "gauges", "positions"), _check_gauges, made)
     if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds

@@ -6,7 +6,7 @@ In a twin experiment the observations are values of a run of the model itself, t
 from __future__ import annotations
 
 import dataclasses
-import logging
+import datetime
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +14,16 @@ import numpy as np
 
 from ...adjoint.assimilation.priors import background_of
 from ...adjoint.controls.controls import controls_of
-from ...adjoint.costs.misfits import Current, SectionRecord, components
+from ...adjoint.costs.readers import SectionReader
+from ...adjoint.costs.sums import JointMisfit
 from ...errors import ConfigError
+from ...simulation.monitors import Gauges
 from .. import Override, read_text
-from ..costs import chosen_gauges, file_of
-from ..observations import gauge_places, known_gauges, source_of
+from ..observations import SeriesTable
 from .experiment import assemble, model_of, state_of
-from .groups import Group, cost_of, ends_of, records_of, with_own_labels
 
 if TYPE_CHECKING:
+    from ...adjoint.costs.costs import Cost
     from ...fields.state import State
     from ...models.shallow_water import ShallowWater
     from ...runtime.launch import Process
@@ -32,16 +33,83 @@ if TYPE_CHECKING:
     from .experiment import Assembly
 
 __all__ = [
+    "Group",
     "Observed",
     "Truth",
     "check_places",
     "check_withheld",
+    "misfit_to",
     "observed",
     "placed",
     "truth_of",
 ]
 
-SERIES = "gauges", "velocities", "transports"  # records over time at places
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """The observations of one table.
+
+    Attributes:
+        table: the section.
+        records: {label: Record or HarmonicConstants}, in the order in which the misfit reads them.
+        source: the file or folder, or the twin, in words.
+        unused: names that the file excludes.
+    """
+
+    table: Any
+    records: dict[str, Any]
+    source: str
+    unused: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> dict[str, str]:
+        """{label: name}: the name in the file, which both components of a velocity have."""
+        return self.table.names(self.records)
+
+    @property
+    def kind(self) -> str:
+        """The type of the table."""
+        return self.table.type
+
+    def summary(self) -> str:
+        """The number of observations, their places and their source, in words."""
+        count = sum(record.counted()[0].size for record in self.records.values())
+        places = len(set(self.names.values()))
+        several = f"{places:,} {self.table.place}{'s' * (places != 1)}"
+        return f"{count:,} {self.table.words} {several}, of {self.source}"
+
+    def cost(self, start: datetime.datetime | None) -> Cost:
+        """The misfit to the records."""
+        return self.table.misfit(self.records, start)
+
+
+def _records_of(groups: Sequence[Group]) -> dict[str, Any]:
+    """{label: Record or HarmonicConstants} of all groups; raises ConfigError where two have the same label."""
+    found = {}
+    for group in groups:
+        for label, record in group.records.items():
+            if label in found:
+                raise ConfigError(f"two tables of observations have a place {label!r}; give one of them another name.")
+            found[label] = record
+    return found
+
+
+def misfit_to(groups: Sequence[Group], start: datetime.datetime | None) -> Cost:
+    """The misfit to all groups; `start` is the date of the start of the run."""
+    costs = [group.cost(start) for group in groups]
+    return costs[0] if len(costs) == 1 else JointMisfit(tuple(costs))
+
+
+def _with_own_labels(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """The groups, in which all points of tracks have different labels; raises ConfigError as `_records_of` does."""
+    made, taken = [], 0
+    for group in groups:
+        if group.kind == "tracks":
+            records = {f"point {taken + k}": record for k, record in enumerate(group.records.values())}
+            group, taken = dataclasses.replace(group, records=records), taken + len(records)
+        made.append(group)
+    _records_of(made)
+    return tuple(made)
 
 
 @dataclasses.dataclass
@@ -85,7 +153,7 @@ class Observed:
     @property
     def records(self) -> dict:
         """{label: Record or HarmonicConstants} of all groups."""
-        return records_of(self.groups)
+        return _records_of(self.groups)
 
     @property
     def names(self) -> list[str]:
@@ -142,17 +210,13 @@ def check_withheld(section: Inversion, groups: Sequence[Group]) -> None:
 
 def check_places(section: Inversion, made: Assembly, model: ShallowWater) -> bool:
     """Whether all places of velocities and all sections lie in water; others are mistakes in `made`; collective."""
-    from ...adjoint.costs.readers import SectionReader
-    from ...simulation.monitors import Gauges
-
     before = len(made.mistakes)
     for k, table in enumerate(section.observations):
         path = ("inversion", "observations", k)
-        for name, place in table.positions.items() if table.type == "velocities" else ():
-            at = {name: (float(place[0]), float(place[1]))}
-            made.attempt((*path, "positions", name), Gauges.at, at, model)
-        for name, ends in table.sections.items() if table.type == "transports" else ():
-            made.attempt((*path, "sections", name), SectionReader.between, *ends_of(ends), model)
+        for name, place in table.places(None).items() if table.type == "velocities" else ():
+            made.attempt((*path, "positions", name), Gauges.at, {name: place}, model)
+        for name, ends in table.places(None).items() if table.type == "transports" else ():
+            made.attempt((*path, "sections", name), SectionReader.between, *ends, model)
     return len(made.mistakes) == before
 
 
@@ -209,55 +273,14 @@ def placed(
 
 def _recorded(section, output, model, until, start):
     """The groups that files hold; None for a twin."""
-    if any(source_of(table, output) is None for table in section.observations):
+    tables = [(table, table.source(output)) for table in section.observations]
+    if any(source is None for _, source in tables):
         return None
-    return with_own_labels([_of_files(table, output, model, until, start) for table in section.observations])
-
-
-def _of_files(table, output, model, until, start):
-    """The Group of a table whose observations are in files."""
-    source: Any = source_of(table, output)
-    if table.type == "harmonics":
-        return Group.of(table, *_constants(table, model))
-    if table.type == "tracks":
-        from ...adjoint.assimilation.observations import read_tracks, track_records
-
-        return Group.of(table, track_records(read_tracks(source, table.deviation, start), model, until), source)
-    if table.type == "gauges":
-        from ...adjoint.costs.records import records_in
-
-        places: Any = gauge_places(table, output)
-        records = records_in(source, places, table.gauges, known_gauges(table, output), start)
-    else:
-        records = _series(table, source, start)
-    return Group.of(table, _weighed(table, records), source)
-
-
-def _series(table, folder, start):
-    """{label: Record} of velocities or transports."""
-    from ...adjoint.costs.misfits import current_in, transport_in
-
-    files, given = {name: file_of(folder, name) for name in table.places}, (table.deviation, None, start)
-    if table.type == "velocities":
-        at = {name: (float(x), float(y)) for name, (x, y) in table.positions.items()}
-        return components({name: current_in(file, at[name], *given) for name, file in files.items()})
-    ends = {name: ends_of(section) for name, section in table.sections.items()}
-    return {name: transport_in(file, *ends[name], *given).record for name, file in files.items()}
-
-
-def _constants(table, model):
-    """({name: HarmonicConstants} of gauges in water, the file, names that the file excludes)."""
-    from ...adjoint.costs.harmonics import constants_in, constants_in_water
-
-    found, unused = constants_in(table.file, table.constituents, table.deviation, table.error or 0.0)
-    found = chosen_gauges(found, table.gauges, table.file)
-    constants, ashore = constants_in_water(found, model)
-    if ashore and model.communicator.is_root:
-        several = f"{len(ashore)} gauges" if len(ashore) > 1 else "1 gauge"
-        logging.getLogger("swmodel").warning(
-            "%s of %s without water around on this grid, left out: %s", several, table.file, ", ".join(ashore)
-        )
-    return constants, table.file, unused
+    groups = []
+    for table, source in tables:
+        records, unused = table.from_files(output, model, until, start)
+        groups.append(Group(table, records, str(source), tuple(unused)))
+    return _with_own_labels(groups)
 
 
 def _spun_up(section, made, model, state, stepper, first_step):
@@ -267,13 +290,6 @@ def _spun_up(section, made, model, state, stepper, first_step):
     if not section.spin_up:
         return state
     return Simulation(model, state, stepper, start=made.experiment().run.start).run(steps=first_step)
-
-
-def _weighed(table, records):
-    """The records with the window and the errors of a table."""
-    from ...adjoint.assimilation.observations import gauge_records
-
-    return gauge_records(records, table.window, getattr(table, "error", None), table.independent, table.deviation)
 
 
 # -- observations of a twin --------------------------------------------------------------------------------------------
@@ -315,8 +331,8 @@ def _of_twin(section, output, truth, stepper, steps):
     values = _true_values(empty, truth, stepper, steps)
     for group in empty:
         records = {label: dataclasses.replace(r, value=values[label]) for label, r in group.records.items()}
-        if group.kind in SERIES:
-            records = _weighed(group.table, records)
+        if isinstance(group.table, SeriesTable):
+            records = group.table.weighed(records)
         records = {label: _with_noise(record, noise) for label, record in records.items()}
         made.append(dataclasses.replace(group, records=records))
     return tuple(made)
@@ -325,45 +341,20 @@ def _of_twin(section, output, truth, stepper, steps):
 def _without_values(section, output, model, dt, until):
     """The groups of a twin, whose values are zero."""
     source = f"a twin (seed {section.twin.seed})"
-    return with_own_labels(
-        [Group.of(table, _zeros(table, output, model, dt, until), source) for table in section.observations]
-    )
-
-
-def _zeros(table, output, model, dt, until):
-    """{label: Record} of a table, with zeros as values."""
-    from ...adjoint.assimilation.observations import ground_tracks, track_records, window_of
-    from ...adjoint.costs.records import Record
-
-    if table.type == "tracks":
-        given = table.apart, table.between, table.tilt, table.deviation
-        tracks = ground_tracks(model.grid, table.every, until, *given)
-        return track_records(dataclasses.replace(tracks, value=np.zeros(tracks.x.size)), model, until)
-    every, records = max(table.every, dt), {}
-    places: Any = gauge_places(table, output) if table.type == "gauges" else table.places
-    for name, place in places.items():
-        first, last = window_of(table.window, name)
-        time = np.arange(max(first, dt), min(last, until) + 1e-6, every)
-        if table.type == "transports":
-            records[name] = SectionRecord(*ends_of(place), time, np.zeros(time.size), window=(first, last)).record
-        elif table.type == "velocities":
-            at, zeros = (float(place[0]), float(place[1])), np.zeros(time.size)
-            records[name] = Current(at, time, zeros, zeros, window=(first, last))
-        else:
-            records[name] = Record(place, time, np.zeros(time.size), window=(first, last))
-    return components(records) if table.type == "velocities" else records
+    tables = section.observations
+    return _with_own_labels([Group(table, table.without_values(output, model, dt, until), source) for table in tables])
 
 
 def _true_values(groups: tuple[Group, ...], truth: Truth, stepper: Any, steps: int) -> Mapping[str, np.ndarray]:
     """{label: the truth's values at the times of a record}."""
     from ...adjoint import Problem
 
-    problem = Problem(truth.model, stepper, truth.state, steps, cost_of(groups, None), ["initial.eta"])
+    problem = Problem(truth.model, stepper, truth.state, steps, misfit_to(groups, None), ["initial.eta"])
     readings, dt = np.asarray(problem.observed(), float), float(stepper.dt)
     if not np.isfinite(readings).all():
         raise ConfigError("the run of the twin's truth does not stay finite; change [inversion.twin.truth] less.")
     at = dt * np.arange(1, steps + 1)
-    records = records_of(groups)
+    records = _records_of(groups)
     return {label: np.interp(record.time, at, readings[:, k]) for k, (label, record) in enumerate(records.items())}
 
 

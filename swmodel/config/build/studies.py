@@ -1,28 +1,99 @@
-"""Checks of the studies [adjoint] and [inversion] without a time step, for `swmodel check`.
+"""From the sections [adjoint] and [inversion] to a Problem: cost, controls, steps, and their checks.
 
-Costs, controls and observations are made by the same functions as for a study. A check of an inversion omits results
-that take a run of the model, or long: the values of a twin, correlations, and the sea surface above faults.
+`adjoint_line` and `inversion_line` check a study without a time step. That of an inversion omits results that take a
+run of the model, or long: the values of a twin, correlations, and the sea surface above faults.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+import datetime
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from . import inversion as build_inversion
-from . import observed as build_observed
-from .adjoint import amplitudes_of, cost_of, length_line, problem_of, steps_of
+from ...adjoint.assimilation.priors import Setting, joined
+from ...adjoint.costs.harmonics import HarmonicMisfit
+from ...errors import ConfigError
+from ...runtime import budget
+from ...simulation.progress import duration
+from ..adjoint import Adjoint, known_controls
+from ..parts import part_of
+from ..quantities import QuantityError, quantity
+from .observed import check_places, check_withheld, placed, truth_of
 from .steppers import stepper_of
 
 if TYPE_CHECKING:
     from ...adjoint import Problem
+    from ...adjoint.controls.transforms import Transformed
     from ...adjoint.costs.costs import Cost
     from ...fields.state import State
     from ...models.shallow_water import ShallowWater
-    from .. import Experiment
-    from ..adjoint import Adjoint
+    from ...stepping.explicit import TimeStepper
+    from .. import Draft, Experiment
+    from ..inversion import Inversion
+    from ..scenario import Output, Run
     from .experiment import Assembly
 
-__all__ = ["adjoint_line", "inversion_line", "problem_on_tile"]
+__all__ = [
+    "adjoint_line",
+    "amplitudes_of",
+    "cost_of",
+    "inversion_line",
+    "least_steps",
+    "length_line",
+    "problem_of",
+    "problem_on_tile",
+    "section_of",
+    "steps_of",
+    "transformed_of",
+]
+
+EXAMPLES = {
+    "adjoint": """\
+    [adjoint]
+    controls = ["initial.eta"]
+    [adjoint.cost]
+    type = "gauge_elevation"      # or gauge_maximum, section_transport, box_energy, misfit, harmonic_misfit
+    gauges = "NAME"               # of [output.gauges.positions]""",
+    "inversion": """\
+    [inversion.observations]
+    type = "gauges"
+    window = ["15 minute", "2 hour"]
+    [[inversion.controls]]
+    type = "unit_sources"         # or faults, field, number, balanced
+    x = [141, 145.5]
+    y = [35, 41]
+    spacing = 0.5
+    deviation = "2 m\"""",
+}
+
+
+def section_of(draft: Draft, name: str, verify: bool = False) -> Any:
+    """The section [adjoint] or [inversion].
+
+    Args:
+        draft: the Draft of the experiment.
+        name: of the section.
+        verify: whether a missing [adjoint] is the final energy with respect to all controls.
+
+    Raises:
+        ConfigError: with an example, if the section is missing.
+    """
+    section = draft.sections.get(name)
+    if section is None and verify:
+        return Adjoint.model_validate({"cost": {"type": "box_energy"}, "controls": known_controls(draft.sections)})
+    if section is None:
+        raise ConfigError(f"{draft.file}: the section [{name}] is missing; add one, such as\n{EXAMPLES[name]}")
+    return section
+
+
+def steps_of(section: Adjoint | Inversion, run: Run, dt: float) -> tuple[int, int]:
+    """(number of the first step after the spin-up, number of steps of `dt` [s] after it) of a study."""
+    if (steps := getattr(section, "steps", None)) is not None:
+        return 0, steps
+    first = math.ceil(getattr(section, "spin_up", 0.0) / dt - 1e-6)
+    return first, max(math.ceil((section.until or run.until) / dt - 1e-6) - first, 1)  # windows lie in the run
 
 
 def problem_on_tile(
@@ -48,7 +119,7 @@ def adjoint_line(made: Assembly, model: ShallowWater, state: State, dt: float) -
     from ...adjoint.verification.verification import units_of
 
     experiment, section = made.experiment(), made.section("adjoint")
-    steps = steps_of(section, experiment.run, dt)
+    _, steps = steps_of(section, experiment.run, dt)
     cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output, experiment.run.start)
     if cost is None:
         return None
@@ -66,22 +137,22 @@ def adjoint_line(made: Assembly, model: ShallowWater, state: State, dt: float) -
 def inversion_line(made: Assembly, model: ShallowWater, state: State, dt: float) -> str | None:
     """A summary of [inversion] in words; None if it has mistakes, which are added to the Assembly `made`."""
     experiment, section = made.experiment(), made.section("inversion")
-    (first, steps), before = build_inversion.steps_of(section, experiment.run, dt), len(made.mistakes)
+    (first, steps), before = steps_of(section, experiment.run, dt), len(made.mistakes)
     _is_covered(made, "inversion", model, (first + steps) * dt, dt)
-    unknowns = build_inversion.check_controls(section, made, model, state, dt)
+    unknowns = check_controls(section, made, model, state, dt)
     path = ("inversion", "observations")
-    in_water = build_observed.check_places(section, made, model)
+    in_water = check_places(section, made, model)
     given = section, experiment, model, dt, (first + steps) * dt
-    found = made.attempt(path, build_observed.placed, *given) if in_water else None
+    found = made.attempt(path, placed, *given) if in_water else None
     if found is not None:
         groups, twin = found
         for k, group in enumerate(groups):
             cost = group.cost(experiment.run.start)
             made.attempt((*path, k), cost.on_tile, model, dt, first, steps)
-        made.attempt(("inversion", "withhold"), build_observed.check_withheld, section, groups)
+        made.attempt(("inversion", "withhold"), check_withheld, section, groups)
         if twin:
             truth = ("inversion", "twin", "truth")
-            made.attempt(truth, lambda: build_observed.truth_of(section, made, records=1))
+            made.attempt(truth, lambda: truth_of(section, made, records=1))
     if found is None or len(made.mistakes) > before:
         return None
     observed = "\nand ".join(group.summary() for group in found[0])
@@ -94,3 +165,101 @@ def _is_covered(made, name, model, end, dt):
     for check in (lambda: model.check_records(end, dt), lambda: model.check_files(end)):
         made.attempt((name,), check)
     return len(made.mistakes) == before
+
+
+def least_steps(cost: Cost, dt: float) -> int:
+    """The number of steps of `dt` [s] after which a run has reached the last time of a cost."""
+    return max(math.ceil(cost.last_time() / dt - 1e-6), 1)
+
+
+def length_line(steps: int, dt: float) -> str:
+    """The length of a run of `steps` steps of `dt` [s], in words."""
+    return f"{steps:,} steps of {dt:.6g} s, {duration(steps * dt)} of model time"
+
+
+def problem_of(
+    section: Adjoint, cost: Cost, model: ShallowWater, state: State, stepper: TimeStepper, steps: int
+) -> Problem:
+    """The Problem of an [adjoint] section; collective.
+
+    Args:
+        section: the section [adjoint].
+        cost: the Cost, from `cost_of`.
+
+    Raises:
+        ConfigError: for places without water, times outside the run, or controls that the model does not have.
+    """
+    from ...adjoint import Nested, Problem
+
+    if section.memory is not None:
+        budget.require(section.memory, "memory: the given size", "give less, or leave it out")
+    return Problem(model, stepper, state, steps, cost, section.controls, checkpoints=Nested(memory=section.memory))
+
+
+def amplitudes_of(section: Adjoint, units: Mapping[str, str]) -> dict[str, float]:
+    """{control: amplitude} in the `units` {control: text} of each.
+
+    Raises:
+        ConfigError: for amplitudes of another dimension, or that are not positive; all of them at once.
+    """
+    found, mistakes = {}, []
+    for name, value in section.amplitude.items():
+        unit = "" if "/" in units[name] or units[name] == "1" else units[name]
+        try:
+            found[name] = quantity(value, unit)
+            if not found[name] > 0:
+                mistakes.append(f"amplitude of {name!r}: must be greater than 0, got {value!r}")
+        except QuantityError as error:
+            mistakes.append(f"amplitude of {name!r}: {error}")
+    if mistakes:
+        raise ConfigError(mistakes)
+    return found
+
+
+# -- costs -------------------------------------------------------------------------------------------------------------
+
+
+def cost_of(section: Adjoint, output: Output, start: datetime.datetime | None = None) -> Cost:
+    """The Cost of an [adjoint] section.
+
+    Args:
+        section: the section [adjoint].
+        output: the section [output], which has the positions of gauges.
+        start: date and time of the start of the run, to which phase lags of tides and dates refer.
+    """
+    cost = part_of(section.cost, output, start)
+    return dataclasses.replace(cost, start=start) if isinstance(cost, HarmonicMisfit) else cost
+
+
+# -- controls ----------------------------------------------------------------------------------------------------------
+
+
+def transformed_of(section: Inversion, made: Assembly, model: ShallowWater, state: State, dt: float) -> Transformed:
+    """The Transformed of all controls of [inversion]; collective.
+
+    Raises:
+        ConfigError: for a control that cannot be made; the message has its number.
+    """
+    setting, found = Setting(model, state, dt), {}
+    for k, control in enumerate(section.controls):
+        prior = made.attempt(("inversion", "controls", k), part_of, control, made.grid)
+        if prior is None:
+            continue
+        transform = made.attempt(("inversion", "controls", k), prior.transform, setting)
+        if transform is not None:
+            label = prior.label()
+            found[f"{label}_{k}" if label in found else label] = prior, transform
+    made.experiment()
+    return joined(found, model)
+
+
+def check_controls(section: Inversion, made: Assembly, model: ShallowWater, state: State, dt: float) -> int | None:
+    """The number of unknowns of the controls of [inversion]; their mistakes are collected in `made`.
+
+    Correlations and the sea surface above faults, which take long, are not computed.
+    """
+    setting, numbers = Setting(model, state, dt), []
+    for k, control in enumerate(section.controls):
+        prior = made.attempt(("inversion", "controls", k), part_of, control, made.grid)
+        numbers.append(prior and made.attempt(("inversion", "controls", k), prior.unknowns, setting))
+    return None if None in numbers else sum(numbers)

@@ -1,4 +1,4 @@
-"""From an experiment file with [ensemble] to an Ensemble: a model and a state for each member."""
+"""Experiments that follow from another: the members of an ensemble, and one on a coarser grid."""
 
 import dataclasses
 from typing import Any
@@ -6,12 +6,47 @@ from typing import Any
 from ...errors import ConfigError, SwmodelError
 from ...models.ensemble import Ensemble
 from ...models.noise import SmoothNoise
-from .. import member_drafts
+from .. import Draft, member_drafts
 from ..members import value_at
 from ..mistakes import dotted
+from ..scenario import Output, Rest
 from .experiment import Assembly, assemble, model_of, state_of
 
-__all__ = ["ensemble_of"]
+__all__ = ["coarsened", "ensemble_of"]
+
+THINNEST = 16  # cells along a direction to which a grid is coarsened, at least
+
+
+def coarsened(draft: Draft, cut: int) -> Assembly:
+    """The Assembly of an experiment on cells that are `cut` times as long and as wide, without outputs.
+
+    The iterations of an elliptic solver are counted on it. With d = cut times the spacing and g' = cut^2 times the
+    gravity, the operator of a semi-implicit step has the same coefficients per cell,
+    (theta dt / d)^2 g' H = (theta dt / dx)^2 g H: gravity waves cross as many cells in a step. A longer step in place
+    of the larger gravity would have the same effect on them, but the Coriolis force, which is explicit, would be
+    unstable.
+
+    Depths are those that the file, formula or number gives on such cells, and so are all other fields. An initial state
+    in a file, which is one of the original grid, is replaced by rest.
+
+    Args:
+        draft: the Draft of the experiment, without mistakes.
+        cut: the factor, 1 or more.
+    """
+    given = draft.sections
+    grid, model, initial = given["grid"], given["model"], given["initial"]
+    cells = {name: max(-(-n // cut), min(n, THINNEST)) for name, n in (("nx", grid.nx), ("ny", grid.ny))}
+    sections = {
+        "grid": grid.model_copy(update=cells),
+        "model": model.model_copy(update={"gravity": cut**2 * model.gravity}),
+        "initial": Rest(type="rest") if initial.type == "file" else initial,
+        "run": given["run"].model_copy(update={"layout": None}),
+        "output": Output(),
+        "adjoint": None,
+        "inversion": None,
+    }
+    return assemble(dataclasses.replace(draft, sections=given | sections), records=1, here=False)
+
 
 # Sections whose objects are made together with the model. Those of others (sea floor, wind, source) are made before.
 WITH_THE_MODEL = ("initial", "model", "coriolis", "dissipation", "boundary")

@@ -1,13 +1,18 @@
-"""The line of each key in a TOML text, which `tomllib` does not report.
+"""What `tomllib` does not do: the line of each key in a TOML text, and TOML text of tables.
 
-`tomllib` has read the text before, so that it is valid TOML. The scanner only has to distinguish keys from values.
+`tomllib` has read the text before, so that it is valid. The scanner only has to distinguish keys from values.
 """
 
 import bisect
+import datetime
+import json
+import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-__all__ = ["key_lines", "line_of"]
+__all__ = ["dump", "key_lines", "line_of"]
+
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _BLANK = re.compile(r"(?:\s|#[^\n]*)*")
@@ -139,3 +144,47 @@ def _unescape(quoted):
     import tomllib
 
     return tomllib.loads(f"k = {quoted}")["k"]
+
+
+def dump(tables: Mapping[str, Any]) -> str:
+    """TOML text that `tomllib` reads as `tables`, nested dicts and lists of text, numbers and dates."""
+    return "\n".join(_table(tables, ())) + "\n"
+
+
+def _table(table, path):
+    """Lines of a table: its own values first, then the tables in it."""
+    lines = [f"{_key(name)} = {_value(value)}" for name, value in table.items() if not _has_header(value)]
+    for name, value in table.items():
+        inner = (*path, _key(name))
+        if isinstance(value, dict):
+            lines += ["", f"[{'.'.join(inner)}]", *_table(value, inner)]
+        elif _has_header(value):
+            for element in value:
+                lines += ["", f"[[{'.'.join(inner)}]]", *_table(element, inner)]
+    return lines
+
+
+def _has_header(value):
+    return isinstance(value, dict) or (
+        isinstance(value, list) and value != [] and all(isinstance(v, dict) for v in value)
+    )
+
+
+def _key(name):
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+
+
+def _value(value):
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else str(value)
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(name)} = {_value(inner)}" for name, inner in value.items()) + "}"
+    return repr(value)
