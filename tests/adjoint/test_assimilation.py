@@ -104,6 +104,7 @@ def test_green_functions_and_columns_of_runs_are_the_exact_tangent_of_a_linear_m
     assert np.allclose(green.matrix, exact, atol=1e-12) and np.allclose(columns.matrix, exact, atol=1e-12)
 
 
+@pytest.mark.verify
 def test_a_nonlinear_problem_has_one_minimum_by_loops_and_by_descent():
     variational, departures = case(False, 0.3)
     loops = incremental(variational, departures, Rules(12, size(), 1e-10, 1e-10))

@@ -179,6 +179,7 @@ def test_a_transport_alone_brings_a_source_nearer_to_the_truth(study, command):
         assert found.attrs["inversion_misfit_reduction_percent"] > 90.0
 
 
+@pytest.mark.verify
 def test_files_take_the_place_of_the_twin(study, command, tmp_path):
     records = tmp_path / "records"
     records.mkdir()

@@ -86,6 +86,7 @@ def test_drag_changes_by_a_factor_for_each_range_of_depths():
 CONSTANTS = {name: HarmonicConstants(place, {"M2": (0.6, 40.0)}, 0.05) for name, place in PLACES.items()}
 
 
+@pytest.mark.verify
 def test_departures_of_harmonic_constants_are_linear_and_their_gradient_is_that_of_the_cost():
     """Dot product of G; the gradient of J, G* d, equals that of the Problem; a Taylor test of the whole."""
     priors = {p.label(): (p, p.transform(setting())) for p in (TIDAL, DRAG)}

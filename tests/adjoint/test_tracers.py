@@ -41,7 +41,7 @@ def problem_of(scheme, engine, controls, cost=None, dye=wavy):
 @pytest.mark.parametrize(
     "scheme, engine",
     [
-        (sw.Centred(), "arrays"),
+        pytest.param(sw.Centred(), "arrays", marks=pytest.mark.verify),
         (sw.FluxLimited(), "arrays"),
         pytest.param(sw.FluxLimited(sw.Koren()), "fused", marks=WITH_COMPILER),
     ],
@@ -58,11 +58,8 @@ def test_the_gradient_is_the_transpose_of_the_tangent(scheme, engine):
     assert all(products.values())
 
 
-@pytest.mark.parametrize(
-    "scheme",
-    [pytest.param(sw.Centred(), marks=pytest.mark.verify), sw.FluxLimited()],
-    ids=lambda x: type(x).__name__,
-)
+@pytest.mark.verify
+@pytest.mark.parametrize("scheme", [sw.Centred(), sw.FluxLimited()], ids=lambda x: type(x).__name__)
 def test_gradients_pass_the_taylor_test(scheme):
     """Of a flux-limited scheme around a smooth state, by steps that stay on one side of the limiter's kinks."""
     problem = problem_of(scheme, "arrays", ["initial.dye", "tracer.0.diffusivity"])
@@ -104,6 +101,7 @@ def test_at_an_extremum_the_derivative_is_that_of_the_branch_taken():
         np.testing.assert_allclose(slopes[1], (limiter(2.0 + 1e-6, 0.1) - limiter(2.0 - 1e-6, 0.1)) / 2e-6, atol=1e-6)
 
 
+@pytest.mark.verify
 def test_costs_read_the_concentration_and_the_content():
     """At centres of cells c itself, in the whole domain the sum of area h c, which does not change."""
     at = {"a": (2.5e3, 1.5e3), "b": (7.5e3, 6.5e3)}

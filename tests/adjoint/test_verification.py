@@ -252,6 +252,7 @@ def test_a_dot_product_that_holds_over_no_steps_or_without_kinks_is_wrong(kinks,
     assert verification.Verdict("a", "m", 1.0, 1e-3, taylor, 0.0, kinks, agreed).passed == passed
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "part", (sw.QuadraticDrag(0.05), pytest.param(sw.Smagorinsky(0.5), marks=pytest.mark.verify)), ids=str
 )

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import json
 from unittest import mock
@@ -38,6 +40,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.verify
 def test_without_a_compiler_gradients_pass_dot_product_and_taylor_tests(tmp_path):
     environment = {
         **os.environ,

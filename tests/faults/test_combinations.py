@@ -7,6 +7,7 @@ import pytest
 from . import combinations, draws
 
 
+@pytest.mark.verify
 def test_random_experiments_agree_in_all_that_must(tmp_path):
     tally = combinations.combinations(range(10), tmp_path, seconds=600.0)
     assert tally.draws == 10 and not tally.wrong, "\n".join(tally.wrong)
@@ -17,6 +18,7 @@ def test_a_draw_is_the_same_experiment_again():
     assert draws.drawn(7) == draws.drawn(7) != draws.drawn(8)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("entry, says", [("refused", "were refused"), ("stopped", "blew up")])
 def test_runs_that_all_end_early_do_not_pass(entry, says, monkeypatch, tmp_path):
     def process(kind, folder, seeds, tally):
@@ -53,6 +55,7 @@ def test_runs_of_draws_have_few_steps():
     assert steps and max(steps) < 20
 
 
+@pytest.mark.verify
 def test_sides_have_tides_records_and_waves_too():
     """Each kind of table that a key may hold in place of a number is drawn."""
     clamped = draws.section(draws.PARTS["boundary"]["clamped"], 8, type="clamped", sides="west")

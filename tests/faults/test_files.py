@@ -31,6 +31,7 @@ def test_a_run_that_cannot_write_ends_with_one_sentence_on_every_rank_and_keeps_
     assert tally.files == 1 and not tally.wrong, tally.wrong
 
 
+@pytest.mark.verify
 def test_a_run_that_goes_on_over_a_full_disk_would_be_counted(tmp_path, monkeypatch):
     """That what this counts can fail."""
     monkeypatch.setattr(files, "PATIENCE", 6.0)

@@ -42,6 +42,7 @@ def store(tmp_path):
     return store.path
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("kind", ["path", "store"])
 def test_sixty_flipped_bits_are_noticed_or_change_nothing(kind, request):
     found = flips.measure(request.getfixturevalue(kind), 60)

@@ -11,6 +11,7 @@ def texts(tmp_path_factory):
     return folder, experiments(folder)
 
 
+@pytest.mark.verify
 def test_the_experiments_that_are_mutated_have_no_mistakes(texts, untimed):
     folder, experiments = texts
     for name, text in experiments.items():
@@ -19,6 +20,7 @@ def test_the_experiments_that_are_mutated_have_no_mistakes(texts, untimed):
         assert kind == "accepted", f"{name}: {message}"
 
 
+@pytest.mark.verify
 def test_mutations_follow_from_the_seed_alone(texts):
     _, experiments = texts
     first, again = ([mutated(text, seed) for seed in range(20) for text in experiments.values()] for _ in range(2))

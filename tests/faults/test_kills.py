@@ -6,6 +6,7 @@ import pytest
 from . import harness, kills, run
 
 
+@pytest.mark.verify
 def test_a_run_that_was_killed_ends_as_one_that_nobody_disturbed(tmp_path, monkeypatch):
     monkeypatch.setattr(kills, "RANKS", 1)
     tally = kills.kills(1, tmp_path, seconds=300.0, seed=3, steps=600)
@@ -18,6 +19,7 @@ def test_two_ranks_killed_twice_end_as_a_run_that_nobody_disturbed(tmp_path):
     assert tally.kills == 2 and not tally.lost, tally.lost
 
 
+@pytest.mark.verify
 def test_lost_and_changed_files_are_noticed(tmp_path, monkeypatch):
     """That what this counts can fail: a restart that is half there, a changed record, a file that is gone."""
     case = harness.write_case(tmp_path, until="600 s", fields="60 s", restart="300 s")

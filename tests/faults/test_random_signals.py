@@ -7,6 +7,7 @@ import pytest
 from . import signals
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_at_a_random_moment_of_a_serial_run(number, tmp_path):
     tally = signals.signals(1, tmp_path, seed=2, kinds=(number,), targets=("serial",), last=5.0)

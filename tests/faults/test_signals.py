@@ -79,6 +79,7 @@ def test_a_run_leaves_a_restart_and_the_command_to_go_on(tmp_path):
     assert f"of step {read_restart(restart).scalars['step']}" in text
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("command", ["adjoint"])
 def test_a_study_says_how_to_start_again(tmp_path, command):
     case = write_case(tmp_path, until="1 day")
@@ -121,6 +122,7 @@ def test_an_inversion_goes_on_from_its_restart_after_a_signal(tmp_path):
     assert done.status == 0 and "resumed after" in done.text, done.text
 
 
+@pytest.mark.verify
 def test_a_resumed_run_says_how_to_go_on_from_the_restart_that_it_went_on_from(tmp_path):
     case = write_case(tmp_path, fields="1 day", restart="1000 day")
     assert straight("run", case, "--until", "10 min", "-q").status == 0
@@ -132,6 +134,7 @@ def test_a_resumed_run_says_how_to_go_on_from_the_restart_that_it_went_on_from(t
     assert f"of step {read_restart(restart).scalars['step']}" in text and read_restart(restart).scalars["step"] > 40
 
 
+@pytest.mark.verify
 def test_a_run_on_several_devices_leaves_a_restart_on_usr1_and_on_term(tmp_path):
     case = write_case(tmp_path, fields="1 day", restart="1000 day")
     process = Started("run", case, "--communicator", "sharded", "--devices", "2")
@@ -163,6 +166,7 @@ def test_ranks_leave_a_restart_on_usr1_and_go_on(tmp_path, whom):
     ended_by(process, signal.SIGTERM)
 
 
+@pytest.mark.verify
 @needs_mpi
 @pytest.mark.parametrize(("number", "whom"), [(signal.SIGTERM, None), (signal.SIGINT, 1)])
 def test_ranks_end_together_after_a_restart(tmp_path, number, whom):

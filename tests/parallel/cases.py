@@ -21,15 +21,17 @@ LAYOUTS = {1: [(1, 1)], 2: [(1, 2), (2, 1)], 4: [(2, 2), (4, 1)], 6: [(2, 3), (3
 EACH = LAYOUTS if RANKS < 6 else LAYOUTS[:1]  # for what takes long to compile on a third of a core
 # What 2 and 4 ranks show already, for 6, each of which compiles on a third of a core: `pytestmark` of a module.
 MORE_THAN_FOUR = [pytest.mark.verify] if RANKS > 4 else []
-# What 2 ranks and 6 show, for 4: `marks` of a parameter, and `pytestmark` of a module or a test.
+# What 2 ranks and 6 show, for 4: `pytestmark` of a module.
 ON_FOUR_TOO = [pytest.mark.verify] if RANKS == 4 else []
+# Of what a term computes on ranks. test_engines.py and test_ranks_agree.py show that both engines exchange all.
+ENGINES = [pytest.param("arrays", marks=pytest.mark.verify), "fused"]
 run = jit(sw.integrate, static_argnums=3)
 
 
 def in_turn(names):
-    """`parametrize` values (name, layout) of all layouts; on 4 ranks `make test` gives each name one, in turn."""
+    """`parametrize` values (name, layout) of all layouts, of which `make test` gives each name one, in turn."""
     return [
-        pytest.param(name, layout, marks=ON_FOUR_TOO if k != number % len(EACH) else [])
+        pytest.param(name, layout, marks=pytest.mark.verify if k != number % len(EACH) else [])
         for number, name in enumerate(names)
         for k, layout in enumerate(EACH)
     ]

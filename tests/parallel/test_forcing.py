@@ -64,7 +64,7 @@ def alone(winds):
     return cases.from_root(lambda: cases.fields_of(run(SerialCommunicator(), "arrays", winds)[1]))
 
 
-@pytest.mark.parametrize("engine", [pytest.param("arrays", marks=cases.ON_FOUR_TOO), "fused"])
+@pytest.mark.parametrize("engine", cases.ENGINES)
 def test_runs_equal_those_of_one_rank_on_arrays(engine, winds, alone):
     model, ours = run(cases.all_ranks(), engine, winds)
     cases.assert_tiles_equal(model, ours, alone)

@@ -43,7 +43,7 @@ def alone():
     return cases.from_root(lambda: fields_of(*run(SerialCommunicator(), "arrays")))
 
 
-@pytest.mark.parametrize("engine", ["arrays", "fused"])
+@pytest.mark.parametrize("engine", cases.ENGINES)
 def test_runs_equal_those_of_one_rank_on_arrays(engine, alone):
     """On uneven tiles, cut in both directions where there are four."""
     layout = cases.LAYOUTS[0 if cases.RANKS > 2 or engine == "arrays" else -1]
@@ -51,6 +51,7 @@ def test_runs_equal_those_of_one_rank_on_arrays(engine, alone):
     cases.assert_tiles_equal(model, ours, alone)
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(cases.RANKS != 2, reason="two ranks show what more would")
 def test_the_gradient_passes_dot_products_and_taylor_tests():
     cases.assert_derivatives(ocean(cases.all_ranks(), "fused"), sw.ForwardBackward(60.0), 3, ["initial.eta"])

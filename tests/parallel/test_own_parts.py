@@ -41,7 +41,7 @@ def run(communicator, engine):
     return model, simulation.run(steps=STEPS), simulation.engine
 
 
-@pytest.mark.parametrize("engine", ["arrays", "fused"])
+@pytest.mark.parametrize("engine", cases.ENGINES)
 def test_runs_equal_those_of_one_rank_on_arrays(engine):
     model, ours, ran = run(cases.all_ranks(), engine)
     assert ran == (engine, None if engine == "fused" else "engine = 'arrays' was chosen")
@@ -50,12 +50,10 @@ def test_runs_equal_those_of_one_rank_on_arrays(engine):
     cases.assert_tiles_equal(model, ours, alone)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "controls",
-    [  # a program is compiled for each
-        ("boundary.0.amplitude",),
-        pytest.param(("forcing.0.strength", "dissipation.1.rate"), marks=pytest.mark.verify),
-    ],
+    [("boundary.0.amplitude",), ("forcing.0.strength", "dissipation.1.rate")],
 )
 def test_gradients_pass_dot_products_and_taylor_tests(controls):
     model = ocean(cases.all_ranks(), "fused")

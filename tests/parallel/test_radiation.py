@@ -37,13 +37,14 @@ def alone():
     return cases.from_root(lambda: dict(run(SerialCommunicator(), "arrays")[1]))
 
 
-@pytest.mark.parametrize("engine", ["arrays", "fused"])
+@pytest.mark.parametrize("engine", cases.ENGINES)
 def test_runs_equal_those_of_one_rank_on_arrays(engine, alone):
     layout = cases.LAYOUTS[0 if engine == "arrays" or cases.RANKS > 2 else -1]  # tiles of 2 rows are too thin
     model, ours = run(make_communicator("auto", (cases.NY, cases.NX), layout), engine)
     cases.assert_tiles_equal(model, ours, alone)
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(cases.RANKS != 2, reason="two ranks show what more would")
 def test_the_gradient_passes_dot_products_and_taylor_tests():
     controls = ["boundary.0.incoming.amplitude.M2", "initial.outer_velocity_x"]

@@ -21,7 +21,9 @@ CONTROLS = [
 IMPLICIT = sw.SemiImplicit(100.0, solver=elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13))
 
 
-@pytest.mark.parametrize("implicit", (None, IMPLICIT), ids=("explicit", "under an implicit surface"))
+@pytest.mark.parametrize(
+    "implicit", (None, pytest.param(IMPLICIT, marks=pytest.mark.verify)), ids=("explicit", "under an implicit surface")
+)
 def test_derivatives_in_the_layers_are_right(implicit):
     walls = {} if implicit is None else {"boundaries": ()}
     model, stepper = cases.together("three layers", cases.LAYOUTS[0], **walls)

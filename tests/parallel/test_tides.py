@@ -49,7 +49,10 @@ def alone():
     return cases.from_root(lambda: cases.fields_of(run(SerialCommunicator(), "arrays")[1]))
 
 
-@pytest.mark.parametrize("engine, stages", [("arrays", 1), ("fused", 1), ("fused", 2)])
+@pytest.mark.parametrize(
+    "engine, stages",
+    [pytest.param(engine, 1, marks=pytest.mark.verify) for engine in ("arrays", "fused")] + [("fused", 2)],
+)
 def test_runs_equal_those_of_one_rank_on_arrays(engine, stages, alone):
     if cases.RANKS > 2 and stages > 1:
         pytest.skip("tiles are too thin")

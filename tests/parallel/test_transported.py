@@ -35,7 +35,7 @@ def start(ocean):
     return ocean.state(u=0.1 * cases.random(4), v=0.1 * cases.random(5), eta=cases.random(6), **dye)
 
 
-@pytest.mark.parametrize("stepper", [sw.AB2, sw.ForwardBackward, sw.SemiImplicit], ids=lambda s: s.__name__)
+@pytest.mark.parametrize("stepper", [sw.ForwardBackward, sw.SemiImplicit], ids=lambda s: s.__name__)
 def test_the_run_is_that_of_one_rank(ranks, stepper, tmp_path):
     def of_one():
         one = model(SerialCommunicator())

@@ -189,14 +189,12 @@ def test_every_term_and_boundary_has_the_transpose_of_its_tangent(case):
     check(model_of(**(ALL_TERMS if TWO_RANKS else TERMS[case])), tendency, sw.AB2(DT))
 
 
-@pytest.mark.parametrize("case", FORMS)
+@pytest.mark.parametrize("case", ("ArakawaLamb", "both poles", "periodic") if TWO_RANKS else FORMS)
 def test_every_form_of_the_equations_has_the_transpose_of_its_tangent(case):
     check(model_of(**FORMS[case]), tendency, sw.AB2(DT))
 
 
-@pytest.mark.parametrize(
-    "name", ("AB3", "RK4", "ForwardBackward", "SemiImplicit", "SemiImplicit between walls") if TWO_RANKS else STEPPERS
-)
+@pytest.mark.parametrize("name", ("RK4", "ForwardBackward", "SemiImplicit") if TWO_RANKS else STEPPERS)
 def test_every_stepper_has_the_transpose_of_its_tangent(name):
     more = {} if name == "RigidLid" or "walls" in name else {"boundaries": (sw.Flather(("west", "north")),)} | RISE
     model = model_of(**WIND, dissipation=(sw.QuadraticDrag(positive(14, 2.0)),), **more)

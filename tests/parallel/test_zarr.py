@@ -158,8 +158,10 @@ def test_a_run_whose_folder_is_removed_ends_with_a_sentence_and_a_restart(tmp_pa
     again.run(steps=1)
 
 
-@pytest.mark.parametrize("between", [(), (0,), (1,), (0, 1)])
-@pytest.mark.parametrize("array, earlier", [("v", 1), ("state_v", 0), ("state_v", 1)])
+@pytest.mark.parametrize(
+    "array, earlier, between",
+    [("v", 1, ()), ("v", 1, (1,)), ("state_v", 0, (0,)), ("state_v", 1, (0, 1)), ("state_v", 1, ())],
+)
 def test_a_store_that_is_removed_while_it_is_written_is_named_by_all_ranks(
     tmp_path, monkeypatch, array, earlier, between
 ):

@@ -32,13 +32,14 @@ def problem(side, cells, periodic):
     return grid, wet, np.where(wet, random.standard_normal((n, n)), 0.0)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "side, cells, gathered, periodic",
     [
         (16, 5, 500, "x"),
-        pytest.param(16, 4, 1024, "", marks=pytest.mark.verify),
-        pytest.param(64, 4, 2**14, "", marks=pytest.mark.verify),
-        pytest.param(64, 4, 2**14, "x", marks=pytest.mark.verify),
+        (16, 4, 1024, ""),
+        (64, 4, 2**14, ""),
+        (64, 4, 2**14, "x"),
     ],
 )
 def test_the_cycle_of_many_tiles_solves_as_fast_as_that_of_one(side, cells, gathered, periodic, monkeypatch):

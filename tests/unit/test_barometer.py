@@ -58,6 +58,7 @@ def test_a_sponge_and_a_side_of_a_cyclone_have_one_state_in_both_engines():
         np.testing.assert_allclose(other[name], one[name], atol=1e-12 * scale)
 
 
+@pytest.mark.verify
 def test_derivatives_in_the_track_pass_dot_product_and_taylor_tests():
     sides = sw.Flather(("west", "south"), elevation=sw.InverseBarometer())
     model = sw.ShallowWater(GRID, 100.0, forcing=(cyclone(),), boundaries=(sides,), engine="arrays")
@@ -112,6 +113,7 @@ def test_without_an_air_pressure_there_is_no_inverse_barometer():
         sw.InverseBarometer("high")
 
 
+@pytest.mark.verify
 def test_whatever_an_elevation_may_be_is_added_to_the_inverse_barometer_and_remains_a_control():
     """Under a uniform pressure the sea of a linear model is the sea without it, raised by the inverse barometer."""
     times, shape = np.array([0.0, 700.0, 3600.0]), GRID.shape

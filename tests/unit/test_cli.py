@@ -1,6 +1,7 @@
 """The command line: what it prints, what it leaves behind, and the status with which it ends."""
 
 import datetime
+import itertools
 import json
 import os
 import re
@@ -194,11 +195,10 @@ def test_new_describes_every_experiment_by_a_whole_sentence(command):
 
 
 def _ranks_of_checks():
-    """Every experiment as it is, and for 4 ranks: a basin, the globe and a channel, the others in `make verify`."""
-    few = {"double_gyre", "global_tide", "tidal_channel"}
-    yield from ((name, ()) for name in sorted(library()))
-    for name in sorted(library()):
-        yield pytest.param(name, ("--ranks", 4), marks=[] if name in few else pytest.mark.verify)
+    """Every experiment as it is, and for 4 ranks: most in `make verify`."""
+    few = {("double_gyre", ()), ("tohoku_2011", ()), ("monai_valley", ()), ("global_tide", ("--ranks", 4))}
+    for each in itertools.product(sorted(library()), ((), ("--ranks", 4))):
+        yield pytest.param(*each, marks=[] if each in few else pytest.mark.verify)
 
 
 @pytest.mark.parametrize("name, ranks", list(_ranks_of_checks()))
@@ -519,6 +519,7 @@ def test_two_ranks_give_what_one_gives(command, case, tmp_path):
     assert (tmp_path / "two" / "rank-0001.log").exists()
 
 
+@pytest.mark.verify
 @needs_mpi
 def test_a_run_goes_on_on_another_number_of_ranks(command, case, tmp_path):
     assert command("run", case, "-o", tmp_path, "-q", "--until", "1 hour", "--layout", "1x1")[0] == 0

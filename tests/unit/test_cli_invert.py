@@ -124,6 +124,7 @@ def test_the_first_guess_is_the_priors_mean_and_its_cost_is_that_of_its_own_run(
     assert f"2 J / n = {chi:.3g} (expected: 1)" in printed
 
 
+@pytest.mark.verify
 def test_a_run_starts_from_the_analysis(study, command, tmp_path):
     path, folder = study(BASIN, PATCH, GAUGES, TWIN)
     assert command("invert", path, "-o", folder)[0] == 0
@@ -364,6 +365,7 @@ def write_series(path, times, values):
     np.savetxt(path, np.column_stack([times, values]), "%.6f", ",", header="time_s,eta_m", comments="")
 
 
+@pytest.mark.verify
 def test_the_level_at_a_side_is_found_and_drives_a_run_from_the_file_of_the_inversion(study, command):
     path, folder = study(SHALLOW, WAVE, GAUGES)
     times = np.arange(0.0, 1801.0, 100.0)
