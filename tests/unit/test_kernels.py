@@ -633,8 +633,10 @@ def test_what_is_stored_is_not_copied_out_of_its_room_before_a_loop_reads_it():
     np.testing.assert_allclose(compiled(width), sum(map(loop, width)), rtol=1e-14)
 
 
-@pytest.mark.parametrize("rows, ghosts", [(NY, 2), (700, 2), (1, 3), (2, 4)])  # in one chunk, in many, in less than one
-@pytest.mark.parametrize("reads_before", [False, True])  # something else reads it before the loop does
+@pytest.mark.parametrize(
+    "rows, ghosts, reads_before",  # in one chunk, in many, in less than one; whether something else reads it before
+    [(NY, 2, True), (700, 2, False), (1, 3, False), (2, 4, True)],
+)
 def test_a_loop_stores_what_it_overwrites_whole_and_as_it_was(rows, ghosts, reads_before):
     layout = Layout((rows, 120), ghosts)
     width = jnp.asarray(np.random.default_rng(5).standard_normal((4, *layout.padded)))

@@ -94,7 +94,7 @@ def test_layers_keep_energy_and_their_volumes_and_a_state_of_rest(layers, moment
     assert all(float(jnp.abs(x).max()) == 0.0 for _, x in still)
 
 
-@pytest.mark.parametrize("engine", ("arrays", "fused"))
+@pytest.mark.parametrize("engine", (pytest.param("arrays", marks=pytest.mark.verify), "fused"))
 def test_layers_of_equal_density_that_move_together_are_one_layer(engine):
     """With their shares of the water everywhere alike, on a flat bottom, so that they keep them."""
     grid, share = plane(periodic="x"), 0.4
@@ -182,9 +182,10 @@ def test_a_layer_that_becomes_too_thin_stops_the_run_and_is_named():
         sw.Simulation(model, state, sw.ForwardBackward(5.0)).run(steps=1)
 
 
-@pytest.mark.parametrize("engine", ("arrays", "fused"))
-@pytest.mark.parametrize("layers", (THREE, FLOATING), ids=("over the sea floor", "over a deep layer at rest"))
-def test_each_layer_keeps_its_own_content_of_a_tracer_and_a_constant_stays_constant(engine, layers):
+@pytest.mark.parametrize(
+    "layers, engine", ((THREE, "fused"), (FLOATING, "arrays")), ids=("over the sea floor", "over a deep layer at rest")
+)
+def test_each_layer_keeps_its_own_content_of_a_tracer_and_a_constant_stays_constant(layers, engine):
     """What enters through the surface enters the top layer."""
     tracers = (
         sw.Tracer("dye", scheme=sw.Centred()),
@@ -341,7 +342,11 @@ def test_friction_between_layers_is_refused_where_there_is_one():
         sw.ShallowWater(plane(), 500.0, dissipation=sw.InterfacialFriction(1e-4))
 
 
-@pytest.mark.parametrize("layers", (THREE, FLOATING), ids=("over the sea floor", "over a deep layer at rest"))
+@pytest.mark.parametrize(
+    "layers",
+    (pytest.param(THREE, marks=pytest.mark.verify), FLOATING),
+    ids=("over the sea floor", "over a deep layer at rest"),
+)
 def test_waves_of_each_mode_leave_through_open_sides(layers):
     """One mode after the other in a channel that is open at both ends; less than 3 % of the height returns."""
     n, length, depth = 80, 8e5, 100.0
@@ -359,7 +364,7 @@ def test_waves_of_each_mode_leave_through_open_sides(layers):
             assert np.abs(end[name]).max() < 0.03 * np.abs(start[name]).max()
 
 
-@pytest.mark.parametrize("engine", ("arrays", "fused"))
+@pytest.mark.parametrize("engine", (pytest.param("arrays", marks=pytest.mark.verify), "fused"))
 def test_a_tide_comes_in_through_open_sides_of_layers_and_sponges_act_on_their_layer(engine):
     """The tide moves all layers together; a uniform concentration stays uniform in each."""
     boundaries = sw.Flather(elevation=0.5), sw.Sponge("west", width=4e4, rate=1e-3, layer=2, elevation=0.5)
@@ -375,7 +380,7 @@ def test_a_tide_comes_in_through_open_sides_of_layers_and_sponges_act_on_their_l
         assert np.abs(np.asarray(run.shown()[name]) - 1.0).max() < 1e-12
 
 
-IMPLICIT = sw.SemiImplicit, sw.RigidLid
+IMPLICIT = sw.SemiImplicit, pytest.param(sw.RigidLid, marks=pytest.mark.verify)
 
 
 @pytest.mark.parametrize("scheme", IMPLICIT)
@@ -420,6 +425,7 @@ def test_an_implicit_surface_keeps_the_water_of_each_layer_and_both_engines_agre
         assert np.abs(ends[0][name] - x).max() < 1e-10 * np.abs(x).max()
 
 
+@pytest.mark.verify
 def test_open_sides_let_out_under_an_implicit_surface_what_they_let_out_in_explicit_steps():
     """A high of an interface adjusts to balance over a day, and the level outside comes in."""
     grid, layers = plane(16, 16), sw.Layers(thickness=(500.0,), densities=(1025.0, 1027.0))
