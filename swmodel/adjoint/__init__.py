@@ -4,6 +4,10 @@ problem = adjoint.Problem(model, stepper, state, steps, cost, controls=("initial
 J, gradient = problem.value_and_gradient()
 """
 
+from .assimilation.assimilation import Rules
+from .assimilation.inversion import Inversion, Restart
+from .assimilation.observed import Observations, Truth
+from .assimilation.result import Result
 from .controls.controls import Control, Transformed, controls_of, names_of
 from .core.integration import integrate
 from .core.schedules import Nested, Revolve, StoreAll, Tiered
@@ -28,12 +32,17 @@ __all__ = [
     "GaugeMaximum",
     "HarmonicConstants",
     "HarmonicMisfit",
+    "Inversion",
     "JointMisfit",
     "Misfit",
     "Nested",
+    "Observations",
     "Problem",
     "Record",
+    "Restart",
+    "Result",
     "Revolve",
+    "Rules",
     "SectionRecord",
     "SectionTransport",
     "StoreAll",
@@ -43,6 +52,7 @@ __all__ = [
     "Tracks",
     "Transformed",
     "TransportMisfit",
+    "Truth",
     "VelocityMisfit",
     "controls_of",
     "dot",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..stepping.stability import Limit
 
 __all__ = [
+    "columns",
     "core_warnings",
     "engine_line",
     "grid_line",
@@ -44,6 +45,16 @@ def table(lines: Sequence[tuple[str, str]]) -> str:
     width = max(len(label) for label, _ in lines) + 2
     pad = "\n" + " " * width
     return "\n".join(f"{label:<{width}}{text.replace(chr(10), pad)}" for label, text in lines)
+
+
+def columns(rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Rows of cells as lines; the cells of the first `left` columns are flush left, the others flush right."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = (
+        "  ".join(cell.ljust(w) if k < left else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths)))
+        for row in rows
+    )
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def grid_line(grid: CartesianGrid | SphericalGrid) -> str:

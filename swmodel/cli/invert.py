@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import postprocess
 from ..config import read
 from ..config.build.observed import check_withheld, misfit_to, observed
 from ..config.build.steppers import stepper_of
@@ -24,21 +25,18 @@ from ..output.figures import remove_figures
 from ..output.fingerprint import describe, fingerprint
 from ..output.resuming import allowed_names
 from ..runtime.signals import PROCESS
+from ..simulation.progress import duration
 from . import facts, logs
-from .inverted import conclude
-from .inverting import Inversion
 from .runs import explained_by
-from .starting import begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
+from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
 
 if TYPE_CHECKING:
-    from ..adjoint import Problem
+    from ..adjoint import Inversion, Problem
     from ..adjoint.assimilation.restarts import Identity
-    from ..adjoint.controls.transforms import Transformed
     from ..config import Override
     from ..config.build.experiment import Assembly
     from ..config.build.observed import Observed
     from ..config.inversion import Inversion as Section
-    from ..parallel.communicator import Communicator
 
 __all__ = ["Options", "invert_experiment"]
 
@@ -60,25 +58,17 @@ class Options:
 
 @dataclasses.dataclass
 class Study:
-    """The data of an inversion."""
+    """The data of the command: the Assembly, the section, the Observed and the Inversion of it; the output folder."""
 
     made: Assembly
     section: Section
     observed: Observed
-    problem: Any  # a Problem whose controls are Transformed
-    transformed: Transformed
+    inversion: Inversion
     folder: Path
-    identity: Identity | None = None
-    force: tuple[str, ...] = ()
 
     @property
-    def communicator(self) -> Communicator:
-        return self.problem.communicator
-
-    @property
-    def targets(self) -> list[str]:
-        """The names of the controls that are estimated."""
-        return [control.name for control in self.problem.controls]
+    def problem(self) -> Problem:
+        return self.inversion.problem
 
 
 def invert_experiment(file: str, overrides: Sequence[str | Override], options: Options) -> None:
@@ -93,14 +83,21 @@ def invert_experiment(file: str, overrides: Sequence[str | Override], options: O
     begun = clock.perf_counter()
     study = _study(draft, section, options)
     path, restart = study.folder / section.file, study.folder / section.restart
-    study.communicator.from_root(lambda: _remove_old_files(study, path, restart, options))
+    study.problem.communicator.from_root(lambda: _remove_old_files(study, path, restart, options))
     _announce(study)
-    inversion = Inversion(study, options)
-    with PROCESS.ending_with(inversion.after_signal):
-        result = inversion.run()
+    with PROCESS.ending_with(lambda name: _after_signal(name, study.inversion, restart, options.resume)):
+        result = study.inversion.run(leave_one_out=section.withhold is True)
     with PROCESS.ending_with(lambda name: f"{name} stopped the command when the inversion was complete."):
-        if study.communicator.is_root:
-            conclude(study, result, path, clock.perf_counter() - begun, options)
+        if study.problem.communicator.is_root:
+            _conclude(study, result, path, clock.perf_counter() - begun, options)
+
+
+def _after_signal(name, inversion, restart, resumed):
+    """The sentence that is printed when a signal ends the inversion."""
+    if not inversion.has_stored:
+        return f"{name} stopped the inversion before its first loop ended. Start again with: {PROCESS.command()}"
+    command = PROCESS.command() + ("" if resumed else " --resume")
+    return f"{name} stopped the inversion. {restart} holds the result so far; continue with: {command}"
 
 
 def _remove_old_files(study, path, restart, options):
@@ -120,8 +117,8 @@ def _remove_old_files(study, path, restart, options):
 
 
 def _study(draft, section, options):
-    """The problem of a draft, on this rank; collective."""
-    from ..adjoint import Nested, Problem
+    """The Study of a draft, on this rank; collective."""
+    from ..adjoint import Inversion, Nested, Problem, Rules
 
     begun = begin(draft, options)
     made, experiment = begun.made, begun.experiment
@@ -147,9 +144,27 @@ def _study(draft, section, options):
         checkpoints,
     )
     made.experiment()
+    inversion = Inversion(
+        problem,
+        observations.observations,
+        section.chosen,
+        Rules(section.loops, section.products, section.residual, section.decrease),
+        members=section.members,
+        uncertainty=section.uncertainty,
+        truth=observations.truth,
+        restart=_restart(begun.folder, section, made, observations, problem, options),
+    )
+    return Study(made, section, observations, inversion, begun.folder)
+
+
+def _restart(folder, section, made, observations, problem, options):
+    """The Restart of an inversion, with the names of what may differ from an earlier one."""
+    from ..adjoint import Restart
+
+    overrides = made.draft.overrides
+    force = (*allowed_names(options.force), *explained_by(overrides), *named_by(overrides))
     identity = identity_of(section, made, observations, problem)
-    force = (*allowed_names(options.force), *explained_by(made.draft.overrides), *named_by(made.draft.overrides))
-    return Study(made, section, observations, problem, transformed, begun.folder, identity, force)
+    return Restart(folder / section.restart, identity, options.resume, force)
 
 
 def identity_of(section: Section, made: Assembly, observations: Observed, problem: Problem) -> Identity:
@@ -201,11 +216,11 @@ def named_by(overrides: Sequence[Override]) -> list[str]:
 
 def _announce(study):
     problem, section = study.problem, study.section
-    cells, parameters = int(np.prod(problem.model.grid.shape)), study.transformed.parameters.values()
+    cells, parameters = int(np.prod(problem.model.grid.shape)), problem.transforms[0].parameters.values()
     numbers = sum(np.size(value) if np.ndim(value) < 2 else cells for value in parameters)
     withheld = study.observed.withheld
     lines = [
-        ("estimated", f"{', '.join(study.targets)}: {numbers:,} unknowns"),
+        ("estimated", f"{', '.join(control.name for control in problem.controls)}: {numbers:,} unknowns"),
         ("observations", "\n".join(group.summary() for group in study.observed.groups)),
         *([("withheld", f"{', '.join(withheld)}: compared, and not used")] if withheld else []),
         ("method", section.chosen),
@@ -214,3 +229,29 @@ def _announce(study):
         tiles_line(problem.model),
     ]
     logs.LOGGER.info("%s", facts.table(lines))
+
+
+def _conclude(study, result, path, took, options):
+    """Write the file, print the results, and draw them if `--plot` is given; on the root."""
+    from .inverted import control_line, fault_lines, gauge_table
+
+    draft, run, say = study.made.draft, study.made.experiment().run, logs.LOGGER.info
+    config = f"{RECORD}{draft.file.resolve()}\n{draft.effective_text}"
+    result.write(path, run.start, {"title": run.title or draft.file.stem, "config": config})
+    say("ended after %s: %s", duration(took), result.reason)
+    say("%s", gauge_table(result))
+    say("%s", result.consistency.line_after())
+    if warning := result.consistency.warning_after():
+        logs.LOGGER.warning("%s", warning)
+    for name, estimate in result.controls.items():
+        say("%s", control_line(result.problem.model, name, estimate))
+    for line in fault_lines(result.parameter_tables().get("fault", {})):
+        say("%s", line)
+    if np.isfinite(result.posterior.signal):
+        signal = result.posterior.signal
+        say("the observations determine %.1f independent numbers (degrees of freedom for signal)", signal)
+    say("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
+    if options.plot:
+        say("figure: %s", *postprocess.plot([path]))
+    else:
+        say("next:\n  swmodel plot %s", path)

@@ -6,9 +6,10 @@ import functools
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 
 import swmodel as sw
-from swmodel.adjoint import Misfit, Problem
+from swmodel.adjoint import Inversion, Misfit, Problem
 from swmodel.adjoint.assimilation.assimilation import Departures, FourDVar, Rules, Tangent, incremental, resumed
 from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.assimilation.minimise import Stop, minimise
@@ -225,6 +226,33 @@ def test_all_eigenpairs_give_the_covariance_of_the_analysis():
     left = prior - posterior.reduction(transformed, found.parameters, problem.communicator)["initial.eta"]
     assert np.allclose(left, exact, atol=1e-9) and np.allclose(prior, np.diag(X @ X.T).reshape(NY, NX))
     assert posterior.signal == pytest.approx(size() - np.trace(np.linalg.inv(np.eye(size()) + G.T @ G)))
+
+
+def test_an_inversion_has_the_exact_minimum_its_error_and_each_gauge_from_the_others(tmp_path):
+    variational, departures = case()
+    inversion = Inversion(variational.problem, records(), "green", Rules(loops=1), members=10)
+    found = inversion.run(leave_one_out=True)
+    G, d = exact_matrix(), departures.of(np.zeros((STEPS, 3))).ravel()
+    covariance = np.linalg.inv(np.eye(size()) + G.T @ G)
+    assert np.allclose(found.parameters["patch"], -covariance @ G.T @ d, atol=1e-9)
+    draws = np.stack([draw["patch"] for draw in found.draws(400)])
+    assert np.std(draws, axis=0) == pytest.approx(np.sqrt(np.diag(covariance)), rel=0.2)
+    for k, name in enumerate(PLACES):  # what the other two gauges determine
+        others = np.tile(np.arange(3) != k, d.size // 3)
+        mine = np.linalg.solve(np.eye(size()) + G[others].T @ G[others], -G[others].T @ d[others])
+        expected = np.asarray(variational.problem.observed({"patch": mine}))[:, k]
+        assert np.allclose(found.readings["withheld"][:, k], expected, atol=1e-9)
+        assert found.scores("withheld")[name].misfit > found.scores()[name].misfit
+    found.write(tmp_path / "inversion.nc", attributes={"title": "a patch"})
+    with xr.open_dataset(tmp_path / "inversion.nc") as data:
+        assert data.attrs["inversion_method"] == "green" and data.attrs["title"] == "a patch"
+        assert data["observation_withheld_spread"].size == 3 * 17
+    with pytest.raises(ConfigError, match="method = 'newton' is unknown; give one of incremental, green"):
+        Inversion(variational.problem, records(), "newton")
+    model = variational.problem.model
+    raw = Problem(model, sw.AB2(DT), model.at_rest(), STEPS, Misfit(records()), ["initial.eta"])
+    with pytest.raises(ConfigError, match="must be one Transformed"):
+        Inversion(raw, records())
 
 
 def test_leading_eigenpairs_leave_the_variance_too_large_never_too_small():

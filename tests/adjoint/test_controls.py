@@ -6,8 +6,8 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
+from swmodel.adjoint import Truth
 from swmodel.adjoint.controls.controls import controls_of
-from swmodel.config.build.observed import Truth
 from swmodel.errors import ConfigError
 from swmodel.parallel import SerialCommunicator
 

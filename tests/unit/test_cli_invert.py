@@ -2,12 +2,14 @@
 
 import re
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import swmodel as sw
 from swmodel import sources
+from swmodel.adjoint.assimilation.result import Result
 from swmodel.adjoint.controls.seafloor import FaultSource
 from swmodel.cli import inverted
 from tests.studies import BASIN, FIELDS, GAUGES, PATCH, TWIN, WAVE
@@ -347,15 +349,14 @@ def test_what_became_of_faults_has_its_units_and_their_places_those_of_the_grid(
     source = sources.Source(faults, projection=sources.Plane())
     surface = sources.SeaSurface.of(grid, np.full(grid.shape, 1000.0), around=source)
     part = FaultSource.of(model, surface, source, {"slip": 0.5})
-    seen = SimpleNamespace(
-        transformed=SimpleNamespace(function=SimpleNamespace(parts={"faults": part})),
-        made=SimpleNamespace(grid=grid),
-        communicator=model.communicator,
-    )
-    table = inverted._parameter_tables(seen, SimpleNamespace(parameters={"faults": np.array([1.0, 0.0])}))["fault"]
+    transform = SimpleNamespace(function=SimpleNamespace(parts={"faults": part}))
+    problem: Any = SimpleNamespace(transforms=[transform], model=model, communicator=model.communicator)
+    unset: Any = None
+    found = Result(problem, unset, "green", {"faults": np.array([1.0, 0.0])}, *[unset] * 8)
+    table = found.parameter_tables()["fault"]
     assert table["slip_analysis"][0] == "m" and table["longitude_analysis"][0] == "m"
     assert table["strike_background"][0] == "degrees"
-    assert list(inverted._fault_lines(table)) == ["slip of the faults: 4.946, 3 m (before: 3, 3)"]
+    assert list(inverted.fault_lines(table)) == ["slip of the faults: 4.946, 3 m (before: 3, 3)"]
 
 
 SHALLOW = BASIN.replace('"1000 m"', '"700 m"')

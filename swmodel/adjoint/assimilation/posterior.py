@@ -59,7 +59,7 @@ class Posterior:
     def prior(transformed: Transformed, parameters: ControlDict, communicator: Communicator) -> dict[str, Any]:
         """{control: the background's variance}, by the transforms that have it, else by a sum over the parameters."""
         variance = jit(communicator.spmd(lambda function, p: function.variance(p)))
-        known = variance(transformed.function, _entered(parameters, communicator))
+        known = variance(transformed.function, entered(parameters, communicator))
         numbers = {name: np.asarray(value) for name, value in parameters.items() if np.ndim(value) < 2}
         units = []
         for name, value in numbers.items():
@@ -77,17 +77,17 @@ class Posterior:
             tangent = jax.jvp(function, (parameters,), (direction,))[1]
             return jax.tree.map(lambda t, x: t + weight.astype(x.dtype) * x * x, total, tangent)
 
-        function, parameters = transformed.function, _entered(parameters, communicator)
+        function, parameters = transformed.function, entered(parameters, communicator)
         program = jit(communicator.spmd(add))
         total = jit(communicator.spmd(lambda function, p: jax.tree.map(jnp.zeros_like, function(p))))(
             function, parameters
         )
         for vector, weight in zip(vectors, weights):
-            total = program(function, parameters, _entered(vector, communicator), jnp.asarray(weight), total)
+            total = program(function, parameters, entered(vector, communicator), jnp.asarray(weight), total)
         return total
 
 
-def _entered(parameters, communicator):
+def entered(parameters: ControlDict, communicator: Communicator) -> dict[str, Any]:
     """A control dict in the form that programs take."""
     return {
         name: value if np.ndim(value) >= 2 else communicator.place(lambda rank: np.asarray(value))  # noqa: B023

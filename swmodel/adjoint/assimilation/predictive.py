@@ -105,6 +105,33 @@ class Consistency:
         """2 J(p_a) / n, of which 1 is expected."""
         return 2.0 * self.last / self.data
 
+    def line_before(self) -> str:
+        """J of the first guess and its expectation, in words."""
+        expected = "" if np.isnan(self.expected_first) else f" (expected: {self.expected_first_per_datum:.3g})"
+        return (
+            f"first guess: J = {self.first:.6g}, chi-squared per datum 2 J / n = {self.first_per_datum:.3g}{expected}, "
+            f"of {self.observations:,} observations that count as n = {self.data:.4g} independent data"
+        )
+
+    def line_after(self) -> str:
+        """J of the analysis and its expectation, in words."""
+        return (
+            f"analysis: J = {self.last:.6g}, chi-squared per datum 2 J / n = {self.last_per_datum:.3g} (expected: 1), "
+            f"n = {self.data:.4g}"
+        )
+
+    def attributes(self) -> dict[str, np.float64]:
+        """The numbers that are finite, as attributes of a file."""
+        numbers = {
+            "observations_used": self.observations,
+            "independent_data": self.data,
+            "cost_first": self.first,
+            "cost_first_expected": self.expected_first,
+            "cost_last": self.last,
+            "chi_squared_per_datum": self.last_per_datum,
+        }
+        return {name: np.float64(value) for name, value in numbers.items() if np.isfinite(value)}
+
     def warning_before(self) -> str | None:
         """A warning if J(b) is ten times its expectation, or a thirtieth of it; else None."""
         ratio = self.first / self.expected_first

@@ -1,19 +1,18 @@
 """From the tables [inversion.observations] to records, and to the misfit to all of them.
 
-In a twin experiment the observations are values of a run of the model itself, the truth, with random errors.
+In a twin experiment they are those of adjoint.assimilation.observed.Truth, with random errors.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...adjoint.assimilation.priors import background_of
-from ...adjoint.controls.controls import controls_of
+from ...adjoint.assimilation.observed import Observations, Truth, with_noise
 from ...adjoint.costs.readers import SectionReader
 from ...adjoint.costs.sums import JointMisfit
 from ...errors import ConfigError
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Group",
     "Observed",
-    "Truth",
     "check_places",
     "check_withheld",
     "misfit_to",
@@ -113,28 +111,6 @@ def _with_own_labels(groups: Sequence[Group]) -> tuple[Group, ...]:
 
 
 @dataclasses.dataclass
-class Truth:
-    """The model and the state of the run from which a twin experiment takes its observations."""
-
-    model: Any
-    state: Any
-
-    def of(self, control: Any, dt: float) -> Any:
-        """The true value of a Control; an instantaneous uplift is part of initial.eta.
-
-        None if the control is given at times, and the truth has it at others.
-        """
-        if control.times is not None:
-            (own,) = controls_of(self.model, [control.name])
-            if not np.array_equal(control.times, own.times):
-                return None
-        values = background_of(self.model, self.state, control.name, dt)
-        if control.name == "initial.eta" and self.model.uplift is not None:
-            values = values + self.model.uplift.record(-1, self.model.dtype)
-        return values
-
-
-@dataclasses.dataclass
 class Observed:
     """The observations of an inversion.
 
@@ -156,19 +132,12 @@ class Observed:
         return _records_of(self.groups)
 
     @property
-    def names(self) -> list[str]:
-        """The name of each record: in the file, a velocity has one name for both components."""
-        return [group.names[label] for group in self.groups for label in group.records]
-
-    @property
-    def source(self) -> str:
-        """The origin of the observations, in words."""
-        return ", ".join(dict.fromkeys(group.source for group in self.groups))
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The type of each group."""
-        return tuple(group.kind for group in self.groups)
+    def observations(self) -> Observations:
+        """The records of all groups, for an Inversion."""
+        names = {label: group.names[label] for group in self.groups for label in group.records}
+        kinds = {label: group.kind for group in self.groups for label in group.records}
+        source = ", ".join(dict.fromkeys(group.source for group in self.groups))
+        return Observations(self.records, names, kinds, self.withheld, source)
 
     @property
     def weighed(self) -> tuple[Group, ...]:
@@ -183,11 +152,6 @@ class Observed:
             )
             for group in self.groups
         )
-
-    @property
-    def used(self) -> dict:
-        """The records that the inversion uses."""
-        return {label: record for label, record in self.records.items() if label not in self.withheld}
 
 
 def check_withheld(section: Inversion, groups: Sequence[Group]) -> None:
@@ -328,12 +292,12 @@ def _of_twin(section, output, truth, stepper, steps):
     """The groups with the truth's values and random errors."""
     noise, dt, made = np.random.default_rng(section.twin.seed), float(stepper.dt), []
     empty = _without_values(section, output, truth.model, dt, steps * dt)
-    values = _true_values(empty, truth, stepper, steps)
+    observed = truth.observe(_records_of(empty), misfit_to(empty, None), stepper, steps)
     for group in empty:
-        records = {label: dataclasses.replace(r, value=values[label]) for label, r in group.records.items()}
+        records = {label: observed[label] for label in group.records}
         if isinstance(group.table, SeriesTable):
             records = group.table.weighed(records)
-        records = {label: _with_noise(record, noise) for label, record in records.items()}
+        records = {label: with_noise(record, noise) for label, record in records.items()}
         made.append(dataclasses.replace(group, records=records))
     return tuple(made)
 
@@ -343,31 +307,3 @@ def _without_values(section, output, model, dt, until):
     source = f"a twin (seed {section.twin.seed})"
     tables = section.observations
     return _with_own_labels([Group(table, table.without_values(output, model, dt, until), source) for table in tables])
-
-
-def _true_values(groups: tuple[Group, ...], truth: Truth, stepper: Any, steps: int) -> Mapping[str, np.ndarray]:
-    """{label: the truth's values at the times of a record}."""
-    from ...adjoint import Problem
-
-    problem = Problem(truth.model, stepper, truth.state, steps, misfit_to(groups, None), ["initial.eta"])
-    readings, dt = np.asarray(problem.observed(), float), float(stepper.dt)
-    if not np.isfinite(readings).all():
-        raise ConfigError("the run of the twin's truth does not stay finite; change [inversion.twin.truth] less.")
-    at = dt * np.arange(1, steps + 1)
-    records = _records_of(groups)
-    return {label: np.interp(record.time, at, readings[:, k]) for k, (label, record) in enumerate(records.items())}
-
-
-def _with_noise(record, noise):
-    """The record with random errors, which are correlated if several observations count as one.
-
-    The errors are e_i = c e_{i-1} + (1 - c^2)^1/2 z_i with white noise z. With (1 + c) / (1 - c) = m, the number of
-    observations per independent one, the mean of many has the variance of a mean of 1 / m times as many independent
-    errors.
-    """
-    per_datum = np.broadcast_to(record.observations_per_datum, record.value.shape)
-    errors, correlation = noise.standard_normal(record.value.size), (per_datum - 1.0) / (per_datum + 1.0)
-    for k in range(1, errors.size):
-        errors[k] = correlation[k] * errors[k - 1] + np.sqrt(1.0 - correlation[k] ** 2) * errors[k]
-    own = np.asarray(record.deviation) / np.sqrt(record.observations_per_datum)
-    return dataclasses.replace(record, value=record.value + own * errors)
