@@ -11,7 +11,7 @@ from swmodel.adjoint import Misfit, Problem
 from swmodel.adjoint.assimilation.assimilation import Departures, FourDVar, Rules, incremental
 from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.assimilation.minimise import Space, Stop, minimise
-from swmodel.adjoint.assimilation.posterior import _entered, noise_like
+from swmodel.adjoint.assimilation.posterior import entered, noise_like
 from swmodel.adjoint.assimilation.restarts import Identity, read_inversion_restart, write_inversion_restart
 from swmodel.adjoint.controls.seafloor import FaultSource, UnitSources
 from swmodel.adjoint.controls.side_tides import ByClass, SideTide
@@ -195,7 +195,7 @@ def fields_and_gradient(model, parameters, transformed, differentiated=True):
 
         return function(p), jax.grad(cost)(p) if differentiated else p
 
-    fields, gradient = jit(communicator.spmd(run))(transformed.function, _entered(parameters, communicator))
+    fields, gradient = jit(communicator.spmd(run))(transformed.function, entered(parameters, communicator))
     fields = {name: everywhere(model, x) if np.ndim(x) >= 2 else own(communicator, x) for name, x in fields.items()}
     (bar,) = gradient.values()
     return fields, everywhere(model, bar) if np.ndim(bar) >= 2 else own(communicator, bar)
