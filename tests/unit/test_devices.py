@@ -264,6 +264,7 @@ def test_two_processes_find_the_steps_and_gradients_of_one_rank(tmp_path):
         np.testing.assert_allclose(study[name], expected, rtol=0, atol=1e-11 * np.abs(expected).max())
 
 
+@pytest.mark.verify
 def test_two_processes_resume_what_they_wrote(tmp_path):
     study = studied(tmp_path)
     model, stepper = cases.alone("walls and islands")

@@ -29,11 +29,6 @@ from swmodel.simulation.simulation import Simulation
 ROOT = Path(sw.__file__).parents[1]
 UsageError = typer.BadParameter.__base__  # of the click that typer has
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.md"))
-LONGEST = (
-    "adjoint coast elliptic ensembles inversion own_parts own_records parallel_tools questions semi_implicit "
-    "sensitivity sharded tracers"
-)
-LONG = [*NOTEBOOKS, *(ROOT / "docs" / f"{name}.md" for name in LONGEST.split())]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *NOTEBOOKS]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONTINUES = re.compile(r"<!-- continues (\S+) -->")
@@ -76,11 +71,7 @@ def executed(document):
     return names
 
 
-WITH_PYTHON = [
-    pytest.param(document, marks=pytest.mark.verify) if document in LONG else document
-    for document in DOCUMENTS
-    if blocks(document, "python")
-]
+WITH_PYTHON = [document for document in DOCUMENTS if blocks(document, "python")]
 
 # what a document integrates: (model, stepper, first State, how many steps)
 RUNS = {
@@ -116,6 +107,7 @@ def step_each(models):
     assert not models
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("document", WITH_PYTHON, ids=lambda d: f"{d.parent.name}/{d.name}")
 def test_the_python_of_a_document_runs_and_integrates_as_a_simulation_does(document, a_users_process, models, capsys):
     names = executed(document)

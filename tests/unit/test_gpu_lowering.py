@@ -1,7 +1,4 @@
-"""Programs of a run lower for CUDA, without a GPU; they hold no call of the CPU's runtime, and none of the host.
-
-`make test` lowers a few programs; `make verify` all, with every pair of a stepper and a part.
-"""
+"""Programs of a run lower for CUDA, without a GPU; they hold no call of the CPU's runtime, and none of the host."""
 
 import re
 
@@ -24,6 +21,7 @@ from swmodel.stepping.explicit import TimeStepper
 from swmodel.stepping.loop import pack_state
 
 X, Y = (0.0, 1.6e5), (0.0, 1.2e5)
+pytestmark = pytest.mark.verify
 GRID = sw.CartesianGrid(16, 12, X, Y)
 SPHERE = sw.SphericalGrid(16, 12, (0.0, 360.0), (-60.0, 60.0), "x")
 PERIODIC = sw.CartesianGrid(16, 12, X, Y, "xy")
@@ -40,11 +38,6 @@ STEPPERS = {
 HOST = re.compile(r"callback|infeed|outfeed|stablehlo\.(send|recv)")
 BRANCH = re.compile(r"stablehlo\.(case|if)\b")  # the host reads which branch a GPU is to take
 OF_CUDA = re.compile(r"cusolver_|cusparse_|__gpu\$xla\.gpu\.triton$")  # libraries on the device, kernels of its own
-
-
-def some(names, *quick):
-    """Parameters of a test, of which `make test` takes those in `quick` and `make verify` all."""
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.verify) for name in names]
 
 
 def lowered_for_cuda(function, *arguments):
@@ -84,7 +77,7 @@ def chunk(run):
     return lowered_for_cuda(advance, dynamics, run.stepper, carry, monitors, jnp.int32(0), jnp.int32(8))
 
 
-@pytest.mark.parametrize("name", some(STEPPERS, "forward_backward", "forward_backward_hancock"))
+@pytest.mark.parametrize("name", STEPPERS)
 def test_a_chunk_of_steps_with_its_monitors(tmp_path, name):
     momentum = sw.MomentumConserving() if name == "forward_backward_hancock" else sw.EnergyConserving()
     ocean = hilly(momentum=momentum, dissipation=(sw.Laplacian(100.0), sw.ManningDrag(0.02)))
@@ -97,7 +90,6 @@ def test_a_chunk_of_steps_with_its_monitors(tmp_path, name):
     check_on_device(text, calls)
 
 
-@pytest.mark.verify
 def test_a_chunk_with_every_product(tmp_path):
     ocean = hilly()
     run = Simulation(ocean, ocean.at_rest(), sw.AB2(10.0))
@@ -105,7 +97,6 @@ def test_a_chunk_with_every_product(tmp_path):
     check_on_device(*chunk(run))
 
 
-@pytest.mark.verify
 def test_a_chunk_of_an_ensemble():
     ocean = hilly(dissipation=sw.Laplacian(100.0))
     both = sw.Ensemble(ocean, [ocean.at_rest(), ocean.state(eta=lambda x, y: 1e-6 * x)])
@@ -144,13 +135,12 @@ PARTS = {
 IN_STAGES = ("coast", "tracer")  # which take Euler's stages
 
 
-@pytest.mark.parametrize("name", some(PARTS, "open", "tracer"))
+@pytest.mark.parametrize("name", PARTS)
 def test_steps_with_every_part(name):
     _, calls = check_steps(PARTS[name](), sw.SSPRK3(10.0) if name in IN_STAGES else sw.AB2(10.0))
     assert not calls
 
 
-@pytest.mark.verify
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("name", STEPPERS)
 def test_every_stepper_with_every_part(name, part):
@@ -163,7 +153,7 @@ def test_every_stepper_with_every_part(name, part):
         pytest.skip(str(why))
 
 
-@pytest.mark.parametrize("name", some(["ab3", "integrating_factor_rk4"], "ab3"))
+@pytest.mark.parametrize("name", ["ab3", "integrating_factor_rk4"])
 def test_the_pseudo_spectral_core(name):
     stepper = sw.IntegratingFactorRK4(10.0) if name == "integrating_factor_rk4" else STEPPERS[name]()
     text, calls = check_steps(sw.ShallowWater(PERIODIC, 500.0, core=sw.PseudoSpectral(), engine="arrays"), stepper)
@@ -179,7 +169,7 @@ SOLVERS = {
 }
 
 
-@pytest.mark.parametrize("name", some(SOLVERS, "multigrid"))
+@pytest.mark.parametrize("name", SOLVERS)
 def test_an_implicit_step_with_every_solver(name):
     solver, make = SOLVERS[name]
     _, calls = check_steps(make(), sw.SemiImplicit(10.0, solver=solver))
@@ -224,7 +214,7 @@ def arrays_of_kernels(text):
     return sum(len(re.findall(r"tensor<(?!1x)\d+x(?!1x)\d+xf", "".join(types))) for types in kernels)
 
 
-@pytest.mark.parametrize("name", some([*LOOPS, *LONG], "forward_backward", "open"))
+@pytest.mark.parametrize("name", [*LOOPS, *LONG])
 def test_fused_loops_are_kernels_of_the_device(name):
     make, stepper = (LOOPS | LONG)[name]
     text, calls = check_steps(make(), stepper())
@@ -238,7 +228,7 @@ def test_fused_loops_are_kernels_of_the_device(name):
 
 
 @pytest.mark.parametrize("engine", ["arrays", "fused"])
-@pytest.mark.parametrize("name", some(["ab2", "rk4", "semi_implicit"], "ab2"))
+@pytest.mark.parametrize("name", ["ab2", "rk4", "semi_implicit"])
 def test_a_gradient(name, engine):
     ocean, stepper = hilly(engine=engine), STEPPERS[name]()
     dynamics = ocean.dynamics(stepper, steps=3)
@@ -251,7 +241,6 @@ def test_a_gradient(name, engine):
     assert not BRANCH.search(text) and ("__gpu$xla.gpu.triton" in calls) == (engine == "fused")
 
 
-@pytest.mark.verify
 def test_the_programs_of_a_gradient_with_checkpoints(monkeypatch):
     """They are lowered as they are called: the CPU's results of one are the arguments of the next."""
     found = []

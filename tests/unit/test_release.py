@@ -4,8 +4,11 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from swmodel.runtime.version import VERSION
 
+pytestmark = pytest.mark.verify  # tests of the repository, and not of the model
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -7,9 +7,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 import swmodel as sw
 from swmodel import adjoint
 
+pytestmark = pytest.mark.verify  # tests of the repository, and not of the model
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NOT_DESCRIBED = {"VERSION", "postprocess", "units"}
 

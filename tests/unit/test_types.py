@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.verify  # tests of the repository, and not of the model
 ROOT = Path(__file__).resolve().parents[2]
 SPECIAL = ("__init__", "__call__")  # these are public, unlike other names that begin with an underscore
 
@@ -74,7 +75,6 @@ def test_missing_annotations_are_found(source, names):
     assert list(unannotated(source).values()) == ([] if names is None else [names])
 
 
-@pytest.mark.verify  # `make types` does the same
 def test_the_type_checker_finds_no_error_in_the_listed_modules():
     pytest.importorskip("basedpyright", reason="basedpyright is not installed: pip install .[test]")
     command = [sys.executable, "-m", "basedpyright", "--project", str(ROOT / "pyproject.toml")]

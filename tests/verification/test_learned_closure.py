@@ -64,6 +64,7 @@ def test_the_first_network_is_a_multiple_of_the_strain_and_no_network_gives_less
     assert (found >= 0).all() and np.ptp(found / found.mean()) > 0.1
 
 
+@pytest.mark.verify
 def test_the_gradient_in_the_weights_passes_dot_products_and_taylor_tests(study):
     network, _ = study
     weights = network.weights_of(network.network(first=0.3))
