@@ -1,17 +1,14 @@
 """The command line: commands, each in its own module, which call `config`, `config.build` and `Simulation`.
 
-commands.py  the commands that compute
-showing.py   the commands that show output
+commands.py  the commands: their options and their help
 options.py   options that several commands have
 """
 
 import functools
-import importlib
 import os
 import shlex
 import signal
 import sys
-import types
 from collections.abc import Sequence
 from typing import Any, NoReturn, cast
 
@@ -22,7 +19,6 @@ from ..runtime import launch
 from ..runtime.devices import leave
 from ..runtime.signals import PROCESS
 from .commands import app
-from .showing import plot as plot  # registers the commands
 from .streams import protect_streams
 
 __all__ = ["app", "main"]
@@ -69,8 +65,6 @@ _UsageError, _ClickError = cast("tuple[type[Exception], type[Exception]]", typer
 def _run(arguments, root):
     if not root:
         _silence_standard_output()
-    if not arguments or {"-h", "--help"} & set(arguments):
-        _import_help()
     try:
         code = typer.main.get_command(app)(arguments, prog_name="swmodel", standalone_mode=False) or EXIT_OK
         return _end_at_once(root) if code == INTERRUPTED else code  # typer's code for KeyboardInterrupt
@@ -88,23 +82,6 @@ def _run(arguments, root):
         from .failures import fail
 
         return fail(error, "--debug" in arguments)
-
-
-def _import_help():
-    """Import typer's help without rich's Markdown, a third of the time of `--help`: our texts have none."""
-    if "rich.markdown" in sys.modules:
-        return
-    sys.modules["rich.markdown"] = _WithoutMarkdown("rich.markdown")
-    try:
-        importlib.import_module("typer.rich_utils")
-    except ImportError:  # a typer without it
-        pass
-    finally:
-        del sys.modules["rich.markdown"]
-
-
-class _WithoutMarkdown(types.ModuleType):
-    Markdown = None
 
 
 def _end_at_once(root):

@@ -27,7 +27,7 @@ from ..errors import BlowUp, ConfigError, SwmodelError
 from ..output.collisions import check_apart
 from ..output.figures import remove_figures
 from ..simulation.progress import ProgressBar, duration
-from . import facts, logs
+from . import facts, logs, starting
 from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
 from .verdicts import verdict_table, warn_of
 
@@ -40,21 +40,15 @@ if TYPE_CHECKING:
 __all__ = ["Options", "adjoint_experiment"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The options of the command, apart from the experiment."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(starting.Options):
+    """The options of the command."""
 
     verify: bool = False
     steps: int | None = None
     until: str | None = None
-    folder: str | None = None
-    overwrite: bool = False
-    plot: bool = False
     check: bool = True
     seed: int = 0
-    debug: bool = False
-    quiet: bool = False
-    hosts: tuple = (None, None, None)
 
 
 class VerificationFailed(SwmodelError):

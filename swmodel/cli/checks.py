@@ -15,9 +15,8 @@ from ..output.collisions import check_apart
 from ..runtime import budget, launch
 from ..runtime.paths import expanded
 from . import facts, logs
-from .model_remarks import flooded_land, model_remarks
+from .model_remarks import flooded_land, model_remarks, wave_remarks
 from .remarks import remarks
-from .resolution import wave_remarks
 from .speed import Speed, speed_line
 from .starting import add_outputs, files_of_run, files_of_studies, inputs_of, named_files, started
 

@@ -1,44 +1,12 @@
 """The commands of `swmodel`; each calls a module of its own, which is imported when the command runs."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..runtime.version import VERSION
-from .options import (
-    EXIT_CODES,
-    Bandwidth,
-    CommunicatorKind,
-    Coordinator,
-    Debug,
-    Devices,
-    File,
-    Folder,
-    Latency,
-    LayoutOption,
-    MachineFile,
-    MayDifferFromInversion,
-    MayDifferFromRun,
-    Members,
-    NumProcesses,
-    Observations,
-    OtherExperiment,
-    Overwrite,
-    OverwriteLater,
-    Plot,
-    ProcessId,
-    ProfileFolder,
-    Quiet,
-    RanksPerMachine,
-    SaveTo,
-    Set,
-    Steps,
-    Until,
-    Withhold,
-    examples,
-    overrides_of,
-    path_of,
-)
+from . import options
+from .options import examples, path_of, taking
 
 __all__ = ["app"]
 
@@ -46,11 +14,11 @@ app = typer.Typer(
     name="swmodel",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog=EXIT_CODES,
+    epilog=options.EXIT_CODES,
     help="A differentiable shallow-water ocean model on one core, one GPU, or a cluster of them.\n\n"
-    "Start with [bold]swmodel new[/bold], which lists the experiments that come with it.",
+    "Start with `swmodel new`, which lists the experiments that come with it.",
 )
 
 
@@ -86,7 +54,7 @@ def new(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
-    """Copy a commented experiment, its data included, to start from."""
+    """Copy a commented experiment and its data, to start from."""
     from .library import copy_experiment
 
     copy_experiment(name, folder, force)
@@ -100,28 +68,29 @@ def new(
         "swmodel check tohoku.toml --ranks 64 --latency 2e-6 --bandwidth 2e10",
     )
 )
+@taking(options.MACHINE)
 def check(
-    file: File,
-    set: Set = None,
-    members: Members = None,
+    file: options.File,
+    set: options.Set = None,
+    members: options.Members = None,
     ranks: Annotated[
         int | None, typer.Option(min=1, help="Number of ranks to plan for; with it, the time of a step is predicted.")
     ] = None,
-    layout: LayoutOption = None,
-    until: Until = None,
-    machine: MachineFile = None,
-    latency: Latency = None,
-    bandwidth: Bandwidth = None,
-    per_machine: RanksPerMachine = None,
-    debug: Debug = False,
+    layout: options.LayoutOption = None,
+    until: options.Until = None,
+    debug: options.Debug = False,
+    **given: Any,
 ) -> None:
-    """Describe a run (tiles, limits of the time step, memory, speed, output), or list every mistake of its file."""
+    """Describe a run, or list every mistake of its file.
+
+    The description has tiles, limits of the time step, memory, speed and output.
+    """
     from .checks import check_experiment
     from .speed import Speed
 
-    predicts = any(option is not None for option in (ranks, machine, latency, bandwidth, per_machine))
-    speed = Speed(machine, latency, bandwidth, per_machine) if predicts else None
-    check_experiment(file, overrides_of(set, members, until=until, layout=layout), ranks or 1, speed)
+    predicts = any(option is not None for option in (ranks, *given.values()))
+    overrides = options.overrides_of({}, set, members, until=until, layout=layout)
+    check_experiment(file, overrides, ranks or 1, Speed(**given) if predicts else None)
 
 
 @app.command(
@@ -132,10 +101,11 @@ def check(
         "swmodel plan globe.toml --ranks 1024,4096,10000 --latency 2e-6 --bandwidth 2e10 --machine node.json",
     )
 )
+@taking(options.MACHINE)
 def plan(
-    file: File,
-    set: Set = None,
-    until: Until = None,
+    file: options.File,
+    set: options.Set = None,
+    until: options.Until = None,
     ranks: Annotated[
         str | None,
         typer.Option(metavar="N,N,...", help="Numbers of ranks; from 1 to 10,000 without it, as far as tiles allow."),
@@ -144,18 +114,17 @@ def plan(
         bool | None,
         typer.Option("--gradient/--no-gradient", help="Plan the gradient, too; by default if the file has an adjoint."),
     ] = None,
-    machine: MachineFile = None,
-    latency: Latency = None,
-    bandwidth: Bandwidth = None,
-    per_machine: RanksPerMachine = None,
-    debug: Debug = False,
+    debug: options.Debug = False,
+    **given: Any,
 ) -> None:
-    """Tabulate time, memory, messages and files of a run, and of its gradient, on 1 to 10,000 ranks."""
+    """Tabulate time, memory, messages and files on 1 to 10,000 ranks.
+
+    The time and the memory of a gradient can be added.
+    """
     from .planning import plan_experiment
     from .speed import Speed
 
-    speed = Speed(machine, latency, bandwidth, per_machine)
-    plan_experiment(file, overrides_of(set, until=until), ranks, speed, gradient)
+    plan_experiment(file, options.overrides_of({}, set, until=until), ranks, Speed(**given), gradient)
 
 
 @app.command(
@@ -167,8 +136,8 @@ def plan(
     )
 )
 def explain(
-    file: File,
-    set: Set = None,
+    file: options.File,
+    set: options.Set = None,
     source: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Write the commented C++ source of each loop to DIR.", callback=path_of),
@@ -180,12 +149,15 @@ def explain(
         float | None, typer.Option(metavar="BYTES_PER_S", help="Bandwidth of the memory; measured without it.")
     ] = None,
     adjoint: Annotated[bool, typer.Option("--adjoint", help="List the loops of the step's adjoint, too.")] = False,
-    debug: Debug = False,
+    debug: options.Debug = False,
 ) -> None:
-    """List the fused loops of a step with their inputs, outputs and costs, or explain why it runs on arrays."""
+    """List the fused loops of a step with their costs.
+
+    Each has its inputs and outputs. For a step that runs on arrays, the reason is printed.
+    """
     from .explain import Options, explain_experiment
 
-    explain_experiment(file, overrides_of(set), Options(source, graph, bandwidth, adjoint))
+    explain_experiment(file, options.overrides_of({}, set), Options(source, graph, bandwidth, adjoint))
 
 
 @app.command(
@@ -197,33 +169,24 @@ def explain(
         "swmodel run double_gyre.toml --members dissipation.0.viscosity=300,400,600",
     )
 )
+@taking(options.PROCESSES, options.FILES, options.MESSAGES)
 def run(
-    file: File,
-    set: Set = None,
-    members: Members = None,
-    until: Until = None,
-    communicator: CommunicatorKind = None,
-    layout: LayoutOption = None,
-    devices: Devices = None,
-    coordinator: Coordinator = None,
-    num_processes: NumProcesses = None,
-    process_id: ProcessId = None,
-    output: Folder = None,
-    overwrite: Overwrite = False,
-    plot: Plot = False,
-    observations: Observations = None,
-    profile: ProfileFolder = None,
-    debug: Debug = False,
-    quiet: Quiet = False,
+    file: options.File,
+    set: options.Set = None,
+    members: options.Members = None,
+    until: options.Until = None,
+    observations: options.Observations = None,
+    profile: options.ProfileFolder = None,
+    **given: Any,
 ) -> None:
-    """Run an experiment on one rank, under mpirun or srun on many, or (sharded) on all devices of a process."""
+    """Run an experiment on one rank, many ranks or all devices.
+
+    Start it with mpirun or srun for many ranks; with --communicator sharded it uses all devices of a process.
+    """
     from .runs import Options, run_experiment
 
-    overrides = overrides_of(
-        set, members, until=until, communicator=communicator, layout=layout, devices=devices, observations=observations
-    )
-    hosts = coordinator, num_processes, process_id
-    run_experiment(file, overrides, Options(output, overwrite, plot, debug, quiet, hosts, profile))
+    overrides = options.overrides_of(given, set, members, until=until, observations=observations)
+    run_experiment(file, overrides, Options(profile=profile, **given))
 
 
 @app.command(
@@ -234,36 +197,30 @@ def run(
         "swmodel resume output/restart.nc --until 2day --experiment tohoku.toml --force depth",
     )
 )
+@taking(options.PROCESSES, options.MESSAGES)
 def resume(
     restart: Annotated[
         str, typer.Argument(metavar="RESTART.nc", help="A restart file.", show_default=False, callback=path_of)
     ],
-    until: Until = None,
-    set: Set = None,
-    communicator: CommunicatorKind = None,
-    layout: LayoutOption = None,
-    devices: Devices = None,
-    coordinator: Coordinator = None,
-    num_processes: NumProcesses = None,
-    process_id: ProcessId = None,
-    output: Folder = None,
-    overwrite: OverwriteLater = False,
-    plot: Plot = False,
-    observations: Observations = None,
-    experiment: OtherExperiment = None,
-    force: MayDifferFromRun = "",
-    debug: Debug = False,
-    quiet: Quiet = False,
+    until: options.Until = None,
+    set: options.Set = None,
+    output: options.Folder = None,
+    overwrite: options.OverwriteLater = False,
+    plot: options.Plot = False,
+    observations: options.Observations = None,
+    experiment: options.OtherExperiment = None,
+    force: options.MayDifferFromRun = "",
+    **given: Any,
 ) -> None:
-    """Continue from a restart, on any number of ranks or devices: in its folder, or in that of --output or --set."""
+    """Continue from a restart, on any number of ranks or devices.
+
+    Output continues in the folder of the restart, or in that of --output or --set.
+    """
     from .runs import Options, resume_experiment
 
-    overrides = overrides_of(
-        set, until=until, communicator=communicator, layout=layout, devices=devices, observations=observations
-    )
-    hosts = coordinator, num_processes, process_id
-    options = Options(output, overwrite, plot, debug, quiet, hosts, force=force, experiment=experiment)
-    resume_experiment(restart, overrides, options)
+    overrides = options.overrides_of(given, set, until=until, observations=observations)
+    own = {"force": force, "experiment": experiment, "output": output, "overwrite": overwrite, "plot": plot}
+    resume_experiment(restart, overrides, Options(**own, **given))
 
 
 @app.command(
@@ -274,37 +231,30 @@ def resume(
         'swmodel adjoint gyre.toml --verify --steps 200 --set \'adjoint.controls=["depth", "forcing.0.x"]\'',
     )
 )
+@taking(options.PROCESSES, options.FILES, options.MESSAGES)
 def adjoint(
-    file: File,
+    file: options.File,
     verify: Annotated[
         bool, typer.Option("--verify", help="Test the derivatives, in float64; the exit code is 0 if they are right.")
     ] = False,
-    steps: Steps = None,
-    set: Set = None,
-    until: Until = None,
-    communicator: CommunicatorKind = None,
-    layout: LayoutOption = None,
-    devices: Devices = None,
-    coordinator: Coordinator = None,
-    num_processes: NumProcesses = None,
-    process_id: ProcessId = None,
-    output: Folder = None,
-    overwrite: Overwrite = False,
-    plot: Plot = False,
+    steps: options.Steps = None,
+    set: options.Set = None,
+    until: options.Until = None,
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Try each map out: perturb the nonlinear model with its pattern.")
     ] = True,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random directions of --verify.")] = 0,
-    debug: Debug = False,
-    quiet: Quiet = False,
+    **given: Any,
 ) -> None:
-    """Compute the derivatives of a cost of the run: maps of its sensitivity to each control in the file."""
+    """Compute the sensitivity of a cost to each control.
+
+    The maps are derivatives of the cost of the run by the controls in the file.
+    """
     from .adjoint import Options, adjoint_experiment
 
-    overrides = overrides_of(set, communicator=communicator, layout=layout, devices=devices)
-    hosts = coordinator, num_processes, process_id
-    options = Options(verify, steps, until, output, overwrite, plot, check, seed, debug, quiet, hosts)
-    adjoint_experiment(file, overrides, options)
+    overrides = options.overrides_of(given, set)
+    own = {"verify": verify, "steps": steps, "until": until, "check": check, "seed": seed}
+    adjoint_experiment(file, overrides, Options(**own, **given))
 
 
 @app.command(
@@ -315,35 +265,25 @@ def adjoint(
         "swmodel invert double_gyre_twin.toml --resume",
     )
 )
+@taking(options.PROCESSES, options.FILES, options.MESSAGES)
 def invert(
-    file: File,
-    set: Set = None,
-    observations: Observations = None,
-    withhold: Withhold = None,
+    file: options.File,
+    set: options.Set = None,
+    observations: options.Observations = None,
+    withhold: options.Withhold = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the inversion's restart file.")] = False,
-    force: MayDifferFromInversion = "",
-    communicator: CommunicatorKind = None,
-    layout: LayoutOption = None,
-    devices: Devices = None,
-    coordinator: Coordinator = None,
-    num_processes: NumProcesses = None,
-    process_id: ProcessId = None,
-    output: Folder = None,
-    overwrite: Overwrite = False,
-    plot: Plot = False,
-    debug: Debug = False,
-    quiet: Quiet = False,
+    force: options.MayDifferFromInversion = "",
+    **given: Any,
 ) -> None:
-    """Find the sources, states or parameters with which the run comes closest to observations.
+    """Find the sources, states or parameters that fit observations.
 
     These are elevations at gauges or along tracks, harmonic constants, velocities and transports, in one table
     inversion.observations or, of several kinds, in several such tables.
     """
     from .invert import Options, invert_experiment
 
-    overrides = overrides_of(set, communicator=communicator, layout=layout, devices=devices, observations=observations)
-    hosts = coordinator, num_processes, process_id
-    invert_experiment(file, overrides, Options(output, overwrite, resume, force, withhold, plot, debug, quiet, hosts))
+    overrides = options.overrides_of(given, set, observations=observations)
+    invert_experiment(file, overrides, Options(resume=resume, force=force, withhold=withhold, **given))
 
 
 @app.command(
@@ -361,31 +301,157 @@ def bench(
             metavar="[FILE.toml]", help="An experiment to time; a closed basin without it.", callback=path_of
         ),
     ] = None,
-    set: Set = None,
+    set: options.Set = None,
     size: Annotated[str, typer.Option(metavar="NXxNY", help="Cells of the basin.")] = "3600x1800",
     stepper: Annotated[str, typer.Option(help="ab2, ab3, ssprk3, rk4 or forward_backward, for the basin.")] = "ab2",
     precision: Annotated[str, typer.Option(help="float32 or float64, for the basin.")] = "float32",
     steps: Annotated[int | None, typer.Option(min=1, help="Steps in a timing; enough for a second without it.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Number of timings, whose median is printed.")] = 5,
-    communicator: CommunicatorKind = None,
-    layout: LayoutOption = None,
-    devices: Devices = None,
+    communicator: options.CommunicatorKind = None,
+    layout: options.LayoutOption = None,
+    devices: options.Devices = None,
     network: Annotated[bool, typer.Option("--network", help="Time messages between ranks only.")] = False,
-    save: SaveTo = None,
-    profile: ProfileFolder = None,
-    debug: Debug = False,
+    save: options.SaveTo = None,
+    profile: options.ProfileFolder = None,
+    debug: options.Debug = False,
 ) -> None:
-    """Time a step: cells a second, share of the memory's bandwidth, messages, memory, compilation; or the network."""
+    """Time a step of a basin or an experiment, or the network.
+
+    Prints cells a second, the share of the memory's bandwidth, messages, memory and compilation.
+    """
     from .bench import Options, time_steps
 
     where = communicator, layout, devices
-    options = Options(size, stepper, precision, steps, repeats, *where, network, save, profile)
-    time_steps(file, overrides_of(set), options)
+    subject = Options(size, stepper, precision, steps, repeats, *where, network, save, profile)
+    time_steps(file, options.overrides_of({}, set), subject)
 
 
 @app.command(epilog=examples("swmodel doctor"))
 def doctor() -> None:
-    """Print versions, the MPI that each part uses, devices and binding, and make one exchange on 2 ranks."""
+    """Examine the installation: versions, MPI, devices.
+
+    Prints which MPI each part uses and the binding of ranks, and makes one exchange on 2 ranks.
+    """
     from . import installation
 
     raise typer.Exit(installation.run())
+
+
+@app.command(
+    epilog=examples(
+        "swmodel plot output/*.nc",
+        "swmodel plot fields.nc maxima.nc gauges.nc --observations records -o tsunami.png",
+        "swmodel plot fields.nc --kind animation --variable eta",
+        "swmodel plot fields.nc --box 2e5 8e5 2e5 8e5",
+    )
+)
+def plot(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Output files of one run.", show_default=False, callback=path_of),
+    ],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Figure to write; its suffix chooses the format.", callback=path_of
+        ),
+    ] = None,
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="auto, tsunami, maps, maximum, extremes, means, harmonics, gauges, circulation, animation, spectrum, "
+            "budgets, sensitivity, inversion, ensemble."
+        ),
+    ] = "auto",
+    observations: options.Observations = None,
+    variable: Annotated[str | None, typer.Option(help="What maps, animations and spectra show.")] = None,
+    time: Annotated[
+        list[str] | None, typer.Option(metavar="TIME", help="Time of a map, as '30 min'; may be repeated.")
+    ] = None,
+    member: options.MemberOrAll = None,
+    box: Annotated[
+        tuple[float, float, float, float] | None,
+        typer.Option(metavar="X0 X1 Y0 Y1", help="Draw spectra of this box, in the file's coordinates."),
+    ] = None,
+    layer: Annotated[int, typer.Option(min=1, metavar="K", help="Number of a layer, from 1 at the top.")] = 1,
+    debug: options.Debug = False,
+) -> None:
+    """Draw figures of output files.
+
+    Maps, gauges, circulation, spectra, budgets or animations are chosen by what the files hold.
+    """
+    from .figures import plot_files
+
+    plot_files(files, output, kind, observations, variable, time, member, box, layer)
+
+
+@app.command(
+    epilog=examples(
+        "swmodel report output/tohoku_2011",
+        "swmodel report output/tohoku_2011 --observations records -o tohoku.html",
+        "swmodel report output/gyre --variable vorticity",
+    )
+)
+def report(
+    files: options.OutputOfRun,
+    output: options.OutputPage = None,
+    observations: options.Observations = None,
+    variable: options.ShownVariables = None,
+    member: options.Member = 0,
+    debug: options.Debug = False,
+) -> None:
+    """Write one HTML page of a run.
+
+    It has maps with a time slider, gauges, scores, budgets, timing and the configuration.
+    """
+    from .figures import report_files
+
+    print(report_files(files, output, observations, variable, member))
+
+
+@app.command(epilog=examples("swmodel view output/tohoku_2011", "swmodel view output/fields.nc --variable speed"))
+def view(
+    files: options.OutputOfRun,
+    output: options.OutputPage = None,
+    observations: options.Observations = None,
+    variable: options.ShownVariables = None,
+    member: options.Member = 0,
+    debug: options.Debug = False,
+) -> None:
+    """Write the page of a run, and open it in a browser.
+
+    The page is that of `report`. Where there is no display, its path is printed.
+    """
+    from .figures import open_page, report_files
+
+    open_page(report_files(files, output, observations, variable, member))
+
+
+@app.command(
+    epilog=examples(
+        "swmodel verify",
+        "swmodel verify --list",
+        "swmodel verify kelvin stommel --html page.html",
+        "swmodel verify sphere --quick",
+    )
+)
+def verify(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CASE]...", help="Cases, marks or groups; all of them without it."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Lower resolutions: minutes become seconds.")] = False,
+    html: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write one page with all figures, which works offline.", callback=path_of),
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the cases, and run none.")] = False,
+    debug: options.Debug = False,
+) -> None:
+    """Run the published cases, and compare them with their marks.
+
+    These are errors and orders of convergence.
+    """
+    from .verify import verify_cases
+
+    raise typer.Exit(verify_cases(names or (), quick, html, listed))

@@ -26,7 +26,7 @@ from ..output.fingerprint import describe, fingerprint
 from ..output.resuming import allowed_names
 from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
-from . import facts, logs
+from . import facts, logs, starting
 from .runs import explained_by
 from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
 
@@ -41,19 +41,13 @@ if TYPE_CHECKING:
 __all__ = ["Options", "invert_experiment"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The options of the command, apart from the experiment."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(starting.Options):
+    """The options of the command."""
 
-    folder: str | None = None
-    overwrite: bool = False
     resume: bool = False
     force: str = ""  # what may differ from the inversion that wrote the restart
     withhold: bool | None = None
-    plot: bool = False
-    debug: bool = False
-    quiet: bool = False
-    hosts: tuple = (None, None, None)
 
 
 @dataclasses.dataclass

@@ -1,52 +1,15 @@
 """Options and arguments that several commands have, and what they change in an experiment."""
 
+import inspect
 import os
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, get_args
 
 import typer
 
 from ..runtime.paths import expanded
 
-__all__ = [
-    "Bandwidth",
-    "CommunicatorKind",
-    "Coordinator",
-    "Debug",
-    "Devices",
-    "EXIT_CODES",
-    "File",
-    "Folder",
-    "Latency",
-    "LayoutOption",
-    "MachineFile",
-    "MayDifferFromInversion",
-    "MayDifferFromRun",
-    "Member",
-    "MemberOrAll",
-    "Members",
-    "NumProcesses",
-    "Observations",
-    "OtherExperiment",
-    "OutputOfRun",
-    "OutputPage",
-    "Overwrite",
-    "OverwriteLater",
-    "Plot",
-    "ProcessId",
-    "ProfileFolder",
-    "Quiet",
-    "RanksPerMachine",
-    "SaveTo",
-    "Set",
-    "ShownVariables",
-    "Steps",
-    "Until",
-    "Withhold",
-    "examples",
-    "overrides_of",
-    "path_of",
-]
+__all__ = ["EXIT_CODES", "examples", "overrides_of", "path_of", "taking"]
 
 
 def path_of(value: Any) -> Any:
@@ -214,18 +177,54 @@ MemberOrAll = Annotated[
 ]
 
 
+PROCESSES = {
+    "communicator": CommunicatorKind,
+    "layout": LayoutOption,
+    "devices": Devices,
+    "coordinator": Coordinator,
+    "num_processes": NumProcesses,
+    "process_id": ProcessId,
+}
+MACHINE = {"machine": MachineFile, "latency": Latency, "bandwidth": Bandwidth, "per_machine": RanksPerMachine}
+FILES = {"output": Folder, "overwrite": Overwrite, "plot": Plot}
+MESSAGES = {"debug": Debug, "quiet": Quiet}
+
+
+def taking(*groups: dict[str, Any]) -> Callable[[Callable], Callable]:
+    """Give a command the options of `groups`, {name: annotation}; it gets them as further keyword arguments."""
+
+    def decorate(command):
+        own, more = inspect.signature(command), {name: kind for group in groups for name, kind in group.items()}
+        first = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        defaults = {bool: False}
+        further = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(get_args(kind)[0]), annotation=kind
+            )
+            for name, kind in more.items()
+        ]
+        command.__signature__ = own.replace(parameters=[*first, *further])
+        command.__annotations__ = {name: x for name, x in command.__annotations__.items() if name != "given"} | more
+        return command
+
+    return decorate
+
+
 def examples(*lines: str) -> str:
     """The end of a command's help: examples one below the other, then the exit codes."""
-    return "\n\n".join(["Examples:", *lines, EXIT_CODES])
+    return "\n\n".join(["Examples:", "\b\n" + "\n".join(f"  {line}" for line in lines), EXIT_CODES])
 
 
-def overrides_of(texts: Sequence[str] | None, members: Sequence[str] | None = None, **options: Any) -> list[Any]:
+def overrides_of(
+    given: dict[str, Any], texts: Sequence[str] | None, members: Sequence[str] | None = None, **options: Any
+) -> list[Any]:
     """The `--set` texts, and an Override for each option that stands for a key, for `config.read`.
 
     Args:
+        given: {name of an option: its value, or None}; those that stand for keys are taken out of it.
         texts: the values of `--set`.
         members: the values of `--members`.
-        options: {name of an option: its value, or None}.
+        options: further options, as in `given`.
     """
     from ..config import Override
     from ..config.members import members_option
@@ -237,8 +236,9 @@ def overrides_of(texts: Sequence[str] | None, members: Sequence[str] | None = No
         "devices": ("run", "devices"),
         "observations": ("output", "gauges", "observations"),
     }
+    options |= {name: given.pop(name) for name in keys if name in given}
     if options.get("observations") is not None:  # paths of options are relative to the present folder
         options["observations"] = os.path.abspath(os.path.expanduser(options["observations"]))
-    given = [(f"--{name} {value}", keys[name], value) for name, value in options.items() if value is not None]
-    given += [(f"--members {text}", *members_option(text)) for text in members or []]
-    return [*(texts or []), *(Override(option, path, value) for option, path, value in given)]
+    changes = [(f"--{name} {value}", keys[name], value) for name, value in options.items() if value is not None]
+    changes += [(f"--members {text}", *members_option(text)) for text in members or []]
+    return [*(texts or []), *(Override(option, path, value) for option, path, value in changes)]

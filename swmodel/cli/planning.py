@@ -111,7 +111,8 @@ def plan_experiment(
         raise refused or ConfigError("no number of ranks was planned.")
     print(facts.table([*_heading(case, subject, machine), *more]))
     print()
-    print("\n".join(_table([_cells(row, rows[0], _files(case, row, subject)) for row in rows])))
+    cells = [_cells(row, rows[0], _files(case, row, subject)) for row in rows]
+    print(facts.columns([list(cells[0]), *(list(row.values()) for row in cells)], 0))
     for note in [*notes, *_remarks(case, rows, subject), *([str(refused).rstrip(".")] if refused else [])]:
         print(f"note: {note}")
 
@@ -352,13 +353,6 @@ def _cells(row: Row, first: Row, files):
 
 def _milliseconds(seconds):
     return f"{1e3 * seconds:.3g} ms"
-
-
-def _table(rows):
-    names = list(rows[0])
-    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in names]
-    lines = [names, *([row[name] for name in names] for row in rows)]
-    return ["  ".join(f"{text:>{width}}" for text, width in zip(line, widths)).rstrip() for line in lines]
 
 
 def _remarks(case, rows, subject):

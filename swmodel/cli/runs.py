@@ -18,11 +18,10 @@ from ..runtime.paths import expanded, found
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
-from . import facts, logs, timing
-from .model_remarks import model_remarks
+from . import facts, logs, starting, timing
+from .model_remarks import model_remarks, wave_remarks
 from .profiles import profiled
 from .remarks import remarks
-from .resolution import wave_remarks
 from .starting import (
     RECORD,
     add_outputs,
@@ -40,24 +39,16 @@ __all__ = ["Options", "run_experiment", "resume_experiment"]
 RESUMED = "the restart from which the run continues"
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The options of the command, apart from the experiment.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(starting.Options):
+    """The options of the commands.
 
     Attributes:
-        folder: the output folder; None for that of the experiment file.
-        hosts: (coordinator, number of processes, number of this process).
         profile: the folder for a trace.
         force: names of entries that may differ from the run that wrote a restart.
         experiment: a file with the experiment, instead of the one in a restart.
     """
 
-    folder: str | None = None
-    overwrite: bool = False
-    plot: bool = False
-    debug: bool = False
-    quiet: bool = False
-    hosts: tuple = (None, None, None)
     profile: str | None = None
     force: str = ""
     experiment: str | None = None
@@ -79,11 +70,11 @@ def resume_experiment(restart: str, overrides: Sequence[str | Override], options
     if not (found(path, "file") or found(path / "zarr.json", "file")):
         raise DataError(f"there is no restart file {path.resolve()}.")
     draft = _draft_of_restart(path, overrides, options)
-    folder = options.folder
+    folder = options.output
     if folder is None and not _names_folder(draft, options):
         folder = str(path.parent)
     force = ",".join([options.force, *explained_by(draft.overrides)])
-    _run(draft, dataclasses.replace(options, folder=folder, force=force), restart=path)
+    _run(draft, dataclasses.replace(options, output=folder, force=force), restart=path)
 
 
 def _names_folder(draft, options):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import time
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Begun",
+    "Options",
     "RECORD",
     "add_outputs",
     "begin",
@@ -62,6 +64,29 @@ def process_age() -> float:
         return time.monotonic() - IMPORTED
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options that all commands have that compute, apart from the experiment; None where one is not given.
+
+    Attributes:
+        output: the output folder; None for that of the experiment file.
+    """
+
+    output: str | None = None
+    overwrite: bool = False
+    plot: bool = False
+    debug: bool = False
+    quiet: bool = False
+    coordinator: str | None = None
+    num_processes: int | None = None
+    process_id: int | None = None
+
+    @property
+    def hosts(self) -> tuple[str | None, int | None, int | None]:
+        """(coordinator, number of processes, number of this process)."""
+        return self.coordinator, self.num_processes, self.process_id
+
+
 class Begun(NamedTuple):
     """The launched process of a command, the Assembly and Experiment of its file, and its output folder."""
 
@@ -71,12 +96,12 @@ class Begun(NamedTuple):
     folder: Path
 
 
-def begin(draft: Draft, options: Any) -> Begun:
+def begin(draft: Draft, options: Options) -> Begun:
     """Start processes, devices and logs, as the Draft and the options of a command require.
 
     Args:
         draft: a Draft; sections with mistakes may be missing.
-        options: the command's options, with `folder`, `plot`, `debug`, `quiet` and `hosts`.
+        options: the Options of the command.
 
     Raises:
         ConfigError: with every mistake of the file.
@@ -92,7 +117,7 @@ def begin(draft: Draft, options: Any) -> Begun:
         figures.require()
     made = assemble(draft, process.tiles)
     experiment = made.experiment()
-    folder = expanded(options.folder if options.folder is not None else experiment.output.folder)
+    folder = expanded(options.output if options.output is not None else experiment.output.folder)
     if options.debug:
         logs.keep_in(folder, rank)
     return Begun(process, made, experiment, folder)

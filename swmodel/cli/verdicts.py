@@ -7,6 +7,7 @@ from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from . import logs
+from .facts import columns
 
 if TYPE_CHECKING:
     from ..adjoint.verification import Verdict
@@ -28,8 +29,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
             "-" if v.taylor.second is None else f"{v.taylor.rate_second:.3f}",
         )
         rows.append((v.control, size, *found, share, _judgement(v)))
-    widths = [max(len(row[k]) for row in rows) for k in range(len(heads))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in rows)
+    return columns(rows, len(heads))
 
 
 def _judgement(v):

@@ -139,14 +139,14 @@ class Case:
         from swmodel.cli.runs import Options, run_experiment
 
         folder = self.folder / name
-        options = Options(folder=str(folder), overwrite=True, quiet=True)
+        options = Options(output=str(folder), overwrite=True, quiet=True)
         run_experiment(str(path or self.path), [*self.options, *overrides], options)
         return End.of(folder)
 
     def resumed(self, restart, *overrides):
         from swmodel.cli.runs import Options, resume_experiment
 
-        options = Options(folder=str(restart.parent), quiet=True, experiment=str(self.path))
+        options = Options(output=str(restart.parent), quiet=True, experiment=str(self.path))
         resume_experiment(str(restart), [*self.options, *overrides], options)
         return End.of(restart.parent)
 

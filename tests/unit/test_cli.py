@@ -14,11 +14,8 @@ import jax
 import netCDF4
 import numpy as np
 import pytest
-import typer
-from rich.text import Text
 
 import swmodel as sw
-from swmodel.cli import commands as commands_module
 from swmodel.cli.library import library
 from swmodel.runtime import launch
 from swmodel.runtime.resources import experiments
@@ -113,14 +110,6 @@ def test_every_command_explains_itself_with_examples_and_exit_codes(command, nam
     status, out, _ = command(name, "--help")
     assert status == 0
     assert f"swmodel {name}" in out and "Examples:" in out and "blew" in out
-
-
-def test_no_word_in_brackets_is_lost_from_a_help_text():
-    """Typer takes what stands in brackets for the name of a style, and prints nothing in its place."""
-    commands = typer.main.get_command(commands_module.app).commands
-    texts = [parameter.help or "" for command in commands.values() for parameter in command.params]
-    texts += [command.help or "" for command in commands.values()]
-    assert texts and all(re.sub(r"\\\[", "[", text) == Text.from_markup(text).plain for text in texts)
 
 
 def test_the_help_of_plot_names_all_kinds_of_figures(command):

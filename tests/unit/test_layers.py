@@ -177,6 +177,7 @@ LONG_MODULES = {  # lines, and what keeps them in one place
     "dynamics.terms": 501,  # the base classes of parts, and the records of their parameters
     "fields.parameters": 505,  # a table of rules, one class for each kind of argument
     "models.shallow_water": 411,  # one line for each of its arguments, twice
+    "cli.commands": 457,  # the options and the help of all commands
     "postprocess.files": 457,  # all that figures read of an output file
     "stencils.graph": 460,  # the graph of a loop, and the search for common factors in it
 }

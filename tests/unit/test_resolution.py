@@ -7,7 +7,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.cli.checks import check_experiment
-from swmodel.cli.resolution import wave_remarks
+from swmodel.cli.model_remarks import wave_remarks
 
 R = 30e3  # of the hump exp(-(r / R)^2), whose length is 2 pi R / sqrt(2) = 133 km
 BANK = """\
