@@ -16,6 +16,12 @@ def test_the_citation_has_the_version_of_the_package():
     assert re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1] == VERSION
 
 
+def test_the_changelog_has_the_version_in_two_minutes():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    (section,) = re.findall(rf"^## {re.escape(VERSION)} .*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert len(section.splitlines()) <= 150
+
+
 def test_the_package_takes_its_version_from_one_place():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" in project["project"]["dynamic"] and "version" not in project["project"]

@@ -18,6 +18,7 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.image import imread  # noqa: E402
 
+import swmodel as sw  # noqa: E402
 from swmodel import postprocess  # noqa: E402
 from swmodel.cli import figures, timing  # noqa: E402
 from swmodel.errors import SwmodelError  # noqa: E402
@@ -59,7 +60,7 @@ def folder(tmp_path_factory):
         coords[name] = (name, values, {"units": names[name[0]]})
     attributes = {
         "title": "A <wave>",
-        "source": "swmodel 0.1.0",
+        "source": f"swmodel {sw.VERSION}",
         "config": CONFIG.format(folder=root),
         "gravity": 9.81,
         "time_step_seconds": 10.0,
