@@ -317,6 +317,7 @@ def test_bench_tells_times_bandwidth_messages_memory_and_keeps_what_check_then_u
     assert 4.0 <= float(re.search(r"and (\S+) ms in 4 messages of", out)[1]) < 4.1
 
 
+@pytest.mark.verify
 @needs_mpi
 def test_check_measures_here_what_no_file_tells(command, tmp_path):
     case = tmp_path / "case.toml"

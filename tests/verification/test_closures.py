@@ -50,6 +50,7 @@ def test_the_forces_in_a_shear_flow_are_those_of_the_formulas():
         np.testing.assert_allclose(along_y, 0.0, atol=1e-6 * scale)
 
 
+@pytest.mark.verify
 def test_derivatives_of_cost_and_steps_are_exact():
     grid = plane(7, 6)
     model = sw.ShallowWater(

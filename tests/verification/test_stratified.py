@@ -122,6 +122,7 @@ def test_waves_of_layers_in_a_rotating_frame_converge_to_their_closed_solutions(
     assert all_cases()[case].measure(sizes).values[f"{case}_order"] > 1.85
 
 
+@pytest.mark.verify
 def test_disturbances_of_sheared_layers_grow_as_in_linear_theory_unless_beta_holds_them():
     """Small here; `make verify CASE=phillips` has more wavenumbers, finer grids and a limit of 2 %."""
     for shear, most in ((FLAT, 0.055), (STABLE, 0.01)):

@@ -40,6 +40,7 @@ def test_an_adjustment_converges_at_second_order_and_has_an_adjoint(scores):
     assert values["adjustment_order"] >= 1.9 and values["adjustment_adjoint"] < 1e-13
 
 
+@pytest.mark.verify
 def test_rossby_waves_are_the_eigenmodes_of_a_channel():
     """The frequency is near that of the leading order, and the modes solve the equations at points between those of
     collocation."""
@@ -47,6 +48,7 @@ def test_rossby_waves_are_the_eigenmodes_of_a_channel():
     assert values["planetary_rossby_order"] >= 1.9 and 0.01 < values["planetary_rossby_leading_order"] < 0.1
 
 
+@pytest.mark.verify
 def test_a_balanced_jet_stays_at_second_order_and_an_extreme_is_found_between_the_points():
     """Strips of 8 cells around: the order of the case is that of finer ones."""
     errors = [jet._kept(n, around=jet.STRIP)[0] for n in (288, 432)]

@@ -12,10 +12,12 @@ def channel():
     return all_cases()["tidal_channel"].measure((40, 80)).values
 
 
+@pytest.mark.verify
 def test_a_quarter_wave_channel_converges_at_second_order(channel):
     assert channel["channel_order"] == pytest.approx(2.0, abs=0.25)
 
 
+@pytest.mark.verify
 def test_a_channel_from_an_experiment_file_is_right_to_a_thousandth(channel):
     assert channel["channel_error"] < 1e-3
 

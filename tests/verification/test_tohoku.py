@@ -51,6 +51,7 @@ def fine(folder):
     return gauges(folder)
 
 
+@pytest.mark.verify
 def test_on_quarter_degrees_it_reaches_the_buoys_within_ten_minutes(tmp_path):
     series = gauges(tmp_path, "grid.nx=240", "grid.ny=180", "run.until=7200")
     for name, (when, _) in OBSERVED.items():
