@@ -9,6 +9,7 @@ __all__ = [
     "TileError",
     "DataError",
     "BlowUp",
+    "PlotError",
     "Interrupted",
     "ended",
     "of_part",
@@ -87,6 +88,10 @@ class BlowUp(SwmodelError, ArithmeticError):
     """The run stopped: a value is not finite, the CFL limit is exceeded, or the water is too thin."""
 
     exit_code = EXIT_BLOW_UP
+
+
+class PlotError(SwmodelError, ValueError):
+    """A figure or number of output files that cannot be drawn or computed."""
 
 
 class Interrupted(SwmodelError):

@@ -263,7 +263,7 @@ def _commit(communicator):
 def _compute(subject, options):
     """The Machine with the cost of a cell and a step of this physics."""
     from ..performance import Machine
-    from ..performance.fitting import measure_compute
+    from ..performance.prediction import measure_compute
 
     compute = measure_compute(subject.make, subject.shape, subject.stepper, repeats=options.repeats)
     print(f"fitted: {compute}")
@@ -272,7 +272,7 @@ def _compute(subject, options):
 
 def _links(communicator, options):
     """The Machine with the link between these ranks; prints it. Collective."""
-    from ..performance.fitting import measure_links
+    from ..performance.prediction import measure_links
 
     hosts = len(placements(communicator))
     sizes, seconds, found = measure_links(communicator, hosts, options.repeats)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime import budget, launch
-from ..runtime.libraries import cuda_aware, loaded_mpi
+from ..runtime.launchers import cuda_aware, loaded_mpi
 from ..runtime.signals import PROCESS
 from ..runtime.version import versions
 
@@ -343,7 +343,7 @@ class ProbeError(Exception):
 def _probe(code, timeout, starter=()):
     """The argument with which `code`, run in a new process, has called `answer(...)`."""
     prelude = (
-        "import json\nfrom swmodel.runtime.libraries import library_name, loaded_library\n"
+        "import json\nfrom swmodel.runtime.launchers import library_name, loaded_library\n"
         f"def answer(value): print('{MARK}' + json.dumps(value), flush=True)\n"
     )
     command = [*starter, sys.executable, "-c", prelude + code]

@@ -10,8 +10,7 @@ import shutil
 from pathlib import Path
 
 from ..errors import ConfigError, DataError
-from ..runtime.paths import make_folder, refusal
-from ..runtime.resources import experiments
+from ..runtime.paths import experiments, make_folder, refusal
 
 __all__ = ["library", "copy_experiment"]
 

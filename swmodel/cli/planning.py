@@ -170,10 +170,9 @@ def _limits(made, experiment, stepper):
 
 def _subject(case, machine, gradient):
     """(the Subject, (label, text) lines of its measurements)."""
-    from ..performance.fitting import measure_compute
     from ..performance.implicit import with_rounds
     from ..performance.planning import Subject
-    from ..performance.prediction import signature
+    from ..performance.prediction import measure_compute, signature
 
     made, experiment, lines = case.made, case.experiment, []
     from ..parallel import SerialCommunicator

@@ -1,14 +1,20 @@
-"""`--profile DIR`: a trace of the processor or GPU and a memory profile, by JAX's profiler."""
+"""How long runs take: `--profile DIR`, a trace and a memory profile by JAX's profiler, and timing.json.
+
+timing.json in the folder of the output has the wall times of a run, an entry for each start or resumption.
+"""
 
 import contextlib
+import json
 import os
 import time as clock
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from ..output import replacing
 from ..runtime.paths import make_folder
 
-__all__ = ["Profile", "profiled"]
+__all__ = ["FILE", "Profile", "append_entry", "profiled", "remove_entries"]
 
 LONGEST = 5.0  # [s] of a compiled run after which the trace ends: minutes of it would be gigabytes
 
@@ -66,3 +72,30 @@ def profiled(folder: str | os.PathLike | None, root: bool = True) -> Iterator[Pr
     finally:
         profile.stop()
     print(profile.sentence())
+
+
+# -- wall times -------------------------------------------------------------------------------------------------------
+
+FILE = "timing.json"
+
+
+def remove_entries(folder: Path) -> None:
+    """Remove the file of an earlier run, which a new one is about to replace."""
+    (folder / FILE).unlink(missing_ok=True)
+
+
+def append_entry(folder: Path, leg: dict[str, Any]) -> None:
+    """Append an entry.
+
+    Args:
+        folder: the folder of the output files.
+        leg: `steps`, `model_seconds` and `wall_seconds` of the steps, compilation included, `first_step_after_seconds`
+            since the process was started (None if no step was taken), `ranks`, and `from_step`.
+    """
+    path = folder / FILE
+    try:
+        legs = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        legs = []
+    with replacing(path) as temporary:
+        Path(temporary).write_text(json.dumps([*(legs if isinstance(legs, list) else []), leg], indent=1) + "\n")

@@ -18,7 +18,7 @@ from ..runtime.paths import expanded, found
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
-from . import facts, logs, starting, timing
+from . import facts, logs, profiles, starting
 from .model_remarks import model_remarks, wave_remarks
 from .profiles import profiled
 from .remarks import remarks
@@ -161,12 +161,12 @@ def _run(draft, options, restart):
     logs.LOGGER.debug("tiles %s, halo %d, set up in %.1f s", tiles, simulation.halo, clock.perf_counter() - begun)
     before = simulation.step
     if restart is None and simulation.communicator.is_root:
-        timing.remove_entries(folder)
+        profiles.remove_entries(folder)
     with PROCESS.ending_with(lambda name: _after_signal(name, simulation.step > before)):
         took = _steps(simulation, experiment, options)
         if simulation.communicator.is_root:
             if any(files.values()):
-                timing.append_entry(folder, took | {"ranks": model.communicator.size, "from_step": before})
+                profiles.append_entry(folder, took | {"ranks": model.communicator.size, "from_step": before})
             _conclude(files, experiment, options.plot)
 
 

@@ -56,7 +56,7 @@ def speed_line(
     """The lines of `check` on the speed: the time of a step and of the whole run, and the source of the prediction."""
     from ..performance import Machine, Program, machines_of, predict, signature
     from ..performance.cases import OneOfMany
-    from ..performance.fitting import measure_compute
+    from ..performance.prediction import measure_compute
     from .bench import timed_case
 
     machine, notes = speed.read(), []

@@ -3,8 +3,9 @@
 cases.py       the basin that is timed, and a communicator that stands in for many ranks
 timing.py      a compiled run of steps: seconds a step, compilation, memory
 machine.py     memory bandwidth, and latency and bandwidth between ranks, fitted to messages of growing length
-prediction.py  seconds a step on any number of ranks, from these
-fitting.py     what a prediction needs, measured here
+prediction.py  seconds a step on any number of ranks, and what it needs, measured here
+planning.py    time, memory and messages of a run on any number of ranks
+implicit.py    iterations of implicit steps
 """
 
 from .cases import basin, beach, stepper_named

@@ -5,7 +5,6 @@ They import neither JAX nor the model, but its readers of tables and its tides.
 maps         a field at several times
 maxima       maximum elevation, flow depth on land, arrival-time isochrones
 inundation   flooded land, run-up line and height, inundation line
-relief       shaded topography of land that may be flooded
 statistics   extremes, means, harmonic constants
 gauges       series against observed ones, and their scores
 tides        harmonic constants of gauges
@@ -16,7 +15,6 @@ ensemble     mean and spread of the members of an ensemble
 animate      mp4 or GIF of a field
 spectra      wavenumber spectra of boxes, frequency spectra of gauges
 inversion    controls before and after, and the observations
-constants    harmonic constants of an inversion, observed and found
 budgets      volume, energy, enstrophy; streamfunction and transports
 pages        one HTML page of a run
 cli          `plot`, which chooses among them by the content of the files
@@ -24,8 +22,8 @@ cli          `plot`, which chooses among them by the content of the files
 
 import importlib
 
+from ..errors import PlotError
 from .cli import KINDS, plot
-from .errors import PlotError
 
 __all__ = ["KINDS", "PlotError", "open_output", "plot", "report", "score_table"]
 
@@ -41,7 +39,6 @@ _MODULES = (
     "maps",
     "maxima",
     "pages",
-    "relief",
     "scores",
     "series",
     "spectra",

@@ -9,8 +9,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.animation import FFMpegWriter, PillowWriter
 
+from ..errors import PlotError
 from . import style
-from .errors import PlotError
 from .files import label, mesh_of, replacing, seconds, stamp, start_of
 from .maps import colorbar_right_of, draw_field, draw_gauges, draw_surroundings, drawable, field_norm, map_axes
 from .overlays import draw_storms, storms_of

@@ -18,9 +18,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from ..errors import PlotError
 from . import style
 from .cgrid import corner_area, corner_sum, fluxes, has_rigid_lid, kinetic_energy, thickness, vorticity
-from .errors import PlotError
 from .files import mesh_of, nearest, scaled, seconds, snapshot, wet_cells
 
 __all__ = [

@@ -6,7 +6,7 @@ Along a closed or open direction n centres have n + 1 faces; along a periodic on
 import numpy as np
 import xarray as xr
 
-from .errors import PlotError
+from ..errors import PlotError
 from .files import Mesh, snapshot
 
 __all__ = [

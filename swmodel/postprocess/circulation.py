@@ -7,10 +7,10 @@ import xarray as xr
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
+from ..errors import PlotError
 from . import style
 from .budgets import budgets, gyre_transport, streamfunction_on_edges, time_axis
 from .cgrid import around, surface
-from .errors import PlotError
 from .files import Mesh, label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, field_norm, map_axes
 

@@ -6,8 +6,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from ..errors import PlotError
 from ..output import figures
-from .errors import PlotError
 
 __all__ = ["KINDS", "plot"]
 

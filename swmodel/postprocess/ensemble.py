@@ -10,8 +10,8 @@ import xarray as xr
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
+from ..errors import PlotError
 from . import style
-from .errors import PlotError
 from .files import label, mesh_of, nearest, pretty, seconds, stamp, start_of, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, drawable, field_norm, keep_outer_labels, map_axes, sea_floor
 from .scores import time_unit

@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from ..errors import PlotError
 from . import style
-from .errors import PlotError
 from .files import label, mesh_of, nearest, seconds, stamp, start_of
 from .gauges import MOST_GAUGES as MOST_ALONE
 from .gauges import draw_legend, draw_series, read_gauges, time_unit

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from .errors import PlotError
+from ..errors import PlotError
 
 __all__ = [
     "Mesh",

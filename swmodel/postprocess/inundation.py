@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from .errors import PlotError
+from ..errors import PlotError
 from .files import Mesh, mesh_of, positions, snapshot, wet_cells
 
 __all__ = ["FILM", "Inundation", "RunUp", "film_of", "ground", "inundation", "may_flood", "under_water"]

@@ -11,10 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from ..errors import PlotError
 from . import style
-from .constants import draw_constants
-from .errors import PlotError
-from .estimates import draw_lines, height_of, lines_of, panels
+from .estimates import draw_constants, draw_lines, height_of, lines_of, panels
 from .files import mesh_of, positions, pretty, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, map_axes
 from .scores import Series, time_unit, variance_explained

@@ -14,8 +14,7 @@ from . import style
 from .cgrid import between
 from .files import Mesh, label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
 from .inundation import ground, may_flood, under_water
-from .overlays import draw_lines, draw_storms, storms_of
-from .relief import draw_relief, draw_shore
+from .overlays import draw_lines, draw_relief, draw_shore, draw_storms, storms_of
 from .scores import time_unit
 
 __all__ = [

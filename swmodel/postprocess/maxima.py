@@ -13,8 +13,7 @@ from . import style
 from .files import Mesh, driven, label, mesh_of, snapshot, wet_cells
 from .inundation import Inundation, inundation, may_flood
 from .maps import colorbar_right_of, draw_base, draw_field, draw_gauges, draw_surroundings, map_axes
-from .overlays import draw_lines
-from .relief import SHORE, draw_line
+from .overlays import SHORE, draw_line, draw_lines
 
 __all__ = ["bars_right_of", "draw_arrivals", "draw_maximum", "heading_of", "maximum"]
 

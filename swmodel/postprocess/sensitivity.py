@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
+from ..errors import PlotError
 from . import style
-from .errors import PlotError
 from .files import Mesh, mesh_of, positions, pretty, scaled, snapshot, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, keep_outer_labels, map_axes, sea_floor
 

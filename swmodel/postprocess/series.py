@@ -14,9 +14,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import xarray as xr
 
-from ..errors import DataError
+from ..errors import DataError, PlotError
 from ..grids.observed_tables import ELEVATION, gauge_files, read_series
-from .errors import PlotError
 from .files import analysis_begins, driving, open_output, seconds, start_of
 from .inundation import film_of
 from .scores import Rules, Series, scores, table

@@ -9,9 +9,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
+from ..errors import PlotError
 from . import style
 from .cgrid import has_rigid_lid
-from .errors import PlotError
 from .files import pretty, scaled, seconds, stamp, start_of
 from .scores import Series, time_unit
 from .wavenumbers import QUANTITIES, transfers, wavenumber_spectrum

@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
+from ..errors import PlotError
 from . import style
 from .cgrid import around
-from .errors import PlotError
 from .files import Mesh, mesh_of, positions, snapshot, wet_cells
 from .inundation import film_of, ground, inundation, may_flood
 from .maps import (

@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from .errors import PlotError
+from ..errors import PlotError
 from .files import replacing
 
 __all__ = [

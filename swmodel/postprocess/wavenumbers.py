@@ -22,8 +22,8 @@ import numpy as np
 import xarray as xr
 from scipy.fft import dct, dst
 
+from ..errors import PlotError
 from .cgrid import has_rigid_lid
-from .errors import PlotError
 from .files import mesh_of, positions, snapshot
 
 __all__ = ["QUANTITIES", "transfers", "wavenumber_spectrum"]

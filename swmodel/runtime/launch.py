@@ -25,8 +25,17 @@ from typing import Any
 from ..errors import ConfigError
 from .cores import binding_warning, crowding, placement, share_cores, threads_per_rank
 from .devices import Hosts, start_devices
-from .launchers import Launcher, LaunchError, is_of_launcher, launched_ranks, launcher, local_rank, usable_gpus
-from .libraries import cuda_aware, loaded_mpi
+from .launchers import (
+    Launcher,
+    LaunchError,
+    cuda_aware,
+    is_of_launcher,
+    launched_ranks,
+    launcher,
+    loaded_mpi,
+    local_rank,
+    usable_gpus,
+)
 from .malloc import use_one_arena
 from .private import backends_are_initialized
 from .signals import PROCESS

@@ -1,4 +1,7 @@
-"""Names of files and folders from users: `~` is expanded, and names that no file system accepts raise DataError."""
+"""Names of files and folders from users: `~` is expanded, and names that no file system accepts raise DataError.
+
+`experiments` is the folder of those that come with the package.
+"""
 
 import contextlib
 import os
@@ -7,7 +10,7 @@ from pathlib import Path
 
 from ..errors import DataError
 
-__all__ = ["expanded", "found", "make_folder", "refusal"]
+__all__ = ["expanded", "experiments", "found", "make_folder", "refusal"]
 
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, of Linux
 
@@ -74,3 +77,17 @@ def refusal(path: str | os.PathLike, error: OSError) -> str:
     """One sentence for the OSError that the file system gave for `path`."""
     why = (error.strerror or str(error) or "it cannot be used").lower()
     return f"{path} cannot be used: {why}; choose another place, or see to its permissions."
+
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def experiments() -> Path:
+    """The folder of experiments."""
+    for parent in (PACKAGE, PACKAGE.parent):
+        if (parent / "experiments").is_dir():
+            return parent / "experiments"
+    raise FileNotFoundError(
+        f"The folder experiments/ is neither in {PACKAGE} nor next to it; the installation is incomplete: "
+        "install it again with `pip install --force-reinstall --no-deps .` in a checkout."
+    )

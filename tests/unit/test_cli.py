@@ -18,7 +18,7 @@ import pytest
 import swmodel as sw
 from swmodel.cli.library import library
 from swmodel.runtime import launch
-from swmodel.runtime.resources import experiments
+from swmodel.runtime.paths import experiments
 from swmodel.simulation.progress import ProgressBar, duration
 
 STUDY = """

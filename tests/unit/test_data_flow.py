@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import swmodel
-from swmodel.runtime import resources
+from swmodel.runtime import paths
 
 PACKAGE = Path(swmodel.__file__).parent
-PAGE = resources.PACKAGE.parent / "docs" / "data_flow.md"
+PAGE = paths.PACKAGE.parent / "docs" / "data_flow.md"
 PLACE = re.compile(r"(\w+(?:/\w+)+\.py)(?:: (\w+))?")
 
 

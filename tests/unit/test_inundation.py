@@ -9,9 +9,9 @@ xr = pytest.importorskip("xarray")
 pytest.importorskip("matplotlib")
 
 import swmodel as sw  # noqa: E402
+from swmodel.errors import PlotError  # noqa: E402
 from swmodel.postprocess import files, gauges, maps, maxima, scores, statistics, style  # noqa: E402
 from swmodel.postprocess.cli import plot  # noqa: E402
-from swmodel.postprocess.errors import PlotError  # noqa: E402
 from swmodel.postprocess.inundation import FILM, ground, inundation, may_flood, under_water  # noqa: E402
 
 SLOPE, CELL, SHORE = 0.1, 10.0, 100.0  # of the beach; [m]; the place of the shoreline at rest [m]

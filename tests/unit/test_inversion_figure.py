@@ -6,8 +6,8 @@ import pytest
 xr = pytest.importorskip("xarray")
 pytest.importorskip("matplotlib")
 
+from swmodel.errors import PlotError  # noqa: E402
 from swmodel.postprocess import inversion  # noqa: E402
-from swmodel.postprocess.errors import PlotError  # noqa: E402
 
 
 def output(gauges, times):

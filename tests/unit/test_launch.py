@@ -12,7 +12,7 @@ import pytest
 
 from swmodel.errors import ConfigError
 from swmodel.runtime import cores as cores_module
-from swmodel.runtime import launch, libraries
+from swmodel.runtime import launch, launchers
 from swmodel.runtime.cores import physical_cores
 
 OPEN_MPI = {
@@ -320,7 +320,7 @@ def test_ranks_that_share_cores_are_warned_of():
     ],
 )
 def test_mpi_libraries_are_named_shortly(text, name):
-    assert libraries.library_name(text) == name
+    assert launchers.library_name(text) == name
 
 
 # -- messages from GPU to GPU: only where the MPI says so -------------------------------------------------------------
@@ -371,28 +371,28 @@ def library(tmp_path_factory):
     ],
 )
 def test_an_mpi_takes_gpu_pointers_only_if_it_says_so(library, version, source, environment, aware):
-    assert libraries.cuda_aware(environment, [library(source)], version) is aware
+    assert launchers.cuda_aware(environment, [library(source)], version) is aware
 
 
 def test_cray_mpich_takes_gpu_pointers_if_told_to_and_linked_to_its_transport(library):
     cray = library(SILENT, "libmpi_gnu_91.so.12")
-    assert libraries.cuda_aware(ON, [cray, GTL], CRAY)
-    assert not libraries.cuda_aware({}, [cray, GTL], CRAY)
-    assert not libraries.cuda_aware(ON, [cray], CRAY)
+    assert launchers.cuda_aware(ON, [cray, GTL], CRAY)
+    assert not launchers.cuda_aware({}, [cray, GTL], CRAY)
+    assert not launchers.cuda_aware(ON, [cray], CRAY)
 
 
 def test_two_mpis_in_one_process_must_both_say_so(library):
     """mpi4py's wheel may bring another one than mpi4jax was built with."""
     one, other = library(YES), library(NO, "libmpi-1f2e.so.12")
-    assert not libraries.cuda_aware({}, [one, other], OMPI)
-    assert libraries.cuda_aware({}, [one, library(YES, "libmpich.so.12")], OMPI)
-    assert not libraries.cuda_aware({}, ["/usr/lib/libm.so.6"], OMPI)
+    assert not launchers.cuda_aware({}, [one, other], OMPI)
+    assert launchers.cuda_aware({}, [one, library(YES, "libmpich.so.12")], OMPI)
+    assert not launchers.cuda_aware({}, ["/usr/lib/libm.so.6"], OMPI)
 
 
 STAGING = (
-    "import os\nfrom swmodel.runtime import launch; from swmodel.runtime import libraries\n"
+    "import os\nfrom swmodel.runtime import launch; from swmodel.runtime import launchers\n"
     "launch.configure_process()\nlaunch.load_mpi()\n"
-    "print('answer', os.environ['MPI4JAX_USE_CUDA_MPI'], int(libraries.cuda_aware(os.environ)))\n"
+    "print('answer', os.environ['MPI4JAX_USE_CUDA_MPI'], int(launchers.cuda_aware(os.environ)))\n"
 )
 
 
@@ -484,7 +484,7 @@ def test_ranks_started_by_a_foreign_launcher_stop(tmp_path):
     ended = _python("import warnings; warnings.simplefilter('ignore')\n" + WORLD, str(foreign))
     assert "answer" not in ended.stdout
     assert ended.stderr.count("LaunchError: a PMI launcher started 2 processes") == 2, ended.stderr
-    version, _ = libraries.loaded_mpi()
+    version, _ = launchers.loaded_mpi()
     assert version is None or version in ended.stderr
 
 

@@ -34,7 +34,7 @@ from swmodel.performance import (
     triad_bandwidth,
 )
 from swmodel.performance.cases import STEPPERS, OneOfMany
-from swmodel.performance.fitting import measure_compute
+from swmodel.performance.prediction import measure_compute
 from swmodel.performance.timing import batch_of
 from swmodel.runtime import launch
 from swmodel.stepping.explicit import TimeStepper
@@ -293,7 +293,7 @@ def record(out):
 
 def test_bench_tells_times_bandwidth_messages_memory_and_keeps_what_check_then_uses(command, tmp_path, monkeypatch):
     monkeypatch.setattr("swmodel.performance.machine.last_cache", lambda: 1 << 20)  # a server's takes long to fill
-    monkeypatch.setattr("swmodel.performance.fitting.batch_of", lambda cells: 8)  # in place of a second of steps
+    monkeypatch.setattr("swmodel.performance.prediction.batch_of", lambda cells: 8)  # in place of a second of steps
     file, case = tmp_path / "machine.json", tmp_path / "case.toml"
     case.write_text(CASE)
     status, out, err = command("bench", case, "--steps", 4, "--repeats", 2, "--save", file)

@@ -18,13 +18,13 @@ matplotlib = pytest.importorskip("matplotlib")
 from swmodel import postprocess  # noqa: E402
 from swmodel.diagnostics import derived as diagnostics  # noqa: E402
 from swmodel.dynamics.coriolis import RotatingSphere  # noqa: E402
+from swmodel.errors import PlotError  # noqa: E402
 from swmodel.grids.grid import CartesianGrid, SphericalGrid  # noqa: E402
 from swmodel.models.shallow_water import ShallowWater  # noqa: E402
 from swmodel.output.netcdf import FieldFile, GaugeFile, write_fields  # noqa: E402
 from swmodel.output.restart import write_restart  # noqa: E402
 from swmodel.postprocess import budgets, cgrid, circulation, files, gauges, maps, maxima, spectra, style, wavenumbers  # noqa: E402
 from swmodel.postprocess.cli import plot  # noqa: E402
-from swmodel.postprocess.errors import PlotError  # noqa: E402
 from swmodel.simulation.simulation import Simulation  # noqa: E402
 from swmodel.stepping.explicit import AB2  # noqa: E402
 

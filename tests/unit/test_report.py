@@ -20,12 +20,11 @@ from matplotlib.image import imread  # noqa: E402
 
 import swmodel as sw  # noqa: E402
 from swmodel import postprocess  # noqa: E402
-from swmodel.cli import figures, timing  # noqa: E402
-from swmodel.errors import SwmodelError  # noqa: E402
-from swmodel.postprocess.errors import PlotError  # noqa: E402
+from swmodel.cli import figures, profiles  # noqa: E402
+from swmodel.errors import PlotError, SwmodelError  # noqa: E402
 from swmodel.postprocess.files import mesh_of  # noqa: E402
 from swmodel.postprocess.pages import frames, sections  # noqa: E402
-from swmodel.postprocess.pages.markup import Markup, json_markup, markup  # noqa: E402
+from swmodel.postprocess.pages.drawings import Markup, json_markup, markup  # noqa: E402
 from swmodel.postprocess.scores import Series  # noqa: E402
 
 NX, NY, TIMES = 24, 16, np.arange(4) * 900.0
@@ -87,8 +86,8 @@ def folder(tmp_path_factory):
     rows = "\n".join(f"{a},{b}" for a, b in zip(t, 0.9 * series[0]))
     (root / "records" / "A.csv").write_text(f"time_s,elevation_m\n{rows}\n")
     leg = {"steps": 135, "model_seconds": 1350.0, "wall_seconds": 2.0, "first_step_after_seconds": 1.5, "ranks": 2}
-    timing.append_entry(out, leg)
-    timing.append_entry(out, leg)
+    profiles.append_entry(out, leg)
+    profiles.append_entry(out, leg)
     return out
 
 

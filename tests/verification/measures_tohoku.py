@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from swmodel.runtime import resources
+from swmodel.runtime import paths
 from swmodel.runtime.launch import mpirun_environment
 from swmodel.verification.case import Case, Mark
 from swmodel.verification.coasts.shores import by_stepper
 
 BUOYS = ("21418", "21401", "21413")
-EXPERIMENT = resources.experiments() / "tohoku_2011"
+EXPERIMENT = paths.experiments() / "tohoku_2011"
 CODA = 49 * 60.0  # [s], when the first wave has passed 21418
 HUMP = """[initial]
 type = "gaussian"

@@ -8,7 +8,7 @@ from swmodel.config import read
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.build.steppers import stepper_of
 from swmodel.defaults import WATER_DENSITY
-from swmodel.runtime import resources
+from swmodel.runtime import paths
 from swmodel.units import hour
 from swmodel.verification.tides import forces as figures
 
@@ -49,7 +49,7 @@ def test_a_harmonic_fit_returns_what_went_in_across_a_restart():
 @pytest.mark.parametrize("drag, under_eye, lowest", [("garratt", 0.13, -0.88), (1e-8, 0.54, -0.16)])
 def test_the_flat_basins_storm_leaves_a_trough_where_its_wind_makes_the_water_circle(drag, under_eye, lowest):
     """And by its pressure alone raises the level under the eye, as the head of flat_basin.toml has it."""
-    file = resources.experiments() / "storm_in_a_basin" / "flat_basin.toml"
+    file = paths.experiments() / "storm_in_a_basin" / "flat_basin.toml"
     made = assemble(read(file, [f"forcing.0.drag={drag}", "model.precision=float64"]))
     model, stepper = model_of(made, "serial"), stepper_of(made.section("stepper"), 240.0)
     eta = model.gather(sw.Simulation(model, model.at_rest(), stepper).run(until=18 * hour).eta)

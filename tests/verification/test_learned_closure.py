@@ -14,7 +14,7 @@ from swmodel.adjoint.verification.verification import verify
 from swmodel.errors import ConfigError
 from swmodel.runtime import launch
 from swmodel.runtime.compilation import jit
-from swmodel.runtime.resources import experiments
+from swmodel.runtime.paths import experiments
 
 from .cases import plane, random_state, rough
 

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from swmodel import postprocess
-from swmodel.runtime import resources
+from swmodel.runtime import paths
 from swmodel.runtime.launch import mpirun_environment
 from swmodel.verification.suite import measured
 
@@ -22,7 +22,7 @@ OBSERVED = {"21418": (1800.0, 1.78), "21401": (3580.0, 0.65), "21413": (4556.0, 
 def gauges(folder, *overrides):
     """{name: (seconds, elevation)} of the experiment with `overrides`, on one rank."""
     command = [sys.executable, "-c", "from swmodel.cli import main; main()", "run"]
-    command += [str(resources.experiments() / "tohoku_2011" / "tohoku.toml"), "--output", str(folder), "--quiet"]
+    command += [str(paths.experiments() / "tohoku_2011" / "tohoku.toml"), "--output", str(folder), "--quiet"]
     for override in overrides:
         command += ["--set", override]
     subprocess.run(command, check=True, env=mpirun_environment())

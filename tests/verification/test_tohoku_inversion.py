@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from swmodel.runtime import resources
+from swmodel.runtime import paths
 from swmodel.runtime.launch import mpirun_environment
 
 xr = pytest.importorskip("xarray")
@@ -34,7 +34,7 @@ def inversion(tmp_path_factory):
         "-c",
         "from swmodel.cli import main; main()",
         "invert",
-        str(resources.experiments() / "tohoku_2011" / "inversion.toml"),
+        str(paths.experiments() / "tohoku_2011" / "inversion.toml"),
         "--observations",
         os.path.abspath(RECORDS),
         "--output",

@@ -1,17 +1,24 @@
-"""Figures as SVG within a page: their greys are variables of the page's style, which differ in light and dark mode."""
+"""HTML of a page: text, of which every value is escaped unless it is Markup, and figures as SVG.
+
+Greys of figures are variables of the page's style, which differ in light and dark mode.
+"""
 
 import base64
+import html
 import io
+import json
 import re
+import string
+from collections.abc import Iterable
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from .. import style
-from .markup import Markup, markup
 
-__all__ = ["as_image", "as_svg", "fix_colours"]
+__all__ = ["Markup", "as_image", "as_svg", "fix_colours", "joined", "json_markup", "markup"]
 
 DPI = 150  # of the parts of an SVG that are images, such as land
 # what figures draw in these colours -> the variable of page.css
@@ -30,6 +37,35 @@ COLOURS = {
 INK, PAPER = "#1b1b1b", "#fefefe"  # in light and dark mode
 _NAMED = re.compile(r'\bid="([^"]+)"')
 _POINTS_TO = re.compile(r'(url\(#|href="#)([^")]+)')
+
+
+class Markup(str):
+    """HTML that is put into a page as it is; any other text is escaped."""
+
+
+class _Escaping(string.Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        text = super().format_field(value, format_spec)
+        return text if isinstance(value, Markup) else html.escape(text)
+
+
+def markup(form: str, *values: object, **named: object) -> Markup:
+    """Fill a form, HTML with places as in str.format, with values, and escape those that are not Markup.
+
+    Args:
+        form: a literal of the program, never text from a file.
+    """
+    return Markup(_Escaping().vformat(form, values, named))
+
+
+def joined(parts: Iterable[str], between: str = "") -> Markup:
+    """The parts in a row; those that are not Markup are escaped."""
+    return Markup(between.join(markup("{}", part) for part in parts))
+
+
+def json_markup(data: object) -> Markup:
+    """JSON for a <script> element, which no text within it can end."""
+    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def as_svg(figure: Figure, name: str, description: str) -> Markup:

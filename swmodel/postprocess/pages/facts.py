@@ -14,7 +14,7 @@ from ..scores import time_unit
 
 __all__ = ["experiment_of", "size", "timing_rows", "setup_rows"]
 
-TIMING = "timing.json"  # in the folder of the output files; swmodel/cli/timing.py writes it
+TIMING = "timing.json"  # in the folder of the output files; swmodel/cli/profiles.py writes it
 
 
 def setup_rows(dataset: xr.Dataset, attributes: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -15,15 +15,14 @@ import xarray as xr
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
+from ...errors import PlotError
 from .. import style
 from ..cgrid import around
-from ..errors import PlotError
 from ..files import Mesh, label, mesh_of, positions, seconds, snapshot, stamp, start_of, wet_cells
 from ..inundation import may_flood, under_water
 from ..maps import colorbar_right_of, draw_gauges, draw_surroundings, field_norm, map_axes
 from ..overlays import arrows, storms_of
-from .drawings import as_svg, fix_colours
-from .markup import Markup
+from .drawings import Markup, as_svg, fix_colours
 
 __all__ = ["Movie", "movies", "variables_of"]
 

@@ -7,11 +7,11 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import PlotError
+from ...errors import PlotError
 from ..files import kind_of, open_output, replacing, start_of, undamaged
 from ..series import read_gauges, read_observations
 from . import facts
-from .markup import Markup, joined, markup
+from .drawings import Markup, joined, markup
 from .sections import Run, sections
 
 __all__ = ["report"]

@@ -10,15 +10,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import xarray as xr
 
+from ...errors import PlotError
 from .. import budgets, ensemble, gauges, inversion, maxima, sensitivity, spectra, statistics
-from ..errors import PlotError
 from ..files import open_output, seconds
 from ..scores import MISSING, Series, columns, constants_columns, meaning, score
 from ..series import read_gauges
 from . import facts
-from .drawings import as_image, as_svg, fix_colours
+from .drawings import Markup, as_image, as_svg, fix_colours, joined, json_markup, markup
 from .frames import movies, variables_of
-from .markup import Markup, joined, json_markup, markup
 
 __all__ = ["Run", "Section", "sections"]
 
