@@ -190,6 +190,7 @@ def test_a_gravity_wave_crosses_the_longer_side():
     assert examination.crossing_steps(model(), 1e4) == 200
 
 
+@pytest.mark.verify
 def test_every_term_has_its_own_transpose_and_a_wrong_one_is_named(monkeypatch):
     ocean = model(sw.FPlane(1e-4), dissipation=(sw.QuadraticDrag(2.5e-3),), boundaries=sw.Flather(("west",)))
     stepper = sw.AB2(100.0)

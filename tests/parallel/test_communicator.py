@@ -21,14 +21,9 @@ SHAPE = (cases.NY, cases.NX)
 TYPES = ("float32", "float64", "complex64", "complex128")
 
 
-@pytest.fixture(scope="module", params=cases.EACH, ids=str)
-def ranks(request):
-    return make_communicator("auto", SHAPE, request.param)
-
-
 @pytest.fixture(scope="module", params=cases.LAYOUTS if cases.RANKS < 4 else cases.LAYOUTS[:1], ids=str)
-def mesh(request):
-    """As `ranks`; where a mesh has both axes, one is enough."""
+def ranks(request):
+    """A mesh that has both axes is enough."""
     return make_communicator("auto", SHAPE, request.param)
 
 
@@ -90,8 +85,8 @@ def assert_transposed(ranks, verb, x, y, out, back):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_verbs_have_exact_transposes_in_every_precision_real_and_complex(mesh, verb):
-    f, pairs = VERBS[verb][0](mesh), [pair(mesh, verb, dtype)[1:] for dtype in TYPES]
+def test_verbs_have_exact_transposes_in_every_precision_real_and_complex(ranks, verb):
+    f, pairs = VERBS[verb][0](ranks), [pair(ranks, verb, dtype)[1:] for dtype in TYPES]
 
     @quick
     def program(pairs):
@@ -99,12 +94,12 @@ def test_verbs_have_exact_transposes_in_every_precision_real_and_complex(mesh, v
 
     for (xs, ys), (out, back), dtype in zip(pairs, jax.device_get(program(pairs)), TYPES):
         assert out.dtype == dtype
-        assert_transposed(mesh, verb, xs[0], ys[0], out, back)
+        assert_transposed(ranks, verb, xs[0], ys[0], out, back)
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_verbs_have_tangents_and_cotangents_in_batches_too(mesh, verb):
-    f, xs, ys = pair(mesh, verb, complex)
+def test_verbs_have_tangents_and_cotangents_in_batches_too(ranks, verb):
+    f, xs, ys = pair(ranks, verb, complex)
 
     @quick
     def program(xs, ys):
@@ -120,15 +115,15 @@ def test_verbs_have_tangents_and_cotangents_in_batches_too(mesh, verb):
     np.testing.assert_array_equal(pushed[0], np.stack(outs))
     np.testing.assert_array_equal(pushed[1], np.stack(outs[::-1]))
     for k in range(2):
-        assert_transposed(mesh, verb, xs[k], ys[k], outs[k], pulled[k])
+        assert_transposed(ranks, verb, xs[k], ys[k], outs[k], pulled[k])
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_verbs_differentiate_twice(mesh, verb):
+def test_verbs_differentiate_twice(ranks, verb):
     """Of J = sum f(x)^3 over ranks, the Hessian times t is f'(6 f(x) f(t)), forward over reverse and reverse twice."""
     f, shape, same_in, same_out = VERBS[verb]
-    f, shape = f(mesh), shape(mesh)
-    x, t = (mine(mesh, shape, seed, float, same_in) for seed in (1, 2))
+    f, shape = f(ranks), shape(ranks)
+    x, t = (mine(ranks, shape, seed, float, same_in) for seed in (1, 2))
 
     @quick
     def products(x, t):
@@ -147,11 +142,11 @@ ROUND = (lambda ranks: lambda x: ranks.scatter(ranks.gather(x, SHAPE)), tile_sha
 
 
 @pytest.mark.parametrize("verb", [*(v for v in VERBS if v not in ("gather", "scatter")), "to the root and back"])
-def test_verbs_work_inside_scan_and_while_and_both_in_batches(mesh, verb):
+def test_verbs_work_inside_scan_and_while_and_both_in_batches(ranks, verb):
     f, shape, same, _ = VERBS.get(verb, ROUND)
-    f, shape = f(mesh), shape(mesh)
+    f, shape = f(ranks), shape(ranks)
     g = lambda x: f(0.5 * x * x)  # noqa: E731
-    x = np.stack([mine(mesh, shape, seed, float, same) for seed in (1, 2)])
+    x = np.stack([mine(ranks, shape, seed, float, same) for seed in (1, 2)])
     thrice = lambda x: g(g(g(x)))  # noqa: E731
     scanned = lambda x: jax.lax.scan(lambda c, _: (g(c), None), x, None, length=3)[0]  # noqa: E731
     body = lambda c: (c[0] + 1, g(c[1]))  # noqa: E731
@@ -337,13 +332,13 @@ CALLS = {
 
 
 @pytest.fixture(scope="module")
-def short(mesh):
+def short(ranks):
     """The same mesh of ranks, whose messages carry at most LIMIT elements."""
-    if mesh.size == 1:
-        return mesh
+    if ranks.size == 1:
+        return ranks
     from swmodel.parallel.mpi import MPICommunicator
 
-    return MPICommunicator(mesh.layout, most_elements=LIMIT)
+    return MPICommunicator(ranks.layout, most_elements=LIMIT)
 
 
 @pytest.fixture
@@ -379,25 +374,25 @@ def sent(calls, itemsize, ranks):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_long_messages_go_in_pieces_and_arrive_as_one(mesh, short, messages, verb):
+def test_long_messages_go_in_pieces_and_arrive_as_one(ranks, short, messages, verb):
     make, shape, same_in, _ = VERBS[verb]
-    shape = WIDE.get(verb, (30, *shape(mesh)[1:]))
-    shape = (mesh.along(verb[-1]), shape) if isinstance(shape, int) else shape
-    x = np.round(100 * mine(mesh, shape, 1, "float32", same_in))  # whole numbers: sums are exact in any order
+    shape = WIDE.get(verb, (30, *shape(ranks)[1:]))
+    shape = (ranks.along(verb[-1]), shape) if isinstance(shape, int) else shape
+    x = np.round(100 * mine(ranks, shape, 1, "float32", same_in))  # whole numbers: sums are exact in any order
     both = lambda on: lambda x: (make(on)(x), jax.vjp(make(on), x)[1](make(on)(x))[0])  # noqa: E731
-    expected = quick(both(mesh))(x)
+    expected = quick(both(ranks))(x)
     messages()
     found = quick(both(short))(x)
     for a, b in zip(found, expected):
         np.testing.assert_array_equal(a, b)
     calls = messages()
-    line = mesh.along(verb[-1]) if verb[-1] in "xy" else mesh.size
-    per_call = {"MPI_Alltoall": line, "MPI_Allgather": line, "MPI_Gather": mesh.size, "MPI_Scatter": mesh.size}
+    line = ranks.along(verb[-1]) if verb[-1] in "xy" else ranks.size
+    per_call = {"MPI_Alltoall": line, "MPI_Allgather": line, "MPI_Gather": ranks.size, "MPI_Scatter": ranks.size}
     assert all(items * per_call.get(call, 1) <= LIMIT for call, items in calls)
     counted = traffic(both(short), x)
     together = sum(sent(calls, 4, line).values(), Count())
     assert counted.total == together
-    assert traffic(both(mesh), x).total.bytes == together.bytes
+    assert traffic(both(ranks), x).total.bytes == together.bytes
     whole = [call for call, items in calls if items == LIMIT // per_call.get(call, 1)]
     assert not calls or whole  # and at least one was full
 

@@ -28,7 +28,8 @@ def reference():
     return of
 
 
-@pytest.mark.parametrize("case, layout", cases.in_turn(cases.CASES), ids=str)
+# On four ranks `make test` has a coast, both poles, and an open side.
+@pytest.mark.parametrize("case, layout", cases.in_turn(list(cases.CASES)[:: 2 if cases.RANKS == 4 else 1]), ids=str)
 def test_a_hundred_steps_equal_those_of_one_rank(case, layout, reference):
     model, stepper = cases.together(case, layout)
     ours, whole = cases.steps(model, stepper, 100), reference(case)

@@ -163,6 +163,7 @@ def experiment(tmp_path_factory):
     return folder / "bump.toml", folder / "serial"
 
 
+@pytest.mark.verify
 def test_the_command_line_runs_and_resumes_on_devices(experiment):
     file, serial = experiment
     folder = file.parent / "devices"

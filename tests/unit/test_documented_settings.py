@@ -226,6 +226,7 @@ def model_and_stepper(text, folder):
     raise ConfigError(found)
 
 
+@pytest.mark.verify
 def test_the_models_of_all_blocks_take_a_step(folder):
     write_files(folder)
     for page, line, text in blocks():

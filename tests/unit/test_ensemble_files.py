@@ -307,6 +307,7 @@ output = {maxima = {threshold = 0.05}}
 """
 
 
+@pytest.mark.verify
 def test_maxima_over_shores_are_those_of_each_members_own_bed(write, command):
     file = write()
     file.write_text(SHORE)

@@ -343,8 +343,7 @@ FULL_DISK = """
     """
 
 
-@pytest.mark.parametrize("compression", [0, 1])
-@pytest.mark.parametrize("room", [1_000_000, 1_234_567, 3_000_000])
+@pytest.mark.parametrize("room, compression", [(1_234_567, 0), (3_000_000, 1)])
 def test_a_full_disk_stops_the_run_with_one_sentence_and_keeps_the_records(tmp_path, room, compression):
     output, error = run_python(FULL_DISK, tmp_path / "run.nc", room, compression).communicate()
     count, message = output.splitlines()
@@ -509,6 +508,7 @@ def test_two_live_runs_cannot_write_one_file(tmp_path):
     FieldFile(path, grid, FIELDS, overwrite=True).close()
 
 
+@pytest.mark.verify
 def test_of_many_runs_that_start_at_once_one_writes(tmp_path):
     code = """
         import sys
@@ -537,6 +537,7 @@ def test_of_many_runs_that_start_at_once_one_writes(tmp_path):
     assert printed == ["refused", "refused", "refused", "writes"]
 
 
+@pytest.mark.verify
 def test_the_lock_of_a_killed_run_is_gone(tmp_path):
     writer = run_python(WRITER, tmp_path / "run.nc")
     writer.stdout.readline()

@@ -164,6 +164,7 @@ def test_no_fitted_cost_is_negative():
     assert min(found.overhead, found.per_cell, found.beyond) >= 0
 
 
+@pytest.mark.verify
 def test_the_cost_of_the_models_own_program_is_measured_at_two_sizes():
     stepper = stepper_named("ab2")
 

@@ -25,6 +25,7 @@ def simulation(kind, stepper, engine="arrays"):
     return sw.Simulation(model, model.state(eta=bump), stepper)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("kind, stepper", [("chapman", sw.ForwardBackward(50.0)), ("radiation", sw.AB2(20.0))])
 def test_both_engines_step_the_memory_alike_and_leave_other_cells_at_zero(kind, stepper):
     arrays, fused = (simulation(kind, stepper, engine) for engine in ("arrays", "fused"))

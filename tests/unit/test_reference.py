@@ -4,25 +4,29 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pytest
+
 import swmodel as sw
 
 ROOT = Path(sw.__file__).parents[1]
 
 
-def script():
+@pytest.fixture(scope="module")
+def reference():
+    """The script, and the page that it would write now."""
     spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts" / "reference.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
+    return module, module.page()
 
 
-def test_the_page_is_up_to_date():
-    reference = script()
-    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run python scripts/reference.py"
+def test_the_page_is_up_to_date(reference):
+    script, page = reference
+    assert script.PAGE.read_text(encoding="utf-8") == page, "run python scripts/reference.py"
 
 
-def test_every_key_is_described_with_its_units_and_limits():
-    page = script().page()
+def test_every_key_is_described_with_its_units_and_limits(reference):
+    _, page = reference
     keys = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*) \|$", page, re.MULTILINE)
     assert len(keys) > 150
     assert not [key for key in keys if not key[3].strip()]

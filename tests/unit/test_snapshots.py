@@ -51,8 +51,7 @@ def counted(monkeypatch):
     return counts
 
 
-@pytest.mark.parametrize("engine", ["arrays", "auto"])
-@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("engine, steps", [("arrays", 3), ("auto", 1)])
 def test_files_are_those_of_chunks_that_end_at_each_record(tmp_path, monkeypatch, engine, steps):
     """Bit for bit where a field is stored; what is computed for the file is compiled in two programs."""
     simulation(engine).write(tmp_path / "together.nc", NAMES, every=steps * DT).run(steps=31)

@@ -33,7 +33,7 @@ def products(made, folder):
     return made.extremes(folder / "extremes.nc", threshold=0.2)
 
 
-@pytest.mark.parametrize("engine", ["arrays", "fused"])
+@pytest.mark.parametrize("engine", [pytest.param("arrays", marks=pytest.mark.verify), "fused"])
 def test_means_and_extremes_are_those_of_snapshots_across_a_restart(tmp_path, engine):
     states = []
     plain = simulation(engine)
@@ -99,7 +99,7 @@ def test_means_of_derived_fields_are_those_of_snapshots(tmp_path, engine, steppe
         assert "covariance_eta_vorticity" in means
 
 
-@pytest.mark.parametrize("engine", ["arrays", "fused"])
+@pytest.mark.parametrize("engine", ["arrays", pytest.param("fused", marks=pytest.mark.verify)])
 def test_gauges_read_derived_fields_at_the_centres_across_a_restart(tmp_path, engine):
     at, names = {"A": (4.5e4, 2.5e4), "B": (1.2e4, 3.1e4)}, ("eta", "speed", "vorticity", "thickness")
     made = simulation(engine).gauges(tmp_path / "g.nc", at, variables=names, every=200.0)
@@ -122,7 +122,7 @@ def test_gauges_read_derived_fields_at_the_centres_across_a_restart(tmp_path, en
             assert np.ptp(right) > 0
 
 
-@pytest.mark.parametrize("threshold", [0.5, -0.5])
+@pytest.mark.parametrize("threshold", [0.5, pytest.param(-0.5, marks=pytest.mark.verify)])
 def test_land_that_stays_dry_is_neither_reached_nor_over_a_threshold(tmp_path, threshold):
     """A beach under a sea of 2 m, of which the sea floor lifts one half and lets the other sink."""
     bed = np.tile(np.linspace(-20.0, 60.0, 16), (6, 1))
@@ -215,7 +215,7 @@ def test_the_time_of_a_file_is_that_of_its_samples(tmp_path):
     assert bounds(tmp_path / "later.nc") == [300.0, 500.0]
 
 
-@pytest.mark.parametrize("restart", ["restart.nc", "restart.zarr"])
+@pytest.mark.parametrize("restart", ["restart.nc", pytest.param("restart.zarr", marks=pytest.mark.verify)])
 def test_a_resumed_run_continues_what_is_sampled_in_the_same_way_and_starts_all_else_anew(tmp_path, restart, caplog):
     """By what a product is, not by its place among others."""
 
@@ -310,7 +310,7 @@ def test_a_mean_in_float32_keeps_a_small_signal_on_a_large_constant():
     assert np.abs(np.asarray(plain, float) / count - wanted).min() > 1.0
 
 
-@pytest.mark.parametrize("engine", ["arrays", "fused"])
+@pytest.mark.parametrize("engine", [pytest.param("arrays", marks=pytest.mark.verify), "fused"])
 def test_products_of_a_tracer_are_those_of_its_concentration(engine, tmp_path):
     """Not of its content h c, which the flow transports."""
     salt = sw.Tracer("salt", units="kg m-3")

@@ -268,6 +268,7 @@ def test_its_adjoint_is_that_of_its_tangent(stepper, engine):
     assert min(map(abs, products.values())) > 1e-12 * abs(slope)
 
 
+@pytest.mark.verify
 def test_its_gradient_passes_the_taylor_test():
     for verdict in verify(problem_of(sw.AB2, "arrays", ["initial.eta", "depth"]), {"depth": 0.1}, second=False):
         assert verdict.passed, verdict
