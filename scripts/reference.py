@@ -9,16 +9,15 @@ their types and by the comments on their lines.
 import dataclasses
 import inspect
 import re
+import textwrap
 import types
 import typing
 from pathlib import Path
 
-import pydantic
-from pydantic_core import PydanticUndefined
-
 from swmodel.config.experiment import Experiment
 from swmodel.config.expressions import Expression
-from swmodel.config.sections import Coordinate, existing_folder
+from swmodel.config.reading import REQUIRED, Key, Read, Section, sections_in
+from swmodel.config.sections import Coordinate, Formula
 from swmodel.config.series import tide_section
 from swmodel.fields import parameters as rules
 
@@ -45,30 +44,29 @@ TABLES = {  # what may stand in the place of a number, by the tag of its section
     "cnoidal": "",
     "constants": "",
 }
-LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+LIMITS = {"minimum": "at least", "above": "above", "maximum": "at most", "below": "below"}
 
 
 def page() -> str:
     """The text of the page."""
     lines = [HEAD]
-    for name, field in Experiment.model_fields.items():
-        several = "tuple" in str(field.annotation).partition("[")[0] or name == "tracer"
+    for name, field in Experiment.schema().items():
+        several = is_list(field.annotation)
         title = f"[[{name}]]" if several else f"[{name}]"
-        lines += section_lines(title, field.annotation, "" if field.is_required() else "may be left out")
+        lines += section_lines(title, field.annotation, "" if field.is_required else "may be left out")
     lines += [TIDE, *section_lines("[boundary.elevation]", tide_section("the unit of the key"))]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def sections_in(annotation: typing.Any) -> list:
-    """The classes of sections in an annotation."""
-    if inspect.isclass(annotation) and issubclass(annotation, pydantic.BaseModel):
-        return [annotation]
-    return [found for inner in typing.get_args(annotation) for found in sections_in(inner)]
+def is_list(annotation: typing.Any) -> bool:
+    """Whether a key may be given several times."""
+    plain = typing.get_args(annotation)[0] if typing.get_origin(annotation) is typing.Annotated else annotation
+    return typing.get_origin(plain) is tuple
 
 
-def type_of(cls: type[pydantic.BaseModel]) -> str:
+def type_of(cls: type[Section]) -> str:
     """The `type` of a class of sections, "" where there is one class alone."""
-    field = cls.model_fields.get("type")
+    field = cls.schema().get("type")
     return "" if field is None else str(typing.get_args(field.annotation)[0])
 
 
@@ -83,11 +81,11 @@ def section_lines(title: str, annotation: typing.Any, note: str = "") -> list[st
     return lines + [line for one in inner for line in section_lines(*one)]
 
 
-def class_lines(title: str, cls: type[pydantic.BaseModel]) -> tuple[list[str], list]:
+def class_lines(title: str, cls: type[Section]) -> tuple[list[str], list]:
     """(lines, [(title, annotation) of sections in it]) of one class of sections."""
     lines, nested, rows = [], [], []
     about = documented(cls)
-    for name, field in cls.model_fields.items():
+    for name, field in cls.schema().items():
         if name == "type":
             lines += [f'### `type = "{typing.get_args(field.annotation)[0]}"`', ""]
             continue
@@ -95,13 +93,13 @@ def class_lines(title: str, cls: type[pydantic.BaseModel]) -> tuple[list[str], l
         tables = "".join(TABLES[tag] for tag in dict.fromkeys(one.tag for one in inside if hasattr(one, "tag")))
         inside = [one for one in inside if not hasattr(one, "tag")]
         if inside:
-            path, list_of = title.strip("[]"), str(field.annotation).startswith("tuple")
+            path, list_of = title.strip("[]"), is_list(field.annotation)
             nested.append((f"[[{path}.{name}]]" if list_of else f"[{path}.{name}]", field.annotation))
         kind = (kind_of(cls, name, field) + tables).removeprefix(" or ") if not inside else "section, see below"
         if inside and "float" in str(field.annotation):
             kind = "number, formula, or a section, see below"
         what = about.get(name, "")
-        what = re.sub(r"; [^;]* unless given\.?$", "", what) if field.is_required() else what  # a default of Python's
+        what = re.sub(r"; [^;]* unless given\.?$", "", what) if field.is_required else what  # a default of Python's
         rows.append(f"| `{name}` | {kind} | {default_of(field, inside)} | {what} |")
     if summary := first_line(cls):
         lines += [summary, ""]
@@ -116,7 +114,7 @@ def first_line(cls: type) -> str:
     return "" if text.startswith("!!!") else escaped(text)
 
 
-def documented(cls: type[pydantic.BaseModel]) -> dict[str, str]:
+def documented(cls: type[Section]) -> dict[str, str]:
     """{key: what it is}: the comment on its line in the section's class, else what the part declares or documents."""
     found = {}
     part = getattr(cls, "part", None)
@@ -124,16 +122,15 @@ def documented(cls: type[pydantic.BaseModel]) -> dict[str, str]:
         found |= arguments(part)
         found |= {f.name: f.metadata["doc"] for f in dataclasses.fields(part) if f.metadata.get("doc")}
     for one in reversed(cls.__mro__):
-        if issubclass(one, pydantic.BaseModel) and one.__module__ != "swmodel.config.parts":
+        if issubclass(one, Section) and one.__module__ != "swmodel.config.parts":
             found |= comments(one)
-    found |= {name: field.description for name, field in cls.model_fields.items() if field.description}
     return {name: escaped(text) for name, text in found.items()}
 
 
 def comments(cls: type) -> dict[str, str]:
     """{key: comment on its line} of a class that is written in a file."""
     try:
-        source = inspect.getsource(cls)
+        source = textwrap.dedent(inspect.getsource(cls))
     except (OSError, TypeError):
         return {}
     return dict(re.findall(r"^    (\w+): [^#\n]*#\s*(.+)$", source, re.MULTILINE))
@@ -184,8 +181,9 @@ def words(annotation: typing.Any) -> str:
     if hasattr(annotation, "tag"):
         return ""  # a table, of which TABLES has the description
     if origin is typing.Annotated:
-        folder = any(getattr(x, "func", None) is existing_folder for x in annotation.__metadata__)
-        return "folder" if folder else words(inner[0])
+        choice = next((x for x in annotation.__metadata__ if isinstance(x, rules.Choice)), None)
+        named = [x.words for x in annotation.__metadata__ if isinstance(x, Read) and x.words]
+        return words(typing.Literal[choice.choices]) if choice else named[0] if named else words(inner[0])
     if origin is typing.Literal:
         return " or ".join(f'`"{x}"`' if isinstance(x, str) else f"`{x}`".lower() for x in inner)
     if origin in (types.UnionType, typing.Union):
@@ -199,38 +197,35 @@ def words(annotation: typing.Any) -> str:
     return "date" if "datetime" in str(annotation) else "text" if annotation is typing.Any else str(annotation)
 
 
-def metadata_of(field: typing.Any) -> list:
-    """Everything that annotations of a field hold, however deep."""
-    found, waiting = list(field.metadata), [field.annotation]
-    while waiting:
-        one = waiting.pop()
-        if typing.get_origin(one) is typing.Annotated:
-            for x in one.__metadata__:
-                found += [x, *getattr(x, "metadata", ())]
-        waiting += [x for x in typing.get_args(one) if typing.get_origin(x)]
-    return found
+def rules_in(annotation: typing.Any) -> list[rules.Number]:
+    """The rules of numbers in an annotation, however deep."""
+    if isinstance(annotation, Formula):
+        return [annotation.rule]
+    if isinstance(annotation, rules.Number):
+        return [annotation]
+    return [rule for inner in typing.get_args(annotation) for rule in rules_in(inner)]
 
 
-def unit_of(field: typing.Any) -> str:
+def unit_of(field: Key) -> str:
     """The unit of a quantity."""
-    units = [getattr(getattr(x, "func", None), "keywords", {}).get("unit") for x in metadata_of(field)]
-    return next((f"in {unit}" for unit in units if unit), "")
+    units = [rule.units for rule in rules_in(field.annotation) if rule.units not in ("1", rules.COORDINATES)]
+    return next((f"in {unit}" for unit in units), "")
 
 
-def limits_of(field: typing.Any) -> list[str]:
+def limits_of(field: Key) -> list[str]:
     """The limits of a number, in words."""
-    pairs = [(word, getattr(x, key, None)) for x in metadata_of(field) for key, word in LIMITS.items()]
+    pairs = [(word, getattr(x, key)) for x in rules_in(field.annotation) for key, word in LIMITS.items()]
     return list(dict.fromkeys(f"{word} {value:g}" for word, value in pairs if value is not None))
 
 
 def default_of(field: typing.Any, inside: list) -> str:
     """The default of a key, as a file would have it."""
     value = field.default
-    if field.is_required() or value is PydanticUndefined:
+    if field.is_required or value is REQUIRED:
         return "must be given"
     if value is None or value in ((), {}):
         return "none"
-    if inside and isinstance(value, pydantic.BaseModel):
+    if inside and isinstance(value, Section):
         return "as below"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"

@@ -94,8 +94,8 @@ def _with_length(section, options):
         raise ConfigError("--steps and --until exclude one another; give one of them.")
     if options.until is not None:
         until = quantity_of_option("--until", options.until, "s")
-        section = section.model_copy(update={"steps": None, "until": until})
-    return section if options.steps is None else section.model_copy(update={"steps": options.steps, "until": None})
+        section = section.replaced(steps=None, until=until)
+    return section if options.steps is None else section.replaced(steps=options.steps, until=None)
 
 
 def _study(draft, section, options):

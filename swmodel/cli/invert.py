@@ -18,6 +18,8 @@ from ..config import read
 from ..config.build.observed import check_withheld, misfit_to, observed
 from ..config.build.steppers import stepper_of
 from ..config.build.studies import length_line, section_of, steps_of, transformed_of
+from ..config.expressions import Expression
+from ..config.reading import Section as SectionOfFile
 from ..errors import ConfigError
 from ..fields.code import code_of
 from ..output.collisions import check_apart
@@ -73,7 +75,7 @@ def invert_experiment(file: str, overrides: Sequence[str | Override], options: O
     if draft.sections.get("ensemble") is not None:
         raise ConfigError(f"{draft.file}: an [ensemble] cannot be inverted; take that section out.")
     if options.withhold is not None:
-        section = section.model_copy(update={"withhold": options.withhold})
+        section = section.replaced(withhold=options.withhold)
     begun = clock.perf_counter()
     study = _study(draft, section, options)
     path, restart = study.folder / section.file, study.folder / section.restart
@@ -186,10 +188,17 @@ def described(name: str, section: Iterable[tuple[str, Any]] | None) -> dict[str,
         if isinstance(value, Path):
             value = {"file": hashlib.sha256(value.read_bytes()).hexdigest()}
         elif not isinstance(value, bool | int | float | str | None):
-            value = json.dumps(value, default=lambda part: part.model_dump(mode="json"))
+            value = json.dumps(value, default=_plain)
         if value is not None:
             found[f"{name}.{key}"] = value
     return found
+
+
+def _plain(part):
+    """A part of a section in the types of JSON."""
+    if isinstance(part, SectionOfFile):
+        return dict(part)
+    return {"text": part.text} if isinstance(part, Expression) else str(part)
 
 
 def named_by(overrides: Sequence[Override]) -> list[str]:

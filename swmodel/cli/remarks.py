@@ -232,7 +232,7 @@ def _storms(experiment, grid):
         if entry.type != "cyclone":
             continue
         name = f"forcing[{index}]"
-        if "exponent" in entry.model_fields_set and entry.profile != "holland_2010":
+        if "exponent" in entry.written and entry.profile != "holland_2010":
             yield (
                 f"{name}.exponent has no effect with profile = {entry.profile!r}; leave it out, or give 'holland_2010'."
             )
@@ -313,7 +313,7 @@ def _inversion(experiment, deepest):
     if section is None:
         return
     for key, methods in OF_METHODS.items():
-        if key in section.model_fields_set and section.chosen not in methods:
+        if key in section.written and section.chosen not in methods:
             yield f"inversion.{key} has no effect with method = {section.chosen!r}; leave it out."
     for index, control in enumerate(section.controls):
         name = f"inversion.controls[{index}]"

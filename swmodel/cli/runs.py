@@ -81,7 +81,7 @@ def _names_folder(draft, options):
     """Whether `--set`, or the file of `--experiment`, gives the folder of the output of a resumed run."""
     output = draft.sections.get("output")
     changed = any(o.path in (("output",), ("output", "folder")) for o in draft.overrides)
-    return (changed or options.experiment is not None) and output is not None and "folder" in output.model_fields_set
+    return (changed or options.experiment is not None) and output is not None and "folder" in output.written
 
 
 def _draft_of_restart(path, overrides, options):

@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import BaseModel
-
 from ..config.build.experiment import assemble, model_of, state_of
 from ..config.build.steppers import stepper_of, time_step
 from ..config.build.variants import ensemble_of
+from ..config.reading import Section
 from ..errors import ConfigError
 from ..runtime import launch
 from ..runtime.devices import hosts_of
@@ -155,7 +154,7 @@ def inputs_of(draft: Draft) -> list[tuple[str, Path]]:
     def look(name, value):
         if isinstance(value, Path):
             found.append((name, value))
-        elif isinstance(value, BaseModel):
+        elif isinstance(value, Section):
             for key, part in value:
                 look(f"{name}.{key}", part)
         elif isinstance(value, (tuple, list)):

@@ -18,11 +18,9 @@ import datetime
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from ..adjoint.costs import costs
 from ..adjoint.costs.concentration import TracerName
@@ -31,14 +29,16 @@ from ..adjoint.costs.misfits import Currents, SectionRecords, currents_in, trans
 from ..adjoint.costs.records import Records, records_in
 from ..adjoint.costs.tracks import AllTracks, read_tracks
 from ..errors import ConfigError, ended
-from ..fields.parameters import Places
+from ..fields.parameters import Number, Places
 from ..fields.variables import PROGNOSTIC, in_layer
 from .mistakes import Mistake, nearest
-from .parts import PartSection, chosen_from, section_about, shipped
+from .parts import PartSection, section_about, shipped
 from .quantities import QuantityError
+from .reading import Read, one_of
 from .scenario import Output, OutputFile
 from .sections import (
     Count,
+    Folder,
     InputFile,
     Names,
     Place,
@@ -46,8 +46,7 @@ from .sections import (
     PositiveSeconds,
     RangeOfSeconds,
     Section,
-    existing_folder,
-    in_unit,
+    not_empty,
 )
 from .variables import PARTS, layer_count, stepped_names, transported_controls
 
@@ -65,17 +64,16 @@ __all__ = [
 ]
 
 
-Folder = Annotated[Path, BeforeValidator(existing_folder)]
-PositiveSpeed = Annotated[float, in_unit("m s-1"), Field(gt=0)]
-PositiveTransport = Annotated[float, in_unit("m3 s-1"), Field(gt=0)]
-NonNegativeNumber = Annotated[float, in_unit(""), Field(ge=0)]
+PositiveSpeed = Annotated[float, Number(units="m s-1", above=0.0)]
+PositiveTransport = Annotated[float, Number(units="m3 s-1", above=0.0)]
+NonNegativeNumber = Annotated[float, Number(minimum=0.0)]
 
 
 class _AtGauges(PartSection):
     """The keys of a cost with the parameter `places`, the points that it reads: gauges, by their names."""
 
-    gauges: Names | None = Field(None, description="names of gauges in [output.gauges.positions]; all unless given")
-    positions: dict[str, Place] = Field({}, description="{name = [x, y]} of further gauges")
+    gauges: Names | None = None  # names of gauges in [output.gauges.positions]; all unless given
+    positions: dict[str, Place] = {}  # {name = [x, y]} of further gauges
 
     def known_places(self, output: Output) -> dict[str, tuple[float, float]]:
         """{name: (x, y)} of the gauges that may be named: those of this section, and those that are written."""
@@ -105,16 +103,10 @@ class _AtGauges(PartSection):
 class _OfRecords(_AtGauges):
     """The keys of a cost whose parameter `records` holds observations."""
 
-    gauges: Names | None = Field(None, description="names of gauges; all that have a record unless given")
-    observations: Folder | None = Field(
-        None, description="folder of NAME.csv or NAME.nc (time_s, elevation_m); that of [output.gauges] unless given"
-    )
-    deviation: PositiveMetres | dict[str, PositiveMetres] | None = Field(
-        None, description="standard deviation of an observation's error; that of each record unless given"
-    )
-    window: RangeOfSeconds | dict[str, RangeOfSeconds] | None = Field(
-        None, description="(first, last) of the observations that count, for all gauges or each"
-    )
+    gauges: Names | None = None  # names of gauges; all that have a record unless given
+    observations: Folder | None = None  # of NAME.csv or .nc (time_s, elevation_m); that of [output.gauges] unless given
+    deviation: PositiveMetres | dict[str, PositiveMetres] | None = None  # of errors; that of each record unless given
+    window: RangeOfSeconds | dict[str, RangeOfSeconds] | None = None  # (first, last) that count, of all gauges or each
 
     def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
         """Each record has its own window and standard deviation unless the file gives others."""
@@ -149,13 +141,11 @@ class _OfRecords(_AtGauges):
 class _OfConstants(PartSection):
     """The keys of a cost whose parameter `constants` holds harmonic constants."""
 
-    file: InputFile = Field(description="table of gauges, CSV or netCDF: name, x, y, M2_amplitude_m, M2_phase_deg")
-    constituents: Names = Field(description="the tidal constituents to compare, as M2 and S2")
-    gauges: Names | None = Field(None, description="names of gauges; all of the file unless given")
-    deviation: PositiveMetres | None = Field(
-        None, description="standard deviation of the error of A cos g and of A sin g; deviation_m of the file"
-    )
-    error: NonNegativeNumber = Field(0.0, description="a further part of it, as a fraction of the amplitude")
+    file: InputFile  # table of gauges, CSV or netCDF: name, x, y, M2_amplitude_m, M2_phase_deg
+    constituents: Names  # the tidal constituents to compare, as M2 and S2
+    gauges: Names | None = None  # names of gauges; all of the file unless given
+    deviation: PositiveMetres | None = None  # of errors of A cos g and A sin g; deviation_m of the file unless given
+    error: NonNegativeNumber = 0.0  # a further part of it, as a fraction of the amplitude
 
     def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
         """The constants of the chosen gauges."""
@@ -165,10 +155,10 @@ class _OfConstants(PartSection):
 class _OfCurrents(PartSection):
     """The keys of a cost whose parameter `currents` holds velocities."""
 
-    observations: Folder = Field(description="folder of NAME.csv or NAME.nc (time_s, u_m_s, v_m_s)")
-    positions: dict[str, Place] = Field(description="{name = [x, y]} of the places", min_length=1)
-    deviation: PositiveSpeed = Field(description="standard deviation of the error of each component")
-    window: RangeOfSeconds | None = Field(None, description="(first, last) of the observations that count")
+    observations: Folder  # folder of NAME.csv or NAME.nc (time_s, u_m_s, v_m_s)
+    positions: Annotated[dict[str, Place], not_empty]  # {name = [x, y]} of the places
+    deviation: PositiveSpeed  # standard deviation of the error of each component
+    window: RangeOfSeconds | None = None  # (first, last) of the observations that count
 
     def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
         """The velocities of all places."""
@@ -192,10 +182,10 @@ class SectionEnds(Section):
 class _OfSections(PartSection):
     """The keys of a cost whose parameter `transports` holds transports."""
 
-    observations: Folder = Field(description="folder of NAME.csv or NAME.nc (time_s, transport_m3_s)")
-    sections: dict[str, SectionEnds] = Field(description="{name = {start = [x, y], end = [x, y]}}", min_length=1)
-    deviation: PositiveTransport = Field(description="standard deviation of the error of a transport")
-    window: RangeOfSeconds | None = Field(None, description="(first, last) of the observations that count")
+    observations: Folder  # folder of NAME.csv or NAME.nc (time_s, transport_m3_s)
+    sections: Annotated[dict[str, SectionEnds], not_empty]  # {name = {start = [x, y], end = [x, y]}}
+    deviation: PositiveTransport  # standard deviation of the error of a transport
+    window: RangeOfSeconds | None = None  # (first, last) of the observations that count
 
     def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
         """The transports of all sections."""
@@ -206,10 +196,8 @@ class _OfSections(PartSection):
 class _OfTracks(PartSection):
     """The keys of a cost whose parameter `tracks` holds observations along tracks."""
 
-    file: InputFile = Field(description="CSV or netCDF file of points: x, y, time_s, elevation_m, deviation_m")
-    deviation: PositiveMetres | None = Field(
-        None, description="standard deviation of the errors, where the file does not give it"
-    )
+    file: InputFile  # CSV or netCDF file of points: x, y, time_s, elevation_m, deviation_m
+    deviation: PositiveMetres | None = None  # standard deviation of the errors, where the file does not give it
 
     def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
         """The points of the tracks."""
@@ -251,19 +239,16 @@ class ArrivalTime(Section):
 
     type: Literal["arrival_time"]
 
-    @model_validator(mode="before")
-    @classmethod
-    def _refused(cls, value):
+    takes_others = True
+
+    def check(self) -> None:
         raise ValueError(
             "the arrival time counts steps and has no derivative; use 'gauge_maximum', or 'misfit' to a record"
         )
 
 
 COSTS = {name: cost_section(cls, name) for name, cls in shipped(costs.Cost, "cost").items()}
-if TYPE_CHECKING:  # the alternatives are found when the program runs
-    CostSection: TypeAlias = Any
-else:
-    CostSection = chosen_from([*COSTS.values(), ArrivalTime])
+CostSection = Annotated[Any, one_of(*COSTS.values(), ArrivalTime, bases=(costs.Cost,), make=cost_section)]
 
 
 def cost_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -286,7 +271,7 @@ def cost_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
 BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 
 
-def _memory(value):
+def _memory(value, reading):
     if isinstance(value, str):
         match = re.fullmatch(r"\s*([\d.]+(?:[eE][+-]?\d+)?)\s*([A-Za-z]+)\s*", value)
         if match is None or match[2] not in BYTES:
@@ -297,7 +282,7 @@ def _memory(value):
     return float(value)
 
 
-Memory = Annotated[float, BeforeValidator(_memory)]  # [bytes]
+Memory = Annotated[float, Read(_memory)]  # [bytes]
 
 
 def _distinct(names):
@@ -311,21 +296,19 @@ class Adjoint(Section):
     """What `swmodel adjoint` differentiates."""
 
     cost: CostSection  # the number J to differentiate
-    controls: Annotated[Names, AfterValidator(_distinct)]  # the inputs with respect to which it is differentiated
+    controls: Annotated[Names, _distinct]  # the inputs with respect to which it is differentiated
     steps: Count | None = None  # length of the run, in steps
     until: PositiveSeconds | None = None  # that of [run] unless given
     amplitude: dict[str, float | str] = {}  # of each control, for --verify: the size of a realistic error
     memory: Memory | None = None  # [bytes] per rank, for states that are kept
     file: OutputFile = "sensitivity.nc"  # netCDF file to write
 
-    @model_validator(mode="after")
-    def _one_length(self):
+    def check(self) -> None:
         if self.steps is not None and self.until is not None:
             raise ValueError("steps and until exclude one another; give one of them")
         for name in self.amplitude:
             if name not in self.controls:
                 raise ValueError(f"amplitude: {name!r} is not a control; {nearest(name, self.controls)}")
-        return self
 
 
 # -- between sections --------------------------------------------------------------------------------------------------

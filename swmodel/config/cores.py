@@ -1,9 +1,7 @@
 """The sections of the core, which computes the tendencies, and mistakes of parts that do not fit it, or wetting."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from pydantic import Field
+from typing import Annotated, Any
 
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.polar_filter import FilteredDifferences
@@ -17,22 +15,19 @@ __all__ = ["PolarFilter", "Spectral", "coast_mistakes", "core_mistakes"]
 ELSEWHERE = "core = 'finite_differences' has it"
 
 
-if TYPE_CHECKING:  # sections follow from the declarations when the program runs
-    Spectral: TypeAlias = PartSection
-    PolarFilter: TypeAlias = PartSection
-else:
+class _InModes(PartSection):
+    left_out = ("series", "block", "at_rest")  # which follow from the grid
 
-    class _InModes(PartSection):
-        left_out = ("series", "block", "at_rest")  # which follow from the grid
+    hyperviscosity: Annotated[Any, section_for(core.HyperViscosity)] | None = None  # damping in the tendency
+    filter: Annotated[Any, section_for(core.ExponentialFilter)] | None = None  # damping after each step
 
-        hyperviscosity: section_for(core.HyperViscosity) | None = Field(None, description="damping in the tendency")
-        filter: section_for(core.ExponentialFilter) | None = Field(None, description="damping after each step")
 
-    class _OnParallels(PartSection):
-        left_out = ("plan", "ends", "weaker")
+class _OnParallels(PartSection):
+    left_out = ("plan", "ends", "weaker")
 
-    Spectral = section_for(core.PseudoSpectral, common=_InModes)
-    PolarFilter = section_for(FilteredDifferences, common=_OnParallels)
+
+Spectral = Annotated[Any, section_for(core.PseudoSpectral, common=_InModes)]
+PolarFilter = Annotated[Any, section_for(FilteredDifferences, common=_OnParallels)]
 
 
 def core_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -121,7 +116,7 @@ def coast_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
             f"wetting needs momentum = 'momentum_conserving', and momentum is {model.momentum!r}; change it",
         )
     for name in ("minimum_depth", "fill_lakes", "sound_speed"):
-        if bathymetry is not None and name in bathymetry.model_fields_set:
+        if bathymetry is not None and name in bathymetry.written:
             yield Mistake(("bathymetry", name), "wetting keeps the topography as it is; leave this out")
     for k, tracer in enumerate(sections.get("tracer", ())):
         if tracer.scheme == "centred":

@@ -1,19 +1,15 @@
 """Reading of experiment files: TOML, overrides from the command line, and validation section by section."""
 
-import contextlib
-import copy
 import dataclasses
 import datetime
-import functools
 import os
 import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from ..errors import ConfigError, DataError, SwmodelError
 from ..models.display import LARGEST as LARGEST_MAP
@@ -21,13 +17,12 @@ from ..models.display import as_html, as_text, map_of_floor
 from ..runtime.paths import expanded, found, refusal
 from .adjoint import Adjoint
 from .consistency import mistakes_between
+from .expressions import Expression
 from .inversion import Inversion
 from .members import Ensemble, member_raws, mistakes_of_members
-from .mistakes import Mistake, as_written, from_pydantic, nearest
-from .own import SHIPPED as KNOWN
-from .own import own_sections
-from .parts import chosen_from
+from .mistakes import Mistake, as_written, nearest
 from .physics import Bathymetry, Boundary, Coriolis, Dissipation, Forcing, Grid, Layers, Model, NoRotation, Stepper
+from .reading import REQUIRED, Reading, Section
 from .scenario import Initial, Output, Rest, Run, Source
 from .toml import dump, key_lines, line_of
 from .variables import Tracers
@@ -40,10 +35,8 @@ TOO_DEEP = f"tables and arrays are nested more than {DEEPEST} deep, and an exper
 NOT_A_NUMBER = "a number or a date here cannot be read: it has too many digits, or is in no calendar; correct it"
 
 
-class Experiment(BaseModel):
+class Experiment(Section):
     """An experiment, section by section."""
-
-    model_config = ConfigDict(defer_build=True)  # each section is validated by itself
 
     grid: Grid
     bathymetry: Bathymetry
@@ -84,19 +77,21 @@ class Experiment(BaseModel):
 
     def _rows(self) -> list[tuple[str, str]]:
         """(section, its keys and values in TOML) of the sections that were given."""
-        given: Any = _plain(self.model_dump(exclude_unset=True, exclude_none=True))
+        sections = ((name, _plain(section)) for name, section in self if section is not None)
         return [
             (name, "\n\n".join(dump(each).strip() for each in (section if isinstance(section, list) else [section])))
-            for name, section in given.items()
+            for name, section in sections
             if section
         ]
 
 
 def _plain(value):
-    """A value in types that TOML has; a formula becomes its text."""
+    """A value in types that TOML has: of a section the keys that a file has, of a formula its text."""
+    if isinstance(value, Section):
+        value = {name: one for name, one in value if name in value.written and one is not None} | value.others
+    if isinstance(value, Expression):
+        return value.text
     if isinstance(value, dict):
-        if set(value) == {"text"}:
-            return value["text"]
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
@@ -156,7 +151,7 @@ class Draft:
         """The Experiment; raises ConfigError with every mistake if there are any."""
         if self.mistakes or more:
             raise ConfigError(self.sentences(more))
-        return Experiment.model_construct(**self.sections)
+        return Experiment(**self.sections)
 
 
 def load(file: str | os.PathLike, overrides: Sequence[str | Override] = ()) -> Experiment:
@@ -329,67 +324,16 @@ def _apply(raw: dict[str, Any], override: Override) -> str | None:
     return None
 
 
-def _with_parts(own):
-    """A subclass of Experiment that also accepts the sections `own` of the user's classes."""
-    several = ("forcing", "dissipation", "boundary")
-    kinds = {name: chosen_from([*KNOWN[name].values(), *classes]) for name, classes in own.items() if classes}
-    if "cost" in kinds:
-        section = create_model("Adjoint", __base__=Adjoint, cost=(kinds.pop("cost"), ...))
-        kinds["adjoint"] = section | None
-    if "prior" in kinds:
-        controls: Any = (Annotated[tuple[kinds.pop("prior"), ...], Field(min_length=1)], ...)
-        kinds["inversion"] = create_model("Inversion", __base__=Inversion, controls=controls) | None
-    fields: dict[str, Any] = {
-        name: (tuple[kind, ...], ()) if name in several else (kind, ...) for name, kind in kinds.items()
-    }
-    return create_model("Experiment", __base__=Experiment, **fields) if fields else Experiment
-
-
 def _validate(raw, folder, own_parts):
-    """(valid sections, mistakes). Each section is validated by itself: a mistake does not hide those in others."""
-    own, mistakes = own_sections(raw, folder, own_parts)
-    root, refused, sections = _with_parts(own), {mistake.path for mistake in mistakes}, {}
+    """(valid sections, mistakes). Each section is read by itself: a mistake does not hide those in others."""
+    reading, sections = Reading(folder, own_parts, Experiment), {}
     for name in raw:
-        if name not in root.model_fields:
-            mistakes.append(Mistake((name,), f"unknown section; {nearest(name, root.model_fields)}"))
-    for name, field in root.model_fields.items():
-        if name not in raw:
-            if field.is_required():
-                mistakes.append(Mistake((), f"the section [{name}] is missing"))
-            else:
-                sections[name] = field.default
-            continue
-        try:
-            sections[name] = _section(root, name, raw[name], folder, own_parts)
-        except ValidationError as error:
-            errors = error.errors(include_url=False)
-            mistakes += [mistake for mistake in from_pydantic(errors, root) if mistake.path not in refused]
-            unknown = from_pydantic([e for e in errors if e["type"] == "extra_forbidden"], root)
-            known = _without(raw[name], [as_written(mistake.path, raw)[1:] for mistake in unknown])
-            with contextlib.suppress(ValidationError):  # with unknown keys removed, the other keys can be checked
-                sections[name] = _section(root, name, known, folder, own_parts)
-    return sections, mistakes + mistakes_between(sections)
-
-
-def _section(root, name, raw, folder, own_parts):
-    one = _alone(root, name)
-    return getattr(one.model_validate({name: raw}, context={"folder": folder, "own_parts": own_parts}), name)
-
-
-@functools.lru_cache(maxsize=256)
-def _alone(root, name):
-    """The class of files that have this section of `root` alone."""
-    field = root.model_fields[name]
-    keys: dict[str, Any] = {name: (field.annotation, field)}
-    return create_model(name, **keys)
-
-
-def _without(raw, paths):
-    """A copy of `raw` without the keys at `paths`."""
-    raw = copy.deepcopy(raw)
-    for path in paths:
-        table = raw
-        for part in path[:-1]:
-            table = table[part]
-        del table[path[-1]]
-    return raw
+        if name not in Experiment.schema():
+            reading.mistakes.append(Mistake((name,), f"unknown section; {nearest(name, Experiment.schema())}"))
+    for name, key in Experiment.schema().items():
+        section = reading.attempt(key.annotation, raw[name], (name,)) if name in raw else key.default
+        if section is not REQUIRED:
+            sections[name] = section
+        elif name not in raw:
+            reading.mistakes.append(Mistake((), f"the section [{name}] is missing"))
+    return sections, reading.mistakes + mistakes_between(sections)

@@ -18,25 +18,25 @@ window = ["15 minute", "2 hour"]
 import datetime
 import functools
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
-
-from pydantic import Field, model_validator
+from typing import Annotated, Any, Literal
 
 from ..adjoint.assimilation.priors import OfFaults, Prior
 from ..fields.parts import unchecked
 from .adjoint import Memory, known_controls
 from .mistakes import Mistake, nearest
 from .observations import Observations, observation_mistakes
-from .parts import PartSection, chosen_from, section_about, shipped
+from .parts import PartSection, section_about, shipped
+from .reading import one_of
 from .scenario import FaultTable, OutputFile
 from .sections import (
     Count,
-    Flag,
     Fraction,
     Names,
     NonNegativeSeconds,
     PositiveSeconds,
     Section,
+    Seed,
+    not_empty,
 )
 
 __all__ = ["CONTROLS", "Inversion", "inversion_mistakes", "prior_section"]
@@ -47,7 +47,7 @@ OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "
 class _WithFaults(PartSection, FaultTable):
     """The keys of a prior whose parameters include faults."""
 
-    name = "inversion.controls"
+    path = "inversion.controls"
 
     def parameters_from_keys(self, context: Any, start: datetime.datetime | None = None) -> dict[str, Any]:
         """The parameters of the prior that follow from these keys."""
@@ -56,10 +56,7 @@ class _WithFaults(PartSection, FaultTable):
 
 prior_section = functools.partial(section_about, keys={OfFaults: _WithFaults})
 CONTROLS = {name: prior_section(cls, name) for name, cls in shipped(Prior).items()}
-if TYPE_CHECKING:  # the alternatives are found when the program runs
-    Control: TypeAlias = Any
-else:
-    Control = chosen_from(CONTROLS.values())
+Control = Annotated[Any, one_of(*CONTROLS.values(), bases=(Prior,), make=prior_section)]
 
 
 class Twin(Section):
@@ -67,13 +64,13 @@ class Twin(Section):
 
     truth: dict[str, Any] = {}  # keys in which the truth differs, such as "source.file"
     spin_up: NonNegativeSeconds = 0.0  # of the truth, and of the background: each with its own forcing, before the run
-    seed: Annotated[int, Field(strict=True, ge=0)] = 0  # of the random numbers
+    seed: Seed = 0  # of the random numbers
 
 
 class Inversion(Section):
     """The problem that `swmodel invert` solves."""
 
-    controls: Annotated[tuple[Control, ...], Field(min_length=1)]  # what is estimated
+    controls: Annotated[tuple[Control, ...], not_empty]  # what is estimated
     observations: Observations  # what is fitted: one table, or several
     twin: Twin | None = None  # observations from a run of the model itself
     until: PositiveSeconds | None = None  # that of [run] unless given
@@ -84,17 +81,15 @@ class Inversion(Section):
     residual: Fraction = 1e-3  # of an inner loop, relative
     uncertainty: Count | None = None  # products for the analysis error; default: those of the last inner loop
     decrease: Fraction = 1e-3  # of J between loops, relative, at which it ends
-    withhold: Flag | Names = False  # true: each gauge, one at a time; names: gauges that are only compared
-    members: Annotated[int, Field(strict=True, ge=0)] = 20  # of the ensembles that give the spread at gauges
+    withhold: bool | Names = False  # true: each gauge, one at a time; names: gauges that are only compared
+    members: Seed = 20  # of the ensembles that give the spread at gauges
     memory: Memory | None = None  # bytes per rank, for states that are kept
     file: OutputFile = "inversion.nc"  # netCDF file to write
     restart: OutputFile = "inversion.restart.nc"  # netCDF file to write, from which `--resume` continues
 
-    @model_validator(mode="after")
-    def _two_files(self):
+    def check(self) -> None:
         if self.file == self.restart:
             raise ValueError(f"file and restart are one file, {self.file!r}; give them different names")
-        return self
 
     @property
     def chosen(self) -> str:

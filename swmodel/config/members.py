@@ -5,14 +5,12 @@ import dataclasses
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import ConfigDict, Field, model_validator
+from typing import Any
 
 from ..errors import ConfigError
 from .expressions import Expression
 from .mistakes import Mistake, dotted
-from .sections import Count, PositiveMetres, Section
+from .sections import Count, PositiveMetres, Section, Seed
 
 __all__ = ["Ensemble", "Varied", "members_option", "member_raws", "mistakes_of_members", "value_at"]
 
@@ -38,18 +36,18 @@ class Varied:
 class Ensemble(Section):
     """Keys with a value for each member, as "initial.amplitude" = [0.5, 1.0], or members that differ by noise."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    takes_others = True
 
     members: Count | None = None  # how many
     perturbation: PositiveMetres | None = None  # standard deviation of the noise in the initial elevation
     radius: PositiveMetres | None = None  # length scale of the noise
-    seed: Annotated[int, Field(strict=True, ge=0)] = 0  # of the random numbers
+    seed: Seed = 0  # of the random numbers
 
     @property
     def varied(self) -> dict[str, Varied]:
         """{name of the key: Varied}."""
         found = {}
-        for path, values, written in _flat(self.model_extra, (), ("ensemble",)):
+        for path, values, written in _flat(self.others, (), ("ensemble",)):
             found[dotted(path)] = Varied(path, values, written)
         return found
 
@@ -58,8 +56,7 @@ class Ensemble(Section):
         """The number of members."""
         return self.members or len(next(iter(self.varied.values())).values)
 
-    @model_validator(mode="after")
-    def _one_value_a_member(self):
+    def check(self) -> None:
         counts = {} if self.members is None else {"members": self.members}
         for name, varied in self.varied.items():
             if not isinstance(varied.values, list) or not varied.values:
@@ -78,7 +75,6 @@ class Ensemble(Section):
             raise ValueError("the number of members is missing; give members, or lists of values")
         if (self.perturbation is None) != (self.radius is None):
             raise ValueError("perturbation and radius belong together; give both, or neither")
-        return self
 
 
 def _flat(table, path, written):

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
 
 from ..adjoint.assimilation.observations import (
     gauge_records,
@@ -46,20 +45,22 @@ from ..adjoint.costs.misfits import (
 )
 from ..adjoint.costs.records import Record, records_in
 from ..models.shallow_water import ShallowWater
-from .adjoint import Folder, PositiveSpeed, PositiveTransport, SectionEnds, chosen_constants, points_of
+from .adjoint import PositiveSpeed, PositiveTransport, SectionEnds, chosen_constants, points_of
 from .mistakes import Mistake, nearest
+from .reading import Before, one_of
 from .scenario import Output
 from .sections import (
+    Folder,
     InputFile,
     Names,
     NonNegativeSeconds,
-    Number,
     Place,
     PositiveMetres,
     PositiveNumber,
     PositiveSeconds,
     RangeOfSeconds,
     Section,
+    not_empty,
 )
 
 __all__ = ["ObservationTable", "Observations", "SeriesTable", "observation_mistakes"]
@@ -242,13 +243,11 @@ class TrackObservations(ObservationTable):
     every: PositiveSeconds | None = None  # of a twin experiment: between two passes
     apart: PositiveMetres | None = None  # between points
     between: PositiveMetres | None = None  # between passes
-    tilt: Number = 0.35  # of the twin's tracks: dx over dy
+    tilt: float = 0.35  # of the twin's tracks: dx over dy
 
-    @model_validator(mode="after")
-    def _enough(self):
+    def check(self) -> None:
         if self.file is None and None in (self.deviation, self.every, self.apart, self.between):
             raise ValueError("tracks of the twin need deviation, every, apart and between; or give a file")
-        return self
 
     def from_files(self, output: Output, model: ShallowWater, until: float, start: datetime.datetime | None) -> tuple:
         """({label: Record} of points in water, ())."""
@@ -270,7 +269,7 @@ class VelocityObservations(SeriesTable):
 
     type: Literal["velocities"]
     folder: Folder | None = None  # of NAME.csv or NAME.nc (time_s, u_m_s, v_m_s)
-    positions: Annotated[dict[str, Place], Field(min_length=1)]  # {name = [x, y]} of the places
+    positions: Annotated[dict[str, Place], not_empty]  # {name = [x, y]} of the places
     deviation: PositiveSpeed  # of the error of each component
 
     def places(self, output: Output | None) -> dict[str, tuple[float, float]]:
@@ -303,7 +302,7 @@ class TransportObservations(SeriesTable):
 
     type: Literal["transports"]
     folder: Folder | None = None  # of NAME.csv or NAME.nc (time_s, transport_m3_s)
-    sections: Annotated[dict[str, SectionEnds], Field(min_length=1)]  # {name = {start = [x, y], end = [x, y]}}
+    sections: Annotated[dict[str, SectionEnds], not_empty]  # {name = {start = [x, y], end = [x, y]}}
     deviation: PositiveTransport  # of the error of a transport
 
     def places(self, output: Output | None) -> dict[str, tuple]:
@@ -328,11 +327,8 @@ def _several(value: Any) -> Any:
     return [value] if isinstance(value, dict) else value
 
 
-_Table = Annotated[
-    GaugeObservations | HarmonicObservations | TrackObservations | VelocityObservations | TransportObservations,
-    Field(discriminator="type"),
-]
-Observations = Annotated[tuple[_Table, ...], Field(min_length=1), BeforeValidator(_several)]
+_TYPES = one_of(GaugeObservations, HarmonicObservations, TrackObservations, VelocityObservations, TransportObservations)
+Observations = Annotated[tuple[Annotated[Any, _TYPES], ...], Before(_several), not_empty]
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------------

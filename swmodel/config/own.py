@@ -6,61 +6,27 @@ entry points of the group "swmodel.parts": `relaxation = "package.module:Relaxat
 A restart holds the text of its experiment. `allowed` is False for such a text, so that a restart cannot import code.
 """
 
+import hashlib
+import importlib
+import importlib.util
+import logging
+import sys
+import traceback
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from ..adjoint.assimilation.priors import Prior
-from ..adjoint.costs.tile_costs import Cost
-from ..dynamics.boundaries import OpenBoundary
-from ..dynamics.terms import Term
 from ..errors import ConfigError
-from ..fields.parts import as_pytree
-from ..stepping.explicit import TimeStepper
-from .adjoint import COSTS, cost_section
-from .inversion import CONTROLS, prior_section
-from .mistakes import Mistake
-from .parts import class_named, section_for
-from .physics import BOUNDARY, DISSIPATION, FORCING, STEPPERS, stepper_section
+from .mistakes import nearest
 
-__all__ = ["GROUP", "own_sections", "path_of_part"]
+__all__ = ["GROUP", "class_named", "path_of_part", "short_names"]
 
 GROUP = "swmodel.parts"
-SHIPPED = {
-    "forcing": FORCING,
-    "dissipation": DISSIPATION,
-    "boundary": BOUNDARY,
-    "stepper": STEPPERS,
-    "cost": COSTS,
-    "prior": CONTROLS,
-}
-BASES = {
-    "forcing": (Term,),
-    "dissipation": (Term,),
-    "boundary": (OpenBoundary, Term),
-    "stepper": (TimeStepper,),
-    "cost": (Cost,),
-    "prior": (Prior,),
-}
 
 
-def own_sections(raw: dict, folder: Path, allowed: bool) -> tuple[dict, list]:
-    """({section: [section classes of the user's parts]}, mistakes) of the tables of an experiment file.
-
-    Args:
-        raw: the tables of the file.
-        folder: the folder of the file and of the modules.
-        allowed: whether code may be imported.
-    """
-    found, mistakes = {kind: {} for kind in SHIPPED}, []
-    for kind, path, name in _named(raw):
-        if name in SHIPPED[kind] or name in found[kind] or not _is_own(name):
-            continue
-        try:
-            found[kind][name] = _section(kind, name, folder, allowed)
-        except ConfigError as error:
-            mistakes.append(Mistake((*path, "type"), str(error)))
-    return {kind: list(sections.values()) for kind, sections in found.items()}, mistakes
+def short_names() -> dict[str, str]:
+    """{short name: "module:Class"} of the parts of installed packages."""
+    return {point.name: point.value for point in entry_points(group=GROUP)}
 
 
 def path_of_part(raw: dict, part: str) -> tuple[str | int, ...]:
@@ -71,7 +37,7 @@ def path_of_part(raw: dict, part: str) -> tuple[str | int, ...]:
         part: "boundary.0.elevation", or the class of a part that the user has written, "relaxation:Relaxation".
     """
     if ":" in part:
-        return next((path for _, path, name in _named(raw) if name == part), ())
+        return next(_paths_of(raw, part, ()), ())
     path: list[str | int] = []
     value: Any = raw
     for name in part.split(".") if part else ():
@@ -84,33 +50,108 @@ def path_of_part(raw: dict, part: str) -> tuple[str | int, ...]:
     return tuple(path)
 
 
-def _named(raw):
-    """(section, path, type) of every part in the tables."""
-    adjoint, inversion = (raw.get(name) if isinstance(raw.get(name), dict) else {} for name in ("adjoint", "inversion"))
-    tables: list[tuple[str, tuple[str, ...], Any]] = [(kind, (kind,), raw.get(kind)) for kind in SHIPPED]
-    tables.append(("cost", ("adjoint", "cost"), adjoint.get("cost")))
-    tables.append(("prior", ("inversion", "controls"), inversion.get("controls")))
-    for kind, path, held in tables:
-        entries = enumerate(held) if isinstance(held, list) else [(None, held)]
-        for k, table in entries:
-            if isinstance(table, dict) and isinstance(table.get("type"), str):
-                yield kind, path if k is None else (*path, k), table["type"]
+def _paths_of(value, name, path):
+    """The paths of all tables with `type = name`."""
+    if isinstance(value, dict) and value.get("type") == name:
+        yield path
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in entries:
+        yield from _paths_of(inner, name, (*path, key))
 
 
-def _is_own(name):
-    return ":" in name or name in _short_names()
+def class_named(name: str, folder: Path, allowed: bool, bases: tuple[type, ...]) -> Any:
+    """The class that a user has written.
+
+    Args:
+        name: "module:Class", or a short name.
+        folder: the folder of the experiment file and of the modules.
+        allowed: whether code may be imported.
+        bases: the classes of this package from one of which it derives.
+
+    Raises:
+        ConfigError: if there is no such module or class, it cannot be imported or derives from none of `bases`, or
+            `allowed` is false.
+    """
+    if not allowed:
+        raise ConfigError(
+            f"{name!r} is not a part of swmodel, and a restart file alone imports no code; name the experiment file "
+            "too, --experiment FILE.toml"
+        )
+    module_name, _, class_name = short_names().get(name, name).partition(":")
+    module = _module(module_name, folder)
+    if not hasattr(module, class_name):
+        classes = [key for key, x in vars(module).items() if isinstance(x, type) and x.__module__ == module.__name__]
+        hint = nearest(class_name, classes) if classes else "it has no classes"
+        raise ConfigError(f"the module {module_name!r} has no class {class_name!r}; {hint}")
+    cls = getattr(module, class_name)
+    if not (isinstance(cls, type) and issubclass(cls, bases)):
+        wanted = " or ".join(f"sw.{base.__name__}" for base in bases)
+        raise ConfigError(f"{name!r} does not derive from {wanted}; let it, or name another class")
+    return cls
 
 
-def _short_names():
-    return {point.name: point.value for point in entry_points(group=GROUP)}
+def _module(name: str, folder: Path) -> Any:
+    file = _file_of(name, folder)
+    try:
+        return _from_file(name, file) if file.is_file() else _installed(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0]:
+            raise ConfigError(f"the module {name!r} needs {error.name!r}, which is not installed") from error
+        raise ConfigError(f"there is no file {file}, and no installed module {name!r}; correct the name") from None
+    except (Exception, SystemExit) as error:  # any error of the user's module during its import
+        frame = next((f for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == str(file)), None)
+        line = getattr(error, "lineno", None) or (frame.lineno if frame else None)
+        where = f"{file}:{line}" if line else str(file)
+        raise ConfigError(
+            f"the module {name!r} cannot be imported: {where}: {type(error).__name__}: {error}"
+        ) from error
 
 
-def _section(kind, name, folder, allowed):
-    """The section class of a part that the user has written."""
-    cls = class_named(name, folder, allowed, _short_names())
-    if not (isinstance(cls, type) and issubclass(cls, BASES[kind])):
-        bases = " or ".join(f"sw.{base.__name__}" for base in BASES[kind])
-        raise ConfigError(f"{name!r} does not derive from {bases}; let it, or name another class")
-    as_pytree(cls)
-    make = {"stepper": stepper_section, "cost": cost_section, "prior": prior_section}.get(kind, section_for)
-    return make(cls, name)
+def _file_of(name, folder):
+    """The file of a module in the folder, whether it is there or not.
+
+    Raises:
+        ConfigError: for a file outside the folder, or a module of Python itself.
+    """
+    parts = name.split(".")
+    if not all(part.isidentifier() for part in parts):
+        raise ConfigError(
+            f"{name!r} is not the name of a module; code is imported from the folder of the experiment file or "
+            "from installed packages, so name a module there, as in 'relaxation:Relaxation'"
+        )
+    file = folder.joinpath(*parts).with_suffix(".py")
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(
+            f"{file} is a link to {file.resolve()}, and no code outside the folder of the experiment file is imported; "
+            "copy the file"
+        )
+    if parts[0] in sys.stdlib_module_names and not file.is_file():
+        raise ConfigError(f"the module {name!r} belongs to Python and has no parts of a model; correct the name")
+    return file
+
+
+def _installed(name):
+    if name not in sys.modules:
+        logging.getLogger("swmodel").info("importing the installed module %s", name)
+    return importlib.import_module(name)
+
+
+def _from_file(name, file):
+    """The module in a file; it is imported again only if the file has changed."""
+    digest = hashlib.sha256(file.read_bytes() + str(file).encode()).hexdigest()
+    known = sys.modules.get(name)
+    if getattr(known, "_swmodel_digest", None) == digest:
+        return known
+    if known is not None and not hasattr(known, "_swmodel_digest"):
+        raise ConfigError(f"the file {file} has the name of a module that Python has loaded already; rename the file")
+    logging.getLogger("swmodel").info("importing %s", file)
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None  # the name of the file ends in .py
+    module: Any = importlib.util.module_from_spec(spec)
+    module._swmodel_digest, sys.modules[name] = digest, module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name)
+        raise
+    return module

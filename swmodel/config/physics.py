@@ -1,9 +1,6 @@
 """The sections of grid, sea floor, model, terms and time stepping."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
-
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from typing import Annotated, Any, Literal
 
 from ..defaults import AIR_DENSITY, EARTH_RADIUS, GRAVITY, MINIMUM_DEPTH, SOUND_SPEEDS, WATER_DENSITY, WIND_DRAG
 from ..dynamics.boundaries import OpenBoundary
@@ -14,16 +11,21 @@ from ..dynamics.layers import Layers as StackedLayers
 from ..dynamics.momentum import VorticityFlux
 from ..dynamics.terms import Term
 from ..dynamics.wetting import WettingDrying
+from ..elliptic import Solver, names
+from ..fields.parameters import Choice, Number
 from ..forcing.cyclones import Cyclone
 from ..forcing.potential import InternalWaveDrag
 from ..forcing.wind_laws import DRAG_LAWS
 from ..stepping.explicit import TimeStepper
 from .cores import PolarFilter, Spectral
-from .parts import PartSection, chosen_from, class_named, section_for, sections_of, shipped
-from .quantities import in_unit, quantity
+from .expressions import Expression
+from .own import class_named
+from .parts import PartSection, section_for, sections_of, shipped
+from .quantities import quantity
+from .reading import Read, Section, one_of
 from .sections import (
     Count,
-    Flag,
+    Formula,
     FormulaInMetres,
     Fraction,
     InputFile,
@@ -31,13 +33,10 @@ from .sections import (
     MapFile,
     Metres,
     NonNegativeMetres,
-    Number,
     PositiveMetres,
+    PositiveSeconds,
     RangeOfDegrees,
     RangeOfMetres,
-    SecondsOrAuto,
-    Section,
-    number_or_map,
 )
 
 __all__ = ["Bathymetry", "Boundary", "Coriolis", "Dissipation", "Forcing", "Grid", "Layers", "Model", "Stepper"]
@@ -65,18 +64,16 @@ class SphericalGrid(Section):
     periodic: Literal["", "x"] | None = None  # "x" where 360 degrees are covered, unless given
     radius: PositiveMetres = EARTH_RADIUS  # of the sphere
 
-    @model_validator(mode="after")
-    def _on_the_sphere(self):
-        from ..grids.grid import SphericalGrid as Built
+    def check(self) -> None:
+        from .build.floors import grid_of
 
-        Built(**self.model_dump(exclude={"type"}))
-        return self
+        grid_of(self)
 
 
-Grid = Annotated[CartesianGrid | SphericalGrid, Field(discriminator="type")]
+Grid = Annotated[Any, one_of(CartesianGrid, SphericalGrid)]
 
 
-SoundSpeed = Annotated[float, in_unit("m s-1"), Field(ge=SOUND_SPEEDS[0], le=SOUND_SPEEDS[1])]
+SoundSpeed = Annotated[float, Number(units="m s-1", minimum=SOUND_SPEEDS[0], maximum=SOUND_SPEEDS[1])]
 
 
 class FlatBottom(Section):
@@ -92,7 +89,7 @@ class DepthFormula(Section):
     type: Literal["formula"]
     depth: FormulaInMetres  # positive down
     minimum_depth: NonNegativeMetres = 0.0  # shallower water is this deep
-    fill_lakes: Flag = False  # water apart from the largest body is land
+    fill_lakes: bool = False  # water apart from the largest body is land
     sound_speed: SoundSpeed | None = None  # about 1500 m/s, for the slower waves of compressible water
     mask: MapFile | None = None  # 1/2 or more in cells of water, or that may be wet; others are land
     levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
@@ -109,39 +106,34 @@ class BathymetryFile(Section):
     datum: Metres = 0.0  # level of the water at rest, above the zero of the file
     land_datum: Metres = 0.0  # zero of the file's heights of land, above that of its depths
     minimum_depth: NonNegativeMetres = MINIMUM_DEPTH  # shallower water is this deep
-    fill_lakes: Flag = False  # water apart from the largest body is land
+    fill_lakes: bool = False  # water apart from the largest body is land
     sound_speed: SoundSpeed | None = None  # about 1500 m/s, for the slower waves of compressible water
     mask: MapFile | None = None  # 1/2 or more in cells of water, or that may be wet; others are land
     levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
 
 
-Bathymetry = Annotated[FlatBottom | DepthFormula | BathymetryFile, Field(discriminator="type")]
+Bathymetry = Annotated[Any, one_of(FlatBottom, DepthFormula, BathymetryFile)]
 
 
 FORMS = shipped(VorticityFlux)
 
 
-if TYPE_CHECKING:
-    Form: TypeAlias = str
-    CoriolisForm: TypeAlias = str
-    Layers: TypeAlias = PartSection
-    Wetting: TypeAlias = PartSection
-else:
-    Layers, Wetting = section_for(StackedLayers), section_for(WettingDrying)
-    Form = Literal[tuple(FORMS)]
-    CoriolisForm = Literal[tuple(name for name, form in FORMS.items() if form is not MomentumConserving)]
+Layers = Annotated[Any, section_for(StackedLayers)]
+Wetting = Annotated[Any, section_for(WettingDrying)]
+Form = Annotated[str, Choice(tuple(FORMS))]
+CoriolisForm = Annotated[str, Choice(tuple(name for name, form in FORMS.items() if form is not MomentumConserving))]
 
 
-Core: TypeAlias = Literal["finite_differences", "filtered_differences", "pseudo_spectral"]
+Core = Literal["finite_differences", "filtered_differences", "pseudo_spectral"]
 
 
 class Model(Section):
-    gravity: Annotated[float, in_unit("m s-2"), Field(gt=0)] = GRAVITY  # or reduced gravity
+    gravity: Annotated[float, Number(units="m s-2", above=0.0)] = GRAVITY  # or reduced gravity
     momentum: Form = "energy_conserving"  # form of the vorticity flux q V
     coriolis_form: CoriolisForm | None = None  # that of f V, where it is another one
     wetting: Wetting | None = None  # lets cells fall dry and be flooded; needs momentum = "momentum_conserving"
     least_thickness: NonNegativeMetres | None = None  # a run stops where water is thinner; 1 m, or 0 with wetting
-    linear: Flag = False  # leave out all terms that are not linear in u, v, eta
+    linear: bool = False  # leave out all terms that are not linear in u, v, eta
     side: Literal["free_slip", "no_slip"] = "free_slip"  # of walls and coasts
     precision: Literal["float32", "float64"] = "float32"  # of all fields
     core: Core = "finite_differences"  # how tendencies are computed
@@ -157,45 +149,34 @@ CORIOLIS = sections_of(CoriolisParameter)
 
 
 class _Stepper(PartSection):
-    dt: SecondsOrAuto = "auto"
-    fraction: Annotated[Number, Field(gt=0, le=1)] = 0.8  # of the longest stable step, for dt = "auto"
+    dt: PositiveSeconds | Literal["auto"] = "auto"
+    fraction: Annotated[float, Number(above=0.0, maximum=1.0)] = 0.8  # of the longest stable step, for dt = "auto"
 
 
-def _text(value):
-    if not isinstance(value, str):
-        raise ValueError(f"expected text in quotes, got {value!r}")
-    return value
+def _solver(name, reading):
+    """The name of a solver, or the class of the user's one."""
+    if not isinstance(name, str):
+        raise ValueError(f"expected text in quotes, got {name!r}")
+    if ":" in name:
+        return class_named(name, reading.folder, reading.own_parts, (Solver,))
+    if name not in (known := ["auto", *names()]):
+        raise ValueError(f"expected {', '.join(map(repr, known))}, got {name!r}")
+    return name
 
 
 class _Implicit(_Stepper):
     """The keys of an implicit scheme: the elliptic solver and its options."""
 
-    solver: Annotated[Any, BeforeValidator(_text)] = "auto"  # name of a solver; "auto": transforms if possible, else CG
+    solver: Annotated[Any, Read(_solver)] = "auto"  # name of a solver; "auto": transforms if possible, else CG
     preconditioner: Literal["diagonal", "fast_poisson", "multigrid"] | None = None  # of conjugate gradients
     tolerance: Fraction | None = None  # of conjugate gradients: residual over the right-hand side
     iterations: Count | None = None  # of conjugate gradients, at most
 
-    @field_validator("solver")
-    @classmethod
-    def _known(cls, name, info):
-        from ..elliptic import Solver, names
-
-        if ":" in name:
-            known = info.context or {}
-            cls = class_named(name, known.get("folder", Path()), known.get("own_parts", False))
-            if not (isinstance(cls, type) and issubclass(cls, Solver)):
-                raise ValueError(f"{name!r} does not derive from sw.Solver; let it, or name another class")
-            return cls
-        if name not in (known := ["auto", *names()]):
-            raise ValueError(f"expected {', '.join(map(repr, known))}, got {name!r}")
-        return name
-
-    @model_validator(mode="after")
-    def _of_iterations(self):
+    def check(self) -> None:
+        super().check()
         for name in ("preconditioner", "tolerance", "iterations"):
             if getattr(self, name) is not None and self.solver != "conjugate_gradients":
                 raise ValueError(f'{name} belongs to solver = "conjugate_gradients", not to {self.solver!r}')
-        return self
 
 
 def stepper_section(cls: type[TimeStepper], name: str) -> type[PartSection]:
@@ -206,7 +187,7 @@ def stepper_section(cls: type[TimeStepper], name: str) -> type[PartSection]:
 STEPPERS = {name: stepper_section(cls, name) for name, cls in shipped(TimeStepper).items()}
 
 
-def _drag_law(value):
+def _drag_law(value, reading):
     if isinstance(value, str) and value in DRAG_LAWS:
         return value
     if isinstance(value, str) or not 0 < quantity(value, "") < 0.1:
@@ -227,9 +208,12 @@ class WindFile(PartSection):
     v: str = "v10"  # variable of the northward wind
     units: str | None = None  # of the wind, where the file does not give them: "m s-1"
     missing: Literal["refuse", "nearest"] = "nearest"  # what is done about missing values
-    drag: Annotated[str | float, BeforeValidator(_drag_law)] = WIND_DRAG  # law of the drag coefficient, or its value
-    air_density: Annotated[float, in_unit("kg m-3"), Field(ge=0.1, le=10)] = AIR_DENSITY  # of the air
-    density: Annotated[float, in_unit("kg m-3"), Field(ge=500, le=2e4)] = WATER_DENSITY  # of the water
+    drag: Annotated[str | float, Read(_drag_law)] = WIND_DRAG  # law of the drag coefficient, or its value
+    air_density: Annotated[float, Number(units="kg m-3", minimum=0.1, maximum=10.0)] = AIR_DENSITY  # of the air
+    density: Annotated[float, Number(units="kg m-3", minimum=500.0, maximum=2e4)] = WATER_DENSITY  # of the water
+
+
+Averaging = Annotated[float, Number(above=0.5, maximum=1.0)]
 
 
 class _CycloneTrack(PartSection):
@@ -239,7 +223,7 @@ class _CycloneTrack(PartSection):
 
     track: InputFile  # CSV, ATCF or IBTrACS netCDF
     storm: str | None = None  # identifier or name of one storm in a file of several
-    wind_averaging: Annotated[float, Field(gt=0.5, le=1)] = 1.0  # from a track's winds to 10-minute means; 0.93 at sea
+    wind_averaging: Averaging = 1.0  # from a track's winds to 10-minute means; 0.93 at sea
 
 
 class RoughBottom(Section):
@@ -250,36 +234,25 @@ class RoughBottom(Section):
     positive: Literal["up", "down"] | None = None  # elevation or depth, where the file does not say
     reach: Count = 2  # nodes on either side of a node over which the roughness is computed
     shallow: NonNegativeMetres = 500.0  # the least depth with internal waves
-    surface: Annotated[float, in_unit("s-1"), Field(gt=0)] = 5.24e-3  # buoyancy frequency at the sea surface
+    surface: Annotated[float, Number(units="s-1", above=0.0)] = 5.24e-3  # buoyancy frequency at the sea surface
     scale: PositiveMetres = 1300.0  # depth over which it falls by a factor of e
 
 
-def _not_negative(value):
-    """`value`, a number of 0 or more; formulas are checked later, on the grid."""
-    if isinstance(value, float) and value < 0:
-        raise ValueError(f"{value:g} is less than 0")
-    return value
-
-
-if TYPE_CHECKING:
-    Roughness: TypeAlias = Any
-else:
-    Roughness = number_or_map(Annotated[FormulaInMetres, AfterValidator(_not_negative)])
+HEIGHT = Number(units="m", minimum=0.0)
 
 
 class _InternalWaves(PartSection):
     """Linear drag by internal waves that a rough bottom radiates."""
 
-    roughness: Roughness | None = None  # r.m.s. height of the bottom
+    roughness: Annotated[float | Expression, Formula(HEIGHT)] | MapFile | None = None  # r.m.s. height of the bottom
     rough_bottom: RoughBottom | None = None  # in place of roughness and buoyancy, which follow from it
 
-    @model_validator(mode="after")
-    def _roughness_once(self):
+    def check(self) -> None:
+        super().check()
         if (self.roughness is None) == (self.rough_bottom is None):
             raise ValueError("the roughness must be known, and once; give either roughness or rough_bottom")
-        if self.rough_bottom is not None and "buoyancy" in self.model_fields_set:
+        if self.rough_bottom is not None and "buoyancy" in self.written:
             raise ValueError("buoyancy follows from rough_bottom; leave one of them out")
-        return self
 
 
 CYCLONE = section_for(Cyclone, "cyclone", _CycloneTrack)
@@ -288,15 +261,8 @@ INTERNAL_WAVES = section_for(InternalWaveDrag, "internal_wave_drag", _InternalWa
 DISSIPATION = {**sections_of(Term, "dissipation"), "internal_wave_drag": INTERNAL_WAVES}
 BOUNDARY = sections_of(OpenBoundary) | sections_of(Term, "boundary")
 
-if TYPE_CHECKING:  # the alternatives are found when the program runs
-    Boundary: TypeAlias = Any
-    Coriolis: TypeAlias = Any
-    Dissipation: TypeAlias = Any
-    Forcing: TypeAlias = Any
-    Stepper: TypeAlias = Any
-else:
-    Boundary = chosen_from(BOUNDARY.values())
-    Coriolis = chosen_from([NoRotation, *CORIOLIS.values()])
-    Dissipation = chosen_from(DISSIPATION.values())
-    Forcing = chosen_from(FORCING.values())
-    Stepper = chosen_from(STEPPERS.values())
+Boundary = Annotated[Any, one_of(*BOUNDARY.values(), bases=(OpenBoundary, Term), make=section_for)]
+Coriolis = Annotated[Any, one_of(NoRotation, *CORIOLIS.values())]
+Dissipation = Annotated[Any, one_of(*DISSIPATION.values(), bases=(Term,), make=section_for)]
+Forcing = Annotated[Any, one_of(*FORCING.values(), bases=(Term,), make=section_for)]
+Stepper = Annotated[Any, one_of(*STEPPERS.values(), bases=(TimeStepper,), make=stepper_section)]

@@ -5,17 +5,13 @@ the SI unit, or in degrees for longitude and latitude. The result is a float in 
 """
 
 import difflib
-import functools
 import math
 import re
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator
 
 from .. import units
 from ..errors import ConfigError
 
-__all__ = ["Quantity", "QuantityError", "in_unit", "quantity", "quantity_of_option"]
+__all__ = ["Coordinate", "QuantityError", "coordinate", "quantity", "quantity_of_option"]
 
 
 class QuantityError(ValueError):
@@ -141,14 +137,26 @@ def _product(text: str) -> tuple[float, tuple[int, ...]]:
     return factor, tuple(exponents)
 
 
-def in_unit(unit: str) -> BeforeValidator:
-    """The validator of a quantity in `unit`, as in Annotated[float, in_unit("m2 s-1")]."""
-    return BeforeValidator(functools.partial(quantity, unit=unit))
+class Coordinate(float):
+    """A coordinate with the unit of the file: "m", "degree", or None for a bare number."""
+
+    unit: str | None = None
 
 
-def Quantity(unit: str) -> Any:
-    """The annotation of a float in a `unit` that a variable holds, for keys made at run time."""
-    return Annotated[float, in_unit(unit)]
+def coordinate(value: object) -> Coordinate:
+    """`value` as a Coordinate; raises QuantityError if it is none."""
+    if isinstance(value, Coordinate):
+        return value
+    if not isinstance(value, str):
+        return Coordinate(quantity(value, ""))
+    for unit in ("degree", "m"):
+        try:
+            found = Coordinate(quantity(value, unit))
+        except QuantityError:
+            continue
+        found.unit = unit if re.search(r"[^\W\d]+\s*$", value) else None
+        return found
+    raise QuantityError(f"expected a coordinate (metres, or degrees on the sphere), got {value!r}")
 
 
 def quantity_of_option(option: str, text: str, unit: str) -> float:

@@ -1,21 +1,18 @@
 """The sections of source, initial state, output and run."""
 
 import datetime
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
-
 from ..defaults import MAXIMA_THRESHOLD, RIGIDITY
-from ..fields.parameters import in_utc
+from ..fields.parameters import Number, in_utc
 from ..forcing.constituents import distinct
-from .quantities import in_unit
+from .reading import Before, one_of
 from .sections import (
     AnyCoordinate,
     Count,
     Degrees,
     Devices,
-    Flag,
+    Folder,
     FormulasInMetres,
     FormulasInMetresPerSecond,
     Fraction,
@@ -28,9 +25,10 @@ from .sections import (
     PositiveMetres,
     PositiveSeconds,
     RangeOfSeconds,
-    SecondsOrAuto,
     Section,
-    existing_folder,
+    Seed,
+    Whole,
+    not_empty,
     written_path,
 )
 
@@ -49,28 +47,26 @@ class Fault(Section):
     length: PositiveMetres  # along strike
     width: PositiveMetres  # down dip
     strike: Degrees  # clockwise from north
-    dip: Annotated[float, in_unit("degree"), Field(ge=0, le=90)]  # from the horizontal
+    dip: Annotated[float, Number(units="degree", minimum=0.0, maximum=90.0)]  # from the horizontal
     rake: Degrees  # direction of slip in the fault's plane
     slip: NonNegativeMetres  # of the hanging wall
     onset: NonNegativeSeconds = 0.0  # when slip begins
     rise_time: NonNegativeSeconds = 0.0  # how long slip takes
-    rigidity: Annotated[float, in_unit("Pa"), Field(gt=0)] = RIGIDITY  # of the rock, for the moment
+    rigidity: Annotated[float, Number(units="Pa", above=0.0)] = RIGIDITY  # of the rock, for the moment
     reference: Reference = "centroid"  # which point of the rectangle is given
 
 
 class FaultTable(Section):
     """Faults from a table, or written here."""
 
-    name: ClassVar[str] = "source"
+    path: ClassVar[str] = "source"
 
     file: InputFile | None = None  # table of faults
     faults: tuple[Fault, ...] = ()  # the faults, in place of a table
 
-    @model_validator(mode="after")
-    def _one_table(self):
+    def check(self) -> None:
         if (self.file is None) == (not self.faults):
-            raise ValueError(f"give either file (a table of faults) or [[{self.name}.faults]], and one of them")
-        return self
+            raise ValueError(f"give either file (a table of faults) or [[{self.path}.faults]], and one of them")
 
     def faults_on(self, grid: Any) -> Any:
         """The sources.Source of the faults."""
@@ -79,15 +75,15 @@ class FaultTable(Section):
         projection = sources.AzimuthalEqualArea(grid.radius) if grid.spherical else sources.Plane()
         if self.file is not None:
             return sources.read_source(self.file, projection=projection)
-        return sources.Source([sources.Fault(**fault.model_dump()) for fault in self.faults], projection=projection)
+        return sources.Source([sources.Fault(**dict(fault)) for fault in self.faults], projection=projection)
 
 
 class Source(FaultTable):
     """An earthquake: faults from a table, or written here."""
 
-    horizontal: Flag = False  # lift by horizontal motion of slopes (Tanioka & Satake 1996)
-    kajiura: Flag = False  # 1 / cosh(k H) smoothing (Kajiura 1963)
-    every: SecondsOrAuto = "auto"  # how often the motion is sampled
+    horizontal: bool = False  # lift by horizontal motion of slopes (Tanioka & Satake 1996)
+    kajiura: bool = False  # 1 / cosh(k H) smoothing (Kajiura 1963)
+    every: PositiveSeconds | Literal["auto"] = "auto"  # how often the motion is sampled
 
 
 class Rest(Section):
@@ -116,9 +112,9 @@ class RandomVortices(Section):
     """Vortices of about one wavelength, balanced by the elevation."""
 
     type: Literal["random_vortices"]
-    speed: Annotated[float, in_unit("m s-1"), Field(gt=0)]  # largest speed
+    speed: Annotated[float, Number(units="m s-1", above=0.0)]  # largest speed
     length: PositiveMetres  # of the waves
-    seed: Annotated[int, Field(strict=True, ge=0)] = 0  # of the random numbers
+    seed: Seed = 0  # of the random numbers
 
 
 class InitialFile(Section):
@@ -126,10 +122,10 @@ class InitialFile(Section):
 
     type: Literal["file"]
     file: InputFile  # netCDF file that swmodel wrote
-    record: Annotated[int, Field(strict=True)] = -1  # its number, from 0; negative ones count from the end
+    record: Whole = -1  # its number, from 0; negative ones count from the end
 
 
-Initial = Annotated[Rest | InitialFormula | GaussianBump | RandomVortices | InitialFile, Field(discriminator="type")]
+Initial = Annotated[Any, one_of(Rest, InitialFormula, GaussianBump, RandomVortices, InitialFile)]
 
 
 def _file_name(value):
@@ -145,8 +141,8 @@ def _file_or_store_name(value):
     return written_path(value)
 
 
-OutputFile = Annotated[str, AfterValidator(_file_name)]
-OutputFileOrStore = Annotated[str, AfterValidator(_file_or_store_name)]
+OutputFile = Annotated[str, _file_name]
+OutputFileOrStore = Annotated[str, _file_or_store_name]
 
 
 def _different(names):
@@ -155,7 +151,7 @@ def _different(names):
     return names
 
 
-VariableNames = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_different)]  # known: variables.py
+VariableNames = Annotated[tuple[str, ...], not_empty, _different]  # known: variables.py
 
 
 class Fields(Section):
@@ -171,8 +167,8 @@ class Gauges(Section):
     file: OutputFile = "gauges.nc"  # netCDF file to write
     variables: VariableNames = ("eta",)  # read at each gauge: of the state, or as of means; at cell centres
     every: PositiveSeconds | None = None  # time between records; every step unless given
-    positions: Annotated[dict[str, Place], Field(min_length=1)]  # {name = [x, y]}
-    observations: Annotated[Path, BeforeValidator(existing_folder)] | None = None  # of NAME.csv or .nc, to compare with
+    positions: Annotated[dict[str, Place], not_empty]  # {name = [x, y]}
+    observations: Folder | None = None  # of NAME.csv or .nc, to compare with
     window: RangeOfSeconds | dict[str, RangeOfSeconds] | None = None  # for scores; default: the whole run
     threshold: PositiveMetres = MAXIMA_THRESHOLD  # a gauge that stays below it has no arrival
     arrival_fraction: Fraction = 0.2  # fraction of the maximum that counts as arrival
@@ -195,14 +191,14 @@ class Spectra(Section):
 
     file: OutputFile = "spectra.nc"  # netCDF file to write
     every: PositiveSeconds  # time between records
-    transfers: Flag = True  # also the transfers between scales
+    transfers: bool = True  # also the transfers between scales
 
 
 class Harmonics(Section):
     """A harmonic analysis of variables, from `begin` to the end of the run."""
 
     file: OutputFile = "harmonics.nc"  # netCDF file to write
-    constituents: Annotated[tuple[str, ...], AfterValidator(distinct)]  # names of tidal constituents, as "M2"
+    constituents: Annotated[tuple[str, ...], distinct]  # names of tidal constituents, as "M2"
     variables: VariableNames = ("eta",)  # prognostic variables to analyse
     begin: NonNegativeSeconds = 0.0  # when the analysis begins, after the spin-up
 
@@ -231,7 +227,7 @@ class Restart(Section):
 
 
 class Output(Section):
-    folder: Annotated[str, AfterValidator(written_path)] = "."  # where all files are written
+    folder: Annotated[str, written_path] = "."  # where all files are written
     fields: tuple[Fields, ...] = ()  # fields at regular times
     gauges: Gauges | None = None  # series at points
     maxima: Maxima | None = None  # highest elevations and arrivals
@@ -261,25 +257,19 @@ def _utc(value):
 class Run(Section):
     until: PositiveSeconds  # model time at the end
     title: str = ""  # of the run, in its files
-    start: Annotated[datetime.datetime, BeforeValidator(_utc)] | None = None  # date and time of step 0, in UTC
+    start: Annotated[datetime.datetime, Before(_utc)] | None = None  # date and time of step 0, in UTC
     communicator: Literal["auto", "serial", "mpi", "sharded"] = "auto"  # how ranks or devices exchange halos
     layout: Layout = None  # ranks along x and y; chosen unless given
     devices: Devices = None  # of communicator = "sharded"; default: all GPUs, or one for each core
     engine: Literal["auto", "fused", "arrays"] = "auto"  # fused loops, or arrays
     stages_per_exchange: Count | Literal["auto"] = 1  # how many stages share one exchange of halos
 
-    @model_validator(mode="after")
-    def _ends_in_the_calendar(self):
+    def check(self) -> None:
         start = self.start or datetime.datetime(2000, 1, 1)
         if self.until > (datetime.datetime.max - start).total_seconds() - 86400.0:
             raise ValueError(
                 f"until = {self.until:.4g} s after {start:%Y-%m-%d} is beyond the year 9999, where calendars end; "
                 "shorten the run"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _only_sharded(self):
         if self.devices is not None and self.communicator != "sharded":
             raise ValueError(f"devices = {self.devices} is for communicator = 'sharded', not {self.communicator!r}")
-        return self

@@ -1,29 +1,19 @@
 """Types of the keys of experiment files: numbers with units, known names, existing files, ranges, sides."""
 
+import dataclasses
 import difflib
-import functools
 import glob
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    StrictBool,
-    Tag,
-    ValidationInfo,
-)
-
+from ..fields import parameters as rules
 from ..fields.parameters import SIDES
 from ..runtime.paths import expanded, found
 from .expressions import Expression, ExpressionError
-from .quantities import QuantityError, in_unit, quantity
+from .quantities import Coordinate, QuantityError
+from .reading import Before, Read, Reading, Section, read_number
 
 __all__ = [
     "AnyCoordinate",
@@ -31,11 +21,9 @@ __all__ = [
     "Count",
     "Degrees",
     "Devices",
-    "Flag",
+    "Folder",
     "Formula",
     "FormulaInMetres",
-    "FormulaInMetresPerSecond",
-    "FormulaOrLine",
     "FormulasInMetres",
     "FormulasInMetresPerSecond",
     "Fraction",
@@ -47,8 +35,6 @@ __all__ = [
     "Names",
     "NonNegativeMetres",
     "NonNegativeSeconds",
-    "Number",
-    "PLAIN",
     "Place",
     "PositiveMetres",
     "PositiveNumber",
@@ -58,31 +44,19 @@ __all__ = [
     "RangeOfSeconds",
     "SIDES",
     "Seconds",
-    "SecondsOrAuto",
+    "Seed",
     "Section",
     "Sides",
+    "Whole",
     "ascending",
-    "existing_folder",
-    "formula_in",
+    "not_empty",
     "number_or_map",
     "written_path",
 ]
 
-Count = Annotated[int, Field(strict=True, ge=1)]
-Flag = StrictBool
-PLAIN = "plain"  # the tag of values that are not tables
-
-
-class Section(BaseModel):
-    """A table of the experiment file. Unknown keys are mistakes."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        arbitrary_types_allowed=True,
-        str_strip_whitespace=True,
-        defer_build=True,  # of its validator, until a file has this table: building all takes half a second
-    )
+Count = Annotated[int, rules.Number(minimum=1, whole=True)]
+Seed = Annotated[int, rules.Number(minimum=0, whole=True)]
+Whole = Annotated[int, rules.Number(whole=True)]
 
 
 def ascending(pair: tuple[float, float]) -> tuple[float, float]:
@@ -92,130 +66,87 @@ def ascending(pair: tuple[float, float]) -> tuple[float, float]:
     return pair
 
 
+def not_empty(value: Any, least: int = 1) -> Any:
+    """A list or table; raises ValueError if it has fewer than `least` values."""
+    if len(value) < least:
+        raise ValueError(f"too few values: expected at least {least}, got {len(value)}")
+    return value
+
+
 # Floats in SI units; files may give them in other units of the same dimension.
-Number = Annotated[float, in_unit("")]
-PositiveNumber = Annotated[float, in_unit(""), Field(gt=0)]
-Fraction = Annotated[float, in_unit(""), Field(gt=0, lt=1)]
-Metres = Annotated[float, in_unit("m")]
-PositiveMetres = Annotated[float, in_unit("m"), Field(gt=0)]
-NonNegativeMetres = Annotated[float, in_unit("m"), Field(ge=0)]
-RangeOfMetres = Annotated[tuple[Metres, Metres], AfterValidator(ascending)]
-Seconds = Annotated[float, in_unit("s")]
-PositiveSeconds = Annotated[float, in_unit("s"), Field(gt=0)]
-NonNegativeSeconds = Annotated[float, in_unit("s"), Field(ge=0)]
-RangeOfSeconds = Annotated[tuple[Seconds, Seconds], AfterValidator(ascending)]
-Degrees = Annotated[float, in_unit("degree")]
-RangeOfDegrees = Annotated[tuple[Degrees, Degrees], AfterValidator(ascending)]
-
-
-class Coordinate(float):
-    """A coordinate with the unit of the file: "m", "degree", or None for a bare number."""
-
-    unit: str | None = None
-
-
-def _coordinate(value):
-    if isinstance(value, Coordinate):
-        return value
-    found = Coordinate(quantity(value, "")) if not isinstance(value, str) else None
-    for unit in () if found is not None else ("degree", "m"):
-        try:
-            written = Coordinate(quantity(value, unit))
-        except QuantityError:
-            continue
-        written.unit = unit if re.search(r"[^\W\d]+\s*$", value) else None
-        return written
-    if found is None:
-        raise QuantityError(f"expected a coordinate (metres, or degrees on the sphere), got {value!r}")
-    return found
-
-
-AnyCoordinate = Annotated[Coordinate, BeforeValidator(_coordinate)]
+PositiveNumber = Annotated[float, rules.Number(above=0.0)]
+Fraction = Annotated[float, rules.Number(above=0.0, below=1.0)]
+Metres = Annotated[float, rules.Number(units="m")]
+PositiveMetres = Annotated[float, rules.Number(units="m", above=0.0)]
+NonNegativeMetres = Annotated[float, rules.Number(units="m", minimum=0.0)]
+RangeOfMetres = Annotated[tuple[Metres, Metres], ascending]
+Seconds = Annotated[float, rules.Number(units="s")]
+PositiveSeconds = Annotated[float, rules.Number(units="s", above=0.0)]
+NonNegativeSeconds = Annotated[float, rules.Number(units="s", minimum=0.0)]
+RangeOfSeconds = Annotated[tuple[Seconds, Seconds], ascending]
+Degrees = Annotated[float, rules.Number(units="degree")]
+RangeOfDegrees = Annotated[tuple[Degrees, Degrees], ascending]
+AnyCoordinate = Annotated[Coordinate, rules.Number(units=rules.COORDINATES)]
 Place = tuple[AnyCoordinate, AnyCoordinate]  # (x, y) in the grid's coordinates
 
 
-def _seconds_or_auto(value):
-    if value == "auto":
-        return value
-    number = quantity(value, "s")
-    if number <= 0:
-        raise ValueError(f"must be greater than 0, got {value!r}")
-    return number
-
-
-SecondsOrAuto = Annotated[Literal["auto"] | float, BeforeValidator(_seconds_or_auto)]  # positive, or "auto"
-
-
 def _names(value):
-    """One name or several; gauges are often called by a number."""
-    value = value if isinstance(value, (list, tuple)) else (value,)
-    return tuple(str(name) if type(name) is int else name for name in value)
+    """One name or several, as a list; gauges are often called by a number."""
+    return [str(x) if type(x) is int else x for x in (value if isinstance(value, (list, tuple)) else (value,))]
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_names), Field(min_length=1)]
+Names = Annotated[tuple[str, ...], Before(_names), not_empty]
 
 
-def formula_in(unit: str) -> BeforeValidator:
-    """The validator of a number, with or without units, or of a formula of the coordinates."""
+@dataclasses.dataclass(frozen=True)
+class Formula:
+    """Reads a number as a rule has it, or a formula of the coordinates.
 
-    return BeforeValidator(functools.partial(_formula, unit=unit))
+    Attributes:
+        rule: the Number. Values of formulas are compared with its limits later, on the grid.
+        several: whether a list may take its place, of "numbers" or of "formulas"; "" if none may.
+    """
 
+    rule: rules.Number
+    several: Literal["", "numbers", "formulas"] = ""
 
-def _formula(value, unit):
-    if isinstance(value, Expression):
-        return value
-    try:
-        return quantity(value, unit)
-    except QuantityError:
-        if not isinstance(value, str):
-            raise
-        wrong_quantity = re.fullmatch(r"\s*[+-]?[\d.].*", value) and not re.search(r"[()]|\*(?!\*)", value)
+    def read(self, value: Any, reading: Reading) -> Any:
+        """A float, an Expression, or a tuple of them; raises ValueError for anything else."""
+        if not (self.several and isinstance(value, (list, tuple))):
+            return self._one(value)
+        return tuple((read_number(self.rule, x) if self.several == "numbers" else self._one(x)) for x in value)
+
+    def _one(self, value):
+        if isinstance(value, Expression):
+            return value
         try:
-            return Expression(value)
-        except ExpressionError:
-            if not wrong_quantity:
+            return read_number(self.rule, value)
+        except QuantityError:
+            if not isinstance(value, str):
                 raise
-        raise
+            wrong_quantity = re.fullmatch(r"\s*[+-]?[\d.].*", value) and not re.search(r"[()]|\*(?!\*)", value)
+            try:
+                return Expression(value)
+            except ExpressionError:
+                if not wrong_quantity:
+                    raise
+            raise
 
 
-def Formula(unit: str) -> Any:
-    """The annotation of a number or formula in a `unit` that a variable holds, for keys made at run time."""
-    return Annotated[float | Expression, formula_in(unit)]
-
-
-def FormulaOrLine(unit: str) -> Any:
-    """The annotation of a number, a formula, or a list of numbers along a side, in a `unit` that a variable holds."""
-    return Annotated[float | Expression | tuple[float, ...], BeforeValidator(functools.partial(_line, unit=unit))]
-
-
-def _line(value, unit):
-    listed = isinstance(value, (list, tuple))
-    return tuple(quantity(each, unit) for each in value) if listed else _formula(value, unit)
-
-
-FormulaInMetres = Annotated[float | Expression, formula_in("m")]
-FormulaInMetresPerSecond = Annotated[float | Expression, formula_in("m s-1")]
-
-
-def _formulas(value, unit):
-    listed = isinstance(value, (list, tuple))
-    return tuple(_formula(each, unit) for each in value) if listed else _formula(value, unit)
-
-
+FormulaInMetres = Annotated[float | Expression, Formula(rules.Number(units="m"))]
 FormulaOfLayers = float | Expression | tuple[float | Expression, ...]  # one formula, or one for each layer
-FormulasInMetres = Annotated[FormulaOfLayers, BeforeValidator(functools.partial(_formulas, unit="m"))]
-FormulasInMetresPerSecond = Annotated[FormulaOfLayers, BeforeValidator(functools.partial(_formulas, unit="m s-1"))]
+FormulasInMetres = Annotated[FormulaOfLayers, Formula(rules.Number(units="m"), "formulas")]
+FormulasInMetresPerSecond = Annotated[FormulaOfLayers, Formula(rules.Number(units="m s-1"), "formulas")]
 
 
-def _path(value, info, what):
+def _path(value, reading, what):
     if not isinstance(value, (str, Path)) or not str(value).strip():
         raise ValueError(f"expected the name of a {what}, got {value!r}")
-    return expanded(value, (info.context or {}).get("folder", Path())).resolve()
+    return expanded(value, reading.folder).resolve()
 
 
-def existing_folder(value: object, info: ValidationInfo) -> Path:
-    """The path of a folder that exists; `info.context` holds the folder that relative paths start from."""
-    path = _path(value, info, "folder")
+def _folder(value, reading):
+    path = _path(value, reading, "folder")
     if not found(path, "folder"):
         raise ValueError(f"there is no folder {path}{_counted_from(value)}")
     return path
@@ -227,8 +158,8 @@ def _counted_from(value):
     return "; name another" if absolute else "; paths are relative to the folder of the TOML file"
 
 
-def _input_file(value, info):
-    path = _path(value, info, "file")
+def _input_file(value, reading):
+    path = _path(value, reading, "file")
     if found(path, "file"):
         return path
     if found(path, "folder"):
@@ -252,27 +183,28 @@ def written_path(value: str) -> str:
     return str(expanded(value))
 
 
-InputFile = Annotated[Path, BeforeValidator(_input_file)]
+Folder = Annotated[Path, Read(_folder, "folder")]
+InputFile = Annotated[Path, Read(_input_file)]
 
 
-def _input_files(value, info):
+def _input_files(value, reading):
     """A path; or a tuple of paths, of a list or of a pattern such as "era5_*.nc"."""
     if isinstance(value, str) and any(letter in value for letter in "*?["):
-        path = _path(value, info, "file")
+        path = _path(value, reading, "file")
         if paths := tuple(Path(name) for name in sorted(glob.glob(str(path)))):
             return paths
         raise ValueError(f"no file is named like {path}{_counted_from(value)}")
     if isinstance(value, (list, tuple)):
         if not value:
             raise ValueError("names no file; give one, or several")
-        return tuple(_input_file(one, info) for one in value)
-    return _input_file(value, info)
+        return tuple(_input_file(one, reading) for one in value)
+    return _input_file(value, reading)
 
 
-InputFiles = Annotated[Path | tuple[Path, ...], BeforeValidator(_input_files)]  # one file, or several of other times
+InputFiles = Annotated[Path | tuple[Path, ...], Read(_input_files)]  # one file, or several of other times
 
 
-def _layout(value):
+def _layout(value, reading):
     if value == "auto" or value is None:
         return None
     if isinstance(value, str):
@@ -283,10 +215,10 @@ def _layout(value):
     raise ValueError("expected 'auto', or tiles along y and x as in '2x3' or [2, 3]")
 
 
-Layout = Annotated[tuple[int, int] | None, BeforeValidator(_layout)]
+Layout = Annotated[tuple[int, int] | None, Read(_layout)]
 
 
-def _devices(value):
+def _devices(value, reading):
     if value == "auto" or value is None:
         return None
     if type(value) is not int or value < 1:
@@ -294,10 +226,10 @@ def _devices(value):
     return value
 
 
-Devices = Annotated[int | None, BeforeValidator(_devices)]
+Devices = Annotated[int | None, Read(_devices)]
 
 
-def _some_sides(value):
+def _sides(value):
     value = list(SIDES) if value == "all" else [value] if isinstance(value, str) else value
     if isinstance(value, (list, tuple)):
         if not value:
@@ -307,13 +239,13 @@ def _some_sides(value):
     return value
 
 
-Sides = Annotated[tuple[Literal[SIDES], ...], BeforeValidator(_some_sides)]  # pyright: ignore[reportInvalidTypeForm]
+Sides = Annotated[tuple[Literal[SIDES], ...], Before(_sides)]  # pyright: ignore[reportInvalidTypeForm]
 
 
 class MapFile(Section):
     """A map from a netCDF file, interpolated to cell centres; missing values take the nearest one."""
 
-    tag: ClassVar[str] = "map"
+    tag = "map"
 
     file: InputFile  # netCDF file on the axes of the grid
     variable: str  # its name in the file
@@ -321,5 +253,4 @@ class MapFile(Section):
 
 def number_or_map(plain: Any) -> Any:
     """The annotation of a key that is `plain`, or a table that names a file."""
-    choose = Discriminator(lambda value: MapFile.tag if isinstance(value, (dict, MapFile)) else PLAIN)
-    return Annotated[Annotated[plain, Tag(PLAIN)] | Annotated[MapFile, Tag(MapFile.tag)], choose]
+    return plain | MapFile

@@ -24,26 +24,24 @@ pressure = {file = "era5.nc", variable = "msl"}   # fields, read during the run
 """
 
 import functools
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
-
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, create_model, model_validator
 
 from ..defaults import GRAVITY
 from ..errors import SwmodelError
+from ..fields.parameters import Choice, Number
 from ..forcing.constituents import distinct
 from ..forcing.waves import CnoidalWave, SolitaryWave
-from .mistakes import nearest
-from .quantities import in_unit
+from .expressions import Expression
+from .reading import Before, Section
 from .sections import (
-    PLAIN,
-    FormulaOrLine,
+    Formula,
     InputFile,
     InputFiles,
     NonNegativeSeconds,
     PositiveMetres,
     PositiveSeconds,
     Seconds,
-    Section,
 )
 
 __all__ = [
@@ -63,7 +61,10 @@ __all__ = [
 # pyright: reportGeneralTypeIssues=false
 
 
-Pressure = Annotated[float, in_unit("Pa"), Field(ge=0.0, le=1.2e5)]
+LAGS = Formula(Number(units="degree"), "numbers")
+Listed = float | Expression | tuple[float, ...]
+Latitude = Annotated[float, Number(minimum=-90.0, maximum=90.0)]
+Pressure = Annotated[float, Number(units="Pa", minimum=0.0, maximum=1.2e5)]
 
 
 class SeriesSection(Section):
@@ -72,11 +73,9 @@ class SeriesSection(Section):
     inverse_barometer: Literal[True] | None = None  # of an elevation: add the one that balances the air pressure
     reference: Pressure | None = None  # p_0 of an air_pressure; 1013.25 hPa unless given
 
-    @model_validator(mode="after")
-    def _refers_to_pressure(self):
+    def check(self) -> None:
         if self.reference is not None and not self.inverse_barometer:
             raise ValueError("reference belongs to inverse_barometer = true, which is missing; give both, or neither")
-        return self
 
 
 class BarometerSection(SeriesSection):
@@ -86,15 +85,23 @@ class BarometerSection(SeriesSection):
 
     inverse_barometer: Literal[True]  # the elevation that balances the air pressure of [[forcing]]
 
+    @classmethod
+    def fits(cls, table: Mapping[str, Any]) -> bool:
+        return "inverse_barometer" in table and not {"constituents", "wave", "file"} & table.keys()
+
 
 class TideSection(SeriesSection):
     """A Tide: constituents by name, each with its amplitude and Greenwich phase lag."""
 
     tag: ClassVar[str] = "tide"
 
-    constituents: Any  # {name = {amplitude = ..., phase = ...}}, as "M2"
+    constituents: dict[str, Any]  # {name = {amplitude, phase}}, as "M2"
     ramp: NonNegativeSeconds = 0.0  # how long the tide takes to reach its full amplitude, from the start of the run
-    latitude: Annotated[float, Field(ge=-90, le=90)] | None = None  # of nodal factors; that of the grid's middle
+    latitude: Latitude | None = None  # of nodal factors; that of the grid's middle
+
+    @classmethod
+    def fits(cls, table: Mapping[str, Any]) -> bool:
+        return "constituents" in table
 
     def controls(self) -> list[str]:
         """The amplitudes and phases of a tide, which may be controls of an adjoint."""
@@ -116,11 +123,9 @@ class ConstituentFile(Section):
         """The names of the variables, None of those that have the usual one."""
         return self.amplitude, self.phase
 
-
-def _kind(value):
-    """The tag of a constituent from a file, or of one from numbers and formulas."""
-    in_file = isinstance(value, ConstituentFile) or (isinstance(value, dict) and "file" in value)
-    return ConstituentFile.tag if in_file else PLAIN
+    @classmethod
+    def fits(cls, table: Mapping[str, Any]) -> bool:
+        return "file" in table
 
 
 def _named(found):
@@ -131,23 +136,19 @@ def _named(found):
 @functools.cache
 def tide_section(unit: str) -> type[TideSection]:
     """The TideSection of a parameter in `unit`."""
-    tide = (_constituents_in(unit), ...)
-    made: Any = create_model("Tide", __base__=TideSection, __module__=__name__, constituents=tide)
-    return made
 
+    sizes = Formula(Number(units=unit), "numbers")
 
-def _constituents_in(unit):
-    """The annotation of the constituents of a parameter in `unit`."""
-    amplitude = (
-        FormulaOrLine(unit),
-        Field(description="amplitude; a list lies along the sides, a number for each cell"),
-    )
-    phase = (FormulaOrLine("degree"), Field(description="Greenwich phase lag, likewise"))
-    pair: Any = create_model("Constituent", __base__=Section, __module__=__name__, amplitude=amplitude, phase=phase)
-    plain: Any = Annotated[pair, Tag(PLAIN)]
-    either = Annotated[plain | Annotated[ConstituentFile, Tag(ConstituentFile.tag)], Discriminator(_kind)]
-    constituents: Any = Annotated[dict[str, either], AfterValidator(_named)]
-    return constituents
+    class Constituent(Section):
+        amplitude: Annotated[Listed, sizes]  # amplitude; a list lies along the sides, a number for each cell
+        phase: Annotated[Listed, LAGS]  # Greenwich phase lag, likewise
+
+    class Tide(TideSection):
+        constituents: Annotated[
+            dict[str, ConstituentFile | Constituent], _named
+        ]  # {name = {amplitude, phase}}, as "M2"
+
+    return Tide
 
 
 WAVES = ("solitary", "cnoidal")
@@ -164,19 +165,30 @@ class RecordFile(SeriesSection):
     units: str | None = None  # of fields, where the file does not give them; they must be the parameter's
     missing: Literal["refuse", "nearest"] = "refuse"  # of fields: what is done about missing values
 
-
-def _known(name):
-    if name not in WAVES:
-        raise ValueError(f"{name!r} is unknown; {nearest(str(name), WAVES)}")
-    return name
+    @classmethod
+    def fits(cls, table: Mapping[str, Any]) -> bool:
+        return "file" in table
 
 
-class SolitarySection(SeriesSection):
+class _Wave(SeriesSection):
+    def check(self) -> None:
+        super().check()
+        try:
+            self.made()
+        except SwmodelError as error:
+            raise ValueError(str(error)) from None
+
+    def made(self, gravity: float = GRAVITY) -> SolitaryWave | CnoidalWave:
+        """The wave that the section describes, in a gravity [m s-2]."""
+        raise NotImplementedError
+
+
+class SolitarySection(_Wave):
     """A solitary wave."""
 
     tag: ClassVar[str] = "solitary"
 
-    wave: Annotated[Literal["solitary"], BeforeValidator(_known)]
+    wave: Annotated[str, Choice(WAVES)]
     height: PositiveMetres  # of the crest
     depth: PositiveMetres  # of the water at rest
     peak: Seconds  # when the crest comes in
@@ -185,12 +197,15 @@ class SolitarySection(SeriesSection):
         """What may be a control of an adjoint."""
         return ["height"]
 
+    @classmethod
+    def fits(cls, table: Mapping[str, Any]) -> bool:
+        return "wave" in table
+
     def made(self, gravity: float = GRAVITY) -> SolitaryWave:
-        """The wave that the section describes."""
         return SolitaryWave(self.height, self.depth, self.peak, gravity)
 
 
-class CnoidalSection(SeriesSection):
+class CnoidalSection(_Wave):
     """A train of cnoidal waves."""
 
     tag: ClassVar[str] = "cnoidal"
@@ -201,38 +216,22 @@ class CnoidalSection(SeriesSection):
     period: PositiveSeconds  # of the waves
     ramp: NonNegativeSeconds = 0.0  # over which they are switched on
 
+    @classmethod
+    def fits(cls, table: Mapping[str, Any]) -> bool:
+        return table.get("wave") == "cnoidal"
+
     def made(self, gravity: float = GRAVITY) -> CnoidalWave:
-        """The waves that the section describes."""
         return CnoidalWave(self.height, self.depth, self.period, self.ramp, gravity)
 
 
-def _exists(section):
-    """The section of a wave, if there is one of its height."""
-    try:
-        section.made()
-    except SwmodelError as error:
-        raise ValueError(str(error)) from None
-    return section
-
-
-def _which(value):
-    """The tag of a value: a plain number or formula, or the kind of table that replaces it."""
-    if isinstance(value, Section):
-        return getattr(value, "tag")  # noqa: B009  (the sections of such tables have a tag)
+def _of_one_kind(unit, value):
+    """A table that has the key of one kind only, and no elevation in place of what is none."""
     if not isinstance(value, dict):
-        return PLAIN
-    if "file" in value:
-        return RecordFile.tag
-    if "inverse_barometer" in value and not {"constituents", "wave"} & value.keys():
-        return BarometerSection.tag
-    return CnoidalSection.tag if value.get("wave") == "cnoidal" else "solitary" if "wave" in value else TideSection.tag
-
-
-def _of_one_kind(value, unit):
-    """A table that has the key of one kind only, and no inverse barometer in place of what is no elevation."""
-    if isinstance(value, dict) and "inverse_barometer" in value and unit != "m":
-        raise ValueError("inverse_barometer = true is an elevation, and this is none; leave it out")
-    kinds = [key for key in ("constituents", "file", "wave") if isinstance(value, dict) and key in value]
+        return value
+    for key, text in (("inverse_barometer", "inverse_barometer = true"), ("wave", "a wave")):
+        if key in value and unit != "m":
+            raise ValueError(f"{text} is an elevation, and this is none; leave it out")
+    kinds = [key for key in ("constituents", "file", "wave") if key in value]
     if len(kinds) > 1:
         raise ValueError(
             f"{' and '.join(kinds)} exclude one another; give a tide, records or a wave, of which each may have "
@@ -243,12 +242,7 @@ def _of_one_kind(value, unit):
 
 def number_or_series(plain: Any, unit: str) -> Any:
     """The annotation of a key that is `plain`, or a table that describes a tide, a record or, in metres, a wave."""
-    kinds: Any = Annotated[plain, Tag(PLAIN)]
-    kinds = kinds | Annotated[tide_section(unit), Tag(TideSection.tag)]
-    kinds = kinds | Annotated[RecordFile, Tag(RecordFile.tag)]
+    kinds = plain | tide_section(unit) | RecordFile
     if unit == "m":
-        solitary, cnoidal = (Annotated[kind, AfterValidator(_exists)] for kind in (SolitarySection, CnoidalSection))
-        kinds = kinds | Annotated[BarometerSection, Tag(BarometerSection.tag)]
-        kinds = kinds | Annotated[solitary, Tag("solitary")]
-        kinds = kinds | Annotated[cnoidal, Tag("cnoidal")]
-    return Annotated[kinds, Discriminator(_which), BeforeValidator(functools.partial(_of_one_kind, unit=unit))]
+        kinds = kinds | BarometerSection | CnoidalSection | SolitarySection
+    return Annotated[kinds, Before(functools.partial(_of_one_kind, unit))]

@@ -11,13 +11,14 @@ diffusivity = "10 m2 s-1"
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
-
-from ..dynamics.tracers import LIMITERS, check_name
+from ..dynamics.tracers import LIMITERS, AdvectionScheme, check_name
+from ..fields.parameters import Choice, Number
 from ..fields.variables import derived_units, factors, in_layer, in_layers
 from .expressions import Expression
 from .mistakes import Mistake, nearest
-from .sections import Formula, InputFile, Section
+from .own import class_named
+from .reading import Read, Section
+from .sections import Formula, InputFile, Whole
 
 __all__ = [
     "FieldFile",
@@ -25,7 +26,6 @@ __all__ = [
     "PARTS",
     "TracerSection",
     "Tracers",
-    "control_names",
     "known_at_gauges",
     "known_variables",
     "layer_count",
@@ -69,7 +69,10 @@ def layer_count(sections: Mapping[str, Any]) -> int:
 
 def transported_controls(sections: Mapping[str, Any]) -> list[str]:
     """The controls of an adjoint that belong to transported variables, such as tracers."""
-    return control_names(sections.get("tracer", ()), layer_count(sections))
+    tracers = sections.get("tracer", ())
+    names = [f"initial.{name}" for name in stepped_names(tracers, layer_count(sections))]
+    keys = ("diffusivity", "source", "flux", "outside")
+    return names + [f"tracer.{k}.{key}" for k, x in enumerate(tracers) for key in keys if getattr(x, key) is not None]
 
 
 def variable_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -97,13 +100,6 @@ def variable_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
                 yield Mistake((*path, "variables"), f"unknown variable {name!r}; {nearest(name, known)}")
 
 
-# Functions return some annotations of the section, which pyright does not accept.
-# pyright: reportInvalidTypeForm=false
-
-
-SCHEMES = ("flux_limited", "centred")
-
-
 class FieldFile(Section):
     """A variable of a netCDF file, steady or in time records, which is interpolated to the grid."""
 
@@ -115,29 +111,22 @@ class FieldFile(Section):
 class FieldRecord(FieldFile):
     """One record of a variable of a netCDF file; the last one by default."""
 
-    record: Annotated[int, Field(strict=True)] = -1  # number of the record, from 0; negative ones count from the end
+    record: Whole = -1  # number of the record, from 0; negative ones count from the end
 
 
-def FormulaOr(section: type[Section], unit: str = "") -> Any:
-    """The annotation of a number, a formula of the coordinates, or a table that is a `section`."""
-    read_formula = Formula(unit).__metadata__[0].func
-
-    def is_table(value):
-        return isinstance(value, (dict, section))
-
-    value: Any = Annotated[float | Expression, Tag("value")]
-    choice = value | Annotated[section, Tag("file")]
-    return Annotated[
-        choice,
-        Discriminator(lambda value: "file" if is_table(value) else "value"),
-        BeforeValidator(lambda value: value if is_table(value) else read_formula(value)),
-    ]
+SCHEMES = ("flux_limited", "centred")
+WORDS = " or ".join(f'`"{name}"`' for name in SCHEMES)
+Concentration = Annotated[float | Expression, Formula(Number())]
+Diffusivity = Annotated[float | Expression, Formula(Number(units="m2 s-1", minimum=0.0))]
 
 
-def _not_negative(value):
-    if isinstance(value, float) and value < 0:
-        raise ValueError(f"must be at least 0, got {value:g}")
-    return value
+def _scheme(name, reading):
+    """The name of a scheme of advection, or the class of the user's one."""
+    if isinstance(name, str) and ":" in name:
+        return class_named(name, reading.folder, reading.own_parts, (AdvectionScheme,))
+    if name not in SCHEMES:
+        raise ValueError(f"{name!r} is unknown; {nearest(str(name), SCHEMES)}")
+    return name
 
 
 def _own_name(name):
@@ -148,23 +137,22 @@ def _own_name(name):
 class TracerSection(Section):
     """A passive tracer, with the parameters of `swmodel.Tracer`."""
 
-    name: Annotated[str, AfterValidator(_own_name)]  # of the variable in files
+    name: Annotated[str, _own_name]  # of the variable in files
     units: str = "1"  # of the concentration, which the keys below are in
     long_name: str = ""  # what it is, for people
-    initial: FormulaOr(FieldRecord) = 0.0  # concentration at the start
-    scheme: Literal[SCHEMES] = "flux_limited"  # of advection
-    limiter: Literal[tuple(LIMITERS)] | None = None  # of a flux-limited scheme; van_leer unless given
-    diffusivity: Annotated[Formula("m2 s-1"), AfterValidator(_not_negative)] | None = None  # kappa
-    source: FormulaOr(FieldFile) | None = None  # S, units per second
-    flux: FormulaOr(FieldFile) | None = None  # F into the water, units times m per second
-    outside: FormulaOr(FieldFile) | None = None  # concentration of water that comes in
-    layer: Annotated[int, Field(strict=True)] | None = None  # of several, that it is in; all unless given
+    initial: Concentration | FieldRecord = 0.0  # concentration at the start
+    scheme: Annotated[Any, Read(_scheme, WORDS)] = "flux_limited"  # of advection
+    limiter: Annotated[str, Choice(tuple(LIMITERS))] | None = None  # of a flux-limited scheme; van_leer unless given
+    diffusivity: Diffusivity | None = None  # kappa
+    source: Concentration | FieldFile | None = None  # S, units per second
+    flux: Concentration | FieldFile | None = None  # F into the water, units times m per second
+    outside: Concentration | FieldFile | None = None  # concentration of water that comes in
+    layer: Whole | None = None  # of several, that it is in; all unless given
 
-    @model_validator(mode="after")
-    def _limiter_of_a_limited_scheme(self):
+    def check(self) -> None:
         if self.limiter is not None and self.scheme != "flux_limited":
-            raise ValueError(f'limiter belongs to scheme = "flux_limited", not to {self.scheme!r}; leave it out')
-        return self
+            name = self.scheme if isinstance(self.scheme, str) else self.scheme.__name__
+            raise ValueError(f'limiter belongs to scheme = "flux_limited", not to {name!r}; leave it out')
 
 
 def _different_names(tracers):
@@ -175,20 +163,9 @@ def _different_names(tracers):
     return tracers
 
 
-Tracers = Annotated[tuple[TracerSection, ...], AfterValidator(_different_names)]
+Tracers = Annotated[tuple[TracerSection, ...], _different_names]
 
 
 def stepped_names(tracers: tuple, layers: int) -> list[str]:
     """The names of the variables of tracers in a model of so many layers."""
     return [name for tracer in tracers for name in in_layers(tracer.name, tracer.layer, layers)]
-
-
-def control_names(tracers: tuple, layers: int) -> list[str]:
-    """The controls of an adjoint that the sections of tracers add to a model of so many layers."""
-    given = [
-        (k, key)
-        for k, tracer in enumerate(tracers)
-        for key in ("diffusivity", "source", "flux", "outside")
-        if getattr(tracer, key) is not None
-    ]
-    return [f"initial.{name}" for name in stepped_names(tracers, layers)] + [f"tracer.{k}.{key}" for k, key in given]

@@ -78,7 +78,7 @@ def storms_of(dataset: xr.Dataset) -> list[Cyclone]:
     run, storms = types.SimpleNamespace(start=start, until=None), []
     for table in tables:
         with contextlib.suppress(SwmodelError, ValueError):  # the files have changed since the run
-            section = FORCING["cyclone"].model_validate(table, context={"folder": _folder(dataset)})
+            section = FORCING["cyclone"].read(table, _folder(dataset))
             storms.append(storm_of(section, run))
     return storms
 

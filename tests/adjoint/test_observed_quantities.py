@@ -280,7 +280,7 @@ def test_experiment_files_name_the_files_of_each_misfit(tmp_path):
     table, folder, tracks = str(tmp_path / "gauges.csv"), str(tmp_path), str(tmp_path / "tracks.csv")
 
     def made(kind, **keys):
-        return part_of(COSTS_IN_FILES[kind].model_validate({"type": kind, **keys}), None)
+        return part_of(COSTS_IN_FILES[kind].read({"type": kind, **keys}), None)
 
     harmonic = made(
         "harmonic_misfit", file=table, constituents="M2", deviation="20 cm", gauges="C", window=["1 h", "2 h"]

@@ -18,12 +18,14 @@ from hypothesis import strategies as st
 from swmodel import elliptic
 from swmodel.config import physics, scenario
 from swmodel.config.parts import section_for
-from swmodel.config.sections import Section
+from swmodel.config.reading import Section
+from swmodel.config.sections import Formula
 from swmodel.config.toml import dump
 from swmodel.config.variables import TracerSection
 from swmodel.diagnostics.derived import FIELDS
 from swmodel.dynamics.boundaries import OpenBoundary
 from swmodel.dynamics.terms import Term
+from swmodel.fields.parameters import Choice, Number
 from swmodel.fields.parts import positions_of
 from swmodel.forcing.wind_laws import DRAG_LAWS
 
@@ -95,12 +97,11 @@ OUTPUTS = ("maxima", "gauges", "spectra", "means", "extremes")  # an ensemble ha
 def _keys(cls):
     """({key: strategy} of required keys, that of others) of a section; None if a required key can have no value."""
     required, others = {}, {}
-    for key, info in cls.model_fields.items():
-        annotation = typing.Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
-        values = _values(annotation, f"{cls.__name__}.{key}", info.default)
+    for key, info in cls.schema().items():
+        values = _values(info.annotation, f"{cls.__name__}.{key}", info.default)
         if values is not None:
-            (required if info.is_required() else others)[key] = values
-        elif info.is_required() and key not in ("sides", "name", "centre", "type"):
+            (required if info.is_required else others)[key] = values
+        elif info.is_required and key not in ("sides", "name", "centre", "type"):
             return None
     return required, others
 
@@ -121,12 +122,13 @@ def _values(annotation, name, default, metadata=()):
         return VALUES[name]
     if origin is typing.Annotated:
         return _values(inner[0], name, default, (*inner[1:], *metadata))
-    one_of_several = origin in (typing.Union, types.UnionType)
-    tagged = one_of_several and any(typing.get_origin(each) is typing.Annotated for each in inner)
-    if annotation is float or (_reader(metadata) is not None and not tagged):
-        return _numbers(name, default, metadata)
-    if one_of_several:
-        kinds = [_values(each, name, default, () if tagged else metadata) for each in inner]
+    rule = next((each for each in metadata if isinstance(each, (Number, Choice, Formula))), None)
+    if isinstance(rule, Choice):
+        return st.sampled_from(rule.choices)
+    if isinstance(rule, (Number, Formula)) or annotation is float:
+        return _numbers(name, default, rule or Number())
+    if origin in (typing.Union, types.UnionType):
+        kinds = [_values(each, name, default) for each in inner]
         return st.one_of(*kinds) if (kinds := [kind for kind in kinds if kind is not None]) else None
     if origin is typing.Literal:
         return st.sampled_from(inner)
@@ -139,35 +141,21 @@ def _values(annotation, name, default, metadata=()):
     return None
 
 
-def _reader(metadata):
-    """The partial function that reads a number, or a number or formula, in a unit; None if there is none."""
-    partials = (getattr(each, "func", None) for each in metadata)
-    return next((p for p in partials if "unit" in (getattr(p, "keywords", None) or {})), None)
-
-
-def _numbers(name, default, metadata):
+def _numbers(name, default, rule):
     """Numbers of about the size of `default`, else of their unit, within their limits; or formulas with such a mean."""
-    reader = _reader(metadata)
-    unit = "" if reader is None else reader.keywords["unit"]
+    number = rule.rule if isinstance(rule, Formula) else rule
+    if number.whole:
+        return None
+    unit = "" if number.units == "1" else number.units
     usual = default if isinstance(default, float) and default else SIZES.get(name) or SIZES[unit]
-    rules = [rule for each in metadata for rule in (*_arguments(each), *getattr(each, "metadata", ()), each)]
-    low = max(_limits(rules, "ge", "gt", "minimum", "above"), default=-math.inf)
-    high = min(_limits(rules, "le", "lt", "maximum", "below"), default=math.inf)
+    low = max((limit for limit in (number.minimum, number.above) if limit is not None), default=-math.inf)
+    high = min((limit for limit in (number.maximum, number.below) if limit is not None), default=math.inf)
     signs = (1.0, -1.0) if low < 0 and not default and unit in SIGNED else (1.0,)
     factors = st.builds(lambda eighths, sign: sign * eighths / 8, st.integers(4, 12), st.sampled_from(signs))
     values = factors.map(lambda factor: float(min(max(factor * usual, low), high)))
-    if reader is None or reader.func.__name__ == "quantity":
+    if not isinstance(rule, Formula):
         return values
     return values | values.map(lambda value: f"{value!r} * (1 + 0.5 * sin(PHASE))")
-
-
-def _arguments(validator):
-    return getattr(getattr(validator, "func", None), "args", ())
-
-
-def _limits(rules, *names):
-    """The limits of these names that pydantic's constraints, or the rules of parameters, have."""
-    return [limit for rule in rules for name in names if (limit := getattr(rule, name, None)) is not None]
 
 
 # -- experiments -------------------------------------------------------------------------------------------------------

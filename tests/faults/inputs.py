@@ -5,7 +5,7 @@
     kind, message = outcome(path)            # "accepted", "refused", or "unclear" with what is wrong with the answer
 
 An answer is clear if the file is accepted without a number that is not finite, or refused with exit status 2 by
-sentences that name the file (or are mistakes of TOML) and hold no word of Python, numpy, jax or pydantic.
+sentences that name the file (or are mistakes of TOML) and hold no word of Python, numpy or jax.
 """
 
 import contextlib

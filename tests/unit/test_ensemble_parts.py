@@ -36,7 +36,7 @@ def boundaries():
     """Lists of four sides: one of each type, then one with each kind of series outside."""
     sections = draws.PARTS["boundary"]
     entries = [draws.simplest(draws.section(cls, 0, type=name)) for name, cls in sections.items()]
-    kinds = dict.fromkeys(series_of(physics.BOUNDARY["flather"].model_fields["elevation"].annotation))
+    kinds = dict.fromkeys(series_of(physics.BOUNDARY["flather"].schema()["elevation"].annotation))
     series = [draws.simplest(draws.section(kind, 0)) for kind in kinds]
     entries += [{"type": "flather", "elevation": value} for value in series]
     return [[{**e, "sides": side} for e, side in zip(entries[k : k + 4], SIDES)] for k in range(0, len(entries), 4)]

@@ -32,7 +32,7 @@ def test_every_key_is_described_with_its_units_and_limits(reference):
     assert not [key for key in keys if not key[3].strip()]
     rows = {key[0]: key for key in keys}
     assert "| `viscosity` | number in m2 s-1, at least 0, or a formula or a [map](coast.md) |" in page
-    assert rows["diffusivity"][1] == "number or formula, in m2 s-1"
+    assert rows["diffusivity"][1] == "number or formula, in m2 s-1, at least 0"
     assert (
         rows["tracer"][3] == "name of the tracer" and rows["spacing"][1] == "number in the grid's coordinates, above 0"
     )

@@ -623,7 +623,7 @@ def test_steps_that_have_no_loops_say_why(options, why):
 
 
 def section(kind, **options):
-    return physics.STEPPERS[kind](type=kind, **options)
+    return physics.STEPPERS[kind].read({"type": kind, **options})
 
 
 @pytest.mark.parametrize(

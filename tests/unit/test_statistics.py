@@ -385,6 +385,8 @@ def test_a_check_counts_the_series_of_all_variables_and_all_sums():
     output = scenario.Output(gauges=gauges)
     assert outputs.bytes_of_gauges(output, 4) == budget.of_gauges(6, 4)
     assert outputs.bytes_of_sums(output, 100, 4) == 0
-    output = scenario.Output(means={"fields": ("eta", "u v")}, harmonics={"constituents": ("M2",)}, extremes={})
+    output = scenario.Output.read(
+        {"means": {"fields": ["eta", "u v"]}, "harmonics": {"constituents": ["M2"]}, "extremes": {}}
+    )
     assert outputs.bytes_of_sums(output, 100, 8) == 2 * 100 * (8 * (2 + 3 + 5) + 4)
     assert outputs.bytes_of_sums(output, 100, 4) == 2 * 100 * (4 * (2 * 2 + 2 * 3 + 5) + 4)

@@ -25,7 +25,7 @@ def grid_of(section: Any) -> Grid:
     from ...grids.grid import CartesianGrid, SphericalGrid
 
     kind = {"cartesian": CartesianGrid, "spherical": SphericalGrid}[section.type]
-    return kind(**section.model_dump(exclude={"type"}))
+    return kind(**{name: value for name, value in section if name != "type"})
 
 
 def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | Topography:
@@ -39,7 +39,8 @@ def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | T
 
     if section.type == "flat":
         return depth_on(section.depth, grid, mask=mask)
-    options = section.model_dump(include={"minimum_depth", "fill_lakes", "sound_speed", "datum", "land_datum"})
+    names = "minimum_depth", "fill_lakes", "sound_speed", "datum", "land_datum"
+    options = {name: value for name, value in section if name in names}
     options["mask"] = mask
     if section.type == "formula":
         return depth_on(section.depth, grid, **options)
@@ -66,7 +67,7 @@ def rough_bottom_of(section: Any, grid: Any) -> dict[str, np.ndarray | GridValue
     from ...grids.roughness import rough_bottom
 
     elevation = open_elevation(section.file, section.variable, section.positive)
-    options = section.model_dump(include={"reach", "shallow", "surface", "scale"})
+    options = {name: getattr(section, name) for name in ("reach", "shallow", "surface", "scale")}
     found = zip(("roughness", "buoyancy"), rough_bottom(elevation, grid, **options))
     return {name: np.asarray(values) if is_evaluated_whole(grid) else values for name, values in found}
 

@@ -165,8 +165,8 @@ def tracer_of(section: TracerSection, grid: Any, run: Any) -> Tracer:
 
 
 def _scheme(section):
-    if section.scheme == "centred":
-        return Centred()
+    if section.scheme != "flux_limited":
+        return Centred() if section.scheme == "centred" else section.scheme()
     return FluxLimited() if section.limiter is None else FluxLimited(LIMITERS[section.limiter]())
 
 

@@ -39,7 +39,7 @@ def _solver(section):
         return None
     if isinstance(section.solver, type):
         return section.solver()
-    options = section.model_dump(include={"tolerance", "iterations"}, exclude_none=True)
+    options = {name: value for name, value in section if name in ("tolerance", "iterations") and value is not None}
     if section.preconditioner is not None:
         kinds = {"diagonal": "Diagonal", "fast_poisson": "FastPoisson", "multigrid": "Multigrid"}
         options["preconditioner"] = getattr(elliptic, kinds[section.preconditioner])()

@@ -82,7 +82,7 @@ def section_of(draft: Draft, name: str, verify: bool = False) -> Any:
     """
     section = draft.sections.get(name)
     if section is None and verify:
-        return Adjoint.model_validate({"cost": {"type": "box_energy"}, "controls": known_controls(draft.sections)})
+        return Adjoint.read({"cost": {"type": "box_energy"}, "controls": known_controls(draft.sections)})
     if section is None:
         raise ConfigError(f"{draft.file}: the section [{name}] is missing; add one, such as\n{EXAMPLES[name]}")
     return section

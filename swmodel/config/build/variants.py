@@ -37,10 +37,10 @@ def coarsened(draft: Draft, cut: int) -> Assembly:
     grid, model, initial = given["grid"], given["model"], given["initial"]
     cells = {name: max(-(-n // cut), min(n, THINNEST)) for name, n in (("nx", grid.nx), ("ny", grid.ny))}
     sections = {
-        "grid": grid.model_copy(update=cells),
-        "model": model.model_copy(update={"gravity": cut**2 * model.gravity}),
+        "grid": grid.replaced(**cells),
+        "model": model.replaced(gravity=cut**2 * model.gravity),
         "initial": Rest(type="rest") if initial.type == "file" else initial,
-        "run": given["run"].model_copy(update={"layout": None}),
+        "run": given["run"].replaced(layout=None),
         "output": Output(),
         "adjoint": None,
         "inversion": None,
@@ -85,7 +85,7 @@ def _assembly(made, draft, varied):
     """The Assembly of a member, which shares the objects that its own keys do not change."""
     if all(v.path[0] in WITH_THE_MODEL for v in varied.values()):
         return dataclasses.replace(made, draft=draft, mistakes=[])
-    any_layout = draft.sections["run"].model_copy(update={"layout": None})  # the layout has been checked already
+    any_layout = draft.sections["run"].replaced(layout=None)  # the layout has been checked already
     own = assemble(dataclasses.replace(draft, sections={**draft.sections, "run": any_layout}))
     if own.mistakes:
         raise ConfigError([f"{dotted(m.path)}: {m.text}" for m in own.mistakes])
