@@ -16,6 +16,7 @@ from pathlib import Path
 
 from swmodel.config.experiment import Experiment
 from swmodel.config.expressions import Expression
+from swmodel.config.own import ClassNamed
 from swmodel.config.reading import REQUIRED, Key, Read, Section, sections_in
 from swmodel.config.sections import Coordinate, Formula
 from swmodel.config.series import tide_section
@@ -183,6 +184,9 @@ def words(annotation: typing.Any) -> str:
     if origin is typing.Annotated:
         choice = next((x for x in annotation.__metadata__ if isinstance(x, rules.Choice)), None)
         named = [x.words for x in annotation.__metadata__ if isinstance(x, Read) and x.words]
+        classes = [(*x.others, *x.classes) for x in annotation.__metadata__ if isinstance(x, ClassNamed)]
+        if classes:
+            return words(typing.Literal[classes[0]])
         return words(typing.Literal[choice.choices]) if choice else named[0] if named else words(inner[0])
     if origin is typing.Literal:
         return " or ".join(f'`"{x}"`' if isinstance(x, str) else f"`{x}`".lower() for x in inner)

@@ -6,12 +6,14 @@ entry points of the group "swmodel.parts": `relaxation = "package.module:Relaxat
 A restart holds the text of its experiment. `allowed` is False for such a text, so that a restart cannot import code.
 """
 
+import dataclasses
 import hashlib
 import importlib
 import importlib.util
 import logging
 import sys
 import traceback
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from typing import Any
 from ..errors import ConfigError
 from .mistakes import nearest
 
-__all__ = ["GROUP", "class_named", "path_of_part", "short_names"]
+__all__ = ["GROUP", "ClassNamed", "class_named", "path_of_part", "short_names"]
 
 GROUP = "swmodel.parts"
 
@@ -27,6 +29,35 @@ GROUP = "swmodel.parts"
 def short_names() -> dict[str, str]:
     """{short name: "module:Class"} of the parts of installed packages."""
     return {point.name: point.value for point in entry_points(group=GROUP)}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ClassNamed:
+    """Reads the name of a class: that of one of this package, which stays a name, or a class of the user.
+
+    Attributes:
+        base: the class from which that of a user derives.
+        classes: {name: class} of this package.
+        others: further names, such as "auto".
+    """
+
+    base: type
+    classes: Mapping[str, type]
+    others: tuple[str, ...] = ()
+
+    def read(self, name: Any, reading: Any) -> Any:
+        """A name, or the class "module:Class"; raises ValueError for anything else."""
+        if not isinstance(name, str):
+            raise ValueError(f"expected text in quotes, got {name!r}")
+        if ":" in name or name in short_names():
+            return class_named(name, reading.folder, reading.own_parts, (self.base,))
+        if name not in (known := (*self.others, *self.classes)):
+            raise ValueError(f"{name!r} is unknown; {nearest(name, known)}")
+        return name
+
+    def made(self, name: Any) -> Any:
+        """An object of the class that was read; None for None."""
+        return None if name is None else self.classes[name]() if isinstance(name, str) else name()
 
 
 def path_of_part(raw: dict, part: str) -> tuple[str | int, ...]:

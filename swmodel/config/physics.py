@@ -2,13 +2,14 @@
 
 from typing import Annotated, Any, Literal
 
-from ..defaults import AIR_DENSITY, EARTH_RADIUS, GRAVITY, MINIMUM_DEPTH, SOUND_SPEEDS, WATER_DENSITY, WIND_DRAG
+from ..defaults import AIR_DENSITY, GRAVITY, MINIMUM_DEPTH, SOUND_SPEEDS, WATER_DENSITY, WIND_DRAG
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.conserving import MomentumConserving
 from ..dynamics.coriolis import Coriolis as CoriolisParameter
 from ..dynamics.forcing import WindStress
 from ..dynamics.layers import Layers as StackedLayers
 from ..dynamics.momentum import VorticityFlux
+from ..dynamics.slip import FreeSlip, NoSlip
 from ..dynamics.terms import Term
 from ..dynamics.wetting import WettingDrying
 from ..elliptic import Solver, names
@@ -16,11 +17,12 @@ from ..fields.parameters import Choice, Number
 from ..forcing.cyclones import Cyclone
 from ..forcing.potential import InternalWaveDrag
 from ..forcing.wind_laws import DRAG_LAWS
+from ..grids import grid
 from ..stepping.explicit import TimeStepper
 from .cores import PolarFilter, Spectral
 from .expressions import Expression
-from .own import class_named
-from .parts import PartSection, section_for, sections_of, shipped
+from .own import ClassNamed
+from .parts import PartSection, arguments_of, section_for, sections_of, shipped
 from .quantities import quantity
 from .reading import Read, Section, one_of
 from .sections import (
@@ -35,67 +37,50 @@ from .sections import (
     NonNegativeMetres,
     PositiveMetres,
     PositiveSeconds,
-    RangeOfDegrees,
-    RangeOfMetres,
 )
 
 __all__ = ["Bathymetry", "Boundary", "Coriolis", "Dissipation", "Forcing", "Grid", "Layers", "Model", "Stepper"]
 
 
-class CartesianGrid(Section):
-    """Equal rectangles on a plane."""
-
-    type: Literal["cartesian"]
-    nx: Count  # cells along x
-    ny: Count  # cells along y
-    x: RangeOfMetres  # (west, east) edges
-    y: RangeOfMetres  # (south, north) edges
-    periodic: Literal["", "x", "y", "xy"] = ""  # directions that are periodic
-
-
-class SphericalGrid(Section):
-    """Longitude-latitude cells."""
-
-    type: Literal["spherical"]
-    nx: Count  # cells along longitude
-    ny: Count  # cells along latitude
-    longitude: RangeOfDegrees  # (west, east) edges
-    latitude: RangeOfDegrees  # (south, north) edges
-    periodic: Literal["", "x"] | None = None  # "x" where 360 degrees are covered, unless given
-    radius: PositiveMetres = EARTH_RADIUS  # of the sphere
-
+class _Grid(PartSection):
     def check(self) -> None:
-        from .build.floors import grid_of
-
-        grid_of(self)
+        self.part(**arguments_of(self))
 
 
-Grid = Annotated[Any, one_of(CartesianGrid, SphericalGrid)]
+GRIDS = {
+    "cartesian": section_for(grid.CartesianGrid, "cartesian", _Grid),
+    "spherical": section_for(grid.SphericalGrid, "spherical", _Grid),
+}
+Grid = Annotated[Any, one_of(*GRIDS.values())]
 
 
 SoundSpeed = Annotated[float, Number(units="m s-1", minimum=SOUND_SPEEDS[0], maximum=SOUND_SPEEDS[1])]
 
 
-class FlatBottom(Section):
-    type: Literal["flat"]
-    depth: PositiveMetres  # of the water at rest
+class _Floor(Section):
     mask: MapFile | None = None  # 1/2 or more in cells of water, or that may be wet; others are land
     levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
 
 
-class DepthFormula(Section):
+class FlatBottom(_Floor):
+    type: Literal["flat"]
+    depth: PositiveMetres  # of the water at rest
+
+
+class _Varying(_Floor):
+    minimum_depth: NonNegativeMetres = 0.0  # shallower water is this deep
+    fill_lakes: bool = False  # water apart from the largest body is land
+    sound_speed: SoundSpeed | None = None  # about 1500 m/s, for the slower waves of compressible water
+
+
+class DepthFormula(_Varying):
     """Depth from a formula of the coordinates, positive down; land where it is 0 or less."""
 
     type: Literal["formula"]
     depth: FormulaInMetres  # positive down
-    minimum_depth: NonNegativeMetres = 0.0  # shallower water is this deep
-    fill_lakes: bool = False  # water apart from the largest body is land
-    sound_speed: SoundSpeed | None = None  # about 1500 m/s, for the slower waves of compressible water
-    mask: MapFile | None = None  # 1/2 or more in cells of water, or that may be wet; others are land
-    levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
 
 
-class BathymetryFile(Section):
+class BathymetryFile(_Varying):
     """Elevation (or depth) from a netCDF file."""
 
     type: Literal["file"]
@@ -106,22 +91,20 @@ class BathymetryFile(Section):
     datum: Metres = 0.0  # level of the water at rest, above the zero of the file
     land_datum: Metres = 0.0  # zero of the file's heights of land, above that of its depths
     minimum_depth: NonNegativeMetres = MINIMUM_DEPTH  # shallower water is this deep
-    fill_lakes: bool = False  # water apart from the largest body is land
-    sound_speed: SoundSpeed | None = None  # about 1500 m/s, for the slower waves of compressible water
-    mask: MapFile | None = None  # 1/2 or more in cells of water, or that may be wet; others are land
-    levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
 
 
 Bathymetry = Annotated[Any, one_of(FlatBottom, DepthFormula, BathymetryFile)]
 
 
-FORMS = shipped(VorticityFlux)
+FORMS = ClassNamed(VorticityFlux, shipped(VorticityFlux))
+CORIOLIS_FORMS = ClassNamed(
+    VorticityFlux, {name: form for name, form in FORMS.classes.items() if form is not MomentumConserving}
+)
+SLIPS = {"free_slip": FreeSlip, "no_slip": NoSlip}
 
 
 Layers = Annotated[Any, section_for(StackedLayers)]
 Wetting = Annotated[Any, section_for(WettingDrying)]
-Form = Annotated[str, Choice(tuple(FORMS))]
-CoriolisForm = Annotated[str, Choice(tuple(name for name, form in FORMS.items() if form is not MomentumConserving))]
 
 
 Core = Literal["finite_differences", "filtered_differences", "pseudo_spectral"]
@@ -129,12 +112,12 @@ Core = Literal["finite_differences", "filtered_differences", "pseudo_spectral"]
 
 class Model(Section):
     gravity: Annotated[float, Number(units="m s-2", above=0.0)] = GRAVITY  # or reduced gravity
-    momentum: Form = "energy_conserving"  # form of the vorticity flux q V
-    coriolis_form: CoriolisForm | None = None  # that of f V, where it is another one
+    momentum: Annotated[Any, FORMS] = "energy_conserving"  # form of the vorticity flux q V
+    coriolis_form: Annotated[Any, CORIOLIS_FORMS] | None = None  # that of f V, where it is another one
     wetting: Wetting | None = None  # lets cells fall dry and be flooded; needs momentum = "momentum_conserving"
     least_thickness: NonNegativeMetres | None = None  # a run stops where water is thinner; 1 m, or 0 with wetting
     linear: bool = False  # leave out all terms that are not linear in u, v, eta
-    side: Literal["free_slip", "no_slip"] = "free_slip"  # of walls and coasts
+    side: Annotated[str, Choice(tuple(SLIPS))] = "free_slip"  # of walls and coasts
     precision: Literal["float32", "float64"] = "float32"  # of all fields
     core: Core = "finite_differences"  # how tendencies are computed
     spectral: Spectral | None = None  # options of the pseudo-spectral core
@@ -153,21 +136,13 @@ class _Stepper(PartSection):
     fraction: Annotated[float, Number(above=0.0, maximum=1.0)] = 0.8  # of the longest stable step, for dt = "auto"
 
 
-def _solver(name, reading):
-    """The name of a solver, or the class of the user's one."""
-    if not isinstance(name, str):
-        raise ValueError(f"expected text in quotes, got {name!r}")
-    if ":" in name:
-        return class_named(name, reading.folder, reading.own_parts, (Solver,))
-    if name not in (known := ["auto", *names()]):
-        raise ValueError(f"expected {', '.join(map(repr, known))}, got {name!r}")
-    return name
+SOLVERS = ClassNamed(Solver, dict.fromkeys(names(), Solver), ("auto",))
 
 
 class _Implicit(_Stepper):
     """The keys of an implicit scheme: the elliptic solver and its options."""
 
-    solver: Annotated[Any, Read(_solver)] = "auto"  # name of a solver; "auto": transforms if possible, else CG
+    solver: Annotated[Any, SOLVERS] = "auto"  # name of a solver; "auto": transforms if possible, else CG
     preconditioner: Literal["diagonal", "fast_poisson", "multigrid"] | None = None  # of conjugate gradients
     tolerance: Fraction | None = None  # of conjugate gradients: residual over the right-hand side
     iterations: Count | None = None  # of conjugate gradients, at most

@@ -6,12 +6,15 @@ the SI unit, or in degrees for longitude and latitude. The result is a float in 
 
 import difflib
 import math
+import operator
 import re
+from typing import Any
 
 from .. import units
 from ..errors import ConfigError
+from ..fields import parameters as rules
 
-__all__ = ["Coordinate", "QuantityError", "coordinate", "quantity", "quantity_of_option"]
+__all__ = ["Coordinate", "QuantityError", "coordinate", "quantity", "quantity_of_option", "read_number", "whole"]
 
 
 class QuantityError(ValueError):
@@ -157,6 +160,37 @@ def coordinate(value: object) -> Coordinate:
         found.unit = unit if re.search(r"[^\W\d]+\s*$", value) else None
         return found
     raise QuantityError(f"expected a coordinate (metres, or degrees on the sphere), got {value!r}")
+
+
+def whole(value: object) -> int:
+    """`value`, a whole number; raises ValueError if it is none."""
+    if type(value) is not int:
+        raise ValueError(f"expected a whole number, got {value!r}")
+    return value
+
+
+def read_number(rule: rules.Number, value: Any) -> Any:
+    """A number in the units and within the limits of a rule.
+
+    Raises:
+        ValueError: for any other value.
+    """
+    if rule.units == rules.COORDINATES:
+        return coordinate(value)
+    return within(rule, whole(value) if rule.whole else quantity(value, "" if rule.units == "1" else rule.units))
+
+
+def within(rule: rules.Number, value: float) -> float:
+    """`value`; raises ValueError if it is beyond the limits of a rule."""
+    for limit, text, wrong in (
+        (rule.above, "greater than", operator.le),
+        (rule.minimum, "at least", operator.lt),
+        (rule.below, "less than", operator.ge),
+        (rule.maximum, "at most", operator.gt),
+    ):
+        if limit is not None and wrong(value, limit):
+            raise ValueError(f"must be {text} {limit:g}, got {value!r}")
+    return value
 
 
 def quantity_of_option(option: str, text: str, unit: str) -> float:

@@ -18,7 +18,6 @@ import dataclasses
 import difflib
 import functools
 import inspect
-import operator
 import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -28,7 +27,7 @@ from ..errors import ConfigError
 from ..fields import parameters as rules
 from .mistakes import Mistake, dotted, nearest
 from .own import class_named, short_names
-from .quantities import coordinate, quantity
+from .quantities import quantity, read_number, whole
 
 __all__ = [
     "REQUIRED",
@@ -40,9 +39,7 @@ __all__ = [
     "Section",
     "alternatives",
     "one_of",
-    "read_number",
     "sections_in",
-    "within",
 ]
 
 REQUIRED = object()  # the default of a key that must be given
@@ -83,12 +80,12 @@ class Section:
     @classmethod
     @functools.cache
     def schema(cls) -> dict[str, Key]:
-        """{name: Key}, those of base classes first."""
-        found = {}
-        for base in reversed(cls.__mro__):
+        """{name: Key}, those of base classes last."""
+        found: dict[str, Key] = {}
+        for base in cls.__mro__:
             for name, annotation in inspect.get_annotations(base).items() if issubclass(base, Section) else ():
                 if get_origin(annotation) is not ClassVar and annotation is not ClassVar:
-                    found[name] = Key(annotation, vars(base).get(name, REQUIRED))
+                    found.setdefault(name, Key(annotation, vars(base).get(name, REQUIRED)))
         return found
 
     @classmethod
@@ -143,7 +140,7 @@ class Before:
     function: Callable[[Any], Any]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class OneOf:
     """The section that the key `type` names.
 
@@ -359,12 +356,6 @@ def sections_in(annotation: Any) -> list[type[Section]]:
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-def _whole(value):
-    if type(value) is not int:
-        raise ValueError(f"expected a whole number, got {value!r}")
-    return value
-
-
 def _flag(value):
     if not isinstance(value, bool):
         raise ValueError(f"expected true or false, got {value!r}")
@@ -385,32 +376,8 @@ def _choice(choices, value):
 
 
 _PLAIN: dict[Any, Callable[[Any], Any]] = {
-    int: _whole,
+    int: whole,
     bool: _flag,
     str: _text,
     float: functools.partial(quantity, unit=""),
 }
-
-
-def read_number(rule: rules.Number, value: Any) -> Any:
-    """A number in the units and within the limits of a rule.
-
-    Raises:
-        ValueError: for any other value.
-    """
-    if rule.units == rules.COORDINATES:
-        return coordinate(value)
-    return within(rule, _whole(value) if rule.whole else quantity(value, "" if rule.units == "1" else rule.units))
-
-
-def within(rule: rules.Number, value: float) -> float:
-    """`value`; raises ValueError if it is beyond the limits of a rule."""
-    for limit, text, wrong in (
-        (rule.above, "greater than", operator.le),
-        (rule.minimum, "at least", operator.lt),
-        (rule.below, "less than", operator.ge),
-        (rule.maximum, "at most", operator.gt),
-    ):
-        if limit is not None and wrong(value, limit):
-            raise ValueError(f"must be {text} {limit:g}, got {value!r}")
-    return value

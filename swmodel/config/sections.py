@@ -12,8 +12,8 @@ from ..fields import parameters as rules
 from ..fields.parameters import SIDES
 from ..runtime.paths import expanded, found
 from .expressions import Expression, ExpressionError
-from .quantities import Coordinate, QuantityError
-from .reading import Before, Read, Reading, Section, read_number
+from .quantities import Coordinate, QuantityError, read_number
+from .reading import Before, Read, Reading, Section
 
 __all__ = [
     "AnyCoordinate",

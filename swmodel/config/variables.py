@@ -11,19 +11,21 @@ diffusivity = "10 m2 s-1"
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from ..dynamics.tracers import LIMITERS, AdvectionScheme, check_name
-from ..fields.parameters import Choice, Number
+from ..dynamics.tracers import LIMITERS, AdvectionScheme, Centred, FluxLimited, Limiter, check_name
+from ..fields.parameters import Number, shown
 from ..fields.variables import derived_units, factors, in_layer, in_layers
 from .expressions import Expression
 from .mistakes import Mistake, nearest
-from .own import class_named
-from .reading import Read, Section
+from .own import ClassNamed
+from .reading import Section
 from .sections import Formula, InputFile, Whole
 
 __all__ = [
     "FieldFile",
     "FieldRecord",
+    "LIMITER",
     "PARTS",
+    "SCHEMES",
     "TracerSection",
     "Tracers",
     "known_at_gauges",
@@ -114,19 +116,10 @@ class FieldRecord(FieldFile):
     record: Whole = -1  # number of the record, from 0; negative ones count from the end
 
 
-SCHEMES = ("flux_limited", "centred")
-WORDS = " or ".join(f'`"{name}"`' for name in SCHEMES)
+SCHEMES = ClassNamed(AdvectionScheme, {"flux_limited": FluxLimited, "centred": Centred})
+LIMITER = ClassNamed(Limiter, LIMITERS)
 Concentration = Annotated[float | Expression, Formula(Number())]
 Diffusivity = Annotated[float | Expression, Formula(Number(units="m2 s-1", minimum=0.0))]
-
-
-def _scheme(name, reading):
-    """The name of a scheme of advection, or the class of the user's one."""
-    if isinstance(name, str) and ":" in name:
-        return class_named(name, reading.folder, reading.own_parts, (AdvectionScheme,))
-    if name not in SCHEMES:
-        raise ValueError(f"{name!r} is unknown; {nearest(str(name), SCHEMES)}")
-    return name
 
 
 def _own_name(name):
@@ -141,8 +134,8 @@ class TracerSection(Section):
     units: str = "1"  # of the concentration, which the keys below are in
     long_name: str = ""  # what it is, for people
     initial: Concentration | FieldRecord = 0.0  # concentration at the start
-    scheme: Annotated[Any, Read(_scheme, WORDS)] = "flux_limited"  # of advection
-    limiter: Annotated[str, Choice(tuple(LIMITERS))] | None = None  # of a flux-limited scheme; van_leer unless given
+    scheme: Annotated[Any, SCHEMES] = "flux_limited"  # of advection
+    limiter: Annotated[Any, LIMITER] | None = None  # of a flux-limited scheme; van_leer unless given
     diffusivity: Diffusivity | None = None  # kappa
     source: Concentration | FieldFile | None = None  # S, units per second
     flux: Concentration | FieldFile | None = None  # F into the water, units times m per second
@@ -151,8 +144,7 @@ class TracerSection(Section):
 
     def check(self) -> None:
         if self.limiter is not None and self.scheme != "flux_limited":
-            name = self.scheme if isinstance(self.scheme, str) else self.scheme.__name__
-            raise ValueError(f'limiter belongs to scheme = "flux_limited", not to {name!r}; leave it out')
+            raise ValueError(f'limiter belongs to scheme = "flux_limited", not to {shown(self.scheme)}; leave it out')
 
 
 def _different_names(tracers):

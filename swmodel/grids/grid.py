@@ -17,7 +17,7 @@ from ..fields.parameters import Choice, Number, Pair, check_fields, declared
 __all__ = ["Grid", "CartesianGrid", "SphericalGrid", "EARTH_RADIUS", "POSITIONS"]
 
 POSITIONS = ("h", "u", "v", "q")
-CELLS = Number(None, "cells", minimum=1, whole=True)
+CELLS = Number(minimum=1, whole=True)
 
 
 class Grid(abc.ABC):
@@ -102,13 +102,6 @@ class Grid(abc.ABC):
         """(south, north): whether the first and last row of corners is a pole."""
         return False, False
 
-    def _check(self, names):
-        for name, (low, high) in zip(names, self._limits):
-            if not (np.isfinite([low, high]).all() and low < high):
-                raise ValueError(
-                    f"{type(self).__name__}: {name} = ({low}, {high}) is not a range; the first value must be smaller."
-                )
-
 
 def _edges(low, high, n, first=0, last=None):
     """Edges number `first` to `last` of n equal cells from `low` to `high`."""
@@ -129,17 +122,16 @@ class CartesianGrid(Grid):
         ValueError: for no cells, an empty range, or an unknown direction.
     """
 
-    nx: int = declared(CELLS)
-    ny: int = declared(CELLS)
-    x: tuple[float, float] = declared(Pair("m"))
-    y: tuple[float, float] = declared(Pair("m"))
-    periodic: str = declared(Choice(("", "x", "y", "xy")), default="")
+    nx: int = declared(CELLS, doc="cells along x")
+    ny: int = declared(CELLS, doc="cells along y")
+    x: tuple[float, float] = declared(Pair("m", ascending=True), doc="(west, east) edges")
+    y: tuple[float, float] = declared(Pair("m", ascending=True), doc="(south, north) edges")
+    periodic: str = declared(Choice(("", "x", "y", "xy")), default="", doc="directions that are periodic")
 
     def __post_init__(self):
         check_fields(self)
         object.__setattr__(self, "x", tuple(map(float, self.x)))
         object.__setattr__(self, "y", tuple(map(float, self.y)))
-        self._check(("x", "y"))
 
     @property
     def _limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -167,12 +159,14 @@ class SphericalGrid(Grid):
         ValueError: for no cells, an empty range, latitudes beyond the poles, or an impossible topology.
     """
 
-    nx: int = declared(CELLS)
-    ny: int = declared(CELLS)
-    longitude: tuple[float, float] = declared(Pair("degrees"))
-    latitude: tuple[float, float] = declared(Pair("degrees"))
-    periodic: str | None = declared(Choice(("", "x", "y", "xy", None)), default=None)
-    radius: float = declared(Number(None, "m", above=0.0), default=EARTH_RADIUS)
+    nx: int = declared(CELLS, doc="cells along longitude")
+    ny: int = declared(CELLS, doc="cells along latitude")
+    longitude: tuple[float, float] = declared(Pair("degree", ascending=True), doc="(west, east) edges")
+    latitude: tuple[float, float] = declared(Pair("degree", ascending=True), doc="(south, north) edges")
+    periodic: str | None = declared(
+        Choice(("", "x", None)), default=None, doc='"x" where 360 degrees are covered, unless given'
+    )
+    radius: float = declared(Number(None, "m", above=0.0), default=EARTH_RADIUS, doc="of the sphere")
 
     spherical = True
 
@@ -183,13 +177,10 @@ class SphericalGrid(Grid):
         whole_circle = np.isclose(self.longitude[1] - self.longitude[0], 360.0, rtol=1e-12)
         if self.periodic is None:
             object.__setattr__(self, "periodic", "x" if whole_circle else "")
-        self._check(("longitude", "latitude"))
         if self.longitude[1] - self.longitude[0] > 360.0 * (1 + 1e-12):
             raise ValueError(f"SphericalGrid: longitude = {self.longitude} spans more than 360 degrees.")
         if abs(self.latitude[0]) > 90 or abs(self.latitude[1]) > 90:
             raise ValueError(f"SphericalGrid: latitude = {self.latitude} goes beyond a pole; stay within -90 to 90.")
-        if self.periodic_y:
-            raise ValueError("SphericalGrid: latitude cannot be periodic; use periodic='x' or ''.")
         if self.periodic_x and not whole_circle:
             raise ValueError(
                 f"SphericalGrid: longitude = {self.longitude} spans less than 360 degrees and cannot be periodic; "

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from swmodel import elliptic
 from swmodel.config import physics, scenario
+from swmodel.config.own import ClassNamed
 from swmodel.config.parts import section_for
 from swmodel.config.reading import Section
 from swmodel.config.sections import Formula
@@ -125,6 +126,8 @@ def _values(annotation, name, default, metadata=()):
     rule = next((each for each in metadata if isinstance(each, (Number, Choice, Formula))), None)
     if isinstance(rule, Choice):
         return st.sampled_from(rule.choices)
+    if named := [each for each in metadata if isinstance(each, ClassNamed)]:
+        return st.sampled_from(tuple(named[0].classes))
     if isinstance(rule, (Number, Formula)) or annotation is float:
         return _numbers(name, default, rule or Number())
     if origin in (typing.Union, types.UnionType):

@@ -17,8 +17,6 @@ from swmodel.grids import bathymetry
 
 # Every section of a file with optional keys: what takes these keys in Python; None where there is no such thing.
 COUNTERPARTS = {
-    physics.CartesianGrid: sw.CartesianGrid,
-    physics.SphericalGrid: sw.SphericalGrid,
     physics.DepthFormula: bathymetry.from_depth,
     physics.BathymetryFile: bathymetry.onto_grid,
     physics.Model: sw.ShallowWater,
@@ -33,6 +31,7 @@ DERIVED = {
     section: section.part
     for known in (
         physics.CORIOLIS,
+        physics.GRIDS,
         physics.STEPPERS,
         physics.FORCING,
         physics.DISSIPATION,

@@ -24,7 +24,7 @@ from ...runtime import budget, launch
 from ..mistakes import Mistake
 from ..own import path_of_part
 from ..parts import arguments_of, part_of
-from ..physics import FORMS
+from ..physics import CORIOLIS_FORMS, FORMS, SLIPS
 from ..sections import MapFile
 from ..series import SeriesSection
 from .floors import bathymetry_of, check_levees, check_map, grid_of, levels_of, map_of, rough_bottom_of
@@ -309,19 +309,18 @@ def model_of(
     import swmodel as sw
 
     experiment = made.experiment()
-    sides = {"free_slip": sw.FreeSlip, "no_slip": sw.NoSlip}
-    form, floor = experiment.model.coriolis_form, experiment.bathymetry
+    floor = experiment.bathymetry
     levees = () if floor.levees is None else sw.read_levees(floor.levees, *levels_of(floor))
     return sw.ShallowWater(
         made.grid,
         made.bathymetry,
         gravity=experiment.model.gravity,
         coriolis=_coriolis(experiment.coriolis),
-        momentum=FORMS[experiment.model.momentum](),
+        momentum=FORMS.made(experiment.model.momentum),
         wetting=part_of(experiment.model.wetting, None),
         levees=levees,
         least_thickness=experiment.model.least_thickness,
-        coriolis_form=None if form is None else FORMS[form](),
+        coriolis_form=CORIOLIS_FORMS.made(experiment.model.coriolis_form),
         forcing=made.forcing,
         dissipation=tuple(_term(section, made.grid, experiment.run) for section in experiment.dissipation),
         boundaries=tuple(
@@ -331,7 +330,7 @@ def model_of(
         layers=part_of(experiment.layers, None),
         source=made.source,
         linear=experiment.model.linear,
-        side=sides[experiment.model.side](),
+        side=SLIPS[experiment.model.side](),
         engine=engine,
         communicator=communicator,
         layout=layout,

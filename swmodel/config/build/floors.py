@@ -9,6 +9,7 @@ import numpy as np
 from ...errors import ConfigError, DataError
 from ...grids.windows import GridValues
 from ..expressions import Expression
+from ..parts import part_of
 from ..sections import MapFile
 from .states import is_evaluated_whole, on_grid
 
@@ -22,10 +23,7 @@ __all__ = ["bathymetry_of", "check_levees", "check_map", "grid_of", "levels_of",
 
 def grid_of(section: Any) -> Grid:
     """The CartesianGrid or SphericalGrid of a [grid] section."""
-    from ...grids.grid import CartesianGrid, SphericalGrid
-
-    kind = {"cartesian": CartesianGrid, "spherical": SphericalGrid}[section.type]
-    return kind(**{name: value for name, value in section if name != "type"})
+    return part_of(section, None)
 
 
 def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | Topography:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...dynamics.tracers import LIMITERS, Centred, FluxLimited, Tracer
+from ...dynamics.tracers import FluxLimited, Tracer
 from ...errors import ConfigError, DataError
 from ...fields.variables import PROGNOSTIC, in_layer, layer_of
 from ...grids.windows import Formula, GridValues
@@ -14,7 +14,7 @@ from ...runtime import launch
 from ...runtime.formats import check_format
 from ..expressions import Expression
 from ..mistakes import nearest
-from ..variables import FieldFile, FieldRecord, TracerSection
+from ..variables import LIMITER, SCHEMES, FieldFile, FieldRecord, TracerSection
 
 if TYPE_CHECKING:
     from ...fields.state import State
@@ -161,13 +161,8 @@ def tracer_of(section: TracerSection, grid: Any, run: Any) -> Tracer:
     given = {key: getattr(section, key) for key in ("initial", "diffusivity", "source", "flux", "outside")}
     fields: dict[str, Any] = {key: _values(value, grid, run, key) for key, value in given.items() if value is not None}
     names = {key: getattr(section, key) for key in ("name", "units", "long_name", "layer")}
-    return Tracer(**names, scheme=_scheme(section), **fields)
-
-
-def _scheme(section):
-    if section.scheme != "flux_limited":
-        return Centred() if section.scheme == "centred" else section.scheme()
-    return FluxLimited() if section.limiter is None else FluxLimited(LIMITERS[section.limiter]())
+    scheme = SCHEMES.made(section.scheme) if section.limiter is None else FluxLimited(LIMITER.made(section.limiter))
+    return Tracer(**names, scheme=scheme, **fields)
 
 
 def _values(value, grid, run, key):
