@@ -116,7 +116,10 @@ def class_named(name: str, folder: Path, allowed: bool, bases: tuple[type, ...])
         raise ConfigError(f"the module {module_name!r} has no class {class_name!r}; {hint}")
     cls = getattr(module, class_name)
     if not (isinstance(cls, type) and issubclass(cls, bases)):
-        wanted = " or ".join(f"sw.{base.__name__}" for base in bases)
+        import swmodel as sw
+
+        names = (f"sw.{x.__name__}" if hasattr(sw, x.__name__) else f"{x.__module__}.{x.__name__}" for x in bases)
+        wanted = " or ".join(names)
         raise ConfigError(f"{name!r} does not derive from {wanted}; let it, or name another class")
     return cls
 

@@ -368,6 +368,50 @@ def test_check_says_what_it_imports_before_it_does(case, capsys):
     assert printed.index(f"importing {case.with_name('loud.py')}") == printed.index("loud runs") - 1
 
 
+SCHEMES = """\
+import dataclasses
+from swmodel.dynamics.momentum import EnstrophyConserving
+from swmodel.dynamics.tracers import Centred, Limiter, MinMod
+
+@dataclasses.dataclass(frozen=True)
+class Half(Limiter):
+    def __call__(self, a, b):
+        return 0.5 * MinMod()(a, b)
+
+class Plain(Centred):
+    pass
+
+class Form(EnstrophyConserving):
+    pass
+"""
+TRACERS = """
+[model]
+momentum = "schemes:Form"
+[[tracer]]
+name = "dye"
+limiter = "schemes:Half"
+[[tracer]]
+name = "salt"
+scheme = "schemes:Plain"
+"""
+
+
+def test_files_name_schemes_limiters_and_forms_of_ones_own(case):
+    case.with_name("schemes.py").write_text(SCHEMES)
+    case.write_text(CASE.partition("[adjoint]")[0] + TRACERS)
+    model = model_of(assemble(read(case)))
+    dye, salt = (tracer.scheme for tracer in model.tracers)
+    assert type(dye.limiter).__name__ == "Half" and type(salt).__name__ == "Plain"
+    assert type(model.momentum).__name__ == "Form"
+    assert fingerprint(model, 0, 60.0)["tracers.salt.scheme.code"]
+    case.write_text(case.read_text().replace('scheme = "schemes:Plain"', 'scheme = "schemes:Half"'))
+    sentences = read(case).sentences()
+    assert len(sentences) == 1 and sentences[0].endswith(
+        "tracer[1].scheme: 'schemes:Half' does not derive from swmodel.dynamics.tracers.advection.AdvectionScheme; let "
+        "it, or name another class"
+    )
+
+
 def test_a_stepper_that_solves_takes_a_solver_of_ones_own(case):
     text = CASE.replace("ralston:Ralston", "semi_implicit").replace("dt = 60", 'dt = 60\nsolver = "jacobi:Jacobi"')
     case.write_text(text)
