@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import time as clock
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from ..config.quantities import quantity_of_option
 from ..errors import BlowUp, ConfigError, SwmodelError
 from ..output.collisions import check_apart
 from ..output.figures import remove_figures
-from ..simulation.progress import ProgressBar, duration
+from ..simulation.progress import duration
 from . import facts, logs, starting
 from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
 from .verdicts import verdict_table, warn_of
@@ -104,7 +105,7 @@ def _study(draft, section, options):
     made, experiment = begun.made, begun.experiment
     cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output, experiment.run.start)
     made.experiment()
-    model, state, dt = started_with_step(begun)
+    model, state, dt = started_with_step(made, experiment, *begun.where)
     steps, state = _length_and_start(experiment, section, cost, model, state, dt, options)
     problem: Any = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
     made.experiment()  # raises the mistakes if there is no problem
@@ -149,43 +150,10 @@ def _announce(study, verified=False):
     logs.LOGGER.info("%s", facts.table(lines))
 
 
-class Tasks(ProgressBar):
-    """A bar over tasks of about equal length, each of which is announced before it begins."""
-
-    def __init__(self, number: int):
-        super().__init__()
-        self.number, self.begun_tasks, self.what = number, 0, ""
-
-    def announce(self, what: str) -> None:
-        self.what = what
-        self(min(self.begun_tasks, self.number - 1), self.number, 0.0)
-        self.begun_tasks += 1
-
-    def finish(self) -> None:
-        self.what = "done"
-        self(self.number, self.number, 0.0)
-
-    def _draw(self, step, last_step, seconds, now):
-        parts = [f"{100 * step / last_step:3.0f} %", self.what]
-        if self.speed and 0.2 * last_step < step < last_step:  # before, most of the time goes into compiling
-            parts.append(f"{duration((last_step - step) / self.speed)} to go")
-        elif step == last_step:
-            parts.append(f"took {duration(max(now - self.begun, 1e-9))}")
-        text = "  ".join(parts)
-        if not self.width:
-            self.stream.write(text + "\n")
-        else:
-            self.stream.write("\r" + self._with_bar(step / last_step, text, self.width))
-            self.open = True
-        self.stream.flush()
-
-
-def _tasks(study, options, number):
-    """The functions (announce, finish) of a bar on the root; they do nothing on other ranks."""
-    if not study.is_root or options.quiet:
-        return (lambda what: None), (lambda: None)
-    bar = Tasks(number)
-    return bar.announce, bar.finish
+def _announcer(number):
+    """A function that logs which of `number` tasks begins."""
+    tasks = itertools.count(1)
+    return lambda what: logs.LOGGER.info("%d of %d: %s", next(tasks), number, what)
 
 
 # -- maps --------------------------------------------------------------------------------------------------------------
@@ -202,7 +170,7 @@ def compute_maps(study: Study, options: Options) -> None:
     amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units_of(problem))
     study.made.experiment()
     _announce(study)
-    announce, finish = _tasks(study, options, 1 + 5 + options.check * len(study.section.controls))
+    announce = _announcer(1 + options.check * len(study.section.controls))
     begun = clock.perf_counter()
     announce("gradient")
     compile_ahead(problem)
@@ -218,7 +186,6 @@ def compute_maps(study: Study, options: Options) -> None:
         for name in study.section.controls:
             announce(f"forward check of {name}")
             checks.append((name, forward_check(problem, J, gradient, name, amplitudes.get(name, usual[name]))))
-    finish()
     units = study.cost.units
     found = sensitivities(problem, gradient, units)
     if study.is_root:
@@ -316,9 +283,8 @@ def verify(study: Study, options: Options) -> None:
     amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units)
     study.made.experiment()
     _announce(study, verified=True)
-    announce, finish = _tasks(study, options, verification.runs_of(len(study.section.controls), second=has_second))
+    announce = _announcer(verification.runs_of(len(study.section.controls), second=has_second))
     verdicts = verification.verify(problem, amplitudes, options.seed, report=announce)
-    finish()
     if study.is_root:
         print(verdict_table(verdicts))
         warn_of(verdicts, amplitudes)

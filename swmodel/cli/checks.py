@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..config import Override, read
-from ..config.build.experiment import MOST_RECORDS, assemble, tiles
+from ..config.build.experiment import MOST_RECORDS, tiles
 from ..config.build.outputs import bytes_of_gauges, bytes_of_sums
 from ..config.build.states import is_evaluated_whole
 from ..config.build.steppers import stepper_of, time_step, unstable
@@ -18,7 +18,7 @@ from . import facts, logs
 from .model_remarks import flooded_land, model_remarks, wave_remarks
 from .remarks import remarks
 from .speed import Speed, speed_line
-from .starting import add_outputs, files_of_run, files_of_studies, inputs_of, named_files, started
+from .starting import add_outputs, begin_alone, files_of_run, files_of_studies, inputs_of, named_files, started
 
 __all__ = ["check_experiment"]
 
@@ -29,11 +29,9 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
     Raises:
         ConfigError: with every mistake.
     """
-    logs.start(root=True)
+    logs.start(root=True)  # before the file is read, which names code of its own
     draft = read(file, overrides)
-    model_section = draft.sections.get("model")
-    launch.configure_process("float32" if model_section is None else model_section.precision, "serial")
-    made = assemble(draft, ranks, records=1, here=False)
+    made = begin_alone(draft, ranks)
     if draft.mistakes or made.mistakes:
         made.mistakes += unstable(made)
         raise ConfigError(made.sentences())

@@ -155,9 +155,9 @@ def explain(
 
     Each has its inputs and outputs. For a step that runs on arrays, the reason is printed.
     """
-    from .explain import Options, explain_experiment
+    from .explain import explain_experiment
 
-    explain_experiment(file, options.overrides_of({}, set), Options(source, graph, bandwidth, adjoint))
+    explain_experiment(file, options.overrides_of({}, set), source, graph, bandwidth, adjoint)
 
 
 @app.command(
@@ -392,39 +392,27 @@ def plot(
         "swmodel report output/gyre --variable vorticity",
     )
 )
-def report(
-    files: options.OutputOfRun,
-    output: options.OutputPage = None,
-    observations: options.Observations = None,
-    variable: options.ShownVariables = None,
-    member: options.Member = 0,
-    debug: options.Debug = False,
-) -> None:
+@taking(options.PAGE)
+def report(files: options.OutputOfRun, member: options.Member = 0, **given: Any) -> None:
     """Write one HTML page of a run.
 
     It has maps with a time slider, gauges, scores, budgets, timing and the configuration.
     """
     from .figures import report_files
 
-    print(report_files(files, output, observations, variable, member))
+    print(report_files(files, given["output"], given["observations"], given["variable"], member))
 
 
 @app.command(epilog=examples("swmodel view output/tohoku_2011", "swmodel view output/fields.nc --variable speed"))
-def view(
-    files: options.OutputOfRun,
-    output: options.OutputPage = None,
-    observations: options.Observations = None,
-    variable: options.ShownVariables = None,
-    member: options.Member = 0,
-    debug: options.Debug = False,
-) -> None:
+@taking(options.PAGE)
+def view(files: options.OutputOfRun, member: options.Member = 0, **given: Any) -> None:
     """Write the page of a run, and open it in a browser.
 
     The page is that of `report`. Where there is no display, its path is printed.
     """
     from .figures import open_page, report_files
 
-    open_page(report_files(files, output, observations, variable, member))
+    open_page(report_files(files, given["output"], given["observations"], given["variable"], member))
 
 
 @app.command(

@@ -1,56 +1,51 @@
 """`swmodel explain`: the fused loops of a step, or of its adjoint, with their inputs, outputs and costs, or why a step
 runs on arrays."""
 
-import dataclasses
 from collections.abc import Sequence
 
 from ..config import Override, read
-from ..config.build.experiment import assemble
-from ..config.build.steppers import stepper_of, time_step
+from ..config.build.steppers import stepper_of
 from ..errors import ConfigError
-from ..runtime import launch
 from ..runtime.paths import make_folder
-from . import facts, logs
-from .starting import started
+from . import facts
+from .starting import begin_alone, started_with_step
 
-__all__ = ["Options", "explain_experiment"]
+__all__ = ["explain_experiment"]
 
 SIDES = ("west", "east", "south", "north")
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The options of the command."""
-
-    source: str | None = None
-    graph: bool = False
-    bandwidth: float | None = None  # [bytes s-1]
-    adjoint: bool = False
-
-
-def explain_experiment(file: str, overrides: Sequence[str | Override], options: Options) -> None:
+def explain_experiment(
+    file: str,
+    overrides: Sequence[str | Override],
+    source: str | None = None,
+    graph: bool = False,
+    bandwidth: float | None = None,
+    adjoint: bool = False,
+) -> None:
     """Print the loops of a step of an experiment, or why the step runs on arrays.
+
+    Args:
+        file, overrides: the experiment.
+        source: the folder for the C++ source of the loops, or None.
+        graph: whether to print the operations of each loop.
+        bandwidth: of the memory [bytes s-1]; measured unless given.
+        adjoint: whether to list the loops of the step's adjoint, too.
 
     Raises:
         ConfigError: with every mistake of the experiment, or if the folder for sources cannot be made.
     """
     from ..simulation.simulation import Simulation
     from ..stepping.loops import loops_of_adjoint, loops_of_steps
-    from ..stepping.stability import limits
 
-    if options.bandwidth is not None and not options.bandwidth > 0:
-        raise ConfigError(f"--bandwidth {options.bandwidth:g} is not positive; give bytes a second, as 2e10.")
+    if bandwidth is not None and not bandwidth > 0:
+        raise ConfigError(f"--bandwidth {bandwidth:g} is not positive; give bytes a second, as 2e10.")
     draft = read(file, overrides)
-    section = draft.sections.get("model")
-    logs.start(root=True)
-    launch.configure_process("float32" if section is None else section.precision, "serial")
-    made = assemble(draft, 1, records=1)
+    made = begin_alone(draft, here=True)
     experiment = made.experiment()
-    model, state = started(made, experiment, "serial", None, experiment.run.engine)
-    if options.adjoint and model.members is not None:
+    model, state, dt = started_with_step(made, experiment, "serial", None, experiment.run.engine)
+    if adjoint and model.members is not None:
         raise ConfigError("--adjoint lists the loops of one run, and the file has an [ensemble]; leave one out.")
-    found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper), state)
-    dt = made.require(("stepper", "dt"), time_step, experiment, found)
     simulation = Simulation(model, state, stepper_of(experiment.stepper, dt))
     engine, why = simulation.engine
     lines = [
@@ -62,12 +57,12 @@ def explain_experiment(file: str, overrides: Sequence[str | Override], options: 
     if engine == "fused":
         loops, steps = loops_of_steps(simulation._dynamics(), simulation.stepper, (state, simulation.history))
         cells = model.grid.nx * model.grid.ny * (model.members or 1)
-        _print_loops(_counted(loops), steps, options)
-        print(_total("a step", loops, steps, cells, options.bandwidth))
-        if options.adjoint:
+        _print_loops(_counted(loops), steps, source, graph)
+        print(_total("a step", loops, steps, cells, bandwidth))
+        if adjoint:
             back = loops_of_adjoint(model.dynamics(simulation.stepper, 0, steps), simulation.stepper, state, steps)
-            _print_loops(_counted(back), steps, options, len(_counted(loops)) + 1)
-            print(_total("the adjoint of a step", back, steps, cells, options.bandwidth))
+            _print_loops(_counted(back), steps, source, graph, len(_counted(loops)) + 1)
+            print(_total("the adjoint of a step", back, steps, cells, bandwidth))
 
 
 def _counted(loops):
@@ -79,18 +74,18 @@ def _counted(loops):
     return list(counts.values())
 
 
-def _print_loops(counted, steps, options, first=1):
+def _print_loops(counted, steps, source, graph, first=1):
     from ..stencils.printing import graph_text, write_source
 
-    if options.source is not None:
-        make_folder(options.source)
+    if source is not None:
+        make_folder(source)
     for number, (loop, count) in enumerate(counted, first):
         often = f"{count / steps:g} times a step" if count != steps else "once a step"
         print(f"\nloop {number}, {often}: {loop.title}")
         print(facts.table(_lines(loop)))
-        if options.source is not None:
-            print(f"source: {write_source(options.source, loop.graph, loop.dtypes)}")
-        if options.graph:
+        if source is not None:
+            print(f"source: {write_source(source, loop.graph, loop.dtypes)}")
+        if graph:
             print(graph_text(loop.graph))
 
 

@@ -118,7 +118,7 @@ def _study(draft, section, options):
 
     begun = begin(draft, options)
     made, experiment = begun.made, begun.experiment
-    model, state, dt = started_with_step(begun)
+    model, state, dt = started_with_step(made, experiment, *begun.where)
     stepper = stepper_of(experiment.stepper, dt)
     first_step, steps = steps_of(section, experiment.run, dt)
     given = section, made, begun.process, model, state, stepper, steps, first_step

@@ -188,6 +188,7 @@ PROCESSES = {
 MACHINE = {"machine": MachineFile, "latency": Latency, "bandwidth": Bandwidth, "per_machine": RanksPerMachine}
 FILES = {"output": Folder, "overwrite": Overwrite, "plot": Plot}
 MESSAGES = {"debug": Debug, "quiet": Quiet}
+PAGE = {"output": OutputPage, "observations": Observations, "variable": ShownVariables, "debug": Debug}
 
 
 def taking(*groups: dict[str, Any]) -> Callable[[Callable], Callable]:

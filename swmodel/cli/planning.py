@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..config import Override, read
-from ..config.build.experiment import MOST_RECORDS, assemble, model_of, state_of
+from ..config.build.experiment import MOST_RECORDS, model_of, state_of
 from ..config.build.outputs import bytes_of_gauge_file, bytes_of_gauges, bytes_of_sums
 from ..config.build.states import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..config.build.steppers import stepper_of, time_step
@@ -19,9 +19,10 @@ from ..output.schedule import with_bed
 from ..parallel.decomposition import TileError
 from ..runtime import budget, launch
 from ..simulation.progress import duration
-from . import facts, logs
+from . import facts
 from .iterations import count_iterations
 from .speed import Speed, shared_machine
+from .starting import begin_alone
 
 if TYPE_CHECKING:
     from ..performance import Machine
@@ -122,11 +123,9 @@ def plan_experiment(
 
 def _case(file, overrides, wanted):
     draft = read(file, overrides)
-    model, grid = draft.sections.get("model"), draft.sections.get("grid")
-    logs.start(root=True)
-    launch.configure_process("float32" if model is None else model.precision, "serial")
+    grid = draft.sections.get("grid")
     large = grid is not None and grid.nx * grid.ny > LARGEST_WHOLE_GRID
-    made = assemble(draft, _feasible(wanted, grid) if large else _given(draft), records=1, here=False)
+    made = begin_alone(draft, _feasible(wanted, grid) if large else _given(draft))
     experiment = made.experiment()
     if experiment.ensemble is not None:
         raise ConfigError("swmodel plan plans one run; leave out the ensemble, and multiply time and memory by it.")

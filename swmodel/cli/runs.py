@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import postprocess
 from ..config import Override, read, read_text
-from ..config.build.steppers import stepper_of, time_step
+from ..config.build.steppers import stepper_of
 from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart, same_file
 from ..runtime import launch
@@ -31,7 +31,7 @@ from .starting import (
     named_files,
     prepare_paths,
     process_age,
-    started,
+    started_with_step,
 )
 
 __all__ = ["Options", "run_experiment", "resume_experiment"]
@@ -190,11 +190,9 @@ def _resume(simulation, restart, until, force):
 
 def _simulation(made, experiment, process, overwrite):
     from ..simulation.simulation import Simulation
-    from ..stepping.stability import limits
 
-    model, state = started(made, experiment, process.communicator, experiment.run.layout, experiment.run.engine)
-    found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper), state)
-    dt = made.require(("stepper", "dt"), time_step, experiment, found)
+    where = process.communicator, experiment.run.layout, experiment.run.engine
+    model, state, dt = started_with_step(made, experiment, *where)
     return Simulation(
         model,
         state,

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..config.build.experiment import Assembly
     from ..config.inversion import Inversion
     from ..config.scenario import Output
-    from ..fields.state import State
     from ..models.shallow_water import ShallowWater
     from ..runtime.launch import Process
     from ..simulation.simulation import Simulation
@@ -37,6 +36,7 @@ __all__ = [
     "RECORD",
     "add_outputs",
     "begin",
+    "begin_alone",
     "files_of_run",
     "files_of_studies",
     "inputs_of",
@@ -94,6 +94,12 @@ class Begun(NamedTuple):
     experiment: Experiment
     folder: Path
 
+    @property
+    def where(self) -> tuple[Any, ...]:
+        """The communicator, the layout and the engine of the run, for `started`."""
+        run = self.experiment.run
+        return self.process.communicator, run.layout, run.engine
+
 
 def begin(draft: Draft, options: Options) -> Begun:
     """Start processes, devices and logs, as the Draft and the options of a command require.
@@ -136,15 +142,25 @@ def started(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, A
     return model, state
 
 
-def started_with_step(begun: Begun) -> tuple[ShallowWater, State, float]:
-    """(model, State, time step [s]) of a study; collective."""
+def started_with_step(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, Any, float]:
+    """(the model or Ensemble, its State, the time step [s]) of an Assembly; arguments as for `started`. Collective."""
     from ..stepping.stability import limits
 
-    made, experiment, run = begun.made, begun.experiment, begun.experiment.run
-    model, state = started(made, experiment, begun.process.communicator, run.layout, run.engine)
-
+    model, state = started(made, experiment, *where)
     found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper), state)
     return model, state, made.require(("stepper", "dt"), time_step, experiment, found)
+
+
+def begin_alone(draft: Draft, ranks: int = 1, here: bool = False) -> Assembly:
+    """The Assembly of a draft for `ranks` ranks, in this process alone; `here` if its memory must hold the model.
+
+    Raises:
+        ConfigError: if processes or devices do not suit. Mistakes of the file are those of the Assembly.
+    """
+    model = draft.sections.get("model")
+    logs.start(root=True)
+    launch.configure_process("float32" if model is None else model.precision, "serial")
+    return assemble(draft, ranks, records=1, here=here)
 
 
 def inputs_of(draft: Draft) -> list[tuple[str, Path]]:
