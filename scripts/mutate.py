@@ -59,13 +59,16 @@ TESTS = {
     "swmodel/dynamics/dissipation.py": (*SHORT, "tests/unit/test_stability.py"),
     "swmodel/dynamics/forcing.py": ("tests/unit/test_terms.py", *SHORT),
     "swmodel/dynamics/momentum.py": (f"{_VERIFICATION}conservation.py", *SHORT),
-    "swmodel/dynamics/shallow_water.py": (
+    "swmodel/dynamics/system.py": (
         "tests/unit/test_terms.py",
         "tests/unit/test_records.py",
         "tests/unit/test_poles.py",
         "tests/unit/test_time_steppers.py",
         *SHORT,
     ),
+    "swmodel/dynamics/conserving.py": (f"{_VERIFICATION}one_stage.py", f"{_VERIFICATION}coast.py"),
+    "swmodel/dynamics/tracers/advection.py": (f"{_VERIFICATION}tracers.py", "tests/adjoint/test_tracers.py"),
+    "swmodel/dynamics/tracers/limiters.py": ("tests/unit/test_tracers.py", f"{_VERIFICATION}tracers.py"),
     "swmodel/dynamics/terms.py": ("tests/unit/test_terms.py", "tests/unit/test_records.py"),
     "swmodel/dynamics/transport.py": (f"{_VERIFICATION}conservation.py", *SHORT),
     "swmodel/stepping/explicit.py": STEPPERS,
@@ -367,7 +370,9 @@ def main():
     print("\nsurvivors:" if survivors else "\nno survivors")
     for mutant, diff in survivors:
         print(f"{mutant.module}:{mutant.line} {mutant.kind}\n    {diff}")
-    print(f"mutants={killed + len(survivors)}\nmutants_killed={killed}\nmutants_survived={len(survivors)}")
+    total = killed + len(survivors)
+    print(f"mutants={total}\nmutants_killed={killed}\nmutants_survived={len(survivors)}")
+    print(f"mutants_killed_share={killed / max(total, 1):.3f}")
 
 
 if __name__ == "__main__":
