@@ -27,24 +27,27 @@ sys.path.insert(0, str(ROOT))
 from swmodel.runtime import launch  # noqa: E402
 
 PARALLEL = ROOT / "tests" / "parallel"
-# Up to this number of ranks all of tests/parallel is run; on more, where compilation is slow, only tests of equality.
-FEW = 2
-EQUAL = (
-    "adjoint",
-    "coast",
-    "communicator",
-    "elliptic",
-    "fft",
-    "forcing",
-    "loading",
-    "parameters",
-    "radiation",
-    "ranks_agree",
-    "spectra",
-    "spectral_core",
-)
-# 2 x 2 tiles show less than 2 x 3. Forcings, loading and radiation are local, or sums, of which 2 ranks show the same.
-ON_FOUR = ("adjoint", "communicator", "ranks_agree")
+# The files of tests/parallel for more than two ranks, where compilation is slow: those of equality, and on 2 x 2 tiles,
+# which show less than 2 x 3, few of them. Forcings, loading and radiation are local, or sums: 2 ranks show the same.
+ON_MORE = {
+    4: ("adjoint", "communicator", "ranks_agree"),
+    6: (
+        "adjoint",
+        "coast",
+        "communicator",
+        "elliptic",
+        "fft",
+        "forcing",
+        "loading",
+        "parameters",
+        "radiation",
+        "ranks_agree",
+        "spectra",
+        "spectral_core",
+    ),
+}
+# In this order the last files are short, and both cores are busy to the end.
+SERIAL = ("tests/verification", "tests/faults", "tests/adjoint", "tests/unit")
 # Operators, terms, steppers, experiment files, outputs, derivatives, and that two ranks have the steps of one.
 QUICK = (
     "tests/unit/test_words.py",
@@ -166,7 +169,7 @@ def split(arguments, several):
     options = [argument for argument in arguments if argument not in paths]
     if not paths:
         folder = str(PARALLEL.relative_to(ROOT))
-        return [*options, *([f"--ignore={folder}"] if several else []), "tests"], [*options, folder]
+        return [*options, *SERIAL, *([] if several else [folder])], [*options, folder]
     parallel = [
         path
         for path in paths
@@ -206,9 +209,8 @@ def main():
         if ranks > 1 and not launch.mpi_installed():
             print(f"\nranks={ranks}  left out: this environment has no MPI (`make setup MPI=bundled`)")
             continue
-        if ranks > FEW and arguments[-1] == str(PARALLEL.relative_to(ROOT)):
-            names = ON_FOUR if ranks == 4 else EQUAL
-            arguments = [*arguments[:-1], *(f"tests/parallel/test_{name}.py" for name in names)]
+        if ranks in ON_MORE and arguments[-1] == str(PARALLEL.relative_to(ROOT)):
+            arguments = [*arguments[:-1], *(f"tests/parallel/test_{name}.py" for name in ON_MORE[ranks])]
         tallies[ranks] = run(ranks, arguments, chosen.timeout)
     passed, failed = sum_up(tallies)
     if any(tally["none"] for tally in tallies.values()) and not rest:
