@@ -6,6 +6,7 @@ J, gradient = problem.value_and_gradient()
 
 from .assimilation.assimilation import Rules
 from .assimilation.inversion import Inversion, Restart
+from .assimilation.observations import gauge_records
 from .assimilation.observed import Observations, Truth
 from .assimilation.result import Result
 from .controls.controls import Control, Transformed, controls_of, names_of
@@ -13,11 +14,11 @@ from .core.integration import integrate
 from .core.schedules import Nested, Revolve, StoreAll, Tiered
 from .costs.concentration import BoxContent, GaugeConcentration
 from .costs.costs import BoxEnergy, Cost, FinalState, GaugeElevation, GaugeMaximum, Misfit, SectionTransport, TileCost
-from .costs.harmonics import HarmonicConstants, HarmonicMisfit
-from .costs.misfits import Current, SectionRecord, TransportMisfit, VelocityMisfit
-from .costs.records import Record
+from .costs.harmonics import HarmonicConstants, HarmonicMisfit, constants_in
+from .costs.misfits import Current, SectionRecord, TransportMisfit, VelocityMisfit, currents_in, transports_in
+from .costs.records import Record, records_in
 from .costs.sums import JointMisfit
-from .costs.tracks import TrackMisfit, Tracks
+from .costs.tracks import TrackMisfit, Tracks, read_tracks, track_records
 from .problem import Problem, dot
 
 __all__ = [
@@ -46,16 +47,23 @@ __all__ = [
     "SectionRecord",
     "SectionTransport",
     "StoreAll",
-    "TileCost",
     "Tiered",
+    "TileCost",
     "TrackMisfit",
     "Tracks",
     "Transformed",
     "TransportMisfit",
     "Truth",
     "VelocityMisfit",
+    "constants_in",
     "controls_of",
+    "currents_in",
     "dot",
+    "gauge_records",
     "integrate",
     "names_of",
+    "read_tracks",
+    "records_in",
+    "track_records",
+    "transports_in",
 ]
