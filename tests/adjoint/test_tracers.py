@@ -58,16 +58,6 @@ def test_the_gradient_is_the_transpose_of_the_tangent(scheme, engine):
     assert all(products.values())
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize("scheme", [sw.Centred(), sw.FluxLimited()], ids=lambda x: type(x).__name__)
-def test_gradients_pass_the_taylor_test(scheme):
-    """Of a flux-limited scheme around a smooth state, by steps that stay on one side of the limiter's kinks."""
-    problem = problem_of(scheme, "arrays", ["initial.dye", "tracer.0.diffusivity"])
-    amplitudes = {"initial.dye": 1e-5, "tracer.0.diffusivity": 1e-3}
-    for verdict in verify(problem, amplitudes, second=False):
-        assert verdict.passed, verdict
-
-
 def test_branches_of_a_limiter_leave_the_judgement_to_the_dot_product():
     """Beside a front the concentration is uniform, a kink of the limiter: no step is too short to cross it."""
     problem = problem_of(sw.FluxLimited(), "arrays", ["initial.dye"], dye=lambda x, y: np.where(x > 5e3, 2.0, 1.0))

@@ -50,18 +50,6 @@ def test_runs_equal_those_of_one_rank_on_arrays(engine):
     cases.assert_tiles_equal(model, ours, alone)
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize(
-    "controls",
-    [("boundary.0.amplitude",), ("forcing.0.strength", "dissipation.1.rate")],
-)
-def test_gradients_pass_dot_products_and_taylor_tests(controls):
-    model = ocean(cases.all_ranks(), "fused")
-    assert set(controls) < set(adjoint.names_of(model)) and "dissipation.2.rate" not in adjoint.names_of(model)
-    problem = adjoint.Problem(model, OWN.Ralston(10.0), cases.start(model), STEPS, OWN.Unrest(), controls)
-    cases.assert_verified(problem)
-
-
 def test_a_control_and_a_cost_give_the_gradient_of_the_model():
     model = ocean(cases.all_ranks(), "arrays")
     start, stepper = cases.start(model), OWN.Ralston(10.0)

@@ -10,7 +10,6 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
-from swmodel import adjoint
 from swmodel.adjoint.verification import examination, verification
 from swmodel.adjoint.verification.verification import Taylor, Verdict
 from swmodel.config import load
@@ -154,15 +153,6 @@ def test_the_pieces_of_steps_over_a_shore_have_their_adjoints(stepper):
     found = examination.term_by_term(model, stepper(0.05), state)
     assert {"limited fluxes of water", f"a step of {stepper.__name__}"} < set(found)
     assert max(found.values()) < 1e-13
-
-
-@pytest.mark.verify  # half a minute of compiling
-def test_derivatives_over_a_shore_are_judged_by_the_dot_product():
-    model, state = beach()
-    stepper = sw.ForwardBackwardHancock(0.05)
-    problem = adjoint.Problem(model, stepper, state, 2, adjoint.BoxEnergy(), ["initial.eta"])
-    (verdict,) = verification.verify(problem, second=False)
-    assert verdict.kinks and verdict.passed and verdict.taylor.second is None
 
 
 SHORE = """

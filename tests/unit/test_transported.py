@@ -16,7 +16,6 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
-from swmodel.adjoint.verification import verify
 from swmodel.dynamics.clock import Time
 from swmodel.errors import BlowUp, ConfigError, DataError
 from swmodel.fields.state import State
@@ -266,12 +265,6 @@ def test_its_adjoint_is_that_of_its_tangent(stepper, engine):
     slope = problem.tangent(None, directions)[1]
     assert abs(sum(products.values()) - slope) < 1e-12 * sum(map(abs, products.values()))
     assert min(map(abs, products.values())) > 1e-12 * abs(slope)
-
-
-@pytest.mark.verify
-def test_its_gradient_passes_the_taylor_test():
-    for verdict in verify(problem_of(sw.AB2, "arrays", ["initial.eta", "depth"]), {"depth": 0.1}, second=False):
-        assert verdict.passed, verdict
 
 
 def test_a_uniform_concentration_does_not_depend_on_the_depth():
