@@ -6,10 +6,10 @@ V = mean_x(area h) is the volume of water in a face's own cell, and a prime mark
 the mean of the limited fluxes F of continuity, so that V' - V is exactly what Q brings. Summed over a flat bottom, V u
 changes in a step by the pressure on the walls alone: to rounding where no water falls and no flow spreads, otherwise up
 to an error of first order in dt. For where V falls, V' is replaced by V, so that a cell that empties needs no shorter
-time step. Where the flow spreads, V / V' is replaced by 1, so that a front over a dry bed is not held back. With a
-half step (half_step.py), what faces reconstruct are level and velocity in the middle of the step, and the pressure is
-(V ddx(eta) + V' ddx(eta')) / 2. On faces of cells with no more than a film, where the velocity has no predictor, it is
-that of the new level, V' ddx(eta').
+time step. Where the flow does not contract, V / V' is replaced by 1, so that a front over a dry bed is not held back.
+With a half step (half_step.py), what faces reconstruct are level and velocity in the middle of the step, and the
+pressure is (V ddx(eta) + V' ddx(eta')) / 2. On faces of cells with no more than a film, where the velocity has no
+predictor, it is that of the new level, V' ddx(eta').
 
     F_u = h_u u - damping sqrt(g h_u) D / 2
 
@@ -22,7 +22,8 @@ an error of first order, in proportion to the square of their height.
 **Unresolved scales are damped** by D, sixth differences of the level (damping.py).
 
 **Contractions conserve the energy head.** Where the flow speeds up towards a higher bed, Q (u_side - u) / V' becomes
-the difference of u^2/2. Then g eta + u^2/2 is constant along a steady flow over a step.
+the difference of u^2/2. Then g eta + u^2/2 is constant along a steady flow over a step. From one form to the other the
+step changes continuously, so that rounding does not choose between them where the velocity or its growth is 0.
 
 On the sphere the momentum's components change with the direction of the axes; this acts as the Coriolis force with
 f + u tan(latitude) / a.
@@ -66,6 +67,7 @@ from .wetting import limited_outflow, outflow, outflow_share
 __all__ = ["ConservingFlow"]
 
 SHALLOW = 1e-3  # bounds quotients by the thickness where no `thin` does [m]
+RAMP = 1000.0  # one form of a flux turns into another while a Courant number changes by 1 / RAMP
 
 
 class ConservingFlow(LayerFlow):
@@ -264,11 +266,11 @@ class ConservingFlow(LayerFlow):
             velocity, per_d, area = self.state[name], (g.per_dx["u"], g.per_dy["v"])[k], (g.area_u, g.area_v)[k]
             most = pointwise(larger, thickness[k], held[k])
             per_h = most.map(lambda h: 1.0 / larger(h, least))
-            carried, growth = self._carried_along(axis, name, flux, per_h / area, per_d)
+            carried, spread = self._carried_along(axis, name, flux, per_h / area, per_d)
             carried = carried + self._carried_across(axis, across, name, cross) * (per_h / area)
-            push = axis.difference(self.eta) * _filled(growth, thickness[k] * per_h)
+            push = axis.difference(self.eta) * _filled(spread, thickness[k] * per_h)
             if self.half_step is not None:
-                later = axis.difference(level) * _filled(growth, held[k] * per_h)
+                later = axis.difference(level) * _filled(spread, held[k] * per_h)
                 push = later + (0.5 * self.half_step.covered_faces[k]) * (push - later)
             rate = rotation[k] * per_d - carried - self.gravity * push * per_d
             moved = velocity + dt * (rate + explicit[k])
@@ -284,7 +286,7 @@ class ConservingFlow(LayerFlow):
         return self.equations.split_terms(self, self.time)
 
     def _carried_along(self, axis, name, flux, per_volume, per_d):
-        """(the advection of a component along itself, u du/dx [m s-2]; u_side ahead less that behind [m s-1])."""
+        """(the advection of a component along itself, u du/dx [m s-2]; 1 where it does not contract, else 0 [1])."""
         velocity, through = self.state[name], axis.mean(flux)  # at cell centres
         step = axis.difference(velocity)
         from_low = self._beyond_low_face(axis, step, through)
@@ -299,8 +301,10 @@ class ConservingFlow(LayerFlow):
         rising = velocity * axis.difference(self.equations.depth)
         if self.crests is not None:
             rising = self.crests.rising(axis, rising)
-        contracts = pointwise(lambda rise, du: jnp.where(rise < 0, du, 0.0), rising, growth)
-        return upstream(contracts, head, advected), growth
+        rate = self.time.dt * per_d
+        slower = pointwise(lambda u, du: smaller(jnp.abs(u), du), velocity, growth)
+        contracts = pointwise(lambda rise, share: jnp.where(rise < 0, share, 0.0), rising, _ramp(rate * slower))
+        return advected + contracts * (head - advected), _ramp(rate * growth + 1.0 / RAMP)
 
     def _carried_across(self, axis, across, name, cross):
         """The sum of Q (u_side - u) over the two sides that lie across the component's own direction [m4 s-2]."""
@@ -384,9 +388,14 @@ class ConservingFlow(LayerFlow):
         return wet / (h + (1.0 - wet)) if least is None else wet * h.map(lambda x: 1.0 / larger(x, least))
 
 
-def _filled(growth, share):
-    """`share`, V or V' over the larger of both [1]; 1 where the flow spreads."""
-    return pointwise(lambda du, share: jnp.where(du > 0, 1.0, share), growth, share)
+def _ramp(courant):
+    """RAMP times a Courant number, within 0 and 1."""
+    return courant.map(lambda x: larger(smaller(RAMP * x, 1.0), 0.0))
+
+
+def _filled(spread, share):
+    """`share`, V or V' over the larger of both [1]; 1 where the flow does not contract."""
+    return share + spread * (1.0 - share)
 
 
 def _both_sides(axis, x, step, limiter):

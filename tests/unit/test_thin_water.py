@@ -93,6 +93,28 @@ def test_a_current_along_a_moving_shore_feels_no_viscosity():
             assert not np.asarray(force.interior)[(slice(None), slice(4, None))].any(), type(term).__name__
 
 
+@pytest.mark.parametrize("stepper", (sw.SSPRK3, sw.ForwardBackwardHancock))
+def test_rounding_does_not_choose_between_forms_of_the_pressure_and_of_the_advection(stepper):
+    """Water converges along x, flows along y up a slope, and there neither spreads nor contracts; or it is at rest."""
+    grid = sw.CartesianGrid(12, 12, (0.0, 1200.0), (0.0, 1200.0))
+    model = beach(grid, lambda x, y: 10.0 - 0.004 * y + 0.0 * x)
+    still = {"u": lambda x, y: -1e-3 * (x - 600.0) + 0.0 * y, "eta": lambda x, y: 1e-4 * y + 0.0 * x}
+    ends = []
+    for speed in (0.0, 0.5):
+        for growth in (-1e-17, 0.0, 1e-17):
+            flow = {**still, "v": lambda x, y, v=speed, g=growth: v + g * (y - 600.0) + 0.0 * x}
+            ends.append(np.asarray(_after(model, flow, stepper)))
+    for each in (ends[:3], ends[3:]):
+        np.testing.assert_allclose(each, each[1][None].repeat(3, 0), rtol=0, atol=1e-13)
+
+
+def _after(model, flow, stepper):
+    """v after a step from a flow."""
+    run = sw.Simulation(model, model.state(**flow), stepper(dt=2.0))
+    run.run(steps=1)
+    return run.state.v
+
+
 def test_heights_of_land_are_no_depths_in_the_limits_of_diffusion_and_viscosity():
     """The waterline lies on the edge of a cell, so that the depth there is 0 to rounding; and land may be high."""
     grid, found = sw.CartesianGrid(40, 10, (0.0, 4000.0), (0.0, 1000.0)), []
