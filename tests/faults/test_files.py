@@ -15,12 +15,11 @@ needs_mpi = pytest.mark.skipif(not launch.mpi_installed(), reason="MPI is not in
     ("kind", "ranks"),
     [
         ("full disk", 1),
-        ("quota", 1),
-        ("read-only folder", 1),
-        ("removed file", 1),
-        ("file cut short", 1),
-        pytest.param("folder of stores moved away", 1, marks=pytest.mark.verify),
-        pytest.param("removed file", 2, marks=needs_mpi),
+        *(
+            pytest.param(kind, 1, marks=pytest.mark.verify)
+            for kind in ("quota", "read-only folder", "removed file", "file cut short", "folder of stores moved away")
+        ),
+        pytest.param("removed file", 2, marks=[needs_mpi, pytest.mark.verify]),
         pytest.param("file cut short", 2, marks=[needs_mpi, pytest.mark.verify]),
     ],
 )

@@ -219,20 +219,16 @@ def alone(name, engine):
 
 
 KIND, LAYOUTS = ("sharded", [(2, 3), (2, 2)]) if cases.RANKS == 1 else ("auto", cases.LAYOUTS)
-COMBINATIONS = [("small", "arrays", LAYOUTS[0])]
-if cases.RANKS == 4:  # between 2 ranks, where a tile has one neighbour along an axis, and 6, where it may have two
-    COMBINATIONS = [pytest.param(*COMBINATIONS[0], marks=pytest.mark.verify)]
-if cases.RANKS <= 2:  # on more ranks, each on a part of a core, programs take long to compile
-    # The plane's programs on arrays are the longest. Loops have the same parameters, the sphere is on arrays as well.
-    COMBINATIONS = [pytest.param("plane", "arrays", LAYOUTS[-1], marks=pytest.mark.verify)]
-    two = [("sphere", "arrays", LAYOUTS[-1]), ("spectral", "auto", LAYOUTS[0])]
-    # a minute on one rank; two compute the same in `make test`
-    COMBINATIONS += [pytest.param(*each, marks=pytest.mark.verify) for each in two[cases.RANKS > 1 :]]
-    COMBINATIONS += two[: cases.RANKS > 1]
-    COMBINATIONS += [("plane", "fused", LAYOUTS[0])]
-COMBINATIONS += [pytest.param("tides", "arrays", LAYOUTS[0], marks=pytest.mark.verify)]
-if cases.RANKS <= 4:  # tiles of six are thinner than the halo over a shore; test_coast.py has wider ones
-    COMBINATIONS += [pytest.param("shore", "arrays", LAYOUTS[-1], marks=pytest.mark.verify)]
+# Programs take long to compile: `make test` has loops of the plane on the devices of one rank and on two ranks, and a
+# small model on six, which has two neighbours along an axis. Tiles of six are thinner than the halo over a shore.
+NOW = {1: [("plane", "fused", LAYOUTS[0])], 2: [("plane", "fused", LAYOUTS[0])], 6: [("small", "arrays", LAYOUTS[0])]}
+LATER = {
+    1: [(name, "arrays", LAYOUTS[-1]) for name in ("plane", "sphere", "shore")],
+    2: [(name, "arrays", LAYOUTS[-1]) for name in ("plane", "sphere", "shore")],
+    4: [("small", "arrays", LAYOUTS[0]), ("shore", "arrays", LAYOUTS[-1])],
+}.get(cases.RANKS, [])
+LATER += [("tides", "arrays", LAYOUTS[0]), *([("spectral", "auto", LAYOUTS[0])] if cases.RANKS < 4 else [])]
+COMBINATIONS = [*NOW.get(cases.RANKS, []), *(pytest.param(*each, marks=pytest.mark.verify) for each in LATER)]
 
 
 @pytest.mark.parametrize("name, engine, layout", COMBINATIONS, ids=str)

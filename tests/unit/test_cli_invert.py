@@ -40,6 +40,7 @@ def test_the_source_of_a_twin_is_found_drawn_and_predicted_by_each_two_gauges(st
     assert status == 0 and "resumed after" in printed and "Green's functions" not in printed, errors
 
 
+@pytest.mark.verify
 def test_an_inversion_is_resumed_of_the_same_model_and_observations_only_unless_what_differs_is_named(
     study, command, tmp_path
 ):

@@ -70,6 +70,7 @@ def test_both_engines_give_the_same():
     assert np.abs(states[0].eta).max() > 0.1
 
 
+@pytest.mark.verify
 def test_derivatives_in_every_parameter_pass_dot_product_and_taylor_tests():
     """Of the tracks and vortices of both profiles, of an air pressure and of a wind."""
     track = TRACK | {"radius": (6e4, 7e4), "b": (1.3, 1.7)}

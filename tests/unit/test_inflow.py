@@ -31,6 +31,7 @@ def fastest(side, f=1e-4, depths=(20.0, 100.0), **options):
     return max(float(np.abs(x).max()) for x in (state.u, state.v))
 
 
+@pytest.mark.verify
 def test_a_tide_that_is_given_along_a_slope_makes_no_current_that_grows_on_a_rotating_earth():
     """Where what flows in is not from water at rest, the speed is 5 m/s, and the run ends 5 hours later."""
     assert fastest("west", rest_outside=False) > 3.0

@@ -233,6 +233,7 @@ def test_a_full_disk_leaves_the_older_restart(path):
     assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
 
 
+@pytest.mark.verify
 def test_a_run_killed_at_any_moment_leaves_a_whole_restart(tmp_path):
     code = """
         import sys

@@ -117,7 +117,9 @@ def test_vertical_modes_travel_at_the_speeds_of_the_eigenproblem():
     assert (fine < 7e-3).all() and np.allclose(np.log2(coarse / fine), 2.0, atol=0.05)
 
 
-@pytest.mark.parametrize("case, sizes", [("internal_kelvin", (8, 16)), ("layer_adjustment", (20, 40))])
+@pytest.mark.parametrize(
+    "case, sizes", [("internal_kelvin", (8, 16)), pytest.param("layer_adjustment", (20, 40), marks=pytest.mark.verify)]
+)
 def test_waves_of_layers_in_a_rotating_frame_converge_to_their_closed_solutions(case, sizes):
     assert all_cases()[case].measure(sizes).values[f"{case}_order"] > 1.85
 
@@ -365,7 +367,8 @@ def test_waves_of_each_mode_leave_through_open_sides(layers):
             assert np.abs(end[name]).max() < 0.03 * np.abs(start[name]).max()
 
 
-@pytest.mark.parametrize("engine", (pytest.param("arrays", marks=pytest.mark.verify), "fused"))
+@pytest.mark.verify
+@pytest.mark.parametrize("engine", ("arrays", "fused"))
 def test_a_tide_comes_in_through_open_sides_of_layers_and_sponges_act_on_their_layer(engine):
     """The tide moves all layers together; a uniform concentration stays uniform in each."""
     boundaries = sw.Flather(elevation=0.5), sw.Sponge("west", width=4e4, rate=1e-3, layer=2, elevation=0.5)
