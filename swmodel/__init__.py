@@ -40,6 +40,7 @@ _HOMES = {
     "dynamics.radiation": ("ChapmanFlather", "RadiationNudging"),
     "dynamics.terms": ("Forcing", "Term"),
     "dynamics.wave_maker": ("WaveMaker",),
+    "dynamics.waters": ("Evaporation", "Infiltration", "Rain", "River"),
     "dynamics.wetting": ("WettingDrying",),
     "elliptic.base": ("Solver",),
     "fields.operators": ("to_u", "to_v"),

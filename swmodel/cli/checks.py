@@ -71,7 +71,7 @@ def _plan(made, experiment, model, state, ranks, speed):
     sea, split = facts.sea_line(floor, whole), facts.ranks_line(decomposition, made.bathymetry.wet)
     lines = _lines(made, experiment, model, stepper, int(tile), moving, sea, split)
     lines.append(("engine", facts.engine_line(*simulation.engine)))
-    lines += _steps_lines(experiment, found, dt, longest)
+    lines += [*_steps_lines(experiment, found, dt, longest), *facts.waters_lines(model, experiment.run.until)]
     if speed is not None:
         whose = "speed" if model.members is None else "speed of one member"
         lines.append((whose, speed_line(speed, made, experiment, ranks, dt, decomposition)))

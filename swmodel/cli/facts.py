@@ -9,6 +9,7 @@ import numpy as np
 
 from ..config.build.outputs import bytes_of_gauge_file
 from ..diagnostics.derived import in_all_layers
+from ..dynamics.waters import WaterSource
 from ..output.schedule import with_bed
 from ..runtime.budget import size
 from ..simulation.progress import duration
@@ -37,6 +38,7 @@ __all__ = [
     "step_line",
     "step_warnings",
     "table",
+    "waters_lines",
 ]
 
 
@@ -102,6 +104,13 @@ def layers_lines(model: ShallowWater) -> list[tuple[str, str]]:
     speeds = model.layers.celerities(float(model.gravity), model.sea_floor.depths[1])
     modes = ", ".join(f"{speed:.3g}" for speed in speeds)
     return [("layers", f"{model.layers}\nwhere it is deepest, long waves of their modes have {modes} m/s")]
+
+
+def waters_lines(model: ShallowWater, until: float) -> list[tuple[str, str]]:
+    """The line of the water that rain, rivers and the like bring or take in a run until `until` [s]; collective."""
+    sources = [(name, term) for name, term in zip(model.term_names, model.terms) if isinstance(term, WaterSource)]
+    lines = [f"{name}, {type(term).__name__}: {term.summary(model, until)}" for name, term in sources]
+    return [("water", "\n".join(lines))] if lines else []
 
 
 def ranks_line(decomposition: Decomposition, wet: GridValues | None = None) -> str:

@@ -24,8 +24,8 @@ from ..fields import parameters as rules
 from ..fields.parts import ModelPart, as_pytree, control_names, shipped_parts
 from ..forcing.atmosphere import DragLaw
 from .expressions import Expression
-from .reading import REQUIRED, Section
-from .sections import Coordinate, Formula, InputFile, MapFile, Sides, ascending, not_empty
+from .reading import REQUIRED, Before, Section
+from .sections import Coordinate, Formula, InputFile, MapFile, Place, Sides, ascending, not_empty
 from .series import RecordFile, SolitarySection, TideSection, number_or_series
 
 __all__ = [
@@ -179,13 +179,16 @@ _TYPES: dict[type, Any] = {
     rules.Sides: Sides,
     rules.FileName: InputFile,
     rules.Names: tuple[str, ...],
+    rules.Points: Annotated[tuple[Place, ...], Before(rules.Points.tuple_of), not_empty],
+    rules.Concentrations: dict[str, float],
     DragLaw: str | float,
 }
 
 
 def _type_of_number(rule, kind, static):
     """The annotation of a number: also of a formula, a map or a series, where parts of a `kind` have them."""
-    mapped = kind == "dissipation" and rule.position == "h" and not static
+    steady = kind == "dissipation" or (kind == "forcing" and rule.steady)
+    mapped = steady and rule.position == "h" and not static
     formulas = rule.position is not None and (kind == "forcing" or mapped)
     plain: Any = Annotated[float | Expression, Formula(rule)] if formulas else Annotated[float, rule]
     if mapped:

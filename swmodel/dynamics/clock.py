@@ -173,11 +173,20 @@ class Moments:
 
     def bracket(self, time: Time) -> tuple[jax.Array, jax.Array]:
         """(k, weight): a Time is (1 - weight) t[k] + weight t[k + 1]; outside of them, the nearest moment."""
-        beyond = int(min(self.last / time._host_dt() + 2, 2**31 - 1))
-        whole, rest = replace(time, step=jnp.minimum(time.step, beyond)).ticks(self.unit)
+        whole, rest = self._ticks_of(time)
         k = jnp.clip(jnp.searchsorted(self.ticks, whole, side="right") - 1, 0, self.ticks.shape[-1] - 2)
         since = lambda other, more: (other - self.ticks[k]).astype(rest.dtype) + (more - self.rest[k])  # noqa: E731
         return k, jnp.clip(since(whole, rest) / since(self.ticks[k + 1], self.rest[k + 1]), 0.0, 1.0)
+
+    def steps_from(self, time: Time) -> jax.Array:
+        """The numbers of steps from a Time to each moment (n,), below 0 of earlier ones."""
+        whole, rest = self._ticks_of(time)
+        return ((self.ticks - whole).astype(rest.dtype) + (self.rest - rest)) * (self.unit / time._host_dt())
+
+    def _ticks_of(self, time):
+        """The ticks of a Time, or of one after the last moment."""
+        beyond = int(min(self.last / time._host_dt() + 2, 2**31 - 1))
+        return replace(time, step=jnp.minimum(time.step, beyond)).ticks(self.unit)
 
     def seconds(self, whole: Callable) -> np.ndarray:
         """The moments [s] in double precision; `whole` gives an array of the host for one on the device."""

@@ -42,7 +42,7 @@ from .momentum import DEFAULT as DEFAULT_FORM
 from .near_sides import edges_of
 from .slip import FreeSlip
 from .stages import ArrayEvaluation, Fields, Filled, StageEvaluation, euler_stage
-from .terms import Series, TimeVarying, Windows, value_at
+from .terms import Series, Term, TimeVarying, Windows, value_at
 from .transport import divergence
 from .transported import Transported, contents_of, converted
 
@@ -298,7 +298,7 @@ class System:
         """The State with the variables of terms recomputed that are due in the step beginning at a Time."""
         time = self._timed(time)
         for number, term in enumerate(self.terms):
-            if term.state_variables():
+            if type(term).renewed is not Term.renewed:
                 state = self.evaluation.renew(self, number, state, time)
         return state
 

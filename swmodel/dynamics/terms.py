@@ -204,6 +204,10 @@ class TimeVarying(abc.ABC):
     def at(self, time: Time) -> Value:
         """The value at a Time, a number, an array or a Field."""
 
+    def mean(self, time: Time) -> Value:
+        """The mean over the step that begins at a Time, by its ends: exact where the value is linear in between."""
+        return (self.at(time) + self.at(time + 1.0)) * 0.5
+
     def rate(self, time: Time) -> Value:
         """d/dt of the value at a Time [its units s-1], by a centred difference over a step unless overridden."""
         return (self.at(time + 0.5) - self.at(time + (-0.5))) * (1.0 / time.dt)

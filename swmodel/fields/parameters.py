@@ -29,6 +29,7 @@ from ..units import as_product
 __all__ = [
     "COORDINATES",
     "Choice",
+    "Concentrations",
     "DERIVED",
     "FileName",
     "Flag",
@@ -42,6 +43,7 @@ __all__ = [
     "Pair",
     "Part",
     "Places",
+    "Points",
     "Precision",
     "SIDES",
     "Sides",
@@ -437,6 +439,43 @@ class Places:
             refuse(who, name, value, "is not a dict of places", "one, as {'Lisbon': (x, y)}")
         for key, place in value.items():
             POINT.check(who, f"{name}[{key!r}]", place)
+
+
+@dataclasses.dataclass(frozen=True)
+class Points:
+    """The rule of one point (x, y) or several, in the grid's coordinates."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        points = self.tuple_of(value)
+        if not isinstance(points, tuple) or not points:
+            refuse(who, name, value, "is not a point", "(x, y), or several of them")
+        for k, point in enumerate(points):
+            POINT.check(who, f"{name}[{k}]", point)
+
+    @staticmethod
+    def tuple_of(value: Any) -> Any:
+        """Points as a tuple of pairs, also where a single one is given; what is no list as it is."""
+        if isinstance(value, NOT_NUMBERS) or not isinstance(value, collections.abc.Collection):
+            return value
+        single = len(value) == 2 and all(isinstance(each, (numbers.Real, str)) for each in value)
+        points = [value] if single else value
+        return tuple(tuple(each) if isinstance(each, (list, np.ndarray)) else each for each in points)
+
+
+@dataclasses.dataclass(frozen=True)
+class Concentrations:
+    """The rule of concentrations of tracers, {name: concentration}."""
+
+    def check(self, who: str, name: str, value: Any) -> None:
+        if not isinstance(self.tuple_of(value), tuple):
+            refuse(who, name, value, "is no dict of concentrations", "{name of a tracer: concentration}")
+        for key, each in self.tuple_of(value):
+            Number(None, "the tracer's units").check(who, f"{name}[{key!r}]", each)
+
+    @staticmethod
+    def tuple_of(value: Any) -> Any:
+        """((name, concentration), ...) of a dict of them; anything else as it is."""
+        return tuple(value.items()) if isinstance(value, collections.abc.Mapping) else value
 
 
 # -- where they are declared ------------------------------------------------------------------------------------------

@@ -124,6 +124,15 @@ class Table(TimeVarying):
         k, weight = self.moments.bracket(time)
         return self.values[k] + weight * (self.values[k + 1] - self.values[k])
 
+    def mean(self, time: Any) -> Any:
+        """The mean over the step that begins at a Time: the integral of the lines in it, and of the ends beyond."""
+        points, values = self.moments.steps_from(time), self.values
+        within = jnp.clip(points, 0.0, 1.0)
+        length, middle = within[1:] - within[:-1], 0.5 * (within[1:] + within[:-1])
+        weight = jnp.clip((middle - points[:-1]) / (points[1:] - points[:-1]), 0.0, 1.0)
+        lines = jnp.sum(length * (values[:-1] + weight * (values[1:] - values[:-1])))
+        return within[0] * values[0] + lines + (1.0 - within[-1]) * values[-1]
+
 
 def check_records(parts: Iterable[Any], end: float, dt: float = 0.0) -> None:
     """Raise ConfigError if a Record or a track of some parts of a model does not cover a run until `end` [s].

@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ConfigError
 from ..parallel.decomposition import Tile
 from ..parallel.serial import SerialCommunicator
 from .windows import GridValues, grid_values
 
-__all__ = ["Bodies", "Survey", "bodies", "label_bodies", "survey", "without"]
+__all__ = ["Bodies", "Survey", "bodies", "label_bodies", "nearest_water", "survey", "without"]
+
+NEAR = 5  # cells
 
 
 @dataclasses.dataclass(frozen=True)
@@ -336,3 +339,37 @@ def _place(grid, number):
         return f"x = {x / 1000:g} km, y = {y / 1000:g} km"
     x = (x + 180.0) % 360.0 - 180.0
     return f"{abs(x):.2f} {'E' if x >= 0 else 'W'} {abs(y):.2f} {'N' if y >= 0 else 'S'}"
+
+
+def nearest_water(who: str, point: tuple[float, float], grid: Any, wet: GridValues) -> tuple[int, int]:
+    """(j, i) of the cell that a point lies in or, if that is land, of the nearest wet one, at most NEAR cells away.
+
+    Raises:
+        ConfigError: for a point outside the grid, or without water near; `who` gave it.
+    """
+    x, y = point
+    x = grid.x_edges[0] + (x - grid.x_edges[0]) % 360.0 if grid.spherical else x
+    for edges, value in ((grid.x_edges, x), (grid.y_edges, y)):
+        if not edges[0] <= value <= edges[-1]:
+            raise ConfigError(
+                f"{who}: the position ({point[0]:g}, {point[1]:g}) is outside the grid, which spans {edges[0]:g} to "
+                f"{edges[-1]:g}; move it, or leave it out."
+            )
+    column, row = (
+        min(int((value - edges[0]) / (edges[-1] - edges[0]) * n), n - 1)
+        for value, edges, n in ((x, grid.x_edges, grid.nx), (y, grid.y_edges, grid.ny))
+    )
+    rows, columns = (n.ravel() for n in np.mgrid[row - NEAR : row + NEAR + 1, column - NEAR : column + NEAR + 1])
+    inside = (rows >= 0) & (rows < grid.ny) & (grid.periodic_x | ((columns >= 0) & (columns < grid.nx)))
+    rows, columns, metrics = rows[inside], columns[inside], grid.metrics(np.array([row]))
+    dx, dy = (float(np.ravel(metrics[name])[0]) for name in ("dx_h", "dy_h"))
+    far = np.hypot((columns - column) * dx, (rows - row) * dy)
+    columns = columns % grid.nx
+    far = np.where(np.asarray(wet.at(rows, columns), bool), far, np.inf)
+    k = int(np.argmin(far))
+    if not np.isfinite(far[k]):
+        raise ConfigError(
+            f"{who}: the position ({point[0]:g}, {point[1]:g}) is on land, and no water is within {NEAR} cells of it; "
+            "move it to the shore."
+        )
+    return int(rows[k]), int(columns[k])

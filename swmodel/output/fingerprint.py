@@ -184,6 +184,8 @@ def _part(name, part, model, records):
         key = f"{name}.{field}"
         if hasattr(value, "times") and hasattr(value, "bracket"):
             found[key] = _records(value, records(key, value))
+        elif isinstance(value, tuple) and all(isinstance(x, bool | str | int | float | tuple) for x in value):
+            found[key] = [list(x) if isinstance(x, tuple) else x for x in value]
         elif np.ndim(value) >= 2:
             tiles = model.communicator.tiles([value])
             found[key] = _Tiles({rank: np.asarray(tiles[rank][0]) for rank in model.communicator.ranks})
@@ -193,8 +195,6 @@ def _part(name, part, model, records):
             found[key] = value
         elif np.ndim(value) == 0 and getattr(value, "dtype", np.dtype("O")).kind in "biuf":
             found[key] = np.asarray(value).item()
-        elif isinstance(value, tuple) and all(isinstance(x, bool | str | int | float) for x in value):
-            found[key] = list(value)
         elif np.ndim(value) == 1 and getattr(value, "dtype", np.dtype("O")).kind == "f":
             found[key] = _whole(value, model).tolist()
         elif isinstance(value, dict) or (

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from ..dynamics.clock import Time
 from ..dynamics.replicated import mark_numbers
+from ..dynamics.waters import with_waters
 from ..fields.field import AbstractField, Count, Field
 from ..fields.operators import pointwise
 from ..fields.state import State, each_state, fields_of
@@ -27,7 +28,7 @@ def one_step(
     """(state, history) after step number `step` of the model.
 
     The rise of the sea floor during the step is added to the surface at its end, a splitting of first order in dt
-    (sources/bottom_motion.py).
+    (sources/bottom_motion.py). Then comes the water of rain, rivers and the like (dynamics/waters.py).
     """
     dtype = state.eta.dtype
     time = Time(jnp.asarray(step, jnp.int32), jnp.zeros((), dtype), jnp.asarray(stepper.dt, dtype), equations.dt)
@@ -40,7 +41,7 @@ def one_step(
             bed = -(equations.depth_at(time + 1.0) * equations.geometry.wet)  # 0 on land that never falls under water
             eta = pointwise(jnp.maximum, eta, bed) if isinstance(eta, AbstractField) else jnp.maximum(eta, bed.interior)
         state = state.replace(eta=eta)
-    return state, history
+    return with_waters(equations, state, time), history
 
 
 class ArrayStepLoop(StepLoop):

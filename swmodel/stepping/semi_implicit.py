@@ -48,6 +48,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..defaults import AB2_EPSILON, THETA
+from ..dynamics.waters import WaterSource
 from ..errors import ConfigError
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree, static
@@ -125,7 +126,8 @@ class RigidLid(Implicit):
     rigid_lid = True
 
     def prepare(self, equations: "System") -> "PlannedStep":
-        moving = [type(term).__name__ for term in equations.terms if term.changes_elevation]
+        rising = [x for x in equations.terms if x.changes_elevation or isinstance(x, WaterSource)]
+        moving = [type(term).__name__ for term in rising]
         moving += [type(condition).__name__ for condition in equations.open_boundaries]
         moving += ["a moving sea floor"] * (equations.uplift is not None)
         if moving:

@@ -28,6 +28,7 @@ import numpy as np
 
 from ..dynamics.site import Site
 from ..dynamics.terms import Term
+from ..dynamics.waters import check_resolved
 from ..errors import ConfigError
 from ..fields.parameters import Part, check_arguments
 from ..fields.parts import control_names
@@ -121,7 +122,7 @@ def limits(model: Any, stepper: "TimeStepper", state: State | None = None) -> li
 
 
 def check_time_step(model: Any, stepper: "TimeStepper", state: State) -> None:
-    """Raise ConfigError, naming the limit and where it is set, if the stepper's dt is over a limit; collective.
+    """Raise ConfigError if dt is over a limit, with its name and place, or too short for the rain; collective.
 
     Args:
         model, stepper, state: as of `limits`.
@@ -133,6 +134,8 @@ def check_time_step(model: Any, stepper: "TimeStepper", state: State) -> None:
             f"the time step of {dt:g} s is over the limit of {type(stepper).__name__}: {tightest[0]}; "
             f"use {0.9 * tightest[0].dt:.3g} s or less."
         )
+    for member in getattr(model, "models", [model]):
+        check_resolved(member, dt)
 
 
 def _at_no_step(stepper, name):

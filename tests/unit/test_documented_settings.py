@@ -198,6 +198,7 @@ def write_files(folder):
     xr.Dataset(roughness, metres).to_netcdf(folder / "land_use.nc")
     for name in ("incident.csv", "level_at_the_side.csv"):
         (folder / name).write_text("time_s,elevation_m\n0,0\n1e6,0.1\n3e6,0\n")
+    (folder / "discharge.csv").write_text("time_s,discharge_m3_s\n0,100\n3e6,300\n")
     heads = "time_utc,longitude_deg,latitude_deg,maximum_wind_m_s,radius_of_maximum_wind_m,central_pressure_pa"
     points = "2011-03-11T00:00:00,142,33,40,50000,96000\n2011-04-13T00:00:00,150,38,40,50000,96000\n"
     (folder / "ike_2008.csv").write_text(f"{heads}\n{points}")

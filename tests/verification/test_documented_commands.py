@@ -50,6 +50,7 @@ SHORTER = {
     ("run", "decaying_turbulence.toml"): (*SMALL, "--until", "10 day"),
     ("run", "storm_in_a_basin.toml"): ("--until", "6 hour"),
     ("run", "tidal_channel.toml"): (),
+    ("run", "river_plume.toml"): ("--set", "grid.nx=45", "--set", "grid.ny=15", "--until", "2 hour"),
     ("run", "north_atlantic.toml"): ("--set", "grid.nx=50", "--set", "grid.ny=25", "--until", "2 day"),
     ("run", "monai_valley.toml"): ("--until", "5 s"),
     ("run", "x.toml"): (*SMALL, "--until", "1 day"),

@@ -1,0 +1,77 @@
+"""Rivers, rain and infiltration on any number of ranks, in fused loops: the same water as on arrays of one rank."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.fields.pytrees import replace
+from swmodel.parallel import SerialCommunicator
+from swmodel.runtime.compilation import jit
+
+from . import cases
+
+pytestmark = cases.MORE_THAN_FOUR
+GRID = sw.CartesianGrid(24, 18, (0.0, 240.0), (0.0, 180.0), periodic="y")
+BED = np.random.default_rng(3).uniform(-3.0, 1.0, (18, 24))
+ALONE = {"communicator": SerialCommunicator(), "engine": "arrays"}
+
+
+def shore(**options):
+    waters = (
+        sw.River(sw.Record([0.0, 0.7, 5.0], [3.0, 9.0, 1.0]), [(115.0, 95.0), (125.0, 95.0)], velocity_y=0.5),
+        sw.River(-1.0, (5.0, 5.0)),
+        sw.Rain(lambda x, y: 1e-4 * (1.0 + np.sin(0.1 * x + 0.0 * y)), concentrations={"dye": 2.0}),
+        sw.Infiltration(2e-6, suction=0.01, deficit=0.05),
+        sw.Evaporation(1e-5),
+    )
+    return sw.ShallowWater(
+        GRID,
+        BED,
+        momentum=sw.MomentumConserving(),
+        wetting=sw.WettingDrying(),
+        dissipation=sw.ManningDrag(0.03),
+        forcing=waters,
+        tracers=sw.Tracer("dye"),
+        dtype="float64",
+        **options,
+    )
+
+
+def run(**options):
+    model = shore(**options)
+    return model, sw.Simulation(model, model.at_rest(), sw.ForwardBackwardHancock(0.2)).run(steps=6)
+
+
+def test_waters_are_those_of_one_rank():
+    model, ours = run(layout=cases.LAYOUTS[-1])
+    whole = cases.from_root(lambda: run(**ALONE)[1])
+    assert model.engine == "fused"
+    for name in ("u", "v", "eta", "dye", "infiltrated"):
+        expected = np.asarray(whole[name])
+        assert np.isfinite(expected).all() and np.abs(expected).max() > 0
+        np.testing.assert_allclose(np.asarray(ours[name]), expected[model.tile.slices], rtol=0, atol=1e-12)
+
+
+def gradient(**options):
+    """d/d(values of the discharge) of a weighted sum of eta, in a basin without wetting, which compiles sooner."""
+    river = sw.River(sw.Record([0.0, 0.7, 5.0], [3.0, 9.0, 1.0]), [(115.0, 95.0), (125.0, 95.0)], velocity_y=0.5)
+    model = sw.ShallowWater(GRID, 3.0 - BED, forcing=river, dtype="float64", **options)
+    stepper, weight = sw.AB2(0.2), model.scatter(np.random.default_rng(1).uniform(-1.0, 1.0, BED.shape))
+    dynamics = model.dynamics(stepper)
+
+    def cost(values):
+        (river,) = dynamics.terms
+        changed = replace(dynamics, terms=(replace(river, discharge=replace(river.discharge, values=values)),))
+        end, _ = sw.integrate(changed, stepper, model.at_rest(), 6)
+        return model.communicator.sum(jnp.sum(weight * (end.eta + end.v)))
+
+    return np.asarray(jit(jax.grad(cost))(model.terms[0].discharge.values))
+
+
+@pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
+def test_the_gradient_in_a_series_of_discharge_is_that_of_one_rank():
+    whole = cases.from_root(lambda: gradient(**ALONE))
+    np.testing.assert_allclose(gradient(layout=cases.LAYOUTS[0]), whole, rtol=1e-12)
+    assert (np.abs(whole[:2]) > 0).all()
