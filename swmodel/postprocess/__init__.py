@@ -21,6 +21,7 @@ cli          `plot`, which chooses among them by the content of the files
 """
 
 import importlib
+from typing import Any
 
 from ..errors import PlotError
 from .cli import KINDS, plot
@@ -47,7 +48,7 @@ _MODULES = (
 _HOMES = {"open_output": "files", "report": "pages", "score_table": "series"}
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     """The modules above, and the functions that need xarray, are loaded when they are first used."""
     if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)

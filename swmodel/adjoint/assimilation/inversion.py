@@ -200,10 +200,12 @@ class Inversion:
 
         Rows of the history are (number, J, misfit, background, products).
         """
-        found = self._descent() if self.method == "descent" else self._loops(self.departures, self._store_loop)
+        parameters, history, reason, readings, pairs = (
+            self._descent() if self.method == "descent" else self._loops(self.departures, self._store_loop)
+        )
         if self.uncertainty is not None and self.method in ("incremental", "descent"):
-            return *found[:-1], self._eigenpairs(found[0], self.uncertainty)
-        return found
+            pairs = self._eigenpairs(parameters, self.uncertainty)
+        return parameters, history, reason, readings, pairs
 
     def _linearised(self, departures):
         """The argument `linearised` of `incremental`; None stands for the exact tangent."""
@@ -234,7 +236,8 @@ class Inversion:
         elif linearised is None:  # no outer loop was needed
             pairs = self._eigenpairs(found.parameters, self.rules.products)
         else:
-            pairs = linearised(found.parameters).solve(found.parameters, None, 0, 0.0).eigenpairs()
+            matrix: Any = linearised(found.parameters)
+            pairs = matrix.solve(found.parameters, None, 0, 0.0).eigenpairs()
         return found.parameters, _rows(found.history), found.reason, found.readings, pairs
 
     def _store_loop(self, now):
@@ -290,7 +293,7 @@ class Inversion:
             parameters, _, _, readings, pairs = self._loops(departures)
             self.add_spread("withheld", parameters, pairs, mine)
             compared = self.departures.compared(readings)
-            columns |= {k: compared[:, k] for k in mine}
+            columns |= {int(k): compared[:, k] for k in mine}
         return np.stack([columns[k] for k in range(names.size)], axis=1)
 
     # -- the restart --------------------------------------------------------------------------------------------------

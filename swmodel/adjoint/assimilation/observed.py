@@ -93,7 +93,7 @@ class Observations:
 
     def pairs(
         self, modelled: Mapping[str, np.ndarray], value: Callable[[Any], np.ndarray], kinds: Sequence[str] | None = None
-    ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    ) -> dict[str, tuple[np.ndarray, ...]]:
         """{name: (the model, `value(record)`)} at the observations that count.
 
         All points of tracks are one entry. So are all harmonic constants that are used, and all that are withheld,

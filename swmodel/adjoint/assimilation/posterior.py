@@ -21,6 +21,7 @@ from ...models.shallow_water import ShallowWater
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ..controls.controls import ControlDict, Transformed
+from ..core.programs import Transform
 from .lanczos import lanczos
 from .minimise import Space
 
@@ -50,13 +51,15 @@ class Posterior:
         return float(np.sum(self.shares))
 
     def reduction(
-        self, transformed: Transformed, parameters: ControlDict, communicator: Communicator
+        self, transformed: Transformed | Transform, parameters: ControlDict, communicator: Communicator
     ) -> dict[str, Any]:
         """{control: reduction of its variance}: sum_k l_k / (1 + l_k) (X w_k)^2 at each point."""
         return self._sum_of_squares(self.vectors, self.shares, transformed, parameters, communicator)
 
     @staticmethod
-    def prior(transformed: Transformed, parameters: ControlDict, communicator: Communicator) -> dict[str, Any]:
+    def prior(
+        transformed: Transformed | Transform, parameters: ControlDict, communicator: Communicator
+    ) -> dict[str, Any]:
         """{control: the background's variance}, by the transforms that have it, else by a sum over the parameters."""
         variance = jit(communicator.spmd(lambda function, p: function.variance(p)))
         known = variance(transformed.function, entered(parameters, communicator))
