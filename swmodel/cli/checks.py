@@ -6,8 +6,8 @@ import numpy as np
 
 from ..config import Override, read
 from ..config.build.experiment import MOST_RECORDS, tiles
+from ..config.build.fields import is_evaluated_whole
 from ..config.build.outputs import bytes_of_gauges, bytes_of_sums
-from ..config.build.states import is_evaluated_whole
 from ..config.build.steppers import stepper_of, time_step, unstable
 from ..config.build.studies import adjoint_line, inversion_line
 from ..errors import ConfigError

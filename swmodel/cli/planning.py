@@ -11,8 +11,8 @@ import numpy as np
 
 from ..config import Override, read
 from ..config.build.experiment import MOST_RECORDS, model_of, state_of
+from ..config.build.fields import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..config.build.outputs import bytes_of_gauge_file, bytes_of_gauges, bytes_of_sums
-from ..config.build.states import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..config.build.steppers import stepper_of, time_step
 from ..errors import ConfigError, SwmodelError
 from ..output.schedule import with_bed

@@ -9,11 +9,11 @@ from ..dynamics.coriolis import Coriolis
 from ..fields.parameters import POINT, Moment
 from ..simulation.products import why_not_separable
 from .adjoint import control_mistakes, cost_mistakes, time_mistakes
-from .cores import coast_mistakes, core_mistakes
 from .expressions import COORDINATES, Expression
 from .inversion import inversion_mistakes
 from .mistakes import Mistake, nearest
 from .parts import shipped
+from .physics import coast_mistakes, core_mistakes
 from .series import TideSection
 from .variables import variable_mistakes
 

@@ -64,7 +64,7 @@ class Experiment(Section):
 
     def _map(self) -> str:
         """A PNG of the depth as a data URI; "" if the grid is too large, or its files are missing."""
-        from .build.floors import bathymetry_of, grid_of
+        from .build.fields import bathymetry_of, grid_of
 
         if self.grid.nx * self.grid.ny > LARGEST_MAP:
             return ""

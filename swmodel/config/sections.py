@@ -39,8 +39,6 @@ __all__ = [
     "PositiveMetres",
     "PositiveNumber",
     "PositiveSeconds",
-    "RangeOfDegrees",
-    "RangeOfMetres",
     "RangeOfSeconds",
     "SIDES",
     "Seconds",
@@ -50,7 +48,6 @@ __all__ = [
     "Whole",
     "ascending",
     "not_empty",
-    "number_or_map",
     "written_path",
 ]
 
@@ -79,13 +76,11 @@ Fraction = Annotated[float, rules.Number(above=0.0, below=1.0)]
 Metres = Annotated[float, rules.Number(units="m")]
 PositiveMetres = Annotated[float, rules.Number(units="m", above=0.0)]
 NonNegativeMetres = Annotated[float, rules.Number(units="m", minimum=0.0)]
-RangeOfMetres = Annotated[tuple[Metres, Metres], ascending]
 Seconds = Annotated[float, rules.Number(units="s")]
 PositiveSeconds = Annotated[float, rules.Number(units="s", above=0.0)]
 NonNegativeSeconds = Annotated[float, rules.Number(units="s", minimum=0.0)]
 RangeOfSeconds = Annotated[tuple[Seconds, Seconds], ascending]
 Degrees = Annotated[float, rules.Number(units="degree")]
-RangeOfDegrees = Annotated[tuple[Degrees, Degrees], ascending]
 AnyCoordinate = Annotated[Coordinate, rules.Number(units=rules.COORDINATES)]
 Place = tuple[AnyCoordinate, AnyCoordinate]  # (x, y) in the grid's coordinates
 
@@ -249,8 +244,3 @@ class MapFile(Section):
 
     file: InputFile  # netCDF file on the axes of the grid
     variable: str  # its name in the file
-
-
-def number_or_map(plain: Any) -> Any:
-    """The annotation of a key that is `plain`, or a table that names a file."""
-    return plain | MapFile

@@ -12,7 +12,7 @@ import swmodel as sw
 from swmodel.cli.remarks import _circle, remarks
 from swmodel.config import load
 from swmodel.config.build.experiment import storm_of
-from swmodel.config.build.floors import grid_of
+from swmodel.config.build.fields import grid_of
 from swmodel.errors import ConfigError
 from swmodel.forcing.tracks import cyclone_of, read_track
 

@@ -184,7 +184,7 @@ def test_of_a_large_grid_with_lakes_it_waits_for_the_survey_by_all_ranks_and_is_
     assert not computed_late and "displaced volume" in summary
     cache.folder().joinpath("kept").mkdir()
     monkeypatch.setattr(cache, "folder", lambda: tmp_path / "kept")
-    monkeypatch.setattr("swmodel.config.build.states.LARGEST_WHOLE_GRID", 100)
+    monkeypatch.setattr("swmodel.config.build.fields.LARGEST_WHOLE_GRID", 100)
     windows, of_windows, computed_late = model_and_summary()
     assert computed_late and of_windows == summary
     np.testing.assert_array_equal(windows.uplift.times, whole.uplift.times)

@@ -19,7 +19,7 @@ from swmodel.cli.checks import check_experiment
 from swmodel.config import read
 from swmodel.config.adjoint import known_controls
 from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.build.states import state_of
+from swmodel.config.build.fields import state_of
 from swmodel.config.scenario import InitialFile
 from swmodel.diagnostics import derived as diagnostics
 from swmodel.dynamics.layers import modes

@@ -27,11 +27,22 @@ from ..parts import arguments_of, part_of
 from ..physics import CORIOLIS_FORMS, FORMS, SLIPS
 from ..sections import MapFile
 from ..series import SeriesSection
-from .floors import bathymetry_of, check_levees, check_map, grid_of, levels_of, map_of, rough_bottom_of
+from .fields import (
+    bathymetry_of,
+    check_levees,
+    check_map,
+    grid_of,
+    is_evaluated_whole,
+    levels_of,
+    map_of,
+    on_grid,
+    rough_bottom_of,
+    state_of,
+    tracer_of,
+)
 from .outputs import bytes_of_gauges, bytes_of_sums
 from .series import check_record, check_tides, series_of
 from .sources import motion_after_survey, motion_of
-from .states import is_evaluated_whole, on_grid, state_of, tracer_of
 
 if TYPE_CHECKING:
     from ...grids.grid import Grid

@@ -22,7 +22,7 @@ from ...runtime.formats import check_format
 from ...runtime.tables import is_number, read_csv
 from ..mistakes import nearest
 from ..series import WAVES, BarometerSection, ConstituentFile, TideSection
-from .states import is_evaluated_whole, on_grid
+from .fields import is_evaluated_whole, on_grid
 
 __all__ = ["check_record", "check_tides", "series_of", "tide_of", "wave_of"]
 

@@ -10,7 +10,7 @@ from ...errors import ConfigError
 from ...fields.parameters import MOST
 from ..mistakes import Mistake
 from ..parts import arguments_of, part_of
-from .states import is_evaluated_whole
+from .fields import is_evaluated_whole
 
 if TYPE_CHECKING:
     from ...stepping.explicit import TimeStepper
