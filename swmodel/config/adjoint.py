@@ -53,8 +53,8 @@ from .variables import PARTS, layer_count, stepped_names, transported_controls
 __all__ = [
     "Adjoint",
     "COSTS",
+    "ConstantsTable",
     "CostSection",
-    "chosen_constants",
     "control_mistakes",
     "cost_mistakes",
     "cost_section",
@@ -138,18 +138,35 @@ class _OfRecords(_AtGauges):
         return written if self.observations is None else self.observations
 
 
-class _OfConstants(PartSection):
-    """The keys of a cost whose parameter `constants` holds harmonic constants."""
+class ConstantsTable(Section):
+    """Harmonic constants of gauges, from a table."""
 
-    file: InputFile  # table of gauges, CSV or netCDF: name, x, y, M2_amplitude_m, M2_phase_deg
-    constituents: Names  # the tidal constituents to compare, as M2 and S2
+    file: InputFile  # table, CSV or netCDF: name, x, y, M2_amplitude_m, M2_phase_deg
+    constituents: Names  # the constituents that are compared, as "M2"
     gauges: Names | None = None  # names of gauges; all of the file unless given
     deviation: PositiveMetres | None = None  # of errors of A cos g and A sin g; deviation_m of the file unless given
-    error: NonNegativeNumber = 0.0  # a further part of it, as a fraction of the amplitude
+    error: NonNegativeNumber = 0.0  # a further part, as a fraction of each amplitude
+
+    def constants(self) -> tuple[dict[str, Any], list[str]]:
+        """({name: HarmonicConstants}, names that the file excludes) of the gauges that are chosen.
+
+        Raises:
+            ConfigError: for a gauge that the file does not have.
+        """
+        constants, unused = constants_in(self.file, self.constituents, self.deviation, self.error)
+        for name in self.gauges or ():
+            if name not in constants:
+                text = f"{self.file} has no gauge {name!r} with these constituents; {nearest(name, constants)}"
+                raise ConfigError(ended(text))
+        return {name: constants[name] for name in self.gauges or constants}, unused
+
+
+class _OfConstants(PartSection, ConstantsTable):
+    """The keys of a cost whose parameter `constants` holds harmonic constants."""
 
     def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
         """The constants of the chosen gauges."""
-        return {"constants": chosen_constants(self)[0]}
+        return {"constants": self.constants()[0]}
 
 
 class _OfCurrents(PartSection):
@@ -207,20 +224,6 @@ class _OfTracks(PartSection):
 def points_of(positions: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     """{name: (x, y)} of {name: Place}."""
     return {name: (float(x), float(y)) for name, (x, y) in positions.items()}
-
-
-def chosen_constants(section: Any) -> tuple[dict[str, Any], list[str]]:
-    """({name: HarmonicConstants}, names that the file excludes) of the gauges that a section chooses in its file.
-
-    Raises:
-        ConfigError: for a gauge that the file does not have.
-    """
-    constants, unused = constants_in(section.file, section.constituents, section.deviation, section.error or 0.0)
-    for name in section.gauges or ():
-        if name not in constants:
-            text = f"{section.file} has no gauge {name!r} with these constituents; {nearest(name, constants)}"
-            raise ConfigError(ended(text))
-    return {name: constants[name] for name in section.gauges or constants}, unused
 
 
 KEYS = {

@@ -45,7 +45,7 @@ from ..adjoint.costs.misfits import (
 )
 from ..adjoint.costs.records import Record, records_in
 from ..models.shallow_water import ShallowWater
-from .adjoint import PositiveSpeed, PositiveTransport, SectionEnds, chosen_constants, points_of
+from .adjoint import ConstantsTable, PositiveSpeed, PositiveTransport, SectionEnds, points_of
 from .mistakes import Mistake, nearest
 from .reading import Before, one_of
 from .scenario import Output
@@ -199,20 +199,16 @@ class GaugeObservations(SeriesTable):
         yield from _late(self.window, (*path, "window"), end)
 
 
-class HarmonicObservations(ObservationTable):
-    """Harmonic constants of gauges, from a table."""
+class HarmonicObservations(ObservationTable, ConstantsTable):
+    """Harmonic constants of gauges, from a table; gauges with used = 0 in it are only compared."""
 
     type: Literal["harmonics"]
-    file: InputFile  # table, CSV or netCDF: name, x, y, M2_amplitude_m, M2_phase_deg; with used = 0: only compared
-    constituents: Names  # the constituents that are compared, as "M2"
     gauges: Names | None = None  # default: all of the file that lie in water
     window: RangeOfSeconds | None = None  # (first, last) of the fit; default: the whole run after the spin-up
-    deviation: PositiveMetres | None = None  # of the errors of A cos g and A sin g; default: deviation_m of the file
-    error: PositiveNumber | None = None  # a further part, as a fraction of each amplitude
 
     def from_files(self, output: Output, model: ShallowWater, until: float, start: datetime.datetime | None) -> tuple:
         """({name: HarmonicConstants} of gauges in water, names that the file excludes)."""
-        found, unused = chosen_constants(self)
+        found, unused = self.constants()
         constants, ashore = constants_in_water(found, model)
         if ashore and model.communicator.is_root:
             several = f"{len(ashore)} gauges" if len(ashore) > 1 else "1 gauge"

@@ -94,6 +94,11 @@ class Assembly:
             self.mistakes += [Mistake(path, text) for text in texts]
             return None
 
+    def attempt_each(self, name: str, make: Callable[..., Any], *arguments: Any) -> tuple:
+        """make(entry, *arguments) of each entry of the section `name`, as `attempt` does; () if it has a mistake."""
+        entries = enumerate(self.section(name) or ())
+        return tuple(self.attempt((name, k), make, entry, *arguments) for k, entry in entries)
+
     def require(self, path: tuple[str | int, ...], make: Callable[..., Any], *arguments: Any) -> Any:
         """make(*arguments). If that raises, the error becomes a mistake of the key at `path`, and all are raised."""
         made = self.attempt(path, make, *arguments)
@@ -136,24 +141,14 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
             made.bathymetry = made.attempt(("bathymetry",), _surveyed, made.bathymetry)
         if (levees := made.section("bathymetry").levees) is not None:
             made.attempt(("bathymetry", "levees"), check_levees, levees, made.grid)
-    for k, entry in enumerate(made.section("dissipation") or ()):
-        made.attempt(("dissipation", k), check_map, made, entry)
-    for name in ("forcing", "boundary"):
-        for k, entry in enumerate(made.section(name) or ()):
-            made.attempt((name, k), check_record, made, entry)
-    for k, entry in enumerate(made.section("boundary") or ()):
-        made.attempt(("boundary", k), check_tides, made, entry)
+    made.attempt_each("dissipation", check_map, made)
+    made.attempt_each("forcing", check_record, made)
+    made.attempt_each("boundary", check_record, made)
+    made.attempt_each("boundary", check_tides, made)
     made.attempt(("model", "core"), _check_core, made)
-    if made.section("forcing") and made.section("run") is not None:
-        entries = enumerate(made.section("forcing"))
-        made.forcing = tuple(
-            made.attempt(("forcing", i), _forcing, f, made.grid, made.section("run")) for i, f in entries
-        )
-    if made.section("tracer") and made.section("run") is not None:
-        entries = enumerate(made.section("tracer"))
-        made.tracers = tuple(
-            made.attempt(("tracer", i), tracer_of, t, made.grid, made.section("run")) for i, t in entries
-        )
+    if (run := made.section("run")) is not None:
+        made.forcing = made.attempt_each("forcing", _forcing, made.grid, run)
+        made.tracers = made.attempt_each("tracer", tracer_of, made.grid, run)
     faults = None
     if made.section("source") is not None:
         faults = made.attempt(("source",), made.section("source").faults_on, made.grid)

@@ -262,7 +262,7 @@ def _values_of_map(section, grid, fill=True):
     return records.values[0]
 
 
-def check_map(made: Any, section: Any) -> None:
+def check_map(section: Any, made: Any) -> None:
     """Raise an error for maps and formulas of a [[dissipation]] section that cannot be used."""
     from ...fields.parts import numbers_of
 

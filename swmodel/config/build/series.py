@@ -63,7 +63,7 @@ def _values(value, grid, position, name, owner):
     return np.reshape(value, (-1, 1) if along_y == {True} else (1, -1))
 
 
-def check_tides(made: Any, section: Any) -> None:
+def check_tides(section: Any, made: Any) -> None:
     """Raise DataError for files of tides of a [[boundary]] section that cannot be read or do not cover its sides."""
     for name in positions_of(section.part):
         value = getattr(section, name, None)
@@ -126,7 +126,7 @@ def _check_fields(fields, made, section, name):
     fields.check(made.grid, name, rule, 0.0 if run is None else run.until)
 
 
-def check_record(made: Any, section: Any) -> None:
+def check_record(section: Any, made: Any) -> None:
     """Check the records of a [[boundary]] or [[forcing]] section.
 
     Raises:
