@@ -77,7 +77,7 @@ class Experiment(Section):
 
     def _rows(self) -> list[tuple[str, str]]:
         """(section, its keys and values in TOML) of the sections that were given."""
-        sections = ((name, _plain(section)) for name, section in self if section is not None)
+        sections: Any = ((name, _plain(section)) for name, section in self if section is not None)
         return [
             (name, "\n\n".join(dump(each).strip() for each in (section if isinstance(section, list) else [section])))
             for name, section in sections

@@ -105,7 +105,7 @@ class SeriesTable(ObservationTable):
 
     folder: Folder | None = None
     window: RangeOfSeconds | dict[str, RangeOfSeconds]  # (first, last), for all places or each
-    deviation: Any = None
+    deviation: Any
     independent: NonNegativeSeconds = 0.0  # time over which errors are correlated
     every: PositiveSeconds = 600.0  # of the observations of a twin experiment
 
@@ -115,6 +115,10 @@ class SeriesTable(ObservationTable):
     def from_files(self, output: Output, model: ShallowWater, until: float, start: datetime.datetime | None) -> tuple:
         """({label: Record or HarmonicConstants}, names that the files exclude)."""
         return self.weighed(self.series(output, start)), ()
+
+    def series(self, output: Output, start: datetime.datetime | None) -> dict[str, Record]:
+        """{label: Record} of the files, without window and errors."""
+        raise NotImplementedError
 
     def without_values(self, output: Output, model: ShallowWater, dt: float, until: float) -> dict[str, Any]:
         """{label: Record} of a twin in a run of steps of `dt` [s] until `until` [s], with zeros as values."""
@@ -182,7 +186,6 @@ class GaugeObservations(SeriesTable):
         return {name: known[name] for name in self.gauges or known if name in known}
 
     def series(self, output: Output, start: datetime.datetime | None) -> dict[str, Record]:
-        """{name: Record} of the files."""
         source: Any = self.source(output)
         return records_in(source, self.places(output), self.gauges, self.known(output), start)
 
@@ -275,7 +278,6 @@ class VelocityObservations(SeriesTable):
         return {f"{name} ({part})": name for part in "uv" for name in self.positions}
 
     def series(self, output: Output, start: datetime.datetime | None) -> dict[str, Record]:
-        """{label: Record} of the files."""
         folder: Any = self.folder
         return components(currents_in(folder, self.places(output), self.deviation, None, start))
 
@@ -305,17 +307,17 @@ class TransportObservations(SeriesTable):
         return {name: section.ends for name, section in self.sections.items()}
 
     def series(self, output: Output, start: datetime.datetime | None) -> dict[str, Record]:
-        """{name: Record} of the files."""
         folder: Any = self.folder
         found = transports_in(folder, self.places(output), self.deviation, None, start)
         return {name: each.record for name, each in found.items()}
 
     def at(self, place: tuple, time: np.ndarray, values: np.ndarray, window: tuple) -> Record:
-        return SectionRecord(*place, time, values, window=window).record
+        return SectionRecord(place[0], place[1], time, values, window=window).record
 
     def misfit(self, records: dict[str, Any], start: datetime.datetime | None) -> Cost:
-        ends = self.places(None)
-        return TransportMisfit({name: SectionRecord.of(*ends[name], each) for name, each in records.items()})
+        ends = {name: section.ends for name, section in self.sections.items()}
+        made = {name: SectionRecord.of(ends[name][0], ends[name][1], each) for name, each in records.items()}
+        return TransportMisfit(made)
 
 
 def _several(value: Any) -> Any:

@@ -235,7 +235,9 @@ def currents_in(
         DataError: for files that cannot be read.
     """
     series = {name: read_series(_file_of(folder, name), VELOCITY, start) for name in places}
-    return {name: Current(places[name], *columns, deviation, window) for name, columns in series.items()}
+    return {
+        name: Current(places[name], *columns, deviation=deviation, window=window) for name, columns in series.items()
+    }
 
 
 def transports_in(
@@ -247,7 +249,10 @@ def transports_in(
 ) -> dict[str, SectionRecord]:
     """{name: SectionRecord} of NAME.csv or NAME.nc with time_s and transport_m3_s in a folder, as `currents_in`."""
     series = {name: read_series(_file_of(folder, name), (TRANSPORT,), start) for name in ends}
-    return {name: SectionRecord(*ends[name], *columns, deviation, window) for name, columns in series.items()}
+    return {
+        name: SectionRecord(*ends[name], *columns, deviation=deviation, window=window)
+        for name, columns in series.items()
+    }
 
 
 def _file_of(folder, name):
