@@ -282,70 +282,58 @@ ELSEWHERE = "core = 'finite_differences' has it"
 
 def core_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of an experiment whose parts do not fit its core."""
-    model, stepper = sections.get("model"), sections.get("stepper")
+    model, stepper, run = (sections.get(name) for name in ("model", "stepper", "run"))
     if model is None:
         return
-    if model.core == "pseudo_spectral":
-        yield from _not_spectral(sections, model, stepper)
-        return
-    if model.core == "filtered_differences":
-        yield from _not_filtered(sections, stepper)
-    if stepper is not None and stepper.part.needs_modes:
+    spectral = model.core == "pseudo_spectral"
+    if stepper is not None and stepper.part.needs_modes and not spectral:
         yield Mistake(
             ("stepper", "type"),
             f"'{stepper.type}' carries waves mode by mode, and the finite-difference core has no modes; "
             "use model.core = 'pseudo_spectral', or 'rk4'",
         )
-
-
-def _not_filtered(sections, stepper):
-    grid, run = sections.get("grid"), sections.get("run")
-    if grid is not None and grid.type != "spherical":
-        yield Mistake(("model", "core"), f"'filtered_differences' filters parallels of a sphere; {ELSEWHERE}")
+    if model.core == "finite_differences":
+        return
+    yield from _not_spectral(sections, model) if spectral else _not_filtered(sections)
     if run is not None and run.engine == "fused":
-        yield Mistake(("run", "engine"), "'fused' makes loops of differences, and the filter has none; use 'auto'")
-    if stepper is not None and (stepper.part.needs_parts or stepper.part.is_implicit):
+        yield Mistake(("run", "engine"), f"'fused' makes loops of differences, and '{model.core}' has none; use 'auto'")
+    if stepper is not None and _takes_parts(stepper.part):
+        known = {name: cls for name, cls in shipped(TimeStepper).items() if spectral or not cls.needs_modes}
+        plain = [name for name, cls in known.items() if not (_takes_parts(cls) or cls.needs_momentum_form)]
+        others = [repr(name) for name in reversed(plain)]
         yield Mistake(
             ("stepper", "type"),
-            f"'{stepper.type}' needs parts of a tendency, and 'filtered_differences' filters it as a whole; "
-            "use 'rk4', 'ssprk3', 'ab3' or 'ab2'",
+            f"'{stepper.type}' needs parts of a tendency, and '{model.core}' computes it as a whole; "
+            f"use {', '.join(others[:-1])} or {others[-1]}",
         )
 
 
-def _not_spectral(sections, model, stepper):
-    grid, run = sections.get("grid"), sections.get("run")
+def _takes_parts(stepper):
+    return stepper.needs_parts or stepper.is_implicit
+
+
+def _not_filtered(sections):
+    grid = sections.get("grid")
+    if grid is not None and grid.type != "spherical":
+        yield Mistake(("model", "core"), f"'filtered_differences' filters parallels of a sphere; {ELSEWHERE}")
+
+
+def _not_spectral(sections, model):
+    grid = sections.get("grid")
     if grid is not None and grid.type == "spherical":
         yield Mistake(("model", "core"), f"'pseudo_spectral' needs a plane, and the grid is spherical; {ELSEWHERE}")
     walls = grid is not None and grid.type == "cartesian" and set("xy") - set(grid.periodic)
     if walls and model.side == "no_slip":
         yield Mistake(("model", "side"), f"'pseudo_spectral' has free-slip walls only; {ELSEWHERE}, or use 'free_slip'")
-    if model.momentum != "energy_conserving":
-        yield Mistake(
-            ("model", "momentum"),
-            "'pseudo_spectral' has a form of its own, and this is one of differences; leave it out",
-        )
-    if model.coriolis_form is not None:
-        yield Mistake(
-            ("model", "coriolis_form"),
-            "'pseudo_spectral' has a form of its own, and this is one of differences; leave it out",
-        )
+    for name, own in (("momentum", "energy_conserving"), ("coriolis_form", None)):
+        if getattr(model, name) != own:
+            text = "'pseudo_spectral' has a form of its own, and this is one of differences; leave it out"
+            yield Mistake(("model", name), text)
     for k, boundary in enumerate(sections.get("boundary", ())):
         if issubclass(boundary.part, OpenBoundary):
             yield Mistake(("boundary", k, "type"), f"'pseudo_spectral' has no open sides; use a sponge, or {ELSEWHERE}")
     for k in range(len(sections.get("tracer", ()))):
         yield Mistake(("tracer", k, "name"), f"'pseudo_spectral' steps no tracers; leave it out, or {ELSEWHERE}")
-    if run is not None and run.engine == "fused":
-        yield Mistake(
-            ("run", "engine"), "'fused' makes loops of differences, and 'pseudo_spectral' has none; use 'auto'"
-        )
-    if stepper is not None and (stepper.part.needs_parts or stepper.part.is_implicit):
-        known = shipped(TimeStepper).items()
-        others = [repr(name) for name, cls in reversed(known) if not (cls.needs_parts or cls.is_implicit)]
-        yield Mistake(
-            ("stepper", "type"),
-            f"'{stepper.type}' needs parts of a tendency, and 'pseudo_spectral' computes it as a whole; "
-            f"use {', '.join(others[:-1])} or {others[-1]}",
-        )
 
 
 def coast_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
