@@ -31,7 +31,7 @@ from ..adjoint.costs.tracks import AllTracks, read_tracks
 from ..errors import ConfigError, ended
 from ..fields.parameters import Number, Places
 from ..fields.variables import PROGNOSTIC, in_layer
-from .mistakes import Mistake, nearest
+from .mistakes import Mistake, mistakes_of_names, nearest
 from .parts import PartSection, section_about, shipped
 from .quantities import QuantityError
 from .reading import Read, one_of
@@ -54,6 +54,7 @@ __all__ = [
     "Adjoint",
     "COSTS",
     "ConstantsTable",
+    "GaugeNames",
     "CostSection",
     "control_mistakes",
     "cost_mistakes",
@@ -69,20 +70,31 @@ PositiveTransport = Annotated[float, Number(units="m3 s-1", above=0.0)]
 NonNegativeNumber = Annotated[float, Number(minimum=0.0)]
 
 
-class _AtGauges(PartSection):
-    """The keys of a cost with the parameter `places`, the points that it reads: gauges, by their names."""
+class GaugeNames(Section):
+    """Gauges by their names: those of [output], and those of this table."""
 
     gauges: Names | None = None  # names of gauges in [output.gauges.positions]; all unless given
     positions: dict[str, Place] = {}  # {name = [x, y]} of further gauges
 
-    def known_places(self, output: Output) -> dict[str, tuple[float, float]]:
-        """{name: (x, y)} of the gauges that may be named: those of this section, and those that are written."""
-        written = {} if output.gauges is None else output.gauges.positions
-        return points_of({**written, **self.positions})
+    def known(self, output: Output) -> dict[str, tuple[float, float]]:
+        """{name: (x, y)} of the gauges that may be named."""
+        return points_of(({} if output.gauges is None else output.gauges.positions) | self.positions)
+
+    def mistakes_of_gauges(self, path: tuple, output: Output) -> Iterator[Mistake]:
+        """Mistakes of names of gauges in the table at `path`."""
+        placed = self.known(output)
+        yield from mistakes_of_names(self.gauges or (), placed, (*path, "gauges"))
+        if not placed:
+            table = ".".join(part for part in path if isinstance(part, str))
+            yield Mistake(path, f"no gauge has a place; name them in [{table}.positions] or [output.gauges.positions]")
+
+
+class _AtGauges(PartSection, GaugeNames):
+    """The keys of a cost with the parameter `places`, the points that it reads: gauges, by their names."""
 
     def places(self, output: Output) -> dict[str, tuple[float, float]]:
         """{name: (x, y)} of the gauges that the cost reads."""
-        known = self.known_places(output)
+        known = self.known(output)
         return {name: known[name] for name in self.gauges or self.positions or known}
 
     def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
@@ -91,13 +103,7 @@ class _AtGauges(PartSection):
 
     def mistakes(self, output: Output) -> Iterator[Mistake]:
         """Mistakes of names of gauges."""
-        placed = self.known_places(output)
-        for name in self.gauges or ():
-            if name not in placed:
-                yield Mistake(("adjoint", "cost", "gauges"), f"there is no gauge {name!r}; {nearest(name, placed)}")
-        if not placed:
-            text = "no gauge has a place; name them in [adjoint.cost.positions] or [output.gauges.positions]"
-            yield Mistake(("adjoint", "cost"), text)
+        yield from self.mistakes_of_gauges(("adjoint", "cost"), output)
 
 
 class _OfRecords(_AtGauges):
@@ -112,7 +118,7 @@ class _OfRecords(_AtGauges):
         """Each record has its own window and standard deviation unless the file gives others."""
         folder, made = self._folder(context), {}
         assert folder is not None  # a missing folder has been reported as a mistake
-        places, others = self.places(context), self.known_places(context)
+        places, others = self.places(context), self.known(context)
         for name, record in records_in(folder, places, self.gauges, others, start).items():
             window, deviation = (v.get(name) if isinstance(v, dict) else v for v in (self.window, self.deviation))
             record = dataclasses.replace(record, window=window)
@@ -126,12 +132,9 @@ class _OfRecords(_AtGauges):
         if self._folder(output) is None:
             text = "observations is missing: give a folder of NAME.csv or NAME.nc with time_s and elevation_m"
             yield Mistake(("adjoint", "cost"), text)
-        placed = self.known_places(output)
         for key, given in (("deviation", self.deviation), ("window", self.window)):
-            for name in given if isinstance(given, dict) else ():
-                if name not in placed:
-                    path = ("adjoint", "cost", key, name)
-                    yield Mistake(path, f"there is no gauge {name!r}; {nearest(name, placed)}")
+            names = given if isinstance(given, dict) else ()
+            yield from mistakes_of_names(names, self.known(output), ("adjoint", "cost", key), keys=True)
 
     def _folder(self, output):
         written = None if output.gauges is None else output.gauges.observations

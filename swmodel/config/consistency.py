@@ -11,7 +11,7 @@ from ..simulation.products import why_not_separable
 from .adjoint import control_mistakes, cost_mistakes, time_mistakes
 from .expressions import COORDINATES, Expression
 from .inversion import inversion_mistakes
-from .mistakes import Mistake, nearest
+from .mistakes import Mistake, mistakes_of_names
 from .parts import shipped
 from .physics import coast_mistakes, core_mistakes
 from .series import TideSection
@@ -224,11 +224,7 @@ def _windows(sections):
     gauges = None if output is None else output.gauges
     if gauges is None:
         return
-    for name in gauges.windows:
-        if name not in gauges.positions:
-            yield Mistake(
-                ("output", "gauges", "window", name), f"there is no gauge {name!r}; {nearest(name, gauges.positions)}"
-            )
+    yield from mistakes_of_names(gauges.windows, gauges.positions, ("output", "gauges", "window"), keys=True)
 
 
 def _files(sections):

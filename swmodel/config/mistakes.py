@@ -3,12 +3,12 @@
 import dataclasses
 import difflib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .toml import line_of
 
-__all__ = ["Mistake", "as_written", "dotted", "nearest"]
+__all__ = ["Mistake", "as_written", "dotted", "mistakes_of_names", "nearest"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,3 +60,12 @@ def nearest(name: object, known: Iterable[object]) -> str:
     holding = [k for k in spelled if len(name) > 2 and name in k]
     near = holding if len(holding) == 1 else difflib.get_close_matches(name, spelled, 1, cutoff=0.55)
     return f"did you mean {spelled[near[0]]!r}?" if near else f"known are {', '.join(sorted(known))}"
+
+
+def mistakes_of_names(
+    names: Iterable[str], known: Collection[str], path: tuple, what: str = "gauge", keys: bool = False
+) -> Iterator[Mistake]:
+    """Mistakes of names that are not `known`, at `path`, or if they are `keys`, at these keys of the table there."""
+    for name in names:
+        if name not in known:
+            yield Mistake((*path, name) if keys else path, f"there is no {what} {name!r}; {nearest(name, known)}")

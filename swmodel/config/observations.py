@@ -45,8 +45,8 @@ from ..adjoint.costs.misfits import (
 )
 from ..adjoint.costs.records import Record, records_in
 from ..models.shallow_water import ShallowWater
-from .adjoint import ConstantsTable, PositiveSpeed, PositiveTransport, SectionEnds, points_of
-from .mistakes import Mistake, nearest
+from .adjoint import ConstantsTable, GaugeNames, PositiveSpeed, PositiveTransport, SectionEnds, points_of
+from .mistakes import Mistake, mistakes_of_names
 from .reading import Before, one_of
 from .scenario import Output
 from .sections import (
@@ -150,16 +150,14 @@ class SeriesTable(ObservationTable):
     def _mistakes_of_windows(self, path, placed, needed):
         """Windows of names that are not `placed`, and `needed` names without one."""
         windows = self.window if isinstance(self.window, dict) else {}
-        for name in windows:
-            if name not in placed:
-                yield Mistake((*path, name), f"there is no {self.place} {name!r}; {nearest(name, placed)}")
+        yield from mistakes_of_names(windows, placed, path, self.place, keys=True)
         for name in needed:
             if windows and name not in windows:
                 text = f"{self.place} {name!r} has no window; give it one, or leave that {self.place} out"
                 yield Mistake(path, text)
 
 
-class GaugeObservations(SeriesTable):
+class GaugeObservations(SeriesTable, GaugeNames):
     """Records of gauges, from --observations, from `folder`, or, without either, from the twin."""
 
     provider = "--observations DIR, folder"
@@ -167,7 +165,6 @@ class GaugeObservations(SeriesTable):
     type: Literal["gauges"]
     folder: Folder | None = None  # of NAME.csv or NAME.nc (time_s, elevation_m)
     gauges: Names | None = None  # default: all that have a record
-    positions: dict[str, Place] = {}  # {name = [x, y]} of further gauges
     deviation: PositiveMetres | None = None  # of the errors; default: 5 cm, if `error` is not given
     error: PositiveNumber | None = None  # a further part, as a fraction of each gauge's standard deviation
     independent: NonNegativeSeconds = 120.0  # time over which errors are correlated
@@ -176,10 +173,6 @@ class GaugeObservations(SeriesTable):
     def source(self, output: Output) -> Path | None:
         of_output = None if output.gauges is None else output.gauges.observations
         return of_output if self.folder is None else self.folder
-
-    def known(self, output: Output) -> dict[str, tuple[float, float]]:
-        """{name: (x, y)} of the gauges of [output] and of this table."""
-        return points_of(({} if output.gauges is None else output.gauges.positions) | self.positions)
 
     def places(self, output: Output) -> dict[str, tuple[float, float]]:
         known = self.known(output)
@@ -191,14 +184,8 @@ class GaugeObservations(SeriesTable):
 
     def mistakes(self, path: tuple, output: Output | None, end: float | None, spin_up: float) -> Iterator[Mistake]:
         if output is not None:
-            placed = self.known(output)
-            for name in self.gauges or ():
-                if name not in placed:
-                    yield Mistake((*path, "gauges"), f"there is no gauge {name!r}; {nearest(name, placed)}")
-            if not placed:
-                where = "[inversion.observations.positions] or [output.gauges.positions]"
-                yield Mistake(path, f"no gauge has a place; name them in {where}")
-            yield from self._mistakes_of_windows((*path, "window"), placed, self.gauges or ())
+            yield from self.mistakes_of_gauges(path, output)
+            yield from self._mistakes_of_windows((*path, "window"), self.known(output), self.gauges or ())
         yield from _late(self.window, (*path, "window"), end)
 
 
@@ -373,8 +360,6 @@ def _mistakes_of_withheld(section, output):
     if isinstance(section.withhold, bool) or None in names or not any(names):
         return
     known = [name for places in names for name in places]
-    for name in section.withhold:
-        if name not in known:
-            yield Mistake(("inversion", "withhold"), f"there is no gauge {name!r}; {nearest(name, known)}")
+    yield from mistakes_of_names(section.withhold, known, ("inversion", "withhold"))
     if set(known) <= set(section.withhold):
         yield Mistake(("inversion", "withhold"), "all gauges are withheld, and none is left to use; leave one out")
