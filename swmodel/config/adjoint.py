@@ -60,6 +60,7 @@ __all__ = [
     "cost_mistakes",
     "cost_section",
     "known_controls",
+    "mistakes_of_end",
     "points_of",
     "time_mistakes",
 ]
@@ -355,10 +356,20 @@ def time_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     end = run.until if adjoint.until is None else adjoint.until
     whose = "[run]" if adjoint.until is None else "[adjoint]"
     for key in ("time", "window"):
-        given = getattr(adjoint.cost, key, None)
-        for name, value in given.items() if isinstance(given, dict) else [(None, given)]:
-            last = value[1] if isinstance(value, tuple) else value
-            if last is not None and last > end * (1 + 1e-9):
-                path = ("adjoint", "cost", key) if name is None else ("adjoint", "cost", key, name)
-                text = f"{last:g} s is after the end of the run, at {end:g} s; change it, or until in {whose}"
-                yield Mistake(path, text)
+        yield from mistakes_of_end(getattr(adjoint.cost, key, None), ("adjoint", "cost", key), end, f" in {whose}")
+
+
+def mistakes_of_end(given: Any, path: tuple, end: float, where: str = "") -> Iterator[Mistake]:
+    """Times, windows, or a table of windows at `path` that a run to `end` [s] does not reach.
+
+    Args:
+        given: a number [s], (first, last), {name: (first, last)} or None.
+        path: the path of the key.
+        end: the end of the run [s].
+        where: the section that has `until`, for the remedy.
+    """
+    for name, value in given.items() if isinstance(given, dict) else [(None, given)]:
+        last = value[1] if isinstance(value, tuple) else value
+        if last is not None and last > end * (1 + 1e-9):
+            text = f"{last:g} s is after the end of the run, at {end:g} s; change it, or until{where}"
+            yield Mistake(path if name is None else (*path, name), text)

@@ -45,7 +45,15 @@ from ..adjoint.costs.misfits import (
 )
 from ..adjoint.costs.records import Record, records_in
 from ..models.shallow_water import ShallowWater
-from .adjoint import ConstantsTable, GaugeNames, PositiveSpeed, PositiveTransport, SectionEnds, points_of
+from .adjoint import (
+    ConstantsTable,
+    GaugeNames,
+    PositiveSpeed,
+    PositiveTransport,
+    SectionEnds,
+    mistakes_of_end,
+    points_of,
+)
 from .mistakes import Mistake, mistakes_of_names
 from .reading import Before, one_of
 from .scenario import Output
@@ -97,7 +105,8 @@ class ObservationTable(Section):
 
     def mistakes(self, path: tuple, output: Output | None, end: float | None, spin_up: float) -> Iterator[Mistake]:
         """Mistakes in names and times of the table at `path`, in a run to `end` [s] after a spin-up [s]."""
-        yield from _late(getattr(self, "window", None), (*path, "window"), end)
+        if end is not None:
+            yield from mistakes_of_end(getattr(self, "window", None), (*path, "window"), end)
 
 
 class SeriesTable(ObservationTable):
@@ -186,7 +195,7 @@ class GaugeObservations(SeriesTable, GaugeNames):
         if output is not None:
             yield from self.mistakes_of_gauges(path, output)
             yield from self._mistakes_of_windows((*path, "window"), self.known(output), self.gauges or ())
-        yield from _late(self.window, (*path, "window"), end)
+        yield from ObservationTable.mistakes(self, path, output, end, spin_up)
 
 
 class HarmonicObservations(ObservationTable, ConstantsTable):
@@ -328,14 +337,6 @@ def observation_mistakes(section: Any, sections: Mapping[str, Any]) -> Iterator[
         yield from table.mistakes(("inversion", "observations", k), output, end, section.spin_up)
     if output is not None:
         yield from _mistakes_of_withheld(section, output)
-
-
-def _late(window, path, end):
-    """Windows that a run to `end` does not reach."""
-    for name, (_, last) in window.items() if isinstance(window, dict) else [(None, window)] if window else []:
-        if end is not None and last > end * (1 + 1e-9):
-            at = path if name is None else (*path, name)
-            yield Mistake(at, f"{last:g} s is after the end of the run, at {end:g} s; change it, or until")
 
 
 def _mistakes_of_source(section, table, path, output):
