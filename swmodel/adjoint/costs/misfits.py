@@ -222,7 +222,7 @@ class TransportReader:
 
 
 def currents_in(
-    folder: Path,
+    folder: str | Path,
     places: Mapping[str, tuple[float, float]],
     deviation: float,
     window: tuple | None = None,
@@ -241,7 +241,7 @@ def currents_in(
 
 
 def transports_in(
-    folder: Path,
+    folder: str | Path,
     ends: Mapping[str, tuple[tuple[float, float], tuple[float, float]]],
     deviation: float,
     window: tuple | None = None,
@@ -256,7 +256,7 @@ def transports_in(
 
 
 def _file_of(folder, name):
-    for file in (folder / f"{name}.csv", folder / f"{name}.nc"):
+    for file in (Path(folder, f"{name}.csv"), Path(folder, f"{name}.nc")):
         if file.is_file():
             return file
     raise ConfigError(f"{folder} has no {name}.csv and no {name}.nc; add it, or leave {name!r} out.")
