@@ -14,8 +14,8 @@ from swmodel.adjoint.assimilation.observations import (
     track_records,
     write_gauge_folder,
 )
+from swmodel.adjoint.assimilation.observed import with_noise
 from swmodel.adjoint.costs.records import Record, records_in
-from swmodel.config.build import observed as build_observed
 from swmodel.errors import ConfigError, DataError
 from swmodel.grids.observed_tables import read_columns
 
@@ -105,7 +105,7 @@ def test_a_twins_errors_are_as_large_and_as_much_alike_as_they_are_said_to_be():
     """Of 2000 records with errors of 0.3 m, of which four count as one: J at the truth is n / 4 then, not n."""
     noise, time = np.random.default_rng(1), np.arange(200.0)
     record = Record((0.0, 0.0), time, np.zeros(200), 0.6, observations_per_datum=4.0)
-    errors = np.stack([build_observed._with_noise(record, noise).value for _ in range(2000)])
+    errors = np.stack([with_noise(record, noise).value for _ in range(2000)])
     assert np.std(errors) == pytest.approx(0.3, rel=0.02) and np.all(record.error == pytest.approx(0.3))
     assert 200 * np.var(errors.mean(axis=1)) == pytest.approx(4.0 * 0.3**2, rel=0.1)
     assert np.mean(np.sum((errors / 0.6) ** 2, axis=1)) == pytest.approx(record.independent, rel=0.02)
