@@ -56,7 +56,6 @@ def step(options):
     import jax.numpy as jnp
 
     import swmodel as sw
-    from swmodel.simulation.monitors import Health
     from swmodel.simulation.program import advance, start_carry
     from swmodel.stepping.loop import pack_state
 
@@ -64,10 +63,10 @@ def step(options):
     simulation = sw.Simulation(model, state, sw.ForwardBackward(20.0))
     if "means" in options:
         simulation.means("unwritten.nc", MEANS, every=options["means"])
-    monitors = None, None, Health.of(model, simulation.dt), simulation._products
+    monitors = simulation.monitors()
     dynamics = simulation._dynamics()
     packed = pack_state(dynamics, simulation.stepper, (simulation.state, simulation.history))
-    carry, done = start_carry(simulation, monitors, packed), 0
+    carry, done = start_carry(simulation, packed), 0
 
     def run(steps):
         nonlocal carry, done

@@ -105,7 +105,7 @@ TESTS = {
     "swmodel/output/records.py": ("tests/unit/test_netcdf.py",),
     "swmodel/output/metadata.py": ("tests/unit/test_output_metadata.py", "tests/unit/test_netcdf.py"),
     "swmodel/output/restart.py": ("tests/unit/test_restart_file.py",),
-    "swmodel/simulation/monitors.py": ("tests/unit/test_monitors.py",),
+    "swmodel/output/products/gauges.py": ("tests/unit/test_monitors.py",),
     "swmodel/elliptic/krylov.py": ("tests/unit/test_elliptic.py",),
     "swmodel/elliptic/multigrid.py": ("tests/unit/test_elliptic.py",),
     "swmodel/elliptic/operator.py": ("tests/unit/test_elliptic.py",),

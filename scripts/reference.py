@@ -17,7 +17,7 @@ from pathlib import Path
 from swmodel.config.experiment import Experiment
 from swmodel.config.expressions import Expression
 from swmodel.config.own import ClassNamed
-from swmodel.config.reading import REQUIRED, Key, Read, Section, sections_in
+from swmodel.config.reading import REQUIRED, Key, OneOf, Read, Section, sections_in
 from swmodel.config.sections import Coordinate, Formula
 from swmodel.config.series import tide_section
 from swmodel.fields import parameters as rules
@@ -125,7 +125,16 @@ def documented(cls: type[Section]) -> dict[str, str]:
     for one in reversed(cls.__mro__):
         if issubclass(one, Section) and one.__module__ != "swmodel.config.parts":
             found |= comments(one)
+    for name, key in cls.schema().items():
+        parts = [one.part for one in sections_in(key.annotation) if getattr(one, "part", None) is not None]
+        if len(parts) == 1:
+            found.setdefault(name, lowered(first_line(parts[0]).rstrip(".")))
     return {name: escaped(text) for name, text in found.items()}
+
+
+def lowered(text: str) -> str:
+    """Text with a small first letter."""
+    return text[:1].lower() + text[1:]
 
 
 def comments(cls: type) -> dict[str, str]:
@@ -185,6 +194,8 @@ def words(annotation: typing.Any) -> str:
         choice = next((x for x in annotation.__metadata__ if isinstance(x, rules.Choice)), None)
         named = [x.words for x in annotation.__metadata__ if isinstance(x, Read) and x.words]
         classes = [(*x.others, *x.classes) for x in annotation.__metadata__ if isinstance(x, ClassNamed)]
+        if any(isinstance(x, OneOf) for x in annotation.__metadata__):
+            return "tables"
         if classes:
             return words(typing.Literal[classes[0]])
         return words(typing.Literal[choice.choices]) if choice else named[0] if named else words(inner[0])

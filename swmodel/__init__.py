@@ -83,6 +83,8 @@ _HOMES = {
     "sources.bottom_motion": ("BottomMotion",),
     "grids.regrid": ("Records",),
     "stepping.semi_implicit": ("RigidLid", "SemiImplicit"),
+    "output.products.base": ("Product",),
+    "fields.variables": ("Variable",),
     "simulation.simulation": ("Simulation",),
     "diagnostics.spectra": ("Spectra",),
     "stepping.stability": ("largest_time_step", "limits"),

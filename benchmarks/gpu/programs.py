@@ -58,7 +58,7 @@ def run(make, stepper, outputs, **options):
         monitors, dynamics = simulation.monitors(), simulation._dynamics()
         start = simulation.state, simulation.history
         packed = jax.eval_shape(lambda *at: pack_state(*at), dynamics, simulation.stepper, start)
-        carry = start_carry(simulation, monitors, packed)
+        carry = start_carry(simulation, packed)
         numbers = jnp.int32(0), jnp.int32(STEPS)
         one = first_member(dynamics) if isinstance(dynamics, Members) else dynamics
         period = step_loop(one, simulation.stepper, prepared=False).period

@@ -10,6 +10,7 @@ from ..config.build.fields import is_evaluated_whole
 from ..config.build.outputs import bytes_of_gauges, bytes_of_sums
 from ..config.build.steppers import stepper_of, time_step, unstable
 from ..config.build.studies import adjoint_line, inversion_line
+from ..config.scenario import PRODUCTS
 from ..errors import ConfigError
 from ..output.collisions import check_apart
 from ..runtime import budget, launch
@@ -117,7 +118,7 @@ def _plan_of_tiles(made, experiment, ranks):
     made.experiment()
     simulation = Simulation(model, state, stepper_of(experiment.stepper, dt), experiment.run.start)
     files = files_of_run(experiment.output, expanded(experiment.output.folder))
-    add_outputs(made, simulation, files, ("fields", "harmonics", "means", "extremes"))
+    add_outputs(made, simulation, files, ("fields", *PRODUCTS, "products"))
     longest, whole = largest_time_step(found) if found else np.inf, grid.nx * grid.ny
     tile = int(np.prod(layout.tile(0).shape))
     depths = np.array([one.sea_floor.depths for one, *_ in examined])

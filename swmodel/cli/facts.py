@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..config.build.outputs import bytes_of_gauge_file
+from ..config.parts import part_of
 from ..diagnostics.derived import in_all_layers
 from ..dynamics.waters import WaterSource
-from ..output.schedule import with_bed
+from ..output.products.snapshots import with_bed
 from ..runtime.budget import size
 from ..simulation.progress import duration
 
@@ -189,7 +190,7 @@ def output_lines(experiment: Experiment, model: ShallowWater, cells: int, dt: fl
         about = size(4 * cells * records * stored)
         what, packed = ", ".join(variables), "" if fields.compression == "none" else " before compression"
         lines.append(f"{fields.file}: {what} every {duration(fields.every)}, {records} records, {about}{packed}")
-    gauges, maxima, restart = experiment.output.gauges, experiment.output.maxima, experiment.output.restart
+    gauges, restart = experiment.output.gauges, experiment.output.restart
     if gauges is not None:
         names = ", ".join(gauges.positions)
         about = size(bytes_of_gauge_file(gauges, until, dt, members))
@@ -197,18 +198,10 @@ def output_lines(experiment: Experiment, model: ShallowWater, cells: int, dt: fl
         lines.append(
             f"{gauges.file}: {what} at {names}, every {duration(gauges.every) if gauges.every else 'step'}, {about}"
         )
-    if maxima is not None:
-        lines.append(f"{maxima.file}: maximum elevation, time at which it first passed {maxima.threshold:g} m")
-    if (tides := experiment.output.harmonics) is not None:
-        named = f"{', '.join(tides.constituents)} of {', '.join(tides.variables)}"
-        lines.append(f"{tides.file}: amplitude and phase lag of {named}, after {duration(tides.begin)}")
-    if (means := experiment.output.means) is not None:
-        lines.append(f"{means.file}: means of {', '.join(means.fields)}, after {duration(means.begin)}")
-    if (extremes := experiment.output.extremes) is not None:
-        lines.append(
-            f"{extremes.file}: highest and lowest elevation, largest thickness, speed and momentum flux, time over "
-            f"{extremes.threshold:g} m, after {duration(extremes.begin)}"
-        )
+    for _, section in experiment.output.named_products():
+        begin = getattr(section, "begin", None)
+        after = "" if begin is None else f", after {duration(begin)}"
+        lines.append(f"{section.file}: {part_of(section, None).content()}{after}")
     if experiment.output.spectra is not None:
         lines.append(_spectra_line(experiment.output.spectra, until))
     if restart is not None:

@@ -12,10 +12,10 @@ import numpy as np
 from ..config import Override, read
 from ..config.build.experiment import MOST_RECORDS, model_of, state_of
 from ..config.build.fields import LARGEST_WHOLE_GRID, is_evaluated_whole
-from ..config.build.outputs import bytes_of_gauge_file, bytes_of_gauges, bytes_of_sums
+from ..config.build.outputs import arrays_of, bytes_of_gauge_file, bytes_of_gauges, bytes_of_sums
 from ..config.build.steppers import stepper_of, time_step
 from ..errors import ConfigError, SwmodelError
-from ..output.schedule import with_bed
+from ..output.products.snapshots import with_bed
 from ..parallel.decomposition import TileError
 from ..runtime import budget, launch
 from ..simulation.progress import duration
@@ -273,7 +273,7 @@ def files_of(
         cells: the number of cells of the grid.
         bytes_of_restart: the bytes of a cell in a restart.
         tiles: the number of ranks, each of which has a chunk of a Zarr store.
-        moving_shore: whether fields have the depth of each record (output.schedule.with_bed).
+        moving_shore: whether fields have the depth of each record (output.products.snapshots.with_bed).
     """
     count, size = 0, 0.0
     for fields in output.fields:
@@ -283,12 +283,10 @@ def files_of(
     if output.gauges is not None:
         count += 1
         size += bytes_of_gauge_file(output.gauges, until, dt)
-    once = {"maxima": 2, "extremes": 5, "harmonics": 0, "means": 0, "spectra": 0}  # fields of the grid
-    for name, fields in once.items():
-        if (section := getattr(output, name, None)) is not None:
-            fields += len(getattr(section, "fields", ()))
-            fields += 2 * len(getattr(section, "constituents", ())) * len(getattr(section, "variables", ()))
-            count, size = count + 1, size + 4.0 * cells * fields
+    if output.spectra is not None:
+        count += 1
+    for _, section in output.named_products():
+        count, size = count + 1, size + 4.0 * cells * len(arrays_of(section, 1))
     if output.restart is not None:
         slots = 2 if output.restart.file.endswith(".zarr") else 1
         count += _number(output.restart.file, 9, slots * tiles)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..config.parts import part_of
 from ..config.series import SeriesSection
 from ..fields.parameters import in_utc
 from ..forcing.constituents import period
 from ..forcing.tracks import SHAPES, largest_winds, read_track
+from ..output.products.base import Sampler
 from ..simulation.progress import duration
-from ..simulation.samples import Sampled
 
 if TYPE_CHECKING:
     from ..config import Experiment
@@ -69,7 +70,9 @@ def _intervals(experiment, dt):
     output, until = experiment.output, experiment.run.until
     repeated = {f"fields[{index}]": fields for index, fields in enumerate(output.fields)}
     repeated |= {"gauges": output.gauges} if output.gauges is not None else {}
-    sampled = {name: sums for name in ("means", "extremes") if (sums := getattr(output, name)) is not None}
+    sampled = {
+        ".".join(map(str, path[1:])): section for path, section in output.named_products() if hasattr(section, "every")
+    }
     for name, section in (repeated | sampled).items():
         every = section.every or dt
         if abs(every / dt - round(every / dt)) > 1e-6 * every / dt:
@@ -86,10 +89,9 @@ def _intervals(experiment, dt):
 
 
 def _first_sample(section, dt):
-    """The time of the first sample of means or extremes [s]."""
-    every = max(1, round((section.every or dt) / dt))
-    sampled = Sampled(dt, every, math.ceil(section.begin / dt - 1e-9))
-    return dt * sampled.samples(0, max(sampled.first, 1) + every)[0]
+    """The time of the first sample of a product [s]."""
+    sampler = Sampler.of(part_of(section, None), dt)
+    return dt * sampler.steps(0, max(sampler.first, 1) + sampler.every)[0]
 
 
 def _ramped(experiment) -> Iterator[tuple[str, float]]:
@@ -193,12 +195,9 @@ def _no_records(gauges, run):
 
 
 def _thresholds(experiment, lowest):
-    extremes = experiment.output.extremes
-    if extremes is not None and extremes.threshold <= lowest:
-        yield (
-            f"output.extremes.threshold = {extremes.threshold:g} m is below the deepest bed at {lowest:g} m: water is "
-            "always over it; give an elevation of the surface."
-        )
+    for path, section in experiment.output.named_products():
+        for remark in part_of(section, None).remarks(lowest):
+            yield f"{'.'.join(map(str, path))}.{remark}"
 
 
 # -- forcing -----------------------------------------------------------------------------------------------------------

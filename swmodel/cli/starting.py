@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import time
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..config.build.experiment import assemble, model_of, state_of
 from ..config.build.steppers import stepper_of, time_step
 from ..config.build.variants import ensemble_of
+from ..config.parts import part_of
 from ..config.reading import Section
 from ..errors import ConfigError
 from ..runtime import launch
@@ -183,11 +183,12 @@ def inputs_of(draft: Draft) -> list[tuple[str, Path]]:
 
 
 def files_of_run(output: Output, folder: Path) -> dict[str, list[Path]]:
-    """{kind: paths} of the files that a run writes into `folder`, from its section [output]."""
-    files = {"fields": [folder / fields.file for fields in output.fields]}
-    for kind in ("gauges", "maxima", "harmonics", "means", "extremes", "spectra", "restart"):
-        section = getattr(output, kind)
-        files[kind] = [] if section is None else [folder / section.file]
+    """{key of [output]: paths} of the files that a run writes into `folder`, from its section [output]."""
+    files = {}
+    for kind, section in output:
+        sections = section if isinstance(section, tuple) else () if section is None else (section,)
+        if kind != "folder":
+            files[kind] = [folder / one.file for one in sections]
     return files
 
 
@@ -207,16 +208,21 @@ def add_outputs(
     """
     output = made.experiment().output
     for kind in files if kinds is None else kinds:
+        several = isinstance(getattr(output, kind), tuple)
         for k, path in enumerate(files[kind]):
-            section: Any = output.fields[k] if kind == "fields" else getattr(output, kind)
-            key = ("output", kind, k) if kind == "fields" else ("output", kind)
-            others = ("file", "observations", "positions", "window")
-            rules = {name: value for name, value in section if name not in others}
-            if kind == "gauges":
-                rules |= {"points": section.positions, "windows": section.windows}
-            add = simulation.write if kind == "fields" else getattr(simulation, kind)
-            made.attempt(key, functools.partial(add, path, **rules))
+            section: Any = getattr(output, kind)[k] if several else getattr(output, kind)
+            made.attempt(("output", kind, k) if several else ("output", kind), _add, simulation, kind, section, path)
     made.experiment()
+
+
+def _add(simulation, kind, section, path):
+    if hasattr(section, "part"):
+        return simulation.product(path, part_of(section, None))
+    others = ("file", "observations", "positions", "window")
+    rules = {name: value for name, value in section if name not in others}
+    if kind == "gauges":
+        rules |= {"points": section.positions, "windows": section.windows}
+    return (simulation.write if kind == "fields" else getattr(simulation, kind))(path, **rules)
 
 
 def named_files(files: dict[str, list[Path]]) -> list[tuple[str, Path]]:

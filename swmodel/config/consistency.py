@@ -7,7 +7,6 @@ from typing import Any
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.coriolis import Coriolis
 from ..fields.parameters import POINT, Moment
-from ..simulation.products import why_not_separable
 from .adjoint import control_mistakes, cost_mistakes, time_mistakes
 from .expressions import COORDINATES, Expression
 from .inversion import inversion_mistakes
@@ -33,7 +32,6 @@ def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
         _rigid_lid,
         _potential,
         _dates_of_tides,
-        _harmonics,
         _sums,
         core_mistakes,
         coast_mistakes,
@@ -95,24 +93,12 @@ def _dates_in(part):
     return [field.name for field in dataclasses.fields(part) if isinstance(field.metadata.get("rule"), Moment)]
 
 
-def _harmonics(sections):
-    output, run = sections.get("output"), sections.get("run")
-    tides = None if output is None else output.harmonics
-    if tides is not None and run is not None:
-        if tides.begin >= run.until:
-            yield Mistake(
-                ("output", "harmonics", "begin"), f"{tides.begin:g} s is after the end of the run; begin earlier"
-            )
-        elif why := why_not_separable(tides.constituents, run.until - tides.begin):
-            yield Mistake(("output", "harmonics", "constituents"), why.rstrip("."))
-
-
 def _sums(sections):
     output = sections.get("output")
     if output is not None and sections.get("ensemble") is not None:
-        for name in ("harmonics", "means", "extremes"):
-            if getattr(output, name) is not None:
-                yield Mistake(("output", name), "not available for an ensemble; leave the section out")
+        for path, section in output.named_products():
+            if not section.part.of_ensembles:
+                yield Mistake(path, "not available for an ensemble; leave the section out")
         for k, fields in enumerate(output.fields):
             if fields.file.endswith(".zarr"):
                 yield Mistake(
@@ -125,10 +111,10 @@ def _sums(sections):
 def _rigid_lid(sections):
     stepper, output = sections.get("stepper"), sections.get("output")
     if stepper is not None and stepper.part.rigid_lid and output is not None:
-        for name in ("maxima", "extremes"):
-            if getattr(output, name) is not None:
+        for path, section in output.named_products():
+            if section.part.of_moving_surface:
                 yield Mistake(
-                    ("output", name), f"under a rigid lid the surface does not move: there are no {name}; leave it out"
+                    path, f"under a rigid lid the surface does not move: there are no {path[1]}; leave it out"
                 )
 
 
@@ -232,11 +218,10 @@ def _files(sections):
     if output is None:
         return
     named = [(("output", "fields", i, "file"), f.file) for i, f in enumerate(output.fields)]
-    kept = [
-        (name, getattr(output, name))
-        for name in ("gauges", "maxima", "harmonics", "means", "extremes", "spectra", "restart")
-    ]
-    named += [(("output", name, "file"), section.file) for name, section in kept if section is not None]
+    for name in ("gauges", "spectra", "restart"):
+        if (section := getattr(output, name)) is not None:
+            named.append((("output", name, "file"), section.file))
+    named += [((*path, "file"), section.file) for path, section in output.named_products()]
     seen = {}
     for path, file in named:
         if file in seen:
@@ -251,10 +236,11 @@ def _intervals(sections):
     intervals: list[tuple[tuple[str | int, ...], float]] = (
         [] if output is None else [(("output", "fields", i, "every"), f.every) for i, f in enumerate(output.fields)]
     )
-    for name in ("gauges", "means", "extremes", "spectra", "restart"):
-        section = None if output is None else getattr(output, name)
-        if section is not None and section.every is not None:
-            intervals.append((("output", name, "every"), section.every))
+    if output is not None:
+        others = [(("output", name), getattr(output, name)) for name in ("gauges", "spectra", "restart")]
+        for path, section in (*others, *output.named_products()):
+            if (every := getattr(section, "every", None)) is not None:
+                intervals.append(((*path, "every"), every))
     if run is not None:
         intervals.append((("run", "until"), run.until))
     for path, seconds in intervals:

@@ -25,7 +25,7 @@ from ..fields.parts import ModelPart, as_pytree, control_names, shipped_parts
 from ..forcing.atmosphere import DragLaw
 from .expressions import Expression
 from .reading import REQUIRED, Before, Section
-from .sections import Coordinate, Formula, InputFile, MapFile, Place, Sides, ascending, not_empty
+from .sections import Coordinate, Formula, InputFile, MapFile, Place, Sides, VariableNames, ascending, not_empty
 from .series import RecordFile, SolitarySection, TideSection, number_or_series
 
 __all__ = [
@@ -165,6 +165,8 @@ def _type_of(field, kind):
         return Annotated[tuple[each, each], ascending] if rule.ascending else tuple[each, each]
     if isinstance(rule, rules.NumberForEach):
         return Annotated[tuple[Annotated[float, rule.each], ...], functools.partial(not_empty, least=rule.least)]
+    if isinstance(rule, rules.Names):
+        return Annotated[tuple[str, ...], rule.read] if hasattr(rule, "read") else VariableNames
     if isinstance(rule, rules.Choice):
         return Annotated[str, rules.Choice(tuple(choice for choice in rule.choices if choice is not None))]
     for kind_of_rule, annotation in _TYPES.items():
@@ -178,7 +180,6 @@ _TYPES: dict[type, Any] = {
     rules.Text: str,
     rules.Sides: Sides,
     rules.FileName: InputFile,
-    rules.Names: tuple[str, ...],
     rules.Points: Annotated[tuple[Place, ...], Before(rules.Points.tuple_of), not_empty],
     rules.Concentrations: dict[str, float],
     DragLaw: str | float,

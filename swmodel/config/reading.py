@@ -159,6 +159,8 @@ class OneOf:
         if name in self.sections:
             return self.sections[name]
         if self.make is None or not (":" in name or name in short_names()):
+            if not self.sections:
+                raise ValueError(f'{name!r} is no class of one\'s own; give its file and name, "relaxation:Relaxation"')
             raise ValueError(f"{name!r} is unknown; {nearest(name, self.sections)}")
         return self.make(class_named(name, reading.folder, reading.own_parts, self.bases), name)
 
@@ -292,7 +294,8 @@ class Reading:
         if not isinstance(value, dict):
             raise ValueError(f"expected a table, got {value!r}")
         if "type" not in value:
-            raise ValueError(f"type is missing; give one of {', '.join(choice.sections)}")
+            known = f"give one of {', '.join(choice.sections)}" if choice.sections else "name a class of your own"
+            raise ValueError(f"type is missing; {known}")
         try:
             section = choice.section_of(str(value["type"]), self)
         except ValueError as error:

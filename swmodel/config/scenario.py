@@ -1,11 +1,14 @@
 """The sections of source, initial state, output and run."""
 
 import datetime
+import functools
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from ..defaults import MAXIMA_THRESHOLD, RIGIDITY
 from ..fields.parameters import Number, in_utc
-from ..forcing.constituents import distinct
+from ..output.products.base import Product
+from .parts import PartSection, section_for, shipped
 from .reading import Before, one_of
 from .sections import (
     AnyCoordinate,
@@ -27,12 +30,13 @@ from .sections import (
     RangeOfSeconds,
     Section,
     Seed,
+    VariableNames,
     Whole,
     not_empty,
     written_path,
 )
 
-__all__ = ["FaultTable", "Source", "Initial", "Output", "Run"]
+__all__ = ["FaultTable", "Initial", "Output", "PRODUCTS", "Run", "Source"]
 
 
 Reference = Literal["centroid", "top_centre", "top_corner", "bottom_centre", "bottom_corner"]
@@ -145,15 +149,6 @@ OutputFile = Annotated[str, _file_name]
 OutputFileOrStore = Annotated[str, _file_or_store_name]
 
 
-def _different(names):
-    if len(set(names)) < len(names):
-        raise ValueError("a variable is named twice; leave one out")
-    return names
-
-
-VariableNames = Annotated[tuple[str, ...], not_empty, _different]  # known: variables.py
-
-
 class Fields(Section):
     file: OutputFileOrStore  # file to write: netCDF (.nc), or a Zarr store (.zarr) of which each rank writes its part
     variables: VariableNames  # the variables in it
@@ -181,11 +176,6 @@ class Gauges(Section):
         return dict(self.window or {})
 
 
-class Maxima(Section):
-    file: OutputFile = "maxima.nc"  # netCDF file to write
-    threshold: PositiveMetres = 0.01  # |eta| at which a wave has arrived
-
-
 class Spectra(Section):
     """Isotropic spectra of energy and enstrophy; docs/spectra.md defines them."""
 
@@ -194,48 +184,51 @@ class Spectra(Section):
     transfers: bool = True  # also the transfers between scales
 
 
-class Harmonics(Section):
-    """A harmonic analysis of variables, from `begin` to the end of the run."""
-
-    file: OutputFile = "harmonics.nc"  # netCDF file to write
-    constituents: Annotated[tuple[str, ...], distinct]  # names of tidal constituents, as "M2"
-    variables: VariableNames = ("eta",)  # prognostic variables to analyse
-    begin: NonNegativeSeconds = 0.0  # when the analysis begins, after the spin-up
-
-
-class Means(Section):
-    """Means of variables and of products of two of them, at cell centres."""
-
-    file: OutputFile = "means.nc"  # netCDF file to write
-    fields: VariableNames = ("eta", "u", "v")  # variables of fields but depth, tracers, products of two: "u eta"
-    begin: NonNegativeSeconds = 0.0  # when the means begin
-    every: PositiveSeconds | None = None  # time between samples; every step unless given
-
-
-class Extremes(Section):
-    """Highest and lowest elevation, largest thickness, speed and momentum flux, time over a threshold."""
-
-    file: OutputFile = "extremes.nc"  # netCDF file to write
-    threshold: Metres = 0.0  # of the elevation, and of the flow depth on land, for the time over it
-    begin: NonNegativeSeconds = 0.0  # when the extremes begin to be taken
-    every: PositiveSeconds | None = None  # time between samples; every step unless given
-
-
 class Restart(Section):
     file: OutputFileOrStore = "restart.nc"  # file to write, netCDF (.nc) or a Zarr store (.zarr)
     every: PositiveSeconds  # time between restarts; there is one at the end, too
 
 
-class Output(Section):
+class ProductSection(PartSection):
+    """A product: fields that the run accumulates."""
+
+    file: OutputFile  # netCDF file to write
+
+
+def _section_of(name, cls):
+    file = {"file": f"{name}.nc", "__annotations__": {"file": OutputFile}, "__module__": __name__}
+    return section_for(cls, None, type(cls.__name__, (ProductSection,), file))
+
+
+PRODUCTS = {name: _section_of(name, cls) for name, cls in sorted(shipped(Product).items())}  # by key of [output]
+OwnProduct = Annotated[Any, one_of(bases=(Product,), make=functools.partial(section_for, common=ProductSection))]
+
+
+class OutputBase(Section):
+    """The files of a run."""
+
     folder: Annotated[str, written_path] = "."  # where all files are written
     fields: tuple[Fields, ...] = ()  # fields at regular times
     gauges: Gauges | None = None  # series at points
-    maxima: Maxima | None = None  # highest elevations and arrivals
-    harmonics: Harmonics | None = None  # harmonic constants
-    means: Means | None = None  # means over time
-    extremes: Extremes | None = None  # largest values
     spectra: Spectra | None = None  # isotropic spectra
     restart: Restart | None = None  # states from which a run can continue
+    products: tuple[OwnProduct, ...] = ()  # products of one's own: `type = "file:Class"`, file, and its parameters
+
+    def named_products(self) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+        """(path of keys, section) of all products."""
+        for name in PRODUCTS:
+            if (section := getattr(self, name)) is not None:
+                yield ("output", name), section
+        for k, section in enumerate(self.products):
+            yield ("output", "products", k), section
+
+
+_KEYS = {name: section | None for name, section in PRODUCTS.items()}
+_WithProducts: Any = type("Output", (OutputBase,), {"__annotations__": _KEYS, **dict.fromkeys(_KEYS)})
+
+
+class Output(_WithProducts):
+    """The files of a run."""
 
 
 def _utc(value):

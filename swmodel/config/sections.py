@@ -45,6 +45,7 @@ __all__ = [
     "Seed",
     "Section",
     "Sides",
+    "VariableNames",
     "Whole",
     "ascending",
     "not_empty",
@@ -69,6 +70,14 @@ def not_empty(value: Any, least: int = 1) -> Any:
         raise ValueError(f"too few values: expected at least {least}, got {len(value)}")
     return value
 
+
+def _different(names):
+    if len(set(names)) < len(names):
+        raise ValueError("a variable is named twice; leave one out")
+    return names
+
+
+VariableNames = Annotated[tuple[str, ...], not_empty, _different]  # known: variables.py
 
 # Floats in SI units; files may give them in other units of the same dimension.
 PositiveNumber = Annotated[float, rules.Number(above=0.0)]

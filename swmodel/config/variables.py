@@ -8,15 +8,17 @@ scheme = "flux_limited"
 diffusivity = "10 m2 s-1"
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from ..dynamics.tracers import LIMITERS, AdvectionScheme, Centred, FluxLimited, Limiter, check_name
 from ..fields.parameters import Number, shown
-from ..fields.variables import derived_units, factors, in_layer, in_layers
+from ..fields.variables import derived_units, in_layer, in_layers
 from .expressions import Expression
 from .mistakes import Mistake, nearest
 from .own import ClassNamed
+from .parts import part_of
 from .reading import Section
 from .sections import Formula, InputFile, Whole
 
@@ -83,19 +85,16 @@ def variable_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     if output is None or "tracer" not in sections:
         return
     written = known_variables(sections)
-    prognostic = _stepped(sections)
-    if output.means is not None:
-        try:
-            factors(output.means.fields, (*prognostic, *derived_units(layer_count(sections))))
-        except ValueError as error:
-            yield Mistake(("output", "means", "fields"), str(error))
     named: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]] = [
         (("output", "fields", k), fields.variables, written) for k, fields in enumerate(output.fields)
     ]
     if output.gauges is not None:
         named.append((("output", "gauges"), output.gauges.variables, known_at_gauges(sections)))
-    if output.harmonics is not None:
-        named.append((("output", "harmonics"), output.harmonics.variables, prognostic))
+    until = sections["run"].until if sections.get("run") is not None else math.inf
+    for path, section in output.named_products():
+        derived = tuple(derived_units(layer_count(sections)))
+        for key, why in part_of(section, None).mistakes(until, _stepped(sections), derived):
+            yield Mistake((*path, key), why)
     for path, names, known in named:
         for name in names:
             if name not in known:

@@ -1,15 +1,13 @@
 """Files: each is written completely or not at all, under its own path, and by one run at a time.
 
-    schedule.py     what a run writes, and when
+    schedule.py     outputs, and when they are due
+    products/       what runs compute of their states, one file each
     running.py      the files of a run while it lasts
-    gathering.py    fields of the present state from the tiles of all ranks
     writing.py      the thread that writes them while the next steps are computed
     zarr_store.py   Zarr stores, of which every rank writes its chunks (zarr_chunks.py, zarr_fields.py)
     zarr_output.py, zarr_restart.py   fields and restarts in such stores
-    products.py     means, extremes and harmonic constants
     netcdf.py       fields, gauges and maxima as CF and SGRID netCDF
     records.py      a netCDF file that grows along time
-    spectra.py      spectra along time
     sensitivity.py  sensitivities
     inversion.py    results of inversions
     masking.py      fill values on land

@@ -270,17 +270,17 @@ def _hashed(model, entries):
             places += [(pair, 1) for pair in pairs if isinstance(pair[1], _Tiles)]
     if not places:
         return
-    sums, extremes = zip(*(_summed(where[key], model) for where, key in places))
+    sums, ranges = zip(*(_summed(where[key], model) for where, key in places))
     limbs = np.array([[(total >> shift) & 0xFFFF for shift in (0, 16, 32, 48)] for total in sums], float)
-    limbs, extremes = model.communicator.host_sum(limbs), model.communicator.host_maximum(np.array(extremes))
-    for (where, key), limb, (low, high) in zip(places, limbs, extremes):
+    limbs, ranges = model.communicator.host_sum(limbs), model.communicator.host_maximum(np.array(ranges))
+    for (where, key), limb, (low, high) in zip(places, limbs, ranges):
         total = sum(int(part) << shift for part, shift in zip(limb, (0, 16, 32, 48))) % (1 << 64)
         where[key] = {"hash": f"{total:016x}", "low": float(-low), "high": float(high)}
 
 
 def _summed(tiles, model):
     """(the sum of the hashes of this process's cells, (-smallest, largest value))."""
-    total, extremes = 0, [-np.inf, -np.inf]
+    total, ranges = 0, [-np.inf, -np.inf]
     ny, nx = model.decomposition.shape
     for rank, values in tiles.parts.items():
         (rows, columns), tile = model.decomposition.padding(rank), model.decomposition.tile(rank)
@@ -289,8 +289,8 @@ def _summed(tiles, model):
         for layer, plane in enumerate(values):
             numbers = np.arange(tile.j0, tile.j1)[:, None] * nx + np.arange(tile.i0, tile.i1) + layer * ny * nx
             total += hash_of_cells(plane, numbers)
-        extremes = np.fmax(extremes, [np.fmax.reduce(-values, axis=None), np.fmax.reduce(values, axis=None)])
-    return total % (1 << 64), np.nan_to_num(extremes, nan=-np.inf)
+        ranges = np.fmax(ranges, [np.fmax.reduce(-values, axis=None), np.fmax.reduce(values, axis=None)])
+    return total % (1 << 64), np.nan_to_num(ranges, nan=-np.inf)
 
 
 def hash_of_cells(values: np.ndarray, numbers: np.ndarray) -> int:

@@ -1,11 +1,11 @@
 """The content of a run's restart, and how a Simulation continues from it.
 
-A restart holds state, history, maxima, sums over samples and the number of steps. It also holds the fingerprint of its
+A restart holds state, history, the arrays of products and the number of steps. It also holds the fingerprint of its
 run (fingerprint.py) and the depth of the sea floor, 0 on land. A run continues only if its own fingerprint is the same,
 or if the user has named the differences: by `force` in Python, by `--force` or `--set` on the command line.
 
-Maxima and sums have descriptions (`Sampled.description`). The run continues those whose descriptions equal its own. All
-others start anew at the step of the restart, and a warning names their files.
+Products have descriptions (`Sampler.description`). The run continues those whose descriptions equal its own. All others
+start anew at the step of the restart, and a warning names their files.
 """
 
 import json
@@ -22,6 +22,7 @@ from ..fields.state import each_state
 from ..stepping.stability import check_time_step
 from .fingerprint import GROUPS, ROUNDING, Difference, describe, differences, explained, fingerprint
 from .opening import opened_together
+from .products.product_output import ProductOutput
 
 __all__ = ["allowed_names", "tiles_and_scalars_of", "restored"]
 
@@ -37,9 +38,7 @@ def tiles_and_scalars_of(simulation: Any) -> tuple[dict[str, jax.Array], dict[st
     if model.members is not None:
         scalars["members"] = model.members
     scalars |= {"step": simulation.step, "dt": simulation.dt, "stepper": type(simulation.scheme).__name__}
-    scalars["products"] = json.dumps([product.description() for product in simulation._products])
-    if simulation._maxima is not None:
-        scalars |= {"maxima_since": simulation._maxima_since, "maxima_threshold": simulation._maxima_threshold}
+    scalars["products"] = json.dumps([output.watcher.description() for output in _product_outputs(simulation)])
     depth = model.water_depth()
     arrays["depth"] = model.communicator.place(lambda rank: depth[rank].astype(model.dtype))
     return arrays, scalars
@@ -91,14 +90,15 @@ def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
     keep_history = same_stepper and all(difference.name == "precision" for difference in found)
     values = _values(simulation, tile, restart, keep_history)
     check_time_step(simulation.model, simulation.scheme, values["state"])
-    maxima, since, sums, anew = _continued(simulation, tile, restart, values["state"], step)
+    sums, anew = _continued(simulation, tile, restart, values["state"], step)
     simulation.step = step
     simulation.resumed_at, simulation.resumed_step, simulation.resumed_from = simulation.time, step, path
     described_alike = restart["attributes"]["time_stepper"] == describe(simulation.scheme)
     simulation.resumed_alike = bool(restart["attributes"]["fingerprint"]) and described_alike and not found
     simulation.resumed_without = tuple(anew)
     simulation.set(values["state"], values["history"])
-    simulation._maxima_carry, simulation._maxima_since, simulation._product_sums = maxima, since, sums
+    for output, arrays in sums:
+        output.arrays = arrays
     if anew and simulation.communicator.is_root:
         logging.getLogger("swmodel").warning(
             "%s will hold samples from %g s on alone: %s holds none that were taken in the same way until then.",
@@ -237,9 +237,13 @@ def _message(simulation, path, restart, found, same_stepper):
 # -- restoring state and history --------------------------------------------------------------------------------------
 
 
+def _product_outputs(simulation):
+    return [output for output in simulation.outputs if isinstance(output, ProductOutput)]
+
+
 def _parts(simulation):
-    products = {str(k): sums for k, sums in enumerate(simulation._product_sums)}
-    return _state_and_history(simulation) | {"maxima": simulation._maxima_carry, "products": products}
+    products = {str(k): output.arrays for k, output in enumerate(_product_outputs(simulation))}
+    return _state_and_history(simulation) | {"products": products}
 
 
 def _state_and_history(simulation):
@@ -308,47 +312,34 @@ def _masks(model):
 
 
 def _continued(simulation, tile, restart, state, step):
-    """(maxima, the step of their first sample, sums, the files of those that start anew); collective.
+    """([(output, its arrays)] of the products, the files of those that start anew); collective.
 
     Those whose descriptions in the restart equal the simulation's are continued. The others start after `step` from
     `state`.
     """
-    communicator, dt, scalars = simulation.communicator, simulation.dt, restart["scalars"]
-    files = {output.product: output.path for output in simulation._outputs if output.product is not None}
-    maxima, since, anew = None, step, []
-    if simulation._maxima is not None:
-        ratio, threshold = scalars["dt"] / dt, simulation._maxima_threshold
-        held = {f"maxima_{key}" for key in simulation._maxima_carry} <= set(restart["names"])
-        if held and scalars.get("maxima_threshold", threshold) == threshold:
-            found = _filled({"maxima": simulation._maxima_carry}, tile, restart, communicator)["maxima"]
-            maxima, since = (
-                _rescaled_arrivals(found, ratio, communicator),
-                round(scalars.get("maxima_since", 0) * ratio),
-            )
-        else:
-            maxima = simulation.start_of_maxima(simulation._maxima, state, step)
-            anew += [output.path for output in simulation._outputs if output.is_of_maxima]
-    kept, sums = json.loads(scalars.get("products", "[]")), []
-    for k, (product, own) in enumerate(zip(simulation._products, simulation._product_sums)):
-        described = product.description()
-        if described in kept:
-            place = kept.index(described)
-            kept[place] = None  # each of two equal descriptions is continued once
-            sums.append(_filled({"products": {str(place): own}}, tile, restart, communicator)["products"][str(place)])
-        else:
-            sums.append(product.start(state, step, communicator))
-            anew.append(files[k])
-    return maxima, since, tuple(sums), anew
+    communicator, scalars = simulation.communicator, restart["scalars"]
+    stored, sums, anew = _stored_products(scalars), [], []
+    for output in _product_outputs(simulation):
+        own, arrays = output.watcher.description(), None
+        place = next((name for name, about in stored.items() if about | {"dt": simulation.dt} == own), None)
+        if place is not None and {f"{place}_{name}" for name in output.arrays} <= {*restart["names"], *scalars}:
+            dt = stored.pop(place)["dt"]  # each of two equal descriptions is continued once
+            arrays = _filled({place: output.arrays}, tile, restart, communicator)[place]
+            if dt != simulation.dt:
+                since = np.int32(round(scalars[f"{place}_since"] * dt / simulation.dt))
+                arrays = output.watcher.product.at_step_of(dt / simulation.dt, arrays, communicator)
+                arrays = arrays and {**arrays, "since": communicator.place(lambda rank, since=since: since)}
+        if arrays is None:
+            arrays = output.watcher.start(simulation, state, step)
+            anew.append(output.path)
+        sums.append((output, arrays))
+    return sums, anew
 
 
-def _rescaled_arrivals(maxima, ratio, communicator):
-    """Maxima with arrivals in steps of this run; one step of the run that wrote the restart is `ratio` of them."""
-    if ratio == 1.0:
-        return maxima
-    tiles = communicator.tiles(maxima["arrival"])
-
-    def counted(rank):
-        arrival = np.asarray(tiles[rank])
-        return np.where(arrival < 0, arrival, np.rint(arrival * ratio)).astype(arrival.dtype)
-
-    return {**maxima, "arrival": communicator.place(counted)}
+def _stored_products(scalars):
+    """{prefix of the names of its arrays: description} of the products in a restart."""
+    stored = {f"products_{k}": about for k, about in enumerate(json.loads(scalars.get("products", "[]")))}
+    if "maxima_threshold" in scalars:  # written before maxima were products
+        about = {"kind": "maxima", "dt": scalars["dt"], "every": 1, "first": 0}
+        stored["maxima"] = about | {"threshold": scalars["maxima_threshold"]}
+    return stored

@@ -13,7 +13,7 @@ from .figures import remove_figures
 from .lost import check_nothing_is_lost
 from .restart_output import RestartOutput
 from .run_metadata import run_attributes
-from .schedule import GaugeOutput, Output
+from .schedule import Output
 from .writing import Writer
 from .zarr_store import ZarrStore
 
@@ -47,7 +47,7 @@ class Run:
                 output.check_continued(simulation)
             for output in outputs:
                 output.writer = run.writer
-                if isinstance(output, GaugeOutput) and not output.continues(simulation):
+                if not output.continues(simulation):
                     output.begin(simulation)
                 output.begun = True
             yield run
@@ -80,15 +80,10 @@ class Run:
                 else:
                     output.write(simulation)
 
-    def chunk(self, simulation: Any, carry: Any, count: int) -> None:
-        """Pass the run's Carry, with what the monitors kept of the last `count` steps, to the outputs; collective."""
+    def chunk(self, simulation: Any, count: int, end: int) -> None:
+        """Let outputs write what their watchers kept of the last `count` steps, up to step `end`; collective."""
         for output in self.outputs:
-            output.chunk(simulation, carry, count)
-
-    def chunk_before(self, simulation: Any, carry: Any, count: int, invalid: int) -> None:
-        """The same for `count` steps of which one was invalid: what was valid before it is written."""
-        for output in self.outputs:
-            output.chunk_before(simulation, carry, count, invalid)
+            output.chunk(simulation, count, end)
 
     def next_step(self, simulation: Any) -> int | None:
         """The next step at which an output is due, or None."""

@@ -8,10 +8,9 @@ import numpy as np
 
 from ..errors import ConfigError, DataError, SwmodelError
 from . import Claim, metadata
-from .gathering import fields_of_tiles
+from .products.snapshots import AUTO, FieldOutput, fields_of_tiles
 from .replaced import ReplacedFile
 from .run_metadata import rows_of
-from .schedule import AUTO, FieldOutput
 from .zarr_chunks import chunk_grid, chunks_of, dry_block
 from .zarr_fields import ZarrFields, not_continued, same_values
 from .zarr_store import ZarrStore
@@ -36,13 +35,13 @@ class ZarrFieldOutput(FieldOutput):
     """Snapshots of fields in a Zarr store. Each rank writes its chunks before it computes the next steps."""
 
     def __init__(
-        self, path: str | Path, variables: Sequence[str], every: float | None, model: Any, compression: str = AUTO
+        self, path: str | Path, variables: Sequence[str], every: float | None, simulation: Any, compression: str = AUTO
     ) -> None:
-        super().__init__(path, variables, every, model)
+        super().__init__(path, variables, every, simulation)
         if compression not in (AUTO, "zlib"):
             raise ConfigError(f"{path}: Zarr stores are compressed by zlib; leave compression = {compression!r} out.")
         self._dry: dict[tuple[str, tuple[int, int]], np.ndarray] = {}  # of the positions and chunks of this process
-        if model.members is not None:
+        if simulation.model.members is not None:
             raise ConfigError(f"{path}: the fields of an ensemble are written as netCDF; give a name that ends in .nc.")
 
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:

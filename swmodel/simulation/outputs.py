@@ -1,39 +1,59 @@
-"""The methods of a Simulation that add outputs: snapshots, gauges, maxima, tidal constants, means, spectra, restarts.
-
-Each method adds a file to those that the run writes, and a monitor if something must be computed in every step.
-"""
+"""The methods of a Simulation that add outputs: snapshots, gauges, products, spectra, restarts."""
 
 import abc
 import datetime
+import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from ..defaults import MAXIMA_THRESHOLD
 from ..diagnostics.spectra import Spectra
 from ..errors import ConfigError
-from ..fields.parameters import Choice, FileName, Flag, Names, Number, Places, check_arguments
+from ..fields.code import is_shipped
+from ..fields.parameters import Choice, FileName, Flag, Names, Part, Places, check_arguments
+from ..fields.parts import as_pytree
 from ..fields.state import State
-from ..output.gathering import Fields
-from ..output.products import ProductOutput
+from ..output.products.base import Product, Samples, Trial
+from ..output.products.extremes import Extremes
+from ..output.products.gauges import GaugeOutput, Gauges, depth_at
+from ..output.products.harmonics import Harmonics
+from ..output.products.maxima import Maxima
+from ..output.products.means import Means
+from ..output.products.product_output import ProductOutput, rows_by_name
+from ..output.products.snapshots import AUTO, COMPRESSIONS, FieldOutput
+from ..output.products.spectra import SpectraOutput
 from ..output.restart_output import RestartOutput
-from ..output.schedule import AUTO, COMPRESSIONS, FieldOutput, GaugeOutput, MaximaOutput
-from ..output.spectra import SpectraOutput
+from ..output.schedule import Output
 from ..output.zarr_output import ZarrFieldOutput
 from ..output.zarr_restart import ZarrRestartOutput
 from ..output.zarr_store import is_store
 from ..runtime import budget
 from .arguments import EVERY, NetcdfName
-from .monitors import Gauges, Maxima, depth_at
-from .products import harmonic_analysis
-from .snapshots import Snapshots
-from .statistics import extremes_of, means_of
+from .program import read_once
 
 __all__ = ["Outputs"]
+
+
+def _adding(cls: type[Product]) -> Callable[..., Any]:
+    """The method `(path, parameters of the product)` of a Simulation that adds a Product of class `cls`."""
+
+    def add(self, path, *values, **named):
+        check_arguments(f"Simulation.{add.__name__}", {"path": NetcdfName()}, locals())
+        return self.product(path, cls(*values, **named))
+
+    own = [x for x in inspect.signature(as_pytree(cls)).parameters.values() if x.name in cls.keys()]
+    first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "path")]
+    add.__name__ = cls.__name__.lower()
+    add.__signature__ = inspect.Signature([*first, *own])
+    add.__doc__ = (
+        f"Write to `path`: {cls.__doc__}\n    The parameters are those of {cls.__module__}.{cls.__name__}.\n    "
+    )
+    return add
 
 
 class Outputs(abc.ABC):
@@ -44,12 +64,7 @@ class Outputs(abc.ABC):
     dt: float
     step: int
     start: datetime.datetime | None
-    _outputs: list
-    _maxima: Maxima | None
-    _gauges: Gauges | None
-    _products: tuple
-    _product_sums: tuple
-    _snapshots: tuple
+    outputs: list[Output]
 
     @property
     @abc.abstractmethod
@@ -81,12 +96,7 @@ class Outputs(abc.ABC):
             locals(),
         )
         kind = ZarrFieldOutput if is_store(path) else FieldOutput
-        output = kind(path, tuple(variables), self._interval(every, path), self.model, compression)
-        fields = Fields.of(self, output.variables)
-        output.snapshots = Snapshots.of(self, fields, output.every, output.bytes_of_record(self))
-        if output.snapshots is not None and output.snapshots not in self._snapshots:
-            self._snapshots += (output.snapshots,)
-        self._outputs.append(output)
+        self.outputs.append(kind(path, tuple(variables), self._interval(every, path), self, compression))
         return self
 
     def gauges(
@@ -113,138 +123,73 @@ class Outputs(abc.ABC):
         """
         rules = {"path": NetcdfName(), "points": Places(), "variables": Names(), "every": EVERY}
         check_arguments("Simulation.gauges", rules, locals())
-        self._once(GaugeOutput, path, "gauges")
+        for output in self.outputs:
+            if isinstance(output, GaugeOutput):
+                raise ConfigError(f"{path}: gauges are written to {output.path} already; ask for all of them at once.")
         needed = budget.of_gauges(len(points) * len(variables), self.model.dtype.itemsize, self.model.members or 1)
         budget.require(needed, f"Simulation.gauges: the series of {len(points):,} gauges", "give fewer")
         depth = None if self.model.wetting is None else depth_at(points, self.model)
         if depth is not None and (depth < 0).any() and self.model.uplift is not None and not self.model.members:
-            variables = tuple(
-                dict.fromkeys((*variables, "thickness"))
-            )  # the level does not have it over a bed that moves
-        self._gauges = Gauges.at(points, self.model, tuple(variables))
-        rules = {
-            "depth": depth,
-            "windows": dict(windows or {}),
-            "threshold": threshold,
-            "arrival_fraction": arrival_fraction,
-        }
-        self._outputs.append(GaugeOutput(path, dict(points), self._gauges, every or self.dt, **rules))
+            variables = dict.fromkeys((*variables, "thickness"))  # the level does not have it over a bed that moves
+        watcher = Gauges.at(points, self.model, tuple(variables))
+        rules = {"depth": depth, "windows": dict(windows or {})}
+        rules |= {"threshold": threshold, "arrival_fraction": arrival_fraction}
+        self.outputs.append(GaugeOutput(path, dict(points), watcher, every or self.dt, **rules))
         return self
 
-    def maxima(self, path: str | Path, threshold: float = MAXIMA_THRESHOLD) -> Self:
-        """Write the maximum elevation, and the first time at which |eta| exceeds `threshold` [m], over all steps."""
-        rules = {"path": NetcdfName(), "threshold": Number(None, "m", above=0.0)}
-        check_arguments("Simulation.maxima", rules, locals())
-        self._once(MaximaOutput, path, "maxima")
-        if self.scheme.rigid_lid:
-            raise ConfigError(f"{path}: under a rigid lid the surface does not move: there are no maxima; omit it.")
-        thin = None if self.model.wetting is None else self.model.wetting.thin
-        self._maxima = Maxima(self.model.scatter(threshold), thin, self.model.uplift is not None)
-        self._maxima_carry = self.start_of_maxima(self._maxima, self.state, self.step)
-        self._maxima_threshold, self._maxima_since = float(threshold), self.step
-        self._outputs.append(MaximaOutput(path, threshold))
-        return self
-
-    def start_of_maxima(self, maxima: Maxima, state: State, step: int) -> dict[str, Any]:
-        """The arrays of Maxima before the steps after `step`; collective."""
-        depth = None if self.model.wetting is None else self._placed_depth()
-        return maxima.start(state, step, depth)
-
-    def _placed_depth(self):
-        """Tile arrays of H before the sea floor moves, negative on land [m], of each member where they differ."""
-        depth, dtype = self.model.water_depth(), self.model.dtype
-        return self.model.communicator.place(lambda rank: np.asarray(depth[rank], dtype))
-
-    def harmonics(
-        self,
-        path: str | Path,
-        constituents: Sequence[str],
-        *,
-        variables: Sequence[str] = ("eta",),
-        begin: float = 0.0,
-    ) -> Self:
-        """Fit tidal constituents to `variables` from `begin` [s] to the end, on the device, and write them to `path`.
-
-        The file has amplitudes and Greenwich phase lags, by least squares over samples of at least 24 in the shortest
-        period. Nodal factors and arguments are those at the Simulation's `start`; without it factors are 1, and phase
-        lags are behind cos(omega t) from step 0. Restarts hold the sums.
+    def product(self, path: str | Path, product: Product) -> Self:
+        """Accumulate a Product from the present step on, and write its file `path` at the end; restarts hold its sums.
 
         Args:
-            path: the path of the file.
-            constituents: names of tidal constituents, as ("M2", "S2", "K1", "O1").
-            variables: names of prognostic variables, as ("eta", "u", "v").
-            begin: model time at which the analysis begins [s], after the spin-up.
+            path: the path of the netCDF file.
+            product: one of `swmodel.products`, or of a class of your own.
+
+        Raises:
+            ConfigError: for what this run cannot have: a product of an ensemble, or of a surface under a rigid lid.
         """
-        rules = {
-            "path": NetcdfName(),
-            "constituents": Names(),
-            "variables": Names(),
-            "begin": Number(None, "s", minimum=0.0),
-        }
-        check_arguments("Simulation.harmonics", rules, locals())
-        analysis = harmonic_analysis(self, tuple(constituents), tuple(variables), begin)
-        behind = "the equilibrium argument at Greenwich of the start of the run"
-        lags = f"phase lags behind {behind if self.start is not None else 'cos(omega t) from step 0'}, in degrees"
-        return self._with_product("harmonics", path, analysis, lags)
-
-    def means(
-        self,
-        path: str | Path,
-        fields: Sequence[str] = ("eta", "u", "v"),
-        *,
-        begin: float = 0.0,
-        every: float | None = None,
-    ) -> Self:
-        """Write means of `fields` from `begin` [s] to the end to `path`, at cell centres.
-
-        Args:
-            path: the path of the file.
-            fields: prognostic variables (eta, u, v, tracers), thickness, speed, vorticity, potential_vorticity,
-                divergence, kinetic_energy, transport_x and transport_y, and products of two, as "u v" and "u dye".
-                With the means of both factors the file has their covariance, too.
-            begin: model time of the first sample [s].
-            every: the interval between two samples [s]; every step unless given.
-        """
-        rules = {"path": NetcdfName(), "fields": Names(), "begin": Number(None, "s", minimum=0.0), "every": EVERY}
-        check_arguments("Simulation.means", rules, locals())
-        means = means_of(self, tuple(fields), begin, every)
-        how = f"means of samples every {means.every * means.dt:g} s, from {begin:g} s on"
-        return self._with_product("means", path, means, how)
-
-    def extremes(
-        self, path: str | Path, *, threshold: float = 0.0, begin: float = 0.0, every: float | None = None
-    ) -> Self:
-        """Write the extremes of elevation, thickness, speed and momentum flux, and the time over a threshold.
-
-        Args:
-            path: the path of the file.
-            threshold: the elevation [m] above which time is counted.
-            begin: model time of the first sample [s].
-            every: the interval between two samples [s]; every step unless given.
-        """
-        number = Number(None, "m")
-        rules = {"path": NetcdfName(), "threshold": number, "begin": Number(None, "s", minimum=0.0), "every": EVERY}
-        check_arguments("Simulation.extremes", rules, locals())
-        extremes = extremes_of(self, threshold, begin, every)
-        how = f"of samples every {extremes.every * extremes.dt:g} s, from {begin:g} s on"
-        return self._with_product("extremes", path, extremes, how)
-
-    def _with_product(self, who, path, product, comment):
-        """Take samples for `product` from the present step on, and write its results to `path`; returns self."""
-        arrays = jax.eval_shape(product.initial, self.state)
+        rules = {"path": NetcdfName(), "product": Part(("start", "add", "finish"), "Extremes(threshold=0.5)")}
+        check_arguments("Simulation.product", rules, locals())
+        who = type(product).__name__
+        if self.model.members is not None and not product.of_ensembles:
+            raise ConfigError(f"{who}: not available for an ensemble; run its members one by one.")
+        if self.scheme.rigid_lid and product.of_moving_surface:
+            raise ConfigError(f"{who}: under a rigid lid the surface does not move; omit {path}.")
+        product = product.prepared(self)
+        if not is_shipped(type(product)):
+            self._try(product)
+        arrays = jax.eval_shape(product.start, self.state)
         needed = budget.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays.values()))
-        budget.require(needed, f"Simulation.{who}: a sum of {len(arrays)} fields", "ask for fewer, or use more ranks")
-        self._outputs.append(ProductOutput(path, len(self._products), comment))
-        self._products += (product,)
-        self._product_sums += (product.start(self.state, self.step, self.model.communicator),)
+        budget.require(needed, f"{who}: a sum of {len(arrays)} fields", "ask for fewer, or use more ranks")
+        self.outputs.append(ProductOutput(path, product, self))
         return self
+
+    def _try(self, product):
+        """Trace the methods of a product of one's own: a mistake in them must not end a run; raises ConfigError."""
+        at, who, shape = (self.state, jnp.int32(0)), type(product).__name__, self.model.grid.shape
+        start, added = jax.eval_shape(read_once, self.outline(), self.stepper, at, Trial(product))
+        for name in added:
+            was, now = (f"{one[name].dtype} {one[name].shape}" if name in one else "none" for one in (start, added))
+            if was != now:
+                raise ConfigError(f"{who}.add: {name!r} is {now}, and start made it {was}; keep its type and shape.")
+        sums = {name: np.broadcast_to(np.zeros((), x.dtype), shape) for name, x in start.items()}
+        with np.errstate(all="ignore"):
+            fields = product.finish(sums, Samples(np.array([1]), self.dt, self.dt, rows_by_name(self)))
+        for row, x in fields.items():
+            if np.shape(x) != shape or row.position == "q":
+                what = f"an array of shape {np.shape(x)} at {row.position!r}"
+                raise ConfigError(f"{who}.finish: {row.name} is {what}; give one of shape {shape} at 'h', 'u' or 'v'.")
+
+    extremes = _adding(Extremes)
+    harmonics = _adding(Harmonics)
+    maxima = _adding(Maxima)
+    means = _adding(Means)
 
     def spectra(self, path: str | Path, every: float | None = None, transfers: bool = True) -> Self:
         """Write spectra of energy and enstrophy, and transfers, to `path`, at the start and every `every` seconds."""
         rules = {"path": NetcdfName(), "every": EVERY, "transfers": Flag()}
         check_arguments("Simulation.spectra", rules, locals())
         spectra = Spectra(self.model, transfers, self.scheme.rigid_lid)
-        self._outputs.append(SpectraOutput(path, spectra, self._interval(every, path)))
+        self.outputs.append(SpectraOutput(path, spectra, self._interval(every, path)))
         return self
 
     def restart(self, path: str | Path, every: float | None = None) -> Self:
@@ -255,13 +200,8 @@ class Outputs(abc.ABC):
         """
         check_arguments("Simulation.restart", {"path": FileName(), "every": EVERY}, locals())
         kind = ZarrRestartOutput if is_store(path) else RestartOutput
-        self._outputs.append(kind(path, self._interval(every, path)))
+        self.outputs.append(kind(path, self._interval(every, path)))
         return self
-
-    def _once(self, kind, path, what):
-        for output in self._outputs:
-            if isinstance(output, kind):
-                raise ConfigError(f"{path}: {what} are written to {output.path} already; ask for all of them at once.")
 
     def _interval(self, every, path):
         if every is not None and not every >= 0.999 * self.dt:

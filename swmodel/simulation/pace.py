@@ -3,11 +3,12 @@
 import collections
 import statistics
 
-__all__ = ["LONGEST_CHUNK", "Pace"]
+from ..output.products.gauges import LONGEST_CHUNK
+
+__all__ = ["Pace"]
 
 LEAST_SECONDS, MOST_SECONDS = 1.0, 5.0  # of the steps of a chunk; a run responds to signals between chunks
 SHARE = 0.2  # of a chunk's time that its fixed cost may take, if MOST_SECONDS suffice for that
-LONGEST_CHUNK = 4096  # steps; also the length of the buffer that gauges fill
 
 
 class Pace:

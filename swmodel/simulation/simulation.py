@@ -23,18 +23,17 @@ from ..fields.parameters import MOST, check_arguments
 from ..fields.state import State
 from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
 from ..output.running import Run
+from ..output.schedule import Output
 from ..parallel.communicator import Communicator
 from ..runtime.signals import GRACE, PROCESS, WRITING, SignalMonitor
-from ..stepping.loop import arrays_if_loops_fail, engine_of, pack_state, shown, unpack_state
+from ..stepping.loop import arrays_if_loops_fail, engine_of, pack_state, unpack_state
 from ..stepping.stability import check_time_step
 from .arguments import RULES, SECONDS, STEPS
-from .monitors import Health
+from .health import Health
 from .outputs import Outputs
 from .pace import Pace
-from .program import Carry, advance, fastest_stages, start_carry
+from .program import advance, fastest_stages, read_once, start_carry
 from .progress import duration, reporter
-from .samples import centred_fields
-from .snapshots import Snapshots
 from .stopping import diagnosis, how_to_continue, invalid_cells, progress_clause
 
 __all__ = ["Simulation"]
@@ -85,9 +84,7 @@ class Simulation(Outputs):
         self._packed: Any = None
         self._unpacked: Any = (state, self.start_history(state))
         self.halo = model.halo(self.stepper)
-        self._outputs, self._maxima, self._gauges = [], None, None
-        self._maxima_carry, self._maxima_threshold, self._maxima_since, self._pace = None, None, 0, Pace()
-        self._products, self._product_sums, self._snapshots = (), (), ()
+        self.outputs, self._pace = [], Pace()
         self.resumed_at = self.resumed_step = self.resumed_from = None
         self.resumed_alike, self.resumed_without = False, ()  # nothing has changed; outputs that begin anew
         check_time_step(model, stepper, state)
@@ -104,7 +101,7 @@ class Simulation(Outputs):
 
     def _rows(self):
         date = "" if self.start is None else f" after {self.start:%Y-%m-%d %H:%M:%S} UTC"
-        files = ", ".join(str(output.path) for output in self._outputs) or "none"
+        files = ", ".join(str(output.path) for output in self.outputs) or "none"
         rows = rows_of_grid(self.model.grid)[:1]
         time = f"{duration(self.time)}{date}, step {self.step}"
         return [
@@ -161,23 +158,9 @@ class Simulation(Outputs):
             self._packed = pack_state(dynamics, self.stepper, self._unpacked)
         return dynamics, self._packed
 
-    def shown(self) -> State:
-        """The present State as files show it: tracers as concentration instead of content."""
-        if not self.model.tracers:
-            return self.state
-        return shown(self._dynamics(), self.stepper, (self.state, jnp.int32(self.step)))
-
-    def at_gauges(self, gauges: Any) -> dict[str, Any]:
-        """{variable: each tile's contribution to a record of the present State} at Gauges; collective."""
-
-        def read(gauges, state, seen, dynamics, step):
-            centred = None
-            if gauges.derived:
-                centred = centred_fields(dynamics.prepare(), state, seen, step, self.scheme.rigid_lid)
-            return gauges.rows(seen, centred)
-
-        dynamics = self._dynamics() if gauges.derived else None
-        return self.communicator.spmd(read)(gauges, self.state, self.shown(), dynamics, jnp.int32(self.step))
+    def read(self, watcher: Any) -> Any:
+        """What `watcher.of(sample)` returns for the Sample of the present State, on every tile; collective."""
+        return read_once(self._dynamics(), self.stepper, (self.state, jnp.int32(self.step)), watcher)
 
     def set(self, state: State, history: Any) -> None:
         """Continue from another State and the stepper's history that belongs to it."""
@@ -199,14 +182,15 @@ class Simulation(Outputs):
             self._why_arrays = arrays_if_loops_fail(self.model, self.model.outline(*at), self.stepper)
         return self.model.outline(*at)
 
-    def monitors(self) -> tuple:
-        """(Maxima or None, Gauges or None, Health, products and Snapshots) of this run."""
-        health = Health.of(self.model, self.dt, tuple(snapshots.every for snapshots in self._snapshots))
-        return self._maxima, self._gauges, health, self._products + self._snapshots
+    def watched(self) -> dict[str, Output]:
+        """{key: output} of the outputs whose watchers see the state after every step."""
+        return {str(k): output for k, output in enumerate(self.outputs) if output.watcher is not None}
 
-    def slots(self, carry: Carry, snapshots: Snapshots) -> dict[str, jax.Array]:
-        """The slots of one of this run's Snapshots in a Carry."""
-        return carry.products[len(self._products) + self._snapshots.index(snapshots)]
+    def monitors(self) -> tuple[Health, dict[str, Any]]:
+        """(Health, {key: watcher}) of this run."""
+        outputs = self.watched()
+        every = (getattr(output.watcher, "every", 1) for output in outputs.values() if output.is_written_by_chunk)
+        return Health.of(self.model, self.dt, tuple(every)), {key: output.watcher for key, output in outputs.items()}
 
     def start_history(self, state: State) -> Any:
         """The stepper's history before its first step from `state`."""
@@ -216,8 +200,8 @@ class Simulation(Outputs):
         """Continue from the restart file `path`, written on any number of ranks: bit for bit on the same ranks and dt.
 
         The restart must be of a run with this model's coast, depth, precision and physics. Another stepper or time step
-        starts its history anew, and so does other physics; the returned message states it. Maxima, means, extremes and
-        harmonics start anew, with a warning, if the restart does not hold them or holds those of other samples.
+        starts its history anew, and so does other physics; the returned message states it. Products start anew, with a
+        warning, if the restart does not hold them or holds those of other samples.
 
         Args:
             path: the path of the restart.
@@ -272,7 +256,7 @@ class Simulation(Outputs):
             PROCESS.ending_with(kept),
             PROCESS.graceful(GRACE),
             ThreadPoolExecutor(1, "records") as reader,
-            Run.opened(self, self._outputs, last) as run,
+            Run.opened(self, self.outputs, last) as run,
         ):
             runs.append(run)
 
@@ -304,7 +288,7 @@ class Simulation(Outputs):
 
     def _loop(self, last, signals, run, report, submit):
         monitors = self.monitors()
-        carry = start_carry(self, monitors, self.packed()[1])
+        carry = start_carry(self, self.packed()[1])
         pace, began = self._pace, clock.perf_counter()
         run.due(self)
         run.settle(self)
@@ -319,11 +303,12 @@ class Simulation(Outputs):
             jax.block_until_ready(carry)
             took = clock.perf_counter() - since
             self.step += count
-            self._packed, self._maxima_carry = carry.packed, carry.maxima
-            self._product_sums = carry.products[: len(self._products)]
+            self._packed = carry.packed
+            for key, output in self.watched().items():
+                output.arrays = carry.watched[key]
             self._check_solved(run)  # before the state, which an unsolved equation may have made invalid
             self._check_health(carry, count, run)
-            run.chunk(self, carry, count)
+            run.chunk(self, count, self.step)
             run.due(self, after_chunk=True)
             run.settle(self)
             request, pace.steps = self._agree(signals.take(), pace.measure(count, took))
@@ -362,7 +347,7 @@ class Simulation(Outputs):
         if not self.communicator.agree(bool(invalid)):
             return
         first = min(sum(self.communicator.host_gather(invalid), []), key=lambda found: found[:4])
-        run.chunk_before(self, carry, count, first[0])
+        run.chunk(self, count, first[0] - 1)
         run.wait()
         message = diagnosis(self, *first)
         raise BlowUp(f"{message} {run.restart_hint()}")

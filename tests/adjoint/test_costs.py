@@ -15,9 +15,9 @@ from swmodel.adjoint.costs.records import Record, records_in
 from swmodel.diagnostics.derived import energy
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.state import State
+from swmodel.output.products.maxima import Maxima
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit
-from swmodel.simulation.monitors import Maxima
 
 GRID = sw.CartesianGrid(9, 7, (0.0, 9e4), (0.0, 7e4))
 LAND = np.zeros(GRID.shape, bool)

@@ -11,7 +11,7 @@ import swmodel as sw
 from swmodel.errors import BlowUp, ConfigError, DataError
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.traffic import Count, traffic
-from swmodel.simulation.monitors import Health
+from swmodel.simulation.health import Health
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
 from swmodel.stepping.loop import pack_state
@@ -137,9 +137,9 @@ def test_members_travel_in_the_messages_of_one(ranks, ensemble):
 
     def sent(model, state):
         run = Simulation(model, state, sw.AB2(10.0))
-        monitors = (None, None, Health.of(model, 10.0), ())
+        monitors = (Health.of(model, 10.0), {})
         dynamics = model.interval(run.halo, 0, 10.0)
-        carry = start_carry(run, monitors, pack_state(dynamics, run.stepper, (run.state, run.history)))
+        carry = start_carry(run, pack_state(dynamics, run.stepper, (run.state, run.history)))
         programs = [traffic(advance, dynamics, run.stepper, carry, monitors, np.int32(0), np.int32(n)) for n in (4, 5)]
         return (programs[1] - programs[0]).total
 

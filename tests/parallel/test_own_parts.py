@@ -1,9 +1,11 @@
 """Parts of a user's own, those of docs/own_parts.md: the same on any number of ranks, and their gradients."""
 
 import functools
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import netCDF4
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ from . import cases
 pytestmark = pytest.mark.skipif(cases.RANKS > 2, reason="two ranks show what more would")
 
 OWN = own_parts.everything()
+NAMES = ("whole", "resumed", "alone")
 STEPS = 4
 PERIOD = 12.42 * 3600.0
 
@@ -34,6 +37,12 @@ def ocean(communicator, engine):
     )
 
 
+def read_energy(path):
+    """{name: array} of the fields of a product's file."""
+    with netCDF4.Dataset(path) as dataset:
+        return {name: np.ma.filled(dataset[name][:], -1.0) for name in ("maximum_energy", "time_over")}
+
+
 def run(communicator, engine):
     """(model, State after some steps, what they ran as)."""
     model = ocean(communicator, engine)
@@ -48,6 +57,30 @@ def test_runs_equal_those_of_one_rank_on_arrays(engine):
 
     alone = cases.from_root(lambda: cases.fields_of(run(SerialCommunicator(), "arrays")[1]))
     cases.assert_tiles_equal(model, ours, alone)
+
+
+def test_a_product_is_continued_bit_for_bit_and_is_the_same_on_all_ranks(tmp_path):
+    folder = Path(str(cases.from_root(lambda: str(tmp_path))))
+
+    def made(communicator, name):
+        model = ocean(communicator, "arrays")
+        run = sw.Simulation(model, cases.start(model), OWN.Ralston(10.0), overwrite=True)
+        return run.product(folder / f"{name}.nc", OWN.WaveEnergy(50.0, every=20.0))
+
+    made(cases.all_ranks(), "whole").run(steps=7)
+    made(cases.all_ranks(), "resumed").restart(folder / "restart.nc").run(steps=4)
+    again = made(cases.all_ranks(), "resumed")
+    again.resume(folder / "restart.nc")
+    again.run(steps=3)
+    cases.from_root(lambda: made(SerialCommunicator(), "alone").run(steps=7))
+    whole, resumed, alone = (cases.from_root(lambda name=name: read_energy(folder / f"{name}.nc")) for name in NAMES)
+    for name, values in whole.items():
+        np.testing.assert_array_equal(resumed[name], values, err_msg=name)
+        np.testing.assert_allclose(alone[name], values, rtol=1e-12, err_msg=name)
+    assert whole["maximum_energy"].max() > 0 and set(np.unique(whole["time_over"])) <= {0.0, 20.0, 40.0, 60.0}
+    other = sw.Simulation(ocean(cases.all_ranks(), "arrays"), again.state, OWN.Ralston(10.0), overwrite=True)
+    other.product(folder / "other.nc", OWN.WaveEnergy(60.0, every=20.0)).resume(folder / "restart.nc")
+    assert int(np.asarray(other.outputs[0].arrays["since"])) == 4  # of another level: it begins anew
 
 
 def test_a_control_and_a_cost_give_the_gradient_of_the_model():

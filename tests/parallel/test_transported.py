@@ -9,7 +9,7 @@ from swmodel import adjoint
 from swmodel.dynamics.clock import Time
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.traffic import traffic
-from swmodel.simulation.monitors import Health
+from swmodel.simulation.health import Health
 from swmodel.simulation.program import advance, start_carry
 from swmodel.stepping.loop import pack_state
 from tests.parallel import cases
@@ -71,9 +71,9 @@ def test_it_travels_in_the_messages_of_the_others(ranks):
 
     def sent(ocean):
         run = sw.Simulation(ocean, start(ocean), sw.AB2(DT))
-        monitors = (None, None, Health.of(ocean, DT), ())
+        monitors = (Health.of(ocean, DT), {})
         dynamics = ocean.interval(run.halo, 0, DT)
-        carry = start_carry(run, monitors, pack_state(dynamics, run.stepper, (run.state, run.history)))
+        carry = start_carry(run, pack_state(dynamics, run.stepper, (run.state, run.history)))
         programs = [traffic(advance, dynamics, run.stepper, carry, monitors, np.int32(0), np.int32(n)) for n in (4, 5)]
         return (programs[1] - programs[0]).total
 

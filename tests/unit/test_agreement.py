@@ -12,8 +12,11 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 import swmodel as sw
 from swmodel.elliptic import Coefficients, ConjugateGradients, Domain, Multigrid
+from swmodel.output.products.base import Sampler
+from swmodel.output.products.gauges import Gauges
+from swmodel.output.products.maxima import Maxima
 from swmodel.parallel import SerialCommunicator
-from swmodel.simulation.monitors import Gauges, Health, Maxima
+from swmodel.simulation.health import Health
 from swmodel.simulation.program import Carry, advance
 from swmodel.stepping.loop import pack_state
 
@@ -137,11 +140,11 @@ def test_chunks_of_steps_end_together(stepper):
     model = sw.ShallowWater(grid, lambda x, y: 100.0 + x / 1e3 + 0 * y, communicator=Pretended(), engine="arrays")
     halo = model.halo(stepper)
     state = model.at_rest()
-    monitors = Maxima(model.scatter(0.01)), Gauges.at({"A": (3e3, 3e3)}, model), Health.of(model, 1.0), ()
-    maxima, gauges, health, _ = monitors
+    maxima, gauges, health = Maxima(0.01), Gauges.at({"A": (3e3, 3e3)}, model), Health.of(model, 1.0)
+    monitors = health, {"maxima": Sampler.of(maxima, 1.0), "gauges": gauges}
     dynamics = model.interval(halo, 0, stepper.dt)
     packed = jax.eval_shape(pack_state, dynamics, stepper, (state, stepper.history(state)))
-    carry = Carry(packed, maxima.start(state, 0), gauges.start(64, model.dtype), health.start())
+    carry = Carry(packed, health.start(), {"maxima": maxima.start(state), "gauges": {"eta": jnp.zeros((64, 1))}})
     follower = follow(lambda *a: advance(dynamics, stepper, a[0], monitors, *a[1:]), carry, jnp.int32(0), jnp.int32(3))
     assert follower.decisions > 0 and not follower.found
 

@@ -22,7 +22,6 @@ COUNTERPARTS = {
     physics.Model: sw.ShallowWater,
     physics.WindFile: wind_laws.wind_stress,
     scenario.Fault: sources.Fault,
-    scenario.Maxima: sw.Simulation.maxima,
     scenario.Spectra: sw.Simulation.spectra,
     scenario.Run: sw.Simulation,
 }
@@ -37,6 +36,7 @@ DERIVED = {
         physics.DISSIPATION,
         physics.BOUNDARY,
         adjoint_section.COSTS,
+        scenario.PRODUCTS,
     )
     for section in known.values()
     if section is not physics.WindFile

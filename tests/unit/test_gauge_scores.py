@@ -9,7 +9,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.forcing.constituents import nodal, period
 from swmodel.output.netcdf import GaugeFile
-from swmodel.simulation.monitors import depth_at
+from swmodel.output.products.gauges import depth_at
 
 gauges = pytest.importorskip("swmodel.postprocess.gauges")
 files = pytest.importorskip("swmodel.postprocess.files")

@@ -73,7 +73,7 @@ def check_steps(ocean, stepper, steps=2):
 
 def chunk(run):
     monitors, dynamics = run.monitors(), run._dynamics()
-    carry = start_carry(run, monitors, pack_state(dynamics, run.stepper, (run.state, run.history)))
+    carry = start_carry(run, pack_state(dynamics, run.stepper, (run.state, run.history)))
     return lowered_for_cuda(advance, dynamics, run.stepper, carry, monitors, jnp.int32(0), jnp.int32(8))
 
 

@@ -14,7 +14,7 @@ from swmodel.fields.operators import difference_x, mean_x, mean_xy, mean_y, poin
 from swmodel.fields.pytrees import replace
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit, lowering_for
-from swmodel.simulation.monitors import Health
+from swmodel.simulation.health import Health
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
 from swmodel.stencils import Slot, evaluate, evaluate_storing, native
@@ -557,10 +557,10 @@ def advance_of(cells, kind=sw.AB2, **options):
     """The compiled program of a run's chunks, without its inputs' lifetime outside."""
     model, state = basin(cells, dtype="float32", **options)
     simulation = Simulation(model, state, kind(4.0))
-    monitors = (None, None, Health.of(model, 4.0), ())
+    monitors = (Health.of(model, 4.0), {})
     dynamics = model.interval(simulation.halo, 0, 1.0)
     packed = pack_state(dynamics, simulation.stepper, (simulation.state, simulation.history))
-    carry = start_carry(simulation, monitors, packed)
+    carry = start_carry(simulation, packed)
     return advance.lower(dynamics, simulation.stepper, carry, monitors, jnp.int32(0), jnp.int32(8)).compile()
 
 

@@ -1,6 +1,7 @@
 """The monitors of every step: gauges, maxima and arrivals, and the validity of the state."""
 
 import functools
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,10 +9,15 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
+from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError
+from swmodel.fields.parts import replaced
+from swmodel.output.products.base import Sample
+from swmodel.output.products.gauges import Gauges, depth_at
+from swmodel.output.products.maxima import Maxima
 from swmodel.output.schedule import nearest_steps
 from swmodel.parallel import Decomposition, SerialCommunicator
-from swmodel.simulation.monitors import Gauges, Health, Maxima, depth_at
+from swmodel.simulation.health import Health
 
 PLANE = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 
@@ -137,54 +143,68 @@ def test_records_at_an_interval_of_no_whole_steps_do_not_drift():
     assert nearest_steps(steps, 40.0, dt).all()
 
 
+def made(thin, moving=False):
+    """Maxima with wetting and drying."""
+    return replaced(Maxima(0.1), {"thin": thin, "moving": moving})
+
+
+def sample(state, step, depth=None, lifted=None):
+    """The Sample of a State over a bed that has risen."""
+    equations = SimpleNamespace(
+        depth=SimpleNamespace(interior=depth),
+        uplift=None if lifted is None else SimpleNamespace(at=lambda time: SimpleNamespace(interior=lifted)),
+    )
+    return Sample(equations, state, Time(step))
+
+
 def test_maxima_and_arrivals_count_the_first_state_and_every_step():
-    maxima = Maxima(jnp.asarray(0.1))
+    maxima = Maxima(0.1)
     model = sw.ShallowWater(sw.CartesianGrid(2, 2, (0, 1), (0, 1)), 1.0)
     series = [[[0.0, 0.3], [0.0, 0.05]], [[-0.2, 0.2], [0.0, 0.1]], [[0.5, 0.1], [0.0, 0.11]]]
     states = [model.state(eta=np.array(eta)) for eta in series]
     carry = maxima.start(states[0])
     for step, state in enumerate(states[1:], start=1):
-        carry = maxima.update(carry, state, step)
+        carry = maxima.add(carry, sample(state, step))
     np.testing.assert_allclose(carry["maximum"], np.max(series, axis=0))
     np.testing.assert_array_equal(carry["arrival"], [[1, 0], [-1, 2]])
 
 
 def test_land_that_was_flooded_below_the_threshold_keeps_its_highest_level():
     """Cells with the bed at 1 m: under 5 cm of water and dry again, under a film alone, and under 20 cm."""
-    maxima, bed = Maxima(jnp.asarray(0.1), 0.001), jnp.ones((1, 3))
+    maxima, bed = made(0.001), jnp.ones((1, 3))
     model = sw.ShallowWater(sw.CartesianGrid(3, 1, (0, 3), (0, 1)), 1.0)
     first, *others = (
         model.state(eta=np.array([eta])) for eta in ([1.0, 1.0, 1.0], [1.05, 1.0009, 1.2], [1.0, 1.0, 1.0])
     )
     carry = maxima.start(first, 0, -bed)
     for step, state in enumerate(others, start=1):
-        carry = maxima.update(carry, state, step, -bed)
+        carry = maxima.add(carry, sample(state, step, -bed))
     np.testing.assert_allclose(carry["maximum"], [[1.05, 1.0, 1.2]])
     np.testing.assert_array_equal(carry["arrival"], [[-2, -1, 1]])
 
 
 def test_over_a_bed_that_moves_the_largest_thickness_is_found_and_land_that_rises_has_none():
     """Cells with the bed at 1 m that rises by 2 m: dry, and under 20 cm in the first step alone."""
-    maxima, depth, lifted = Maxima(jnp.asarray(0.1), 0.001, True), -jnp.ones((1, 2)), jnp.full((1, 2), 2.0)
+    maxima, depth, lifted = made(0.001, True), -jnp.ones((1, 2)), jnp.full((1, 2), 2.0)
     model = sw.ShallowWater(sw.CartesianGrid(2, 1, (0, 2), (0, 1)), 1.0)
     first, *others = (model.state(eta=np.array([eta])) for eta in ([1.0, 1.0], [3.0, 3.2], [3.0, 3.0]))
     carry = maxima.start(first, 0, depth)
     for step, state in enumerate(others, start=1):
-        carry = maxima.update(carry, state, step, depth, lambda: lifted)
+        carry = maxima.add(carry, sample(state, step, depth, lifted))
     np.testing.assert_allclose(carry["thickness"], [[0.0, 0.2]], atol=1e-12)
-    assert "thickness" not in Maxima(jnp.asarray(0.1), 0.001).start(first, 0, depth)
+    assert "thickness" not in made(0.001).start(first, 0, depth)
 
 
 def test_the_maximum_is_of_the_elevation_and_the_arrival_of_its_size():
     """Where the sea only falls its highest level is the first one, below zero or not; a trough arrives as a crest
     does."""
-    maxima = Maxima(jnp.asarray(0.1))
+    maxima = Maxima(0.1)
     model = sw.ShallowWater(sw.CartesianGrid(3, 1, (0, 3), (0, 1)), 1.0)
     series = [[[0.0, -0.05, 0.02]], [[-0.3, -0.2, -0.09]], [[-0.4, -0.3, -0.1001]]]
     first, *others = (model.state(eta=np.array(eta)) for eta in series)
     carry = maxima.start(first, 7)
     for step, state in enumerate(others, start=8):
-        carry = maxima.update(carry, state, step)
+        carry = maxima.add(carry, sample(state, step))
     np.testing.assert_array_equal(carry["maximum"], series[0])
     np.testing.assert_array_equal(carry["arrival"], [[8, 8, 9]])
     np.testing.assert_array_equal(maxima.start(others[0], 7)["maximum"], series[1])

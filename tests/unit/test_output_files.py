@@ -147,7 +147,7 @@ def test_outputs_that_are_one_file_are_refused_before_any_is_opened(tmp_path):
 def test_the_restart_that_a_run_goes_on_from_is_no_other_output(tmp_path):
     simulation(tmp_path).run(steps=10)
     run = simulation(tmp_path).write(tmp_path / "restart.nc", ("u",), every=50.0)
-    run._outputs.pop(-2)  # its own restart
+    run.outputs.pop(-2)  # its own restart
     run.resume(tmp_path / "restart.nc")
     with pytest.raises(ConfigError, match="is also the file of the restart from which the run continues"):
         run.run(steps=1)
@@ -460,14 +460,14 @@ def test_a_compression_that_cannot_be_is_refused(tmp_path, monkeypatch):
         run.write(tmp_path / "f.nc", compression="lzma")
     with pytest.raises(ConfigError, match="Zarr stores are compressed by zlib; leave compression = 'zstd' out"):
         run.write(tmp_path / "f.zarr", compression="zstd")
-    monkeypatch.setattr("swmodel.output.schedule.has_zstd", lambda: False)
+    monkeypatch.setattr("swmodel.output.products.snapshots.has_zstd", lambda: False)
     with pytest.raises(ConfigError, match="the netCDF library here has no zstd; use compression 'zlib' or 'none'"):
         run.write(tmp_path / "f.nc", compression="zstd")
 
 
 @pytest.mark.parametrize("has", [True, False])
 def test_fields_are_compressed_by_zstd_where_the_library_has_it_and_else_by_zlib(tmp_path, monkeypatch, has):
-    monkeypatch.setattr("swmodel.output.schedule.has_zstd", lambda: has)
+    monkeypatch.setattr("swmodel.output.products.snapshots.has_zstd", lambda: has)
     model = sw.ShallowWater(GRID, 500.0, linear=True, engine="arrays")
     run = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(10.0))
     run.write(tmp_path / "f.nc", ("eta",)).run(steps=1)

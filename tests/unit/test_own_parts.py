@@ -242,6 +242,57 @@ def test_a_file_names_parts_beside_it_and_the_model_has_them(case):
     assert set(read(case).sections["adjoint"].controls) < set(adjoint.names_of(model))
 
 
+PRODUCT = """
+[[output.products]]
+type = "wave_energy:WaveEnergy"
+file = "energy.nc"
+level = "100 J m-2"
+every = "2 min"
+"""
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (("level =", "levl ="), r"output.products\[0\].levl: unknown key; did you mean 'level'"),
+        (("100 J m-2", "-1"), r"output.products\[0\].level: .*-1"),
+        (("wave_energy:WaveEnergy", "energy"), "'energy' is no class of one's own; give its file and its name"),
+        (("wave_energy:WaveEnergy", "tide:TidalForce"), "'tide:TidalForce' does not derive from sw.Product"),
+        (("2 min", "30 s"), "30 s is shorter than the time step of 60 s"),
+    ],
+)
+def test_mistakes_of_a_product_are_named_with_their_keys(case, change, said):
+    case.write_text(CASE + PRODUCT.replace(*change))
+    assert re.search(said, "".join(read(case).sentences()))
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (('"over": over', '"over": energy'), "WaveEnergy.add: 'over' is float.*, and start made it int32"),
+        (('["speed"]', '["sped"]'), r"WaveEnergy.add \(wave_energy.py:\d+\): KeyError: 'sped'"),
+        (
+            ('sums["over"] * samples', "samples"),
+            "WaveEnergy.finish: time_over is an array of shape \\(\\) at 'h'; give one of shape",
+        ),
+        (('"J m-2", "largest energy"', '"J m-2"'), r"WaveEnergy.finish \(wave_energy.py:\d+\): .*long_name"),
+    ],
+)
+def test_mistakes_in_the_code_of_a_product_are_named_before_the_run(case, change, said):
+    file = case.parent / "wave_energy.py"
+    assert change[0] in file.read_text()
+    file.write_text(file.read_text().replace(*change))
+    case.write_text(CASE + PRODUCT)
+    with pytest.raises(ConfigError, match=said):
+        check_experiment(case, [], 1)
+
+
+def test_check_counts_a_product(case, capsys):
+    case.write_text(CASE + PRODUCT)
+    check_experiment(case, [], 1)
+    assert "energy.nc: Largest energy of the water per area, and how often it was exceeded" in capsys.readouterr().out
+
+
 INVERSION = """
 [inversion.observations]
 type = "gauges"

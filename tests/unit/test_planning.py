@@ -1,7 +1,5 @@
 """`swmodel plan`: costs of a run and its gradient on many ranks, from those of a tile and the messages of a program."""
 
-import types
-
 import jax
 import jax.numpy as jnp
 import pytest
@@ -10,6 +8,7 @@ import swmodel as sw
 from swmodel.adjoint.core.memory import Needs
 from swmodel.adjoint.planning import measure_gradient, segments
 from swmodel.cli.planning import files_of, ranks_of
+from swmodel.config import scenario
 from swmodel.elliptic import ConjugateGradients
 from swmodel.errors import ConfigError
 from swmodel.parallel import SerialCommunicator
@@ -124,12 +123,11 @@ def test_the_cost_of_a_gradient_is_measured():
 
 
 def test_a_netcdf_file_is_one_and_a_store_has_files_for_each_tile():
-    fields = types.SimpleNamespace(file="a.nc", variables=("eta", "u"), every=10.0)
-    output = types.SimpleNamespace(fields=(fields,), gauges=None, restart=None)
+    fields = {"file": "a.nc", "variables": ("eta", "u"), "every": 10.0}
+    output = scenario.Output(fields=(fields,))
     assert files_of(output, 100.0, 1.0, 50, 24, 16) == (1, 4 * 50 * 11 * 2)
     assert files_of(output, 100.0, 1.0, 50, 24, 16, True) == (1, 4 * 50 * 11 * 3)  # and the depth
-    fields.file = "a.zarr"
-    output.restart = types.SimpleNamespace(file="b.nc")
+    output = scenario.Output(fields=(fields | {"file": "a.zarr"},), restart={"file": "b.nc", "every": 10.0})
     assert files_of(output, 100.0, 1.0, 50, 24, 16) == (2 * (11 * 16 + 1) + 1 + 1, 4 * 50 * 11 * 2 + 24 * 50)
 
 

@@ -19,7 +19,7 @@ from swmodel.parallel.halo import Sides, exchange, without_padding
 from swmodel.parallel.sharded import ShardedCommunicator
 from swmodel.runtime.compilation import jit
 from swmodel.runtime.launch import LaunchError
-from swmodel.simulation.monitors import Health
+from swmodel.simulation.health import Health
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
 from swmodel.stencils import native
@@ -341,10 +341,10 @@ def test_invariants_count_no_padding(mesh):
 def test_arrays_lie_on_their_devices_and_the_loop_works_in_place(mesh):
     model, stepper = cases.CASES["walls and islands"](communicator=mesh, engine="arrays")
     simulation = Simulation(model, cases.start(model), stepper)
-    monitors = (None, None, Health.of(model, stepper.dt), ())
+    monitors = (Health.of(model, stepper.dt), {})
     dynamics = model.interval(simulation.halo, 0, stepper.dt)
     state, history = packed = pack_state(dynamics, simulation.stepper, (simulation.state, simulation.history))
-    carry = start_carry(simulation, monitors, packed)
+    carry = start_carry(simulation, packed)
     rows, columns = (-(-n // p) for n, p in zip(SHAPE, mesh.layout))
     for array in (dynamics.depth, state.u, *(p.eta for p in history.values)):
         assert {(s.device, s.data.shape) for s in array.addressable_shards} == {
@@ -395,7 +395,9 @@ def test_a_restart_goes_on_bit_for_bit_on_the_same_devices_and_to_rounding_on_on
         np.testing.assert_array_equal(ours, expected)
     for ours, expected in zip(jax.tree.leaves(again.state), jax.tree.leaves(alone.state)):
         np.testing.assert_allclose(model.gather(ours), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
-    np.testing.assert_array_equal(model.gather(again._maxima_carry["arrival"]), alone._maxima_carry["arrival"])
+    np.testing.assert_array_equal(
+        model.gather(again.outputs[-1].arrays["arrival"]), alone.outputs[-1].arrays["arrival"]
+    )
 
 
 def test_a_resumed_run_with_another_time_step_counts_arrivals_in_its_own(both, tmp_path):
@@ -404,7 +406,7 @@ def test_a_resumed_run_with_another_time_step_counts_arrivals_in_its_own(both, t
     first.maxima(tmp_path / "maxima.nc", threshold=0.5).run(steps=10)
     again = Simulation(model, cases.start(model), replace(stepper, dt=5.0)).maxima(tmp_path / "again.nc", threshold=0.5)
     again.resume(tmp_path / "restart.nc")
-    was, counted = (model.gather(s._maxima_carry["arrival"]) for s in (first, again))
+    was, counted = (model.gather(s.outputs[-1].arrays["arrival"]) for s in (first, again))
     np.testing.assert_array_equal(counted, np.where(was < 0, -1, 2 * was))
 
 

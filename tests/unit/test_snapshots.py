@@ -9,10 +9,10 @@ import pytest
 
 import swmodel as sw
 from swmodel.errors import BlowUp
+from swmodel.output.products import snapshots
+from swmodel.output.products.snapshots import MOST_RECORDS
 from swmodel.output.writing import MOST_WRITES
 from swmodel.simulation import simulation as runs
-from swmodel.simulation import snapshots
-from swmodel.simulation.snapshots import MOST_RECORDS
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 DT = 10.0  # [s]
@@ -58,7 +58,7 @@ def test_files_are_those_of_chunks_that_end_at_each_record(tmp_path, monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(snapshots, "MOST_STEPS", 0)
         one = simulation(engine).write(tmp_path / "alone.nc", NAMES, every=steps * DT)
-        assert not one._snapshots
+        assert not one.outputs[0].watcher
         counts = counted(patched)
         one.run(steps=31)
         assert max(counts) == steps
@@ -145,11 +145,13 @@ def test_records_before_an_invalid_state_are_written_and_none_after_it(tmp_path)
 
 @pytest.mark.parametrize("every", [None, 65 * DT, 2.5 * DT])
 def test_other_records_end_a_chunk(tmp_path, every):
-    assert not simulation().write(tmp_path / "fields.nc", ("eta",), every=every)._snapshots
+    assert not simulation().write(tmp_path / "fields.nc", ("eta",), every=every).outputs[0].watcher
 
 
 def test_large_records_end_a_chunk(tmp_path, monkeypatch):
     monkeypatch.setattr(snapshots, "MOST_BYTES", 2 * 6 * 8 * 4 - 1)
-    assert not simulation(dtype="float32").write(tmp_path / "fields.nc", ("eta",), every=DT)._snapshots
+    assert not simulation(dtype="float32").write(tmp_path / "fields.nc", ("eta",), every=DT).outputs[0].watcher
     monkeypatch.setattr(snapshots, "MOST_BYTES", 2 * 6 * 8 * 4)
-    assert simulation(dtype="float32").write(tmp_path / "fields.nc", ("eta",), every=DT)._snapshots[0].capacity == 2
+    assert (
+        simulation(dtype="float32").write(tmp_path / "fields.nc", ("eta",), every=DT).outputs[0].watcher.capacity == 2
+    )

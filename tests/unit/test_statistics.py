@@ -14,9 +14,9 @@ from swmodel.config import scenario
 from swmodel.config.build import outputs
 from swmodel.errors import ConfigError
 from swmodel.fields.variables import units_of_product
+from swmodel.output.products.base import add_term, total, zero_sum
+from swmodel.output.products.harmonics import Harmonics, why_not_separable
 from swmodel.runtime import budget
-from swmodel.simulation.products import Harmonics, why_not_separable
-from swmodel.simulation.samples import add_term, total, zero_sum
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4), "x")
 
@@ -255,10 +255,10 @@ def test_a_restart_that_is_refused_leaves_the_run_as_it_was(tmp_path):
     products(quick(), tmp_path).restart(tmp_path / "r.nc").run(steps=5)
     made = products(quick(), tmp_path)
     made.dt, made.scheme = 1e5, sw.ForwardBackward(1e5)
-    before = made.state, made.history, made._product_sums
+    before = made.state, made.history, *(output.arrays for output in made.outputs)
     with pytest.raises(ConfigError, match="is over the limit of ForwardBackward"):
         made.resume(tmp_path / "r.nc")
-    assert all(a is b for a, b in zip(before, (made.state, made.history, made._product_sums)))
+    assert all(a is b for a, b in zip(before, (made.state, made.history, *(output.arrays for output in made.outputs))))
     assert made.step == 0 and made.resumed_from is None
 
 
@@ -289,7 +289,7 @@ def test_sums_take_memory_which_there_must_be(tmp_path, monkeypatch):
     made = quick()
     monkeypatch.setattr(budget, "available", lambda: 2 * 3 * 8 * 48.0)
     made.means(tmp_path / "a.nc")
-    with pytest.raises(ConfigError, match="Simulation.harmonics: a sum of 9 fields needs about 6.91 kB of memory"):
+    with pytest.raises(ConfigError, match="Harmonics: a sum of 9 fields needs about 6.91 kB of memory"):
         made.harmonics(tmp_path / "b.nc", ("M2", "S2", "K1", "O1"))
 
 

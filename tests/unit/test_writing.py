@@ -12,7 +12,8 @@ import pytest
 
 import swmodel as sw
 from swmodel.errors import SwmodelError
-from swmodel.output import gathering, netcdf, writing
+from swmodel.output import netcdf, writing
+from swmodel.output.products import snapshots
 from swmodel.output.restart import read_restart, write_restart_parts
 from swmodel.output.running import Run
 from swmodel.output.writing import Writer
@@ -174,7 +175,7 @@ def test_a_signal_ends_the_process_after_a_record_and_not_within_it(tmp_path, mo
     monkeypatch.setattr(netcdf.FieldFile, name, slow)
     monkeypatch.setattr("os._exit", ended)
     run = simulation(tmp_path, "arrays")
-    run._outputs = run._outputs[:1]
+    run.outputs = run.outputs[:1]
     thread = threading.Thread(target=lambda: run.run(steps=1))
     thread.start()
     assert within.wait(PATIENCE)
@@ -247,10 +248,10 @@ def test_a_restart_takes_the_memory_of_few_fields(tmp_path, monkeypatch):
     model = sw.ShallowWater(grid, 500.0, dtype="float64")
     run = Simulation(model, model.state(eta=lambda x, y: np.exp(-((x - 2e6) ** 2) / 1e12) + 0 * y), sw.AB3(10.0))
     run.restart(tmp_path / "restart.nc").run(steps=3)
-    output = run._outputs[0]
+    output = run.outputs[0]
     output.tried = None
     tracemalloc.start()
-    with Run.opened(run, run._outputs, run.step) as files:
+    with Run.opened(run, run.outputs, run.step) as files:
         files.write_restart(run)
         files.wait()
         peak = tracemalloc.get_traced_memory()[1]
@@ -280,7 +281,7 @@ def test_a_function_of_the_users_finds_the_files_complete(tmp_path, monkeypatch)
 @pytest.mark.parametrize("stepper", [None, sw.RigidLid(10.0)], ids=["surface", "lid"])
 def test_records_show_no_memory_of_the_state(tmp_path, stepper):
     run = simulation(tmp_path, "arrays", stepper)
-    record = dict(gathering.gathered_fields(run.model, gathering.fields_of_tiles(run, ("eta", "u"))))
+    record = dict(snapshots.gathered_fields(run.model, snapshots.fields_of_tiles(run, ("eta", "u"))))
     assert {name: array.shape for name, array in record.items()} == {"eta": (6, 8), "u": (6, 9)}
     mine = [np.asarray(x) for x in (run.state.eta, run.state.u)]
     assert not any(np.shares_memory(array, other) for array in record.values() for other in mine)
@@ -334,6 +335,6 @@ def test_slow_output_does_not_make_chunks_short(tmp_path, monkeypatch):
     monkeypatch.setattr(netcdf.FieldFile, "append", slow)
     monkeypatch.setattr(runs, "advance", counted)
     run = simulation(tmp_path, every=2000.0)  # [s], 200 steps
-    run._outputs = run._outputs[:1]
+    run.outputs = run.outputs[:1]
     run.run(steps=1000)
     assert counts[:3] == [8, 8, 32] and counts[-4:] == [200] * 4

@@ -13,7 +13,7 @@ from ...fields.pytrees import pytree, static
 from ...fields.state import State
 from ...grids.windows import Stored
 from ...models.shallow_water import ShallowWater
-from ...simulation.monitors import Gauges
+from ...output.products.gauges import Gauges
 from .costs import TimedCost, of_box, of_gauges, of_time, of_window
 from .readers import cells_within
 from .tile_costs import TileCost

@@ -26,8 +26,8 @@ from ...forcing.tides import middle_latitude
 from ...grids.observed_tables import read_table, table_names
 from ...models.checks import check_gregorian
 from ...models.shallow_water import ShallowWater
-from ...simulation.monitors import Gauges
-from ...simulation.products import why_not_separable
+from ...output.products.gauges import Gauges
+from ...output.products.harmonics import why_not_separable
 from .costs import Cost, of_window
 from .readers import GaugeReader, everywhere
 from .tile_costs import SquaresOfSums, TileCost

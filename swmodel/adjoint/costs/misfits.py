@@ -26,7 +26,7 @@ from ...fields.pytrees import pytree
 from ...fields.state import State
 from ...grids.observed_tables import read_series
 from ...models.shallow_water import ShallowWater
-from ...simulation.monitors import Gauges
+from ...output.products.gauges import Gauges
 from .costs import Cost
 from .readers import SectionReader, everywhere
 from .records import Record, observation_tables

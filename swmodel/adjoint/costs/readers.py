@@ -21,7 +21,7 @@ from ...fields.pytrees import pytree, static
 from ...fields.state import State
 from ...grids.windows import GridValues, Outer, Stored
 from ...models.shallow_water import ShallowWater
-from ...simulation.monitors import Gauges
+from ...output.products.gauges import Gauges
 
 __all__ = ["BoxReader", "GaugeReader", "SectionReader", "cells_within", "everywhere", "time_weights"]
 

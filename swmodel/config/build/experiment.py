@@ -226,8 +226,8 @@ def _check_core(made):
 
 def _check_gauges(made):
     from ...fields.variables import PROGNOSTIC
+    from ...output.products.gauges import Gauges
     from ...parallel import SerialCommunicator
-    from ...simulation.monitors import Gauges
 
     places = made.section("output").gauges.positions
     refused = {mistake.path for mistake in made.draft.mistakes}  # they lie outside the grid

@@ -16,7 +16,7 @@ from ...adjoint.assimilation.observed import Observations, Truth, with_noise
 from ...adjoint.costs.readers import SectionReader
 from ...adjoint.costs.sums import JointMisfit
 from ...errors import ConfigError
-from ...simulation.monitors import Gauges
+from ...output.products.gauges import Gauges
 from .. import Override, read_text
 from ..observations import SeriesTable
 from .experiment import assemble, model_of, state_of

@@ -6,14 +6,15 @@ Also the size of the file of gauges.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...runtime import budget
+from ..parts import part_of
 
 if TYPE_CHECKING:
     from ..scenario import Gauges, Output
 
-__all__ = ["bytes_of_gauge_file", "bytes_of_gauges", "bytes_of_sums"]
+__all__ = ["arrays_of", "bytes_of_gauge_file", "bytes_of_gauges", "bytes_of_sums"]
 
 
 def bytes_of_gauges(output: Output, itemsize: int, members: int = 1) -> float:
@@ -29,22 +30,17 @@ def bytes_of_gauge_file(gauges: Gauges, until: float, dt: float, members: int = 
 
 
 def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:
-    """The bytes on a rank of `tile` cells for means, extremes and harmonics."""
+    """The bytes on a rank of `tile` cells for the arrays of products."""
+    arrays = [x for _, section in output.named_products() for x in arrays_of(section, tile, itemsize).values()]
+    return budget.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays))
+
+
+def arrays_of(section: Any, cells: int, itemsize: int = 8) -> dict[str, Any]:
+    """{name: shape and type} of the arrays of a product on a tile of so many cells."""
     import jax
 
     from ...fields.state import State
-    from ...simulation.products import Harmonics
-    from ...simulation.statistics import Extremes, Means
 
-    products = []
-    if (tides := output.harmonics) is not None:
-        products.append(Harmonics(1.0, 1, 0, None, tides.constituents, tides.variables))
-    if output.means is not None:
-        products.append(Means(1.0, 1, 0, tuple(tuple(field.split()) for field in output.means.fields)))
-    if output.extremes is not None:
-        products.append(Extremes(1.0, 1, 0))
-    names = {"u", "v", "eta", *(output.harmonics.variables if output.harmonics is not None else ())}
-    one = jax.ShapeDtypeStruct((int(tile),), f"float{8 * itemsize}")
-    sums = [jax.eval_shape(product.initial, State(**dict.fromkeys(names, one))) for product in products]
-    size = sum(math.prod(x.shape) * x.dtype.itemsize for arrays in sums for x in arrays.values())
-    return budget.of_sums(size)
+    product, one = part_of(section, None), jax.ShapeDtypeStruct((int(cells),), f"float{8 * itemsize}")
+    names = {"u", "v", "eta", *getattr(product, "variables", ())}
+    return jax.eval_shape(product.start, State(**dict.fromkeys(names, one)))

@@ -3,7 +3,7 @@
 The basin has 60 x 60 cells of 20 km, is 5000 m deep, and lies on a beta plane. It starts from rest under a wind stress
 -0.1 cos(pi y / L) N m-2, with a viscosity of 400 m2 s-1 and no slip. MITgcm takes steps of 20 minutes with its implicit
 free surface: the surface is implicit (theta = 1), all else is by Adams-Bashforth with epsilon = 0.01. Its output has
-the extremes and the standard deviation of the elevation, and the extremes of the velocities, after each of 10 steps.
+the range and the standard deviation of the elevation, and the range of the velocities, after each of 10 steps.
 These are the dynstat_* of its monitor in verification/tutorial_barotropic_gyre/results/output.txt of
 https://github.com/MITgcm/MITgcm, commit 1827555eb3ab527c3c300e5642540b0ceba44ef3 (MIT licence), written by
 checkpoint67e. MITgcm's solver stops at a residual of 1e-7, which limits the possible agreement.

@@ -115,17 +115,17 @@ def _on_day_six(n):
 
 
 def _roll_up(resolutions: tuple) -> Outcome:
-    """The extremes of vorticity at three resolutions, each finer than the one before by the same factor."""
+    """The least and the most vorticity at three resolutions, each finer than the one before by the same factor."""
     grids, found = zip(*(_on_day_six(n) for n in resolutions))
-    extremes = [(-extreme(-x), extreme(x)) for x in found]
+    ranges = [(-extreme(-x), extreme(x)) for x in found]
     north, grid = slice(grids[-1].ny // 2, None), grids[-1]
     x, y, labels = grid.x_edges[1:], grid.y_edges[1:-1][north], ("longitude [degrees]", "latitude [degrees]")
     panel = Panel("vorticity on day 6", "map", found[-1][north], x, y, labels, "s-1")
-    changes = np.abs(np.diff(extremes, axis=0) / extremes[-1]).max(axis=1)
+    changes = np.abs(np.diff(ranges, axis=0) / ranges[-1]).max(axis=1)
     return Outcome(
         {
-            "jet_vorticity_least": extremes[-1][0],
-            "jet_vorticity_most": extremes[-1][1],
+            "jet_vorticity_least": ranges[-1][0],
+            "jet_vorticity_most": ranges[-1][1],
             "jet_vorticity_change": float(changes[-1]),
             "jet_vorticity_order": float(np.log(changes[-2] / changes[-1]) / np.log(resolutions[-1] / resolutions[-2])),
         },
@@ -171,5 +171,5 @@ Case(
     ),
     resolutions=(144, 216, 324),
     quick=(48, 72, 108),
-    norm="extremes of vorticity on day 6",
+    norm="range of vorticity on day 6",
 )

@@ -1,18 +1,18 @@
 """netCDF files of spectra along a run: records in time over wavenumber."""
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..diagnostics.spectra import Spectra
-from ..grids.grid import Grid
-from . import Claim, definitions, metadata
-from .records import Records
-from .run_metadata import members_of
-from .schedule import SnapshotOutput
+from ...diagnostics.spectra import Spectra
+from ...grids.grid import Grid
+from .. import Claim, definitions, metadata
+from ..records import Records
+from ..run_metadata import members_of
+from ..schedule import SnapshotOutput
 
 __all__ = ["SpectraFile", "SpectraOutput"]
 
@@ -101,22 +101,18 @@ class SpectraOutput(SnapshotOutput):
     """Snapshots of spectra and their transfers."""
 
     def __init__(self, path: str | Path, spectra: Spectra, every: float | None) -> None:
-        self.path, self.spectra, self.every, self.file = Path(path), spectra, every, None
+        self.path, self.spectra, self.every = Path(path), spectra, every
 
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.file = SpectraFile(
             claim,
             self.spectra,
             simulation.model.grid,
-            start=simulation.start,
-            attributes=attributes,
+            **self.how_to_open(simulation, attributes),
             members=members_of(simulation),
-            append=self.continues(simulation),
-            resume_time=simulation.time,
-            overwrite=simulation.overwrite,
         )
 
-    def record(self, simulation: Any) -> tuple[Callable[[], dict[str, np.ndarray]], int]:
-        where = {"halo": simulation.halo, "step": simulation.step, "dt": simulation.dt}
-        found = self.spectra.of(simulation.state, **where)
-        return lambda: found, sum(array.nbytes for array in found.values())
+    def write(self, simulation: Any) -> None:
+        seconds = simulation.time
+        spectra = self.spectra.of(simulation.state, halo=simulation.halo, step=simulation.step, dt=simulation.dt)
+        self.submit(lambda: self.file.append(seconds, spectra), sum(array.nbytes for array in spectra.values()))

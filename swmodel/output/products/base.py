@@ -1,0 +1,318 @@
+"""Products: fields that the compiled loop accumulates on the device during a run, from samples of its state.
+
+Sums are compensated unless they are in float64: a second array, NAME_low, holds the rounding errors of the additions
+(Knuth's two-sum, https://doi.org/10.1137/030601818). A mean of millions of samples in float32 is then as accurate as
+one sample. The arrays are part of restarts: a run that is resumed continues them bit for bit.
+"""
+
+import abc
+import dataclasses
+import functools
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...diagnostics.derived import field, flow_of
+from ...dynamics.clock import Time
+from ...fields.code import code_of
+from ...fields.methods import Result
+from ...fields.operators import mean_x, mean_xy, mean_y
+from ...fields.parameters import DERIVED, parameter
+from ...fields.parts import ModelPart, as_pytree, name_of, snake_case
+from ...fields.pytrees import pytree, static
+from ...fields.state import State
+from ...fields.variables import Variable
+
+__all__ = [
+    "Product",
+    "Sample",
+    "Samples",
+    "Sampler",
+    "Trial",
+    "add_term",
+    "derived",
+    "first_sample",
+    "interval",
+    "total",
+    "zero_sum",
+]
+
+TO_CENTRES = {"u": mean_x, "v": mean_y, "q": mean_xy}
+MakeSample = Callable[..., "Sample"]  # of the time step [s], which is needed for times in seconds
+
+
+def zero_sum(name: str, like: jax.Array) -> dict[str, jax.Array]:
+    """The arrays of the sum `name` before the first term."""
+    zero = jnp.zeros_like(like)
+    return {name: zero} if like.dtype == np.float64 else {name: zero, f"{name}_low": zero}
+
+
+def add_term(sums: dict[str, Any], name: str, term: jax.Array) -> dict[str, jax.Array]:
+    """The arrays of the sum `name` with one more term."""
+    before = sums[name]
+    after = before + term
+    if f"{name}_low" not in sums:
+        return {name: after}
+    added = after - before
+    error = (before - (after - added)) + (term - added) + sums[f"{name}_low"]
+    high = after + error  # so that the lower part stays small
+    return {name: high, f"{name}_low": error - (high - after)}
+
+
+def total(sums: dict[str, Any], name: str) -> np.ndarray:
+    """The sum `name` of gathered arrays, in float64."""
+    high = np.asarray(sums[name], np.float64)
+    return high + np.asarray(sums[f"{name}_low"], np.float64) if f"{name}_low" in sums else high
+
+
+def first_sample(doc: str = "when samples begin") -> Any:
+    """Declare `begin`: the model time of a product's first sample [s]."""
+    return parameter(None, "s", minimum=0.0, default=0.0, static=True, doc=doc)
+
+
+def interval(doc: str = "time between samples; every step unless given") -> Any:
+    """Declare `every`: the time between two samples of a product [s]."""
+    return parameter(None, "s", above=0.0, optional=True, default=None, static=True, doc=doc)
+
+
+def derived(default: Any, static: bool = True) -> Any:
+    """Declare what `prepared` finds of a run; `static` if programs are compiled for its value."""
+    return dataclasses.field(default=default, metadata={"static": static} | DERIVED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """The state after a step, on this rank's tile, and what can be computed from it.
+
+    Attributes:
+        equations: the System, prepared.
+        state: the State that is stepped, in which a tracer is its content h c.
+        time: its Time; `time.step` is the number of the step.
+        rigid_lid: whether eta is the pressure on a rigid lid.
+    """
+
+    equations: Any
+    state: State
+    time: Time
+    rigid_lid: bool = False
+
+    @functools.cached_property
+    def shown(self) -> State:
+        """The State as files hold it, in which a tracer is its concentration c."""
+        return self.equations.shown(self.state, self.time, self.rigid_lid)
+
+    @functools.cached_property
+    def flow(self) -> Any:
+        """The LayerFlow with halos, as terms of the equations get it (docs/terms.md)."""
+        return flow_of(self.equations, self.state, self.time, self.rigid_lid)
+
+    @functools.cached_property
+    def uplift(self) -> jax.Array | None:
+        """The rise of the sea floor until now [m] (ny, nx), None where it does not move."""
+        uplift = self.equations.uplift
+        return None if uplift is None else uplift.at(self.time).interior
+
+    @property
+    def depth(self) -> jax.Array:
+        """H before the sea floor moves, below 0 on land that may be flooded [m] (ny, nx)."""
+        return self.equations.depth.interior
+
+    def at_centres(self, wanted: Iterable[str] = ()) -> dict[str, jax.Array]:
+        """{name: tile array (ny, nx)} at cell centres of all that is stepped, "thickness" [m] and "speed" [m s-1].
+
+        The speed is that of the velocities at the centres.
+
+        Args:
+            wanted: names of further fields of diagnostics.derived; those at faces or corners are averaged.
+        """
+        state = self.flow.state
+        centred = {
+            name: TO_CENTRES[at](state[name]).interior if at in TO_CENTRES else self.shown[name]
+            for name, at in self.state.positions.items()
+        }
+        speed = jnp.sqrt(centred["u"] ** 2 + centred["v"] ** 2)
+        centred |= {"thickness": self.flow.h.interior, "speed": speed}
+        for name in set(wanted) - set(centred):
+            there = field(name, self.flow)
+            centred[name] = TO_CENTRES.get(there.position, lambda x: x)(there).interior
+        return centred
+
+
+@dataclasses.dataclass(frozen=True)
+class Samples:
+    """The samples that a product has taken, for its results.
+
+    Attributes:
+        steps: the numbers of their steps, (n,), at least one.
+        dt: the time step [s].
+        interval: the time between two samples [s].
+        rows: {name: Variable} of the variables of the run's files.
+    """
+
+    steps: np.ndarray
+    dt: float
+    interval: float
+    rows: Mapping[str, Variable]
+
+
+def _dict_of(key: type, wanted: str) -> Result:
+    """The Result that is a dict with keys of a type."""
+
+    def wrong(value, arguments):
+        if not isinstance(value, dict):
+            return f"a {type(value).__name__}"
+        return next((f"a dict with the key {one!r}" for one in value if not isinstance(one, key)), None)
+
+    return Result(wanted, wrong)
+
+
+ARRAYS = _dict_of(str, "{name: array (ny, nx)}")
+ROWS = _dict_of(Variable, "{sw.Variable: array (ny, nx)}")
+
+
+class Product(ModelPart, abc.ABC):
+    """The base class of products; a product of a user's own defines `start`, `add` and `finish`.
+
+    Attributes:
+        of_ensembles: whether runs of an ensemble may have it.
+        of_moving_surface: whether it has no meaning under a rigid lid, where eta is a pressure.
+        counts_start: whether the state before the first step is a sample, which `start` has taken.
+        begin, every: the time of the first sample and the interval [s]; a class declares those that users may choose
+            (`first_sample`, `interval`).
+    """
+
+    kind = "product"
+    results = {"start": ARRAYS, "add": ARRAYS, "finish": ROWS}
+    of_ensembles: ClassVar[bool] = False
+    of_moving_surface: ClassVar[bool] = False
+    counts_start: ClassVar[bool] = False
+    begin = 0.0
+    every = None
+
+    def __post_init__(self):
+        for name in self.keys():  # what programs are compiled for cannot be a list
+            if isinstance(value := getattr(self, name), list):
+                object.__setattr__(self, name, tuple(value))
+        super().__post_init__()
+
+    @classmethod
+    def keys(cls) -> list[str]:
+        """The names of the parameters that users give."""
+        return [x.name for x in dataclasses.fields(as_pytree(cls)) if not x.metadata.get("derived")]
+
+    @abc.abstractmethod
+    def start(self, state: State) -> dict[str, jax.Array]:
+        """{name: tile array} before the first sample of a State of these shapes."""
+
+    @abc.abstractmethod
+    def add(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
+        """The arrays of `start` with one more Sample."""
+
+    @abc.abstractmethod
+    def finish(self, sums: dict[str, np.ndarray], samples: Samples) -> dict[Variable, np.ndarray]:
+        """{row: array (ny, nx)} to be written; empty where there is nothing.
+
+        Args:
+            sums: {name: global array (ny, nx)}, gathered from the tiles.
+            samples: the Samples.
+        """
+
+    # -- what a product may define, too --------------------------------------------------------------------------------
+
+    def prepared(self, simulation: Any) -> Self:
+        """The product of a Simulation, after checks that need it; raises ConfigError."""
+        return self
+
+    def started(self, simulation: Any, state: State, step: int) -> dict[str, jax.Array]:
+        """The arrays before the steps after `step` of a Simulation; collective."""
+        return self.start(state)
+
+    def sampled(self, dt: float) -> tuple[int, int]:
+        """(the first step that is a sample, the number of steps between two)."""
+        return math.ceil(self.begin / dt - 1e-9), max(1, round((self.every or dt) / dt))
+
+    def settings(self) -> dict[str, Any]:
+        """Settings that must be equal for the arrays of another run to be continued, in types that JSON has."""
+        return {name: getattr(self, name) for name in self.keys() if name not in ("begin", "every")}
+
+    def at_step_of(self, ratio: float, sums: dict[str, Any], communicator: Any) -> dict[str, Any] | None:
+        """The arrays where `ratio` times as many steps make the same time; None if they cannot be continued."""
+        return None
+
+    def attributes(self, samples: Any) -> dict[str, Any]:
+        """Global attributes of the file; `samples` is the Sampler."""
+        every = samples.every * samples.dt
+        return {"product_comment": f"of samples every {every:g} s, from {self.begin:g} s on"}
+
+    def content(self) -> str:
+        """What the file has, for `swmodel check`."""
+        return (type(self).__doc__ or type(self).__name__).partition("\n")[0].rstrip(".")
+
+    def mistakes(self, until: float, stepped: Sequence[str], derived: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """(key, what is wrong) of settings that a run of `until` [s] with variables of these names does not allow."""
+        return iter(())
+
+    def remarks(self, deepest: float) -> Iterator[str]:
+        """Remarks for `swmodel check` on settings that are hardly meant, over a bed down to the level `deepest` [m]."""
+        return iter(())
+
+
+@pytree
+class Trial:
+    """The arrays of a Product's `start` and `add`, for their shapes."""
+
+    product: Any
+
+    def of(self, sample: Sample) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(arrays before, and after a sample)."""
+        sums = self.product.start(sample.state)
+        return sums, {**sums, **self.product.add(sums, sample)}
+
+
+@pytree
+class Sampler:
+    """A Product that takes a sample of the state every `every` steps of dt [s], from step `first` on."""
+
+    product: Any
+    dt: float = static()
+    every: int = static()
+    first: int = static()
+
+    @staticmethod
+    def of(product: Product, dt: float) -> "Sampler":
+        first, every = product.sampled(dt)
+        return Sampler(product, dt, every, first)
+
+    def description(self) -> dict[str, Any]:
+        """What must be equal for the arrays of another run to be continued, in types that JSON has."""
+        cls, code = type(self.product), code_of(type(self.product))
+        kind = name_of(cls) if ":" in name_of(cls) else snake_case(cls.__name__)
+        steps = {"dt": self.dt, "every": self.every, "first": self.first}
+        about = {"kind": kind, **steps, **self.product.settings(), **({"code": code} if code else {})}
+        return json.loads(json.dumps(about))
+
+    def start(self, simulation: Any, state: State, step: int) -> dict[str, Any]:
+        """The arrays before the first sample, and "since", the step after which samples are taken; collective."""
+        since = simulation.communicator.place(lambda rank: np.int32(step))
+        return {"since": since, **self.product.started(simulation, state, step)}
+
+    def update(self, sums: dict[str, Any], make_sample: MakeSample, step: jax.Array, row: Any = None) -> dict[str, Any]:
+        """The arrays after step number `step`; unchanged if it is not a sample."""
+
+        def with_sample():
+            return {**sums, **self.product.add(sums, make_sample(self.dt))}
+
+        if self.every == 1 and self.first <= 1:
+            return with_sample()
+        return jax.lax.cond((step >= self.first) & (step % self.every == 0), with_sample, lambda: sums)
+
+    def steps(self, since: int, last: int) -> np.ndarray:
+        """The numbers of the steps after `since`, up to `last`, that are samples."""
+        begin = max(self.first, since + (not self.product.counts_start))
+        begin += -begin % self.every
+        return np.arange(begin, last + 1, self.every)

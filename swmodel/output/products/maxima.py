@@ -1,0 +1,113 @@
+"""The highest elevation of every cell during a run, and when a wave arrived there."""
+
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...defaults import MAXIMA_THRESHOLD
+from ...fields.parameters import parameter
+from ...fields.parts import replaced
+from ...fields.state import State
+from ...fields.variables import Variable
+from .base import Product, Sample, Samples, derived
+
+__all__ = ["Maxima"]
+
+
+class Maxima(Product):
+    """Maximum elevation and arrival of every cell, over all steps.
+
+    The surface at rest is that of the sea, and on land the bed, which a moving sea floor takes with it, below the level
+    of the sea, too. Land that was never under more than a film has the height of its bed as maximum.
+
+    Attributes:
+        thin: land under a film of this thickness [m] counts as dry; None without wetting and drying.
+        moving: whether the sea floor moves. With `thin` the largest thickness over it is then found, too, because
+            neither the highest level nor the first bed has it.
+    """
+
+    threshold: float = parameter(
+        None, "m", above=0.0, default=MAXIMA_THRESHOLD, static=True, doc="|eta| at which a wave has arrived"
+    )
+    thin: float | None = derived(None)
+    moving: bool = derived(False)
+
+    of_ensembles = of_moving_surface = counts_start = True
+
+    def prepared(self, simulation: Any) -> Self:
+        model = simulation.model
+        thin = None if model.wetting is None else model.wetting.thin
+        return replaced(self, {"thin": thin, "moving": model.uplift is not None})
+
+    def settings(self) -> dict[str, Any]:
+        return {"threshold": self.threshold}
+
+    def started(self, simulation: Any, state: State, step: int) -> dict[str, jax.Array]:
+        if self.thin is None:
+            return self.start(state, step)
+        depth, dtype = simulation.model.water_depth(), simulation.model.dtype
+        return self.start(state, step, simulation.communicator.place(lambda rank: np.asarray(depth[rank], dtype)))
+
+    def start(self, state: State, step: int = 0, depth: Any = None) -> dict[str, jax.Array]:
+        """{"maximum": eta [m], "arrival": step number or -1}: tile arrays (ny, nx) before the steps after `step`.
+
+        On land arrivals are found from the first step on; -2 there means water under the threshold. Over a moving shore
+        there is also "thickness" [m], everywhere from the first step on.
+
+        Args:
+            state: the State.
+            step: its number.
+            depth: H before the sea floor moves, below 0 on land [m] (ny, nx); not read without wetting and drying.
+        """
+        arrived = jnp.abs(state.eta) > self.threshold
+        if self.thin is not None and depth is not None:
+            arrived = arrived & (depth >= 0)
+        thickness = {"thickness": jnp.zeros_like(state.eta)} if self.has_thickness else {}
+        arrival = jnp.where(arrived, jnp.int32(step), jnp.int32(-1))
+        return {"maximum": jnp.copy(state.eta), "arrival": arrival, **thickness}
+
+    @property
+    def has_thickness(self) -> bool:
+        """Whether the largest thickness is found."""
+        return self.thin is not None and self.moving
+
+    def add(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
+        eta, before, rest, more = sample.state.eta, sums["arrival"], 0.0, {}
+        maximum = jnp.maximum(sums["maximum"], eta)
+        if self.thin is not None:
+            land = sample.depth < 0
+            bed = -sample.depth if sample.uplift is None else sample.uplift - sample.depth
+            rest = jnp.where(land, bed, jnp.maximum(bed, 0.0))
+            never = land & (before == -1)  # so far eta was the height of the bed alone
+            maximum = jnp.where(never, eta, maximum)
+            before = jnp.where(never & (eta - bed > self.thin), jnp.int32(-2), before)
+            if self.has_thickness:
+                more = {"thickness": jnp.maximum(sums["thickness"], eta - bed)}
+        arrived = (before < 0) & (jnp.abs(eta - rest) > self.threshold)
+        return {"maximum": maximum, "arrival": jnp.where(arrived, sample.time.step, before), **more}
+
+    def at_step_of(self, ratio: float, sums: dict[str, Any], communicator: Any) -> dict[str, Any]:
+        tiles = communicator.tiles(sums["arrival"])
+
+        def counted(rank):
+            arrival = np.asarray(tiles[rank])
+            return np.where(arrival < 0, arrival, np.rint(arrival * ratio)).astype(arrival.dtype)
+
+        return {**sums, "arrival": communicator.place(counted)}
+
+    def finish(self, sums: dict[str, np.ndarray], samples: Samples) -> dict[Variable, np.ndarray]:
+        maximum, arrival, rows = sums["maximum"], sums["arrival"], samples.rows
+        fields = {
+            rows["maximum_elevation"]: np.where(np.isfinite(maximum), maximum, np.nan),
+            rows["arrival_time"]: np.where(arrival >= 0, arrival * samples.dt, np.nan),
+        }
+        return fields | ({rows["maximum_thickness"]: sums["thickness"]} if "thickness" in sums else {})
+
+    def attributes(self, samples: Any) -> dict[str, Any]:
+        meaning = "arrival_time: the first step at which |eta| exceeds arrival_threshold"
+        return {"arrival_threshold": f"{self.threshold:g} m", "arrival_comment": meaning}
+
+    def content(self) -> str:
+        return f"maximum elevation, time at which it first passed {self.threshold:g} m"

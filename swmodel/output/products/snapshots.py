@@ -1,0 +1,270 @@
+"""Fields of the state at regular times, put together from the tiles of all ranks.
+
+Snapshots of every few steps stay on the device until a chunk of steps is complete. If each snapshot ended a chunk, the
+time between two chunks, which is that of several steps, would be spent on each.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...diagnostics import derived as diagnostics
+from ...dynamics.clock import Time
+from ...errors import ConfigError
+from ...fields.pytrees import pytree, static
+from ...fields.state import State
+from ...runtime.compilation import jit
+from ...stencils.native import push_slot
+from ...stepping.loop import step_loop
+from ...stepping.members import per_member
+from .. import Claim, metadata
+from ..metadata import Compression
+from ..netcdf import FieldFile, has_zstd
+from ..run_metadata import members_of, rows_of, static_fields
+from ..schedule import SnapshotOutput
+
+__all__ = ["AUTO", "COMPRESSIONS", "FieldOutput", "Snapshots", "fields_of_tiles", "with_bed"]
+
+MOST_STEPS = 64  # between two snapshots; the chunks that less frequent ones end are long enough
+MOST_RECORDS = 12  # that wait on the device: a run that is killed loses them
+MOST_BYTES = 64_000_000  # of gathered snapshots, which one process holds to write them
+COMPRESSIONS: dict[str, Compression] = {"zlib": 1, "zstd": "zstd", "none": 0}
+AUTO = "auto"  # zstd where the netCDF library has it, else zlib
+
+
+@dataclasses.dataclass(frozen=True)
+class Fields:
+    """Which fields a file has.
+
+    Attributes:
+        names: of the fields.
+        edges: whether those on faces have the faces on the west, and on the south side of the domain, too: those that
+            are not periodic.
+        rigid_lid: whether the elevation is that of a rigid lid.
+    """
+
+    names: tuple[str, ...]
+    edges: tuple[bool, bool]
+    rigid_lid: bool
+
+    @staticmethod
+    def of(simulation: Any, names: Sequence[str]) -> "Fields":
+        """The Fields of these names in files of a Simulation."""
+        grid = simulation.model.grid
+        return Fields(tuple(names), (not grid.periodic_x, not grid.periodic_y), simulation.scheme.rigid_lid)
+
+    def at(self, equations: Any, state: State, step: Any) -> dict[str, jax.Array]:
+        """{name: tile array} of a State at a step, in new arrays: the next steps overwrite those of the State."""
+        flow = diagnostics.flow_of(equations, state, Time(step), self.rigid_lid)
+        fields = {name: _with_edges(diagnostics.field(name, flow), self.edges) for name in self.names}
+        fields |= {"eta": state.eta} if self.rigid_lid and "eta" in self.names else {}
+        return jax.tree.map(jnp.copy, fields)
+
+
+def _with_edges(field, edges):
+    """A Field's interior, with the faces on its west and south side in directions that are not periodic."""
+    west, south = edges
+    x, y = field.position in "uq", field.position in "vq"
+    return field.crop((int(west and x), 0, int(south and y), 0)).data
+
+
+@jit(static_argnames=("fields",))
+def _diagnose(dynamics, stepper, packed, step, fields):
+    def tile_fields(dynamics, stepper, packed, step):
+        state = step_loop(dynamics, stepper, prepared=False).get_state(packed)
+        return fields.at(dynamics.prepare(), state, step)
+
+    return dynamics.communicator.spmd(per_member(tile_fields, at=1))(dynamics, stepper, packed, step)
+
+
+def fields_of_tiles(simulation: Any, names: Sequence[str]) -> dict[str, jax.Array]:
+    """{name: tile arrays of the present state}, on faces with those on the low side where they are not periodic."""
+    dynamics, packed = simulation.packed()
+    fields = Fields.of(simulation, names)
+    return _diagnose(dynamics, simulation.stepper, packed, jnp.int32(simulation.step), fields)
+
+
+def gathered_fields(model: Any, tiles: dict[str, jax.Array]) -> Iterator[tuple[str, np.ndarray | None]]:
+    """Yield (name, global array (ny, nx) on the root, None elsewhere) of `fields_of_tiles`; collective.
+
+    Arrays on faces have n + 1 entries in directions that are not periodic. A field is gathered when it is its turn, and
+    its tiles are forgotten then. Nothing is gathered before the first turn.
+    """
+    for name in list(tiles):
+        yield name, model.gather(tiles.pop(name))
+
+
+@pytree
+class Snapshots:
+    """Fields of the steps that are multiples of `every`, in arrays of `capacity` slots.
+
+    Attributes:
+        fields: which fields.
+        every: [steps].
+        capacity: the largest number of snapshots in one chunk of steps.
+    """
+
+    fields: Fields = static()
+    every: int = static()
+    capacity: int = static()
+
+    @staticmethod
+    def of(simulation: Any, fields: Fields, every: float | None, record: int) -> "Snapshots | None":
+        """The Snapshots of a file; None if each record has to end a chunk.
+
+        Args:
+            simulation: the Simulation.
+            fields: which fields.
+            every: the interval between two records [s].
+            record: the bytes of a record that one process holds to write it (`FieldOutput.bytes_of_record`).
+        """
+        model, steps = simulation.model, 0.0 if every is None else every / simulation.dt
+        capacity = min(MOST_RECORDS, MOST_BYTES // record)
+        whole = 1 <= round(steps) <= MOST_STEPS and math.isclose(steps, round(steps), rel_tol=1e-9)
+        # Chunks of whole cycles of the stepper's buffers end without copies of arrays.
+        cycle = simulation.scheme.buffer_cycle
+        capacity -= capacity % cycle if capacity > cycle else 0
+        if not whole or capacity < 2 or model.members is not None or model.communicator.name == "sharded":
+            return None
+        return Snapshots(fields, round(steps), capacity)
+
+    def update(
+        self, slots: dict[str, jax.Array], make_sample: Callable[..., Any], step: jax.Array, row: Any = None
+    ) -> dict[str, jax.Array]:
+        """The slots after step number `step`; the arguments are those of Sampler.update."""
+
+        def pushed():
+            sample = make_sample()
+            fields = self.fields.at(sample.equations, sample.state, step)
+            new, _ = push_slot(list(slots.values()), [fields[name] for name in slots], self._slot(step))
+            return dict(zip(slots, new))
+
+        return jax.lax.cond(step % self.every == 0, pushed, lambda: slots)
+
+    def _slot(self, step):
+        return step // self.every % self.capacity
+
+    def next_end(self, step: int) -> int:
+        """The step at which a chunk that begins at `step` has filled all slots."""
+        return (step // self.every + self.capacity) * self.every
+
+    def steps(self, first: int, last: int) -> list[int]:
+        """The numbers of the steps after `first`, up to `last`, of which there are snapshots."""
+        return [n * self.every for n in range(first // self.every + 1, last // self.every + 1)]
+
+    def read(self, slots: dict[str, jax.Array], steps: list[int]) -> dict[str, np.ndarray]:
+        """{name: host array (len(steps), my, mx)}, copies of the snapshots of these steps."""
+        places = [self._slot(step) for step in steps]
+        return {name: np.asarray(slots[name])[places] for name in self.fields.names}
+
+
+def with_bed(variables: Sequence[str], moving_shore: bool) -> tuple[str, ...]:
+    """The variables of a file of fields, with the depth of each record if they have levels over a moving shore.
+
+    There the level of dry land is that of its bed at the time, and the first depth does not distinguish it from water.
+    """
+    added = ("depth",) if moving_shore and "eta" in variables and "depth" not in variables else ()
+    return (*variables, *added)
+
+
+class FieldOutput(SnapshotOutput):
+    """Snapshots of fields; `compression` is one of COMPRESSIONS, or AUTO.
+
+    Attributes:
+        watcher: the Snapshots that keep its records on the device, or None.
+
+    Raises:
+        ConfigError: for the name of a variable that the model's runs do not have, and for a compression that the netCDF
+            library here does not have.
+    """
+
+    watcher: Snapshots | None
+
+    def __init__(
+        self, path: str | Path, variables: Sequence[str], every: float | None, simulation: Any, compression: str = AUTO
+    ) -> None:
+        model = simulation.model
+        names = diagnostics.names_in_files(model)
+        if unknown := ", ".join(repr(name) for name in variables if name not in names):
+            raise ConfigError(f"{path}: there is no variable {unknown}; choose from {', '.join(names)}.")
+        if compression == AUTO:
+            compression = "zstd" if has_zstd() else "zlib"
+        elif compression == "zstd" and not has_zstd():
+            raise ConfigError(f"{path}: the netCDF library here has no zstd; use compression 'zlib' or 'none'.")
+        moving = model.wetting is not None and model.uplift is not None
+        variables = tuple(each for name in variables for each in diagnostics.in_all_layers(name, model))
+        self.path, self.variables, self.every = Path(path), with_bed(variables, moving), every
+        self.compression: Compression = COMPRESSIONS[compression]
+        record = self.bytes_of_record(simulation)
+        self.watcher = Snapshots.of(simulation, Fields.of(simulation, self.variables), every, record)
+
+    def start_arrays(self, simulation: Any, packed: Any) -> dict[str, jax.Array]:
+        """{name: slots (capacity, my, mx)} of this rank's tile."""
+        assert self.watcher is not None
+        like = functools.partial(_diagnose, fields=self.watcher.fields)
+        shapes = jax.eval_shape(like, simulation.outline(), simulation.stepper, packed, jnp.int32(0))
+        return {name: jnp.zeros((self.watcher.capacity, *x.shape), x.dtype) for name, x in shapes.items()}
+
+    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
+        self.file = FieldFile(
+            claim,
+            simulation.model.grid,
+            rows_of(simulation, self.variables),
+            **self.how_to_open(simulation, attributes),
+            static=static_fields(simulation),
+            members=members_of(simulation),
+            layers=simulation.model.layer_count,
+            compression=self.compression,
+        )
+
+    def bytes_of_record(self, simulation: Any) -> int:
+        """Bytes of the fields of a record that one process holds when it writes them: those of the whole grid."""
+        grid, rows = simulation.model.grid, map(metadata.variable_of, rows_of(simulation, self.variables))
+        return simulation.model.dtype.itemsize * sum(math.prod(metadata.shape(grid, row.position)) for row in rows)
+
+    @property
+    def is_written_by_chunk(self) -> bool:
+        return self.watcher is not None
+
+    def next_step(self, simulation: Any) -> int | None:
+        return super().next_step(simulation) if self.watcher is None else self.watcher.next_end(simulation.step)
+
+    def chunk(self, simulation: Any, count: int, end: int) -> None:
+        if self.watcher is not None and (steps := self.watcher.steps(simulation.step - count, end)):
+            self.write_kept(simulation, steps, self.watcher.read(self.arrays, steps))
+
+    def write_kept(self, simulation: Any, steps: Sequence[int], tiles: Mapping[str, np.ndarray]) -> None:
+        """Write the records of `steps`, {name: host arrays (len(steps), my, mx) of this rank's tile}; collective.
+
+        A field of all these records is gathered together.
+        """
+        whole = {name: simulation.model.gather(tile) for name, tile in tiles.items()}
+        for k, step in enumerate(steps) if simulation.communicator.is_root else ():
+            fields = {name: records[k] for name, records in whole.items()}
+            write = functools.partial(self._append, step * simulation.dt, fields)
+            self.submit(write, sum(x.nbytes for x in fields.values()))
+
+    def _append(self, seconds, fields):
+        self.file.append(seconds, fields)
+
+    def write(self, simulation: Any) -> None:
+        """Where gathering needs messages, one field after another is gathered while the thread writes; collective."""
+        seconds, model, tiles = simulation.time, simulation.model, fields_of_tiles(simulation, self.variables)
+        fields = gathered_fields(model, tiles)
+        if model.communicator.gathers_alone:
+            self.submit(lambda: self._append(seconds, fields), sum(tile.nbytes for tile in tiles.values()))
+            return
+        with self.stream(lambda parts: self._append(seconds, parts)) as put:
+            for name, array in fields:
+                put((name, array), 0 if array is None else array.nbytes)
+
+    def lowered(self, simulation: Any, dynamics: Any, packed: Any) -> list:
+        fields = Fields.of(simulation, self.variables)
+        return [_diagnose.lower(dynamics, simulation.stepper, packed, jnp.int32(0), fields)]
