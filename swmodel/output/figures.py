@@ -2,16 +2,17 @@
 
 from pathlib import Path
 
-__all__ = ["remove_figures"]
+__all__ = ["KINDS", "STATISTICS", "remove_figures"]
+
+# {kind of a product's file with a page of its own: part of the name of a variable that it alone has}
+STATISTICS = {"extremes": "minimum_elevation", "means": "mean_", "harmonics": "_amplitude_"}
 
 # The kinds of figures of postprocess/cli.py, and the formats that it chooses by itself.
 KINDS = (
     "tsunami",
     "maps",
     "maximum",
-    "extremes",
-    "means",
-    "harmonics",
+    *STATISTICS,
     "gauges",
     "circulation",
     "animation",

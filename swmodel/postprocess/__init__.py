@@ -5,7 +5,7 @@ They import neither JAX nor the model, but its readers of tables and its tides.
 maps         a field at several times
 maxima       maximum elevation, flow depth on land, arrival-time isochrones
 inundation   flooded land, run-up line and height, inundation line
-statistics   extremes, means, harmonic constants
+statistics   fields of products: means, harmonic constants and others
 gauges       series against observed ones, and their scores
 tides        harmonic constants of gauges
 series       modelled and observed series, and the table of scores, without figures

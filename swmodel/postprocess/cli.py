@@ -8,20 +8,18 @@ from typing import Any
 
 from ..errors import PlotError
 from ..output import figures
+from ..output.figures import STATISTICS
 
 __all__ = ["KINDS", "plot"]
 
 KINDS = ("auto", *figures.KINDS)
 
 WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
-STATISTICS = ("extremes", "means", "harmonics")  # kinds of files that have pages of their own
 WRITTEN_BY = {
     "fields": "[[output.fields]] of an experiment",
     "gauges": "[output.gauges] of an experiment",
     "maxima": "[output.maxima] of an experiment",
-    "extremes": "[output.extremes] of an experiment",
-    "means": "[output.means] of an experiment",
-    "harmonics": "[output.harmonics] of an experiment",
+    **{kind: f"[output.{kind}] of an experiment" for kind in STATISTICS},
     "sensitivity": "`swmodel adjoint`",
     "inversion": "`swmodel invert`",
 }
@@ -40,8 +38,8 @@ def plot(
 ) -> Any:
     """Draw the figures that suit `paths`, one or several output files of one run.
 
-    There is one page of the fields, with gauges and maxima, and one each of spectra, extremes, means and harmonic
-    constants. Further files of fields have pages of their own.
+    There is one page of the fields, with gauges and maxima, and one each of spectra and of the files of other products.
+    Further files of fields have pages of their own.
 
     Args:
         paths: a path or several, in any order, such as all files of a run.

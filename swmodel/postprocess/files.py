@@ -19,6 +19,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import PlotError
+from ..output.figures import STATISTICS
 
 __all__ = [
     "Mesh",
@@ -147,8 +148,8 @@ def _source(dataset):
 
 
 def kind_of(dataset: xr.Dataset) -> str:
-    """The kind of a file: "restart", "sensitivity", "inversion", "spectra", "gauges", "extremes", "maxima", "means",
-    "harmonics" or "fields"."""
+    """The kind of a file: "restart", "sensitivity", "inversion", "spectra", "gauges", "maxima", "fields", or one of
+    STATISTICS."""
     if "restart_format" in dataset.attrs:
         return "restart"
     if "sensitivity_of" in dataset.attrs:
@@ -159,13 +160,11 @@ def kind_of(dataset: xr.Dataset) -> str:
         return "spectra"
     if any("timeseries_id" == v.attrs.get("cf_role") for v in dataset.variables.values()):
         return "gauges"
-    if "minimum_elevation" in dataset:
-        return "extremes"
-    if "maximum_elevation" in dataset:
-        return "maxima"
-    for part, kind in (("mean_", "means"), ("_amplitude_", "harmonics")):
+    for kind, part in STATISTICS.items():
         if any(part in f"{name}" and "time" not in v.dims and positions(v) for name, v in dataset.data_vars.items()):
             return kind
+    if "maximum_elevation" in dataset:
+        return "maxima"
     if any(positions(v) for v in dataset.data_vars.values()):
         return "fields"
     raise PlotError(

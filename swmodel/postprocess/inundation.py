@@ -1,4 +1,4 @@
-"""Inundation: the land that a run with wetting and drying has flooded, from its file of maxima or of extremes.
+"""Inundation: the land that a run with wetting and drying has flooded, from its file of maxima or of other extremes.
 
     ground      z_b = -depth, the height of the bed before a sea floor moves [m]; land is where z_b > 0
     wet         cells whose largest thickness was more than a film
@@ -185,10 +185,10 @@ def under_water(dataset: xr.Dataset, record: int | None = None) -> np.ndarray:
 
 
 def inundation(dataset: xr.Dataset, film: float | None = None) -> Inundation:
-    """The Inundation of a file of maxima or extremes.
+    """The Inundation of a file with maximum_elevation.
 
     Where a file of maxima has the highest level alone, the thickness is computed from it and from the bed at the start.
-    Where a sea floor moves, maxima also have the largest thickness over the moving bed, as extremes have everywhere.
+    Where a sea floor moves, maxima also have the largest thickness over the moving bed.
 
     Args:
         dataset: the file, as `open_output` gives it.

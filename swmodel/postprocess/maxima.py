@@ -93,7 +93,7 @@ def _is_at_sea(mesh, arrival, point):
 def draw_maximum(
     axes: Axes, dataset: xr.Dataset, gauges: Sequence = (), every: float | None = None
 ) -> list[tuple[Any, str]]:
-    """The map of a file of maxima or extremes; returns its images with the labels of their colour bars.
+    """The map of a file with maximum_elevation; returns its images with the labels of their colour bars.
 
     The maximum elevation has a logarithmic scale. Of a run with wetting and drying it has a linear one and is that at
     sea; the map also has the flow depth on flooded land, shaded topography, the shoreline at rest, the inundation line

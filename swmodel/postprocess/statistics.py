@@ -1,4 +1,4 @@
-"""One page of the fields that a run accumulates: extremes, means, or harmonic constants."""
+"""One page of the fields that a run accumulates, such as means or harmonic constants."""
 
 from collections.abc import Sequence
 
@@ -54,7 +54,7 @@ def _panel_of(dataset, name):
 
 
 def figure(dataset: xr.Dataset, variable: str | None = None, gauges: Sequence = ()) -> Figure:
-    """A map of each field of a file of extremes, means or harmonic constants, or of `variable` alone.
+    """A map of each field of a file of means, harmonic constants and the like, or of `variable` alone.
 
     Phase lags at centres are lines on the map of their amplitude, every 30 degrees and thick at 0. Of the harmonic
     constants of both velocity components there is one map, with the ellipses of the tidal current.

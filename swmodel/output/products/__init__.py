@@ -1,9 +1,9 @@
 """What runs compute of their states: each product is one file, and one declaration.
 
     base.py                                      Product, and the Sample of the state that it reads
-    extremes.py, means.py, harmonics.py, maxima.py   fields that are accumulated on the device
     product_output.py                            the netCDF file of any Product
     snapshots.py, gauges.py, spectra.py          records in time
+    and the others                               fields that are accumulated on the device
 
 A Product declares its parameters on its class. Its section in experiment files and its checks follow from that. So do
 the memory that `swmodel check` counts, and the rule by which a resumed run continues its arrays. A user's own Product

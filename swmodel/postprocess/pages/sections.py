@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from ...errors import PlotError
+from ...output.figures import STATISTICS
 from .. import budgets, ensemble, gauges, inversion, maxima, sensitivity, spectra, statistics
 from ..files import open_output, seconds
 from ..scores import MISSING, Series, columns, constants_columns, meaning, score
@@ -74,7 +75,7 @@ def _parts(run, variables):
     yield _ensemble(run)
     yield _maps(run, variables)
     yield _maximum(run)
-    for kind in ("extremes", "harmonics", "means"):
+    for kind in sorted(STATISTICS):
         yield _statistics(run, kind)
     yield _gauges(run)
     yield _budgets(run)
@@ -190,7 +191,7 @@ def _maximum(run):
 
 
 def _statistics(run, kind):
-    """The maps of a file of extremes, harmonic constants or means."""
+    """The maps of a file of harmonic constants, means and the like."""
     if kind not in run.files:
         return None
     page = statistics.figure(_untitled(run.files[kind]), gauges=run.gauges)
