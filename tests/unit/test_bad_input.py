@@ -459,7 +459,7 @@ def test_what_is_no_number_is_not_taken_for_one(refused, value):
         ),
         (
             '[output.harmonics]\nconstituents = ["M4"]\nvariables = ["speed"]',
-            "unknown variable 'speed'; known are eta, u, v",
+            "there is no variable 'speed'; give names out of eta, u, v",
         ),
     ],
 )
