@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..output.figures import KINDS
 from ..runtime.version import VERSION
 from . import options
 from .options import examples, path_of, taking
@@ -358,10 +359,7 @@ def plot(
     ] = None,
     kind: Annotated[
         str,
-        typer.Option(
-            help="auto, tsunami, maps, maximum, extremes, means, harmonics, gauges, circulation, animation, spectrum, "
-            "budgets, sensitivity, inversion, ensemble."
-        ),
+        typer.Option(help=f"auto, {', '.join(KINDS)}."),
     ] = "auto",
     observations: options.Observations = None,
     variable: Annotated[str | None, typer.Option(help="What maps, animations and spectra show.")] = None,
