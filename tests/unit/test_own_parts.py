@@ -256,7 +256,7 @@ every = "2 min"
     [
         (("level =", "levl ="), r"output.products\[0\].levl: unknown key; did you mean 'level'"),
         (("100 J m-2", "-1"), r"output.products\[0\].level: .*-1"),
-        (("wave_energy:WaveEnergy", "energy"), "'energy' is no class of one's own; give its file and its name"),
+        (("wave_energy:WaveEnergy", "energy"), "'energy' is no class of one's own; give its file and name"),
         (("wave_energy:WaveEnergy", "tide:TidalForce"), "'tide:TidalForce' does not derive from sw.Product"),
         (("2 min", "30 s"), "30 s is shorter than the time step of 60 s"),
     ],

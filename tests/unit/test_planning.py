@@ -124,10 +124,10 @@ def test_the_cost_of_a_gradient_is_measured():
 
 def test_a_netcdf_file_is_one_and_a_store_has_files_for_each_tile():
     fields = {"file": "a.nc", "variables": ("eta", "u"), "every": 10.0}
-    output = scenario.Output(fields=(fields,))
+    output = scenario.Output.read({"fields": [fields]})
     assert files_of(output, 100.0, 1.0, 50, 24, 16) == (1, 4 * 50 * 11 * 2)
     assert files_of(output, 100.0, 1.0, 50, 24, 16, True) == (1, 4 * 50 * 11 * 3)  # and the depth
-    output = scenario.Output(fields=(fields | {"file": "a.zarr"},), restart={"file": "b.nc", "every": 10.0})
+    output = scenario.Output.read({"fields": [fields | {"file": "a.zarr"}], "restart": {"file": "b.nc", "every": 10.0}})
     assert files_of(output, 100.0, 1.0, 50, 24, 16) == (2 * (11 * 16 + 1) + 1 + 1, 4 * 50 * 11 * 2 + 24 * 50)
 
 
