@@ -89,21 +89,17 @@ class Gauges:
         return tuple(name for name in self.variables if layer_of(name)[0] in DERIVED)
 
     def of(self, sample: Sample) -> dict[str, jax.Array]:
-        """{variable: this tile's contribution (..., n)} to a record of a Sample."""
+        """{variable: this tile's contribution (1, n)} to a record of a Sample."""
         centred = sample.at_centres(self.derived) if self.derived else {}
-        at_centres = {name: self.read(centred[name]) for name in self.derived}
-        return {
-            name: at_centres[name]
-            if name in self.derived
-            else _weighted(sample.shown[name], *self.faces.get(name, (self.cells, self.weights)))
-            for name in self.variables
-        }
+        places = {name: self.faces.get(name, (self.cells, self.weights)) for name in self.variables}
+        fields = {name: centred[name] if name in self.derived else sample.shown[name] for name in self.variables}
+        return {name: _weighted(field, *places[name])[None] for name, field in fields.items()}
 
     def update(
         self, series: dict[str, jax.Array], make_sample: Callable[..., Sample], step: Any, row: Any
     ) -> dict[str, jax.Array]:
         """The series with the values at the gauges in row number `row`; the arguments are those of Sampler.update."""
-        put = jax.lax.dynamic_update_index_in_dim
+        put = jax.lax.dynamic_update_slice_in_dim
         return {name: put(series[name], values, row, 0) for name, values in self.of(make_sample()).items()}
 
 
@@ -233,8 +229,7 @@ class GaugeOutput(Output):
         return model.communicator.place(lambda rank: {name: jnp.zeros(shape, model.dtype) for name in names})
 
     def begin(self, simulation: Any) -> None:
-        first = {name: x[..., None, :] for name, x in simulation.read(self.watcher).items()}
-        self._append(simulation, first, np.array([simulation.step]))
+        self._append(simulation, simulation.read(self.watcher), np.array([simulation.step]))
 
     def chunk(self, simulation: Any, count: int, end: int) -> None:
         if end == simulation.step:  # else the run ends here, at an invalid state
