@@ -53,6 +53,7 @@ TESTS = {
         "tests/unit/test_terms.py",
         "tests/unit/test_records.py",
         f"{_VERIFICATION}open_sides.py",
+        "tests/unit/test_inflow.py",
         "tests/parallel/test_engines.py",
     ),
     "swmodel/dynamics/coriolis.py": (f"{_VERIFICATION}inertial_oscillation.py", f"{_VERIFICATION}convergence.py"),

@@ -650,9 +650,9 @@ def test_a_file_names_schemes_and_solvers(made, wanted):
 @pytest.mark.parametrize(
     "options, printed",
     [
-        ({"solver": "magic"}, "expected 'auto', 'conjugate_gradients', .*got 'magic'"),
+        ({"solver": "magic"}, "solver: 'magic' is unknown; known are auto, conjugate_gradients, "),
         ({"tolerance": 1e-3}, "tolerance belongs to solver = \"conjugate_gradients\", not to 'auto'"),
-        ({"theta": 0.4}, "greater than or equal to 0.5"),
+        ({"theta": 0.4}, "theta: must be at least 0.5, got 0.4"),
     ],
     ids=lambda x: next(iter(x)) if isinstance(x, dict) else "",
 )
