@@ -25,7 +25,6 @@ PARTS = {  # name: (case, operations that run as JAX's own, or the name of anoth
     "depends_on": ("maxima_open", ("depends_on",)),
     "materialized": ("multigrid", "materialized"),
     "periods": ("gradient_rotating", "periods"),
-    "messages": ("devices", "messages"),
     "blocks": ("transform", "blocks"),
     "malloc_gradient": ("gradient", "malloc"),
 }
@@ -33,17 +32,12 @@ PARTS = {  # name: (case, operations that run as JAX's own, or the name of anoth
 
 def switch_off(what):
     """Let this process do without a part; before devices and programs are made."""
-    from types import SimpleNamespace
-
     from swmodel.adjoint.core import checkpointing
     from swmodel.elliptic import multigrid, operator
-    from swmodel.parallel import sharded
     from swmodel.runtime import malloc
     from swmodel.stencils.native import blocks, primitives
 
-    if what == "messages":
-        sharded.native = SimpleNamespace(usable=lambda: False)
-    elif what == "blocks":
+    if what == "blocks":
         blocks.usable = lambda: False
     elif what == "materialized":
         operator.materialized = multigrid.materialized = lambda x, sides: x
@@ -62,7 +56,7 @@ def worker(case, cells, off):
         switch_off(off)
     from swmodel.runtime import launch
 
-    devices = 2 if case in ("devices", "transform") else None
+    devices = 2 if case == "transform" else None
     process = launch.configure_process("float32", "sharded" if devices else "serial", devices)
     call = CASES[case](cells, process.communicator)
     call()  # compiles
@@ -118,14 +112,6 @@ def _multigrid(cells, communicator):
 
     solver = elliptic.ConjugateGradients(elliptic.Multigrid(), tolerance=1e-6)
     return _steps(*_basin(cells), sw.SemiImplicit(60.0, solver=solver), 4)
-
-
-def _devices(cells, communicator):
-    import swmodel as sw
-
-    model, state = _basin(cells, communicator)
-    simulation = sw.Simulation(model, state, sw.AB2(4.0))
-    return lambda: simulation.run(steps=40)
 
 
 def _maxima_open(cells, communicator):
@@ -186,7 +172,6 @@ CASES = {
     "gradient_rotating": _gradient_rotating,
     "multigrid": _multigrid,
     "maxima_open": _maxima_open,
-    "devices": _devices,
     "transform": _transform,
 }
 

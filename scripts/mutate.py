@@ -1,7 +1,7 @@
 """Break the model on purpose, one small change at a time, and check whether a test fails.
 
     python scripts/mutate.py --list                                  the modules, how many mutants each has, their tests
-    python scripts/mutate.py --module swmodel/fields/operators.py           every mutant of a module
+    python scripts/mutate.py --module swmodel/fields/field.py           every mutant of a module
     python scripts/mutate.py --sample 20 --seed 1 --timeout 120      20 mutants drawn from each module
 
 Each mutant is one changed place of one module: a sign, a constant, a comparison, a product made a quotient, x exchanged
@@ -35,7 +35,6 @@ SHORT = tuple(
 STEPPERS = "tests/unit/test_stage_times.py", "tests/unit/test_time_steppers.py", f"{_VERIFICATION}open_sides.py"
 # The tests that should kill every mutant of a module, the fastest first.
 TESTS = {
-    "swmodel/fields/operators.py": ("tests/unit/test_operators.py", "tests/unit/test_linear.py"),
     "swmodel/fields/linear.py": ("tests/unit/test_linear.py",),
     "swmodel/fields/field.py": (
         "tests/unit/test_fields.py",
@@ -71,7 +70,7 @@ TESTS = {
     "swmodel/dynamics/tracers/advection.py": (f"{_VERIFICATION}tracers.py", "tests/adjoint/test_tracers.py"),
     "swmodel/dynamics/tracers/limiters.py": ("tests/unit/test_tracers.py", f"{_VERIFICATION}tracers.py"),
     "swmodel/dynamics/terms.py": ("tests/unit/test_terms.py", "tests/unit/test_records.py"),
-    "swmodel/dynamics/transport.py": (f"{_VERIFICATION}conservation.py", *SHORT),
+    "swmodel/dynamics/layer.py": (f"{_VERIFICATION}conservation.py", *SHORT),
     "swmodel/stepping/explicit.py": STEPPERS,
     "swmodel/stepping/forward_backward.py": STEPPERS,
     "swmodel/dynamics/half_step.py": (f"{_VERIFICATION}one_stage.py", f"{_VERIFICATION}coast.py"),

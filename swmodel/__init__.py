@@ -43,7 +43,7 @@ _HOMES = {
     "dynamics.waters": ("Evaporation", "Infiltration", "Rain", "River"),
     "dynamics.wetting": ("WettingDrying",),
     "elliptic.base": ("Solver",),
-    "fields.operators": ("to_u", "to_v"),
+    "fields.field": ("to_u", "to_v"),
     "fields.parameters": ("parameter",),
     "fields.pytrees": ("pytree", "static"),
     "forcing.atmosphere": ("AirPressure", "Wind", "inverse_barometer"),

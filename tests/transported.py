@@ -4,9 +4,9 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from swmodel.dynamics.transport import divergence
+from swmodel.dynamics.layer import divergence
 from swmodel.dynamics.transported import Transported
-from swmodel.fields.operators import mean_x, mean_y
+from swmodel.fields.field import mean_x, mean_y
 from swmodel.fields.parameters import parameter
 from swmodel.fields.pytrees import static
 from swmodel.fields.variables import Variable

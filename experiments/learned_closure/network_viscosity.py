@@ -22,8 +22,7 @@ from jax.flatten_util import ravel_pytree
 import swmodel as sw
 from swmodel.dynamics.dissipation import viscous_force
 from swmodel.errors import ConfigError
-from swmodel.fields.field import Field
-from swmodel.fields.operators import east, mean_xy, north, south, west
+from swmodel.fields.field import Field, east, mean_xy, north, south, west
 
 INPUTS, HIDDEN = 19, 8
 USUAL_RATE = 1e-6  # s_0 [s-1]

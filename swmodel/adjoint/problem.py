@@ -221,7 +221,7 @@ class Problem:
     @functools.cached_property
     def shown(self) -> State:
         """The first State in the variables of files and controls: tracers as concentrations."""
-        if not self.model.tracers:
+        if not self.model.system.contents:
             return self.state
         return shown(self.dynamics(self.first_step), self.stepper, (self.state, np.int32(self.first_step)))
 

@@ -133,7 +133,7 @@ def flooded_land(experiment: Experiment, model: Any) -> list[str]:
 
     The sea is the largest water at rest, and all that lies at the edge of the grid.
     """
-    if model.wetting is None or experiment.initial.type != "rest":
+    if model.film is None or experiment.initial.type != "rest":
         return []
     floor = model.sea_floor
     water = floor.depth.map(lambda depth, wet: wet & (depth > 0), floor.wet, dtype=bool)

@@ -11,10 +11,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..dynamics.layer import divergence
 from ..dynamics.layers import over_deep_water
-from ..dynamics.transport import divergence
-from ..fields.field import AbstractField, Field
-from ..fields.operators import mean_x, mean_y
+from ..fields.field import AbstractField, Field, mean_x, mean_y
 from ..fields.variables import in_layer, layer_of
 from ..parallel.halo import without_padding
 
@@ -24,7 +23,6 @@ __all__ = [
     "energy",
     "specific_energy",
     "field",
-    "flow_of",
     "in_all_layers",
     "names_in_files",
     "potential_enstrophy",
@@ -54,30 +52,16 @@ FIELDS = {
 }
 
 
-def flow_of(equations: Any, state: Any, time: Any, rigid_lid: bool = False) -> Any:
-    """The LayerFlow of a State.
-
-    Args:
-        equations: the System, prepared.
-        state: the State that is stepped.
-        time: its Time, or a number of steps.
-        rigid_lid: whether eta is the pressure on a rigid lid, which is no part of the thickness; eta is then 0 here.
-    """
-    return equations.flow(state.replace(eta=0.0 * state.eta) if rigid_lid else state, time)
-
-
 def in_all_layers(name: str, model: Any) -> list[str]:
     """The names of a field in each layer, as "u" and "u_2"; of a field that no layer has of its own, its name alone."""
     if name in FIELDS:
         return [in_layer(name, k) for k in range(model.layer_count)] if name != "depth" else [name]
-    return [
-        each for tracer in model.tracers if tracer.name == name for each in tracer.in_layers(model.layer_count)
-    ] or [name]
+    return [row.name for row, whole, _ in model.system.contents if whole.name == name] or [name]
 
 
 def names_in_files(model: Any) -> list[str]:
     """The names of all fields that the files of a model's runs can hold, each with all layers."""
-    own = (*FIELDS, *(tracer.name for tracer in model.tracers))
+    own = dict.fromkeys((*FIELDS, *(whole.name for _, whole, _ in model.system.contents)))
     of_layers = {each for name in own for each in in_all_layers(name, model)}
     return [*own, *(row.name for row in model.variables if row.name not in of_layers)]
 

@@ -181,7 +181,7 @@ class Spectra:
             )
         time = Time(0) if time is None else time
         dt = None if time.dt is None else jnp.asarray(time.dt, state.eta.dtype)
-        flow = self._flow(equations, state, replace(time, dt=dt, exact_dt=equations.dt))
+        flow = equations.flow(state, replace(time, dt=dt, exact_dt=equations.dt))
         cells = self.model.grid.nx * self.model.grid.ny
         mean_depth = equations.communicator.replicated(total(equations.depth, flow) / cells)
         factors = 1.0 / mean_depth, equations.gravity / mean_depth, 1.0
@@ -193,20 +193,13 @@ class Spectra:
             rows |= self._transfers(equations, flow, state, modes, rings, scale)
         return jnp.stack([rows[name] for name in self.names])
 
-    def _flow(self, equations, state, time):
-        thickens = jnp.zeros_like(state.eta) if self.rigid_lid else state.eta
-        return equations.flow(state.replace(eta=thickens), time)
-
     def _transfers(self, equations, flow, state, modes, rings, scale):
         rates = equations.core.parts(equations, flow)
-        if self.rigid_lid:
-            pressed = equations.flow(state, flow.time)
-            rates["pressure"] = equations.core.parts(equations, pressed)["pressure"]
         tendencies = jax.tree.map(lambda *x: jnp.stack(x), *(State(*rates[name]) for name in self._parts))
 
         def of(moving):
             now = state.replace(u=moving.u, v=moving.v, eta=moving.eta)  # tracers, too, are in a State
-            return _fields(self._flow(equations, now, flow.time))
+            return _fields(equations.flow(now, flow.time))
 
         def along(tendency):
             _, change = jax.jvp(of, (State(state.u, state.v, state.eta),), (tendency,))
@@ -285,7 +278,7 @@ class Spectra:
 @jit(static_argnames="spectra")
 def _shares(dynamics, state, rings, time, spectra):
     def share(dynamics, state, rings, time):
-        return spectra.share(dynamics.prepare(), state, rings, time)
+        return spectra.share(replace(dynamics, rigid_lid=spectra.rigid_lid).prepare(), state, rings, time)
 
     return dynamics.communicator.spmd(per_member(share, at=0))(dynamics, state, rings, time)
 

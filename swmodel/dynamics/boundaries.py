@@ -9,7 +9,7 @@
               The elevation of that cell is eta_ext to the order of the stepper. Waves from inside are reflected.
               inflow.py limits the energy that water brings in.
 
-With wetting and drying, Flather's velocity is that of the Riemann invariants of the whole thickness h (wave_maker.py):
+Where shores move, Flather's velocity is that of the Riemann invariants of the whole thickness h (wave_maker.py):
 
     u = u_ext +- (2 sqrt(g h) + 2 sqrt(g h_ext) - 4 sqrt(g h_in)),    h_ext = H + eta_ext,  h_in = h_ext + eta_in
 
@@ -59,7 +59,7 @@ from .near_sides import (
 from .terms import TiledPart, TimeVarying, rate_at, value_at
 
 if TYPE_CHECKING:
-    from .ghosts import Exchange
+    from .forms import Exchange
     from .system import System
 
 __all__ = ["Clamped", "Flather", "OpenBoundary"]
@@ -267,8 +267,8 @@ class OpenBoundary(TiledPart):
         gravity, depth, uplift, wet, eta, condition = all_inside(near, side)
         depth = (depth if uplift is None else depth - value_at(uplift, time)) + (1.0 - wet)
         needed, shore, column = None, None, depth if equations.linear else depth + eta * wet
-        if equations.wetting is not None:  # waves are taken to be no slower than over water of the thickness `thin`
-            thin = equations.wetting.thin
+        if equations.film is not None:  # waves are taken to be no slower than over water of the thickness `thin`
+            thin = equations.film
             shore, column = Shore(depth, wet, thin), column.map(lambda h: jnp.maximum(h, thin))
             wet = wet * (depth + eta).map(lambda h: (h > thin).astype(h.dtype))
             depth = depth.map(lambda h: jnp.maximum(h, thin))

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..fields.field import AbstractField, Value
-from ..fields.operators import difference_x, difference_y, mean_x, mean_xy, mean_y
+from ..fields.field import AbstractField, Value, difference_x, difference_y, mean_x, mean_xy, mean_y
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree
 from .clock import Time

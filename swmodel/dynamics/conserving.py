@@ -1,4 +1,4 @@
-"""The form of the momentum equation that conserves momentum, for bores, dam breaks and, with wetting, shores.
+"""The form of the momentum equation that conserves momentum, for bores, dam breaks and, for shores that move.
 
     d(h u)/dt + div(h u (u, v)) = - g h d eta/dx + f h v + h F_u,     d eta/dt = - div(h u, h v)
 
@@ -30,15 +30,14 @@ from typing import ClassVar, cast
 import jax.numpy as jnp
 
 from ..errors import ConfigError
-from ..fields.field import Scalar
-from ..fields.operators import pointwise
+from ..fields.field import Scalar, pointwise
 from ..fields.pytrees import pytree
 from ..fields.state import State, as_tile_field, like
 from .clock import Time
 from .conserving_flow import ConservingFlow
+from .limiters import Limiter, MonotonizedCentral
 from .momentum import EnergyConserving
 from .system import System
-from .tracers.limiters import Limiter, MonotonizedCentral
 
 __all__ = ["MomentumConserving", "ShoreSystem"]
 

@@ -37,8 +37,9 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 
-from ..fields.field import AbstractField, Value
-from ..fields.operators import (
+from ..fields.field import (
+    AbstractField,
+    Value,
     X,
     Y,
     difference_x,
@@ -59,9 +60,8 @@ from .damping import damped_difference
 from .dissipation import damping_after
 from .half_step import HalfStep
 from .layer import LayerFlow
+from .limiters import larger, limited_difference, limited_face, smaller, upstream
 from .system import System
-from .tracers.advection import limited_difference, limited_face, upstream
-from .tracers.limiters import larger, smaller
 from .wetting import limited_outflow, outflow, outflow_share
 
 __all__ = ["ConservingFlow"]
@@ -89,8 +89,8 @@ class ConservingFlow(LayerFlow):
 
     @property
     def thin(self) -> float | None:
-        """The thickness of water that stays where it is [m]; None without wetting and drying."""
-        return None if self.equations.wetting is None else self.equations.wetting.thin
+        """The thickness of water that stays where it is [m]; None where the shore is fixed."""
+        return self.equations.film
 
     def thickness(self, eta: AbstractField) -> AbstractField:
         """H + eta in cells that may be wet, 0 on land [m], a Field at h."""
@@ -193,7 +193,7 @@ class ConservingFlow(LayerFlow):
     def water_added(self) -> Value:
         """The rate at which terms raise eta [m s-1], a Field at h; 0.0 without such terms.
 
-        With wetting and drying, terms take no more water from a cell than it holds. Dry cells may be given some.
+        Where shores move, terms take no more water from a cell than it holds. Dry cells may be given some.
         """
         added = self.equations.with_sources(0.0, self, self.time)
         if self.thin is None or not isinstance(added, AbstractField):
@@ -279,11 +279,6 @@ class ConservingFlow(LayerFlow):
             damping = damping_after(self, k, moved, dt)
             new.append((moved, None if damping is None else 1.0 + dt * damping))
         return new
-
-    @functools.cached_property
-    def split_terms(self) -> tuple[tuple, tuple, tuple]:
-        """The accelerations and damping rates of the terms (System.split_terms)."""
-        return self.equations.split_terms(self, self.time)
 
     def _carried_along(self, axis, name, flux, per_volume, per_d):
         """(the advection of a component along itself, u du/dx [m s-2]; 1 where it does not contract, else 0 [1])."""

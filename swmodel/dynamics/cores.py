@@ -15,14 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import ConfigError
-from ..fields.operators import difference_x, difference_y
+from ..fields.field import difference_x, difference_y
 from ..fields.parts import snake_case
 from ..fields.pytrees import pytree
 from ..fields.state import State
 from ..grids.geometry import safe_inverse
 from .clock import Time
 from .coriolis import Coriolis
-from .transport import divergence
+from .layer import divergence
 
 if TYPE_CHECKING:
     from .layer import LayerFlow

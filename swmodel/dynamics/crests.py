@@ -22,10 +22,8 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
-from ..fields.field import AbstractField
-from ..fields.operators import Axis, X, Y, pointwise
-from .tracers.advection import upstream
-from .tracers.limiters import larger, smaller
+from ..fields.field import AbstractField, Axis, X, Y, pointwise
+from .limiters import larger, smaller, upstream
 
 if TYPE_CHECKING:
     from .conserving_flow import ConservingFlow

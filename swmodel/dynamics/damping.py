@@ -14,9 +14,8 @@ of the level it is 3/8 of it, too little for a bore: there, where the level chan
 cell to cell, s is 1. Where both branches of D6 are 0, as at rest, the derivative is that of sixth differences.
 """
 
-from ..fields.field import AbstractField
-from ..fields.operators import Axis, pointwise
-from .tracers.limiters import larger, smaller
+from ..fields.field import AbstractField, Axis, pointwise
+from .limiters import larger, smaller
 
 __all__ = ["damped_difference"]
 

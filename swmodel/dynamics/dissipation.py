@@ -25,8 +25,7 @@ import numpy as np
 from jax.core import Tracer
 
 from ..errors import ConfigError
-from ..fields.field import AbstractField, Scalar, Value
-from ..fields.operators import difference_x, difference_y, mean_xy, to_u, to_v
+from ..fields.field import AbstractField, Scalar, Value, difference_x, difference_y, mean_xy, to_u, to_v
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree
 from .clock import Time
@@ -142,7 +141,7 @@ class ManningDrag(DragBySpeed):
     def check_water(self, model: Any) -> None:
         """Raise ConfigError if a map is 0 on land that may be flooded, where thin water would not be slowed down."""
         n = self.roughness
-        if model.wetting is None or np.ndim(n) < 2 or not isinstance(n, jax.Array) or isinstance(n, Tracer):
+        if model.film is None or np.ndim(n) < 2 or not isinstance(n, jax.Array) or isinstance(n, Tracer):
             return
         floor = model.sea_floor
         land = model.domain.cut(floor.wet.map(lambda wet, depth: wet & (depth < 0), floor.depth, dtype=bool))
@@ -236,10 +235,10 @@ class InterfacialFriction(Term):
     uses_time = False
     between_layers = True
 
-    def rates(self, site: Any) -> Any:
+    def rates(self, site: "Site") -> np.ndarray | float:
         return 4.0 * np.asarray(self.coefficient, float) / site.thickness
 
-    def __call__(self, flow: Any, time: Time) -> tuple[Any, Any]:
+    def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
         near = [flow.layers[k] for k in (flow.layer - 1, flow.layer + 1) if 0 <= k < len(flow.layers)]
         along_x, along_y = sum((x.u - flow.u for x in near), 0.0), sum((x.v - flow.v for x in near), 0.0)
         return to_u(self.coefficient) * along_x * flow.per_h_u, to_v(self.coefficient) * along_y * flow.per_h_v

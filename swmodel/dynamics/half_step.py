@@ -14,12 +14,10 @@ level changes by at most half of the thickness, and the velocity by at most dx /
 import functools
 from typing import TYPE_CHECKING
 
-from ..fields.field import AbstractField
-from ..fields.operators import Axis, X, Y, pointwise
+from ..fields.field import AbstractField, Axis, X, Y, pointwise
 from .dissipation import damping_after
-from .tracers.advection import upstream
-from .tracers.limiters import larger, smaller
-from .transport import divergence
+from .layer import divergence
+from .limiters import larger, smaller, upstream
 
 if TYPE_CHECKING:
     from .conserving_flow import ConservingFlow

@@ -25,8 +25,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..fields.field import Field, Scalar, Value
-from ..fields.operators import X, Y, pointwise
+from ..fields.field import Field, Scalar, Value, X, Y, pointwise
 from ..fields.pytrees import pytree, static
 from ..fields.variables import Variable
 from ..parallel.halo import EAST, WEST
@@ -101,7 +100,7 @@ def still_along(side: int, along: Field, out: Field) -> Field:
 
 @pytree
 class Shore:
-    """The cells next to an open side of a model with wetting and drying, Fields of one row or column.
+    """The cells next to an open side of a model whose shores move, Fields of one row or column.
 
     Attributes:
         bed: H, positive down, negative on land [m].
@@ -152,7 +151,7 @@ class Inside:
         normal: a function: the velocity out of the domain [m s-1] on the faces `k` cells inside the open ones; k is 3
             at most.
         side: WEST, EAST, SOUTH or NORTH.
-        shore: the Shore of a model with wetting and drying, else None.
+        shore: the Shore of a model whose shores move, else None.
     """
 
     gravity: Any

@@ -2,26 +2,51 @@
 
     h = H + eta,   U = h_u u,   V = h_v v,   zeta = dv/dx - du/dy,   q = (f + zeta) / h_q,   K = (u^2 + v^2) / 2
 
-In the linear mode h = H and zeta = 0. Terms, diagnostics and momentum forms read them from here.
+In the linear mode h = H and zeta = 0. Terms, diagnostics and momentum forms read them from here. On the C-grid
+
+    d eta/dt = -[difference_x(U dy) + difference_y(V dx)] / area,   U = mean_x(h) u,  V = mean_y(h) v
+    B = g eta + K,   K = [mean_x(area_u u^2) + mean_y(area_v v^2)] / (2 area)
+
+With the vorticity flux of an energy-conserving scheme, d/dt sum area (h K + g eta^2 / 2) = 0 exactly (Sadourny 1975,
+doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2; the mean of area_u u^2 is what keeps it on the sphere).
 """
 
 import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..fields.field import AbstractField, Value
-from ..fields.operators import difference_x, difference_y, mean_x, mean_y, sum_xy
+from ..fields.field import AbstractField, Value, difference_x, difference_y, mean_x, mean_y, sum_xy
 from ..fields.pytrees import replace
 from ..fields.state import State
 from ..fields.variables import names_in_layer
+from ..grids.geometry import Geometry
 from .clock import Time
 from .dissipation import viscous_force
-from .transport import kinetic_energy, transports
 
 if TYPE_CHECKING:
     from .system import System
 
-__all__ = ["LayerFlow"]
+__all__ = ["LayerFlow", "divergence", "gradient", "kinetic_energy", "transports"]
+
+
+def transports(h: AbstractField, u: AbstractField, v: AbstractField) -> tuple[AbstractField, AbstractField]:
+    """(U, V): volume transports per unit width [m2 s-1], at u and v, from the thickness h [m] at h."""
+    return mean_x(h) * u, mean_y(h) * v
+
+
+def divergence(u: AbstractField, v: AbstractField, geometry: Geometry) -> AbstractField:
+    """div (u, v) at h, [s-1] of velocities and [m s-1] of transports, given at u and v."""
+    return (difference_x(u * geometry.dy["u"]) + difference_y(v * geometry.dx["v"])) * geometry.per_area_h
+
+
+def gradient(head: AbstractField, geometry: Geometry) -> tuple[AbstractField, AbstractField]:
+    """(d head/dx, d head/dy), Fields at u and v, of a Field at h."""
+    return difference_x(head) * geometry.per_dx["u"], difference_y(head) * geometry.per_dy["v"]
+
+
+def kinetic_energy(u: AbstractField, v: AbstractField, geometry: Geometry) -> AbstractField:
+    """Kinetic energy per unit mass K [m2 s-2] at h, from the velocity [m s-1] at u and v."""
+    return (mean_x(geometry.area_u * (u * u)) + mean_y(geometry.area_v * (v * v))) * (0.5 * geometry.per_area_h)
 
 
 class LayerFlow:
@@ -46,13 +71,18 @@ class LayerFlow:
         self.state, self.more, self.outside, self.time = state, more, outside, time
         self.u, self.v, self.eta = (state[name] for name in self.names)
         self.level = self.eta
-        rest, excess = equations.columns(state, time)[self.layer]
+        rest, excess = self._columns(time)
         self.h = rest if equations.linear else rest + excess * equations.geometry.wet
 
     @property
     def names(self) -> tuple[str, str, str]:
         """The names of u, v and eta of the layer in a State."""
         return names_in_layer(self.layer)
+
+    def _columns(self, time):
+        """(thickness at rest, what is above that) [m] of the layer at a Time, Fields at h."""
+        e = self.equations
+        return e.columns(e.depth_at(time), [self.state[eta] for *_, eta in e.names_of_layers])[self.layer]
 
     @functools.cached_property
     def layers(self) -> tuple["LayerFlow", ...]:
@@ -79,7 +109,7 @@ class LayerFlow:
         e = self.equations
         if e.uplift is None and not e.linear:
             return self.h
-        rest, excess = e.columns(self.state, replace(self.time, fraction=0.0 * self.time.fraction))[self.layer]
+        rest, excess = self._columns(replace(self.time, fraction=0.0 * self.time.fraction))
         return rest + excess * self.geometry.wet
 
     @property
@@ -168,6 +198,25 @@ class LayerFlow:
     def kinetic_energy(self) -> AbstractField:
         """K = (u^2 + v^2) / 2 at cell centres [m2 s-2]."""
         return kinetic_energy(self.u, self.v, self.geometry)
+
+    @functools.cached_property
+    def split_terms(self) -> tuple[tuple, tuple, tuple]:
+        """The accelerations and the damping rates of the terms.
+
+        They are ((du/dt, dv/dt) of terms without `damping` [m s-2], (rate at u, rate at v) of those with it [s-1], the
+        rates per speed [m-1] of those that have them instead): Fields or numbers; None in place of a rate where no term
+        damps.
+        """
+        along, damping, per_speed = (0.0, 0.0), (None, None), (None, None)
+        for term in self.equations.terms:
+            term = term.at(self.time)
+            if (rates := term.damping_per_speed(self, self.time)) is not None:
+                per_speed = tuple(b if a is None else a + b for a, b in zip(per_speed, rates))
+            elif (rates := term.damping(self, self.time)) is not None:
+                damping = tuple(b if a is None else a + b for a, b in zip(damping, rates))
+            else:
+                along = tuple(a + b for a, b in zip(along, term(self, self.time)))
+        return along, damping, per_speed
 
     def load(self, level: AbstractField) -> AbstractField:
         """The thickness of the water that an elevation adds to that at rest [m], Fields at h."""

@@ -20,7 +20,8 @@ section 3.3.
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from typing import Any, Self, TypeAlias
+from types import ModuleType
+from typing import Any, Self, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +35,9 @@ from ..fields.pytrees import pytree
 
 Column: TypeAlias = Sequence[float] | np.ndarray | jax.Array  # a number for each layer, or interface
 
-__all__ = ["Layers", "columns_of", "modes", "check_layer", "over_deep_water", "which_layer"]
+__all__ = ["Layers", "modes", "check_layer", "over_deep_water", "which_layer"]
+
+ArrayT = TypeVar("ArrayT", np.ndarray, jax.Array)
 
 
 @pytree
@@ -185,27 +188,27 @@ def over_deep_water(layers: Layers | None) -> bool:
     return layers is not None and layers.deep_at_rest
 
 
-def columns_of(layers: Layers | None, depth: Value, levels: Sequence) -> list[tuple[Any, Any]]:
-    """[(thickness at rest, what is above that) [m]] of each layer, from the depth [m] and the elevations eta_k [m]."""
-    return [(depth, levels[0])] if layers is None else list(zip(layers.rest(depth), layers.excess(levels)))
-
-
-def modes(gravities: np.ndarray, thickness: np.ndarray, deep_at_rest: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """(celerities [m s-1], fastest first (n,); velocities of the modes by layer, (layer, mode)).
+def modes(
+    gravities: ArrayT, thickness: ArrayT, deep_at_rest: bool = False, slowest: float = 0.0, xp: ModuleType = np
+) -> tuple[ArrayT, ArrayT]:
+    """(celerities [m s-1], fastest first (..., n); velocities of the modes by layer, (..., layer, mode)).
 
     M = A h with A = L^T diag(g) L, where eta = L h. With du/dt = -dM/dx, dh/dt = -H du/dx, the squared celerities are
     the eigenvalues of A diag(H), which is similar to a symmetric matrix.
 
     Args:
         gravities: g_j [m s-2], (n,).
-        thickness: H_k at rest [m], (n,).
+        thickness: H_k at rest [m], (..., n).
         deep_at_rest: whether eta is summed from the top.
+        slowest: the least squared celerity [m2 s-2].
+        xp: numpy, or jax.numpy.
     """
-    summed = np.tri(len(thickness)) if deep_at_rest else np.tri(len(thickness)).T
-    root = np.sqrt(thickness)
-    squared, vectors = np.linalg.eigh(root[:, None] * (summed.T @ np.diag(gravities) @ summed) * root)
-    order = np.argsort(-squared)
-    return np.sqrt(np.maximum(squared[order], 0.0)), vectors[:, order] / root[:, None]
+    count = thickness.shape[-1]
+    summed = xp.tri(count, dtype=thickness.dtype) if deep_at_rest else xp.tri(count, dtype=thickness.dtype).T
+    root = xp.sqrt(thickness)
+    pressure = xp.broadcast_to(summed.T @ xp.diag(gravities) @ summed, (*thickness.shape, count))
+    squared, vectors = xp.linalg.eigh(root[..., :, None] * pressure * root[..., None, :])
+    return xp.sqrt(xp.maximum(squared[..., ::-1], slowest)), vectors[..., ::-1] / root[..., :, None]
 
 
 def check_layer(who: str, layer: int | None, count: int) -> None:

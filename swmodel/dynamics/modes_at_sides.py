@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from ..fields.field import Field, Scalar, Value
 from ..fields.pytrees import pytree, static
 from ..parallel.halo import SIDES
-from .layers import Layers, over_deep_water
+from .layers import Layers, modes
 from .near_sides import all_inside
 
 if TYPE_CHECKING:
@@ -63,26 +63,20 @@ class SideModes:
     @staticmethod
     def of(layers: Layers, gravity: Scalar, depth: Field, wet: Field) -> "SideModes":
         """The modes over a depth [m] and where `wet` is 1, Fields of one row or column."""
-        count, gravities = layers.count, layers.gravities(gravity)
-        own = jnp.eye(count, dtype=depth.data.dtype)
-        columns = [layers.potentials(gravities, layers.sums(list(own[k]))) for k in range(count)]
-        pressure = jnp.stack([jnp.stack(column) for column in columns], axis=-1)  # M = pressure (h - H)
-        rest = jnp.stack([jnp.where(wet.data > 0, x, 1.0) for x in map(_data, layers.rest(depth))], axis=-1)
-        root = jnp.sqrt(rest)
-        pressure = jnp.broadcast_to(pressure, (*rest.shape, count))
-        squared, vectors = jnp.linalg.eigh(root[..., :, None] * pressure * root[..., None, :])
-        squared, vectors = squared[..., ::-1], vectors[..., ::-1]
+        gravities, each = layers.gravities(gravity), range(layers.count)
+        rest = [x.data if isinstance(x, Field) else x for x in layers.rest(depth)]
+        rest = jnp.stack([jnp.where(wet.data > 0, x, 1.0) for x in rest], axis=-1)
+        celerities, velocities = modes(jnp.stack([*gravities]), rest, layers.deep_at_rest, SLOWEST, jnp)
 
         def field(x):
             return Field(x, "h", depth.halo)
 
-        each = [range(count)] * 2
         return SideModes(
-            [field(jnp.sqrt(jnp.maximum(squared[..., m], SLOWEST))) for m in each[0]],
-            [[field(vectors[..., k, m] / root[..., k]) for k in each[1]] for m in each[0]],
-            [[field(vectors[..., k, m] * root[..., k]) for k in each[1]] for m in each[0]],
-            gravities[-1 if over_deep_water(layers) else 0],
-            count - 1 if over_deep_water(layers) else 0,
+            [field(celerities[..., m]) for m in each],
+            [[field(velocities[..., k, m]) for k in each] for m in each],
+            [[field(velocities[..., k, m] * rest[..., k]) for k in each] for m in each],
+            gravities[-1 if layers.deep_at_rest else 0],
+            layers.count - 1 if layers.deep_at_rest else 0,
         )
 
     def outflow(self, layer: int, heads: Sequence[Field], of_surface: Callable[[Scalar, Field, Field], Value]) -> Field:
@@ -103,7 +97,3 @@ class SideModes:
                 velocity = amplitude / c
             total = total + shape[layer] * velocity
         return total
-
-
-def _data(x):
-    return x.data if isinstance(x, Field) else x

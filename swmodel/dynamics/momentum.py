@@ -21,9 +21,8 @@ import abc
 import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
-from ..fields.field import AbstractField
+from ..fields.field import AbstractField, east, mean_x, mean_xy, mean_y, north, south, west
 from ..fields.methods import Named
-from ..fields.operators import east, mean_x, mean_xy, mean_y, north, south, west
 
 if TYPE_CHECKING:
     from .system import System

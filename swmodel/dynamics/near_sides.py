@@ -13,14 +13,13 @@ from jax import lax
 from jax.typing import DTypeLike
 
 from ..errors import ConfigError
-from ..fields.field import WHOLE, Field, Value
-from ..fields.operators import difference_x, difference_y, pointwise
+from ..fields.field import WHOLE, Field, Value, difference_x, difference_y, pointwise
 from ..fields.pytrees import replace
 from ..grids.geometry import TileGeometry
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, Sides
 from ..stencils.native import paste, read_strips
 from .clock import Time
-from .transport import transports
+from .layer import transports
 
 if TYPE_CHECKING:
     from .system import System

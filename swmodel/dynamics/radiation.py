@@ -25,8 +25,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..fields.field import Field, Value
-from ..fields.operators import pointwise
+from ..fields.field import Field, Value, pointwise
 from ..fields.parameters import Sides, declared, parameter
 from ..fields.pytrees import pytree
 from ..fields.variables import Variable

@@ -50,8 +50,8 @@ class Site:
         self.column = depth
         self.excess = np.zeros(self.wet.shape)  # of the thickness over the depth at rest [1]
         self.highest = 0.0  # the largest excess of all tiles
-        if model.wetting is not None:
-            self.column = np.maximum(depth, model.wetting.thin)
+        if model.film is not None:
+            self.column = np.maximum(depth, model.film)
         if state is not None and not model.linear:
             eta = state[in_layer("eta", model.layer_count - 1 if over_deep_water(model.layers) else 0)]
             self.column = np.maximum(depth + np.where(self.wet, np.asarray(eta, float), 0.0), 1e-3)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..errors import ConfigError
-from ..fields.field import Value
-from ..fields.operators import to_u, to_v
+from ..fields.field import Value, to_u, to_v
 from ..fields.parameters import Sides, declared, parameter
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree

@@ -6,7 +6,7 @@
 
 and, of each variable s that the flow transports, ds/dt = its own rate (transported.py).
 
-In the linear mode h = H and zeta = K = 0. Discrete forms: momentum.py (q V), transport.py (U, K, divergence),
+In the linear mode h = H and zeta = K = 0. Discrete forms: momentum.py (q V), layer.py (U, K, divergence),
 forcing.py, dissipation.py and boundaries.py (F). Uplift of the sea floor raises eta and lowers H by the same amount.
 
 A System has four forms. Its fields are the same in all of them, and what their values are follows from `Kind`:
@@ -18,14 +18,13 @@ A System has four forms. Its fields are the same in all of them, and what their 
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 import jax
 import jax.numpy as jnp
 
-from ..fields.field import AbstractField, Count, Field, Value
-from ..fields.operators import X, Y, difference_x, difference_y, pointwise
+from ..fields.field import AbstractField, Count, Field, Value, X, Y, difference_x, difference_y, pointwise
 from ..fields.parameters import Flag, Number, Part
 from ..fields.pytrees import pytree, replace
 from ..fields.state import State, as_tile_field, like
@@ -33,18 +32,16 @@ from ..fields.variables import PROGNOSTIC, Variable, names_in_layer, of_layer
 from ..grids.geometry import Geometry, TileGeometry
 from .clock import Coverage, Time, as_time
 from .cores import FiniteDifferences, check_has_tendencies
-from .ghosts import Exchange
-from .kinds import FACES, MAP, NUMBER, OTHER, PARTS, STATIC, TILE, declare
-from .layer import LayerFlow
+from .forms import FACES, MAP, NUMBER, OTHER, PARTS, STATIC, TILE, Exchange, declare
+from .layer import LayerFlow, divergence
 from .layers import Layers
 from .modes_at_sides import SideModes
 from .momentum import DEFAULT as DEFAULT_FORM
 from .near_sides import edges_of
 from .slip import FreeSlip
 from .stages import ArrayEvaluation, Fields, Filled, StageEvaluation, euler_stage
-from .terms import Series, Term, TimeVarying, Windows, value_at
-from .transport import divergence
-from .transported import Transported, contents_of, converted
+from .terms import Series, Term, TiledPart, TimeVarying, Windows, value_at
+from .transported import Transported, converted
 
 __all__ = ["System", "declared_fields"]
 
@@ -84,16 +81,17 @@ class System:
         reach: the halo that one evaluation of all terms needs [cells]; None where it is the tile's own. In a wider halo
             several stages are computed without a message between them.
         communicator: the Communicator.
-        step_loop: the class of StepLoop (stepping/base.py) that executes the steps if it has all of their operations.
+        step_loop: the class of StepLoop (stepping/steps.py) that executes the steps if it has all of their operations.
             Otherwise they are executed on arrays.
         geometry: of a prepared System, the Geometry of the tile, with its halos.
         modes_at_sides: of a prepared System of layers with open sides, {side: SideModes}.
+        rigid_lid: of a prepared System, whether eta is the pressure on a rigid lid, and no part of the thickness.
         edges: of a prepared System with open sides that have memory, {"x" or "y": (low, high)}, Fields that are 1 at
             the cells next to the open sides of that axis, else 0.
         evaluation: the StageEvaluation, which fills halos and stores the results of stages.
 
     Leaves of fewer than two dimensions are the same on every rank. `prepare` applies `communicator.replicated` to them
-    once (replicated.py), so that their gradients are summed over all ranks.
+    once (forms.py), so that their gradients are summed over all ranks.
     """
 
     depth: Any = declare(MAP, units="m")
@@ -137,7 +135,9 @@ class System:
         shared="wetting and drying",
         recorded="part",
     )
-    terms: tuple = declare(PARTS, (), label="terms", shared="set of forcings, drags and viscosities", recorded="parts")
+    terms: tuple = declare(
+        PARTS, (), label="terms", shared="set of forcings, drags and viscosities", recorded="parts", lifted=True
+    )
     open_boundaries: tuple = declare(PARTS, (), label="open sides", shared="set of open sides", recorded="parts")
     tracers: tuple = declare(
         PARTS,
@@ -146,6 +146,7 @@ class System:
         label="tracers",
         shared="set of tracers",
         recorded="parts",
+        lifted=True,
     )
     layers: Layers | None = declare(
         NUMBER,
@@ -154,8 +155,8 @@ class System:
         shared="set of layers",
         recorded="part",
     )
-    uplift: Any = declare(MAP, units="m", shared="source", recorded="parts")
-    crests: Any = declare(FACES, units="m")
+    uplift: Any = declare(MAP, units="m", shared="source", recorded="parts", lifted=True)
+    crests: Any = declare(FACES, units="m", lifted=True)
     tile: TileGeometry = declare(TILE)
     elliptic_domain: Any = declare(OTHER)
     flat: bool = declare(STATIC, False)
@@ -167,12 +168,13 @@ class System:
     step_loop: Any = declare(STATIC)
     geometry: Geometry = declare(OTHER)
     modes_at_sides: dict[str, SideModes] = declare(OTHER)
-    edges: Any = declare(OTHER)
+    rigid_lid: bool = declare(STATIC, False)
+    edges: Any = declare(OTHER, lifted=True)
     evaluation: StageEvaluation = declare(STATIC, ArrayEvaluation())
 
     # -- from one form to the next -------------------------------------------------------------------------------------
 
-    def _each(self, step: str, *arguments: Any) -> "System":
+    def _each(self, step: str, *arguments: object) -> "System":
         """This System with the function `step` of each field's Kind, such as "prepare", applied to its value."""
         new = {}
         for field in FIELDS:
@@ -207,15 +209,19 @@ class System:
         """The prepared form, with the halos filled of everything that does not change in the program; collective.
 
         Raises:
-            ValueError: for a System with several intervals between forcing records, and for numbers to which
-                `communicator.replicated` has been applied already.
+            ValueError: for a System with several intervals between forcing records, and one that is prepared already.
         """
+        if self.geometry is not None:
+            raise ValueError(
+                "System.prepare: this one is prepared already; a second time its gradients would be too large by the "
+                "number of ranks. Give that of model.dynamics(stepper)."
+            )
         if self.covers is not None:
             raise ValueError(
                 f"System.prepare: this one holds {len(self.covers.intervals)} intervals between forcing records, and "
                 "a program steps through one; prepare dynamics.interval(number)."
             )
-        return self._each("mark", self.communicator)._prepared()
+        return (self if self.communicator.size == 1 else self._each("mark", self.communicator))._prepared()
 
     def _prepared(self):
         reach = self.reach or self.tile.halo
@@ -231,7 +237,7 @@ class System:
             open_boundaries=tuple(x.within(new.terms, self.gravity) for x in new.open_boundaries),
             edges=edges_of(self.tile, self.depth.dtype) if any(x.memory for x in self.open_boundaries) else None,
         )
-        if self.wetting is None:  # where shores are fixed, a control below 0 counts as SHALLOWEST, not as land
+        if self.film is None:  # where shores are fixed, a control below 0 counts as SHALLOWEST, not as land
             new = replace(new, depth=pointwise(jnp.maximum, new.depth, SHALLOWEST * geometry.wet))
         if self.layers is not None and self.open_boundaries:
             new = replace(new, modes_at_sides=SideModes.of_sides(new, self.tile.sides.open_sides))
@@ -251,7 +257,16 @@ class System:
     @property
     def contents(self) -> list[tuple[Variable, Transported, int]]:
         """[(its row, the tracer, the number of its layer)] of each tracer in each of its layers."""
-        return contents_of(self.tracers, self.layer_count)
+        return [
+            (x.variable if name == x.variable.name else of_layer(x.variable, layer), x, layer)
+            for x in self.tracers
+            for name, layer in x.in_layers(self.layer_count).items()
+        ]
+
+    @property
+    def parts(self) -> tuple[TiledPart, ...]:
+        """Its terms, conditions on open sides and transported variables."""
+        return (*self.terms, *self.open_boundaries, *self.tracers)
 
     @property
     def names_of_layers(self) -> list[tuple[str, str, str]]:
@@ -277,6 +292,11 @@ class System:
     def boundary_names(self) -> tuple[str, ...]:
         """The names of the variables of open sides."""
         return tuple({row.name: 0 for one in self.open_boundaries for row in one.state_variables()})
+
+    @property
+    def film(self) -> float | None:
+        """The thickness of water that stays where it is [m]; None where the shore is fixed."""
+        return None if self.wetting is None else self.wetting.thin
 
     # -- a step --------------------------------------------------------------------------------------------------------
 
@@ -366,7 +386,9 @@ class System:
         memory, eta_time = dict(zip(kept, arrays[2 * n : -n])), time if is_own else time.begun
         velocities, levels = list(zip(arrays[: 2 * n : 2], arrays[1 : 2 * n : 2])), arrays[-n:]
         velocities, levels = system.apply_open_boundaries(velocities, levels, time, eta_time, memory, weight)
-        memory = system.boundary_rates(memory, *velocities[0], levels[0], time, eta_time)
+        for condition in self.open_boundaries if kept else ():
+            if condition.memory:
+                memory = condition.fill_rates(memory, *velocities[0], levels[0], system, time, eta_time)
         fields = engine.put(fields, [*(x for pair in velocities for x in pair), *memory.values(), *levels])
         outside = fields[-n:]
         if newest is not None:
@@ -403,15 +425,6 @@ class System:
             filled = [condition.fill(u, v, eta, *options, k, levels) for k, ((u, v), eta) in enumerate(each)]
             velocities, levels = [(u, v) for u, v, _ in filled], [eta for *_, eta in filled]
         return list(velocities), list(levels)
-
-    def boundary_rates(
-        self, memory: dict[str, Field], u: Field, v: Field, eta: Field, time: Time, eta_time: Time
-    ) -> dict[str, Field]:
-        """`memory`, {name: Field} of open sides' variables, with their rates in the ghost cells beyond the sides."""
-        for condition in self.open_boundaries:
-            if condition.memory:
-                memory = condition.fill_rates(memory, u, v, eta, self, time, eta_time)
-        return memory
 
     def _rate_at_sides(self, field, axis):
         """The rates in the ghost cells beyond the sides of an axis, at the cells next to these; 0 elsewhere."""
@@ -452,14 +465,17 @@ class System:
         """The gravity, or reduced gravity, of each layer's eta [m s-2]."""
         return [self.gravity] if self.layers is None else self.layers.gravities(self.gravity)
 
-    def columns(self, state: State, time: Time) -> list[tuple[AbstractField, AbstractField]]:
-        """[(thickness at rest, what is above that) [m], Fields at h] of each layer, for a State of Fields."""
-        levels = [state[eta] for *_, eta in self.names_of_layers]
-        return list(zip(self.at_rest(self.depth_at(time)), self.excess(levels)))
+    def columns(self, depth: Value, levels: Sequence) -> list[tuple[Any, Any]]:
+        """[(thickness at rest, what is above that) [m]] of each layer, from the depth [m] and eta [m] of each."""
+        levels = [0.0 * levels[0], *levels[1:]] if self.rigid_lid else levels
+        return list(zip(self.at_rest(depth), self.excess(levels)))
 
-    def at_rest(self, depth: AbstractField) -> list[AbstractField]:
-        """The thickness at rest [m] of each layer, Fields at h, of the depth."""
-        return [depth] if self.layers is None else [x * self.geometry.wet for x in self.layers.rest(depth)]
+    def at_rest(self, depth: Value) -> list[Any]:
+        """The thickness at rest [m] of each layer, of the depth; Fields at h, and 0 on land, of a prepared System."""
+        if self.layers is None:
+            return [depth]
+        rest = self.layers.rest(depth)
+        return rest if self.geometry is None else [x * self.geometry.wet for x in rest]
 
     def excess(self, levels: Sequence) -> Sequence:
         """What the thickness of each layer is above that at rest [m], from eta [m] of each; likewise of their rates."""
@@ -486,26 +502,26 @@ class System:
         }
         return rates | kept
 
-    def shown(self, state: State, time: Time | Count, rigid_lid: bool = False) -> State:
+    def shown(self, state: State, time: Time | Count) -> State:
         """A State of tile arrays as files hold it, with the concentration c of transported variables in place of h c.
 
         Args:
             state: the State that is stepped.
             time: the Time of the state.
-            rigid_lid: whether eta is the pressure on a rigid lid, which is not part of the thickness.
         """
-        return self._converted("shown", state, time, rigid_lid)
+        return self._converted("shown", state, time)
 
-    def stored(self, state: State, time: Time | Count, rigid_lid: bool = False) -> State:
+    def stored(self, state: State, time: Time | Count) -> State:
         """The inverse of `shown`."""
-        return self._converted("stored", state, time, rigid_lid)
+        return self._converted("stored", state, time)
 
-    def _converted(self, how, state, time, rigid_lid):
-        if not self.tracers:
+    def _converted(self, how, state, time):
+        if not self.contents:
             return state
         fields = state.map(as_tile_field, state.positions)
-        fields = fields.replace(eta=0.0 * fields.eta) if rigid_lid else fields
-        columns = [rest + excess * self.geometry.wet for rest, excess in self.columns(fields, as_time(time))]
+        levels = [fields[eta] for *_, eta in self.names_of_layers]
+        columns = self.columns(self.depth_at(as_time(time)), levels)
+        columns = [rest + excess * self.geometry.wet for rest, excess in columns]
         return converted(how, self.contents, state, [cast(Field, column).interior for column in columns])
 
     def acceleration(self, flow: LayerFlow, head: AbstractField, time: Time) -> tuple[AbstractField, AbstractField]:
@@ -532,25 +548,6 @@ class System:
                 u, v = u + along_x, v + along_y
         return u * g.wet_u, v * g.wet_v
 
-    def split_terms(self, flow: LayerFlow, time: Time) -> tuple[tuple, tuple, tuple]:
-        """The accelerations and the damping rates of the terms.
-
-        Returns:
-            ((du/dt, dv/dt) of terms without `damping` [m s-2], (rate at u, rate at v) of those with it [s-1], the rates
-            per speed [m-1] of those that have them instead): Fields or numbers; None in place of a rate where no term
-            damps.
-        """
-        along, damping, per_speed = (0.0, 0.0), (None, None), (None, None)
-        for term in self.terms:
-            term = term.at(time)
-            if (rates := term.damping_per_speed(flow, time)) is not None:
-                per_speed = _added(per_speed, rates)
-            elif (rates := term.damping(flow, time)) is not None:
-                damping = _added(damping, rates)
-            else:
-                along = tuple(a + b for a, b in zip(along, term(flow, time)))
-        return along, damping, per_speed
-
     def vorticity_flux(self, flow: LayerFlow) -> tuple[AbstractField, AbstractField]:
         """(dx_u du/dt, dy_v dv/dt) [m2 s-2] of the Coriolis force and rotational advection, Fields at u and v."""
         U, V = flow.U * self.geometry.dy["u"], flow.V * self.geometry.dx["v"]
@@ -571,14 +568,9 @@ class System:
         return self.uplift.at(time + 1.0) - self.uplift.at(time)
 
 
-def _added(sums, rates):
-    """The sums of rates at u and at v, of which the first ones may be None."""
-    return tuple(b if a is None else a + b for a, b in zip(sums, rates))
-
-
 FIELDS = dataclasses.fields(System)  # pyright: ignore[reportArgumentType]
 
 
-def declared_fields(what: str) -> Iterator[tuple[str, Any]]:
-    """(name, metadata) of the fields whose declaration has `what`: "argument", "label", "shared" or "recorded"."""
+def declared_fields(what: str) -> Iterator[tuple[str, Mapping]]:
+    """(name, metadata) of the fields that declare `what`: "argument", "label", "shared", "recorded" or "lifted"."""
     return ((field.name, field.metadata) for field in FIELDS if field.metadata[what])

@@ -28,7 +28,7 @@ from ..grids.windows import GridRecords, GridValues, cached, grid_values
 from .clock import Time, as_time
 
 if TYPE_CHECKING:
-    from .ghosts import Exchange
+    from .forms import Exchange
     from .layer import LayerFlow
     from .site import Site
     from .system import System
@@ -273,12 +273,12 @@ def holds_windows(tree: object) -> bool:
     return any(map(is_window, jax.tree.leaves(tree, is_leaf=is_window)))
 
 
-def value_at(x: Any, time: Time) -> Value:
+def value_at(x: Value | TimeVarying, time: Time) -> Value:
     """The value of a TimeVarying at a Time, or at a number of steps after step 0; anything else as it is."""
     return x.at(time) if isinstance(x, TimeVarying) else x
 
 
-def rate_at(x: Any, time: Time) -> Value:
+def rate_at(x: Value | TimeVarying, time: Time) -> Value:
     """d/dt of a TimeVarying at a Time; 0 of anything else."""
     return x.rate(time) if isinstance(x, TimeVarying) else 0.0
 

@@ -23,7 +23,7 @@ from ..fields.field import Value
 from ..fields.methods import a_rate, at
 from ..fields.pytrees import static
 from ..fields.state import State
-from ..fields.variables import Variable, in_layers, of_layer
+from ..fields.variables import Variable, in_layers
 from .clock import Time
 from .terms import TiledPart
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .layer import LayerFlow
     from .site import Site
 
-__all__ = ["Transported", "contents_of", "converted"]
+__all__ = ["Transported", "converted"]
 
 
 class Transported(TiledPart):
@@ -97,16 +97,6 @@ class Transported(TiledPart):
                 decay (real lambda) [1].
         """
         return 0.0
-
-
-def contents_of(tracers: Sequence[Transported], layers: int) -> list[tuple[Variable, Transported, int]]:
-    """[(its row, the tracer, the number of its layer)] of each tracer in each of its layers."""
-    rows = []
-    for tracer in tracers:
-        for name, layer in tracer.in_layers(layers).items():
-            row = tracer.variable
-            rows.append((row if name == row.name else of_layer(row, layer), tracer, layer))
-    return rows
 
 
 def converted(how: str, contents: Sequence, state: State, columns: Sequence) -> State:

@@ -29,8 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import ConfigError, of_part
-from ..fields.field import AbstractField, Value
-from ..fields.operators import pointwise, to_u, to_v
+from ..fields.field import AbstractField, Value, pointwise, to_u, to_v
 from ..fields.parameters import OF_GRID, Concentrations, Number, Points, declared, parameter, refuse
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree
@@ -40,8 +39,8 @@ from ..grids.grid import Grid
 from ..grids.water import nearest_water
 from ..grids.windows import GridValues
 from .clock import Time
+from .limiters import larger, smaller
 from .terms import Forcing, Series, TimeVarying
-from .tracers.limiters import larger, smaller
 from .transported import Transported
 
 if TYPE_CHECKING:
@@ -64,7 +63,8 @@ def with_waters(system: "System", state: State, time: Time) -> State:
     if not sources:
         return state
     fields, wet = state.map(as_tile_field, state.positions), system.geometry.wet
-    rest, excess = system.columns(fields, time + 1.0)[0]
+    levels = [fields[eta] for *_, eta in system.names_of_layers]
+    rest, excess = system.columns(system.depth_at(time + 1.0), levels)[0]
     h = (rest + excess * wet).map(lambda x: larger(x, 0.0))
     new, rise = dict(fields), 0.0 * h
     for source in sorted(sources, key=lambda each: each.takes):
@@ -77,7 +77,7 @@ def with_waters(system: "System", state: State, time: Time) -> State:
         h, rise = h + change, rise + change
     rises = system.sums([rise, *[0.0 * rise] * (system.layer_count - 1)])
     new |= {eta: fields[eta] + each for (*_, eta), each in zip(system.names_of_layers, rises)}
-    if system.wetting is not None:  # rounded, the surface may lie below a bed that has been drained
+    if system.film is not None:  # rounded, the surface may lie below a bed that has been drained
         new["eta"] = pointwise(larger, new["eta"], -(system.depth_at(time + 1.0) * wet))
     return like(state, fields.replace(**new))
 
@@ -92,7 +92,7 @@ def check_resolved(model: Any, dt: float) -> None:
         dt: the time step [s].
     """
     sources = [(name, term) for name, term in zip(model.term_names, model.terms) if isinstance(term, WaterSource)]
-    if model.wetting is None or not sources:
+    if model.film is None or not sources:
         return
     own = model.domain.own(model.sea_floor.depth.map(lambda depth, wet: np.abs(depth) * wet, model.sea_floor.wet))
     highest = max((float(np.max(part, initial=0.0)) for _, part in own), default=0.0)
@@ -284,7 +284,7 @@ class Infiltration(WaterSource):
         return replaced(super().on_tile(domain), {"land": domain.cut(_land(domain.sea_floor))})
 
     def check_water(self, model: Any) -> None:
-        if model.wetting is None:
+        if model.film is None:
             raise ConfigError(
                 "Infiltration takes water on land, and without wetting no land is ever wet; give the model "
                 "wetting=WettingDrying(), or leave the infiltration out."

@@ -24,11 +24,9 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from ..fields.field import AbstractField, Scalar
-from ..fields.operators import east, north, pointwise, south, west
+from ..fields.field import AbstractField, Scalar, east, north, pointwise, south, west
 from ..fields.parameters import Number, check_fields, declared
-from .tracers.advection import upstream
-from .tracers.limiters import larger, smaller
+from .limiters import larger, smaller, upstream
 
 __all__ = ["WettingDrying", "limited_outflow", "outflow", "outflow_share"]
 

@@ -21,12 +21,8 @@ __all__ = ["linear_pair", "plain_primitive"]
 NO_EFFECTS: frozenset = frozenset()
 
 
-def _no_effects(**parameters):
-    return NO_EFFECTS
-
-
 def linear_pair(
-    name: str, function: Callable, transpose: Callable, effects: Callable = _no_effects, transposed: str | None = None
+    name: str, function: Callable, transpose: Callable, effects: Callable | None = None, transposed: str | None = None
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Declare `function` and `transpose`, linear in their one array operand, as each other's adjoint.
 
@@ -36,7 +32,7 @@ def linear_pair(
         name: of the primitive in a printed jaxpr.
         function: `function(x, **parameters) -> y`; may have any number of leading (batch) axes on x.
         transpose: `transpose(y, **parameters) -> x`, with <function(x), y> = <x, transpose(y)>.
-        effects: `effects(**parameters)` gives the JAX effects of a call (the ordered one of MPI, or none).
+        effects: `effects(**parameters)` gives the JAX effects of a call (the ordered one of MPI); none unless given.
         transposed: the name of the transpose there; `name` and "_transposed" unless given.
 
     Returns:
@@ -49,7 +45,7 @@ def linear_pair(
     return _caller(forward, function), _caller(backward, transpose)
 
 
-def plain_primitive(name: str, function: Callable, effects: Callable = _no_effects) -> Callable[..., Any]:
+def plain_primitive(name: str, function: Callable, effects: Callable | None = None) -> Callable[..., Any]:
     """Declare `function` of one array as a primitive without a derivative: its operand must have no tangent."""
     return _caller(_declare(name, function, effects), function)
 
@@ -74,7 +70,7 @@ def _declare(name, function, effects):
 
     def abstract(x, **parameters):
         out = jax.eval_shape(functools.partial(function, **parameters), jax.ShapeDtypeStruct(x.shape, x.dtype))
-        return ShapedArray(out.shape, out.dtype), effects(**parameters)
+        return ShapedArray(out.shape, out.dtype), effects(**parameters) if effects else NO_EFFECTS
 
     def batch(operands, axes, **parameters):
         (x,), (axis,) = operands, axes

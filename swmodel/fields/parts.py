@@ -12,6 +12,7 @@ experiment files, the names and units of controls, and the halos of compiled pro
 """
 
 import dataclasses
+import functools
 import inspect
 import re
 import sys
@@ -162,6 +163,7 @@ def unchecked(cls: type[ModelPart], values: dict) -> Any:
 # -- what follows from the declarations --------------------------------------------------------------------------------
 
 
+@functools.cache
 def numbers_of(cls: type) -> dict[str, Number]:
     """{name: Number} of the parameters that a class declares."""
     cls = as_pytree(cls) if issubclass(cls, ModelPart) else cls
@@ -171,7 +173,11 @@ def numbers_of(cls: type) -> dict[str, Number]:
 
 def positions_of(part: Any) -> dict[str, str]:
     """{name: C-grid position} of the parameters of a part, or a class, that may vary in space and time."""
-    cls = part if isinstance(part, type) else type(part)
+    return _positions(part if isinstance(part, type) else type(part))
+
+
+@functools.cache
+def _positions(cls):
     static = {field.name for field in dataclasses.fields(as_pytree(cls)) if field.metadata.get("static")}
     return {name: rule.position for name, rule in numbers_of(cls).items() if rule.position and name not in static}
 

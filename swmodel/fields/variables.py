@@ -228,12 +228,6 @@ def units_of_product(first: str, second: str) -> str:
     return " ".join(f"{name}{'' if n == 1 else n}" for name, n in exponents.items() if n) or "1"
 
 
-def named_for(gravity: float | None, rigid_lid: bool = False) -> dict[str, Variable]:
-    """{name: Variable} of the rows that replace those of a sea with a free surface.
-
-    Args:
-        gravity: [m s-2]; None where it differs between members.
-        rigid_lid: whether the surface is a rigid lid.
-    """
-    layer = OF_A_LAYER if gravity is not None and gravity < EARTH else {}
-    return {**layer, **(UNDER_RIGID_LID if rigid_lid else {})}
+def named_for(gravity: float | None) -> dict[str, Variable]:
+    """{name: Variable} of the rows that differ with this gravity [m s-2]; None where members differ."""
+    return OF_A_LAYER if gravity is not None and gravity < EARTH else {}

@@ -16,10 +16,10 @@ import numpy as np
 from jax.core import Tracer
 
 from ..defaults import AIR_DENSITY, GRAVITY, WATER_DENSITY
+from ..dynamics.layer import gradient
 from ..dynamics.terms import Forcing, Series, TimeVarying, value_at
-from ..dynamics.transport import gradient
 from ..errors import ConfigError
-from ..fields.operators import to_u, to_v
+from ..fields.field import to_u, to_v
 from ..fields.parameters import array_of, declared, parameter, refuse
 from ..fields.pytrees import pytree
 from .wind_laws import WindLaw, drag_law

@@ -23,11 +23,10 @@ import numpy as np
 
 from ..defaults import AIR_DENSITY, EARTH_RADIUS, EARTH_ROTATION, WATER_DENSITY
 from ..dynamics.clock import Moments, Time
+from ..dynamics.layer import gradient
 from ..dynamics.terms import Forcing, tile_array
-from ..dynamics.transport import gradient
 from ..errors import ConfigError
-from ..fields.field import Field
-from ..fields.operators import to_u, to_v
+from ..fields.field import Field, to_u, to_v
 from ..fields.parameters import DERIVED, Choice, Moment, array_of, declared, parameter, refuse
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree, static

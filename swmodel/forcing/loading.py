@@ -35,8 +35,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..defaults import WATER_DENSITY
+from ..dynamics.layer import gradient
 from ..dynamics.terms import Forcing
-from ..dynamics.transport import gradient
 from ..errors import ConfigError
 from ..fields.parameters import OF_GRID, parameter
 from ..fields.parts import replaced

@@ -28,10 +28,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.dissipation import Drag
+from ..dynamics.layer import gradient
 from ..dynamics.terms import Forcing, tile_array
-from ..dynamics.transport import gradient
 from ..errors import ConfigError, ended
-from ..fields.operators import to_u, to_v
+from ..fields.field import to_u, to_v
 from ..fields.parameters import DERIVED, Moment, Names, declared, parameter
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree

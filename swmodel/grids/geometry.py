@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..fields import operators as op
+from ..fields import field as op
 from ..fields.field import WHOLE, AbstractField, Field
 from ..fields.pytrees import pytree, replace, static
 from ..parallel.halo import SIDES, Sides, without_padding

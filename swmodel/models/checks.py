@@ -76,7 +76,7 @@ def _without_limiter(model):
 def check_momentum(model: Any) -> None:
     """Raise ConfigError for parts that MomentumConserving, or wetting and drying, does not support."""
     form = type(model.momentum).__name__
-    if model.wetting is not None and not model.momentum.conserves_momentum:
+    if model.film is not None and not model.momentum.conserves_momentum:
         raise ConfigError(
             f"ShallowWater: wetting needs a form that conserves momentum, and momentum is {form}(); give "
             "momentum=MomentumConserving()."
@@ -92,7 +92,7 @@ def check_momentum(model: Any) -> None:
             f"{form} limits them; use WaveMaker(total=True), which holds a level too, Flather, or another form."
         )
     rippling = _without_limiter(model)
-    if model.wetting is not None and rippling:
+    if model.film is not None and rippling:
         raise ConfigError(
             f"ShallowWater: tracer {rippling[0]} has a scheme without limiter, which may take more from a drying cell "
             "than it holds; give scheme=FluxLimited(), or leave wetting out."
@@ -216,7 +216,7 @@ def check_layers(model: Any) -> None:
     if model.layers is None:
         return
     supported = {
-        "wetting": model.wetting is None,
+        "wetting": model.film is None,
         f"momentum={type(model.momentum).__name__}()": not model.momentum.conserves_momentum,
         f"core={type(model.core).__name__}()": model.core.steps_layers,
         "source": model.uplift is None,

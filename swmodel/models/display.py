@@ -80,7 +80,7 @@ def rows_of_model(model: Any) -> list[tuple[str, str]]:
         low, high, _ = floor.depths
         deep = f"{low:.4g} m" if low == high else f"{low:.4g} to {high:.4g} m"
         share = f"{100 * floor.cells_under_water / cells:.0f} % of the cells"
-        rows.append(("sea floor", f"{deep} deep, {share} {'wet' if model.wetting is None else 'under water at rest'}"))
+        rows.append(("sea floor", f"{deep} deep, {share} {'wet' if model.film is None else 'under water at rest'}"))
     rows += [(x["label"], _as_row(getattr(model, name), x["units"])) for name, x in declared_fields("label")]
     rows.append(("computed", f"{model.dtype}, {_ranks(model)}"))
     return [(label, text) for label, text in rows if text]

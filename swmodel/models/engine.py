@@ -7,9 +7,8 @@ from typing import Any
 import jax
 
 from ..stencils.native import why_not
-from ..stepping.arrays import ArrayStepLoop
-from ..stepping.base import StepLoop
 from ..stepping.fused import FusedStepLoop
+from ..stepping.steps import ArrayStepLoop, StepLoop
 
 __all__ = ["kind_of_loop"]
 

@@ -9,8 +9,8 @@ from ..dynamics.system import System
 from ..fields.field import HaloError
 from ..fields.parts import numbers_of, positions_of
 from ..fields.pytrees import remembered
-from ..stepping.arrays import one_step
 from ..stepping.explicit import TimeStepper
+from ..stepping.steps import one_step
 
 __all__ = ["dynamics_at_start", "narrowest_halo"]
 
@@ -80,7 +80,7 @@ def _more_along_sides(model, width):
 
 def _trace(model, stepper, width):
     def step(dynamics, stepper, state):
-        return one_step(dynamics.prepare(), stepper, state, stepper.history(state), 0)
+        return one_step(stepper.system(dynamics), stepper, state, stepper.history(state), 0)
 
     dynamics = model.outline(width, 0, 1.0)  # of whatever length: a stencil does not depend on it
     jax.eval_shape(model.communicator.spmd(step), dynamics, stepper, jax.eval_shape(dynamics.zeros))

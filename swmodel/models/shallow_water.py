@@ -11,7 +11,7 @@ from .. import elliptic
 from ..defaults import GRAVITY, LEAST_THICKNESS
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.cores import FiniteDifferences
-from ..dynamics.layers import Layers, columns_of
+from ..dynamics.layers import Layers
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..dynamics.slip import FreeSlip
 from ..dynamics.system import System, declared_fields
@@ -27,23 +27,21 @@ from ..grids.geometry import TileGeometry
 from ..grids.grid import Grid
 from ..parallel import make_communicator
 from ..parallel.decomposition import Tile
-from ..stepping.arrays import ArrayStepLoop
-from ..stepping.base import StepLoop
 from ..stepping.explicit import TimeStepper, check_steps, known_dt
+from ..stepping.steps import ArrayStepLoop, StepLoop
 from . import checks
 from .display import as_html, as_text, map_of_depth, rows_of_model
 from .domain import Domain
 from .engine import kind_of_loop
 from .floor import floor_of
 from .halos import narrowest_halo
-from .initial_currents import ending_at_shores
-from .initial_sides import with_memory_of_sides
+from .initial_flow import ending_at_shores, with_memory_of_sides
 from .intervals import CurrentWindows, coverage_of, next_record, read_ends
 from .names import named, named_series, on_tiles, one_or_more
 
 __all__ = ["ShallowWater"]
 
-CONTENTS = frozenset(name for name, _ in declared_fields("recorded"))  # of a model, and of its System
+CONTENTS = frozenset(("film", "layer_count", *(name for name, _ in declared_fields("recorded"))))
 
 
 class ShallowWater:
@@ -190,11 +188,6 @@ class ShallowWater:
         return {rank: cut(self.sea_floor.water, rank) for rank in self.communicator.ranks}
 
     @property
-    def layer_count(self) -> int:
-        """The number of layers that move."""
-        return self.system.layer_count
-
-    @property
     def open_sides(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(side for condition in self.open_boundaries for side in condition.sides))
 
@@ -251,7 +244,7 @@ class ShallowWater:
             for row in self.variables
         }
         state = State.of(fields, {row.name: row.position for row in self.variables})
-        if self.wetting is not None:  # no surface lies below the bed
+        if self.film is not None:  # no surface lies below the bed
             state = state.replace(eta=jnp.maximum(state.eta, -self.domain.cut(self.sea_floor.water)))
             if any(not isinstance(x, (int, float)) or x for x in (u, v)):
                 state = ending_at_shores(self, state)
@@ -260,7 +253,7 @@ class ShallowWater:
     def _stored(self, state):
         """A State as it is stepped, at step 0, of one as files show it."""
         levels = [state[eta] for *_, eta in self.system.names_of_layers]
-        columns = columns_of(self.layers, self.domain.cut(self.sea_floor.water), levels)
+        columns = self.system.columns(self.domain.cut(self.sea_floor.water), levels)
         return converted("stored", self.system.contents, state, [rest + excess for rest, excess in columns])
 
     def check_state(self, who: str, state: State) -> None:
@@ -301,7 +294,7 @@ class ShallowWater:
 
     def check_records(self, end: float, dt: float = 0.0) -> None:
         """Raise SwmodelError if a record of a wave, a track or a file does not cover a run until `end` [s]."""
-        check_records(self._parts(), end, dt)
+        check_records(self.system.parts, end, dt)
         check_coverage(named_series(self), end, dt)
 
     def check_files(self, end: float) -> None:
@@ -334,7 +327,7 @@ class ShallowWater:
         if width not in self._tiled:
             self.decomposition.check_halo(width)
             self._tiled[width] = self._on_tiles(width)
-        timed = self.wetting is not None or any(part.reads_time for part in self._parts())
+        timed = self.film is not None or any(part.reads_time for part in self.system.parts)
         return replace(self._tiled[width].bind(windows_of), reach=halo, dt=dt if timed else None)
 
     def _on_tiles(self, halo):
@@ -351,14 +344,10 @@ class ShallowWater:
             crests=self.sea_floor.crests_on(halo),
         )
 
-    def _parts(self):
-        """Terms, conditions on open sides, and tracers."""
-        return (*self.terms, *self.open_boundaries, *self.tracers)
-
     @property
     def changes_in_time(self) -> bool:
         """Whether the equations depend on the time, through records or through terms that read it."""
-        return bool(self._series) or any(part.reads_time for part in self._parts())
+        return bool(self._series) or any(part.reads_time for part in self.system.parts)
 
     def share_arrays(self, arrays: dict[int, Any]) -> None:
         """Use `arrays`, {id: array}, in place of equal ones, to share their memory."""

@@ -144,7 +144,7 @@ def _compared(simulation, path, tile, restart, step):
     found = differences(was, fingerprint(model, step, simulation.dt, like=was))
     if any(difference.name in LAND for difference in found):
         cells = _land_differences(model, tile("depth"))
-        replaced = LAND if model.wetting is None or cells else {"depth"}
+        replaced = LAND if model.film is None or cells else {"depth"}
         found = cells + [difference for difference in found if difference.name not in replaced]
     return found
 
@@ -183,7 +183,7 @@ def _land_differences(model, placed):
         was, now = (np.asarray(x, float)[..., rows:, columns:] for x in (was, depth[rank]))
         was, now = np.broadcast_arrays(was, now)
         changed = np.abs(now - was)
-        if model.wetting is None:  # with it, depths below 0 are heights of land that may be flooded
+        if model.film is None:  # with it, depths below 0 are heights of land that may be flooded
             counts += [((was > 0) & (now <= 0)).sum(), ((was <= 0) & (now > 0)).sum(), 0]
             changed = np.where((was > 0) & (now > 0), changed, 0.0)
         changed[changed <= ROUNDING * np.abs(was)] = 0.0

@@ -30,7 +30,7 @@ def rows_of(simulation: Any, names: Iterable[str]) -> list[str | Variable]:
     if model.layers is not None:
         instead = own | (OF_LAYERS_OVER_DEEP_WATER if over_deep_water(model.layers) else OF_LAYERS)
     else:
-        instead = own | named_for(_gravity(model), simulation.scheme.rigid_lid)
+        instead = own | named_for(_gravity(model)) | simulation.scheme.rows
     return [instead.get(name, name) for name in names]
 
 
@@ -42,23 +42,17 @@ def _gravity(model):
 def static_fields(simulation: Any) -> dict[str | Variable, np.ndarray]:
     """{name or row: (ny, nx) array} of depth and land mask, in the form of the file writers.
 
-    With wetting and drying depths have the precision of the run, so that depth + eta of a file is nowhere negative.
+    Where shores move, depths have the precision of the run, so that depth + eta of a file is nowhere negative.
     """
     model = simulation.model
-    depth = model.depth if model.wetting is None else np.asarray(model.depth, model.dtype).astype(float)
+    depth = model.depth if model.film is None else np.asarray(model.depth, model.dtype).astype(float)
     return {rows_of(simulation, ["depth"])[0]: depth, "wet": np.asarray(model.sea_floor.wet)}
-
-
-RIGID_LID = (
-    "the surface is a rigid lid: eta is the pressure on it over density and gravity, and no part of the thickness"
-)
 
 
 def run_attributes(simulation: Any) -> dict[str, Any]:
     """The global attributes that describe a run so that it can be repeated."""
     model = simulation.model
     py, px = model.communicator.layout
-    wetting = getattr(model, "wetting", None)
     return {
         "title": simulation.title,
         "source": f"swmodel {VERSION}",
@@ -70,7 +64,7 @@ def run_attributes(simulation: Any) -> dict[str, Any]:
         "time_stepper": describe(simulation.scheme),
         "time_step_seconds": np.float64(simulation.dt),
         "gravity": None if model.gravity is None else np.float64(model.gravity),
-        "film_thickness": None if wetting is None else np.float64(wetting.thin),  # [m]; cells under less are dry
-        "comment": RIGID_LID if simulation.scheme.rigid_lid else None,
+        "film_thickness": None if model.film is None else np.float64(model.film),  # [m]; cells under less are dry
+        "comment": simulation.scheme.comment,
         "references": references(model, simulation.scheme),
     }

@@ -22,7 +22,6 @@ are collective, and use an MPI communicator of their own.
 
 import abc
 import functools
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,7 +32,6 @@ from numpy.typing import DTypeLike
 
 from ..fields.linear import linear_pair, plain_primitive
 from .decomposition import Decomposition, row_blocks
-from .lineage import derives_from
 
 __all__ = ["Communicator", "AXES", "rank_after_rank"]
 
@@ -62,7 +60,6 @@ _sum, _ = linear_pair(
     lambda y, *, communicator, axis, ordered: y,
     _effects,
 )
-FULL_SUMS = frozenset(("sum_of_ranks", "broadcast_from_root"))  # operations after which a gradient is complete again
 _replicated, _ = linear_pair(
     "replicated",
     lambda x, *, communicator, axis, ordered: x,
@@ -188,21 +185,11 @@ class Communicator(abc.ABC):
         """A value that every rank holds, unchanged; its cotangents are summed over ranks.
 
         Apply it once, before the value is combined with distributed ones. It is applied to the numbers of Systems and
-        steppers by dynamics/replicated.py.
+        steppers by dynamics/forms.py.
         """
         if self._alone(axis):
             return x
-        x = _replicated(x, communicator=self, axis=axis, ordered=False)
-        self._entered[id(x)] = x
-        return x
-
-    def is_marked_replicated(self, x: Any) -> bool:
-        """Whether x is a result of `replicated`, or was computed from one in this trace without a sum over ranks."""
-        return self._entered.get(id(x)) is x or derives_from(x, "replicated", FULL_SUMS)
-
-    @functools.cached_property
-    def _entered(self):
-        return weakref.WeakValueDictionary()
+        return _replicated(x, communicator=self, axis=axis, ordered=False)
 
     def broadcast(self, x: Any) -> jax.Array:
         """The root's x on every rank."""

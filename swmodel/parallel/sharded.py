@@ -6,8 +6,6 @@ own bookkeeping of replicated values (check_vma=False): operations have their ow
 derivatives are taken inside the body. Taken outside, or through a plain psum, they would be wrong by the number of
 devices.
 
-On CPUs neighbours exchange strips through memory (native/messages.cpp); all other operations are XLA's collectives.
-
 Over several hosts each process holds the tiles of its own devices (`jax.distributed`, runtime/devices.py). Operations
 on the host send their objects over the devices too, as bytes, so that numbers arrive unchanged in any precision.
 """
@@ -27,7 +25,6 @@ from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from ..runtime.devices import leave
-from ..stencils import native
 from .communicator import Communicator, rank_after_rank
 from .decomposition import Decomposition, TileError, row_blocks
 
@@ -62,7 +59,6 @@ class ShardedCommunicator(Communicator):
         self.rank, self.processes = jax.process_index(), jax.process_count()
         self.gathers_alone = self.processes == 1
         self._here = {k: device for k, device in enumerate(devices) if device.process_index == self.rank}
-        self._shares_memory = self.processes == 1 and devices[0].platform == "cpu" and native.usable()
         if self.processes > 1:
             _end_together()
 
@@ -158,10 +154,6 @@ class ShardedCommunicator(Communicator):
     def _shift(self, x, axis, direction):
         n = self.along(axis)
         with _inside():
-            if self._shares_memory:
-                ranks = np.arange(self.size).reshape(self.layout)
-                sources = np.roll(ranks, direction, MESH.index(axis)).ravel().tolist()
-                return native.shift(x, lax.axis_index(MESH), sources)
             return lax.ppermute(x, axis, [(k, (k + direction) % n) for k in range(n)])
 
     def _all_to_all(self, x, axis):

@@ -48,7 +48,7 @@ def solver_of(model: ShallowWater, stepper: TimeStepper) -> Any:
     found = []
 
     def look(dynamics, stepper):
-        found.append(stepper.prepare(dynamics.prepare()).surface.solver)
+        found.append(stepper.prepare(stepper.system(dynamics)).surface.solver)
         return jnp.zeros(())
 
     scheme: Any = stepper

@@ -46,11 +46,14 @@ def _count(event: str, duration_secs: float, **about: str | int) -> None:
         _events[event] += 1
 
 
-jax.monitoring.register_event_duration_secs_listener(_count)
+@functools.cache
+def _listen():
+    jax.monitoring.register_event_duration_secs_listener(_count)
 
 
 def compilations() -> int:
-    """The number of programs that JAX has compiled in this process since this module was imported."""
+    """The number of programs that JAX has compiled in this process since the first call of this function."""
+    _listen()
     return _events[COMPILED]
 
 

@@ -9,15 +9,13 @@ names of mpi4jax are in parallel/handles.py.
         whether JAX has chosen its devices (launch.py)
     compilation_cache
         the modules of the persistent compilation cache (programs.py)
-    origin
-        the equation that computed a tracer (parallel/lineage.py)
 """
 
 import importlib
 import sys
 from typing import Any
 
-__all__ = ["backends_are_initialized", "compilation_cache", "origin", "partial_evaluation"]
+__all__ = ["backends_are_initialized", "compilation_cache", "partial_evaluation"]
 
 
 def partial_evaluation() -> Any:
@@ -40,9 +38,3 @@ def compilation_cache() -> tuple[Any, type] | None:
     except (ImportError, AttributeError):
         return None
     return module, interface
-
-
-def origin(tracer: Any) -> Any:
-    """The equation that made a tracer, with `primitive`, `params` and `in_tracers`, or None where it is not known."""
-    made_by = getattr(tracer, "parent", None)
-    return made_by if hasattr(made_by, "in_tracers") else None

@@ -128,7 +128,7 @@ class Outputs(abc.ABC):
                 raise ConfigError(f"{path}: gauges are written to {output.path} already; ask for all of them at once.")
         needed = budget.of_gauges(len(points) * len(variables), self.model.dtype.itemsize, self.model.members or 1)
         budget.require(needed, f"Simulation.gauges: the series of {len(points):,} gauges", "give fewer")
-        depth = None if self.model.wetting is None else depth_at(points, self.model)
+        depth = None if self.model.film is None else depth_at(points, self.model)
         if depth is not None and (depth < 0).any() and self.model.uplift is not None and not self.model.members:
             variables = dict.fromkeys((*variables, "thickness"))  # the level does not have it over a bed that moves
         watcher = Gauges.at(points, self.model, tuple(variables))

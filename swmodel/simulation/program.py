@@ -71,7 +71,7 @@ def advance(
         step, (fault, watched) = k + 1, monitored
 
         def make_sample(dt=None):
-            return sample_of(loop.equations, get_state(), step, stepper.rigid_lid, dt)
+            return sample_of(loop.equations, get_state(), step, dt)
 
         fault = health.update(fault, get_state, dynamics, lambda: uplift_at(step), step)
         return fault, {key: watchers[key].update(x, make_sample, step, k - first) for key, x in watched.items()}
@@ -82,18 +82,18 @@ def advance(
     return Carry(packed, fault, watched)
 
 
-def sample_of(equations: Any, state: State, step: Any, rigid_lid: bool, dt: float | None = None) -> Sample:
+def sample_of(equations: Any, state: State, step: Any, dt: float | None = None) -> Sample:
     """The Sample of a State after a number of steps; its time has seconds if `dt` [s] is given."""
     dtype = state.eta.dtype
     seconds = () if dt is None else (jnp.zeros((), dtype), jnp.asarray(dt, dtype), dt)
-    return Sample(equations, state, Time(step, *seconds), rigid_lid)
+    return Sample(equations, state, Time(step, *seconds))
 
 
 @on_tiles
 def read_once(dynamics: Any, stepper: Any, at: tuple[State, jax.Array], watcher: Any) -> Any:
     """What `watcher.of(sample)` returns for `at`, (State, number of its step), on every tile."""
     state, step = at
-    return watcher.of(sample_of(dynamics.prepare(), state, step, stepper.rigid_lid))
+    return watcher.of(sample_of(stepper.system(dynamics), state, step))
 
 
 def compile_ahead(simulation: Any) -> None:

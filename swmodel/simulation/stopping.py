@@ -62,7 +62,7 @@ def diagnosis(
         if simulation.model.layers is not None:
             what = f"layer {layer + 1} from the top is only {thickness:.2f} m thick, and less than {least:g} m"
             remedy = "make it thicker at rest, or use more viscosity, drag or a weaker forcing"
-        elif simulation.model.wetting is None:
+        elif simulation.model.film is None:
             what += " cannot be computed without wetting and drying"
             remedy = "raise the minimum depth of the bathymetry, or make the cell land"
         else:

@@ -13,7 +13,7 @@ graph, and by its transpose in gather form, as in PerforAD (Hueckelheim et al. 2
 loop reads the values of earlier steps from the slots in which they were stored (slots.py).
 
 Python, the runtime in C++ and the loops share one description of their interface (abi.py). Loops can be printed, with
-the names of fields and the lines of Python that they come from (lines.py, printing.py; docs/loops.md).
+the names of fields and the lines of Python that they come from (nodes.py, printing.py; docs/loops.md).
 """
 
 from .graph import Unsupported

@@ -10,8 +10,7 @@ from .abi import LoopPlan, ResultPlan, SourcePlan, When, numbers
 from .graph import Graph
 from .native.library import TARGET, loop_name
 from .printing import keep_source
-from .rounding import compares_rounded
-from .schedule import schedule
+from .schedule import compares_rounded, schedule
 from .source import c_source
 
 __all__ = ["compile_loop", "compiled_loop"]

@@ -19,7 +19,7 @@ import numpy as np
 from jax import lax
 
 from .graph import At, Builder, Constant, Graph, Unsupported
-from .rounding import compares_rounded
+from .schedule import compares_rounded
 
 __all__ = ["OPERATIONS", "tangent", "Transpose", "transpose"]
 

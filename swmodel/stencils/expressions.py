@@ -16,7 +16,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 
 from ..fields.field import WHOLE, AbstractField, Field, Pair
-from .lines import SCOPE, Line, calling_line
+from .nodes import SCOPE, Line, calling_line
 
 __all__ = ["Source", "Expression", "Trace", "lift", "path_names", "stored"]
 

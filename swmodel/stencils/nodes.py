@@ -1,11 +1,65 @@
-"""The nodes of a Graph: operations, and what they refer to."""
+"""The nodes of a Graph: operations, what they refer to, and the line of Python that each comes from."""
 
 import dataclasses
+import linecache
+import re
+import sys
+from pathlib import Path
 from typing import Any
 
-from .lines import Line
+__all__ = ["At", "Constant", "Line", "Node", "SCOPE", "Unsupported", "calling_line", "line_of"]
 
-__all__ = ["At", "Constant", "Node", "Unsupported"]
+PACKAGE = Path(__file__).resolve().parents[1]
+INTERNAL = tuple(f"{PACKAGE / folder}/" for folder in ("fields", "stencils"))  # where operators are defined
+LONGEST = 90  # the number of characters of a line that are shown
+SCOPE = "line"  # the named scope of the operations of a line is SCOPE and a number (Trace.at)
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A line of Python, with the role of an operation: "" for its own, "tangent of " or "cotangent of "."""
+
+    file: str
+    number: int
+    role: str = ""
+
+    def derived(self, role: str) -> "Line":
+        """The Line of an operation that is derived from one of this line."""
+        return self if self.role else dataclasses.replace(self, role=role)
+
+    @property
+    def place(self) -> str:
+        """File and number, the file relative to the package where it lies in it."""
+        path = Path(self.file)
+        short = path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else path
+        return f"{short}:{self.number}"
+
+    def __str__(self):
+        text = linecache.getline(self.file, self.number).strip()
+        text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+        return f"{self.role}{self.place}: {text}" if text else f"{self.role}{self.place}"
+
+
+def calling_line() -> Line:
+    """The innermost line on the stack that lies outside of the folders of operators.
+
+    A function that is an operator itself has a local variable `__tracebackhide__`, a convention of pytest and IPython.
+    The line of its caller is taken.
+    """
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_operator(frame.f_code):
+        frame = frame.f_back
+    return Line(frame.f_code.co_filename, frame.f_lineno)
+
+
+def _is_operator(code):
+    return code.co_filename.startswith(INTERNAL) or "__tracebackhide__" in code.co_varnames
+
+
+def line_of(equation: Any, lines: list[Line]) -> Line | None:
+    """The Line of the innermost Expression whose evaluation made an equation of a jaxpr."""
+    numbers = re.findall(rf"\b{SCOPE}(\d+)\b", str(equation.source_info.name_stack))
+    return lines[int(numbers[-1])] if numbers else None
 
 
 class Unsupported(Exception):

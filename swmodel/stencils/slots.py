@@ -1,7 +1,8 @@
 """Fused loops that read arrays from slots, and push arrays into slots before they overwrite them (native/tape.py).
 
 XLA copies an array out of its slot for a call that reads it; a compiled loop reads it in place. Pushing an array into a
-slot is another pass over memory, except for a loop that loads its rows anyway.
+slot is another pass over memory, except for a loop that loads its rows anyway. Without slots a gradient on 1024 x 1024
+cells takes 1.06 to 1.10 times as long, and more on smaller and larger grids (docs/benchmarks.md).
 """
 
 import dataclasses

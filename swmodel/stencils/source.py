@@ -18,8 +18,7 @@ from pathlib import Path
 
 from .abi import VECTOR, header
 from .graph import At, Constant, Graph, Node, Unsupported
-from .rounding import is_nan_with
-from .schedule import schedule, whole_vectors
+from .schedule import is_nan_with, schedule, whole_vectors
 
 __all__ = ["c_source", "commented_source", "operations"]
 

@@ -11,7 +11,7 @@ Each scheme gives its amplification factor, from which its stable intervals foll
 
 import abc
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.core
@@ -27,8 +27,9 @@ from ..fields.parameters import parameter
 from ..fields.parts import ModelPart, replaced
 from ..fields.pytrees import pytree
 from ..fields.state import State
+from ..fields.variables import Variable
 from .amplification import first_growth, largest_root, of_step
-from .base import History
+from .steps import History
 
 if TYPE_CHECKING:
     from ..dynamics.site import Site
@@ -76,6 +77,8 @@ class TimeStepper(ModelPart, abc.ABC):
             the newest entry overwrites the oldest.
         is_implicit: whether a step solves an equation of the whole domain.
         rigid_lid: whether the surface is fixed: eta is then the pressure on it, and no part of the thickness.
+        rows: {name: Variable} of the rows that replace those of the table of variables in files.
+        comment: on its variables, for files; None without one.
         conserves_momentum: whether it can step models with MomentumConserving, by `equations.euler` or
             `equations.forward_backward`.
         needs_momentum_form: whether it can step no other models.
@@ -96,10 +99,16 @@ class TimeStepper(ModelPart, abc.ABC):
     buffer_cycle = 1
     is_implicit = False
     rigid_lid = False
+    rows: ClassVar[dict[str, Variable]] = {}
+    comment: ClassVar[str | None] = None
     exact_waves = False
     conserves_momentum = False
     needs_momentum_form = False
     remedy = "another scheme"
+
+    def system(self, dynamics: "System") -> "System":
+        """A System of tiles prepared for the States that this scheme steps; collective."""
+        return dynamics.prepare()
 
     def prepare(self, equations: "System") -> "TimeStepper":
         """An object with the same `step`, in which all that does not change between steps is computed once."""

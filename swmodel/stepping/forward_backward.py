@@ -9,8 +9,8 @@ from ..dynamics.clock import Time
 from ..fields.pytrees import pytree
 from ..fields.state import State, like
 from .amplification import largest_root
-from .base import History
 from .explicit import Past, TimeStepper, time_step
+from .steps import History
 
 if TYPE_CHECKING:
     from ..dynamics.system import System

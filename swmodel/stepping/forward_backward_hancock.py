@@ -23,8 +23,8 @@ from ..dynamics.clock import Time
 from ..dynamics.conserving import ShoreSystem
 from ..fields.pytrees import pytree
 from ..fields.state import State
-from .base import History
 from .explicit import TimeStepper, time_step
+from .steps import History
 
 __all__ = ["ForwardBackwardHancock"]
 

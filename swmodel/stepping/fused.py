@@ -14,12 +14,11 @@ import jax.core
 import jax.numpy as jnp
 
 from ..dynamics.clock import Time
+from ..dynamics.forms import mark_numbers
 from ..dynamics.near_sides import without_normal_flow
-from ..dynamics.replicated import mark_numbers
 from ..dynamics.stages import Fields, Filled, StageEvaluation, renewed_if_due
-from ..dynamics.system import System
-from ..fields.field import Count, Field, Value
-from ..fields.operators import pointwise
+from ..dynamics.system import System, declared_fields
+from ..fields.field import Count, Field, Value, pointwise
 from ..fields.pytrees import replace
 from ..fields.state import State, each_state, fields_of, states_of
 from ..grids.geometry import Geometry
@@ -29,9 +28,7 @@ from ..stencils.graph import Unsupported
 from ..stencils.native import depends_on
 from ..stencils.native.library import CompileError
 from ..stencils.stencil import Layout, compile_loops, run
-from .arrays import one_step
-from .base import Carry, History, Monitor, StepLoop, Tree, no_monitor
-from .invariants import without_invariants
+from .steps import Carry, History, Monitor, StepLoop, Tree, no_monitor, one_step, without_invariants
 
 if TYPE_CHECKING:
     from .explicit import TimeStepper
@@ -40,7 +37,6 @@ __all__ = ["FusedEvaluation", "FusedStepLoop", "InterpretedStepLoop", "NotCompil
 
 T = TypeVar("T")
 
-LIFTED = ("terms", "tracers", "uplift", "edges", "crests")  # the others' Fields are no operands of loops
 NEVER_WET = -32768.0  # the depth that marks cells which are land for the whole run, with wetting and drying [m]
 POLE = "rows round a pole are averaged over all ranks, for which there are no loops"
 
@@ -235,7 +231,7 @@ class FusedStepLoop(StepLoop):
         self.period = self.group * stepper.buffer_cycle * (1 if in_order else 2)
         if prepared:
             self.stepper = mark_numbers(stepper, dynamics.communicator)
-            self.equations = self.evaluation.arrays = dynamics.prepare()
+            self.equations = self.evaluation.arrays = stepper.system(dynamics)
             self.stepper = self.stepper.prepare(self.equations)
             self._expressions = self._lifted()
 
@@ -246,13 +242,13 @@ class FusedStepLoop(StepLoop):
             return jax.tree.unflatten(structure, [lift(x, name=n) for x, n in zip(leaves, names)])
 
         arrays, depth, lowest = self.equations, self.equations.depth, 0.0
-        if arrays.wetting is not None:  # depths may be negative, so that permanent land gets the depth NEVER_WET
+        if arrays.film is not None:  # depths may be negative, so that permanent land gets the depth NEVER_WET
             lowest = NEVER_WET
             depth = pointwise(lambda depth, wet: jnp.where(wet > 0, depth, lowest), depth, arrays.geometry.wet)
         depth = self._aligned(depth)
         wet = depth.map(lambda depth: (depth > lowest).astype(depth.dtype))  # cheaper than reading another array
         geometry = Geometry.derive(arrays.tile, arrays.side.factor, arrays.communicator, lift, wet)
-        new = {name: lifted(getattr(arrays, name), name) for name in LIFTED}
+        new = {name: lifted(getattr(arrays, name), name) for name, _ in declared_fields("lifted")}
         return replace(arrays, geometry=geometry, depth=depth, evaluation=self.evaluation, **new)
 
     def _aligned(self, field):

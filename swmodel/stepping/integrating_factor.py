@@ -17,8 +17,8 @@ from ..dynamics.clock import Time
 from ..dynamics.spectral.series import scaled
 from ..fields.pytrees import pytree
 from ..fields.state import State
-from .base import History
 from .explicit import RK4, TimeStepper, time_step
+from .steps import History
 
 if TYPE_CHECKING:
     from ..dynamics.system import System

@@ -25,11 +25,9 @@ from ..fields.state import State
 from ..runtime.compilation import jit
 from ..stencils.native import usable
 from ..stencils.native.library import CompileError
-from .arrays import ArrayStepLoop, one_step
-from .base import Carry, History, Monitor, StepLoop, Tree, no_monitor
 from .fused import POLE, NotCompiled
-from .invariants import without_invariants
 from .members import Members, first_member, per_member
+from .steps import ArrayStepLoop, Carry, History, Monitor, StepLoop, Tree, no_monitor, one_step, without_invariants
 
 if TYPE_CHECKING:
     from ..dynamics.system import System
@@ -63,7 +61,10 @@ def step_loop(dynamics: "System", stepper: "TimeStepper", prepared: bool = True)
     Raises:
         CompileError: if a loop cannot be compiled and there are several processes.
     """
-    return (dynamics.step_loop if _is_possible(dynamics, stepper) else ArrayStepLoop)(dynamics, stepper, prepared)
+    kind = dynamics.step_loop
+    if kind is not ArrayStepLoop and not _is_possible(dynamics, stepper):
+        kind = ArrayStepLoop
+    return kind(dynamics, stepper, prepared)
 
 
 T = TypeVar("T")  # a carry of steps, and of what is computed along with them
@@ -178,7 +179,7 @@ def unpack_state(dynamics: "System", stepper: "TimeStepper", carry: Carry) -> tu
 def shown(dynamics: "System", stepper: "TimeStepper", at: tuple[State, Count]) -> State:
     """The State in `at`, (State, number of its step), as files show it: of tracers the concentration."""
     state, step = at
-    return dynamics.prepare().shown(state, Time(step), stepper.rigid_lid)
+    return stepper.system(dynamics).shown(state, Time(step))
 
 
 def run_steps(

@@ -8,8 +8,8 @@ import jax
 from ..fields.state import State
 from ..stencils.printing import Access, Cost, cost, loop_title, reads
 from ..stencils.stencil import loops_in, types_of
-from .base import History
 from .loop import integrate, on_tiles, step_loop
+from .steps import History
 
 if TYPE_CHECKING:
     from ..dynamics.system import System

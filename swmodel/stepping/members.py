@@ -6,7 +6,7 @@ Values that are the same in all members are stored, and computed, once.
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Members", "first_member", "per_member", "stacked"]
 
 SAME, FIELD, NUMBER = 0, 1, 2
+T = TypeVar("T")
 
 
 @pytree
@@ -40,7 +41,7 @@ class Members:
         return self.dynamics.communicator
 
 
-def stacked(communicator: Communicator, trees: Sequence, kinds: Sequence[int]) -> Any:
+def stacked(communicator: Communicator, trees: Sequence[T], kinds: Sequence[int]) -> T:
     """One pytree of many of the same structure, with leaves of a kind other than SAME stacked along a first axis.
 
     Numbers become arrays (members, 1), because a vector (members,) could be mistaken for one along a tile.

@@ -51,11 +51,11 @@ from ..defaults import AB2_EPSILON, THETA
 from ..dynamics.waters import WaterSource
 from ..errors import ConfigError
 from ..fields.parameters import parameter
-from ..fields.pytrees import pytree, static
+from ..fields.pytrees import pytree, replace, static
+from ..fields.variables import UNDER_RIGID_LID
 from .amplification import interval_above_rest, interval_with_waves
 from .explicit import time_step
-from .implicit import Implicit, Solved
-from .planned_steps import FreeSurfaceStep, PlannedStep, RigidLidStep
+from .implicit import FreeSurfaceStep, Implicit, PlannedStep, RigidLidStep, Solved
 from .surface import Surface
 
 if TYPE_CHECKING:
@@ -122,8 +122,14 @@ class RigidLid(Implicit):
     solver: Any = static(default=None)
 
     references = "Dukowicz and Smith (1994), doi:10.1029/93JC03455"
-
+    rows = UNDER_RIGID_LID
+    comment = (
+        "the surface is a rigid lid: eta is the pressure on it over density and gravity, and no part of the thickness"
+    )
     rigid_lid = True
+
+    def system(self, dynamics: "System") -> "System":
+        return replace(dynamics, rigid_lid=True).prepare()
 
     def prepare(self, equations: "System") -> "PlannedStep":
         rising = [x for x in equations.terms if x.changes_elevation or isinstance(x, WaterSource)]

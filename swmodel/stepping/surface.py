@@ -17,10 +17,22 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from .. import elliptic
-from ..dynamics.transport import divergence
+from ..dynamics.layer import divergence
 from ..errors import ConfigError
-from ..fields.field import AbstractField, Field, Scalar, Value
-from ..fields.operators import difference_x, difference_y, east, mean_x, mean_y, north, south, west
+from ..fields.field import (
+    AbstractField,
+    Field,
+    Scalar,
+    Value,
+    difference_x,
+    difference_y,
+    east,
+    mean_x,
+    mean_y,
+    north,
+    south,
+    west,
+)
 from ..fields.pytrees import pytree, replace, static
 from ..grids.geometry import safe_inverse
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
@@ -36,7 +48,7 @@ Velocities: TypeAlias = Sequence[tuple[AbstractField, AbstractField]]  # (u, v) 
 TOLERANCE = {4: 1e-5, 8: 1e-10}  # of conjugate gradients, by the size of a number [bytes]
 
 
-def automatic(domain: Any, constant: bool, dtype: DTypeLike) -> elliptic.Solver:
+def automatic(domain: elliptic.Domain, constant: bool, dtype: DTypeLike) -> elliptic.Solver:
     """The solver for a domain whose coefficients are constant, or not."""
     if constant:
         return elliptic.FourierTridiagonal() if domain.grid.spherical else elliptic.Spectral()
@@ -76,7 +88,7 @@ class Surface:
                 "model.dynamics(stepper)."
             )
         domain = replace(equations.elliptic_domain, tile=equations.geometry.tile)
-        rigid, dtype = scheme.rigid_lid, equations.depth.dtype
+        rigid, dtype = equations.rigid_lid, equations.depth.dtype
         constant = equations.flat and not domain.masked and not equations.open_boundaries
         solver = scheme.solver or automatic(domain, constant, dtype)
         follows = not (rigid or equations.linear or solver.needs_constants)

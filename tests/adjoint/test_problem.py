@@ -11,7 +11,7 @@ from swmodel.adjoint.costs.tile_costs import TileCost
 from swmodel.errors import ConfigError
 from swmodel.fields.pytrees import pytree, replace
 from swmodel.runtime.compilation import jit
-from swmodel.stepping.arrays import ArrayStepLoop
+from swmodel.stepping.steps import ArrayStepLoop
 
 from . import cases
 

@@ -10,8 +10,8 @@ from swmodel.runtime import launch
 from swmodel.simulation.simulation import Simulation
 from swmodel.stencils.native.library import CompileError
 from swmodel.stepping import loop
-from swmodel.stepping.arrays import ArrayStepLoop
 from swmodel.stepping.fused import FusedStepLoop
+from swmodel.stepping.steps import ArrayStepLoop
 
 from . import cases
 

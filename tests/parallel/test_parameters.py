@@ -15,7 +15,6 @@ import swmodel as sw
 from swmodel.adjoint.core.leaves import Floats
 from swmodel.dynamics import boundaries, dissipation, forcing, sponge
 from swmodel.dynamics.terms import TiledPart
-from swmodel.fields.pytrees import replace
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.runtime.compilation import jit
 
@@ -252,35 +251,8 @@ def test_most_parameters_matter_on_the_plane():
     assert not still
 
 
-TWICE = {
-    "itself": lambda ranks, x: ranks.replicated(x),
-    "its exponential": lambda ranks, x: jnp.exp(ranks.replicated(jnp.log(x))),
-    "by way of a compiled function": lambda ranks, x: jax.jit(lambda x: 2.0 * ranks.replicated(x))(x) / 2.0,
-    "one of several factors": lambda ranks, x: x * jnp.where(x > 0, ranks.replicated(x), 1.0),
-}
-ONCE = {
-    "as it is": lambda ranks, x: jnp.exp(jnp.log(x)),
-    "summed since": lambda ranks, x: ranks.sum(ranks.replicated(x) / ranks.size),
-}
-
-
-def gradient_in_gravity(make, transformed):
-    """Of a function that changes a model's gravity by `make`, before anything is computed."""
+def test_a_system_is_prepared_once():
     model, stepper = small(communicator=make_communicator("auto", (cases.NY, cases.NX)), engine="arrays")
     dynamics = model.dynamics(stepper, steps=STEPS)
-
-    def cost(gravity):
-        changed = replace(dynamics, gravity=make(model.communicator, gravity))
-        return jnp.sum(sw.integrate(changed, stepper, cases.start(model), STEPS)[0].eta)
-
-    jax.eval_shape(transformed(cost), dynamics.gravity)
-
-
-@pytest.mark.skipif(cases.RANKS != 2, reason="one rank has nothing to sum up, and two show it")
-@pytest.mark.parametrize("transformed", [jax.grad, jax.jit, jax.jacfwd], ids=lambda f: f.__name__)
-def test_a_number_that_has_entered_already_is_refused_whatever_was_made_of_it(transformed):
-    for make in TWICE.values():
-        with pytest.raises(ValueError, match="communicator.replicated has been applied already.*give the plain number"):
-            gradient_in_gravity(make, transformed)
-    for make in ONCE.values():
-        gradient_in_gravity(make, transformed)
+    with pytest.raises(ValueError, match="prepared already; a second time its gradients would be too large"):
+        jax.eval_shape(lambda d: d.prepare().prepare(), dynamics)

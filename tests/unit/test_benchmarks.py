@@ -139,14 +139,14 @@ def test_every_file_of_figures_is_a_part_with_names_of_its_own():
 
 def test_a_native_operation_that_cannot_be_timed_leaves_the_others_their_figures(bench, monkeypatch):
     def timed(case, cells, off):
-        if case == "devices":
-            raise SystemExit("the case 'devices' failed:\nno devices")
+        if case == "transform":
+            raise SystemExit("the case 'transform' failed:\nno plan")
         return 2.0 if off else 1.0
 
     monkeypatch.setattr(native.native_parts, "timed", timed)
     native.measure(bench)
     assert set(bench.figures) == set(native.NAMES)
-    assert bench.figures["native_messages"].why == "the case 'devices' failed:"
+    assert bench.figures["native_blocks"].why == "the case 'transform' failed:"
     assert bench.figures["native_strips"].value == 2.0
 
 

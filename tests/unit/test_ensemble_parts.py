@@ -13,9 +13,9 @@ from swmodel.config.sections import Section
 from swmodel.dynamics.terms import Series, Window
 from swmodel.fields.pytrees import replace
 from swmodel.parallel import SerialCommunicator
-from swmodel.stepping.arrays import ArrayStepLoop
 from swmodel.stepping.loop import engine_of
 from swmodel.stepping.members import SAME, per_member
+from swmodel.stepping.steps import ArrayStepLoop
 from tests.faults import basins, draws
 
 SIDES = ("west", "east", "south", "north")

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.dynamics.tracers.advection import upstream
-from swmodel.fields.field import Field, HaloError
-from swmodel.fields.operators import difference_x, mean_x, mean_xy, mean_y, pointwise, sum_xy
+from swmodel.dynamics.limiters import upstream
+from swmodel.fields.field import Field, HaloError, difference_x, mean_x, mean_xy, mean_y, pointwise, sum_xy
 from swmodel.fields.pytrees import replace
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit, lowering_for
@@ -23,13 +22,12 @@ from swmodel.stencils.expressions import Source, lift, stored
 from swmodel.stencils.graph import Unsupported, trace_graph
 from swmodel.stencils.native import library
 from swmodel.stencils.parts import parts
-from swmodel.stencils.rounding import compares_rounded
-from swmodel.stencils.schedule import schedule
+from swmodel.stencils.schedule import compares_rounded, schedule
 from swmodel.stencils.source import c_source, operations
 from swmodel.stencils.stencil import Layout, loops_in, run
-from swmodel.stepping.arrays import ArrayStepLoop
 from swmodel.stepping.fused import FusedStepLoop, InterpretedStepLoop
 from swmodel.stepping.loop import pack_state
+from swmodel.stepping.steps import ArrayStepLoop
 
 pytestmark = pytest.mark.skipif(not native.usable(), reason="no C++ compiler here")
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from swmodel.fields import operators
+from swmodel.fields import field as operators
 from swmodel.fields.linear import linear_pair, plain_primitive
 from swmodel.parallel import SerialCommunicator
 

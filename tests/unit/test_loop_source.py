@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from swmodel.errors import ConfigError
-from swmodel.fields.field import WHOLE, Field
-from swmodel.fields.operators import mean_xy
+from swmodel.fields.field import WHOLE, Field, mean_xy
 from swmodel.stencils import abi, native, printing
 from swmodel.stencils.derivatives import tangent, transpose
 from swmodel.stencils.expressions import Source, stored

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from swmodel.fields.field import Field
-from swmodel.fields.operators import mean_xy
+from swmodel.fields.field import Field, mean_xy
 from swmodel.stencils import native
 from swmodel.stencils.expressions import Source, stored
 from swmodel.stencils.native import (

@@ -6,7 +6,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.errors import TileError
-from swmodel.fields import operators as op
+from swmodel.fields import field as op
 from swmodel.fields.field import WHOLE, Field, FieldError, HaloError
 from swmodel.models import halos
 

@@ -13,7 +13,7 @@ from swmodel import adjoint, elliptic
 from swmodel.cli.speed import Speed, speed_line
 from swmodel.config import physics
 from swmodel.config.build.steppers import stepper_of, time_step
-from swmodel.dynamics.transport import divergence
+from swmodel.dynamics.layer import divergence
 from swmodel.errors import BlowUp, ConfigError, DataError, SwmodelError
 from swmodel.fields.pytrees import replace
 from swmodel.postprocess import budgets

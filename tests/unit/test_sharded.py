@@ -22,7 +22,6 @@ from swmodel.runtime.launch import LaunchError
 from swmodel.simulation.health import Health
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
-from swmodel.stencils import native
 from swmodel.stepping.loop import pack_state
 from tests.parallel import cases
 from tests.parallel.test_ranks_agree import cost
@@ -89,10 +88,8 @@ def test_shift_brings_what_the_opposite_neighbour_sent(mesh):
         assert came == iy * mesh.layout[1] + (ix - 1) % mesh.layout[1]
 
 
-@pytest.mark.parametrize("native", [False, True])
-def test_runs_that_nobody_waits_for_get_their_own_messages(mesh, native, monkeypatch):
+def test_runs_that_nobody_waits_for_get_their_own_messages(mesh):
     """Several of one program at once, whose shifts wait neither for each other nor for the sums, on few cores."""
-    monkeypatch.setattr(mesh, "_shares_memory", native and mesh._shares_memory)
 
     def mixed(x):
         def once(_, both):
@@ -126,20 +123,6 @@ def test_any_number_of_runs_may_be_asked_for_before_one_is_waited_for(mesh):
     for rank, tile in mesh.tiles(x).items():
         row, column = divmod(rank, mesh.layout[1])
         np.testing.assert_array_equal(tile, tiles[row * mesh.layout[1] + (column - 2000) % mesh.layout[1]])
-
-
-def test_where_one_device_sends_nothing_the_others_wait_for_a_while_and_the_next_run_works(monkeypatch):
-    mesh = make_communicator("sharded", SHAPE, (1, 3))
-    if not mesh._shares_memory:
-        pytest.skip("XLA's collectives end the process")
-    monkeypatch.setattr(native.messages, "TIMEOUT", 2.0)
-    shift = lambda x: mesh.shift(x, "x", 1)  # noqa: E731
-    program = jit(mesh.spmd(lambda x: shift(jax.lax.cond(x[0, 0] >= 0, shift, lambda x: x, shift(x)))))
-    numbers = {rank: np.full((2, 2), float(rank)) for rank in range(3)}
-    with pytest.raises(jax.errors.JaxRuntimeError, match="waited too long for its neighbour's strip"):
-        mesh.tiles(program(placed(mesh, {rank: x - 1 for rank, x in numbers.items()})))
-    for rank, tile in mesh.tiles(program(placed(mesh, numbers))).items():
-        assert (tile == rank).all()
 
 
 def test_gather_and_scatter_keep_every_cell_once(mesh):

@@ -8,10 +8,9 @@ import pytest
 import swmodel as sw
 from swmodel.errors import ConfigError
 from swmodel.stepping import fused
-from swmodel.stepping.arrays import ArrayStepLoop, one_step
-from swmodel.stepping.base import StepLoop
 from swmodel.stepping.fused import FusedStepLoop
 from swmodel.stepping.loop import on_tiles, pack_state, run_steps, step_loop, unpack_state
+from swmodel.stepping.steps import ArrayStepLoop, StepLoop, one_step
 
 KINDS = {"arrays": ArrayStepLoop, "fused": FusedStepLoop}
 STEPPER = sw.AB3(5.0)  # has a history, and buffers that change roles

@@ -8,7 +8,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.dynamics.clock import as_time
-from swmodel.dynamics.ghosts import Exchange
+from swmodel.dynamics.forms import Exchange
 from swmodel.dynamics.site import Site
 from swmodel.dynamics.tracers import (
     Centred,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.fields.operators import mean_x, mean_y
+from swmodel.fields.field import mean_x, mean_y
 from swmodel.runtime.compilation import jit
 
 from .cases import band, globe, plane, random_state, rough, take_steps

@@ -19,8 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import ConfigError
-from ...fields.field import Field
-from ...fields.operators import difference_x, difference_y
+from ...fields.field import Field, difference_x, difference_y
 from ...fields.pytrees import pytree, replace, static
 from ...grids.windows import GridValues, Stored
 from ...models.floor import Faces

@@ -20,7 +20,7 @@ from ...dynamics.clock import Time
 from ...errors import ConfigError
 from ...fields.pytrees import replace
 from ...fields.variables import PROGNOSTIC
-from ...models.initial_sides import with_memory_of_other_flow
+from ...models.initial_flow import with_memory_of_other_flow
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ...stepping.loop import each_interval, run_steps, step_loop

@@ -25,9 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import ConfigError
-from ...fields.field import Field
+from ...fields.field import Field, difference_x, difference_y, mean_xy
 from ...fields.methods import Named
-from ...fields.operators import difference_x, difference_y, mean_xy
 from ...fields.pytrees import pytree, static
 from ...fields.state import State
 from ...grids.windows import Stored

@@ -28,9 +28,9 @@ from ...dynamics.system import System
 from ...fields.pytrees import pytree
 from ...fields.state import State
 from ...stencils import evaluate
-from ...stepping.base import no_monitor
 from ...stepping.explicit import TimeStepper
 from ...stepping.loop import run_steps, step_loop
+from ...stepping.steps import no_monitor
 from ..costs.tile_costs import TileCost
 from .leaves import Floats, Rows, buffers_for, inputs_read, perturbed, push_row, read_row, set_row
 

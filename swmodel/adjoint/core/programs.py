@@ -24,7 +24,7 @@ import jax.numpy as jnp
 
 from ...dynamics.clock import Time
 from ...fields.pytrees import pytree
-from ...models.initial_sides import with_memory_of_other_flow
+from ...models.initial_flow import with_memory_of_other_flow
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ...stepping.loop import step_loop
@@ -87,8 +87,8 @@ class Programs:
         controls: all Controls.
         lengths: number of parts at each level of a Tape.
         pairs: whether the programs take Pairs and compute tangents.
-        tracers: whether the first state holds tracers; their content per area depends on the depth and on the
-            thickness of layers.
+        contents: whether the first state holds contents of columns, which depend on the depth and on the thickness of
+            layers.
 
     Attributes:
         at_start: the Controls on which the first state depends.
@@ -108,12 +108,12 @@ class Programs:
         controls: Sequence[Control],
         lengths: Sequence[int],
         pairs: bool = False,
-        tracers: bool = False,
+        contents: bool = False,
     ):
         self.communicator, self.lengths = communicator, lengths
         self.of_state = [c for c in controls if c.of_state]
         self.of_dynamics = [c for c in controls if not c.of_state]
-        self.at_start = self.of_state + [c for c in self.of_dynamics if tracers and c.name in HEIGHTS]
+        self.at_start = self.of_state + [c for c in self.of_dynamics if contents and c.name in HEIGHTS]
         for name in ("start", "forward", "record", "pull", "finish", "evaluate", "to_start"):
             made = (dual if pairs else direct)(communicator, getattr(self, f"_{name}"), OVERWRITTEN.get(name, ()))
             setattr(self, name, made)
@@ -124,7 +124,7 @@ class Programs:
     def _start(self, fixed, values):
         dynamics, stepper, first = fixed["dynamics"], fixed["stepper"], Time(fixed["span"].first)
         loop, sides = step_loop(dynamics, stepper), dynamics.tile.sides
-        given = state = loop.equations.shown(fixed["state"], first, stepper.rigid_lid)
+        given = state = loop.equations.shown(fixed["state"], first)
         for control in self.at_start:
             value = zero_padding(control, values[control.name], sides) * fixed["masks"].get(control.position, 1.0)
             dynamics, state = control.put(dynamics, state, value)
@@ -132,7 +132,7 @@ class Programs:
             state = with_memory_of_other_flow(loop.equations, given, state, {c.place[1] for c in self.of_state})
         if dynamics is not fixed["dynamics"]:  # a control has changed the depth
             loop = step_loop(dynamics, stepper)
-        state = loop.equations.stored(state, first, stepper.rigid_lid)
+        state = loop.equations.stored(state, first)
         acc = jax.tree.map(lambda x: jnp.asarray(x, state.eta.dtype), fixed["cost"].start())
         carry = loop.pack_state(state, stepper.history(state))
         return jax.tree.map(jnp.copy, (carry, acc))  # copies, since later programs donate them

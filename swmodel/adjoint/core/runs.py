@@ -248,6 +248,6 @@ def programs_of(problem: Any, lengths: Sequence[int], pairs: bool) -> Programs:
     """The Programs of a problem; each kind is built once."""
     key = tuple(lengths), pairs
     if key not in problem.programs:
-        tracers = bool(problem.model.tracers)
-        problem.programs[key] = Programs(problem.communicator, problem.controls, lengths, pairs, tracers)
+        contents = bool(problem.model.system.contents)
+        problem.programs[key] = Programs(problem.communicator, problem.controls, lengths, pairs, contents)
     return problem.programs[key]

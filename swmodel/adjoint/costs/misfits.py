@@ -20,7 +20,7 @@ import numpy as np
 from ...dynamics.clock import Time
 from ...dynamics.system import System
 from ...errors import ConfigError
-from ...fields.operators import mean_x, mean_y
+from ...fields.field import mean_x, mean_y
 from ...fields.parameters import declared, refuse
 from ...fields.pytrees import pytree
 from ...fields.state import State

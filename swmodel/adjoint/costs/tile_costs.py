@@ -23,7 +23,7 @@ from ...fields.methods import Result, a_number, like_argument
 from ...fields.parts import ModelPart, name_of
 from ...fields.pytrees import pytree, static
 from ...fields.state import State
-from ...stepping.arrays import ArrayStepLoop
+from ...stepping.steps import ArrayStepLoop
 
 __all__ = [
     "AllReadings",

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...dynamics.clock import Time
 from ...dynamics.system import System
-from ...fields.operators import difference_x, difference_y
+from ...fields.field import difference_x, difference_y
 from ...fields.pytrees import replace
 from ...fields.state import State
 from ...grids.grid import Grid
@@ -17,8 +17,8 @@ from ...grids.windows import GridValues, Stored
 from ...models.noise import RandomWaves
 from ...models.shallow_water import ShallowWater
 from ...runtime.compilation import jit
-from ...stepping.arrays import one_step
 from ...stepping.explicit import TimeStepper
+from ...stepping.steps import one_step
 
 __all__ = ["crossing_steps", "moving_state", "term_by_term"]
 

@@ -308,8 +308,8 @@ def verify(
 
 def has_kinks(model: ShallowWater) -> bool:
     """Whether a part of a model chooses among branches by the flow, so that perturbed runs may take others."""
-    parts = model.momentum, *model.terms, *model.open_boundaries, *model.tracers
-    takes_upstream = bool(model.tracers and model.open_sides)  # where tracers have the concentration upstream
+    parts = model.momentum, *model.system.parts
+    takes_upstream = bool(model.system.contents and model.open_sides)  # where tracers have the concentration upstream
     return takes_upstream or any(part.has_kinks for part in parts)
 
 

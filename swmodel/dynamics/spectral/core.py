@@ -30,8 +30,7 @@ import numpy as np
 
 from ...defaults import FILTER_ORDER, FILTER_STRENGTH, HYPERVISCOSITY_ORDER
 from ...errors import ConfigError
-from ...fields.field import Field, Scalar
-from ...fields.operators import mean_y
+from ...fields.field import Field, Scalar, mean_y
 from ...fields.parameters import Flag, Part, declared, parameter
 from ...fields.parts import ModelPart
 from ...fields.pytrees import pytree, replace, static

@@ -1,7 +1,7 @@
 """Passive tracers: `Tracer`, advection schemes and their limiters; tracer.py has the equation."""
 
+from ..limiters import LIMITERS, Koren, Limiter, MinMod, MonotonizedCentral, Superbee, VanLeer
 from .advection import AdvectionScheme, Centred, FluxLimited
-from .limiters import LIMITERS, Koren, Limiter, MinMod, MonotonizedCentral, Superbee, VanLeer
 from .tracer import Tracer, check_name
 
 __all__ = [

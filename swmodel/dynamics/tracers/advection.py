@@ -22,20 +22,17 @@ where the flow comes in, and that of the cell inside where it goes out.
 import abc
 from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
-
-from ...fields.field import AbstractField
+from ...fields.field import AbstractField, X, Y
 from ...fields.methods import Named
-from ...fields.operators import Axis, X, Y, pointwise
 from ...fields.parameters import Part, declared
 from ...fields.pytrees import pytree
 from ...grids.geometry import Geometry
-from .limiters import Limiter, VanLeer
+from ..limiters import Limiter, VanLeer, limited_face, upstream
 
 if TYPE_CHECKING:
     from ..layer import LayerFlow
 
-__all__ = ["AdvectionScheme", "Centred", "FluxLimited", "limited_difference", "limited_face", "upstream"]
+__all__ = ["AdvectionScheme", "Centred", "FluxLimited"]
 
 AXES = {"x": X, "y": Y}
 
@@ -126,23 +123,3 @@ class FluxLimited(AdvectionScheme):
 
     def describe(self) -> str:
         return f"flux-limited, {type(self.limiter).__name__}"
-
-
-def upstream(transport: AbstractField, low: AbstractField, high: AbstractField) -> AbstractField:
-    """`low` on faces where the flow goes towards +x or +y, else `high`; derivatives are those of the one taken."""
-    from_low = pointwise(lambda flow, x: jnp.where(flow > 0, x, jnp.zeros_like(x)), transport, low)
-    return from_low + pointwise(lambda flow, x: jnp.where(flow > 0, jnp.zeros_like(x), x), transport, high)
-
-
-def limited_difference(axis: Axis, step: AbstractField, transport: AbstractField, limiter: Limiter) -> AbstractField:
-    """L(a, b) / 2 on faces: b is `step`, the difference across the face, and a that across the next face upstream."""
-    behind = upstream(transport, axis.low(axis.low(step)), axis.high(axis.high(step)))
-    return pointwise(limiter.half, behind, step)
-
-
-def limited_face(
-    axis: Axis, c: AbstractField, step: AbstractField, transport: AbstractField, limiter: Limiter
-) -> AbstractField:
-    """The value upstream of faces, with a limited slope; `step` is the difference of c across them."""
-    half = limited_difference(axis, step, transport, limiter)
-    return upstream(transport, axis.low(c) + half, axis.high(c) - half)

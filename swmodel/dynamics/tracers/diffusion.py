@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...fields.field import AbstractField, Value
-from ...fields.operators import difference_x, difference_y, east, mean_x, mean_y, north, south, west
+from ...fields.field import AbstractField, Value, difference_x, difference_y, east, mean_x, mean_y, north, south, west
 
 if TYPE_CHECKING:
     from ..layer import LayerFlow

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 import jax.numpy as jnp
 import numpy as np
 
-from ...fields.field import AbstractField, Field, Value
-from ...fields.operators import pointwise
+from ...fields.field import AbstractField, Field, Value, pointwise
 from ...fields.parameters import Part, Text, declared, parameter, refuse
 from ...fields.parts import numbers_of, replaced
 from ...fields.pytrees import replace
@@ -31,15 +30,15 @@ from ...fields.state import RESERVED
 from ...fields.variables import VARIABLES, Variable
 from ...parallel.halo import exchange as fill_halos
 from ..clock import Time
+from ..layer import divergence
 from ..layers import which_layer
 from ..terms import tile_array, value_at
-from ..transport import divergence
 from ..transported import Transported
 from .advection import AdvectionScheme, FluxLimited, upstream
 from .diffusion import depth_ratios, diffusive_flux, diffusive_rate
 
 if TYPE_CHECKING:
-    from ..ghosts import Exchange
+    from ..forms import Exchange
     from ..layer import LayerFlow
     from ..site import Site
 
@@ -186,7 +185,7 @@ class Tracer(Transported):
     def advective_rate(self, site: "Site") -> np.ndarray:
         """About what share of each cell's water that leaves it in a second [s-1], at a `site` (stability.py)."""
         speeds = site.speed("x") * np.sqrt(site.waves_dx2) + site.speed("y") * np.sqrt(site.per_dy2)
-        if site.model.wetting is not None:  # slopes are left out where more than half of a cell's water leaves
+        if site.model.film is not None:  # slopes are left out where more than half of a cell's water leaves
             return 0.0 * speeds
         return speeds * (0.5 + 0.5 * np.maximum.reduce([np.ones_like(speeds), *depth_ratios(site)]))
 

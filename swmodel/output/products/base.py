@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...diagnostics.derived import field, flow_of
+from ...diagnostics.derived import field
 from ...dynamics.clock import Time
 from ...fields.code import code_of
+from ...fields.field import mean_x, mean_xy, mean_y
 from ...fields.methods import Result
-from ...fields.operators import mean_x, mean_xy, mean_y
 from ...fields.parameters import DERIVED, parameter
 from ...fields.parts import ModelPart, as_pytree, name_of, snake_case
 from ...fields.pytrees import pytree, static
@@ -93,23 +93,21 @@ class Sample:
         equations: the System, prepared.
         state: the State that is stepped, in which a tracer is its content h c.
         time: its Time; `time.step` is the number of the step.
-        rigid_lid: whether eta is the pressure on a rigid lid.
     """
 
     equations: Any
     state: State
     time: Time
-    rigid_lid: bool = False
 
     @functools.cached_property
     def shown(self) -> State:
         """The State as files hold it, in which a tracer is its concentration c."""
-        return self.equations.shown(self.state, self.time, self.rigid_lid)
+        return self.equations.shown(self.state, self.time)
 
     @functools.cached_property
     def flow(self) -> Any:
         """The LayerFlow with halos, as terms of the equations get it (docs/terms.md)."""
-        return flow_of(self.equations, self.state, self.time, self.rigid_lid)
+        return self.equations.flow(self.state, self.time)
 
     @functools.cached_property
     def uplift(self) -> jax.Array | None:

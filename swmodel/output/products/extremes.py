@@ -39,13 +39,13 @@ class Extremes(Product):
     def add(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
         centred = sample.at_centres()
         eta, square = centred["eta"], centred["u"] ** 2 + centred["v"] ** 2
-        over, wetting = eta > self.threshold, sample.equations.wetting
+        over, film = eta > self.threshold, sample.equations.film
         highest = jnp.maximum(sums["highest"], eta)
-        if wetting is not None:  # eta of dry land is the height of the bed: there the flow depth counts
+        if film is not None:  # eta of dry land is the height of the bed: there the flow depth counts
             thickness = centred["thickness"]
             excess = jnp.where(sample.depth < 0, thickness, jnp.minimum(eta, thickness))
-            over = (excess > self.threshold) & (thickness > wetting.thin)
-            highest = jnp.where(sums["thickness"] <= wetting.thin, eta, highest)  # the bed's until there is water
+            over = (excess > self.threshold) & (thickness > film)
+            highest = jnp.where(sums["thickness"] <= film, eta, highest)  # the bed's until there is water
         return {
             "highest": highest,
             "lowest": jnp.minimum(sums["lowest"], eta),

@@ -38,8 +38,7 @@ class Maxima(Product):
 
     def prepared(self, simulation: Any) -> Self:
         model = simulation.model
-        thin = None if model.wetting is None else model.wetting.thin
-        return replaced(self, {"thin": thin, "moving": model.uplift is not None})
+        return replaced(self, {"thin": model.film, "moving": model.uplift is not None})
 
     def settings(self) -> dict[str, Any]:
         return {"threshold": self.threshold}

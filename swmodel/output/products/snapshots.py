@@ -47,24 +47,21 @@ class Fields:
         names: of the fields.
         edges: whether those on faces have the faces on the west, and on the south side of the domain, too: those that
             are not periodic.
-        rigid_lid: whether the elevation is that of a rigid lid.
     """
 
     names: tuple[str, ...]
     edges: tuple[bool, bool]
-    rigid_lid: bool
 
     @staticmethod
     def of(simulation: Any, names: Sequence[str]) -> "Fields":
         """The Fields of these names in files of a Simulation."""
         grid = simulation.model.grid
-        return Fields(tuple(names), (not grid.periodic_x, not grid.periodic_y), simulation.scheme.rigid_lid)
+        return Fields(tuple(names), (not grid.periodic_x, not grid.periodic_y))
 
     def at(self, equations: Any, state: State, step: Any) -> dict[str, jax.Array]:
         """{name: tile array} of a State at a step, in new arrays: the next steps overwrite those of the State."""
-        flow = diagnostics.flow_of(equations, state, Time(step), self.rigid_lid)
+        flow = equations.flow(state, Time(step))
         fields = {name: _with_edges(diagnostics.field(name, flow), self.edges) for name in self.names}
-        fields |= {"eta": state.eta} if self.rigid_lid and "eta" in self.names else {}
         return jax.tree.map(jnp.copy, fields)
 
 
@@ -79,7 +76,7 @@ def _with_edges(field, edges):
 def _diagnose(dynamics, stepper, packed, step, fields):
     def tile_fields(dynamics, stepper, packed, step):
         state = step_loop(dynamics, stepper, prepared=False).get_state(packed)
-        return fields.at(dynamics.prepare(), state, step)
+        return fields.at(stepper.system(dynamics), state, step)
 
     return dynamics.communicator.spmd(per_member(tile_fields, at=1))(dynamics, stepper, packed, step)
 
@@ -198,7 +195,7 @@ class FieldOutput(SnapshotOutput):
             compression = "zstd" if has_zstd() else "zlib"
         elif compression == "zstd" and not has_zstd():
             raise ConfigError(f"{path}: the netCDF library here has no zstd; use compression 'zlib' or 'none'.")
-        moving = model.wetting is not None and model.uplift is not None
+        moving = model.film is not None and model.uplift is not None
         variables = tuple(each for name in variables for each in diagnostics.in_all_layers(name, model))
         self.path, self.variables, self.every = Path(path), with_bed(variables, moving), every
         self.compression: Compression = COMPRESSIONS[compression]

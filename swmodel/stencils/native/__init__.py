@@ -2,7 +2,6 @@
 
     library   compiles the runtime (*.cpp, one text) and the loops that source.py writes; runtime/cache.py keeps them
     tape      `push_slot`, `read_slot`, `empty`: the states of many steps; `depends_on`: orders of operations
-    messages  `shift`: between the devices of one process
     strips    `paste` and `cut`, `read_strips` and `add_strips`: a few rows or columns of large arrays
     library   `forwarded`: calls of mpi4jax that hold numbers in place of handles (see parallel/handles.py)
     blocks    `move`: blocks of an array to other places, with axes in another order
@@ -11,7 +10,6 @@ Without a compiler, and on other devices, these are the ordinary JAX operations.
 """
 
 from .library import forwarded, set_handle, usable, why_not
-from .messages import shift
 from .strips import add as add_strips
 from .strips import cut, paste
 from .strips import read as read_strips
@@ -28,7 +26,6 @@ __all__ = [
     "read_slot",
     "read_strips",
     "set_handle",
-    "shift",
     "usable",
     "why_not",
 ]

@@ -15,7 +15,6 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import jax
 import jaxlib
@@ -31,7 +30,6 @@ __all__ = [
     "find_compiler",
     "forwarded",
     "loop_name",
-    "register_shift",
     "set_handle",
     "usable",
     "why_not",
@@ -40,8 +38,7 @@ __all__ = [
 TARGET, PUSH_SLOT, READ_SLOT, EMPTY = "swmodel_fused_loop", "swmodel_push_slot", "swmodel_read_slot", "swmodel_empty"
 PASTE, CUT, READ, ADD = "swmodel_paste", "swmodel_cut", "swmodel_read_strips", "swmodel_add_strips"
 DEPENDS_ON, MOVE = "swmodel_depends_on", "swmodel_move"
-SHIFT = "swmodel_shift"
-RUNTIME = ("threads.cpp", "arrays.cpp", "loops.cpp", "blocks.cpp", "messages.cpp", "handles.cpp")  # one text
+RUNTIME = ("threads.cpp", "arrays.cpp", "loops.cpp", "blocks.cpp", "handles.cpp")  # one text
 RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
 # The compiler may reorder factors that do not vary along a row, and contract products and sums; see source.py. It may
 # not reorder a loop that compares rounded values, which would then take other branches than the same operations on
@@ -116,21 +113,6 @@ def _runtime():
     keep_memory()
     library.swmodel_register.argtypes = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p
     return library
-
-
-@functools.cache
-def register_shift() -> None:
-    """Register SHIFT, an FFI call with state per call site. JAX must have initialised its devices."""
-    library = _runtime()
-    about: Any = {}
-    for part in ("id", "info"):
-        function = library[f"swmodel_channel_{part}"]
-        function.restype = ctypes.c_void_p
-        about[f"type_{part}"] = jax.ffi.pycapsule(function())
-    jax.ffi.register_ffi_type("swmodel_channel", about, platform="cpu")
-    stages = {"instantiate": library["swmodel_open_channel"], "execute": library[SHIFT]}
-    stages = {stage: jax.ffi.pycapsule(function) for stage, function in stages.items()}
-    jax.ffi.register_ffi_target(SHIFT, stages, platform="cpu")
 
 
 def forwarded(k: int, original: int) -> ctypes.c_void_p:

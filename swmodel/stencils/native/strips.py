@@ -6,7 +6,7 @@
     add(arrays, strips, places)     the arrays plus strips at these places: each other's transpose
 
 XLA on a CPU fuses two updates of one array into a loop that copies all of it to change two rows. These calls change the
-rows alone.
+rows alone: without them a step with open boundaries takes 1.7 times as long (docs/benchmarks.md).
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""The variables that open sides keep from step to step, at the start of a run."""
+"""The flow at the start of a run: what open sides keep of it from step to step, and currents at shores that move."""
 
 import functools
 from collections.abc import Container
@@ -6,14 +6,16 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from ..dynamics.clock import Time
+from ..dynamics.limiters import smaller, upstream
 from ..dynamics.near_sides import INSIDE, axis_name, cells_inside, normal_velocity
-from ..fields.field import Field
+from ..fields.field import Field, X, Y, pointwise
 from ..fields.state import State
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, exchange
 from ..runtime.compilation import jit
 from .halos import dynamics_at_start
 
-__all__ = ["with_memory_of_other_flow", "with_memory_of_sides"]
+__all__ = ["ending_at_shores", "with_memory_of_other_flow", "with_memory_of_sides"]
 
 EDGE = {WEST: (..., slice(0, 1)), EAST: (..., slice(-1, None)), SOUTH: (slice(0, 1),), NORTH: (slice(-1, None),)}
 REACH = INSIDE - 1  # cells beyond the tile, where it is thin
@@ -31,7 +33,7 @@ def with_memory_of_sides(model: Any, state: State, given: dict[str, Any]) -> Sta
     names = [name for name in rows if isinstance(given[name], float) and given[name] == 0.0]
     if not names:
         return state
-    started = _program(dynamics_at_start(model, min(REACH, *model.decomposition.thinnest)), state)
+    started = _program(dynamics_at_start(model, min(REACH, *model.decomposition.thinnest)), state, function=_started)
     return state.replace(**{name: started[name] for name in names})
 
 
@@ -50,11 +52,6 @@ def with_memory_of_other_flow(equations: Any, before: State, after: State, names
     return after.replace(**{name: after[name] + (new[name] - old[name]) for name in changing})
 
 
-@jit
-def _program(dynamics, state):
-    return dynamics.communicator.spmd(lambda d, s: _started(d.prepare(), s))(dynamics, state)
-
-
 def _started(equations, state):
     tile, new = equations.geometry.tile, {}
     arrays = exchange([state.u, state.v, state.eta], tile.halo, tile.sides, equations.communicator)
@@ -70,3 +67,38 @@ def _started(equations, state):
                 old, here = new.get(key, state[key]), cells_inside(wet.crop((0, 0, 0, 0)), side)
                 new[key] = old.at[at].set(jnp.where(tile.sides.open[side] > 0.5, (value * here).data, old[at]))
     return state.replace(**new)
+
+
+@functools.partial(jit, static_argnames="function")
+def _program(dynamics, state, function):
+    return dynamics.communicator.spmd(lambda d, s: function(d.prepare(), s))(dynamics, state)
+
+
+HALO = 1  # cells
+
+
+def ending_at_shores(model: Any, state: State) -> State:
+    """The State with u, v = 0 where they lead out of a dry cell, or to a bed more than u^2 / (2 g) above the surface.
+
+    The scheme keeps the velocity 0 there, but only from the end of the first step on: the level is stepped with the
+    velocity at its beginning, which would lift water onto a cliff.
+
+    Args:
+        model: a ShallowWater whose shores move.
+        state: a State of its tile; collective.
+    """
+    return _program(dynamics_at_start(model, HALO), state, function=_ending_at_shores)
+
+
+def _ending_at_shores(equations, state):
+    flow = equations.flow(state, Time(jnp.int32(0)))
+    found = {}
+    for name, axis in (("u", X), ("v", Y)):
+        velocity, eta, depth = flow.state[name], flow.eta, flow.depth
+        bed = -pointwise(smaller, axis.low(depth), axis.high(depth))  # the higher one
+        surface = upstream(velocity, axis.low(eta), axis.high(eta))
+        head = velocity * velocity / (2.0 * equations.gravity)
+        climbs = pointwise(lambda bed, level: (bed <= level).astype(level.dtype), bed, surface + head)
+        from_water = upstream(velocity, axis.low(flow.covered), axis.high(flow.covered))
+        found[name] = state[name] * (climbs * from_water).interior  # not the velocity of the conditions at open sides
+    return state.replace(**found)

@@ -22,10 +22,23 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from ...fields.field import Scalar
-from ...fields.methods import Named
+from ..fields.field import AbstractField, Axis, Scalar, pointwise
+from ..fields.methods import Named
 
-__all__ = ["LIMITERS", "Limiter", "MinMod", "VanLeer", "MonotonizedCentral", "Koren", "Superbee", "larger", "smaller"]
+__all__ = [
+    "LIMITERS",
+    "Limiter",
+    "MinMod",
+    "VanLeer",
+    "MonotonizedCentral",
+    "Koren",
+    "Superbee",
+    "larger",
+    "limited_difference",
+    "limited_face",
+    "smaller",
+    "upstream",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,3 +147,23 @@ LIMITERS = {  # as experiment files call them
     "koren": Koren,
     "superbee": Superbee,
 }
+
+
+def upstream(transport: AbstractField, low: AbstractField, high: AbstractField) -> AbstractField:
+    """`low` on faces where the flow goes towards +x or +y, else `high`; derivatives are those of the one taken."""
+    from_low = pointwise(lambda flow, x: jnp.where(flow > 0, x, jnp.zeros_like(x)), transport, low)
+    return from_low + pointwise(lambda flow, x: jnp.where(flow > 0, jnp.zeros_like(x), x), transport, high)
+
+
+def limited_difference(axis: Axis, step: AbstractField, transport: AbstractField, limiter: Limiter) -> AbstractField:
+    """L(a, b) / 2 on faces: b is `step`, the difference across the face, and a that across the next face upstream."""
+    behind = upstream(transport, axis.low(axis.low(step)), axis.high(axis.high(step)))
+    return pointwise(limiter.half, behind, step)
+
+
+def limited_face(
+    axis: Axis, c: AbstractField, step: AbstractField, transport: AbstractField, limiter: Limiter
+) -> AbstractField:
+    """The value upstream of faces, with a limited slope; `step` is the difference of c across them."""
+    half = limited_difference(axis, step, transport, limiter)
+    return upstream(transport, axis.low(c) + half, axis.high(c) - half)

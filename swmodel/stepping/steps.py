@@ -1,0 +1,295 @@
+"""One time step, the abstract step loop, and the loop on arrays.
+
+    state, history --pack_state--> carry --steps--> carry --unpack_state--> state, history
+
+A stepper makes one step from the tendencies of the equations. The step loop decides where its results are stored: in
+arrays that XLA allocates (ArrayStepLoop), or in buffers with halos that fused loops overwrite (FusedStepLoop,
+fused.py). `step_loop` in loop.py chooses between them; nothing else depends on the choice.
+"""
+
+import abc
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
+
+import jax
+import jax.core
+import jax.numpy as jnp
+from jax.extend.core import Jaxpr, Literal, Var
+
+from ..dynamics.clock import Time
+from ..dynamics.forms import mark_numbers
+from ..dynamics.waters import with_waters
+from ..fields.field import AbstractField, Count, Field, pointwise
+from ..fields.state import State, each_state, fields_of
+from ..parallel.halo import exchange, without_open_faces, without_padding
+
+if TYPE_CHECKING:
+    from ..dynamics.system import System
+    from .explicit import TimeStepper
+
+__all__ = [
+    "ArrayStepLoop",
+    "Carry",
+    "History",
+    "Monitor",
+    "StepLoop",
+    "Tree",
+    "no_monitor",
+    "one_step",
+    "without_invariants",
+]
+
+T = TypeVar("T")
+
+History: TypeAlias = object
+"""The history of a stepper: a pytree of tile arrays of its own, which nothing else looks into."""
+
+Tree: TypeAlias = object
+"""A pytree, such as what a monitor carries along."""
+
+Carry: TypeAlias = tuple[State, History]
+"""State and history in the layout of a step loop."""
+
+Monitor = Callable[[Any, Callable[[], State], Any], Any]
+"""`monitor(step, get_state, carry) -> carry`, called after each step.
+
+`step` is the number of that step and `get_state()` the State after it. `carry` is the monitor's own: what its last call
+returned. A monitor that needs the state in few steps calls `get_state` under lax.cond, so that only then it is made.
+"""
+
+
+def no_monitor(step: Count, get_state: Callable[[], State], carry: Tree) -> Tree:
+    """The Monitor that returns its carry unchanged."""
+    return carry
+
+
+class StepLoop(abc.ABC):
+    """Time steps of one stepper over the System of a tile, inside spmd.
+
+    Attributes:
+        name: of the kind of loop, for reports.
+        equations: the prepared System on arrays, for monitors and costs; not set if `prepared` is False.
+        stepper: the TimeStepper.
+        period: the number of steps after which halos and buffers are in their first configuration again. `steps`
+            should make this number of steps in one call.
+    """
+
+    name: ClassVar[str]
+
+    equations: Any
+    stepper: Any
+    period: int = 1
+
+    @abc.abstractmethod
+    def __init__(self, dynamics: "System", stepper: "TimeStepper", prepared: bool = True):
+        """The loop of a TimeStepper over a System.
+
+        Args:
+            dynamics: a System.
+            stepper: a TimeStepper.
+            prepared: False skips the preparation that only `steps` needs, such as filling the halos of parameters.
+        """
+
+    @classmethod
+    @abc.abstractmethod
+    def obstacle(cls, dynamics: "System", stepper: "TimeStepper") -> str | None:
+        """A phrase that explains why these steps cannot run in this kind of loop; None where they can. Inside spmd."""
+
+    @classmethod
+    def compiles(cls) -> bool:
+        """Whether a compiler other than XLA makes programs of the loops on this machine's devices."""
+        return False
+
+    @abc.abstractmethod
+    def pack_state(self, state: State, history: "History") -> Carry:
+        """The carry of a State and the stepper's history, both of the tile's own cells (ny, nx)."""
+
+    @abc.abstractmethod
+    def unpack_state(self, carry: Carry) -> "tuple[State, History]":
+        """(state, history) in a carry: the inverse of `pack_state`."""
+
+    @abc.abstractmethod
+    def get_state(self, carry: Carry) -> State:
+        """The State in a carry: the first result of `unpack_state`."""
+
+    @abc.abstractmethod
+    def steps(
+        self, carry: Carry, first: Count, count: int, monitor: Monitor = no_monitor, monitored: Tree = ()
+    ) -> tuple[Carry, Any]:
+        """Make `count` steps.
+
+        Args:
+            carry: from `pack_state` or an earlier call.
+            first: number of the first step, counted from step 0 of the model; it may be traced.
+            count: of steps; static, and `period` or less.
+            monitor: a Monitor, which is called after each step.
+            monitored: the carry of the monitor before the first step.
+
+        Returns:
+            (carry, monitored) after the last step.
+        """
+
+    def traced_steps(self, carry: Carry, monitor: Monitor, monitored: Tree) -> Callable:
+        """`steps(carry, first, count, monitored)` for such carries, which a loop may trace once for all counts."""
+        return lambda carry, first, count, monitored: self.steps(carry, first, count, monitor, monitored)
+
+
+def one_step(
+    equations: "System", stepper: "TimeStepper", state: State, history: History, step: Count
+) -> tuple[State, History]:
+    """(state, history) after step number `step` of the model.
+
+    The rise of the sea floor during the step is added to the surface at its end, a splitting of first order in dt
+    (sources/bottom_motion.py). Then comes the water of rain, rivers and the like (dynamics/waters.py).
+    """
+    dtype = state.eta.dtype
+    time = Time(jnp.asarray(step, jnp.int32), jnp.zeros((), dtype), jnp.asarray(stepper.dt, dtype), equations.dt)
+    state, history = stepper.step(equations, equations.renewed(state, time), history, time)
+    state = equations.core.finished(equations, state)
+    if equations.uplift is not None:
+        rise = equations.uplift_during(time)
+        eta = state.eta + (rise if isinstance(state.eta, AbstractField) else cast(Field, rise).interior)
+        if equations.film is not None:  # rounded, a dry bed may rise by more than its depth falls
+            bed = -(equations.depth_at(time + 1.0) * equations.geometry.wet)  # 0 on land that never falls under water
+            eta = pointwise(jnp.maximum, eta, bed) if isinstance(eta, AbstractField) else jnp.maximum(eta, bed.interior)
+        state = state.replace(eta=eta)
+    return with_waters(equations, state, time), history
+
+
+class ArrayStepLoop(StepLoop):
+    """The step loop on tile arrays; its carry is (state, history).
+
+    Where the halo is several times as wide as one stage needs, as many stages share one exchange.
+
+    Args:
+        dynamics: a System.
+        stepper: a TimeStepper.
+        prepared: False skips the preparation that only `steps` needs.
+    """
+
+    name = "arrays"
+
+    @classmethod
+    def obstacle(cls, dynamics: "System", stepper: "TimeStepper") -> str | None:
+        return None
+
+    def __init__(self, dynamics: "System", stepper: "TimeStepper", prepared: bool = True):
+        self.sides = dynamics.tile.sides
+        if not prepared:
+            return
+        self.equations = stepper.system(dynamics)
+        self.stepper = mark_numbers(stepper, dynamics.communicator).prepare(self.equations)
+        shared = 1 if stepper.is_implicit else dynamics.tile.halo // (self.equations.reach * stepper.stages)
+        self.period = shared or 1
+        self.wide = dynamics.tile.halo >= 2 * self.equations.reach
+
+    def pack_state(self, state: State, history: History) -> Carry:
+        """The carry; what `state` has on open faces is dropped, since it is no part of a State."""
+        own = state.map(lambda x, position: without_open_faces(x, position, self.sides), state.positions)
+        return own, history
+
+    def unpack_state(self, carry: Carry) -> tuple[State, History]:
+        return carry
+
+    def get_state(self, carry: Carry) -> State:
+        return carry[0]
+
+    def steps(
+        self, carry: Carry, first: Count, count: int, monitor: Monitor = no_monitor, monitored: Tree = ()
+    ) -> tuple[Carry, Any]:
+        if self.period == 1:
+            for k in range(count):
+                state, history = self._widened(carry)
+                carry = self._own(one_step(self.equations, self.stepper, state, history, first + k))
+                monitored = monitor(first + k, functools.partial(self.get_state, carry), monitored)
+            return carry, monitored
+
+        def body(k, carries):
+            (state, history), monitored = carries
+            new = one_step(self.equations, self.stepper, state, history, first + k)
+            get_state = functools.partial(self._own, new[0])
+            return each_state(self._filled_up, new), monitor(first + k, get_state, monitored)
+
+        # If this loop were unrolled, XLA would recompute each step for every neighbour that the next step reads.
+        carry, monitored = jax.lax.fori_loop(0, count, body, (self._widened(carry), monitored))
+        return self._own(carry), monitored
+
+    def _widened(self, carry: Carry) -> Carry:
+        """All States of a carry as Fields with the whole halo filled, by one exchange.
+
+        The carry is unchanged where a single stage uses up the halo.
+        """
+        if not self.wide:
+            return carry
+        tile = self.equations.geometry.tile
+        arrays = fields_of(carry)
+        wide = iter(exchange(arrays, tile.halo, tile.sides, self.equations.communicator))
+        return each_state(lambda s: s.map(lambda _, at: Field(next(wide), at, (tile.halo,) * 4), s.positions), carry)
+
+    def _filled_up(self, state):
+        """A State of Fields padded with zeros to the full halo, which a step has used up. No later step reads them."""
+        halo = self.equations.geometry.tile.halo
+
+        def fill(field):
+            west, east, south, north = (halo - n for n in field.halo)
+            return Field(jnp.pad(field.data, ((south, north), (west, east))), field.position, (halo,) * 4)
+
+        return state.map(fill)
+
+    def _own(self, tree):
+        """States as arrays of the tile's own cells; padding is zero, so that sums leave it out."""
+        sides = self.equations.geometry.tile.sides
+
+        def own(x):
+            return without_padding(x.interior if isinstance(x, Field) else x, sides)
+
+        return each_state(lambda state: state.map(own), tree)
+
+
+# -- what does not change between steps --------------------------------------------------------------------------------
+
+
+def without_invariants(function: Callable[..., T], *arguments: object) -> Callable[..., T]:
+    """`function`, whose numbers and columns that do not depend on its arguments are computed now, and not in its calls.
+
+    A step computes a few numbers from its time step, the metrics and the parameters. On a CPU they take no time. On a
+    GPU each is a kernel of its own, and a step over a small tile is as long as its kernels are many. Arrays of a whole
+    tile stay in the function, since they would need memory during the whole loop.
+
+    Args:
+        function: of pytrees of arrays; it is traced once.
+        arguments: arrays, or their shapes, with which it will be called.
+    """
+    closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    jaxpr, structure = closed.jaxpr, jax.tree.structure(shapes)
+    before, within = _split(jaxpr)
+    read = [v for e in within for v in e.invars] + list(jaxpr.outvars)
+    read = list(dict.fromkeys(v for v in read if not isinstance(v, Literal)))
+    results = {v for e in before for v in e.outvars}
+    hoisted = [v for v in read if v in results]
+    values = jax.core.eval_jaxpr(jaxpr.replace(invars=[], outvars=hoisted, eqns=before), closed.consts)
+    constants = [v for v in jaxpr.constvars if v in read]
+    rest = jaxpr.replace(constvars=[*constants, *hoisted], eqns=within)
+    value_of = dict(zip(jaxpr.constvars, closed.consts))
+    consts = [*(value_of[v] for v in constants), *values]
+
+    def call(*arguments: object) -> T:
+        return structure.unflatten(jax.core.eval_jaxpr(rest, consts, *jax.tree.leaves(arguments)))
+
+    return call
+
+
+def _split(jaxpr: Jaxpr) -> tuple[list, list]:
+    """(the equations that compute numbers or columns from constants alone, the others)."""
+    varying: set[Var] = set(jaxpr.invars)
+    before, within = [], []
+    for equation in jaxpr.eqns:
+        depends = any(v in varying for v in equation.invars if not isinstance(v, Literal))
+        is_array = any(sum(n > 1 for n in getattr(v.aval, "shape", ())) > 1 for v in equation.outvars)
+        if depends or is_array or equation.effects:
+            varying.update(equation.outvars)
+            within.append(equation)
+        else:
+            before.append(equation)
+    return before, within
