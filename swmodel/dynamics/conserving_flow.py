@@ -77,6 +77,7 @@ class ConservingFlow(LayerFlow):
 
     def __init__(self, equations: System, state: State, more: Sequence, outside: Sequence, time: Time):
         super().__init__(equations, state, more, outside, time)
+        self.thin = equations.film  # the thickness of water that stays where it is [m]; None where the shore is fixed
         self.depth = equations.depth_at(time.begun)  # eta is raised with the sea floor at the end of the step
         self.h = self.thickness(self.eta)
         self.crests = None if equations.crests is None else Crests(self)
@@ -86,11 +87,6 @@ class ConservingFlow(LayerFlow):
         flow = ConservingFlow(self.equations, self.state, self.more, self.outside, self.time)
         flow.half_step = HalfStep(self)  # whose terms may read its transports
         return flow
-
-    @property
-    def thin(self) -> float | None:
-        """The thickness of water that stays where it is [m]; None where the shore is fixed."""
-        return self.equations.film
 
     def thickness(self, eta: AbstractField) -> AbstractField:
         """H + eta in cells that may be wet, 0 on land [m], a Field at h."""
