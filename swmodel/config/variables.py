@@ -50,7 +50,7 @@ def known_variables(sections: Mapping[str, Any]) -> tuple[str, ...]:
     """
     from ..diagnostics.derived import FIELDS
 
-    return (*FIELDS, *(tracer.name for tracer in sections.get("tracer", ())))
+    return (*FIELDS, *(tracer.name for tracer in sections.get("tracer", ())), *_of_terms(sections))
 
 
 def known_at_gauges(sections: Mapping[str, Any]) -> tuple[str, ...]:
@@ -62,7 +62,13 @@ def known_at_gauges(sections: Mapping[str, Any]) -> tuple[str, ...]:
 def _stepped(sections):
     """The names of the variables of all layers that the experiment steps, and of its tracers."""
     of_layers = (in_layer(name, k) for k in range(layer_count(sections)) for name in ("eta", "u", "v"))
-    return (*of_layers, *stepped_names(sections.get("tracer", ()), layer_count(sections)))
+    return (*of_layers, *stepped_names(sections.get("tracer", ()), layer_count(sections)), *_of_terms(sections))
+
+
+def _of_terms(sections):
+    """The names of the variables that forcings keep, such as the depth of water that has infiltrated."""
+    rows = [getattr(entry.part, "variable", None) for entry in sections.get("forcing", ())]
+    return tuple(dict.fromkeys(row.name for row in rows if row is not None))
 
 
 def layer_count(sections: Mapping[str, Any]) -> int:

@@ -120,8 +120,8 @@ class WaterSource(Forcing):
 
     layer = 0
     takes: ClassVar[bool] = False
-    velocity: Any = (0.0, 0.0)
-    concentrations: Any = ()
+    velocity = (0.0, 0.0)
+    concentrations = ()
     factors: ClassVar[tuple[str, ...]] = ("rate",)
 
     @abc.abstractmethod

@@ -46,10 +46,10 @@ def gravity_of(dataset: xr.Dataset, gravity: float | None = None) -> float | Non
 def budgets(
     dataset: xr.Dataset, gravity: float | None = None, coriolis: Any = None, density: float = 1025.0
 ) -> xr.Dataset:
-    """Volume, mean elevation, energies and enstrophies of every record.
+    """Volume, mean elevation, energies and enstrophies of every record, and the volume that has infiltrated.
 
     Args:
-        dataset: a file with eta, u, v and depth.
+        dataset: a file with eta, u, v and depth, and `infiltrated` if the run has it.
         gravity: [m s-2]; without it the file's attribute, and no potential energy where there is none.
         coriolis: f at the corners [s-1], a number or (rows, 1); without it the rotating sphere's, and no potential
             enstrophy on a plane.
@@ -70,6 +70,7 @@ def budgets(
         "potential_energy": "J",
         "enstrophy": "m2 s-2",
         "potential_enstrophy": "m s-2",
+        "infiltrated": "m3",
     }
     out = {
         name: ("time", [row[name] for row in rows], {"units": unit, "long_name": name.replace("_", " ")})
@@ -111,6 +112,8 @@ def _sums(dataset, mesh, wet, record, constants):
         "kinetic_energy": density * (wet_area * h * kinetic_energy(u, v, mesh, y_faces)).sum(),
         "enstrophy": 0.5 * (corner_area(mesh) * zeta**2).sum(),
     }
+    if "infiltrated" in dataset:
+        sums["infiltrated"] = (wet_area * np.nan_to_num(snapshot(dataset, "infiltrated", record))).sum()
     if not has_rigid_lid(dataset):
         sums["mean_elevation"] = (wet_area * eta).sum() / wet_area.sum()
     if gravity is not None and not has_rigid_lid(dataset):

@@ -297,6 +297,18 @@ def test_a_file_describes_a_river_whose_volume_is_said(folder):
     assert river.concentrations == (("dye", 1.0),) and river.velocity == (0.5, 0.0) and rain.rate == pytest.approx(1e-5)
 
 
+def test_files_and_gauges_hold_the_water_that_has_infiltrated(folder):
+    shore = '[model]\nmomentum = "momentum_conserving"\nwetting = {}\n[[forcing]]\ntype = "infiltration"\n'
+    shore += 'conductivity = "6 mm h-1"\n[[output.fields]]\nfile = "out.nc"\nvariables = ["infiltrated"]\n'
+    shore += 'every = "1 hour"\n[output.gauges]\nvariables = ["infiltrated"]\npositions = {land = ["50 m", "50 m"]}\n'
+    text = FILE.replace("ab2", "ssprk3").replace("[[forcing]]", shore + "[[forcing]]", 1)
+    assert not assemble(read_text(text, "river.toml", folder)).sentences()
+    (mistake,) = assemble(
+        read_text(text.replace('"infiltration"', '"rain"').replace("conductivity", "rate"), "river.toml", folder)
+    ).sentences()[:1]
+    assert "unknown variable 'infiltrated'" in mistake
+
+
 @pytest.mark.parametrize("override", IN_FILE)
 def test_a_mistake_in_a_file_is_one_sentence(override, folder):
     try:
