@@ -100,7 +100,6 @@ TESTS = {
     "swmodel/adjoint/costs/records.py": ("tests/adjoint/test_costs.py", "tests/adjoint/test_observations.py"),
     "swmodel/adjoint/costs/tile_costs.py": ("tests/adjoint/test_costs.py", "tests/adjoint/test_observations.py"),
     "swmodel/output/definitions.py": ("tests/unit/test_output_metadata.py", "tests/unit/test_netcdf.py"),
-    "swmodel/output/masking.py": ("tests/unit/test_netcdf.py",),
     "swmodel/output/netcdf.py": ("tests/unit/test_netcdf.py",),
     "swmodel/output/records.py": ("tests/unit/test_netcdf.py",),
     "swmodel/output/metadata.py": ("tests/unit/test_output_metadata.py", "tests/unit/test_netcdf.py"),

@@ -10,13 +10,11 @@
     records.py      a netCDF file that grows along time
     sensitivity.py  sensitivities
     inversion.py    results of inversions
-    masking.py      fill values on land
     restart.py      all that a run needs to continue
     opening.py      restarts as files and as stores, read by windows
     resuming.py     how a run continues from a restart, and when it is refused
     fingerprint.py  what a run was computed with, for comparison with a later run
     collisions.py   outputs that would overwrite an input or another output
-    lost.py         results of an earlier run that a resumed one would destroy
     figures.py      removal of the figures of files that are replaced
     metadata.py     CF and SGRID metadata of these files
     definitions.py  dimensions and variables with that metadata, in an open file
@@ -42,7 +40,7 @@ from typing import Self
 from ..errors import DataError, SwmodelError
 from ..runtime.signals import PROCESS
 
-__all__ = ["Claim", "Footprint", "claim", "disturbed", "replacing", "reserve"]
+__all__ = ["Claim", "Footprint", "ReplacedFile", "claim", "disturbed", "replacing", "reserve"]
 
 # Without HDF5's own lock a file can be opened and plotted while the run still writes it. `claim` excludes other runs,
 # also on file systems where that lock fails. HDF5 reads this variable once, when netCDF4 is imported.
@@ -133,6 +131,32 @@ def _first_hole(descriptor):
         return os.lseek(descriptor, 0, os.SEEK_HOLE)
     except (AttributeError, OSError):
         return math.inf
+
+
+class ReplacedFile:
+    """A file that each write replaces as a whole, claimed until the run ends.
+
+    Args:
+        claim: the Claim.
+        checked: the file that no other program may change; that of the Claim unless given.
+    """
+
+    def __init__(self, claim: Claim, checked: Path | None = None) -> None:
+        self._claim, self._checked = claim, claim.path if checked is None else checked
+        self._written: Footprint | None = None
+
+    def written(self) -> None:
+        """Record the footprint of the file that has just been written."""
+        self._written = Footprint.of(self._checked)
+
+    def check(self) -> None:
+        """Raise SwmodelError if the file that was last written was removed, replaced or cut short."""
+        if self._written is not None:
+            self._written.check()
+
+    def close(self) -> None:
+        """Release the claim."""
+        self._claim.release()
 
 
 def claim(path: str | Path, *, overwrite: bool = False, append: bool = False) -> Claim:

@@ -1,9 +1,11 @@
 """Definitions of dimensions, coordinates and variables, with their CF metadata, in an open netCDF4.Dataset."""
 
+import contextlib
 import datetime
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import netCDF4
@@ -11,6 +13,7 @@ import numpy as np
 
 from ..fields.variables import Variable
 from ..grids.grid import Grid
+from . import replacing
 from .metadata import (
     AREA,
     DIMENSIONS,
@@ -25,6 +28,8 @@ from .metadata import (
     metrics,
     of_members,
     places,
+    reach_of_water,
+    run_attributes,
     shape,
     time_attributes,
     topology,
@@ -33,17 +38,24 @@ from .metadata import (
 )
 
 __all__ = [
+    "checked_shape",
     "define",
     "define_field",
     "define_gauges",
     "define_grid",
     "define_layers",
     "define_members",
-    "define_moment",
     "define_series",
+    "define_static",
     "define_time",
-    "define_wet",
+    "define_times_of",
+    "dry_points",
+    "fill_dry",
     "limit_chunk_caches",
+    "store_field",
+    "variable_name",
+    "whole_file",
+    "with_low_faces",
 ]
 
 LARGEST_CHUNK = 4 << 20  # [bytes]
@@ -205,12 +217,6 @@ def limit_chunk_caches(dataset: netCDF4.Dataset) -> None:
             variable.set_var_chunk_cache(size=min(size, LARGEST_CACHE))
 
 
-def define_wet(dataset: netCDF4.Dataset, wet: np.ndarray) -> None:
-    """Write the land mask, (ny, nx), 1 in wet cells."""
-    values = (wet > 0.5).astype(np.int8)
-    define(dataset, "wet", ("yh", "xh"), WET, values)
-
-
 def define_moment(
     dataset: netCDF4.Dataset, start: datetime.datetime | None, seconds: float, since: float | None = None
 ) -> None:
@@ -278,3 +284,118 @@ def define_series(
     define(
         dataset, row.name, (*dimensions, "gauge", "time"), attributes, dtype=dtype, chunks=sizes, fill=fill_value(dtype)
     )
+
+
+# -- values ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def whole_file(
+    path: str | Path,
+    grid: Grid,
+    attributes: Mapping[str, Any],
+    static: Mapping[str | Variable, np.ndarray],
+    *,
+    seconds: float,
+    start: datetime.datetime | None = None,
+    since: float | None = None,
+    members: MemberValues | None = None,
+) -> Iterator[netCDF4.Dataset]:
+    """A new file of one time with its grid, to which the block adds fields; an older file stays until it is complete.
+
+    Args:
+        path, grid: the path of the file, and its Grid.
+        attributes: global attributes.
+        static, members, start: as for netcdf.FieldFile.
+        seconds, since: as for `define_moment`.
+
+    Raises:
+        SwmodelError: if it cannot be written.
+    """
+    with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
+        dataset.setncatts(run_attributes(grid, attributes))
+        define_grid(dataset, grid)
+        define_moment(dataset, start, seconds, since)
+        define_members(dataset, members)
+        yield dataset
+        define_static(dataset, grid, static, members)
+
+
+def store_field(
+    dataset: netCDF4.Dataset,
+    grid: Grid,
+    row: Variable,
+    values: Any,
+    static: Mapping[str | Variable, np.ndarray],
+    members: MemberValues | None = None,
+    attributes: Mapping[str, Any] | None = None,
+) -> None:
+    """Define a field, and write its values in their own dtype; NaN, and where no water is, are missing values.
+
+    Args:
+        dataset, grid, row, members, attributes: as for `define_field`.
+        values: a global array (..., ny, nx), on faces also without those on the low side.
+        static: the fields of the file that are constant in time, as for netcdf.FieldFile.
+    """
+    size, values = shape(grid, row.position), np.asarray(values)
+    values = values if values.shape[-2:] == size else with_low_faces(values, grid, row.position)
+    values = checked_shape(row.name, values, of_members(members)[1] + size)
+    variable = define_field(dataset, row, grid, values.dtype, members=members, attributes=attributes)
+    variable[:] = fill_dry(values, dry_points(static, grid, row.position) | np.isnan(values), values.dtype)
+
+
+def define_static(
+    dataset: netCDF4.Dataset,
+    grid: Grid,
+    static: Mapping[str | Variable, np.ndarray],
+    members: MemberValues | None = None,
+) -> None:
+    """Write the land mask, and fields that are constant in time, one for all members of an ensemble or one for each."""
+    for name, array in static.items():
+        if name == "wet":
+            values = (checked_shape("wet", array, grid.shape) > 0.5).astype(np.int8)
+            define(dataset, "wet", ("yh", "xh"), WET, values)
+        else:
+            store_field(dataset, grid, variable_of(name), array, static, members if np.ndim(array) > 2 else None)
+
+
+def variable_name(key: str | Variable) -> str:
+    """The name of a row of the variable table; a name is returned as it is."""
+    return key if isinstance(key, str) else key.name
+
+
+def checked_shape(name: str, array: Any, shape: Sequence[int]) -> np.ndarray:
+    """`array` as a NumPy array.
+
+    Raises:
+        ValueError: if its shape is not `shape`.
+    """
+    array = np.asarray(array)
+    if array.shape != tuple(shape):
+        raise ValueError(f"{name} has shape {array.shape}, and the file needs {tuple(shape)}.")
+    return array
+
+
+def dry_points(static: Mapping[Any, np.ndarray], grid: Grid, position: str) -> np.ndarray | bool:
+    """True at the points of the C-grid position that touch no wet cell; False if `static` has no land mask "wet"."""
+    if "wet" not in static:
+        return False
+    return ~reach_of_water(checked_shape("wet", static["wet"], grid.shape), grid, position)
+
+
+def fill_dry(array: np.ndarray, dry: np.ndarray | bool, dtype: Any) -> np.ndarray:
+    """`array` in `dtype`, with netCDF's fill value where `dry` is true."""
+    with np.errstate(over="ignore"):
+        filled = np.array(array, dtype)
+    np.copyto(filled, np.asarray(fill_value(dtype), dtype), where=dry)  # less than half the time of np.where
+    return filled
+
+
+def with_low_faces(values: np.ndarray, grid: Grid, position: str) -> np.ndarray:
+    """A global array (..., ny, nx) with NaN on the added low faces of directions that are not periodic."""
+    pad = [(0, 0)] * values.ndim
+    if position == "u" and not grid.periodic_x:
+        pad[-1] = (1, 0)
+    if position == "v" and not grid.periodic_y:
+        pad[-2] = (1, 0)
+    return np.pad(values, pad, constant_values=np.nan)

@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import netCDF4
 import numpy as np
 
 from ..fields.variables import PROGNOSTIC, Variable
 from ..grids.grid import Grid
-from . import definitions, metadata, replacing
-from .masking import checked_shape, define_static, dry_points, fill_dry, with_low_faces
+from .definitions import define, define_times_of, store_field, whole_file
 
 __all__ = ["ROLES", "Estimate", "write_inversion"]
 
@@ -75,19 +73,16 @@ def write_inversion(
     """
     static = dict(static or {})
     inversion = {f"inversion_{k}": json.dumps(v) if isinstance(v, dict) else v for k, v in about.items()}
-    with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
-        dataset.setncatts(metadata.run_attributes(grid, {**(attributes or {}), **inversion}))
-        definitions.define_grid(dataset, grid)
-        definitions.define_moment(dataset, start, seconds)
+    inversion = {**(attributes or {}), **inversion}
+    with whole_file(path, grid, inversion, static, seconds=seconds, start=start) as dataset:
         for name, estimate in controls.items():
-            times = (definitions.define_times_of(dataset, name, estimate.times, start),) if estimate.times else ()
+            times = (define_times_of(dataset, name, estimate.times, start),) if estimate.times else ()
             for role, values in estimate.roles.items():
                 _define_control(dataset, grid, name, estimate, role, values, times, static)
         for row, values in (initial or {}).items():
-            _define_initial(dataset, grid, row, np.asarray(values), static)
+            _define_initial(dataset, grid, row, values, static)
         for dimension, columns in tables.items():
             _define_table(dataset, dimension, columns)
-        define_static(dataset, grid, static)
 
 
 def _define_control(dataset, grid, control, estimate, role, values, times, static):
@@ -98,13 +93,10 @@ def _define_control(dataset, grid, control, estimate, role, values, times, stati
     units = "" if more else units
     if np.ndim(values) < 2:
         described = {"long_name": text} | ({"units": units} if units else {}) | more
-        definitions.define(dataset, name, times, described, np.asarray(values, float))
+        define(dataset, name, times, described, np.asarray(values, float))
         return
     row = Variable(name, position, units, text, cell_methods="")
-    values = with_low_faces(np.asarray(values), grid, position)
-    values = checked_shape(name, values, metadata.shape(grid, position))
-    variable = definitions.define_field(dataset, row, grid, values.dtype, attributes={"coordinates": "time", **more})
-    variable[:] = fill_dry(values, dry_points(static, grid, position) | np.isnan(values), values.dtype)
+    store_field(dataset, grid, row, values, static, attributes={"coordinates": "time", **more})
 
 
 def _define_initial(dataset, grid, row, values, static):
@@ -116,9 +108,7 @@ def _define_initial(dataset, grid, row, values, static):
     text = f"{row.long_name} with which the analysis begins"
     name = f"state_{row.name}" if row in PROGNOSTIC else row.name
     row = dataclasses.replace(row, name=name, long_name=text, cell_methods="")
-    values = checked_shape(row.name, with_low_faces(values, grid, row.position), metadata.shape(grid, row.position))
-    variable = definitions.define_field(dataset, row, grid, values.dtype)
-    variable[:] = fill_dry(values, dry_points(static, grid, row.position) | np.isnan(values), values.dtype)
+    store_field(dataset, grid, row, values, static)
 
 
 def _define_table(dataset, dimension, columns):
@@ -133,4 +123,4 @@ def _define_table(dataset, dimension, columns):
             for k, value in enumerate(values):
                 variable[k] = str(value)
         else:
-            definitions.define(dataset, f"{dimension}_{name}", (dimension,), attributes, values)
+            define(dataset, f"{dimension}_{name}", (dimension,), attributes, values)

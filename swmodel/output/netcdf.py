@@ -14,7 +14,7 @@ import math
 import time as clock
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import netCDF4
 import numpy as np
@@ -22,9 +22,9 @@ import numpy as np
 from ..fields.variables import Variable, layer_of
 from ..grids.grid import Grid
 from ..runtime.netcdf import LOCK
-from . import Claim, definitions, metadata, replacing
-from .masking import checked_shape, define_static, dry_points, fill_dry, variable_name
-from .records import GAUGE_CHUNK, Records
+from . import Claim, definitions, metadata
+from .definitions import checked_shape, dry_points, fill_dry, store_field, variable_name, whole_file
+from .records import GAUGE_CHUNK, RecordFile, Records
 
 __all__ = ["FieldFile", "GaugeFile", "has_zstd", "write_fields"]
 
@@ -39,7 +39,7 @@ def has_zstd() -> bool:
         return bool(dataset.has_zstd_filter())
 
 
-class FieldFile:
+class FieldFile(RecordFile):
     """Fields on the C-grid along time, NaN on land.
 
     Args:
@@ -98,11 +98,10 @@ class FieldFile:
             for row in rows:
                 if row.name in joined or layer_of(row.name)[0] not in joined:
                     definitions.define_field(dataset, row, grid, self._dtype, layered=row.name in joined, **options)
-            define_static(dataset, grid, static, members)
+            definitions.define_static(dataset, grid, static, members)
 
         attributes = metadata.run_attributes(grid, {**(attributes or {}), "stored_as": str(self._dtype)})
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
-        self.path = self._records.path
 
     def append(self, seconds: float, fields: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]]) -> None:
         """Write one record.
@@ -133,22 +132,8 @@ class FieldFile:
             raise ValueError(f"append: got {', '.join(fields)} for {self.path}, which holds {', '.join(shapes)}.")
         return [(name, checked_shape(name, fields[name], shape)) for name, shape in shapes.items()]
 
-    def check(self) -> None:
-        """Raise SwmodelError if the file was removed, replaced or cut short."""
-        self._records.check()
 
-    def close(self) -> None:
-        """Close the file and let other runs write it; a second time it does nothing."""
-        self._records.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-
-class GaugeFile:
+class GaugeFile(RecordFile):
     """Time series at points, as eta(gauge, time), a record a step.
 
     Records are buffered until there are GAUGE_CHUNK of them or GAUGE_SECONDS have passed. Call `flush` before a restart
@@ -205,7 +190,6 @@ class GaugeFile:
         }
         attributes = metadata.run_attributes(grid, attributes, points=True)
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
-        self.path = self._records.path
         self._buffer, self._count, self._written_at = [], 0, clock.monotonic()
 
     def append(self, seconds: Any, values: Any) -> None:
@@ -234,22 +218,12 @@ class GaugeFile:
             values = {name: np.swapaxes(x, -2, -1).astype(self._dtype) for name, x in series.items()}
             self._records.append(np.concatenate(times), values)
 
-    def check(self) -> None:
-        """Raise SwmodelError if the file was removed, replaced or cut short."""
-        self._records.check()
-
     def close(self) -> None:
         """Write the buffered records, close the file and let other runs write it."""
         try:
             self.flush()
         finally:
-            self._records.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+            super().close()
 
 
 def write_fields(
@@ -277,18 +251,11 @@ def write_fields(
     Raises:
         SwmodelError: if it cannot be written.
     """
-    rows = [metadata.variable_of(name) for name in fields]
-    arrays = {variable_name(key): array for key, array in fields.items()}
-    static = {key: array for key, array in (static or {}).items() if variable_name(key) not in arrays}
-    stored = ", ".join(dict.fromkeys(str(np.asarray(array).dtype) for array in arrays.values()))
-    with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
-        dataset.setncatts(metadata.run_attributes(grid, {**(attributes or {}), "stored_as": stored}))
-        definitions.define_grid(dataset, grid)
-        definitions.define_moment(dataset, start, seconds, since)
-        definitions.define_members(dataset, members)
-        for row in rows:
-            shape = metadata.of_members(members)[1] + metadata.shape(grid, row.position)
-            array = checked_shape(row.name, arrays[row.name], shape)
-            variable = definitions.define_field(dataset, row, grid, array.dtype, members=members, attributes=TIMED)
-            variable[:] = fill_dry(array, dry_points(static, grid, row.position) | np.isnan(array), array.dtype)
-        define_static(dataset, grid, static, members)
+    rows = {metadata.variable_of(name): np.asarray(array) for name, array in fields.items()}
+    names = {row.name for row in rows}
+    static = {key: array for key, array in (static or {}).items() if variable_name(key) not in names}
+    about = {**(attributes or {}), "stored_as": ", ".join(dict.fromkeys(str(array.dtype) for array in rows.values()))}
+    times = {"seconds": seconds, "start": start, "since": since}
+    with whole_file(path, grid, about, static, members=members, **times) as dataset:
+        for row, array in rows.items():
+            store_field(dataset, grid, row, array, static, members, TIMED)

@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import netCDF4
 import numpy as np
@@ -14,7 +14,7 @@ from ..errors import DataError, SwmodelError
 from ..fields.variables import layer_of
 from . import Claim, Footprint, claim, definitions, disturbed, metadata, replacing, reserve
 
-__all__ = ["GAUGE_CHUNK", "Records"]
+__all__ = ["GAUGE_CHUNK", "RecordFile", "Records"]
 
 GAUGE_CHUNK = 4096  # records of gauges in one chunk of a file
 SLACK = 1 << 18  # [bytes] for the file's own bookkeeping, in addition to its records
@@ -142,6 +142,31 @@ class Records:
                 os.close(self._descriptor)
                 self._descriptor = None
             self._claim.release()
+
+
+class RecordFile:
+    """A file that consists of Records, `_records`; a subclass opens them."""
+
+    _records: Records
+
+    @property
+    def path(self) -> Path:
+        """The path of the file."""
+        return self._records.path
+
+    def check(self) -> None:
+        """Raise SwmodelError if the file was removed, replaced or cut short."""
+        self._records.check()
+
+    def close(self) -> None:
+        """Close the file and let other runs write it; a second time it does nothing."""
+        self._records.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
 
 def _created(path, define, attributes):

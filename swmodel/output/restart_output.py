@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from . import Claim
+from . import Claim, ReplacedFile
 from .collisions import same_file
 from .fingerprint import fingerprint
-from .replaced import ReplacedFile
 from .restart import PART, Layout, write_restart_parts
 from .resuming import tiles_and_scalars_of
 from .schedule import Output

@@ -1,21 +1,26 @@
 """The files of a run while it lasts: opened together, written by one thread, and always closed."""
 
 import contextlib
+import os
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from ..errors import SwmodelError
+import netCDF4
+import numpy as np
+
+from ..errors import DataError, SwmodelError
 from ..runtime.netcdf import LOCK
 from . import claim
 from .collisions import check_apart
 from .figures import remove_figures
-from .lost import check_nothing_is_lost
 from .restart_output import RestartOutput
 from .run_metadata import run_attributes
 from .schedule import Output
 from .writing import Writer
-from .zarr_store import ZarrStore
+from .zarr_fields import times_of
+from .zarr_store import ZarrStore, is_store
 
 __all__ = ["Run"]
 
@@ -164,3 +169,51 @@ def _open(outputs, simulation, attributes, last):
         for taken in claims.values():
             taken.release()
         raise
+
+
+def check_nothing_is_lost(outputs: list[Output], simulation: Any, end: float) -> None:
+    """Refuse a resumed run that would destroy results of an earlier run, unless it may overwrite them; on the root.
+
+    A run that was killed has records after its newest restart. They may be cut if the run is resumed as it was, since
+    it computes them again, but not if it ends before them.
+
+    Args:
+        outputs: the outputs of the run.
+        simulation: the Simulation, whose restart has been read.
+        end: the time [s] at which the run will end.
+
+    Raises:
+        DataError: naming every file.
+    """
+    if simulation.resumed_from is None or simulation.overwrite:
+        return
+    begin, lost, folder = simulation.time, [], next((output.path.parent for output in outputs), Path())
+    again = end if simulation.resumed_alike else begin  # the time up to which the same records are computed again
+    for output in outputs:
+        name = os.path.relpath(output.path, folder)
+        if output.begun or not output.path.exists():
+            continue
+        if isinstance(output, RestartOutput):
+            lost += [] if output.continues(simulation) else [f"{name} (another restart)"]
+        elif (last := _last_time(output.path)) > again + 0.5 * simulation.dt:
+            lost.append(f"{name} (up to {last:g} s)")
+        elif output.path in simulation.resumed_without:
+            lost.append(f"{name} (of other samples)")
+    if lost:
+        raise DataError(
+            f"{folder}: {', '.join(lost)} would be lost, since the run continues from {simulation.resumed_from}, at "
+            f"{begin:g} s; give another folder (--output DIR), or allow the loss with --overwrite (in Python: "
+            "overwrite=True)."
+        )
+
+
+def _last_time(path: Path) -> float:
+    """The time [s] up to which a file of records or statistics reaches; -inf if it has no time that can be read."""
+    if is_store(path):
+        times = (store := ZarrStore(path)).description()[0].get("time")
+        return -np.inf if times is None else max(times_of(store, times), default=-np.inf)
+    try:
+        with LOCK, netCDF4.Dataset(path) as dataset:
+            return float(np.max(np.ma.filled(dataset["time"][...], -np.inf), initial=-np.inf))  # masked: incomplete
+    except (OSError, IndexError):  # the output itself names such a file
+        return -np.inf

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import netCDF4
 import numpy as np
 
 from ..fields.variables import Variable
 from ..grids.grid import Grid
-from . import definitions, metadata, replacing
-from .masking import checked_shape, define_static, dry_points, fill_dry, with_low_faces
+from . import metadata
+from .definitions import define, define_times_of, dry_points, fill_dry, store_field, whole_file, with_low_faces
 
 __all__ = ["name_of", "write_sensitivities"]
 
@@ -56,16 +55,13 @@ def write_sensitivities(
         "cost_units": cost["units"],
         "cost_places": json.dumps(cost["places"]) if cost["places"] else None,
     }
-    with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
-        dataset.setncatts(metadata.run_attributes(grid, {**(attributes or {}), **about}))
-        definitions.define_grid(dataset, grid)
-        definitions.define_moment(dataset, start, seconds)
+    about = {**(attributes or {}), **about}
+    with whole_file(path, grid, about, static, seconds=seconds, start=start) as dataset:
         for one in found.values():
             if one.position == "scalar":
                 _define_numbers(dataset, one, cost["name"], start)
             else:
                 _define_map(dataset, grid, one, cost["name"], static)
-        define_static(dataset, grid, static)
 
 
 def _row(one, cost):
@@ -81,19 +77,18 @@ def _comment(one, text=COMMENT):
 
 def _define_map(dataset, grid, one, cost, static):
     """The map of a control, and those of its time records."""
-    row, dry = _row(one, cost), dry_points(static, grid, one.position)
+    row = _row(one, cost)
     text = COMMENT if one.records is None else f"{COMMENT}; the same change at all times of the control's records"
-    values = checked_shape(row.name, with_low_faces(one.value, grid, one.position), metadata.shape(grid, one.position))
     described = {"coordinates": "time", "comment": _comment(one, text)}
-    variable = definitions.define_field(dataset, row, grid, values.dtype, attributes=described)
-    variable[:] = fill_dry(values, dry | np.isnan(values), values.dtype)
+    store_field(dataset, grid, row, one.value, static, attributes=described)
     if one.records is None:
         return
     records = with_low_faces(one.records, grid, one.position)
     attributes = metadata.variable_attributes(row, grid) | {"comment": _comment(one)}
     along = (_define_record_times(dataset, one, row.name), *metadata.DIMENSIONS[one.position])
     kept = {"dtype": records.dtype, "fill": metadata.fill_value(records.dtype), "compression": 1}
-    variable = definitions.define(dataset, f"{row.name}_by_record", along, attributes, **kept)
+    variable = define(dataset, f"{row.name}_by_record", along, attributes, **kept)
+    dry = dry_points(static, grid, one.position)
     variable[:] = fill_dry(records, dry | np.isnan(records), records.dtype)
 
 
@@ -101,7 +96,7 @@ def _define_record_times(dataset, one, name):
     along = f"{name}_record"
     dataset.createDimension(along, len(one.times))
     attributes = {"long_name": f"time of the records of {one.control} since the start", "units": "s"}
-    definitions.define(dataset, f"{name}_time", (along,), attributes, np.asarray(one.times, float))
+    define(dataset, f"{name}_time", (along,), attributes, np.asarray(one.times, float))
     return along
 
 
@@ -115,10 +110,8 @@ def _define_numbers(dataset, one, cost, start):
         for name, size in zip(dimensions, sizes):
             dataset.createDimension(name, size)
     else:
-        dimensions = (definitions.define_times_of(dataset, one.control, one.moments, start),)
-    definitions.define(dataset, row.name, dimensions, attributes, np.asarray(one.value, float))
+        dimensions = (define_times_of(dataset, one.control, one.moments, start),)
+    define(dataset, row.name, dimensions, attributes, np.asarray(one.value, float))
     if one.records is not None:
         along = _define_record_times(dataset, one, row.name)
-        definitions.define(
-            dataset, f"{row.name}_by_record", (along, *dimensions), attributes, np.asarray(one.records, float)
-        )
+        define(dataset, f"{row.name}_by_record", (along, *dimensions), attributes, np.asarray(one.records, float))

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigError, DataError, SwmodelError
-from . import Claim, metadata
+from . import Claim, ReplacedFile, metadata
 from .products.snapshots import AUTO, FieldOutput, fields_of_tiles
-from .replaced import ReplacedFile
 from .run_metadata import rows_of
 from .zarr_chunks import chunk_grid, chunks_of, dry_block
 from .zarr_fields import ZarrFields, not_continued, same_values

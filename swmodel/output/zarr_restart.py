@@ -15,10 +15,9 @@ import numpy as np
 
 from ..errors import DataError, SwmodelError
 from ..runtime.version import VERSION
-from . import Claim, metadata
+from . import Claim, ReplacedFile, metadata
 from .fingerprint import fingerprint
 from .opening import STORE_FORMAT, description_of
-from .replaced import ReplacedFile
 from .restart_output import RestartOutput
 from .resuming import tiles_and_scalars_of
 from .zarr_chunks import chunk_grid, chunks_of

@@ -10,11 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...fields.variables import VARIABLES, Variable
-from .. import Claim
-from ..masking import with_low_faces
+from .. import Claim, ReplacedFile
 from ..metadata import variable_of
 from ..netcdf import write_fields
-from ..replaced import ReplacedFile
 from ..run_metadata import members_of, rows_of, static_fields
 from ..schedule import Output
 from .base import Product, Sampler, Samples
@@ -68,10 +66,7 @@ class ProductOutput(Output):
         if not fields:
             return
         static, members, start = static_fields(simulation), members_of(simulation), simulation.start
-        fields = {
-            row: with_low_faces(np.where(static["wet"], x, np.nan) if row.position == "h" else x, grid, row.position)
-            for row, x in fields.items()
-        }
+        fields = {row: np.where(static["wet"], x, np.nan) if row.position == "h" else x for row, x in fields.items()}
 
         def write():
             times = {"seconds": steps[-1] * dt, "since": steps[0] * dt}

@@ -10,7 +10,7 @@ import numpy as np
 from ...diagnostics.spectra import Spectra
 from ...grids.grid import Grid
 from .. import Claim, definitions, metadata
-from ..records import Records
+from ..records import RecordFile, Records
 from ..run_metadata import members_of
 from ..schedule import SnapshotOutput
 
@@ -19,7 +19,7 @@ __all__ = ["SpectraFile", "SpectraOutput"]
 COMMENT = "summed over rings of |k| and divided by their width: the sum times the width is the domain's mean"
 
 
-class SpectraFile:
+class SpectraFile(RecordFile):
     """Spectra and their transfers along time.
 
     Args:
@@ -59,21 +59,12 @@ class SpectraFile:
         attributes["comment"] = "; ".join(filter(None, [COMMENT, attributes.get("comment")]))
         attributes = metadata.run_attributes(grid, attributes, points=True)
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
-        self.path = self._records.path
 
     def append(self, seconds: float, record: Mapping[str, np.ndarray]) -> None:
         """Write one record: {name: (rings,)}, of an ensemble (members, rings), at `seconds` [s]."""
         shape = (1, *self._sizes, self._rings)
         values = {name: np.asarray(record[name], float).reshape(shape) for name in self._names}
         self._records.append(np.array([seconds], float), values)
-
-    def check(self) -> None:
-        """Raise SwmodelError if the file was removed, replaced or cut short."""
-        self._records.check()
-
-    def close(self) -> None:
-        """Close the file and let other runs write it; a second time it does nothing."""
-        self._records.close()
 
 
 def _define_rings(dataset, spectra):
