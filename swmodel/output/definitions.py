@@ -286,9 +286,6 @@ def define_series(
     )
 
 
-# -- values ----------------------------------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def whole_file(
     path: str | Path,
