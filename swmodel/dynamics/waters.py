@@ -162,8 +162,8 @@ class WaterSource(Forcing):
 
     def check_water(self, model: Any) -> None:
         """Raise ConfigError for concentrations of tracers that the model does not have."""
-        names = [tracer.name for tracer in model.tracers]
-        for name, _ in self.concentrations:
+        names, given = [tracer.name for tracer in model.tracers], dict(self.concentrations)
+        for name in given:
             if name not in names:
                 raise ConfigError(
                     f"{type(self).__name__}: concentrations has {name!r}, and the tracers of the model are "
