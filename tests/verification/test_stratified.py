@@ -429,7 +429,6 @@ def test_an_implicit_surface_keeps_the_water_of_each_layer_and_both_engines_agre
         assert np.abs(ends[0][name] - x).max() < 1e-10 * np.abs(x).max()
 
 
-@pytest.mark.verify
 def test_open_sides_let_out_under_an_implicit_surface_what_they_let_out_in_explicit_steps():
     """A high of an interface adjusts to balance over a day, and the level outside comes in."""
     grid, layers = plane(16, 16), sw.Layers(thickness=(500.0,), densities=(1025.0, 1027.0))
