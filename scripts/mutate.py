@@ -75,7 +75,7 @@ TESTS = {
     "swmodel/stepping/forward_backward.py": STEPPERS,
     "swmodel/dynamics/half_step.py": (f"{_VERIFICATION}one_stage.py", f"{_VERIFICATION}coast.py"),
     "swmodel/stepping/semi_implicit.py": ("tests/unit/test_stage_times.py", "tests/unit/test_semi_implicit.py"),
-    "swmodel/stepping/surface.py": ("tests/unit/test_semi_implicit.py",),
+    "swmodel/stepping/surface.py": ("tests/unit/test_semi_implicit.py", f"{_VERIFICATION}stratified.py"),
     "swmodel/stepping/integrating_factor.py": (
         "tests/unit/test_stage_times.py",
         "tests/unit/test_pseudo_spectral.py",
