@@ -61,6 +61,7 @@ class Outputs(abc.ABC):
 
     model: Any
     scheme: Any
+    stepper: Any
     dt: float
     step: int
     start: datetime.datetime | None
@@ -69,6 +70,9 @@ class Outputs(abc.ABC):
     @property
     @abc.abstractmethod
     def state(self) -> State: ...
+
+    @abc.abstractmethod
+    def outline(self) -> Any: ...
 
     def write(
         self,
@@ -130,7 +134,7 @@ class Outputs(abc.ABC):
         budget.require(needed, f"Simulation.gauges: the series of {len(points):,} gauges", "give fewer")
         depth = None if self.model.film is None else depth_at(points, self.model)
         if depth is not None and (depth < 0).any() and self.model.uplift is not None and not self.model.members:
-            variables = dict.fromkeys((*variables, "thickness"))  # the level does not have it over a bed that moves
+            variables = [*dict.fromkeys((*variables, "thickness"))]  # the level lacks it over a bed that moves
         watcher = Gauges.at(points, self.model, tuple(variables))
         rules = {"depth": depth, "windows": dict(windows or {})}
         rules |= {"threshold": threshold, "arrival_fraction": arrival_fraction}
