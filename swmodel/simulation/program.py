@@ -85,8 +85,8 @@ def advance(
 def sample_of(equations: Any, state: State, step: Any, dt: float | None = None) -> Sample:
     """The Sample of a State after a number of steps; its time has seconds if `dt` [s] is given."""
     dtype = state.eta.dtype
-    seconds = () if dt is None else (jnp.zeros((), dtype), jnp.asarray(dt, dtype), dt)
-    return Sample(equations, state, Time(step, *seconds))
+    time = Time(step) if dt is None else Time(step, jnp.zeros((), dtype), jnp.asarray(dt, dtype), dt)
+    return Sample(equations, state, time)
 
 
 @on_tiles
