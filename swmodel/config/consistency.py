@@ -217,7 +217,7 @@ def _files(sections):
     output = sections.get("output")
     if output is None:
         return
-    named = [(("output", "fields", i, "file"), f.file) for i, f in enumerate(output.fields)]
+    named: list[tuple[tuple, str]] = [(("output", "fields", i, "file"), f.file) for i, f in enumerate(output.fields)]
     for name in ("gauges", "spectra", "restart"):
         if (section := getattr(output, name)) is not None:
             named.append((("output", name, "file"), section.file))

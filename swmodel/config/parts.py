@@ -166,7 +166,7 @@ def _type_of(field, kind):
     if isinstance(rule, rules.NumberForEach):
         return Annotated[tuple[Annotated[float, rule.each], ...], functools.partial(not_empty, least=rule.least)]
     if isinstance(rule, rules.Names):
-        return Annotated[tuple[str, ...], rule.read] if hasattr(rule, "read") else VariableNames
+        return VariableNames if rule.read is None else Annotated[tuple[str, ...], rule.read]
     if isinstance(rule, rules.Choice):
         return Annotated[str, rules.Choice(tuple(choice for choice in rule.choices if choice is not None))]
     for kind_of_rule, annotation in _TYPES.items():

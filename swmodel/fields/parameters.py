@@ -18,7 +18,8 @@ import itertools
 import math
 import numbers
 import os
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -401,7 +402,9 @@ class FileName:
 
 @dataclasses.dataclass(frozen=True)
 class Names:
-    """The rule of one or more names, each given once."""
+    """The rule of one or more names, each given once. `read` checks those of a file, and returns them."""
+
+    read: ClassVar[Callable[[Any], Any] | None] = None
 
     def check(self, who: str, name: str, value: Any) -> None:
         if isinstance(value, str) or not isinstance(value, collections.abc.Collection):
