@@ -67,7 +67,7 @@ from .wetting import limited_outflow, outflow, outflow_share
 __all__ = ["ConservingFlow"]
 
 SHALLOW = 1e-3  # bounds quotients by the thickness where no `thin` does [m]
-RAMP = 1000.0  # one form of a flux turns into another while a Courant number changes by 1 / RAMP
+FROUDE = 2e-3  # one form of a flux turns into another until a velocity, or its growth, is this share of sqrt(g h)
 
 
 class ConservingFlow(LayerFlow):
@@ -262,7 +262,7 @@ class ConservingFlow(LayerFlow):
             velocity, per_d, area = self.state[name], (g.per_dx["u"], g.per_dy["v"])[k], (g.area_u, g.area_v)[k]
             most = pointwise(larger, thickness[k], held[k])
             per_h = most.map(lambda h: 1.0 / larger(h, least))
-            carried, spread = self._carried_along(axis, name, flux, per_h / area, per_d)
+            carried, spread = self._carried_along(axis, name, flux, per_h, area, per_d)
             carried = carried + self._carried_across(axis, across, name, cross) * (per_h / area)
             push = axis.difference(self.eta) * _filled(spread, thickness[k] * per_h)
             if self.half_step is not None:
@@ -276,7 +276,7 @@ class ConservingFlow(LayerFlow):
             new.append((moved, None if damping is None else 1.0 + dt * damping))
         return new
 
-    def _carried_along(self, axis, name, flux, per_volume, per_d):
+    def _carried_along(self, axis, name, flux, per_h, area, per_d):
         """(the advection of a component along itself, u du/dx [m s-2]; 1 where it does not contract, else 0 [1])."""
         velocity, through = self.state[name], axis.mean(flux)  # at cell centres
         step = axis.difference(velocity)
@@ -287,15 +287,17 @@ class ConservingFlow(LayerFlow):
             gain = self.half_step.gain_upstream(axis, name, through)
             growth = growth + (axis.high(gain) - axis.low(gain))
             from_low, from_high = from_low + gain, from_high + gain
-        advected = (axis.high(through * from_low) - axis.low(through * from_high)) * per_volume
+        advected = (axis.high(through * from_low) - axis.low(through * from_high)) * (per_h / area)
         head = (velocity + 0.5 * (axis.high(from_low) + axis.low(from_high))) * growth * per_d
         rising = velocity * axis.difference(self.equations.depth)
         if self.crests is not None:
             rising = self.crests.rising(axis, rising)
-        rate = self.time.dt * per_d
+        per_square = per_h / (FROUDE * FROUDE * self.gravity)  # [s2 m-2]
         slower = pointwise(lambda u, du: smaller(jnp.abs(u), du), velocity, growth)
-        contracts = pointwise(lambda rise, share: jnp.where(rise < 0, share, 0.0), rising, _ramp(rate * slower))
-        return advected + contracts * (head - advected), _ramp(rate * growth + 1.0 / RAMP)
+        slower = pointwise(lambda rise, u: jnp.where(rise < 0, u, 0.0), rising, slower)
+        contracts = pointwise(_ramp, slower, per_square)
+        spread = pointwise(functools.partial(_ramp, start=1.0), growth, per_square)
+        return advected + contracts * (head - advected), spread
 
     def _carried_across(self, axis, across, name, cross):
         """The sum of Q (u_side - u) over the two sides that lie across the component's own direction [m4 s-2]."""
@@ -379,9 +381,9 @@ class ConservingFlow(LayerFlow):
         return wet / (h + (1.0 - wet)) if least is None else wet * h.map(lambda x: 1.0 / larger(x, least))
 
 
-def _ramp(courant):
-    """RAMP times a Courant number, within 0 and 1."""
-    return courant.map(lambda x: larger(smaller(RAMP * x, 1.0), 0.0))
+def _ramp(velocity, per_square, start=0.0):
+    """`start` at 0 and growing, or falling, with the square of a velocity, within 0 and 1, of arrays."""
+    return larger(smaller(start + velocity * jnp.abs(velocity) * per_square, 1.0), 0.0)
 
 
 def _filled(spread, share):

@@ -22,6 +22,7 @@ from ..errors import BlowUp, ConfigError, Interrupted
 from ..fields.parameters import MOST, check_arguments
 from ..fields.state import State
 from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
+from ..output.products.base import Shown
 from ..output.running import Run
 from ..output.schedule import Output
 from ..parallel.communicator import Communicator
@@ -161,6 +162,10 @@ class Simulation(Outputs):
     def read(self, watcher: Any) -> Any:
         """What `watcher.of(sample)` returns for the Sample of the present State, on every tile; collective."""
         return read_once(self._dynamics(), self.stepper, (self.state, jnp.int32(self.step)), watcher)
+
+    def shown(self) -> State:
+        """The present State as files hold it: tracers as concentration instead of content; collective."""
+        return self.read(Shown())
 
     def set(self, state: State, history: Any) -> None:
         """Continue from another State and the stepper's history that belongs to it."""

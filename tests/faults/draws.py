@@ -26,6 +26,8 @@ from swmodel.config.variables import TracerSection
 from swmodel.diagnostics.derived import FIELDS
 from swmodel.dynamics.boundaries import OpenBoundary
 from swmodel.dynamics.terms import Term
+from swmodel.dynamics.waters import WaterSource
+from swmodel.dynamics.wetting import WettingDrying
 from swmodel.fields.parameters import Choice, Number
 from swmodel.fields.parts import positions_of
 from swmodel.forcing.wind_laws import DRAG_LAWS
@@ -35,6 +37,7 @@ from .basins import BASINS, DEPTH, START, at, width
 
 __all__ = [
     "ON_GLOBE",
+    "ON_LAND",
     "PARTS",
     "SUBJECTS",
     "TOGETHER",
@@ -51,13 +54,14 @@ __all__ += ["text_of"]
 # Sizes by unit, for parameters that are required or whose default is 0, and by class where the unit does not tell.
 SIZES = {
     "": 0.05, "m": 0.2, "m s-1": 0.1, "s": 600.0, "s-1": 1e-4, "m-1 s-1": 2e-11, "m2 s-1": 50.0, "m4 s-1": 1e9,
-    "s m-1/3": 0.05, "N m-2": 0.1, "Pa": 300.0, "degree": 90.0, "m s-2": 1e-5, "kg m-3": 1e3,
+    "s m-1/3": 0.05, "N m-2": 0.1, "Pa": 300.0, "degree": 90.0, "m s-2": 1e-5, "kg m-3": 1e3, "m3 s-1": 100.0,
     "Wind.x": 10.0, "Wind.y": 10.0, "GaussianBump.radius": 30e3, "RandomVortices.length": 60e3,
     "SolitarySection.depth": DEPTH, "CnoidalSection.depth": DEPTH, "CnoidalSection.period": 300.0,
 }  # fmt: skip
 SIGNED = ("m s-1", "N m-2", "degree")  # units of numbers that may be negative
 ON_SPHERE = ("cyclone", "tidal_potential", "wind_file")  # forcings that a plane does not have
 ON_GLOBE = ("self_attraction_loading",)  # those that only the globe has
+ON_LAND = ("infiltration",)  # those that only models with wetting have
 TOGETHER = {
     "internal_wave_drag": {"roughness": 20.0},
     "self_attraction_loading": {"degree": 3},
@@ -68,6 +72,7 @@ VALUES = {
     "RecordFile.file": st.sampled_from(("series.csv", "series2.csv")),
     "WindFile.file": st.just("wind.nc"),
     "Sponge.width": st.just("WIDTH"),
+    "River.positions": st.just("PLACES"),
     **{f"{name}.file": st.just("map.nc") for name in ("MapFile", "FieldFile", "FieldRecord")},
     **{f"{name}.variable": st.just("n") for name in ("MapFile", "FieldFile", "FieldRecord")},
     **{f"{name}.drag": st.sampled_from((*DRAG_LAWS, 1.3e-3)) for name in ("Wind", "WindFile", "Cyclone")},
@@ -205,6 +210,7 @@ def experiments(draw):
     tables["coriolis"] = draw(_one_of(suitable))
     tables["initial"] = {"type": "rest"} if calm else draw(_states(grid, x, y))
     without = (*(() if spherical else ON_SPHERE), *(() if folder == "globe" else ON_GLOBE))
+    without = (*without, *(() if "wetting" in model else ON_LAND))
     forcings = {name: cls for name, cls in PARTS["forcing"].items() if name not in without}
     tables["forcing"] = [] if calm else draw(st.lists(_one_of(forcings), max_size=2))
     tables["dissipation"] = draw(st.lists(_one_of(PARTS["dissipation"]), max_size=2))
@@ -212,7 +218,10 @@ def experiments(draw):
     names = ("dye", "salt")[: 0 if spectral else draw(st.sampled_from((0, 0, 1, 2)))]
     limited = {"scheme": "flux_limited"} if "wetting" in model else {}  # what takes no more than a cell holds
     tables["tracer"] = [draw(section(TracerSection, 3, name=name, **limited)) for name in names]
-    tables["stepper"] = draw(_steppers(min(seconds, 3000.0), model))
+    brief = min(seconds, 3000.0)  # steps that the rotation of the globe allows
+    tables["stepper"] = draw(_steppers(brief, model))
+    if tables["stepper"]["dt"] != "auto":
+        tables["run"]["until"], seconds = 8 * brief, brief
     if not calm and folder != "globe" and draw(st.integers(0, 9)) == 0:
         tables["source"] = _source(grid, x, y)
     if not calm and draw(st.integers(0, 2)) == 0:
@@ -220,12 +229,13 @@ def experiments(draw):
     kinds = OUTPUTS[:2] if "ensemble" in tables else OUTPUTS
     if tables["stepper"]["type"] == "rigid_lid":
         kinds = tuple(kind for kind in kinds if kind not in ("maxima", "extremes"))
-    conserving = physics.FORMS[model.get("momentum", "energy_conserving")].conserves_momentum
+    conserving = physics.FORMS.classes[model.get("momentum", "energy_conserving")].conserves_momentum
     unsuitable = tables["boundary"] or spherical or conserving or tables["bathymetry"]["type"] != "flat"
     if unsuitable:  # spectra are of basins that are periodic or mirrored, and of fluxes that can be split
         kinds = tuple(kind for kind in kinds if kind != "spectra")
     tables["output"] = draw(_outputs(grid, x, y, names, seconds, kinds))
-    return folder, completed(tables, f"2 * pi * ({x} / {width(grid[x])!r} + {y} / {width(grid[y])!r})", 75 * seconds)
+    phase = f"2 * pi * ({x} / {width(grid[x])!r} + {y} / {width(grid[y])!r})"
+    return folder, completed(tables, phase, 75 * seconds, at(grid, x, y, 0.25, 0.45))
 
 
 @st.composite
@@ -243,7 +253,11 @@ def _models(draw, folder, coast):
     own |= {"side": "free_slip"} if core == "pseudo_spectral" else {}
     fixed = {"core": core, **own, "precision": draw(st.sampled_from(("float64", "float64", "float32")))}
     if coast and core == "finite_differences":
-        fixed |= {"momentum": "momentum_conserving", "linear": False, "wetting": draw(section(physics.Wetting, 1))}
+        fixed |= {
+            "momentum": "momentum_conserving",
+            "linear": False,
+            "wetting": draw(section(section_for(WettingDrying), 1)),
+        }
     table = draw(section(physics.Model, **fixed))
     return {key: value for key, value in table.items() if value is not None and (key != "wetting" or key in fixed)}
 
@@ -293,7 +307,7 @@ def _sides(draw, periodic, calm):
 @st.composite
 def _steppers(draw, seconds, model):
     """A table of a stepper that the core and the form of the momentum equation allow."""
-    conserving = physics.FORMS[model.get("momentum", "energy_conserving")].conserves_momentum
+    conserving = physics.FORMS.classes[model.get("momentum", "energy_conserving")].conserves_momentum
     names = {
         name
         for name, part in ((name, cls.part) for name, cls in physics.STEPPERS.items())
@@ -346,14 +360,14 @@ def _leaves(value, path=""):
         yield path, value
 
 
-def completed(value, phase, width=1e5):
-    """Tables with the `phase` of formulas in the coordinates of their grid, and the `width` of several cells [m]."""
+def completed(value, phase, width=1e5, place=(0.0, 0.0)):
+    """Tables with the `phase` of formulas in coordinates of their grid, a `width` of many cells [m] and a `place`."""
     if isinstance(value, dict):
-        return {key: completed(inner, phase, width) for key, inner in value.items()}
+        return {key: completed(inner, phase, width, place) for key, inner in value.items()}
     if isinstance(value, list):
-        return [completed(inner, phase, width) for inner in value]
-    if value == "WIDTH":
-        return width
+        return [completed(inner, phase, width, place) for inner in value]
+    if value in ("WIDTH", "PLACES"):
+        return width if value == "WIDTH" else [list(place)]
     return value.replace("PHASE", phase) if isinstance(value, str) else value
 
 
@@ -437,4 +451,6 @@ def is_at_rest(tables):
 
 def is_closed(tables):
     """Whether no water enters or leaves the basin of an experiment."""
-    return not tables["boundary"] and "source" not in tables and not any(":" in f["type"] for f in tables["forcing"])
+    entering = [name for name, cls in PARTS["forcing"].items() if issubclass(cls.part, WaterSource)]
+    forced = any(":" in entry["type"] or entry["type"] in entering for entry in tables["forcing"])
+    return not tables["boundary"] and "source" not in tables and not forced

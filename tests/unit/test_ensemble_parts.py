@@ -60,7 +60,9 @@ def experiment(sides, forcing, dissipation, precision="float64"):
     for kind, names in (("forcing", forcing), ("dissipation", dissipation)):
         made = [draws.section(draws.PARTS[kind][n], 0, type=n, **draws.TOGETHER.get(n, {})) for n in names]
         tables[kind] = list(map(draws.simplest, made))
-    return draws.text_of(draws.completed(tables, "longitude / 12.0"))
+    return draws.text_of(
+        draws.completed(tables, "longitude / 12.0", place=draws.at(grid, "longitude", "latitude", 0.5, 0.5))
+    )
 
 
 def is_record(x):
@@ -87,7 +89,7 @@ def step(dynamics, stepper, start):
 
 
 FIRST, *OTHERS = boundaries()
-NEARBY = [name for name in draws.PARTS["forcing"] if name not in draws.ON_GLOBE]
+NEARBY = [name for name in draws.PARTS["forcing"] if name not in (*draws.ON_GLOBE, *draws.ON_LAND)]
 
 
 every_part = pytest.mark.parametrize(

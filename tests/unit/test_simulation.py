@@ -12,6 +12,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.errors import BlowUp, ConfigError, Interrupted
 from swmodel.fields.pytrees import replace
+from swmodel.output.products.product_output import ProductOutput
 from swmodel.output.restart import read_restart
 from swmodel.simulation.simulation import Simulation
 
@@ -50,6 +51,11 @@ def simulation(folder, model=FORCED, stepper=STEPPERS[0], every=50.0, state=None
     return run.maxima(folder / "maxima.nc", threshold=threshold).restart(folder / "restart.nc", every=every)
 
 
+def maxima_of(run):
+    """{name: array} of the maxima until now."""
+    return next(output.arrays for output in run.outputs if isinstance(output, ProductOutput))
+
+
 def open_all(folder):
     names = ("fields", "gauges", "maxima")
     return {name: xr.open_dataset(folder / f"{name}.nc", decode_times=False).load() for name in names}
@@ -77,7 +83,7 @@ def test_a_run_in_chunks_equals_a_run_at_once_bit_for_bit(every_step, tmp_path):
     run = simulation(tmp_path, every=1e9)
     run.run(until=600.0)
     whole = every_step[0]
-    assert_same((run.state, run.history, run._maxima_carry), (whole.state, whole.history, whole._maxima_carry))
+    assert_same((run.state, run.history, maxima_of(run)), (whole.state, whole.history, maxima_of(whole)))
     np.testing.assert_array_equal(open_all(tmp_path)["gauges"].eta, every_step[1]["gauges"].eta)
 
 
@@ -125,9 +131,7 @@ def test_a_restart_goes_on_bit_for_bit(stepper, tmp_path):
     assert resumed.resume(restart) == f"resumed {restart} at step 13 (130 s)."
     assert resumed.time == 130.0
     resumed.run(steps=27)
-    assert_same(
-        (resumed.state, resumed.history, resumed._maxima_carry), (whole.state, whole.history, whole._maxima_carry)
-    )
+    assert_same((resumed.state, resumed.history, maxima_of(resumed)), (whole.state, whole.history, maxima_of(whole)))
     a, b = open_all(tmp_path / "whole"), open_all(tmp_path / "parts")
     np.testing.assert_array_equal(a["gauges"].eta, b["gauges"].eta)
     np.testing.assert_allclose(b["gauges"].time, 10.0 * np.arange(41))
@@ -144,7 +148,7 @@ def test_another_time_step_or_stepper_starts_its_history_anew_and_says_so(tmp_pa
         assert "written by AB2 with dt = 10 s, so the time stepper's history starts anew" in message
         assert run.step == step and run.time == 200.0 and int(run.history.count) == 0
         assert_same(run.state, first.state)
-        steps = np.asarray(run._maxima_carry["arrival"])
+        steps = np.asarray(maxima_of(run)["arrival"])
         seconds = np.where(steps >= 0, steps * stepper.dt, np.nan)
         np.testing.assert_allclose(seconds, arrived.squeeze())
 
@@ -164,7 +168,7 @@ def test_maxima_that_an_earlier_run_did_not_watch_start_with_the_restart(tmp_pat
     plain.run(steps=30)
     run = simulation(tmp_path, model=CALM, every=1e9, state=CALM.state(eta=9.0))
     run.resume(tmp_path / "restart.nc")
-    np.testing.assert_array_equal(run._maxima_carry["maximum"], plain.state.eta)
+    np.testing.assert_array_equal(maxima_of(run)["maximum"], plain.state.eta)
 
 
 # -- safety ------------------------------------------------------------------------------------------------------------
@@ -281,12 +285,10 @@ def test_outputs_more_frequent_than_steps_and_unknown_variables_are_refused(tmp_
         run.write(tmp_path / "a.nc", ("etta",), every=50.0)
 
 
-def test_a_run_has_one_file_of_gauges_and_one_of_maxima_and_one_end(tmp_path):
+def test_a_run_has_one_file_of_gauges_and_one_end(tmp_path):
     run = simulation(tmp_path, model=CALM, every=1e9)
     with pytest.raises(ConfigError, match="gauges are written to .*gauges.nc already; ask for all of them at once"):
         run.gauges(tmp_path / "more.nc", {"three": (1e4, 1e4)})
-    with pytest.raises(ConfigError, match="maxima are written to .*maxima.nc already"):
-        run.maxima(tmp_path / "more.nc", threshold=1.0)
     for ends in ({}, {"until": 10.0, "steps": 1}):
         with pytest.raises(ConfigError, match="give one of until, in seconds of model time, and steps"):
             run.run(**ends)

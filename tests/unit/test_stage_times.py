@@ -35,7 +35,7 @@ def stepper_of(kind, dt):
 
 def advanced(model, stepper, steps, state=None):
     """[the State after each of `steps` time steps], in one window of the records."""
-    equations = model.interval(model.halo(stepper), 0, stepper.dt).prepare()
+    equations = stepper.system(model.interval(model.halo(stepper), 0, stepper.dt))
     state = model.at_rest() if state is None else state
     history, states = stepper.history(state), []
     step = jax.jit(lambda state, history, k: one_step(equations, stepper, state, history, k))
@@ -133,7 +133,7 @@ def test_forward_backward_sees_the_level_outside_in_the_middle_of_the_step():
         grid, DEPTH, linear=True, boundaries=(sw.Flather("west", elevation=Growing(1.0)),), engine="arrays"
     )
     stepper = sw.ForwardBackward(10.0)
-    equations = model.interval(model.halo(stepper), 0, stepper.dt).prepare()
+    equations = stepper.system(model.interval(model.halo(stepper), 0, stepper.dt))
     for step in (0.0, 3.0):
         state, _ = one_step(equations, stepper, model.at_rest(), stepper.history(model.at_rest()), jnp.asarray(step))
         outside = (step + 0.5) * stepper.dt / LENGTH

@@ -273,6 +273,14 @@ class Trial:
 
 
 @pytree
+class Shown:
+    """A watcher that returns the State as files hold it."""
+
+    def of(self, sample: Sample) -> State:
+        return sample.shown
+
+
+@pytree
 class Sampler:
     """A Product that takes a sample of the state every `every` steps of dt [s], from step `first` on."""
 
