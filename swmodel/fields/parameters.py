@@ -18,7 +18,6 @@ import itertools
 import math
 import numbers
 import os
-from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -63,8 +62,6 @@ __all__ = [
 SMALLEST, LARGEST = 1e-30, 1e30  # the range of single precision, with a margin for products
 MOST = 2**31 - 1  # whole numbers are 32 bits wide in programs
 NOT_NUMBERS = (str, bytes, bool, np.bool_, complex, np.complexfloating, type, dict, set, frozenset)
-
-
 SIDES = ("west", "east", "south", "north")
 COORDINATES = "the grid's coordinates"  # the units of places: degrees on the sphere, m on a plane
 RECORDS = ", an (ny, nx) array or time records"
@@ -404,7 +401,7 @@ class FileName:
 class Names:
     """The rule of one or more names, each given once. `read` checks those of a file, and returns them."""
 
-    read: ClassVar[Callable[[Any], Any] | None] = None
+    read: ClassVar[collections.abc.Callable | None] = None
 
     def check(self, who: str, name: str, value: Any) -> None:
         if isinstance(value, str) or not isinstance(value, collections.abc.Collection):
