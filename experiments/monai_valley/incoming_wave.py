@@ -78,7 +78,7 @@ def problem_of(spacing: float, observed: dict[str, tuple[np.ndarray, np.ndarray]
     records = {}
     for name, (times, levels) in observed.items():
         alike = max(APART / np.diff(times).mean(), 1.0)
-        records[name] = Observations(GAUGES[name], times, levels, ERROR * np.sqrt(alike), alike=alike)
+        records[name] = Observations(GAUGES[name], times, levels, ERROR * np.sqrt(alike), observations_per_datum=alike)
     root = Partial(wave_of, model.communicator.replicated(jnp.asarray(covariance_root())))
     control = adjoint.Transformed({"p": np.zeros(KNOTS.size)}, root)
     steps = int(round(END / dt))

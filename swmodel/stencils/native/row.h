@@ -8,8 +8,8 @@ float powf(float, float), copysignf(float, float);
 void* memcpy(void*, const void*, decltype(sizeof 0));
 void* memset(void*, int, decltype(sizeof 0));
 }
-#define INFINITY __builtin_inf()
-#define NAN __builtin_nan("")
+#define INFINITY __builtin_inff()
+#define NAN __builtin_nanf("")
 
 // `is ? x : y` without a branch. Compilers turn `? :` into masked loads, which are slow when the whole mask is false.
 template <typename Bits, typename T>
