@@ -15,7 +15,7 @@ TESTS ?=
 CASE ?=
 # what `make bench` passes on: BENCH="--only step --repeats 9"
 BENCH ?=
-# what `make mutants` passes on: MUTANTS="--list", MUTANTS="--module swmodel/fields/operators.py"
+# what `make mutants` passes on: MUTANTS="--list", MUTANTS="--module swmodel/fields/field.py"
 MUTANTS ?= --sample 10
 # what `make gpu` passes on: GPUCASE="coast run", GPUCASE="ab2 --target a100"
 GPUCASE ?=

@@ -67,7 +67,7 @@ from .wetting import limited_outflow, outflow, outflow_share
 __all__ = ["ConservingFlow"]
 
 SHALLOW = 1e-3  # bounds quotients by the thickness where no `thin` does [m]
-FROUDE = 2e-3  # one form of a flux turns into another until a velocity, or its growth, is this share of sqrt(g h)
+FROUDE = 2e-3  # of a velocity, or its growth, within which one form of the pressure or advection turns into the other
 
 
 class ConservingFlow(LayerFlow):

@@ -108,6 +108,19 @@ def test_rounding_does_not_choose_between_forms_of_the_pressure_and_of_the_advec
         np.testing.assert_allclose(each, each[1][None].repeat(3, 0), rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize("stepper", (sw.SSPRK3, sw.ForwardBackwardHancock))
+def test_the_pressure_is_whole_where_the_flow_along_it_does_not_contract(stepper):
+    """In the mean of a flow that spreads and one that contracts, all that is linear in the growth cancels."""
+    grid = sw.CartesianGrid(12, 12, (0.0, 1200.0), (0.0, 1200.0))
+    model = beach(grid, 10.0)
+    still = {"u": lambda x, y: -1e-3 * (x - 600.0) + 0.0 * y, "eta": lambda x, y: 1e-4 * (y - 600.0) + 0.0 * x}
+    contracting, neither, spreading = (
+        np.asarray(_after(model, {**still, "v": lambda x, y, g=growth: g * (y - 600.0) + 0.0 * x}, stepper))[5, 5]
+        for growth in (-4e-4, 0.0, 4e-4)
+    )
+    assert neither < 0.5 * (spreading + contracting) < 0.0
+
+
 def _after(model, flow, stepper):
     """v after a step from a flow."""
     run = sw.Simulation(model, model.state(**flow), stepper(dt=2.0))

@@ -33,6 +33,7 @@ __all__ = [
     "Sample",
     "Samples",
     "Sampler",
+    "Shown",
     "Trial",
     "add_term",
     "derived",
@@ -135,9 +136,10 @@ class Sample:
         }
         speed = jnp.sqrt(centred["u"] ** 2 + centred["v"] ** 2)
         centred |= {"thickness": self.flow.h.interior, "speed": speed}
-        for name in set(wanted) - set(centred):
-            there = field(name, self.flow)
-            centred[name] = TO_CENTRES.get(there.position, lambda x: x)(there).interior
+        for name in wanted:  # in this order, so that every process traces the same program
+            if name not in centred:
+                there = field(name, self.flow)
+                centred[name] = TO_CENTRES.get(there.position, lambda x: x)(there).interior
         return centred
 
 

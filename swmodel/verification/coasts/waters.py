@@ -1,7 +1,5 @@
 """Marks of rain on land and of rivers: a kinematic wave, and the contents of a tidal channel."""
 
-from typing import Any
-
 import numpy as np
 
 import swmodel as sw
@@ -76,38 +74,30 @@ def river_plume(hours: float = 50.0) -> Outcome:
     })  # fmt: skip
 
 
-def _case(measure: Any, marks: tuple[Mark, ...], quick: tuple, **declared: Any) -> None:
-    """Register the Case of a function of this module."""
-    Case(
-        name=measure.__name__,
-        group="coasts",
-        measure=lambda chosen: measure(*chosen),
-        marks=marks,
-        quick=quick,
-        **declared,
-    )
-
-
-_case(
-    rain_plane,
-    (
+Case(
+    name="rain_plane",
+    group="coasts",
+    measure=lambda chosen: rain_plane(*chosen),
+    marks=(
         Mark("rain_plane_error", "largest l1 error of h at four times, relative", most=0.01),
         Mark("rain_plane_lost", "water over the rain that has fallen, less 1", most=1e-9),
     ),
-    (50,),
+    quick=(50,),
     title="Rain on a tilted plane",
     tests="that rain stays on dry land, and runs off as a film with friction",
     source="Woolhiser and Liggett (1967)",
     doi="10.1029/WR003i003p00753",
     equation="h = min(R t, (n R x / sqrt(S))^(3/5))",
 )
-_case(
-    river_plume,
-    (
+Case(
+    name="river_plume",
+    group="coasts",
+    measure=lambda chosen: river_plume(*chosen),
+    marks=(
         Mark("river_volume_error", "content of the river's tracer over that of its discharge, less 1", most=1e-12),
         Mark("river_salt_error", "salt, and a constant tracer, against the volume, relative", most=1e-12),
     ),
-    (6.0,),
+    quick=(6.0,),
     title="A river in a tidal channel",
     tests="the volume and the contents that a river brings",
     source="conservation of volume and salt",
