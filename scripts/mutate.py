@@ -68,7 +68,7 @@ TESTS = {
     ),
     "swmodel/dynamics/conserving.py": (f"{_VERIFICATION}one_stage.py", f"{_VERIFICATION}coast.py"),
     "swmodel/dynamics/tracers/advection.py": (f"{_VERIFICATION}tracers.py", "tests/adjoint/test_tracers.py"),
-    "swmodel/dynamics/tracers/limiters.py": ("tests/unit/test_tracers.py", f"{_VERIFICATION}tracers.py"),
+    "swmodel/dynamics/limiters.py": ("tests/unit/test_tracers.py", f"{_VERIFICATION}tracers.py"),
     "swmodel/dynamics/terms.py": ("tests/unit/test_terms.py", "tests/unit/test_records.py"),
     "swmodel/dynamics/layer.py": (f"{_VERIFICATION}conservation.py", *SHORT),
     "swmodel/stepping/explicit.py": STEPPERS,

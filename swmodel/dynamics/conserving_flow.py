@@ -262,11 +262,11 @@ class ConservingFlow(LayerFlow):
             velocity, per_d, area = self.state[name], (g.per_dx["u"], g.per_dy["v"])[k], (g.area_u, g.area_v)[k]
             most = pointwise(larger, thickness[k], held[k])
             per_h = most.map(lambda h: 1.0 / larger(h, least))
-            carried, spread = self._carried_along(axis, name, flux, per_h, area, per_d)
+            carried, whole = self._carried_along(axis, name, flux, per_h, area, per_d)
             carried = carried + self._carried_across(axis, across, name, cross) * (per_h / area)
-            push = axis.difference(self.eta) * _filled(spread, thickness[k] * per_h)
+            push = axis.difference(self.eta) * pointwise(larger, thickness[k] * per_h, whole)
             if self.half_step is not None:
-                later = axis.difference(level) * _filled(spread, held[k] * per_h)
+                later = axis.difference(level) * pointwise(larger, held[k] * per_h, whole)
                 push = later + (0.5 * self.half_step.covered_faces[k]) * (push - later)
             rate = rotation[k] * per_d - carried - self.gravity * push * per_d
             moved = velocity + dt * (rate + explicit[k])
@@ -277,7 +277,7 @@ class ConservingFlow(LayerFlow):
         return new
 
     def _carried_along(self, axis, name, flux, per_h, area, per_d):
-        """(the advection of a component along itself, u du/dx [m s-2]; 1 where it does not contract, else 0 [1])."""
+        """(the advection of a component along itself, u du/dx [m s-2]; 1, less where it contracts [1])."""
         velocity, through = self.state[name], axis.mean(flux)  # at cell centres
         step = axis.difference(velocity)
         from_low = self._beyond_low_face(axis, step, through)
@@ -293,11 +293,11 @@ class ConservingFlow(LayerFlow):
         if self.crests is not None:
             rising = self.crests.rising(axis, rising)
         per_square = per_h / (FROUDE * FROUDE * self.gravity)  # [s2 m-2]
-        slower = pointwise(lambda u, du: smaller(jnp.abs(u), du), velocity, growth)
-        slower = pointwise(lambda rise, u: jnp.where(rise < 0, u, 0.0), rising, slower)
-        contracts = pointwise(_ramp, slower, per_square)
-        spread = pointwise(functools.partial(_ramp, start=1.0), growth, per_square)
-        return advected + contracts * (head - advected), spread
+        spreading = growth.map(lambda du: larger(du, 0.0))
+        contracting = growth - spreading
+        faster = pointwise(lambda rise, x: jnp.where(rise < 0, x, 0.0), rising, velocity.map(jnp.abs) * spreading)
+        share = (faster * per_square).map(lambda x: smaller(x, 1.0))
+        return advected + share * (head - advected), 1.0 - contracting * contracting * per_square
 
     def _carried_across(self, axis, across, name, cross):
         """The sum of Q (u_side - u) over the two sides that lie across the component's own direction [m4 s-2]."""
@@ -379,16 +379,6 @@ class ConservingFlow(LayerFlow):
     def _per_h(self, h, wet, least=None):
         least = self.thin if least is None else least
         return wet / (h + (1.0 - wet)) if least is None else wet * h.map(lambda x: 1.0 / larger(x, least))
-
-
-def _ramp(velocity, per_square, start=0.0):
-    """`start` at 0 and growing, or falling, with the square of a velocity, within 0 and 1, of arrays."""
-    return larger(smaller(start + velocity * jnp.abs(velocity) * per_square, 1.0), 0.0)
-
-
-def _filled(spread, share):
-    """`share`, V or V' over the larger of both [1]; 1 where the flow does not contract."""
-    return share + spread * (1.0 - share)
 
 
 def _both_sides(axis, x, step, limiter):

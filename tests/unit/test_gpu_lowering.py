@@ -289,9 +289,8 @@ VERBS = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_verbs_between_devices(verb, monkeypatch):
+def test_verbs_between_devices(verb):
     mesh = ShardedCommunicator((2, 2))
-    monkeypatch.setattr(mesh, "_shares_memory", False)  # as with GPUs
     x = mesh.place(lambda rank: np.ones((4, 6)))
     back = lambda x: jax.vjp(lambda x: VERBS[verb](mesh, x), x)[0]  # noqa: E731
     for function in (lambda x: VERBS[verb](mesh, x), back):

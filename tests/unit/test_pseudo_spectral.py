@@ -38,7 +38,7 @@ def moving(model):
 
 
 def steps(model, stepper, state, count):
-    return run(model.dynamics(stepper), stepper, state, count)[0]
+    return run(model.dynamics(stepper, steps=count), stepper, state, count)[0]
 
 
 def largest(state):
