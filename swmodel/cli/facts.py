@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from ..config.build.outputs import bytes_of_gauge_file
 from ..config.parts import part_of
 from ..diagnostics.derived import in_all_layers
 from ..dynamics.waters import WaterSource
+from ..errors import SwmodelError
+from ..observed.folder import read_folder
 from ..output.products.snapshots import with_bed
 from ..runtime.budget import size
 from ..simulation.progress import duration
@@ -34,6 +37,7 @@ __all__ = [
     "members_line",
     "output_lines",
     "ranks_line",
+    "records_lines",
     "sea_line",
     "size",
     "step_line",
@@ -126,6 +130,24 @@ def ranks_line(decomposition: Decomposition, wet: GridValues | None = None) -> s
         return text
     water = [int(wet.block(*tile.slices).sum()) for tile in tiles]
     return f"{text}, with {min(water):,} to {max(water):,} wet cells each"
+
+
+def records_lines(experiment: Experiment) -> list[tuple[str, str]]:
+    """The lines of observed records of gauges: each file with what was assumed, and what the steps of its folder did.
+
+    Folders that cannot be read have none, since `remarks` and `inversion` report their mistakes.
+    """
+    gauges, inversion = experiment.output.gauges, experiment.inversion
+    sources = [] if gauges is None or gauges.observations is None else [(gauges.observations, gauges.positions)]
+    for entry in () if inversion is None else inversion.observations:
+        if entry.type == "gauges" and entry.folder is not None:
+            sources.append((entry.folder, entry.known(experiment.output)))
+    lines = {}
+    for folder, names in sources:
+        with contextlib.suppress(SwmodelError):
+            records = read_folder(folder, names, experiment.run.start)
+            lines |= {record.path: f"{name}, {record}" for name, record in records.items()}
+    return [("records", "\n".join(lines.values()))] if lines else []
 
 
 def members_line(ensemble: Ensemble) -> str:

@@ -7,6 +7,7 @@ module needs JAX.
 import contextlib
 import datetime
 import logging
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,31 +21,48 @@ from ..runtime.tables import Table, is_date, read_csv
 from .file_units import check_units
 from .regrid import seconds_of_dates
 
-__all__ = ["ELEVATION", "TIME", "gauge_files", "read_columns", "read_series", "read_table", "seconds_in", "table_names"]
+__all__ = [
+    "ELEVATION",
+    "TIME",
+    "checked",
+    "gauge_files",
+    "read_columns",
+    "read_series",
+    "read_table",
+    "seconds_in",
+    "table_names",
+]
 
 TIME, ELEVATION = "time_s", "elevation_m"
 DATES = "time"  # the name of a column or variable of dates, which may stand in place of TIME
 UNITS = {"_m3_s": "m3 s-1", "_m_s": "m s-1", "_deg": "degree", "_s": "s", "_m": "m"}  # by the ends of columns' names
 PLACES = {"longitude": "degree", "latitude": "degree", "x": "m", "y": "m"}
 LARGEST = {ELEVATION: 900.0, "u_m_s": 50.0, "v_m_s": 50.0}  # beyond them are 999, -9999 and other signs of a gap
+ENDS = ".csv", ".nc", ".txt", ".json", ".dart", ".tab", ".tsv", ".dat", ".asc"  # of the names of records
+LEAST_DIGITS = 3  # of the number of a station
 NINES = 90.0  # beyond it 99.99 and other numbers of nines alone are signs of a gap
 
 
-def gauge_files(folder: str | Path, names: Iterable[str], others: Iterable[str] = ()) -> dict[str, Path]:
-    """{gauge: file} of the gauges `names` that have a record in `folder`, NAME.csv or NAME.nc.
+def gauge_files(
+    folder: str | Path, names: Iterable[str], others: Iterable[str] = (), taken: Iterable[Path] = ()
+) -> dict[str, Path]:
+    """{gauge: file} of the gauges `names` that have a record in `folder`, NAME.csv, NAME.nc and so on (ENDS).
 
-    NAME is the name of the gauge or, where no file has this, a word of it. A record is that of one gauge.
+    NAME is the name of the gauge or, where no file has this, a word of it, or any name with a number of three or more
+    digits that is a word of the gauge's, as of a station. A record is that of one gauge.
 
     Args:
         folder: the folder.
         names: of the gauges.
         others: further gauges, to which files may belong.
+        taken: files that belong to further gauges; without any, one of `names` must have a file.
 
     Raises:
         DataError: if no gauge has a file, a file could be that of several gauges, or a gauge has several files.
     """
-    names, files = list(names), {}
-    for path in sorted(path for end in ("*.csv", "*.nc") for path in Path(folder).glob(end)):
+    names, files, taken = list(names), {}, set(taken)
+    every = set(Path(folder).glob("*")) - taken if Path(folder).is_dir() else set()
+    for path in sorted(path for path in every if path.suffix.lower() in ENDS):
         if (other := files.setdefault(path.stem.lower(), path)) is not path:
             raise DataError(f"{folder} has both {other.name} and {path.name}; leave one of them out.")
     found: dict[str, Path] = {}
@@ -58,10 +76,10 @@ def gauge_files(folder: str | Path, names: Iterable[str], others: Iterable[str] 
             if (other := found.setdefault(name, path)) is not path:
                 raise DataError(f"{name} could have its record in {other} or in {path.name}; leave one of them out.")
     found = {name: found[name] for name in names if name in found}
-    if not found:
+    if not found and not taken:
         raise DataError(
             f"no file NAME.csv or NAME.nc in {folder} is named after one of the gauges {', '.join(names)}; name each "
-            "file after its gauge."
+            "file after its gauge, or in records.toml."
         )
     return found
 
@@ -70,7 +88,9 @@ def _owners(stem, names, files):
     """The gauges of that name; if there are none, those without a file of their name that have it as a word."""
     words = {name: name.lower().replace("_", " ").replace("-", " ").split() for name in names}
     same = [name for name in names if name.lower() == stem]
-    return same or [name for name in names if stem in words[name] and name.lower() not in files]
+    numbers = {run for run in re.findall(r"\d+", stem) if len(run) >= LEAST_DIGITS}
+    free = [name for name in names if name.lower() not in files]
+    return same or [name for name in free if stem in words[name] or numbers & set(words[name])]
 
 
 def read_series(path: str | Path, names: Sequence[str], start: datetime.datetime | None = None) -> list[np.ndarray]:
@@ -91,10 +111,18 @@ def read_columns(
         start: date and time of step 0 of the run, from which dates count.
 
     Raises:
-        DataError: as `read_table` does, for a table without times, for elevations and velocities that no sea has, and
-            for two different observations at one time and place.
+        DataError: as `read_table` and `checked` do.
     """
-    columns = read_table(path, names, start=start)
+    return checked(path, read_table(path, names, start=start))
+
+
+def checked(path: str | Path, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Columns of observations with one row for each time and place, without rows that have no time.
+
+    Raises:
+        DataError: for a table without times, for elevations and velocities that no sea has, and for two different
+            observations at one time and place.
+    """
     timed = np.isfinite(columns[TIME])
     if not timed.any():
         raise DataError(f"{path} holds no times in its column {TIME}; give one for each observation.")

@@ -1,7 +1,7 @@
 """Modelled and observed series of gauges, read from files; without a plotting library.
 
-Observed series are a folder of files, one a gauge, NAME.csv or NAME.nc, with `time_s` (seconds since the start) and
-`elevation_m`. The reader is that of the model's misfits and inversions, so that all take the same observations.
+Observed series are a folder of files, one a gauge. The reader is that of the model's misfits and inversions, so that
+all take the same observations (observed/folder.py).
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import DataError, PlotError
-from ..grids.observed_tables import ELEVATION, gauge_files, read_series
+from ..observed.folder import read_folder
 from .files import analysis_begins, driving, open_output, seconds, start_of
 from .inundation import film_of
 from .scores import Rules, Series, scores, table
@@ -31,8 +31,8 @@ def score_table(path: str | pathlib.Path, observations: str | pathlib.Path) -> s
         PlotError: for a file without gauges, or a folder without records of them.
     """
     with open_output(path) as dataset:
-        modelled = read_gauges(dataset)
-    return table(scores(modelled, read_observations(observations, [series.name for series in modelled])))
+        modelled, start = read_gauges(dataset), start_of(dataset)
+    return table(scores(modelled, read_observations(observations, [series.name for series in modelled], start)))
 
 
 def gauge_names(dataset: xr.Dataset) -> list[str]:
@@ -108,7 +108,7 @@ def read_observations(
     if not folder.is_dir():
         raise PlotError(f"read_observations: {folder} is no folder; give the one that holds a file per gauge.")
     try:
-        records = {name: read_series(path, (ELEVATION,), start) for name, path in gauge_files(folder, names).items()}
+        records = read_folder(folder, names, start)
     except DataError as error:
         raise PlotError(f"read_observations: {error}") from error
-    return {name: Series(name, time, value) for name, (time, value) in records.items()}
+    return {name: Series(name, record.time, record.value) for name, record in records.items()}

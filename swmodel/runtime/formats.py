@@ -26,7 +26,7 @@ class Format:
         words: for users; {names} are those of groups of the pattern.
         pattern: a regular expression on the first bytes of a file; of a netCDF file on "netCDF", the names of its
             variables and "groups:" with the names of its groups.
-        contents: of its files, "faults", "grid", "track", "tide" or "".
+        contents: of its files, "faults", "grid", "track", "tide", "gauge" or "".
         remedy: how a reader of such contents gets them.
     """
 
@@ -40,10 +40,16 @@ class Format:
 _ROWS = "write a row for each subfault to a CSV table; docs/questions.md lists its columns"
 _GDAL = "gdal_translate -of netCDF makes netCDF of it"
 _TRACK = "give the best track of ATCF, the netCDF file of IBTrACS, or a CSV file; docs/storms.md lists its columns"
+_GAUGE = "put it into the folder of observations, where records of gauges are read"
 FORMATS = (
     Format("srcmod", "a slip model of SRCMOD", r"(?m)FINITE-SOURCE RUPTURE MODEL|^% *EventTAG", "faults", _ROWS),
     Format("usgs", "a slip model of the USGS (.param)", r"\A#Total number of fault_segments", "faults", _ROWS),
     Format("usgs_geojson", "a slip model of the USGS in GeoJSON", r'(?s)\A\s*\{.*"Feature.*"slip"', "faults", _ROWS),
+    Format("coops_json", "a JSON file of levels of CO-OPS", r'(?s)\A\s*\{.*"(t|message)"\s*:\s*"', "gauge", _GAUGE),
+    Format(
+        "ioc_json", "a JSON file of levels of the IOC",
+        r'\A\s*\[\s*\{(?=[^}]*"stime")(?=[^}]*"slevel")', "gauge", _GAUGE,
+    ),
     Format("geojson", "a GeoJSON file", r'(?s)\A\s*\{.*"(FeatureCollection|Feature)"'),
     Format("json", "a JSON file", r'\A\s*\{\s*"'),
     Format(
@@ -64,6 +70,20 @@ FORMATS = (
     Format("hurdat2", "a file of tracks of HURDAT2", r"\A[A-Z]{2}\d{6},[^,\n]*, *\d+,", "track", _TRACK),
     Format("ibtracs_csv", "a CSV file of IBTrACS", r"\ASID,SEASON,", "track", _TRACK),
     Format("atcf", "a file of ATCF tracks", r"\A[A-Z]{2}, *\d\d, *\d{10},"),
+    Format(
+        "coops_csv", "a CSV file of levels of CO-OPS",
+        r'\A"?Date( Time, (Water Level|Prediction)|","?Time \()', "gauge", _GAUGE,
+    ),
+    Format("ioc", "a table of levels of the IOC", r'\A([^\n<]*\n){0,3}"?Time \(UTC\)"?[\t,;]', "gauge", _GAUGE),
+    Format("dart", "a text of DART", r"\A#?Y+ +MM DD hh mm ss T +HEIGHT", "gauge", _GAUGE),
+    Format(
+        "uhslc_csv", "a CSV file of levels of UHSLC",
+        r"\A\d{4}, *\d\d?, *\d\d?,( *\d\d?,)? *-?\d+\r?\n", "gauge", _GAUGE,
+    ),
+    Format(
+        "uhslc", "a netCDF file of levels of UHSLC",
+        r"\AnetCDF (?=.*\bsea_level\b).*\brecord_id\b", "gauge", _GAUGE,
+    ),
     Format(
         "tpxo", "a file of TPXO, with real and imaginary parts", r"(?i)\AnetCDF .*\b[huv]re\b.*\b[huv]im\b", "tide",
         "write amplitudes |hRe + i hIm| and phase lags atan2(-hIm, hRe), in m and degrees; likewise of U and V",

@@ -54,18 +54,19 @@ class Table:
             raise DataError(f"{self.path}, line {self.lines[k]}: {text!r} in {name} is {why}.") from None
 
 
-def read_csv(path: str | os.PathLike, inline_comments: bool = False) -> Table:
+def read_csv(path: str | os.PathLike, inline_comments: bool = False, formats: tuple[str, ...] = ("text",)) -> Table:
     """The Table of a CSV file.
 
     Args:
         path: of the file.
         inline_comments: whether a # within a line begins a comment, too.
+        formats: names of those of formats.py that are CSV tables with a line of names.
 
     Raises:
         DataError: if the file cannot be read as text, names a column twice, or has rows with more or fewer cells than
             columns. Empty cells at the end of a row do not count.
     """
-    check_format(path, ("text",), "a CSV table")
+    check_format(path, formats, "a CSV table")
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets write a byte order mark
             table = list(_cells(file, inline_comments))

@@ -37,6 +37,12 @@ SAMPLES = {
     "hurdat2": b"AL192020,             TESTER,     13,\n20200910, 0000,  , HU, 22.0N, 80.0W,  45, 1000",
     "ibtracs_csv": b"SID,SEASON,NUMBER,BASIN\n ,Year, ,\n",
     "atcf": b"AL, 19, 2020091000, 03, OFCL,   0, 220N,  800W,  45, 1000, HU",
+    "coops_csv": b"Date Time, Water Level, Sigma, O or I (for verified), F, R, L, Quality \n",
+    "coops_json": b'{"metadata": {"id": "1619910"}, "data": [{"t": "2011-03-11 05:48", "v": "0.412"}]}',
+    "ioc": b"Time (UTC)\tprs(m)\n2011-03-11 05:46:00\t2.5\n",
+    "ioc_json": b'[{"slevel": 2.5, "stime": "2011-03-11 05:46:00", "sensor": "prs"}]',
+    "dart": b"#YY  MM DD hh mm ss T   HEIGHT\n#yr  mo dy hr mn  s -        m\n",
+    "uhslc_csv": b"2011,3,11,5,1234\n2011,3,11,6,-32767\n",
     "image": b"\x89PNG\r\n\x1a\n\x00",
     "pdf": b"%PDF-1.7\n",
     "zip": b"PK\x03\x04\x14\x00",
@@ -48,7 +54,7 @@ SAMPLES = {
     "binary": b"\x01\x02\x00\x03",
     "text": b"time_s,eta_m\n0,1\n",
 }
-OF_NETCDF = {"netcdf", "netcdf_groups", "tpxo"}
+OF_NETCDF = {"netcdf", "netcdf_groups", "tpxo", "uhslc"}
 
 
 def write_netcdf(path, *names, group=None):
@@ -65,6 +71,7 @@ def test_each_format_is_recognised_by_its_contents(tmp_path):
         (tmp_path / name).write_bytes(text)
     write_netcdf(tmp_path / "netcdf", "depth")
     write_netcdf(tmp_path / "tpxo", "hRe", "hIm")
+    write_netcdf(tmp_path / "uhslc", "sea_level", "record_id")
     write_netcdf(tmp_path / "netcdf_groups", "U10", group="Main")
     assert {each.name for each in FORMATS} == SAMPLES.keys() | OF_NETCDF
     for each in FORMATS:

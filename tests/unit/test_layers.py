@@ -22,6 +22,7 @@ LAYERS = [
     "elliptic",
     "dynamics",
     "forcing",
+    "observed",
     "sources",
     "stepping",
     "diagnostics",

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import ConfigError
 from ...fields.parameters import refuse
-from ...grids.observed_tables import ELEVATION, gauge_files, read_series
+from ...observed.folder import read_folder
 
 __all__ = ["Record", "Records", "observation_tables", "records_in"]
 
@@ -135,20 +135,19 @@ def records_in(
     others: Iterable[str] = (),
     start: datetime.datetime | None = None,
 ) -> dict[str, Record]:
-    """{name: Record} of the gauges `places` {name: (x, y)} that have a file in `folder`, with time_s and elevation_m.
+    """{name: Record} of the gauges `places` {name: (x, y)} that have a file in `folder`.
 
     Args:
         named: gauges that must have a file.
-        others: further gauges, to which files may belong; see `gauge_files`.
+        others: further gauges, to which files may belong; see observed/folder.py.
         start: date and time of the start of the run, from which dates count.
 
     Raises:
         DataError: for files that cannot be assigned or read.
         ConfigError: if one of `named` has no file.
     """
-    files = gauge_files(folder, places, others)
-    missing = [name for name in named or () if name not in files]
+    records = read_folder(folder, places, start, others)
+    missing = [name for name in named or () if name not in records]
     if missing:
         raise ConfigError(f"{folder} has no record of {', '.join(missing)}; add one, or leave that gauge out.")
-    series = {name: read_series(path, (ELEVATION,), start) for name, path in files.items()}
-    return {name: Record(places[name], time, value) for name, (time, value) in series.items()}
+    return {name: Record(places[name], record.time, record.value) for name, record in records.items()}

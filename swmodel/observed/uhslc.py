@@ -1,0 +1,75 @@
+"""Hourly and daily levels of the University of Hawaii Sea Level Center: CSV and netCDF.
+
+CSV has no names: year, month, day, hour (not in daily files) and the level. NetCDF has sea_level (record_id, time) and
+times since 1800. Levels are in millimetres above the zero of the station, -32767 is a gap, and times are in UTC; daily
+means lie at noon. https://uhslc.soest.hawaii.edu/data/
+"""
+
+import csv
+import datetime
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import DataError
+from ..grids.regrid import seconds_of_dates
+from ..runtime.netcdf import LOCK
+from .levels import Levels, numbers_of
+
+__all__ = ["read"]
+
+WORDS = "levels of UHSLC"
+GAP = -32767.0
+DATUM = "the zero of the station"
+EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def read(path: str | Path, kind: str, sensor: str = "") -> Levels:
+    """The Levels of a file; raises DataError for one that is damaged or of several stations."""
+    return _of_netcdf(path) if kind == "uhslc" else _of_csv(path)
+
+
+def _of_csv(path):
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        rows = [row for row in csv.reader(file) if row]
+    if len(widths := {len(row) for row in rows}) != 1 or widths - {4, 5}:
+        raise DataError(f"{path}, {WORDS}: rows have {min(widths)} to {max(widths)} cells; get the file again.")
+    table = np.reshape(numbers_of(path, WORDS, [cell.strip() for row in rows for cell in row]), (len(rows), -1))
+    *days, level = table.T
+    hour = days[3] if len(days) == 4 else np.full(len(rows), 12.0)
+    try:
+        dates = [datetime.datetime(int(y), int(m), int(d)) for y, m, d in zip(*days[:3])]
+    except ValueError as error:
+        raise DataError(f"{path}, {WORDS}: {error}; get the file again.") from None
+    moments = np.array(dates, "datetime64[ms]") + (3_600_000 * hour).astype("timedelta64[ms]")
+    return Levels(WORDS, moments, np.where(level == GAP, np.nan, level), "mm", "UTC", DATUM, _daily(len(days) == 3))
+
+
+def _daily(is_daily):
+    return ("daily means, without tides",) if is_daily else ()
+
+
+def _of_netcdf(path):
+    import netCDF4
+
+    try:
+        with LOCK, netCDF4.Dataset(path) as data:
+            level, time = data["sea_level"], data["time"]
+            units = str(getattr(level, "units", "millimeters")).lower()
+            dates = str(getattr(time, "units", ""))
+            values = np.ma.filled(np.ma.asarray(level[:], float), np.nan)
+            times = np.ma.filled(np.ma.asarray(time[:], float), np.nan)
+    except (OSError, RuntimeError, IndexError) as error:
+        raise DataError(f"{path} is a damaged netCDF file of {WORDS} ({error}); get it again.") from None
+    if not units.startswith("milli") and units != "mm":
+        raise DataError(f"{path}, {WORDS}: sea_level is in {units!r}, and not in millimeters; convert it.")
+    if " since " not in dates:
+        raise DataError(f"{path}, {WORDS}: time has the units {dates!r}, and no dates; get the file again.")
+    values = np.reshape(values, (-1, times.size))
+    if len(values) != 1:
+        raise DataError(f"{path}, {WORDS}: it holds {len(values)} records; take one out, by ncks -d record_id,0,0.")
+    seconds = seconds_of_dates(times, dates, "standard", EPOCH, "time")
+    moments = np.datetime64(EPOCH, "ms") + np.round(1000 * seconds).astype("timedelta64[ms]")
+    value = np.where(values[0] == GAP, np.nan, values[0])
+    daily = times.size > 1 and bool(np.median(np.diff(seconds)) > 80000.0)
+    return Levels(WORDS, moments, value, "mm", "UTC", DATUM, _daily(daily))
