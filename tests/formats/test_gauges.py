@@ -1,4 +1,4 @@
-"""Records of gauges as their providers write them are read to their values; damaged ones are refused by the name of their format."""
+"""Records of gauges are read as their providers write them; damaged ones are refused by the name of their format."""
 
 import datetime
 import json
