@@ -19,6 +19,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..runtime.formats import check_format
+from .rasters import Raster, as_xarray, open_raster
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -56,10 +57,12 @@ _GEOGRAPHIC = {"x": "longitude", "y": "latitude"}
 
 
 def open_raw(path: str | os.PathLike) -> xr.Dataset:
-    """The netCDF file at `path` (or an OPeNDAP address), with values as stored, of which none is read yet."""
+    """The netCDF file at `path` (or an OPeNDAP address), with values as stored and none read yet; or a raster."""
     import xarray as xr
 
     check_file(path)
+    if (raster := open_raster(path)) is not None:
+        return as_xarray(raster)
     try:
         dataset = xr.open_dataset(path, decode_cf=False)
     except (ValueError, OSError) as error:
@@ -111,7 +114,7 @@ def _has_axis(letter):
     )
 
 
-def find_axis(dataset: xr.Dataset | StoredDataset, dims: Sequence, letter: str) -> Any:
+def find_axis(dataset: xr.Dataset | StoredDataset | Raster, dims: Sequence, letter: str) -> Any:
     """The name of the variable of `dataset` along x or y for a field with dimensions `dims`, or None."""
     near = {name: v for name, v in dataset.variables.items() if set(v.dims) <= set(dims)}
     sure, likely = _has_axis(letter)[:3], _has_axis(letter)[3:]
@@ -198,7 +201,7 @@ class Axis:
         return places[part]
 
 
-def horizontal_axes(dataset: xr.Dataset | StoredDataset, name: str) -> dict[str, Axis]:
+def horizontal_axes(dataset: xr.Dataset | StoredDataset | Raster, name: str) -> dict[str, Axis]:
     """{"lat": Axis, "lon": Axis} of variable `name`; "y" and "x" in metres, or without units if they cannot be degrees.
 
     Raises:

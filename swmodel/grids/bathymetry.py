@@ -233,7 +233,7 @@ def onto_grid(
     """
     options = method, minimum_depth, mask, fill_lakes, sound_speed, datum, land_datum
     if isinstance(elevation, (str, os.PathLike)):
-        with open_elevation(elevation, masked=mask is None) as opened:
+        with open_elevation(elevation, masked=mask is None, grid=grid) as opened:
             return onto_grid(opened, grid, *options)
     return elevation_on(elevation, grid, *options).whole()
 
@@ -256,7 +256,7 @@ def elevation_on(
         DataError: if the file cannot be read, or does not cover the grid.
     """
     if isinstance(elevation, (str, os.PathLike)):
-        elevation = open_elevation(elevation, masked=mask is None)
+        elevation = open_elevation(elevation, masked=mask is None, grid=grid)
     if "turned_over" not in elevation.attrs:
         name = elevation.name or "elevation"
         elevation = elevation_in(elevation.to_dataset(name=name), name, name)

@@ -1,4 +1,4 @@
-"""The elevation of the sea floor and of land in a netCDF file: its variable, and its sign.
+"""The elevation of the sea floor and of land in a file: its variable, and its sign.
 
 Variables and their signs are identified by CF attributes, else by their names in the usual data sets. A depth, positive
 down, becomes an elevation, positive up, without being read, by a change of sign of its packing.
@@ -7,14 +7,15 @@ down, becomes an elevation, positive up, without being read, by a change of sign
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import DataError
 from .axes import check_file, decode, find_axis, horizontal_axes, label, open_raw, rectilinear
+from .file_units import OTHER_LENGTHS
 from .land_masks import is_land_mask, land_mask_of
+from .rasters import open_raster
 from .stored import StoredField, open_stored
 
 if TYPE_CHECKING:
@@ -51,9 +52,6 @@ SIGNED_NAMES = (
     "height",
     "elev",
 )  # of ELEVATION_NAMES, those that are never depths
-OTHER_LENGTHS = re.compile(
-    r"\b(?:km|cm|dm|mm|1e3 m|ft|feet|foot|fathoms?|yards?|inch(?:es)?|(?:kilo|centi|deci|milli)met(?:re|er)s?)\b"
-)
 DEPTH_NAMES = ("depth", "deptho", "bathy_metry", "h")
 ROWS_READ = 64  # of the box that a grid needs, for the sign of a depth
 
@@ -61,7 +59,7 @@ ROWS_READ = 64  # of the box that a grid needs, for the sign of a depth
 def read_elevation(
     path: str | os.PathLike, variable: str | None = None, positive: str | None = None, masked: bool = False
 ) -> xr.DataArray:
-    """Open the elevation in any netCDF file with longitudes and latitudes; values are read when they are used.
+    """Open the elevation in any netCDF file with longitudes and latitudes, or of `rasters`, read when it is used.
 
     Axes and variable are identified by their CF attributes, else by the names that GEBCO, ETOPO, SRTM30+, GMT, GDAL and
     NEMO files use. A depth, positive down by its attributes or name, changes its sign.
@@ -87,11 +85,18 @@ def read_elevation(
 
 
 def open_elevation(
-    path: str | os.PathLike, variable: str | None = None, positive: str | None = None, masked: bool = False
+    path: str | os.PathLike,
+    variable: str | None = None,
+    positive: str | None = None,
+    masked: bool = False,
+    grid: Any = None,
 ) -> Any:
-    """The elevation of `read_elevation` for `remapping`: without xarray where the file does not need it."""
+    """The elevation of `read_elevation` for `remapping`: without xarray where the file does not need it.
+
+    Rasters in a projection are transformed to longitudes and latitudes if the `grid` has these.
+    """
     check_file(path)
-    dataset = open_stored(path)
+    dataset = open_raster(path, getattr(grid, "spherical", None)) or open_stored(path)
     if dataset is None:
         return read_elevation(path, variable, positive, masked)
     name = variable or _find_elevation(dataset, path)
@@ -156,7 +161,7 @@ def notes_on(elevation: Any, plan: Any) -> tuple[str, ...]:
                 "'up' in the section that names the file, or to 'down' if most of the grid is land."
             )
         notes.append(f"{where} was read as depth, positive down{f'; {share}, which are land' * (above > below)}.")
-    return (*notes, *filter(None, [elevation.attrs["mask_remark"]]))
+    return (*filter(None, [elevation.attrs["assumed"]]), *notes, *filter(None, [elevation.attrs["mask_remark"]]))
 
 
 def _turned(attrs):
@@ -169,7 +174,8 @@ def _attrs(down, attrs, positive, mask, source):
     sure = positive in ("up", "down") or attrs.get("positive") in ("up", "down")
     entries = {"units": "m", "positive": "up", "turned_over": int(down), "sign_is_sure": int(sure)}
     masked = mask is not None and mask.of != "unknown"
-    return entries | {"masked": int(masked), "mask_remark": "" if mask is None else mask.remark(source)}
+    remarks = {"mask_remark": "" if mask is None else mask.remark(source), "assumed": attrs.get("assumed", "")}
+    return entries | {"masked": int(masked)} | remarks
 
 
 def _not_one_field(name, source, dims):

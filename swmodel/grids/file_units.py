@@ -4,8 +4,11 @@ import re
 
 from ..errors import DataError
 
-__all__ = ["check_units", "normalised_units"]
+__all__ = ["OTHER_LENGTHS", "check_units", "normalised_units"]
 
+OTHER_LENGTHS = re.compile(
+    r"\b(?:km|cm|dm|mm|1e3 m|ft|feet|foot|fathoms?|yards?|inch(?:es)?|(?:kilo|centi|deci|milli)met(?:re|er)s?)\b"
+)
 SYMBOL = r"(/?)\s*([A-Za-z%]+)\s*(?:\*\*|\^)?\s*([+-]?\d+)?"  # of units, with its exponent
 METRES = {"m": "", "cm": "centi", "mm": "milli", "km": "kilo"}
 SYMBOLS = {

@@ -81,7 +81,7 @@ def rough_bottom(
     if not scale > 0:
         raise ConfigError(f"rough_bottom: scale = {scale!r} m is not positive; give a depth, as 1300.")
     if isinstance(elevation, (str, os.PathLike)):
-        elevation = open_elevation(elevation)
+        elevation = open_elevation(elevation, grid=grid)
     plan = remapping(elevation, grid, "average")
 
     def block(rows, columns):

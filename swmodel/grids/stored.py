@@ -17,6 +17,7 @@ import numpy as np
 
 from ..runtime.netcdf import LOCK
 from .land_masks import LandMask
+from .rasters.raster import Raster, Variable
 
 __all__ = ["StoredDataset", "StoredField", "open_stored"]
 
@@ -169,10 +170,10 @@ class StoredField:
 
     def __init__(
         self,
-        variable: StoredVariable,
+        variable: StoredVariable | Variable,
         axes: Mapping[str, Any],
         attrs: Mapping,
-        dataset: StoredDataset,
+        dataset: StoredDataset | Raster,
         mask: LandMask | None = None,
     ):
         self._variable, self._axes, self.attrs = variable, dict(axes), dict(attrs)

@@ -93,7 +93,7 @@ def topography(
         name = str(source.name or "topography")
         elevation = elevation_in(source.to_dataset(name=name), name, name, "as given")
     elif isinstance(source, (str, os.PathLike)):
-        elevation = open_elevation(source, positive="as given", masked=wet is None)
+        elevation = open_elevation(source, None, "as given", wet is None, grid)
     else:
         _check_method(method)
         return _of_depth(source, grid, levels, wet)
@@ -104,7 +104,7 @@ def topography_of(section: Any, grid: Any, mask: Any = None) -> Topography:
     """The Topography of `grid` from a [bathymetry] section of an experiment file, with a `mask` as of `topography`."""
     wet = None if mask is None else _mask_on(mask, grid)
     if section.type == "file":
-        elevation = open_elevation(section.file, section.variable, section.positive or "as given", masked=wet is None)
+        elevation = open_elevation(section.file, section.variable, section.positive or "as given", wet is None, grid)
         return _on_grid(elevation, grid, section.method, (section.datum, section.land_datum), wet)
     return _of_depth(section.depth, grid, (0.0, 0.0), wet)
 

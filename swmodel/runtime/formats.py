@@ -41,6 +41,7 @@ _ROWS = "write a row for each subfault to a CSV table; docs/questions.md lists i
 _GDAL = "gdal_translate -of netCDF makes netCDF of it"
 _TRACK = "give the best track of ATCF, the netCDF file of IBTrACS, or a CSV file; docs/storms.md lists its columns"
 _GAUGE = "put it into the folder of observations, where records of gauges are read"
+_NUMBER, _GAP = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", r"[ \t]*[ \t,][ \t]*"
 FORMATS = (
     Format("srcmod", "a slip model of SRCMOD", r"(?m)FINITE-SOURCE RUPTURE MODEL|^% *EventTAG", "faults", _ROWS),
     Format("usgs", "a slip model of the USGS (.param)", r"\A#Total number of fault_segments", "faults", _ROWS),
@@ -61,9 +62,9 @@ FORMATS = (
         "dtopo", "a GeoClaw file of the motion of the sea floor (dtopo)", r"\A\s*\d+\s+mx\s+\d+\s+my\s+\d+\s+mt\b",
         "faults", "write its last uplift to netCDF, which [initial] reads with type = 'file'",
     ),
-    Format("ascii_grid", "an ASCII grid", r"(?i)\A\s*(ncols\s+\d|\d+\s+(mx|ncols)\b)", "grid", _GDAL),
+    Format("ascii_grid", "an ASCII grid", r"(?i)\A\s*(ncols\s+\d|\d+(\.\d*)?(e\+?\d+)?\s+(mx|ncols)\b)", "grid", _GDAL),
     Format("surfer", "a Surfer grid", r"\ADS(AA|BB|RB)", "grid", _GDAL),
-    Format("tiff", "a TIFF file, as of GeoTIFF", r"\A(II[*+]\x00|MM\x00[*+])", "grid", _GDAL),
+    Format("tiff", "a TIFF file", r"\A(II[*+]\x00|MM\x00[*+])", "grid", _GDAL),
     Format("grib", "a GRIB file", r"\AGRIB", "grid", "cdo -f nc copy makes netCDF of it"),
     Format("hdf4", "an HDF4 file", r"\A\x0e\x03\x13\x01", "grid", _GDAL),
     Format("owi", "a file of winds or pressures of OWI", r"\A(OWI WWS|Oceanweather)", "grid", "convert it to netCDF"),
@@ -102,6 +103,9 @@ FORMATS = (
     Format("web_page", "a web page, as a download may leave", r"(?i)\A\s*<(!doctype|html|\?xml)"),
     Format("utf16", "text in UTF-16, to be saved in UTF-8", r"\A(\xff\xfe|\xfe\xff)"),
     Format("binary", "a binary file of unknown format", r"\x00"),
+    Format(
+        "xyz", "a table of x, y and elevation", rf"\A\s*{_NUMBER}({_GAP}{_NUMBER}){{2}}[ \t]*\r?\n", "grid", _GDAL
+    ),
     Format("text", "a text file", r""),
 )  # fmt: skip
 

@@ -219,7 +219,7 @@ def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | T
     options["mask"] = mask
     if section.type == "formula":
         return depth_on(section.depth, grid, **options)
-    elevation = open_elevation(section.file, section.variable, section.positive, masked=mask is None)
+    elevation = open_elevation(section.file, section.variable, section.positive, masked=mask is None, grid=grid)
     return elevation_on(elevation, grid, section.method, **options)
 
 
@@ -241,7 +241,7 @@ def rough_bottom_of(section: Any, grid: Any) -> dict[str, np.ndarray | GridValue
     from ...grids.elevation import open_elevation
     from ...grids.roughness import rough_bottom
 
-    elevation = open_elevation(section.file, section.variable, section.positive)
+    elevation = open_elevation(section.file, section.variable, section.positive, grid=grid)
     options = {name: getattr(section, name) for name in ("reach", "shallow", "surface", "scale")}
     found = zip(("roughness", "buoyancy"), rough_bottom(elevation, grid, **options))
     return {name: np.asarray(values) if is_evaluated_whole(grid) else values for name, values in found}

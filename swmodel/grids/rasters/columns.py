@@ -1,0 +1,57 @@
+"""Tables of x, y and elevation without a header, as xyz files and the topography of GeoClaw of type 1.
+
+The points are those of a grid, in any order; points of the grid that are not in the table are missing.
+"""
+
+import numpy as np
+
+from ...errors import DataError
+from .raster import Raster, axis_words
+
+__all__ = ["on_axes", "read"]
+
+SAME = 1e-4  # of a spacing, within which two coordinates are one
+
+
+def read(path: str, words: str) -> Raster:
+    """The Raster of a table of three columns, which is read at once.
+
+    Raises:
+        DataError: for lines without three numbers, or points that are not those of a grid.
+    """
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        delimiter = "," if "," in file.readline() else None
+    try:
+        x, y, z = np.loadtxt(path, delimiter=delimiter, ndmin=2, encoding="utf-8-sig").T
+    except ValueError as error:
+        raise DataError(f"{path} is {words}, and not all its lines have three numbers ({error}); correct it.") from None
+    (columns, at_x), (rows, at_y) = on_axes(path, x), on_axes(path, y)
+    if columns.size * rows.size > 4 * z.size:
+        raise DataError(
+            f"{path} is {words} with {z.size:,} points that are not those of a grid; grid them first, as gmt "
+            "surface or gdal_grid do."
+        )
+    values = np.full((rows.size, columns.size), np.nan)
+    values[at_y, at_x] = z
+    units = "degrees" if np.abs(y).max() <= 90.0 and np.abs(x).max() <= 720.0 else "m"
+    assumed = (
+        f"{path} was read as {words}: elevation in m, positive up, at {axis_words(columns, rows, units)}; "
+        f"{int(np.isnan(values).sum()):,} of them are not in the table."
+    )
+    return Raster(path, columns, rows, units, lambda window: values[tuple(window)], assumed)
+
+
+def on_axes(path: str, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(the evenly spaced coordinates of points (n,), the place of each point among them); raises DataError."""
+    levels = np.unique(points)
+    steps = np.diff(levels)
+    if not steps.size:
+        raise DataError(f"{path} has one coordinate only, {levels[0]:g}, along an axis; a grid has two or more.")
+    step = float(np.median(steps[steps > SAME * steps.max()]))
+    count = int(round((levels[-1] - levels[0]) / step)) + 1
+    places = np.round((points - levels[0]) / step).astype(int)
+    if np.abs(levels[0] + step * places - points).max() > 0.05 * step or count > 100 * levels.size:
+        raise DataError(
+            f"{path} has coordinates that are not evenly spaced; grid its points first, as gmt surface does."
+        )
+    return levels[0] + (levels[-1] - levels[0]) / (count - 1) * np.arange(count), places
