@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..config.build.experiment import track_of
 from ..config.build.outputs import bytes_of_gauge_file
 from ..config.parts import part_of
 from ..diagnostics.derived import in_all_layers
@@ -38,6 +39,7 @@ __all__ = [
     "output_lines",
     "ranks_line",
     "records_lines",
+    "storm_lines",
     "sea_line",
     "size",
     "step_line",
@@ -148,6 +150,16 @@ def records_lines(experiment: Experiment) -> list[tuple[str, str]]:
             records = read_folder(folder, names, experiment.run.start)
             lines |= {record.path: f"{name}, {record}" for name, record in records.items()}
     return [("records", "\n".join(lines.values()))] if lines else []
+
+
+def storm_lines(experiment: Experiment) -> list[tuple[str, str]]:
+    """The lines of tracks of cyclones with what was assumed; tracks that cannot be read have none."""
+    lines = []
+    for entry in experiment.forcing:
+        if entry.type == "cyclone":
+            with contextlib.suppress(SwmodelError):
+                lines.append("; ".join((*track_of(entry).remarks, f"times {entry.wind_averaging:g} for 10 min")))
+    return [("storm", "\n".join(lines))] if lines else []
 
 
 def members_line(ensemble: Ensemble) -> str:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..config.build.experiment import track_of
 from ..config.parts import part_of
 from ..config.series import SeriesSection
 from ..fields.parameters import in_utc
 from ..forcing.constituents import period
-from ..forcing.tracks import SHAPES, largest_winds, read_track
+from ..forcing.tracks import SHAPES, largest_winds
 from ..output.products.base import Sampler
 from ..simulation.progress import duration
 
@@ -271,7 +272,7 @@ def _reach_of_storm(name, entry, experiment, grid):
 
 def _winds_of_storm(name, entry, experiment, storm):
     """A warning of points of a track without a wind, and of points whose wind the vortex does not reproduce."""
-    track = read_track(entry.track, entry.storm)
+    track = track_of(entry)
     times = storm.times[: int(np.searchsorted(storm.times, experiment.run.until)) + 1]  # up to the end of the run
     moments = [experiment.run.start + datetime.timedelta(seconds=seconds) for seconds in times]
     points = [track.moments.index(in_utc(moment)) for moment in moments]

@@ -20,6 +20,7 @@ from ..fields.parameters import Choice, Number
 from ..forcing.cyclones import Cyclone
 from ..forcing.potential import InternalWaveDrag
 from ..forcing.wind_laws import DRAG_LAWS
+from ..forcing.wind_pressure import RELATIONS
 from ..grids import grid
 from ..stepping.explicit import TimeStepper
 from .expressions import Expression
@@ -228,8 +229,10 @@ class _CycloneTrack(PartSection):
 
     left_out = ("coriolis",)  # a track lies on the sphere
 
-    track: InputFile  # CSV, ATCF or IBTrACS netCDF
+    track: InputFile  # ATCF, HURDAT2, IBTrACS (CSV or netCDF), JMA or CSV
     storm: str | None = None  # identifier or name of one storm in a file of several
+    agency: str | None = None  # of IBTrACS, as "tokyo"; unless given "usa", and "wmo" where that has no values
+    wind_pressure: Annotated[str, Choice(tuple(RELATIONS))] | None = None  # relation for points without a pressure
     wind_averaging: Averaging = 1.0  # from a track's winds to 10-minute means; 0.93 at sea
 
 

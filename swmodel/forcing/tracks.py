@@ -1,10 +1,8 @@
-"""Tracks of tropical cyclones from files: CSV, ATCF (a- and b-decks) and IBTrACS netCDF.
+"""Tracks of tropical cyclones from files (track_files/), and the Cyclone along one.
 
-A CSV file has a header with time_utc, longitude_deg, latitude_deg, radius_of_maximum_wind_m and central_pressure_pa,
-and may have maximum_wind_m_s and, for several storms, storm; other columns are left alone. Cells of the radius and of
-the wind may be blank. Where a best track gives no
-radius of maximum wind, that of Willoughby, Darling & Rahn (2006) for its wind and latitude is taken,
-R = 46.4 km exp(-0.0155 V + 0.0169 phi), doi:10.1175/MWR3106.1.
+Where a track gives no radius of maximum wind, that of Willoughby, Darling & Rahn (2006) for its wind and latitude is
+taken, R = 46.4 km exp(-0.0155 V + 0.0169 phi), doi:10.1175/MWR3106.1. Where it gives no central pressure, one of
+RELATIONS may be named, by which the pressure follows from the wind (wind_pressure.py).
 
 The largest wind W of a track is that at 10 m of the moving storm. Best tracks of the United States give the mean of
 one minute, and drag laws are for that of ten minutes: at sea the latter is 0.93 of the former (Harper, Kepert &
@@ -22,26 +20,20 @@ from typing import Any
 import numpy as np
 
 from ..defaults import EARTH_RADIUS, EARTH_ROTATION
-from ..errors import DataError
+from ..errors import ConfigError, DataError
 from ..fields.parameters import Number, check_arguments, in_utc
-from ..grids.file_units import check_units
 from ..runtime.formats import check_format
-from ..runtime.tables import read_csv
-from .cyclones import Cyclone
+from .cyclones import AMBIENT, Cyclone
+from .track_files import READERS, read_points
+from .wind_pressure import RELATIONS
 
 __all__ = ["SHAPES", "Track", "cyclone_of", "largest_winds", "read_track"]
 
-IBTRACS = {
-    "lon": "degree", "lat": "degree", "usa_pres": "hPa", "wmo_pres": "hPa", "usa_rmw": "nmile", "usa_wind": "knots",
-    "wmo_wind": "knots",
-}  # fmt: skip
-KNOT, MILE = 0.514444, 1852.0
 SHAPES = 0.5, 2.5  # limits of B; those of mature storms are 1 to 2.5, and dying ones have less
 FASTEST = 60.0  # [m s-1], of the centre
 STRONGEST = 120.0  # [m s-1] of the winds at 10 m; 96 was the strongest on record
 LARGEST = 1e6  # [m] of the radii of maximum wind
 AVERAGING = Number(None, "1", above=0.5, maximum=1.0)
-COLUMNS = ("time_utc", "longitude_deg", "latitude_deg", "radius_of_maximum_wind_m", "central_pressure_pa")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +46,7 @@ class Track:
         pressure: central [Pa].
         radius: of maximum wind [m].
         wind: largest, sustained [m s-1]; NaN where it is not known.
+        remarks: the format and what was assumed, each in words.
     """
 
     moments: tuple[datetime.datetime, ...]
@@ -62,45 +55,94 @@ class Track:
     pressure: np.ndarray
     radius: np.ndarray
     wind: np.ndarray
+    remarks: tuple[str, ...] = ()
 
 
-def read_track(path: str | Path, storm: str | None = None) -> Track:
+def read_track(
+    path: str | Path,
+    storm: str | None = None,
+    agency: str | None = None,
+    wind_pressure: str | None = None,
+    ambient_pressure: float = AMBIENT,
+) -> Track:
     """The Track in a file.
 
     Args:
-        path: of a .csv file, a netCDF file of IBTrACS, or an ATCF deck.
+        path: of a file in one of the formats of track_files/, which is recognised by its contents.
         storm: the identifier, as AL092008 or a SID of IBTrACS, or the name of one storm in a file of several.
+        agency: whose analysis of IBTrACS, as "tokyo"; that of the United States, completed by the WMO's, without it.
+        wind_pressure: the name of one of RELATIONS, by which points without a pressure get one.
+        ambient_pressure: p_n of the relation [Pa].
 
     Raises:
         DataError: if there is no such file, or it holds no track.
+        ConfigError: for a relation that there is not.
     """
     path = Path(path)
-    if not path.is_file():
-        raise DataError(f"there is no track file {path}; check the path.")
-    kind = check_format(path, ("atcf", "netcdf", "text"), "a track in ATCF, CSV or the netCDF of IBTrACS", "track")
-    reader = {"atcf": _atcf, "netcdf": _ibtracs}.get(kind) or (_csv if path.suffix.lower() == ".csv" else _atcf)
-    try:
-        rows = reader(path, storm)
-    except DataError:
-        raise
-    except (ValueError, KeyError, IndexError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{path} holds no track that can be read ({error}); give CSV, ATCF or IBTrACS netCDF."
-        ) from error
+    points = _points_of(path, storm, agency)
+    remarks = [*points.remarks]
+    if wind_pressure is not None:
+        points, count = _with_pressures(points, wind_pressure, ambient_pressure)
+        remarks += [f"{count} pressures by {wind_pressure}"] if count else []
+    rows = points.rows
     moments = sorted(moment for moment, (_, _, pressure, *_) in rows.items() if pressure > 0)
     if 2 * len(moments) < len(rows):
         raise DataError(
             f"{path}: {len(rows) - len(moments)} of {len(rows)} points have no central pressure, from which the vortex "
-            "follows; give a track with pressures, as a best track has them, or add them."
+            f"follows; give a track with pressures, as a best track has them, or wind_pressure = "
+            f"{' or '.join(map(repr, RELATIONS))}."
         )
     if len(moments) < 2:
         raise DataError(
             f"{path} holds {len(moments)} points of a track, and two are needed; give another file or storm."
         )
+    remarks.insert(1, f"{len(moments)} points from {moments[0]:%Y-%m-%d %H:%M} to {moments[-1]:%Y-%m-%d %H:%M}")
     columns = (np.array(column, float) for column in zip(*(rows[moment] for moment in moments)))
     longitude, latitude, pressure, radius, wind = columns
     if pressure.max() < 2000.0:
         raise DataError(f"{path}: central pressures of {pressure.min():g} to {pressure.max():g} are hPa; give Pa.")
+    _check_points(path, moments, longitude, latitude, wind, radius)
+    unknown = ~(radius > 0)
+    radius = np.where(unknown, 46.4e3 * np.exp(-0.0155 * np.nan_to_num(wind) + 0.0169 * np.abs(latitude)), radius)
+    if unknown.any():
+        remarks.append(f"{unknown.sum()} radii of maximum wind by Willoughby et al. (2006)")
+    longitude = np.rad2deg(np.unwrap(np.deg2rad(longitude)))
+    return Track(tuple(moments), longitude, latitude, pressure, radius, wind, tuple(remarks))
+
+
+def _points_of(path, storm, agency):
+    """The Points of a file, whose format its contents show."""
+    if not path.is_file():
+        raise DataError(f"there is no track file {path}; check the path.")
+    kind = check_format(path, (*READERS, "text"), "a track in ATCF, CSV, HURDAT2, IBTrACS or JMA's format", "track")
+    try:
+        return read_points("csv" if kind == "text" and path.suffix.lower() == ".csv" else kind, path, storm, agency)
+    except DataError:
+        raise
+    except (ValueError, KeyError, IndexError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{path} holds no track that can be read ({error}); give CSV, ATCF, HURDAT2, IBTrACS or JMA's format."
+        ) from error
+
+
+def _with_pressures(points, name, ambient):
+    """(the Points with a pressure by the relation `name` wherever there is a wind and no pressure, their number)."""
+    if name not in RELATIONS:
+        raise ConfigError(f"wind_pressure = {name!r} is unknown; give {' or '.join(map(repr, RELATIONS))}.")
+    moments, rows, count = sorted(points.rows), dict(points.rows), 0
+    times = np.array([(moment - moments[0]).total_seconds() for moment in moments])
+    place = np.array([rows[moment][:2] for moment in moments])
+    speed = _speed(place[:, 0], place[:, 1], times) if len(moments) > 1 else np.zeros(len(moments))
+    for moment, motion in zip(moments, speed):
+        x, y, pressure, radius, wind = rows[moment]
+        if not pressure > 0 and wind > 0:
+            rows[moment] = x, y, RELATIONS[name](wind, y, float(motion), ambient), radius, wind
+            count += 1
+    return dataclasses.replace(points, rows=rows), count
+
+
+def _check_points(path, moments, longitude, latitude, wind, radius):
+    """Raise DataError for what no storm has."""
     _check_places(path, moments, longitude, latitude)
     for values, most, name, unit in ((wind, STRONGEST, "largest wind", "m/s"), (radius, LARGEST, "radius", "m")):
         if (wrong := (values < 0) | (values > most)).any():  # NaN and 0 are values that are not known
@@ -109,8 +151,6 @@ def read_track(path: str | Path, storm: str | None = None) -> Track:
                 f"{path}: the {name} on {moments[k]:%Y-%m-%d %H:%M} is {values[k]:g} {unit}, and not between 0 and "
                 f"{most:g} {unit}; check this point and its unit."
             )
-    radius = np.where(radius > 0, radius, 46.4e3 * np.exp(-0.0155 * np.nan_to_num(wind) + 0.0169 * np.abs(latitude)))
-    return Track(tuple(moments), np.rad2deg(np.unwrap(np.deg2rad(longitude))), latitude, pressure, radius, wind)
 
 
 def _check_places(path, moments, longitude, latitude):
@@ -131,130 +171,6 @@ def _check_places(path, moments, longitude, latitude):
             f"{path}: the centre moves at {speed[k]:.3g} m/s from {moments[k]:%Y-%m-%d %H:%M} to "
             f"{moments[k + 1]:%Y-%m-%d %H:%M}, and no storm does at more than {FASTEST:g} m/s; check these points."
         )
-
-
-def _csv(path, storm):
-    table = read_csv(path)
-    rows = table.rows
-    if not rows or (missing := [name for name in COLUMNS if name not in table.names]):
-        raise ValueError(f"the column {missing[0]} is missing" if rows else "it has no rows")
-    if storm is not None or "storm" in table.names:
-        names = list(dict.fromkeys(row.get("storm", "") for row in rows))
-        wanted = names[_chosen(path, [(name,) for name in names], storm)]
-        rows = [row for row in rows if row.get("storm", "") == wanted]
-    found = {}
-    for row in rows:
-        if (moment := _moment(row["time_utc"])) in found:
-            raise ValueError(f"it has two points on {moment:%Y-%m-%d %H:%M}")
-        needed = [_number(path, row, name) for name in ("longitude_deg", "latitude_deg", "central_pressure_pa")]
-        unknown = (_number(path, row, name, "nan") for name in ("radius_of_maximum_wind_m", "maximum_wind_m_s"))
-        found[moment] = *needed, *unknown
-    return found
-
-
-def _number(path, row, name, otherwise=None):
-    """The number in a column of a row; `otherwise` in a blank cell, or where there is no such column."""
-    text = row.get(name) or otherwise
-    try:
-        if text is not None:
-            return float(text)
-    except ValueError:
-        pass
-    what = "is blank" if text is None else f"is {text!r}"
-    raise DataError(f"{path}: {name} {what} on {row['time_utc']}; give a number.")
-
-
-def _moment(text):
-    return in_utc(datetime.datetime.fromisoformat(text.strip()))
-
-
-def _chosen(path, known, storm):
-    """The number of the storm `storm` in a file; `known` has the identifier and the name of each storm."""
-    wanted = [k for k, names in enumerate(known) if storm is None or storm.strip().upper() in map(str.upper, names)]
-    if len(wanted) == 1:
-        return wanted[0]
-    some = ", ".join(names[0] for names in known[:5]) + (", ..." if len(known) > 5 else "")
-    if storm is None:
-        raise DataError(f"{path} holds {len(known)} storms, {some}; name one of them by `storm`.")
-    if wanted:
-        first = known[wanted[0]][0]
-        raise DataError(f"{path}: {len(wanted)} storms are called {storm!r}; give an identifier, as {first!r}.")
-    remedy = f"it has {some}" if some else "it names none, so leave `storm` out"
-    raise DataError(f"{path} has no storm {storm!r}; {remedy}.")
-
-
-def _atcf(path, storm):
-    """Columns of https://science.nrlmry.navy.mil/atcf/docs/database/new/abdeck.txt: knots, nautical miles, hPa.
-
-    A best track has the minutes of its dates in the column of a forecast's technique; a forecast counts TAU hours.
-    """
-    rows = [[part.strip() for part in line.split(",")] for line in path.read_text(encoding="utf-8").splitlines()]
-    rows = [row for row in rows if len(row) >= 10 and row[2].isdigit()]
-    storms: dict[str, list] = {}
-    for row in rows:
-        storms.setdefault(f"{row[0]}{row[1]}{_season(row)}", []).append(row)
-    known = [(key, *sorted({row[27] for row in of if len(row) > 27})) for key, of in storms.items()]
-    if not known:
-        raise ValueError("it has no lines of an ATCF deck")
-    rows = list(storms.values())[_chosen(path, known, storm)]
-    best = [row for row in rows if row[4] == "BEST"]
-    if not best and len({(row[2], row[4]) for row in rows}) > 1:
-        raise DataError(f"{path} holds forecasts of several models or dates; leave the lines of one of them.")
-    found: dict[datetime.datetime, tuple] = {}
-    for row in best or rows:
-        latitude, longitude = _degrees(row[6], "NS"), _degrees(row[7], "EW")
-        radius = float(row[19] or 0) * MILE if len(row) > 19 else 0.0
-        later = datetime.timedelta(hours=float(row[5] or 0), minutes=float(row[3] or 0) if best else 0.0)
-        moment = datetime.datetime.strptime(row[2], "%Y%m%d%H") + later
-        point = longitude, latitude, float(row[9] or 0) * 100, radius, float(row[8] or "nan") * KNOT
-        if moment not in found or not found[moment][2] > 0:  # there are lines for several radii, and one may be blank
-            found[moment] = point
-    return found
-
-
-def _season(row):
-    """The year that counts a storm of an ATCF deck; south of the equator it begins in July of the year before."""
-    year, month = int(row[2][:4]), int(row[2][4:6])
-    return year + (row[6].endswith("S") and month >= 7)
-
-
-def _degrees(text, letters):
-    """A latitude or longitude of an ATCF deck, tenths of degrees with one of two letters, such as 172N."""
-    if not (text[:-1].isdigit() and text[-1] in letters):
-        raise ValueError(f"{text!r} is not a number of tenths of degrees with {letters[0]} or {letters[1]}")
-    return float(text[:-1]) / 10 * (-1 if text[-1] in "SW" else 1)
-
-
-def _text(x):
-    return x.decode().strip() if isinstance(x, bytes) else str(x).strip()
-
-
-def _ibtracs(path, storm):
-    import xarray as xr
-
-    with xr.open_dataset(path) as data:
-        if "storm" in data.sizes:
-            columns = [data[key].values for key in ("sid", "name") if key in data]
-            known = list(zip(*([_text(x) for x in column] for column in columns)))
-            if not known:
-                raise ValueError("it has no column sid")
-            data = data.isel(storm=_chosen(path, known, storm))
-        for name, units in IBTRACS.items():
-            if name in data and (given := str(data[name].attrs.get("units", ""))):
-                check_units(f"{name} in {path}", given, units)
-        times = data["time"].values
-        nothing = np.full(times.shape, np.nan)
-        columns = {name: data[name].values if name in data else nothing for name in IBTRACS}
-        pressure, wind = (
-            np.where(np.isfinite(columns[f"usa_{name}"]), columns[f"usa_{name}"], columns[f"wmo_{name}"])
-            for name in ("pres", "wind")
-        )
-        found = {}
-        for k in np.flatnonzero(~np.isnat(times)):
-            moment, radius = times[k].astype("datetime64[s]").item(), np.nan_to_num(columns["usa_rmw"][k]) * MILE
-            place = float(data["lon"].values[k]), float(data["lat"].values[k])
-            found[moment] = *place, float(pressure[k]) * 100, float(radius), float(wind[k]) * KNOT
-    return found
 
 
 def cyclone_of(

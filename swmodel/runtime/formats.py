@@ -39,7 +39,7 @@ class Format:
 
 _ROWS = "write a row for each subfault to a CSV table; docs/questions.md lists its columns"
 _GDAL = "gdal_translate -of netCDF makes netCDF of it"
-_TRACK = "give the best track of ATCF, the netCDF file of IBTrACS, or a CSV file; docs/storms.md lists its columns"
+_TRACK = "give it as `track` of a [[forcing]] with type = 'cyclone'"
 _GAUGE = "put it into the folder of observations, where records of gauges are read"
 _NUMBER, _GAP = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", r"[ \t]*[ \t,][ \t]*"
 FORMATS = (
@@ -70,7 +70,8 @@ FORMATS = (
     Format("owi", "a file of winds or pressures of OWI", r"\A(OWI WWS|Oceanweather)", "grid", "convert it to netCDF"),
     Format("hurdat2", "a file of tracks of HURDAT2", r"\A[A-Z]{2}\d{6},[^,\n]*, *\d+,", "track", _TRACK),
     Format("ibtracs_csv", "a CSV file of IBTrACS", r"\ASID,SEASON,", "track", _TRACK),
-    Format("atcf", "a file of ATCF tracks", r"\A[A-Z]{2}, *\d\d, *\d{10},"),
+    Format("jma", "a file of best tracks of JMA", r"\A66666 +\d{4} ", "track", _TRACK),
+    Format("atcf", "a file of ATCF tracks", r"\A[A-Z]{2}, *\d\d, *\d{10},", "track", _TRACK),
     Format(
         "coops_csv", "a CSV file of levels of CO-OPS",
         r'\A"?Date( Time, (Water Level|Prediction)|","?Time \()', "gauge", _GAUGE,

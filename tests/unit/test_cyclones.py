@@ -258,7 +258,8 @@ def test_the_wind_of_the_vortex_is_that_of_the_track_or_of_the_wmo_where_there_i
         np.testing.assert_allclose(tracks.largest_winds(storm)[:-1], track.wind[:-1], rtol=1e-6)
         assert tracks.largest_winds(storm)[-1] > 1.1 * track.wind[-1]
     run = SimpleNamespace(start=ours.moments[0], until=11 * 3600.0)
-    entry = SimpleNamespace(track=tmp_path / "deck.dat", storm=None, wind_averaging=1.0)
+    options = {"storm": None, "agency": None, "wind_pressure": None, "ambient_pressure": 101300.0}
+    entry = SimpleNamespace(track=tmp_path / "deck.dat", wind_averaging=1.0, **options)
     (said,) = _winds_of_storm("forcing[0]", entry, SimpleNamespace(run=run), storm)
     assert said.startswith("forcing[0]: the largest wind of the vortex is not that of the track at 1 of 12 points,")
     assert "m/s in place of 15.4 m/s on 2008-09-01 11:00; correct" in said

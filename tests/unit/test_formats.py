@@ -37,6 +37,7 @@ SAMPLES = {
     "owi": b"Oceanweather WIN/PRE Format          2020091000     2020091300",
     "hurdat2": b"AL192020,             TESTER,     13,\n20200910, 0000,  , HU, 22.0N, 80.0W,  45, 1000",
     "ibtracs_csv": b"SID,SEASON,NUMBER,BASIN\n ,Year, ,\n",
+    "jma": b"66666 9119 150 0045 9119 0 6 MIRREILE 19920701\n",
     "atcf": b"AL, 19, 2020091000, 03, OFCL,   0, 220N,  800W,  45, 1000, HU",
     "coops_csv": b"Date Time, Water Level, Sigma, O or I (for verified), F, R, L, Quality \n",
     "coops_json": b'{"metadata": {"id": "1619910"}, "data": [{"t": "2011-03-11 05:48", "v": "0.412"}]}',
@@ -101,8 +102,8 @@ def test_each_format_is_recognised_by_its_contents(tmp_path):
             "owi",
             "not a netCDF file; convert it to netCDF",
         ),
-        (read_track, "hurdat2 ibtracs_csv", "give the best track of ATCF, the netCDF file of IBTrACS, or a CSV file"),
-        (read_track, "image zip web_page", "not a track in ATCF, CSV or the netCDF of IBTrACS; give such a file"),
+        (read_track, "image zip web_page", "not a track in ATCF, CSV, HURDAT2, IBTrACS or JMA's format; give such a"),
+        (lambda path: onto_grid(path, GRID), "hurdat2 jma", "not a netCDF file; give such a file"),
         (
             lambda path: read_table(path, ["time_s"]),
             "image utf16 compressed",

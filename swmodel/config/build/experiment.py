@@ -281,10 +281,22 @@ def storm_of(section: Any, run: Any) -> Any:
     Raises:
         SwmodelError: if the track cannot be read, or does not cover the run.
     """
-    from ...forcing.tracks import cyclone_of, read_track
+    from ...forcing.tracks import cyclone_of
 
-    track = read_track(section.track, section.storm)
+    track = track_of(section)
     return cyclone_of(track, run.start, run.until, section.wind_averaging, **arguments_of(section))
+
+
+def track_of(section: Any) -> Any:
+    """The Track of a section.
+
+    Raises:
+        SwmodelError: if it cannot be read.
+    """
+    from ...forcing.tracks import read_track
+
+    options = section.agency, section.wind_pressure, section.ambient_pressure
+    return read_track(section.track, section.storm, *options)
 
 
 def _wind_from_file(section, grid, run):

@@ -1,0 +1,139 @@
+"""Tracks as agencies write them are read to their values; damaged ones are refused by the name of their format."""
+
+import datetime
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from swmodel.errors import ConfigError, DataError
+from swmodel.forcing.track_files import KNOT, MILE
+from swmodel.forcing.tracks import cyclone_of, largest_winds, read_track
+from swmodel.forcing.wind_pressure import RELATIONS
+
+RADII = ",".join(12 * ["   0"])
+HURDAT2 = f"""\
+AL092008,                IKE,      2,
+20080901, 0600,  , TD, 17.2N,  37.0W,  30, 1006,{RADII},   90
+20080901, 1240, L, TS, 17.3N,  38.4W,  35, -999,{RADII}, -999
+AL102008,          JOSEPHINE,      2,
+20080902, 1200,  , TS, 13.0N,  25.1W,  -99, 1004,{RADII}
+20080902, 1800,  , TS, 13.2N,  26.0W,  45, 1000,{RADII}
+"""
+JMA = """\
+66666 9119    2 0045 9119 0 6             MIRREILE              19920701
+91092706 002 5 325 1293  935     095     30180 0140 30400 0260         #
+91092712 002 5 338 1308  945     090
+66666 2001    2 0001 2001 0 6             VONGFONG              20200701
+20051206 002 2  88 1282 1006     000
+20051212 002 3  89 1281 1000     035     00000 0000 90060 0060
+"""
+IBTRACS = """\
+SID,SEASON,NUMBER,NAME,ISO_TIME,LAT,LON,WMO_WIND,WMO_PRES,USA_LAT,USA_LON,USA_WIND,USA_PRES,USA_RMW,TOKYO_LAT,TOKYO_LON,TOKYO_WIND,TOKYO_PRES
+ ,Year, , , ,degrees_north,degrees_east,kts,mb,degrees_north,degrees_east,kts,mb,nmile,degrees_north,degrees_east,kts,mb
+1991259N09148,1991,80,MIREILLE,1991-09-27 06:00:00,32.5,129.3,95,935,32.4,129.2,100, ,20,32.5,129.3,95,935
+1991259N09148,1991,80,MIREILLE,1991-09-27 12:00:00,33.8,130.8,90,945,33.9,130.9,95,940, ,33.8,130.8,90,945
+1992001N00000,1992,1,AXEL,1992-01-05 00:00:00,6.0,170.0, , ,6.0,170.0,45,991, , , , ,
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text, *options, **more):
+        (tmp_path / "storm.txt").write_text(text)
+        return read_track(tmp_path / "storm.txt", *options, **more)
+
+    return read
+
+
+def test_a_storm_of_hurdat2_is_read_by_its_identifier_or_name(read):
+    track = read(HURDAT2, "josephine")
+    assert track.moments == (datetime.datetime(2008, 9, 2, 12), datetime.datetime(2008, 9, 2, 18))
+    np.testing.assert_allclose((track.longitude, track.latitude), ([-25.1, -26.0], [13.0, 13.2]))
+    np.testing.assert_allclose(track.pressure, [100400.0, 100000.0])
+    np.testing.assert_allclose(track.wind, [np.nan, 45 * KNOT])
+    assert track.remarks[0] == "HURDAT2, AL102008 JOSEPHINE" and "2 radii of maximum wind by" in track.remarks[-1]
+    track = read(HURDAT2, "AL092008", wind_pressure="atkinson_holliday_1977")
+    assert track.moments[1] == datetime.datetime(2008, 9, 1, 12, 40) and track.radius[0] == 90 * MILE
+    np.testing.assert_allclose(track.pressure, [100600.0, 100.0 * (1010 - (35 / 6.7) ** (1 / 0.644))])
+    assert "1 pressures by atkinson_holliday_1977" in track.remarks
+
+
+def test_a_storm_of_jma_is_read_by_its_number_or_name_in_either_century(read):
+    for storm in ("9119", "Mirreile"):
+        track = read(JMA, storm)
+        assert track.moments[0] == datetime.datetime(1991, 9, 27, 6)
+        np.testing.assert_allclose((track.longitude, track.latitude), ([129.3, 130.8], [32.5, 33.8]))
+        np.testing.assert_allclose(track.pressure, [93500.0, 94500.0])
+        np.testing.assert_allclose(track.wind, [95 * KNOT, 90 * KNOT])
+    track = read(JMA, "2001")
+    assert track.moments[0].year == 2020 and np.isnan(track.wind[0])
+    assert "winds of 10 min" in track.remarks
+
+
+def test_an_agency_of_ibtracs_is_chosen_in_csv_and_netcdf(read, tmp_path):
+    usa, tokyo = (read(IBTRACS, "MIREILLE", agency) for agency in (None, "tokyo"))
+    np.testing.assert_allclose(usa.pressure, [93500.0, 94000.0])  # that of the WMO where the first is blank
+    np.testing.assert_allclose(usa.longitude, [129.3, 130.8])
+    np.testing.assert_allclose(usa.wind, [100 * KNOT, 95 * KNOT])
+    assert usa.radius[0] == 20 * MILE and tokyo.radius[0] != 20 * MILE
+    np.testing.assert_allclose(tokyo.pressure, [93500.0, 94500.0])
+    np.testing.assert_allclose(tokyo.longitude, [129.3, 130.8])
+    assert "agency tokyo" in tokyo.remarks and "winds of 10 min" in tokyo.remarks
+    lines = {"pres": tokyo.pressure / 100, "wind": tokyo.wind / KNOT, "lon": tokyo.longitude, "lat": tokyo.latitude}
+    data = xr.Dataset({f"tokyo_{name}": ("date_time", values) for name, values in lines.items()})
+    data = data.assign(time=("date_time", np.array(tokyo.moments, "datetime64[ns]")))
+    data.to_netcdf(tmp_path / "storm.nc")
+    same = read_track(tmp_path / "storm.nc", agency="tokyo")
+    for name in ("longitude", "latitude", "pressure", "wind", "radius"):
+        np.testing.assert_allclose(getattr(same, name), getattr(tokyo, name))
+    with pytest.raises(DataError, match="IBTrACS: there is no agency 'bom'; it has tokyo."):
+        read_track(tmp_path / "storm.nc", agency="bom")
+
+
+@pytest.mark.parametrize("name", RELATIONS)
+def test_a_vortex_with_a_pressure_by_a_relation_has_the_wind_of_its_track(read, name):
+    """A forecast has winds and no pressures; B then follows from both, as for a best track."""
+    winds = (40, 60, 90, 110)
+    text = "\n".join(
+        f"AL, 09, 2008090100, 03, OFCL, {12 * k:3d}, {220 + 10 * k}N,  {800 + 20 * k}W, {wind}, 0, HU"
+        for k, wind in enumerate(winds)
+    )
+    track = read(text, wind_pressure=name)
+    assert (np.diff(track.pressure) < 0).all() and 88000.0 < track.pressure[-1] < 96000.0
+    storm = cyclone_of(track, track.moments[0], 36 * 3600.0)
+    np.testing.assert_allclose(largest_winds(storm)[1:], track.wind[1:], rtol=1e-6)
+    assert track.remarks[0] == "ATCF, forecast of OFCL of AL092008" and f"4 pressures by {name}" in track.remarks
+    with pytest.raises(DataError, match="4 of 4 points have no central pressure.*or wind_pressure = 'atkinson"):
+        read(text)
+
+
+def test_the_relation_of_2008_is_its_own_equation():
+    pressure = RELATIONS["holland_2008"](50.0, 20.0, 5.0, 101300.0)
+    deficit = (101300.0 - pressure) / 100.0
+    b = -4.4e-5 * deficit**2 + 0.01 * deficit - 0.28 + 0.15 * 5.0 ** (0.6 * (1 - deficit / 215)) + 1.0
+    assert np.sqrt(b * 100 * deficit / (1.22 * np.e)) == pytest.approx(50.0, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "text, options, sentence",
+    [
+        (HURDAT2.replace("      2,", "      3,", 1), ("IKE",), "AL092008 of HURDAT2 has fewer than its 3 lines"),
+        (HURDAT2.replace("17.2N", "17.2"), ("IKE",), "'17.2' of HURDAT2 does not end in N or S"),
+        (HURDAT2, (), "holds 2 storms, AL092008, AL102008; name one of them"),
+        (HURDAT2, ("IKE", "tokyo"), "has the analysis of one agency; leave agency = 'tokyo' out"),
+        (JMA.replace("9119    2", "9119    5"), ("9119",), "9119 of JMA's best tracks has fewer than its 5 lines"),
+        (JMA, ("9999",), "has no storm '9999'; it has 9119, 2001"),
+        (IBTRACS, ("MIREILLE", "bom"), "IBTrACS: there is no agency 'bom'; it has tokyo, usa, wmo"),
+        (IBTRACS.replace(",kts,mb,nmile", ",m/s,mb,nmile"), ("AXEL",), "USA_WIND in .* is in 'm/s', and must be in"),
+        (IBTRACS.replace(",95,935,32.4", ",x,935,32.4"), ("MIREILLE",), "holds no track that can be read .*'x'"),
+    ],
+)
+def test_a_damaged_file_or_a_wrong_choice_is_refused(read, text, options, sentence):
+    with pytest.raises(DataError, match=sentence):
+        read(text, *options)
+
+
+def test_an_unknown_relation_is_refused(read):
+    with pytest.raises(ConfigError, match="wind_pressure = 'dvorak' is unknown; give 'atkinson_holliday_1977' or"):
+        read(JMA, "9119", wind_pressure="dvorak")
