@@ -52,7 +52,7 @@ _HOMES = {
     "forcing.loading": ("SelfAttractionLoading",),
     "forcing.file_records": ("FileRecords",),
     "forcing.potential": ("InternalWaveDrag", "SelfAttraction", "TidalPotential"),
-    "forcing.harmonic_files": ("harmonic_constants",),
+    "forcing.harmonic_files": ("atlas_constants", "harmonic_constants"),
     "forcing.tides": ("Tide",),
     "forcing.waves": ("CnoidalWave", "Record", "SolitaryWave"),
     "dynamics.momentum": ("ArakawaLamb", "EnergyConserving", "EnstrophyConserving"),

@@ -11,6 +11,7 @@ constituents.S2 = {amplitude = "0.4 * exp(-y / 200e3)", phase = 75}
 constituents.N2 = {amplitude = [0.21, 0.22, 0.24], phase = 40}          # along the side, a number for each cell
 constituents.K1 = {file = "global_tides.nc"}                            # eta_amplitude_K1 and eta_phase_K1
 constituents.O1 = {file = "atlas_o1.nc", amplitude = "ha", phase = "hp"}  # names of variables
+atlas = "h_*_tpxo9_atlas_30.nc"                                         # all constituents of TPXO, FES or EOT
 
 [[boundary]]
 type = "wave_maker"
@@ -30,6 +31,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from ..defaults import GRAVITY
 from ..errors import SwmodelError
 from ..fields.parameters import Choice, Number
+from ..forcing.atlases import atlas_entries
 from ..forcing.constituents import distinct
 from ..forcing.waves import CnoidalWave, SolitaryWave
 from .expressions import Expression
@@ -38,6 +40,7 @@ from .sections import (
     Formula,
     InputFile,
     InputFiles,
+    Names,
     NonNegativeSeconds,
     PositiveMetres,
     PositiveSeconds,
@@ -87,7 +90,7 @@ class BarometerSection(SeriesSection):
 
     @classmethod
     def fits(cls, table: Mapping[str, Any]) -> bool:
-        return "inverse_barometer" in table and not {"constituents", "wave", "file"} & table.keys()
+        return "inverse_barometer" in table and not {"constituents", "atlas", "wave", "file"} & table.keys()
 
 
 class TideSection(SeriesSection):
@@ -95,17 +98,37 @@ class TideSection(SeriesSection):
 
     tag: ClassVar[str] = "tide"
 
-    constituents: dict[str, Any]  # {name = {amplitude, phase}}, as "M2"
+    constituents: dict[str, Any] = {}  # {name = {amplitude, phase}}, as "M2"
+    atlas: InputFiles | None = None  # files of TPXO, FES, EOT or of a run: all their constituents, or those of `names`
+    names: Names | None = None  # constituents of the atlas; all unless given
+    depths: InputFile | None = None  # grid of an atlas of transports
     ramp: NonNegativeSeconds = 0.0  # how long the tide takes to reach its full amplitude, from the start of the run
     latitude: Latitude | None = None  # of nodal factors; that of the grid's middle
 
     @classmethod
     def fits(cls, table: Mapping[str, Any]) -> bool:
-        return "constituents" in table
+        return bool({"constituents", "atlas"} & table.keys())
+
+    def check(self) -> None:
+        super().check()
+        if self.atlas is None and (self.names or self.depths):
+            raise ValueError("names and depths belong to an atlas, which is missing; give atlas, or leave them out")
+        if self.atlas is None and not self.constituents:
+            raise ValueError("constituents is empty; name some, or give an atlas")
 
     def controls(self) -> list[str]:
         """The amplitudes and phases of a tide, which may be controls of an adjoint."""
-        return [f"{part}.{name}" for part in ("amplitude", "phase") for name in self.constituents]
+        names = [*self.constituents, *(name for name in self.of_atlas() if name not in self.constituents)]
+        return [f"{part}.{name}" for part in ("amplitude", "phase") for name in names]
+
+    def of_atlas(self) -> tuple[str, ...]:
+        """The names of the constituents that come from the atlas; those of a file that cannot be read are left out."""
+        if self.names is not None or self.atlas is None:
+            return distinct(self.names) if self.names else ()
+        try:
+            return tuple(atlas_entries(self.atlas))
+        except SwmodelError:
+            return ()
 
 
 class ConstituentFile(Section):
@@ -130,7 +153,7 @@ class ConstituentFile(Section):
 
 def _named(found):
     """{canonical name: constituent}."""
-    return dict(zip(distinct(found), found.values()))
+    return dict(zip(distinct(found), found.values())) if found else {}
 
 
 @functools.cache
@@ -146,7 +169,7 @@ def tide_section(unit: str) -> type[TideSection]:
     class Tide(TideSection):
         constituents: Annotated[
             dict[str, ConstituentFile | Constituent], _named
-        ]  # {name = {amplitude, phase}}, as "M2"
+        ] = {}  # {name = {amplitude, phase}}, as "M2"
 
     return Tide
 
@@ -231,7 +254,9 @@ def _of_one_kind(unit, value):
     for key, text in (("inverse_barometer", "inverse_barometer = true"), ("wave", "a wave")):
         if key in value and unit != "m":
             raise ValueError(f"{text} is an elevation, and this is none; leave it out")
-    kinds = [key for key in ("constituents", "file", "wave") if key in value]
+    kinds = [
+        key for key in ("constituents", "file", "wave") if key in value or (key == "constituents" and "atlas" in value)
+    ]
     if len(kinds) > 1:
         raise ValueError(
             f"{' and '.join(kinds)} exclude one another; give a tide, records or a wave, of which each may have "

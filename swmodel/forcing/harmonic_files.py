@@ -21,10 +21,11 @@ from ..grids.file_units import normalised_units
 from ..grids.remapping import filled, remapping
 from ..grids.windows import GridValues, along_side, cached
 from ..runtime.formats import check_format
-from .constituents import canonical
+from .atlases import AtlasEntry, atlas_entries
+from .constituents import canonical, distinct
 from .tides import LARGEST
 
-__all__ = ["harmonic_constants"]
+__all__ = ["atlas_constants", "harmonic_constants"]
 
 PARTS = ("hRe", "hIm", "URe", "UIm", "VRe", "VIm")  # of the complex amplitudes of TPXO
 MOST_DEGREES = 720.0  # of phase lags
@@ -33,6 +34,7 @@ AMPLITUDES = {  # {units in the model: {units in a file: factor}}
     "m": {"m": 1.0, "cm": 0.01, "mm": 0.001},
     "m s-1": {"m s-1": 1.0, "cm s-1": 0.01, "mm s-1": 0.001},
 }
+TRANSPORTS = {"m2 s-1": 1.0, "cm2 s-1": 1e-4, "meter^2/s": 1.0, "centimeter^2/sec": 1e-4, "centimeter^2/s": 1e-4}
 
 
 def harmonic_constants(
@@ -68,15 +70,55 @@ def harmonic_constants(
             angle, holds what no tide has, or does not cover the sides.
     """
     signs = _signs(velocity, sides)
-    whole = {"": (slice(0, grid.ny), slice(0, grid.nx))}
-    strips = whole if sides is None else {side: along_side(side, grid.shape) for side in Sides.tuple_of(sides)}
     data = axes.decode(axes.open_raw(path))
-    wanted, found = _variables(constituents, _usual_field(position, signs)), {}
+    wanted = _variables(constituents, _usual_field(position, signs))
     if any(name in PARTS or name not in data for names in wanted.values() for name in names):
         check_format(path, ("netcdf",), "one of amplitudes and phase lags", "tide")
-    for name, variables in wanted.items():
+    entries = {name: AtlasEntry(data, variables) for name, variables in wanted.items()}
+    return _placed(entries, grid, sides, signs, units, position, stated)
+
+
+def atlas_constants(
+    files: str | os.PathLike | Iterable[str | os.PathLike],
+    grid: Any,
+    *,
+    names: Iterable[str] | None = None,
+    sides: str | tuple | None = None,
+    units: str = "m",
+    position: str = "h",
+    velocity: str | None = None,
+    depths: str | os.PathLike | None = None,
+) -> dict[str, tuple[GridValues, GridValues]]:
+    """All constituents of an atlas, as `harmonic_constants` returns them: TPXO, FES, EOT or a run of one's own.
+
+    Args:
+        files: of the atlas; atlases.py lists their contents.
+        grid: the Grid.
+        names: of constituents; all of the atlas unless given.
+        sides, units, position, velocity: as in `harmonic_constants`.
+        depths: the file of the depths of an atlas of transports.
+
+    Raises:
+        ConfigError, DataError: as `harmonic_constants`, and for constituents that the atlas lacks.
+    """
+    signs = _signs(velocity, sides)
+    entries = atlas_entries(files, _usual_field(position, signs), depths)
+    if names is not None:
+        wanted = distinct(names)
+        if missing := [name for name in wanted if name not in entries]:
+            raise DataError(f"the atlas has no {' and no '.join(missing)}; it has {', '.join(entries)}.")
+        entries = {name: entries[name] for name in wanted}
+    return _placed(entries, grid, sides, signs, units, position, None)
+
+
+def _placed(entries, grid, sides, signs, units, position, stated):
+    """{name: (amplitude, phase lag)} of {name: AtlasEntry} on a grid, or along its sides."""
+    whole = {"": (slice(0, grid.ny), slice(0, grid.nx))}
+    strips = whole if sides is None else {side: along_side(side, grid.shape) for side in Sides.tuple_of(sides)}
+    found = {}
+    for name, entry in entries.items():
         waves = [
-            _Waves.on(data, variables, units, stated, _Strip(grid, *part, side, signs.get(side, 1.0)), position)
+            _Waves.on(entry, units, stated, _Strip(grid, *part, side, signs.get(side, 1.0)), position)
             for side, part in strips.items()
         ]
         wave = cached(_Placed(waves, grid.shape))
@@ -140,14 +182,17 @@ class _Waves(GridValues):
 
     dtype = np.dtype(complex)
 
-    def __init__(self, fields, scales, units, plan, strip):
+    def __init__(self, fields, scales, units, plan, strip, is_complex=False):
         self.fields, self.scales, self.units, self.plan, self.strip = fields, scales, units, plan, strip
+        self.is_complex = is_complex
         self.shape = strip.rows.stop - strip.rows.start, strip.columns.stop - strip.columns.start
 
     @staticmethod
-    def on(data, variables, units, stated, strip, position):
-        fields = [axes.rectilinear(data, variable) for variable in variables]
-        known = zip(variables, (AMPLITUDES[units], PHASES), stated or ("", ""))
+    def on(entry, units, stated, strip, position):
+        data, variables = entry.data, entry.variables
+        fields = [axes.rectilinear(data, variable) for variable in (*variables, *((entry.depth,) * bool(entry.depth)))]
+        sizes = TRANSPORTS if entry.depth else AMPLITUDES[units]
+        known = zip(variables, (sizes, sizes if entry.is_complex else PHASES), stated or ("", ""))
         scales = [_scale(data, variable, kinds, otherwise) for variable, kinds, otherwise in known]
         for field, variable in zip(fields, variables):
             if field.ndim != 2:
@@ -158,7 +203,7 @@ class _Waves(GridValues):
             if strip.side:
                 raise DataError(f"along the {strip.side} side {error}") from None
             raise
-        return _Waves(fields, scales, units, plan, strip)
+        return _Waves(fields, scales, units, plan, strip, entry.is_complex)
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         part = self.plan.part(rows, columns)
@@ -175,6 +220,8 @@ class _Waves(GridValues):
         return part(wave)
 
     def _read(self, part):
+        if self.is_complex:
+            return self._read_parts(part)
         size, lag = (scale * part.read(field) for scale, field in zip(self.scales, self.fields))
         if (size < 0).any():
             raise DataError(
@@ -190,6 +237,21 @@ class _Waves(GridValues):
                 )
         zero, wave = (size == 0) & (lag == 0), self.strip.sign * size * np.exp(1j * np.deg2rad(lag))
         return wave if part is self.plan and zero.all() else np.where(zero, np.nan, wave)
+
+    def _read_parts(self, part):
+        """A exp(i g) of the real and the imaginary part of A exp(-i g); 0 is missing, as TPXO has it on land."""
+        real, imaginary = (scale * part.read(field) for scale, field in zip(self.scales, self.fields))
+        wave = np.where((real == 0) & (imaginary == 0), np.nan, real - 1j * imaginary)
+        if len(self.fields) > 2:
+            depth = part.read(self.fields[2])
+            wave = wave / np.where(depth > 0, depth, np.nan)
+        largest = np.nanmax(np.abs(wave), initial=0.0)
+        if largest > LARGEST[self.units]:
+            raise DataError(
+                f"{self.fields[0].name} has a tide of {largest:g} {self.units}, and no tide is over "
+                f"{LARGEST[self.units]:g} {self.units}; check the units, and the depths of transports."
+            )
+        return self.strip.sign * wave
 
 
 def _scale(data, variable, known, stated):

@@ -88,7 +88,7 @@ FORMATS = (
     ),
     Format(
         "tpxo", "a file of TPXO, with real and imaginary parts", r"(?i)\AnetCDF .*\b[huv]re\b.*\b[huv]im\b", "tide",
-        "write amplitudes |hRe + i hIm| and phase lags atan2(-hIm, hRe), in m and degrees; likewise of U and V",
+        "give it as `atlas` of an elevation or velocity, in place of constituents",
     ),
     Format(
         "netcdf_groups", "a netCDF file with its variables in groups, {groups}", r"\AnetCDF groups: (?P<groups>.+)",

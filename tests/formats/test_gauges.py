@@ -13,6 +13,7 @@ from swmodel.errors import DataError
 from swmodel.observed.folder import read_folder, read_gauge
 from swmodel.observed.steps import Steps
 from swmodel.postprocess.series import read_observations
+from tests.formats import example
 
 START = datetime.datetime(2011, 3, 11, 5, 46)
 COOPS_JSON = {
@@ -88,29 +89,29 @@ def test_a_record_is_read_to_its_values_with_what_was_assumed(tmp_path, kind):
         read_gauge(path)
 
 
-@pytest.mark.parametrize(
-    "kind, before, after, sentence",
-    [
-        ("coops_csv", "0.412", "high", "water levels of CO-OPS: 'high' is not a number"),
-        ("coops_csv", "-11 05:48", "-11 25:48", "CO-OPS: '2011-03-11 25:48' is no date"),
-        ("coops_csv", ",0,0,0,0,v\n2011-03-11 05:54", ",0\n2011-03-11 05:54", "line 2 has 4 cells and the header 8"),
-        ("coops_page", "GMT", "LST/LDT", "times are in LST/LDT, local ones; get it again in GMT"),
-        ("coops_json", '"q": "v"}]', "", "JSON file of CO-OPS that ends early"),
-        ("coops_json", '"v"', '"w"', "CO-OPS with samples without t or v"),
-        ("ioc", "2.6", "2,6", "levels of the IOC's monitoring facility: '2,6' is not a number"),
-        ("ioc", "prs(m)", "prs(ft)", "column prs.ft. is not in m"),
-        ("ioc_json", "}]", "", "damaged JSON file of levels of the IOC"),
-        (
-            "dart",
-            "06 15 00 1 5823.120",
-            "06 15 00 5823.120",
-            "line 3 of heights of the water column of DART has 7 numbers",
-        ),
-        ("dart", "2011 03 11 06 15", "2011 13 11 06 15", "is no date in heights of the water column of DART"),
-        ("uhslc_csv", "7,1250", "7", "levels of UHSLC: rows have 4 to 5 cells"),
-        ("uhslc_csv", "2011,3,11,7", "2011,3,31,31", ""),
-    ],
-)
+DAMAGED = [
+    ("coops_csv", "0.412", "high", "water levels of CO-OPS: 'high' is not a number"),
+    ("coops_csv", "-11 05:48", "-11 25:48", "CO-OPS: '2011-03-11 25:48' is no date"),
+    ("coops_csv", ",0,0,0,0,v\n2011-03-11 05:54", ",0\n2011-03-11 05:54", "line 2 has 4 cells and the header 8"),
+    ("coops_page", "GMT", "LST/LDT", "times are in LST/LDT, local ones; get it again in GMT"),
+    ("coops_json", '"q": "v"}]', "", "JSON file of CO-OPS that ends early"),
+    ("coops_json", '"v"', '"w"', "CO-OPS with samples without t or v"),
+    ("ioc", "2.6", "2,6", "levels of the IOC's monitoring facility: '2,6' is not a number"),
+    ("ioc", "prs(m)", "prs(ft)", "column prs.ft. is not in m"),
+    ("ioc_json", "}]", "", "damaged JSON file of levels of the IOC"),
+    (
+        "dart",
+        "06 15 00 1 5823.120",
+        "06 15 00 5823.120",
+        "line 3 of heights of the water column of DART has 7 numbers",
+    ),
+    ("dart", "2011 03 11 06 15", "2011 13 11 06 15", "is no date in heights of the water column of DART"),
+    ("uhslc_csv", "7,1250", "7", "levels of UHSLC: rows have 4 to 5 cells"),
+    ("uhslc_csv", "2011,3,11,7", "2011,3,31,31", ""),
+]
+
+
+@pytest.mark.parametrize("kind, before, after, sentence", DAMAGED)
 def test_a_damaged_file_is_refused_by_the_name_of_its_format(tmp_path, kind, before, after, sentence):
     path = tmp_path / "Midway.csv"
     assert before in TEXTS[kind]
@@ -208,3 +209,34 @@ def test_a_mistake_in_the_declared_steps_is_told(tmp_path, text, sentence):
     (tmp_path / "records.toml").write_text(text + "\n")
     with pytest.raises(DataError, match=sentence):
         read_folder(tmp_path, ["Midway"], START)
+
+
+NAMES = {
+    "coops_csv": "CO-OPS, CSV of the interface",
+    "coops_page": "CO-OPS, CSV of its pages",
+    "coops_json": "CO-OPS, JSON",
+    "ioc": "IOC monitoring facility, text",
+    "ioc_json": "IOC monitoring facility, JSON",
+    "dart": "DART, text of NDBC",
+    "uhslc_csv": "UHSLC, CSV",
+    "uhslc": "UHSLC, netCDF",
+}
+
+
+def of_folder(kind):
+    def check(folder):
+        test_a_record_is_read_to_its_values_with_what_was_assumed(folder, kind)
+        for one, before, after, sentence in DAMAGED:
+            if one == kind and sentence:
+                path = folder / "damaged.csv"
+                path.write_text(TEXTS[kind].replace(before, after))
+                yield lambda path=path: read_gauge(path, START), sentence
+        if kind == "uhslc":
+            write_uhslc(folder / "feet.nc", "feet")
+            yield lambda: read_gauge(folder / "feet.nc", START), "levels of UHSLC: sea_level is in 'feet'"
+
+    return check
+
+
+for _kind, _name in NAMES.items():
+    example(_name)(of_folder(_kind))

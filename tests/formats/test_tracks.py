@@ -10,6 +10,7 @@ from swmodel.errors import ConfigError, DataError
 from swmodel.forcing.track_files import KNOT, MILE
 from swmodel.forcing.tracks import cyclone_of, largest_winds, read_track
 from swmodel.forcing.wind_pressure import RELATIONS
+from tests.formats import example
 
 RADII = ",".join(12 * ["   0"])
 HURDAT2 = f"""\
@@ -137,3 +138,43 @@ def test_a_damaged_file_or_a_wrong_choice_is_refused(read, text, options, senten
 def test_an_unknown_relation_is_refused(read):
     with pytest.raises(ConfigError, match="wind_pressure = 'dvorak' is unknown; give 'atkinson_holliday_1977' or"):
         read(JMA, "9119", wind_pressure="dvorak")
+
+
+def of_folder(text, options, longitude, damaged):
+    def check(folder):
+        path = folder / "storm.txt"
+        path.write_text(text)
+        assert read_track(path, *options).longitude[0] == pytest.approx(longitude)
+        for changed, sentence in damaged:
+            path.write_text(changed)
+            yield lambda: read_track(path, *options), sentence
+
+    return check
+
+
+ATCF = """\
+AL, 09, 2008090106,   , BEST,   0, 172N,  370W,  30, 1006, TD,   0,    ,    0,    0,    0,    0, 1012,  250,  90,
+AL, 09, 2008090112,   , BEST,   0, 173N,  384W,  35, 1005, TS,  34, NEQ,   90,    0,    0,   90, 1012,  250,   0,
+"""
+example("HURDAT2")(
+    of_folder(
+        HURDAT2, ("IKE", None, "holland_2008"), -37.0, [(HURDAT2.replace("17.2N", "17.2"), "HURDAT2 does not end in N")]
+    )
+)
+example("best tracks of JMA")(
+    of_folder(
+        JMA, ("9119",), 129.3, [(JMA.replace("9119    2", "9119    5"), "JMA's best tracks has fewer than its 5")]
+    )
+)
+example("IBTrACS, CSV")(
+    of_folder(
+        IBTRACS,
+        ("MIREILLE", "tokyo"),
+        129.3,
+        [
+            (IBTRACS.replace(",kts,mb,nmile", ",m/s,mb,nmile"), "USA_WIND in .* is in 'm/s'"),
+            (IBTRACS.replace(",TOKYO_PRES", ",X"), "IBTrACS: there is no agency 'tokyo'; it has usa, wmo"),
+        ],
+    )
+)
+example("ATCF")(of_folder(ATCF, (), -37.0, [(ATCF.replace("172N", "17.2N"), "is not a number of tenths of degrees")]))

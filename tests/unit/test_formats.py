@@ -110,8 +110,8 @@ def test_each_format_is_recognised_by_its_contents(tmp_path):
             "not a CSV or netCDF file of observations",
         ),
         (lambda path: wave_of(series(path), 9.81), "image tiff", "not a CSV or netCDF file of a series"),
-        (lambda path: harmonic_constants(path, {"M2": ("hRe", "hIm")}, GRID), "tpxo", r"write amplitudes \|hRe"),
-        (lambda path: harmonic_constants(path, ["M2"], GRID), "tpxo", r"write amplitudes \|hRe"),
+        (lambda path: harmonic_constants(path, {"M2": ("hRe", "hIm")}, GRID), "tpxo", "give it as `atlas`"),
+        (lambda path: harmonic_constants(path, ["M2"], GRID), "tpxo", "give it as `atlas`"),
     ],
 )
 def test_a_file_in_another_format_is_refused_by_name_with_a_remedy(tmp_path, read, names, remedy):

@@ -11,7 +11,7 @@ from ...fields.parts import numbers_of, positions_of
 from ...forcing.atmosphere import STANDARD_PRESSURE
 from ...forcing.barometer import InverseBarometer
 from ...forcing.file_records import FileRecords, is_gridded
-from ...forcing.harmonic_files import harmonic_constants
+from ...forcing.harmonic_files import atlas_constants, harmonic_constants
 from ...forcing.tides import Tide
 from ...forcing.waves import CnoidalWave, Record, SolitaryWave
 from ...grids import axes
@@ -35,6 +35,10 @@ def tide_of(section: Any, grid: Any, name: str, run: Any, owner: Any) -> Tide:
     if issubclass(owner.part, OpenBoundary):
         sides, velocity = owner.sides, owner.part.velocity_counts if name == "velocity" else None
     options: Any = {"sides": sides, "units": rule.units, "position": position, "velocity": velocity}
+    if section.atlas is not None:
+        whole = is_evaluated_whole(grid)
+        of_atlas = atlas_constants(section.atlas, grid, names=section.names, depths=section.depths, **options)
+        constituents = {key: tuple(np.asarray(x) if whole else x for x in pair) for key, pair in of_atlas.items()}
     for key, pair in section.constituents.items():
         if isinstance(pair, ConstituentFile):
             of_file = harmonic_constants(pair.file, {key: pair.variables}, grid, stated=pair.units, **options)
