@@ -29,7 +29,8 @@ __all__ = ["check_record", "check_tides", "series_of", "tide_of", "wave_of"]
 
 def tide_of(section: Any, grid: Any, name: str, run: Any, owner: Any) -> Tide:
     """The Tide of a table that stands for the parameter `name` of the section `owner`; formulas become arrays."""
-    rule, constituents = numbers_of(owner.part)[name], {}
+    rule = numbers_of(owner.part)[name]
+    constituents: dict[str, Any] = {}
     position = rule.position or "h"
     sides, velocity = None, None
     if issubclass(owner.part, OpenBoundary):
