@@ -20,10 +20,11 @@ from ..defaults import AIR_DENSITY, WIND_DRAG
 from ..dynamics.terms import Series
 from ..errors import ConfigError, DataError, of_part
 from ..fields.parameters import Choice, FileName, Moment, Text, check_arguments
-from ..grids.axes import decode, open_raw
+from ..grids.axes import decode, is_dataset, open_raw
 from ..grids.file_units import check_units
 from ..grids.regrid import Records, field_records
 from ..grids.windows import LazyRecords, TileRecords
+from ..grids.winds import fields_in
 from ..runtime.netcdf import LOCK
 from .atmosphere import look_like_hectopascals
 from .wind_laws import wind_stress
@@ -97,10 +98,12 @@ class FileRecords:
         """
         if isinstance(self.file, (tuple, list)):
             return self._joined(grid, position, units)
-        with decode(open_raw(self.file)) as data:
+        source = fields_in(self.file)
+        with decode(source if is_dataset(source) else open_raw(source)) as data:
             if self.variable in data.variables and units is not None:
                 self._check_units(str(data[self.variable].attrs.get("units", "")), units)
-        return field_records(self.file, self.variable, grid, position, self.start, fill=self.missing == "nearest")
+        source = decode(source) if is_dataset(source) else source
+        return field_records(source, self.variable, grid, position, self.start, fill=self.missing == "nearest")
 
     def _joined(self, grid, position, units):
         """The Records of all files, in the order of their times, of which only the latest two files are kept open.
@@ -293,7 +296,8 @@ class StressRecords(FileRecords):
 
 def is_gridded(file: Any, variable: str | None) -> bool:
     """Whether a variable of a netCDF file has two or more dimensions longer than 1, and so is no time series."""
-    with decode(open_raw(file)) as data:
+    source = fields_in(file)
+    with decode(source if is_dataset(source) else open_raw(source)) as data:
         return variable in data.variables and sum(n > 1 for n in data[variable].shape) >= 2
 
 

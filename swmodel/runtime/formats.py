@@ -67,7 +67,10 @@ FORMATS = (
     Format("tiff", "a TIFF file", r"\A(II[*+]\x00|MM\x00[*+])", "grid", _GDAL),
     Format("grib", "a GRIB file", r"\AGRIB", "grid", "cdo -f nc copy makes netCDF of it"),
     Format("hdf4", "an HDF4 file", r"\A\x0e\x03\x13\x01", "grid", _GDAL),
-    Format("owi", "a file of winds or pressures of OWI", r"\A(OWI WWS|Oceanweather)", "grid", "convert it to netCDF"),
+    Format(
+        "owi", "a file of winds or pressures of OWI", r"(?i)\A\s*(OWI WWS|Oceanweather)", "",
+        "give it as `file` of a wind or air_pressure",
+    ),
     Format("hurdat2", "a file of tracks of HURDAT2", r"\A[A-Z]{2}\d{6},[^,\n]*, *\d+,", "track", _TRACK),
     Format("ibtracs_csv", "a CSV file of IBTrACS", r"\ASID,SEASON,", "track", _TRACK),
     Format("jma", "a file of best tracks of JMA", r"\A66666 +\d{4} ", "track", _TRACK),

@@ -10,7 +10,6 @@ import xarray as xr
 
 from swmodel.config.build.series import wave_of
 from swmodel.errors import DataError
-from swmodel.forcing.file_records import FileRecords
 from swmodel.forcing.harmonic_files import harmonic_constants
 from swmodel.forcing.tracks import read_track
 from swmodel.grids.bathymetry import onto_grid
@@ -96,12 +95,6 @@ def test_each_format_is_recognised_by_its_contents(tmp_path):
         (lambda path: onto_grid(path, GRID), "grib", "cdo -f nc copy"),
         (lambda path: onto_grid(path, GRID), "netcdf_groups", r"in groups, Main, and not one with variables.*ncks -G"),
         (lambda path: onto_grid(path, GRID), "srcmod text image zip", "not a netCDF file; give such a file"),
-        (lambda path: FileRecords(str(path), "U10").records(GRID, "h"), "netcdf_groups", "in groups, Main"),
-        (
-            lambda path: FileRecords(str(path), "U10").records(GRID, "h"),
-            "owi",
-            "not a netCDF file; convert it to netCDF",
-        ),
         (read_track, "image zip web_page", "not a track in ATCF, CSV, HURDAT2, IBTrACS or JMA's format; give such a"),
         (lambda path: onto_grid(path, GRID), "hurdat2 jma", "not a netCDF file; give such a file"),
         (

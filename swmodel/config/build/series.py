@@ -112,7 +112,7 @@ def wave_of(section: Any, gravity: float, start: Any = None) -> Record | Solitar
 
 def _is_table(file):
     """Whether a file is a table in CSV, and not netCDF; raises DataError for other formats."""
-    return check_format(file, ("netcdf", "text"), "a CSV or netCDF file of a series") == "text"
+    return check_format(file, ("netcdf", "netcdf_groups", "owi", "text"), "a CSV or netCDF file of a series") == "text"
 
 
 def fields_of_file(section: Any, start: Any) -> FileRecords | None:

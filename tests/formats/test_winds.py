@@ -1,0 +1,145 @@
+"""Winds and pressures of Oceanweather, as text and in groups, are read to their values; damaged files are refused."""
+
+import datetime
+
+import netCDF4
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.config.build.experiment import assemble
+from swmodel.config.experiment import read_text
+from swmodel.errors import DataError
+from tests.formats import example
+
+START = datetime.datetime(2020, 9, 10)
+LON, LAT = -90.0 + 0.5 * np.arange(9), 25.0 + 0.25 * np.arange(13)
+
+
+def field(k, part=0):
+    return np.round(10.0 * part + 3.0 * k + 0.7 * (LON + 88.0) - 0.4 * (LAT[:, None] - 26.0), 4)
+
+
+def write_owi(path, parts=2, offset=0.0, scale=1.0):
+    lines = ["Oceanweather WIN/PRE Format                          2020091000     2020091001"]
+    for k in range(3):
+        lines.append(
+            f"iLat={LAT.size:4d}iLong={LON.size:4d}DX={0.5:6.4f}DY={0.25:6.4f}SWLat={LAT[0]:8.5f}SWLon={LON[0]:8.4f}"
+            f"DT=20200910{k // 2:02d}{30 * (k % 2):02d}"
+        )
+        for part in range(parts):
+            cells = [f"{x:10.4f}" for x in (offset + scale * field(k, part)).ravel()]
+            lines += ["".join(cells[n : n + 8]) for n in range(0, len(cells), 8)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def write_groups(path):
+    with netCDF4.Dataset(path, "w") as data:
+        data.group_order = "Main"
+        group = data.createGroup("Main")
+        for name, size in (("time", 3), ("yi", LAT.size), ("xi", LON.size)):
+            group.createDimension(name, size)
+        time = group.createVariable("time", "i8", ("time",))
+        time.units, time[:] = "minutes since 2020-09-10T00:00:00", [0, 30, 60]
+        for name, values in (("lon", LON), ("lat", LAT[:, None])):
+            axis = group.createVariable(name, "f8", ("yi", "xi"))
+            axis.units = "degrees_east" if name == "lon" else "degrees_north"
+            axis[:] = np.broadcast_to(values, (LAT.size, LON.size))
+        for part, name in enumerate(("U10", "V10")):
+            wind = group.createVariable(name, "f4", ("time", "yi", "xi"))
+            wind.units, wind[:] = "m s-1", np.stack([field(k, part) for k in range(3)])
+    return path
+
+
+def records(path, variable, units="m s-1"):
+    grid = sw.SphericalGrid(4, 3, (-89.0, -87.0), (25.5, 27.0))
+    found = sw.FileRecords(str(path), variable, start=START).records(grid, "h", units)
+    x, y = grid.coordinates("h")
+    return (
+        found.times,
+        np.asarray(found.values),
+        lambda k, part: 10.0 * part + 3.0 * k + 0.7 * (x + 88.0) - 0.4 * (y - 26),
+    )
+
+
+def test_winds_of_a_text_and_of_a_group_are_those_of_their_nodes(tmp_path):
+    text, group = write_owi(tmp_path / "fort.222"), write_groups(tmp_path / "nws13.nc")
+    for path, names in ((text, ("u10", "v10")), (group, ("Main/U10", "Main/V10"))):
+        for part, name in enumerate(names):
+            times, values, expected = records(path, name)
+            np.testing.assert_allclose(times, [0.0, 1800.0, 3600.0])
+            np.testing.assert_allclose(values, [expected(k, part) for k in range(3)], atol=2e-4)
+
+
+def test_pressures_of_a_text_are_converted_to_pascals(tmp_path):
+    path = write_owi(tmp_path / "fort.221", 1, 1000.0)
+    _, values, expected = records(path, "pressure", "Pa")
+    np.testing.assert_allclose(values[1], 100.0 * (1000.0 + expected(1, 0)), atol=0.02)
+
+
+@pytest.mark.parametrize(
+    "before, after, sentence",
+    [
+        ("iLat=", "rows=", "is a file of OWI without a line of iLat="),
+        (
+            "SWLat=25.00000SWLon=-90.0000DT=202009100030",
+            "SWLat=26.00000SWLon=-90.0000DT=202009100030",
+            "grid changes at",
+        ),
+        ("DT=202009100030", "DT=202013100030", "DT=202013100030 is no date as 202009100030"),
+        ("    0.0000", "    o.0000", "below line .* are not the 13 x 9 numbers that it announces"),
+    ],
+)
+def test_a_damaged_text_is_refused(tmp_path, before, after, sentence):
+    path = write_owi(tmp_path / "fort.222", offset=-field(0)[0, 0])
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after))
+    with pytest.raises(DataError, match=sentence):
+        records(path, "u10")
+
+
+def test_an_experiment_takes_a_text_of_winds_as_it_takes_netcdf(tmp_path):
+    write_owi(tmp_path / "ike.win")
+    text = """
+    [run]
+    until = "1 h"
+    start = 2020-09-10
+    [grid]
+    type = "spherical"
+    nx = 4
+    ny = 4
+    longitude = [-89, -87]
+    latitude = [25.5, 27]
+    [bathymetry]
+    type = "flat"
+    depth = 50
+    [[forcing]]
+    type = "wind"
+    x = {file = "ike.win", variable = "u10"}
+    y = {file = "ike.win", variable = "v10"}
+    [stepper]
+    type = "forward_backward"
+    [initial]
+    type = "rest"
+    """
+    made = assemble(read_text(text, tmp_path / "wind.toml", tmp_path))
+    assert not made.draft.mistakes and not made.mistakes and len(made.forcing) == 1
+
+
+@example("OWI, WIN and PRE (NWS12)")
+def owi(folder):
+    test_winds_of_a_text_and_of_a_group_are_those_of_their_nodes(folder)
+    test_pressures_of_a_text_are_converted_to_pascals(folder)
+    path = write_owi(folder / "cut.win")
+    path.write_text("\n".join(path.read_text().splitlines()[:-3]))
+    yield lambda: records(path, "u10"), "a file of OWI: below line .* are not the 13 x 9 numbers"
+
+
+@example("OWI, groups of netCDF (NWS13)")
+def groups(folder):
+    path = write_groups(folder / "storm.nc")
+    times, values, expected = records(path, "Main/V10")
+    np.testing.assert_allclose(values[2], expected(2, 1), atol=1e-4)
+    yield lambda: records(path, "Main/PSFC"), "has no variable 'Main/PSFC'"
+    yield lambda: records(path, "Main/U10", "Pa"), "Main/U10 in .* is in 'm s-1'"
