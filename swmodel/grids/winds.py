@@ -122,9 +122,11 @@ def _of_groups(path):
     parts = []
     for group in groups:
         one = xr.open_dataset(path, group=group, decode_cf=False)
-        parts.append(one.rename({str(name): f"{group}/{name}" for name in {*one.variables, *one.dims}}))
+        parts.append(
+            one.rename({str(name): f"{group}/{name}" for name in {*map(str, one.variables), *map(str, one.dims)}})
+        )
     merged = xr.merge(parts, combine_attrs="override")
-    dated = {str(name): merged[name].dims for name in merged.variables if str(name).endswith("/time")}
+    dated = {str(name): merged[str(name)].dims for name in merged.variables if str(name).endswith("/time")}
     merged = merged.set_coords([name for name, dims in dated.items() if dims == (name,)])
     merged.encoding = {"source": str(path)}
     return merged
