@@ -14,9 +14,11 @@ in gather form: the cotangent is padded by one zero on each side, and the mirror
 """
 
 import abc
+import contextlib
+import contextvars
 import dataclasses
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Self, TypeAlias, TypeGuard, TypeVar
 
 import jax
@@ -43,6 +45,7 @@ __all__ = [
     "difference_x",
     "difference_y",
     "east",
+    "measured_gaps",
     "mean_x",
     "mean_xy",
     "mean_y",
@@ -69,6 +72,23 @@ class HaloError(ValueError):
     def __init__(self, message: str, missing: int = 1):
         super().__init__(message)
         self.missing = missing
+
+
+_GAPS: contextvars.ContextVar[list[int] | None] = contextvars.ContextVar("gaps", default=None)
+
+
+@contextlib.contextmanager
+def measured_gaps() -> Iterator[list[int]]:
+    """Within it, interiors without enough halo are padded with zeros, and each adds to the list how much was missing.
+
+    So one trace of a step, whose values do not matter, finds all stencils that reach beyond the halo.
+    """
+    gaps: list[int] = []
+    token = _GAPS.set(gaps)
+    try:
+        yield gaps
+    finally:
+        _GAPS.reset(token)
 
 
 def _by_primitive(primitive: Callable, function: Callable) -> Callable:
@@ -230,10 +250,15 @@ class Field(AbstractField):
         Raises:
             HaloError: if the operations that made the Field used up more halo than there was.
         """
-        missing = -min(self.halo)
-        if missing > 0:
+        missing, gaps = -min(self.halo), _GAPS.get()
+        if missing <= 0:
+            return self.crop((0, 0, 0, 0)).data
+        if gaps is None:
             raise HaloError(f"the stencil of a field at {self.position!r} reached {missing} beyond the halo.", missing)
-        return self.crop((0, 0, 0, 0)).data
+        gaps.append(missing)
+        west, east, south, north = (0 if n == WHOLE else -n for n in self.halo)
+        widths = *[(0, 0, 0)] * (self.data.ndim - 2), (south, north, 0), (west, east, 0)
+        return lax.pad(self.data, jnp.zeros((), self.dtype), widths)
 
     def map(self, function: Callable) -> Self:
         return dataclasses.replace(self, data=function(self.data))

@@ -16,7 +16,6 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse
 
 from ..errors import ConfigError, DataError
 from ..runtime.netcdf import LOCK
@@ -25,6 +24,7 @@ from .grid import Grid
 
 if TYPE_CHECKING:
     import xarray as xr
+    from scipy.sparse import csr_array
 
     from .stored import StoredField
 
@@ -42,6 +42,8 @@ def overlap_weights(source: np.ndarray, target: np.ndarray) -> Any:
 
     Both are given by their ascending edges; the outermost source cells are stretched to the ends of the target.
     """
+    from scipy.sparse import csr_array  # takes half a second, for which runs without such files need not wait
+
     source = source.copy()
     source[0], source[-1] = min(source[0], target[0]), max(source[-1], target[-1])
     edges = np.unique(np.concatenate([source, target]))
@@ -49,15 +51,17 @@ def overlap_weights(source: np.ndarray, target: np.ndarray) -> Any:
     middle = 0.5 * (edges[1:] + edges[:-1])
     row, column = np.searchsorted(target, middle) - 1, np.searchsorted(source, middle) - 1
     share = np.diff(edges) / np.diff(target)[row]
-    return scipy.sparse.csr_array((share, (row, column)), shape=(target.size - 1, source.size - 1))
+    return csr_array((share, (row, column)), shape=(target.size - 1, source.size - 1))
 
 
 def linear_weights(nodes: np.ndarray, points: np.ndarray) -> Any:
     """Sparse (points, nodes) of linear interpolation; a point beyond the outermost node takes its value."""
+    from scipy.sparse import csr_array
+
     low = np.clip(np.searchsorted(nodes, points, side="right") - 1, 0, nodes.size - 2)
     share = np.clip((points - nodes[low]) / (nodes[low + 1] - nodes[low]), 0.0, 1.0)
     row = np.arange(points.size)
-    return scipy.sparse.csr_array(
+    return csr_array(
         (np.concatenate([1 - share, share]), (np.concatenate([row, row]), np.concatenate([low, low + 1]))),
         shape=(points.size, nodes.size),
     )
@@ -71,8 +75,8 @@ class Remapping:
     columns: tuple  # of slices: two or more where the box crosses the seam of the file
     y: np.ndarray  # (n rows,)
     x: np.ndarray  # (n columns,), unrolled to the grid's longitudes
-    to_y: scipy.sparse.csr_array  # (ny, n rows)
-    to_x: scipy.sparse.csr_array  # (nx, n columns)
+    to_y: csr_array  # (ny, n rows)
+    to_x: csr_array  # (nx, n columns)
 
     def part(self, rows: slice, columns: slice) -> Remapping:
         """The Remapping to some rows and columns of the grid, which reads only the nodes that these need."""

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from ..dynamics.system import System
-from ..fields.field import HaloError
+from ..fields.field import HaloError, measured_gaps
 from ..fields.parts import numbers_of, positions_of
 from ..fields.pytrees import remembered
 from ..stepping.explicit import TimeStepper
@@ -21,6 +21,10 @@ _WIDTHS: dict = {}  # {(structure, shapes and types of dynamics and stepper): ha
 def narrowest_halo(model: Any, stepper: TimeStepper, tiled: dict[int, System]) -> int:
     """The narrowest halo for which no stencil of a step reaches beyond it.
 
+    A halo that is n cells wider leaves n more of every field of a step. So one trace with a halo of one cell finds by
+    how much all stencils reach beyond it. Another one follows where a tile is too thin to continue, and for parameters
+    that have no ghosts, which no halo makes wider.
+
     Args:
         model: the ShallowWater.
         stepper: the TimeStepper.
@@ -31,16 +35,14 @@ def narrowest_halo(model: Any, stepper: TimeStepper, tiled: dict[int, System]) -
         HaloError: if no halo of up to 16 cells is enough.
     """
     before = set(tiled)
+    pointwise = [f"{name}.{key}" for name, term in zip(model.term_names, model.terms) for key in _without_ghosts(term)]
 
     def search():
-        width = 1
-        while width <= WIDEST:
+        width, missing, whole = 1, 1, False
+        while missing and width <= WIDEST and (pointwise or not whole):
             model.decomposition.check_halo(width)
-            try:
-                _trace(model, stepper, width)
-                break
-            except HaloError as error:
-                width += error.missing
+            missing, whole = _missing(model, stepper, width)
+            width += missing
         return width
 
     width = remembered(_WIDTHS, (model.outline(1, 0, 1.0), stepper), search)
@@ -49,7 +51,6 @@ def narrowest_halo(model: Any, stepper: TimeStepper, tiled: dict[int, System]) -
         del tiled[unused]
     if width <= WIDEST:
         return width + more
-    pointwise = [f"{name}.{key}" for name, term in zip(model.term_names, model.terms) for key in _without_ghosts(term)]
     why = (
         f", or {' or '.join(pointwise)}, declared with halo=False, is read at neighbouring points" if pointwise else ""
     )
@@ -78,9 +79,16 @@ def _more_along_sides(model, width):
     return more
 
 
-def _trace(model, stepper, width):
+def _missing(model, stepper, width):
+    """(the cells that a halo of `width` lacks, whether the whole step could be traced)."""
+
     def step(dynamics, stepper, state):
         return one_step(stepper.system(dynamics), stepper, state, stepper.history(state), 0)
 
     dynamics = model.outline(width, 0, 1.0)  # of whatever length: a stencil does not depend on it
-    jax.eval_shape(model.communicator.spmd(step), dynamics, stepper, jax.eval_shape(dynamics.zeros))
+    with measured_gaps() as gaps:
+        try:
+            jax.eval_shape(model.communicator.spmd(step), dynamics, stepper, jax.eval_shape(dynamics.zeros))
+        except HaloError as error:
+            return max(error.missing, *gaps, 0), False
+    return max(gaps, default=0), True
