@@ -40,14 +40,14 @@ def test_a_step_is_traced_once_for_the_halo_once_for_the_loops_and_once_for_a_ru
     assert simulation.engine[0] == engine and len(traces) == most
 
 
-def test_a_gradient_traces_a_step_forwards_and_backwards(traces):
+def test_a_step_is_traced_once_for_the_programs_that_record_and_pull_back(traces):
     model = sw.ShallowWater(GRID, 100.0, dissipation=sw.Laplacian(10.0), engine="fused")
     cost = adjoint.FinalState(lambda state, equations: (state.eta**2).sum())
     start = model.state(eta=lambda x, y: np.sin(x / 1e3))
     problem = adjoint.Problem(model, sw.AB2(5.0), start, 3, cost, ["initial.eta", "depth"])
     for _ in range(2):
         problem.value_and_gradient()
-    assert len(traces) == 4
+    assert len(traces) == 3
 
 
 @pytest.mark.parametrize("wide", (5, 6))

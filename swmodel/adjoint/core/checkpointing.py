@@ -14,7 +14,6 @@ The equations are prepared once before the forward steps and once before the adj
 take any number of steps up to their capacity, so that intervals of all lengths share one program.
 """
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,7 +24,7 @@ import jax.numpy as jnp
 
 from ...dynamics.clock import Time
 from ...dynamics.system import System
-from ...fields.pytrees import pytree
+from ...fields.pytrees import pytree, remembered
 from ...fields.state import State
 from ...stencils import evaluate
 from ...stepping.explicit import TimeStepper
@@ -131,6 +130,7 @@ class Tape:
         cost: a TileCost, or None.
         carry: of step_loop(dynamics, stepper), or a pytree of its shapes.
         lengths: number of parts at each level, innermost (steps) first; their product bounds the number of steps.
+        traces: what Tapes with the same `make` have traced, so that a step is traced once for all of them.
     """
 
     def __init__(
@@ -140,51 +140,69 @@ class Tape:
         cost: TileCost | None,
         carry: Any,
         lengths: Sequence[int],
+        traces: dict[Any, Any] | None = None,
     ):
-        self.lengths, self.cost = tuple(lengths), cost
+        self.lengths, self.cost, traces = tuple(lengths), cost, {} if traces is None else traces
         self.dynamics, self.stepper = make(params)
         self.carry = Floats(carry)
         self.loop = step_loop(self.dynamics, self.stepper)
         self.state = jax.eval_shape(self.loop.get_state, carry)
-        made = jax.vjp(lambda params: self._traced(*make(params)), params, has_aux=True)
-        self.moved, self._back, self.others = made
+        arguments = self.dynamics, self.stepper, cost
+        prepare, step = remembered(traces, {"step": arguments, "carry": carry}, lambda: self._traced(*arguments))
+        self.jaxpr, self.touched = step[0].jaxpr, [False]
+
+        def constants(params):
+            """(the constants of a step that depend on the parameters, its other constants)."""
+            values = jax.core.eval_jaxpr(prepare.jaxpr, prepare.consts, *jax.tree.leaves((*make(params), cost)))
+            self.touched = perturbed(values)
+            pairs = list(zip(values, self.touched))
+            return [c for c, moves in pairs if moves], [c for c, moves in pairs if not moves]
+
+        self.moved, self._back, self.others = jax.vjp(constants, params, has_aux=True)
         leaves, share = self.carry.leaves, self.jaxpr.outvars[-1].aval
         number, share = jax.ShapeDtypeStruct((), jnp.int32), jax.ShapeDtypeStruct(share.shape, share.dtype)
-        pull = functools.partial(self._pull, self.moved)
-        self.pulled = jax.make_jaxpr(pull)(leaves, number, self.carry.floats(leaves), share)
+        operands = self.moved, self.others, leaves, number, self.carry.floats(leaves), share
+        self.pulled = remembered(
+            traces, {"pull": arguments, "carry": carry}, lambda: jax.make_jaxpr(self._pull)(*operands)
+        )
+        before = len(self.moved) + len(self.others)
+        read = inputs_read(self.pulled)[before : before + len(leaves)]
         steps = slice(len(leaves))
-        read = inputs_read(self.pulled)[steps]
         self.rows = Rows(self.jaxpr.invars[steps], self.jaxpr.outvars[steps], read)
 
-    def _traced(self, dynamics, stepper):
-        """(the constants of a step that depend on the parameters, its other constants); traces the step."""
-        loop = step_loop(dynamics, stepper)
-        readings = Readings(self.cost, loop, self.state)
+    def _traced(self, dynamics, stepper, cost):
+        """(a jaxpr of what a step reads besides its carry, [the jaxpr of the step]); they hold no values."""
+        step = []
 
-        def step(leaves, k):
-            carry, share = loop.steps(self.carry.tree(leaves), k, 1, readings.monitor, readings.nothing())
-            return jax.tree.leaves(carry), share
+        def prepare(dynamics, stepper, cost):
+            loop = step_loop(dynamics, stepper)
+            readings = Readings(cost, loop, self.state)
 
-        closed = jax.make_jaxpr(step)(self.carry.leaves, jax.ShapeDtypeStruct((), jnp.int32))
-        self.jaxpr, self.touched = closed.jaxpr, perturbed(closed.consts)
-        pairs = list(zip(closed.consts, self.touched))
-        return [c for c, moves in pairs if moves], [c for c, moves in pairs if not moves]
+            def one(leaves, k):
+                carry, share = loop.steps(self.carry.tree(leaves), k, 1, readings.monitor, readings.nothing())
+                return jax.tree.leaves(carry), share
 
-    def _step(self, moved, leaves, k):
+            closed = jax.make_jaxpr(one)(self.carry.leaves, jax.ShapeDtypeStruct((), jnp.int32))
+            step.append(closed)
+            return closed.consts
+
+        return jax.make_jaxpr(prepare)(dynamics, stepper, cost), step
+
+    def _step(self, moved, others, leaves, k):
         """(leaves of the carry, share of readings) after step number k."""
-        *leaves, share = jax.core.eval_jaxpr(self.jaxpr, self._constants(moved), *leaves, k)
+        *leaves, share = jax.core.eval_jaxpr(self.jaxpr, self._constants(moved, others), *leaves, k)
         return leaves, share
 
-    def _constants(self, moved):
+    def _constants(self, moved, others):
         """The constants of the jaxpr of a step, where `moved` are those that depend on the parameters."""
-        moved, others = iter(moved), iter(self.others)
+        moved, others = iter(moved), iter(others)
         return [next(moved if moves else others) for moves in self.touched]
 
-    def _pull(self, moved, leaves, k, bars, share_bar):
+    def _pull(self, moved, others, leaves, k, bars, share_bar):
         """Cotangents of (moved constants, float leaves of the carry) from those after the step."""
 
         def floats_after(moved, floats):
-            new, share = self._step(moved, self.carry.merged(leaves, floats), k)
+            new, share = self._step(moved, others, self.carry.merged(leaves, floats), k)
             return self.carry.floats(new), share
 
         return jax.vjp(floats_after, moved, self.carry.floats(leaves))[1]((bars, share_bar))
@@ -215,7 +233,9 @@ class Tape:
         def one(k, everything):
             leaves, kept, shares = everything
             arguments = *leaves, span.first + k
-            kept, (*leaves, share) = self.rows.store(kept, k, self.jaxpr, self._constants(self.moved), arguments)
+            kept, (*leaves, share) = self.rows.store(
+                kept, k, self.jaxpr, self._constants(self.moved, self.others), arguments
+            )
             return leaves, kept, set_row(shares, share, k)
 
         everything = start, kept, jnp.zeros((most, readings.count), readings.dtype)
@@ -261,7 +281,7 @@ class Tape:
             k = span.count - 1 - j
             leaves, number = self.rows.leaves(kept, k, self.carry.leaves), span.first + k
             share_bar = jax.lax.dynamic_index_in_dim(shares_bar, k, 0, keepdims=False)
-            found = evaluate(self.pulled, [*leaves, number, *bars[1], share_bar])
+            found = evaluate(self.pulled, [*self.moved, *self.others, *leaves, number, *bars[1], share_bar])
             return [old + new for old, new in zip(bars[0], found)], found[len(bars[0]) :]
 
         moved, carry = self._loop(span.count, one, (moved, carry))

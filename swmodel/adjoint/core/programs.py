@@ -111,6 +111,7 @@ class Programs:
         contents: bool = False,
     ):
         self.communicator, self.lengths = communicator, lengths
+        self._traces: dict[Any, Any] = {}
         self.of_state = [c for c in controls if c.of_state]
         self.of_dynamics = [c for c in controls if not c.of_state]
         self.at_start = self.of_state + [c for c in self.of_dynamics if contents and c.name in HEIGHTS]
@@ -162,7 +163,7 @@ class Programs:
         return self._tape(fixed, params, carry).record(carry, acc, fixed["span"])
 
     def _tape(self, fixed, params, carry):
-        return Tape(self._made(fixed), params, fixed["cost"], carry, self.lengths)
+        return Tape(self._made(fixed), params, fixed["cost"], carry, self.lengths, self._traces)
 
     def _pull(self, fixed, params, stored, bars, total):
         """`bars` are cotangents of (float leaves of the carry, acc); `total` sums those of params without records."""
