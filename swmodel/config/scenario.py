@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from ..defaults import MAXIMA_THRESHOLD, RIGIDITY
+from ..errors import ConfigError
 from ..fields.parameters import Number, in_utc
 from ..output.products.base import Product
 from .parts import PartSection, section_for, shipped
@@ -65,7 +66,7 @@ class FaultTable(Section):
 
     path: ClassVar[str] = "source"
 
-    file: InputFile | None = None  # table of faults
+    file: InputFile | None = None  # of faults: a table or a slip model
     faults: tuple[Fault, ...] = ()  # the faults, in place of a table
 
     def check(self) -> None:
@@ -83,11 +84,24 @@ class FaultTable(Section):
 
 
 class Source(FaultTable):
-    """An earthquake: faults from a table, or written here."""
+    """A source: faults from a table or a slip model, or written here; or a file of the motion of the sea floor."""
 
     horizontal: bool = False  # lift by horizontal motion of slopes (Tanioka & Satake 1996)
     kajiura: bool = False  # 1 / cosh(k H) smoothing (Kajiura 1963)
-    every: PositiveSeconds | Literal["auto"] = "auto"  # how often the motion is sampled
+    every: PositiveSeconds | Literal["auto"] = "auto"  # how often the motion of faults is sampled
+    variable: str | None = None  # of a netCDF file of the sea floor's uplift, if it has several
+
+    def faults_on(self, grid: Any) -> Any:
+        """The sources.Source of the faults; the Deformation of a file that holds the motion of the sea floor."""
+        from ..sources.deformation import is_deformation, read_deformation
+
+        if self.file is None or not is_deformation(self.file):
+            return super().faults_on(grid)
+        if self.horizontal or self.kajiura:
+            raise ConfigError(
+                f"{self.file} holds the uplift itself, to which horizontal and kajiura do not apply; leave them out."
+            )
+        return read_deformation(self.file, self.variable)
 
 
 class Rest(Section):

@@ -60,7 +60,7 @@ FORMATS = (
     ),
     Format(
         "dtopo", "a GeoClaw file of the motion of the sea floor (dtopo)", r"\A\s*\d+\s+mx\s+\d+\s+my\s+\d+\s+mt\b",
-        "faults", "write its last uplift to netCDF, which [initial] reads with type = 'file'",
+        "faults", "file of [source] reads it",
     ),
     Format("ascii_grid", "an ASCII grid", r"(?i)\A\s*(ncols\s+\d|\d+(\.\d*)?(e\+?\d+)?\s+(mx|ncols)\b)", "grid", _GDAL),
     Format("surfer", "a Surfer grid", r"\ADS(AA|BB|RB)", "grid", _GDAL),
@@ -109,6 +109,10 @@ FORMATS = (
     Format("binary", "a binary file of unknown format", r"\x00"),
     Format(
         "xyz", "a table of x, y and elevation", rf"\A\s*{_NUMBER}({_GAP}{_NUMBER}){{2}}[ \t]*\r?\n", "grid", _GDAL
+    ),
+    Format(
+        "txyz", "a table of time, x, y and uplift (dtopo of type 1)",
+        rf"\A\s*{_NUMBER}({_GAP}{_NUMBER}){{3}}[ \t]*\r?\n", "faults", "file of [source] reads it",
     ),
     Format("text", "a text file", r""),
 )  # fmt: skip

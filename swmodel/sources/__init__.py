@@ -25,6 +25,7 @@ from swmodel.sources.fault import (
     Plane,
     Source,
 )
+from swmodel.sources.formats import READERS
 from swmodel.sources.kajiura import KajiuraFilter
 from swmodel.sources.motion import breakpoints, depth_gradient, displacement, records, uplift
 from swmodel.sources.okada import Rectangle, surface_displacement
@@ -75,17 +76,19 @@ _REQUIRED = ("longitude", "latitude", "depth", "length", "width", "strike", "dip
 
 
 def read_source(path: str | os.PathLike, **options: Any) -> Source:
-    """Source from a table (the format is above).
+    """Source from a slip model of SRCMOD, the USGS or GeoClaw, or from a table (the format is above).
 
     Args:
-        path: of a .csv or .toml file.
+        path: of the file.
         options: poisson_ratio and projection of the Source.
 
     Raises:
         DataError: every mistake at once, with file, row and column.
     """
     path = os.fspath(path)
-    check_format(path, ("text",), "a CSV or TOML table of faults", "faults")
+    form = check_format(path, ("text", *READERS), "a slip model, or a CSV or TOML table of faults", "faults")
+    if form in READERS:
+        return _published(path, READERS[form](path), options)
     try:
         rows = (_toml_rows if path.endswith(".toml") else _csv_rows)(path)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -103,6 +106,15 @@ def read_source(path: str | os.PathLike, **options: Any) -> Source:
         except ConfigError as error:
             found = [_with_names(text, names) for text in error.mistakes]
     raise DataError([f"{path}: {text}" for text in found])
+
+
+def _published(path, model, options):
+    """The Source of a SlipModel, with the file's name in messages."""
+    try:
+        fault = Fault(**model.columns, reference=model.reference)
+        return Source([fault], assumed=model.assumed, **options)
+    except ConfigError as error:
+        raise DataError([f"{path}: {text.removeprefix('Source: ')}" for text in error.mistakes]) from None
 
 
 def _csv_rows(path):

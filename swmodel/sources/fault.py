@@ -129,6 +129,7 @@ class Source:
         faults: a list of Faults; kept as one, with leaves (faults,) and a history (faults, windows).
         poisson_ratio: of the crust.
         projection: AzimuthalEqualArea() or Plane().
+        assumed: a sentence on how a file of the faults was read.
 
     Raises:
         ConfigError: for faults that cannot be, every mistake at once.
@@ -137,6 +138,7 @@ class Source:
     faults: Any
     poisson_ratio: float = 0.25
     projection: AzimuthalEqualArea | Plane = static(default=AzimuthalEqualArea())
+    assumed: str = static(default="")
 
     def __post_init__(self):
         if isinstance(self.faults, (list, tuple)):

@@ -13,7 +13,10 @@ __all__ = ["Summary", "summarise"]
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """The size of an earthquake: moment [N m], moment magnitude, slip [m], volumes of water lifted and lowered [m3]."""
+    """The size of an earthquake: moment [N m], moment magnitude, slip [m], volumes of water lifted and lowered [m3].
+
+    `assumed` is that of the Source.
+    """
 
     faults: int
     seismic_moment: float
@@ -23,6 +26,7 @@ class Summary:
     lowered: float | None = None
     highest: float | None = None
     lowest: float | None = None
+    assumed: str = ""
 
     def __str__(self):
         lines = [
@@ -36,7 +40,7 @@ class Summary:
                 f"uplift              {self.lowest:.2f} to {self.highest:.2f} m",
                 f"displaced volume    {self.lifted / 1e9:.1f} km3 up, {self.lowered / 1e9:.1f} km3 down",
             ]
-        return "\n".join(lines)
+        return "\n".join(lines + [self.assumed] * bool(self.assumed))
 
 
 def summarise(source: Source, field: ArrayLike | None = None, area: ArrayLike | None = None) -> Summary:
@@ -48,7 +52,7 @@ def summarise(source: Source, field: ArrayLike | None = None, area: ArrayLike | 
     faults, slip = source.faults, np.asarray(final_slip(source))
     moment = float(np.sum(np.asarray(faults.rigidity * faults.length * faults.width) * slip))
     magnitude = (math.log10(moment) - 9.1) / 1.5 if moment > 0 else -math.inf
-    size = Summary(slip.size, moment, magnitude, float(slip.max()))
+    size = Summary(slip.size, moment, magnitude, float(slip.max()), assumed=source.assumed)
     if field is None:
         return size
     field = np.asarray(field, float)

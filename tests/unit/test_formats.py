@@ -29,6 +29,7 @@ SAMPLES = {
     "dtopo": b"25 mx\n17 my\n1 mt\n140.0 xlower\n",
     "ascii_grid": b"NCOLS 3\nNROWS 2\nXLLCORNER 0\n",
     "xyz": b"140.25  37.25 -1251.5\n",
+    "txyz": b"0.0 140.25  37.25 1.5\n",
     "surfer": b"DSAA\n3 2\n",
     "tiff": b"II*\x00\x08\x00\x00\x00",
     "grib": b"GRIB\x00\x00\x00\x02",
@@ -87,10 +88,13 @@ def test_each_format_is_recognised_by_its_contents(tmp_path):
 @pytest.mark.parametrize(
     "read, names, remedy",
     [
-        (read_source, "srcmod usgs usgs_geojson", "write a row for each subfault to a CSV table"),
-        (read_source, "subfaults", "add the unit to the name of each column"),
-        (read_source, "dtopo", "write its last uplift to netCDF, which .initial. reads"),
-        (read_source, "image netcdf atcf", "not a CSV or TOML table of faults; give such a file"),
+        (
+            read_source,
+            "dtopo txyz",
+            "and not a slip model, or a CSV or TOML table of faults; file of .source. reads it",
+        ),
+        (lambda path: onto_grid(path, GRID), "dtopo", "give such a file"),
+        (read_source, "image netcdf atcf", "or a CSV or TOML table of faults; give such a file"),
         (lambda path: onto_grid(path, GRID), "hdf4", "not a netCDF file; gdal_translate"),
         (lambda path: onto_grid(path, GRID), "grib", "cdo -f nc copy"),
         (lambda path: onto_grid(path, GRID), "netcdf_groups", r"in groups, Main, and not one with variables.*ncks -G"),

@@ -31,11 +31,14 @@ def motion_of(section: Any, grid: Any, bathymetry: Any, source: Any, most: int) 
     Args:
         section: the section, with `horizontal`, `kajiura` and `every`.
         grid, bathymetry: those of the model, with depths (ny, nx) [m] at cell centres.
-        source: the sources.Source of its faults.
+        source: the sources.Source of its faults, or the Deformation of its file.
         most: the most intervals in which the motion is sampled, if `every` is "auto".
     """
     from ...sources.bottom_motion import BottomMotion
+    from ...sources.deformation import Deformation
 
+    if isinstance(source, Deformation):
+        return source.on(grid), source.summary(grid, bathymetry)
     plan = _Plan.of(section, grid, bathymetry, source, most)
     return BottomMotion(plan.times, plan.records()), plan.summary()
 
@@ -46,6 +49,10 @@ def motion_after_survey(section: Any, grid: Any, bathymetry: Any, source: Any, m
     The ranks survey the sea floor together, once there is a communicator. After that one process of a host computes the
     motion, while the main thread compiles loops and programs, which need the number and the shape of records alone.
     """
+    from ...sources.deformation import Deformation
+
+    if isinstance(source, Deformation):
+        return source.on(grid), source.assumed
     motion = _MotionAfterSurvey(section, grid, bathymetry, source, most)
     return motion, motion
 

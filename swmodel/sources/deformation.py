@@ -1,0 +1,188 @@
+"""The motion of the sea floor from a grid, in time or at once: dtopo files of GeoClaw, rasters, and netCDF files.
+
+The file holds the uplift since the start [m], positive up, which includes landslides: of a bed that moves, the change
+of its elevation. It is interpolated bilinearly to the centres of cells, linearly in time, and is zero outside of the
+file. Types of dtopo: 1 has columns of time, x, y and uplift; 2 and 3 a header of mx, my, mt, xlower, ylower, t0, dx, dy
+and dt, and then each time from the north-west, one number a line or row by row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from typing import Any
+
+import numpy as np
+
+from swmodel.errors import DataError
+from swmodel.grids.axes import decode, open_raw, rectilinear
+from swmodel.grids.rasters.columns import on_axes
+from swmodel.grids.remapping import linear_weights
+from swmodel.grids.windows import GridRecords, grid_values
+from swmodel.runtime.formats import format_of
+from swmodel.sources.bottom_motion import BottomMotion
+
+__all__ = ["Deformation", "is_deformation", "read_deformation"]
+
+HEADER = ("mx", "my", "mt", "xlower", "ylower", "t0", "dx", "dy", "dt")
+SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0, "": 1.0}
+OF_GRIDS = ("dtopo", "txyz", "xyz", "ascii_grid", "tiff", "surfer", "netcdf")  # names of formats
+HIGHEST = 1000.0  # [m] of an uplift, landslides included
+
+
+def is_deformation(path: str | os.PathLike) -> bool:
+    """Whether a file is a grid, by its contents, and not a table of faults."""
+    return format_of(path).name in OF_GRIDS
+
+
+@dataclasses.dataclass(frozen=True)
+class Deformation:
+    """Uplift of the sea floor since the start.
+
+    Attributes:
+        path: of its file.
+        times: (n,) ascending [s].
+        x, y: (nx,), (ny,) ascending, [degrees] or [m].
+        uplift: (n, ny, nx) [m].
+        assumed: a sentence on how the file was read.
+    """
+
+    path: str
+    times: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    uplift: np.ndarray
+    assumed: str
+
+    def on(self, grid: Any) -> BottomMotion:
+        """The motion on the cells of a grid; raises DataError where none of them lies in the file."""
+        x = grid.x_centres
+        if grid.spherical:
+            x = self.x[0] + (x - self.x[0] + 1e-9) % 360.0 - 1e-9
+        columns, rows = _inside(x, self.x), _inside(grid.y_centres, self.y)
+        if not columns.size or not rows.size:
+            raise DataError(
+                f"{self.path} covers x {self.x[0]:g} to {self.x[-1]:g} and y {self.y[0]:g} to {self.y[-1]:g}, where "
+                "the grid has no cells; check both, and that they have the same coordinates."
+            )
+        box = np.zeros((len(self.times), rows[-1] - rows[0] + 1, columns[-1] - columns[0] + 1))
+        to_y, to_x = linear_weights(self.y, grid.y_centres[rows]), linear_weights(self.x, x[columns])
+        for record, uplift in zip(box, self.uplift):
+            record[np.ix_(rows - rows[0], columns - columns[0])] = to_y @ (to_x @ uplift.T).T
+        return BottomMotion(self.times, GridRecords.in_box(box, (rows[0], columns[0]), grid.shape))
+
+    def summary(self, grid: Any, bathymetry: Any) -> str:
+        """Its records, heights, and the volumes of water that it displaces in the end."""
+        uplift = np.asarray(self.on(grid).uplift[-1])
+        wet = np.asarray(grid_values(bathymetry.wet, grid)) & (np.asarray(grid_values(bathymetry.depth, grid)) > 0)
+        volume = np.where(wet, uplift, 0.0) * grid.area_h
+        when = f"at {self.times[0]:g} s" if len(self.times) == 1 else f"from {self.times[0]:g} to {self.times[-1]:g} s"
+        up, down = (volume[part].sum() / 1e9 for part in (volume > 0, volume < 0))
+        lines = [
+            f"sea floor           {len(self.times)} record{'s' * (len(self.times) > 1)} of its motion {when}",
+            f"uplift              {uplift.min():.2f} to {uplift.max():.2f} m",
+            f"displaced volume    {up:.3g} km3 up, {abs(down):.3g} km3 down",
+            self.assumed,
+        ]
+        return "\n".join(lines)
+
+
+def _inside(points, nodes):
+    return np.flatnonzero((points >= nodes[0] - 1e-9) & (points <= nodes[-1] + 1e-9))
+
+
+def read_deformation(path: str | os.PathLike, variable: str | None = None) -> Deformation:
+    """The Deformation in a file, which is read as a whole.
+
+    Args:
+        path: of the file.
+        variable: of a netCDF file with several.
+
+    Raises:
+        DataError: for a file that is cut off, has missing values, or whose numbers cannot be an uplift in metres.
+    """
+    path = os.fspath(path)
+    form = format_of(path)
+    parts = {"dtopo": _dtopo, "txyz": _columns}.get(form.name, _gridded)(path, form.words, variable)
+    times, x, y, uplift = parts
+    if not np.isfinite(uplift).all():
+        raise DataError(
+            f"{path} is {form.words} with missing values of the uplift; fill them, by 0 where nothing moves."
+        )
+    if np.abs(uplift).max() > HIGHEST:
+        raise DataError(
+            f"{path} is {form.words} with an uplift of {np.abs(uplift).max():g} m, which must be in metres and the "
+            "change of the sea floor, not its elevation; convert it."
+        )
+    if times[0] < 0 or (np.diff(times) <= 0).any():
+        raise DataError(f"{path} is {form.words} whose times do not ascend from 0 s; count them from the start.")
+    when = f"{times[0]:g} to {times[-1]:g} s after the start" if len(times) > 1 else f"at {times[0]:g} s, at once"
+    assumed = (
+        f"{path} was read as {form.words}: uplift in m, positive up, {when}, x {x[0]:g} to {x[-1]:g}, y {y[0]:g} to "
+        f"{y[-1]:g}, zero outside."
+    )
+    return Deformation(path, times, x, y, uplift, assumed)
+
+
+def _dtopo(path, words, variable):
+    """Types 2 and 3."""
+    with open(path, encoding="ascii", errors="replace") as file:
+        text = file.read()
+    match = re.match(r"\s*" + r"\s*".join(rf"(\S+)\s+{name}\b[^\n]*\n" for name in HEADER), text)
+    if match is None:
+        raise DataError(f"{path} is {words} whose header has not {', '.join(HEADER)}, one a line; correct it.")
+    try:
+        header = dict(zip(HEADER, (float(value.lower().replace("d", "e")) for value in match.groups())))
+        values = np.array(text[match.end() :].split(), float)
+    except ValueError as error:
+        raise DataError(f"{path} is {words} with a value that is not a number ({error}); correct it.") from None
+    nx, ny, nt = (int(header[name]) for name in HEADER[:3])
+    if values.size != nx * ny * nt:
+        raise DataError(
+            f"{path} is {words} with {values.size:,} values, and its header gives {nx} x {ny} x {nt}; it is cut off: "
+            "copy it again."
+        )
+    axes = (
+        header[first] + header[step] * np.arange(n) for first, step, n in zip(HEADER[3:6], HEADER[6:], (nx, ny, nt))
+    )
+    x, y, times = axes
+    return times, x, y, values.reshape(nt, ny, nx)[:, ::-1]
+
+
+def _columns(path, words, variable):
+    """Type 1."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            delimiter = "," if "," in file.readline() else None
+        t, x, y, z = np.loadtxt(path, delimiter=delimiter, ndmin=2, encoding="utf-8-sig").T
+    except ValueError as error:
+        raise DataError(f"{path} is {words}, and not all its lines have four numbers ({error}); correct it.") from None
+    times, at_t = np.unique(t, return_inverse=True)
+    (columns, at_x), (rows, at_y) = on_axes(path, x), on_axes(path, y)
+    uplift = np.full((times.size, rows.size, columns.size), np.nan)
+    uplift[at_t, at_y, at_x] = z
+    return times, columns, rows, uplift
+
+
+def _gridded(path, words, variable):
+    """Rasters, and netCDF files with or without time."""
+    dataset = decode(open_raw(path))
+    fields = [name for name, one in dataset.data_vars.items() if one.ndim >= 2 and one.dtype.kind in "iuf"]
+    if variable is None and len(fields) != 1:
+        raise DataError(f"{path} has {len(fields)} fields, {', '.join(map(str, fields))}; name one by `variable`.")
+    field = rectilinear(dataset, variable or str(fields[0]))
+    units = str(field.attrs.get("units", "m")).lower()
+    if units not in ("m", "metre", "metres", "meter", "meters"):
+        raise DataError(f"{field.name} in {path} is in {units}; convert it to metres.")
+    if field.ndim > 3:
+        raise DataError(f"{field.name} in {path} has dimensions {field.dims}; give one of (time, y, x).")
+    times = np.zeros(1)
+    if field.ndim == 3:
+        time = dataset[field.dims[0]] if field.dims[0] in dataset.variables else None
+        unit = "" if time is None else str(time.attrs.get("units", "")).split(" since")[0].lower()
+        if time is None or unit not in SECONDS:
+            raise DataError(f"{path} has no times in s along {field.dims[0]}; add a variable of that name, with units.")
+        times = np.asarray(time.values, float) * SECONDS[unit]
+    y, x = (field[dim].values for dim in field.dims[-2:])
+    return times, x, y, np.asarray(field.values, float).reshape(len(times), y.size, x.size)

@@ -1,0 +1,44 @@
+"""What a reader of a slip model gives, and the numbers in the lines of its file."""
+
+import dataclasses
+from collections.abc import Iterable
+
+import numpy as np
+
+from swmodel.errors import DataError
+
+__all__ = ["RIGIDITY", "SlipModel", "numbers"]
+
+RIGIDITY = 4.0e10  # [Pa], where the file does not give moments
+
+
+@dataclasses.dataclass(frozen=True)
+class SlipModel:
+    """Subfaults of a file.
+
+    Attributes:
+        columns: {name of an argument of Fault: (n,)} [SI units, degrees].
+        reference: the point of a subfault that is given, as of Fault.
+        assumed: a sentence on units and positions.
+    """
+
+    columns: dict[str, np.ndarray]
+    reference: str
+    assumed: str
+
+
+def numbers(path: str, words: str, lines: Iterable[tuple[int, str]], count: int) -> np.ndarray:
+    """The numbers (n, count) in lines with their number in the file; raises DataError for others, and for none."""
+    rows = []
+    for number, line in lines:
+        try:
+            rows.append([float(text.replace("D", "e")) for text in line.split()[:count]])
+        except ValueError:
+            rows.append([])
+        if len(rows[-1]) < count:
+            raise DataError(
+                f"{path}, line {number}: {words} has {count} numbers there, not {line.strip()!r}; correct it."
+            )
+    if not rows:
+        raise DataError(f"{path} is {words} without subfaults; it is cut off: copy it again.")
+    return np.array(rows)
