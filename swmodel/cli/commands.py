@@ -385,6 +385,38 @@ def plot(
 
 @app.command(
     epilog=examples(
+        "swmodel export output/maxima.nc -o flood.tif --crs EPSG:32654",
+        "swmodel export output/maxima.nc -o flood.geojson --level 0 --level 0.5 --level 2",
+        "swmodel export output/maxima.nc -o highest.tif --variable maximum_elevation",
+    )
+)
+def export(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that a run has written.", callback=path_of)],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="GeoTIFF (.tif) or GeoJSON.", callback=path_of)
+    ],
+    variable: Annotated[str, typer.Option(help="Field at the centres of cells.")] = "flow_depth",
+    level: Annotated[
+        list[float] | None,
+        typer.Option(help="Lower limit of a class of polygons; may be repeated. Without it: 0."),
+    ] = None,
+    crs: Annotated[
+        str | None, typer.Option(metavar="EPSG:N", help="Projection of x and y of a Cartesian grid.")
+    ] = None,
+    record: Annotated[int | None, typer.Option(help="Number of a record in time; the last without it.")] = None,
+    debug: options.Debug = False,
+) -> None:
+    """Write a field as GeoTIFF, or as polygons in GeoJSON.
+
+    The flow depth is that on flooded land, of a file of maxima or extremes.
+    """
+    from ..postprocess import export as write
+
+    print(write(file, output, variable, level or (0.0,), crs, record))
+
+
+@app.command(
+    epilog=examples(
         "swmodel report output/tohoku_2011",
         "swmodel report output/tohoku_2011 --observations records -o tohoku.html",
         "swmodel report output/gyre --variable vorticity",

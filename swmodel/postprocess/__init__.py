@@ -6,6 +6,7 @@ maps         a field at several times
 maxima       maximum elevation, flow depth on land, arrival-time isochrones
 inundation   flooded land, run-up line and height, inundation line
 statistics   fields of products: means, harmonic constants and others
+gis          GeoTIFF and GeoJSON of floods and other fields
 gauges       series against observed ones, and their scores
 tides        harmonic constants of gauges
 series       modelled and observed series, and the table of scores, without figures
@@ -26,7 +27,7 @@ from typing import Any
 from ..errors import PlotError
 from .cli import KINDS, plot
 
-__all__ = ["KINDS", "PlotError", "open_output", "plot", "report", "score_table"]
+__all__ = ["KINDS", "PlotError", "export", "open_output", "plot", "report", "score_table"]
 
 _MODULES = (
     "animate",
@@ -36,6 +37,7 @@ _MODULES = (
     "figure",
     "files",
     "gauges",
+    "gis",
     "inundation",
     "maps",
     "maxima",
@@ -45,7 +47,7 @@ _MODULES = (
     "spectra",
     "statistics",
 )
-_HOMES = {"open_output": "files", "report": "pages", "score_table": "series"}
+_HOMES = {"export": "gis", "open_output": "files", "report": "pages", "score_table": "series"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 """Tables of subfaults of GeoClaw: a CSV file whose columns have units in round brackets, or none.
 
-Without a unit, a length or depth is in km if no value of the column reaches 1000 and else in m, and a slip is in m
-if none exceeds 100 and else in cm. Positions are centres unless a column `reference` names another point.
+Without a unit, a length or depth is in km if no value of the column reaches 1000, and else in m. A slip is in m if
+none exceeds 100, and else in cm. Positions are centres unless a column `reference` names another point.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Slip models of the USGS as text (.param): segments of subfaults, each with a header of lines that begin with #.
 
-A segment's header has Dx along strike and Dy down dip [km], and the boundary of the segment. Each further line has
-latitude, longitude, depth [km], slip [cm], rake, strike, dip, the times of rupture, of rise and of fall [s] and the
-moment [dyn cm] of a subfault, at its centre. The rise time of the model is the sum of rise and fall.
+A segment's header has Dx along strike and Dy down dip [km], and the boundary of the segment. Each further line is a
+subfault: latitude, longitude and depth [km] of its centre, slip [cm], rake, strike and dip. Then follow the times of
+rupture, of rise and of fall [s], and the moment [dyn cm]. The rise time of the model is the sum of rise and fall.
 """
 
 import re

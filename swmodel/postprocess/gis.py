@@ -1,0 +1,123 @@
+"""Maps of output files for geographic information systems: GeoTIFF, and GeoJSON with polygons of classes.
+
+`flow_depth`, the largest thickness of water on flooded land, and what else `inundation` defines are computed from files
+of maxima; every other field at the centres of cells is taken as it is. Missing values are NaN. GeoJSON needs longitudes
+and latitudes, so that x and y of a Cartesian grid are transformed from the projection that the caller names.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ..errors import PlotError
+from .files import Mesh, mesh_of, open_output, replacing, snapshot, undamaged
+from .inundation import inundation
+
+__all__ = ["FLOODS", "export"]
+
+FLOODS = ("flow_depth", "run_up_height", "run_up_level")  # fields of an Inundation
+GEOGRAPHIC = "EPSG:4326"
+
+
+def export(
+    path: str | pathlib.Path,
+    output: str | pathlib.Path,
+    variable: str = "flow_depth",
+    levels: Sequence[float] = (0.0,),
+    crs: str | None = None,
+    record: int | None = None,
+) -> pathlib.Path:
+    """Write a field of an output file as GeoTIFF (.tif, .tiff) or as polygons in GeoJSON (.geojson, .json).
+
+    Args:
+        path: of a file that a run has written.
+        output: the file to write; its suffix chooses the format.
+        variable: one of FLOODS, or a variable of the file.
+        levels: ascending; GeoJSON has polygons of the cells above each of them, up to the next.
+        crs: the projection of x and y of a Cartesian grid, as "EPSG:32654".
+        record: the number of a record in time; the last one unless given.
+
+    Raises:
+        PlotError: one sentence, for what cannot be written.
+    """
+    try:
+        import rasterio
+        from rasterio.errors import CRSError
+    except ImportError:
+        raise PlotError("export: it needs rasterio, which is not installed; pip install 'swmodel[gis]'.") from None
+    path, output = pathlib.Path(path), pathlib.Path(output)
+    kind = {".tif": "tiff", ".tiff": "tiff", ".geojson": "geojson", ".json": "geojson"}.get(output.suffix.lower())
+    if kind is None:
+        raise PlotError(f"export: {output} ends neither in .tif nor in .geojson; choose one of them.")
+    if list(levels) != sorted(set(levels)) or not len(levels):
+        raise PlotError(f"export: the levels {list(levels)} do not ascend; order them.")
+    with undamaged([path]), open_output(path) as dataset:
+        mesh, values, attrs = mesh_of(dataset), *_field(dataset, variable, record)
+    if mesh.spherical and crs is not None:
+        raise PlotError("export: the file has longitudes and latitudes; leave the projection out.")
+    crs = GEOGRAPHIC if mesh.spherical else crs
+    try:
+        known = None if crs is None else rasterio.CRS.from_user_input(crs)
+    except CRSError:
+        raise PlotError(f"export: {crs!r} is not a projection; give one as EPSG:32654.") from None
+    values, west = _from_date_line(mesh, values)
+    if kind == "geojson" and known is None:
+        raise PlotError("export: GeoJSON has longitudes and latitudes; name the projection of x and y, as EPSG:32654.")
+    at = rasterio.Affine(mesh.width, 0.0, west, 0.0, -mesh.height, mesh.y[-1] + mesh.height / 2)
+    with replacing(output) as part:
+        if kind == "tiff":
+            _write_tiff(part, values, at, known, variable, attrs)
+        else:
+            features = _polygons(values, at, known, variable, list(levels), str(attrs.get("units", "")))
+            part.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return output
+
+
+def _field(dataset: xr.Dataset, variable: str, record: int | None) -> tuple[np.ndarray, dict[str, Any]]:
+    """A field (ny, nx) and its attributes."""
+    if variable in FLOODS and variable not in dataset:
+        flood = inundation(dataset)
+        return np.asarray(getattr(flood, variable), float), dict(flood.dataset()[variable].attrs)
+    values = snapshot(dataset, variable, record)
+    if values.shape != (dataset.sizes["yh"], dataset.sizes["xh"]):
+        raise PlotError(f"export: {variable} is not at the centres of cells; choose a variable that is.")
+    return values, dict(dataset[variable].attrs)
+
+
+def _from_date_line(mesh: Mesh, values: np.ndarray) -> tuple[np.ndarray, float]:
+    """(values from the north, the western edge): a domain that lies beyond 180 degrees as a whole is turned back."""
+    west = mesh.x[0] - mesh.width / 2
+    return values[::-1], float(west - 360.0 if mesh.spherical and west >= 180.0 else west)
+
+
+def _write_tiff(path, values, at, crs, variable, attrs):
+    import rasterio
+
+    shape = {"width": values.shape[1], "height": values.shape[0], "count": 1, "dtype": "float32"}
+    form = {"driver": "GTiff", "compress": "deflate", "nodata": float("nan")}
+    with rasterio.open(path, "w", transform=at, crs=crs, **shape, **form) as file:
+        file.write(values.astype(np.float32), 1)
+        file.set_band_description(1, variable)
+        file.set_band_unit(1, str(attrs.get("units", "")))
+
+
+def _polygons(values, at, crs, variable, levels, units):
+    """The features of the classes between levels: connected cells along their edges, with holes."""
+    from rasterio.features import shapes
+    from rasterio.warp import transform_geom
+
+    classes = np.digitize(np.nan_to_num(values, nan=-np.inf), levels, right=True).astype(np.int16)
+    bounds, features = [*levels, None], []
+    for geometry, number in shapes(classes, mask=classes > 0, transform=at):
+        if crs.to_string() != GEOGRAPHIC:
+            geometry = transform_geom(crs, GEOGRAPHIC, geometry)
+        k = int(number)
+        properties = {"variable": variable, "units": units, "above": bounds[k - 1], "up_to": bounds[k]}
+        features.append({"type": "Feature", "properties": properties, "geometry": geometry})
+    return features

@@ -1,0 +1,71 @@
+"""What other programs read of a run: GeoTIFF and GeoJSON."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from swmodel.postprocess import export
+from tests.formats import Attempts, example
+
+GROUND = np.array([[-5.0, 1.0, 2.0, 6.0], [-5.0, 1.0, 3.0, 6.0], [-5.0, -1.0, 2.0, 6.0]])  # [m]
+LEVEL = np.array(
+    [[1.0, 1.5, 2.5, 6.0], [1.0, 2.5, 3.0, 6.0], [1.0, 1.0, 4.0, 6.0]]
+)  # [m], that of the ground where dry
+FLOW = np.array([[np.nan, 0.5, 0.5, np.nan], [np.nan, 1.5, np.nan, np.nan], [np.nan, np.nan, 2.0, np.nan]])  # [m]
+
+
+def maxima(path: Path, x: np.ndarray, y: np.ndarray, units: tuple[str, str]) -> Path:
+    """A file of maxima of a run with wetting and drying."""
+    at, coordinates = ("yh", "xh"), {"xh": ("xh", x, {"units": units[0]}), "yh": ("yh", y, {"units": units[1]})}
+    fields = {"depth": -GROUND, "wet": np.ones_like(GROUND), "maximum_elevation": LEVEL}
+    xr.Dataset({name: (at, values, {"units": "m"}) for name, values in fields.items()}, coordinates).to_netcdf(path)
+    return path
+
+
+def area(ring: list) -> float:
+    """The area in a ring of points, positive if they go anticlockwise."""
+    x, y = np.transpose(ring)
+    return float(np.sum(x[:-1] * y[1:] - x[1:] * y[:-1])) / 2
+
+
+@example("geotiff_of_floods")
+def geotiff_of_floods(folder: Path) -> Attempts:
+    """The flow depth in a projection, and a variable of the file in longitudes beyond the date line."""
+    import rasterio
+
+    metres = maxima(folder / "metres.nc", 5e5 + 100.0 * np.arange(4) + 50.0, 4e6 + 50.0 * np.arange(3), ("m", "m"))
+    export(metres, folder / "flood.tif", crs="EPSG:32654")
+    with rasterio.open(folder / "flood.tif") as file:
+        np.testing.assert_allclose(file.read(1)[::-1], FLOW, atol=1e-6)
+        assert (file.crs.to_epsg(), file.bounds.left, file.bounds.top) == (32654, 5e5, 4e6 + 125.0)
+        assert (file.units[0], file.descriptions[0]) == ("m", "flow_depth")
+    units = "degrees_east", "degrees_north"
+    degrees = maxima(folder / "degrees.nc", 190.25 + 0.5 * np.arange(4), -0.5 * np.arange(3)[::-1], units)
+    export(degrees, folder / "level.tif", "maximum_elevation")
+    with rasterio.open(folder / "level.tif") as file:
+        np.testing.assert_array_equal(file.read(1)[::-1], LEVEL)
+        assert (file.crs.to_epsg(), file.bounds.left) == (4326, -170.0)
+    yield lambda: export(metres, folder / "flood.png"), "neither in .tif nor in .geojson"
+    yield lambda: export(metres, folder / "bad.tif", "salt"), "has no variable 'salt'"
+
+
+@example("geojson_of_floods")
+def geojson_of_floods(folder: Path) -> Attempts:
+    """Polygons of classes of flow depth: their areas are those of the cells."""
+    units = "degrees_east", "degrees_north"
+    degrees = maxima(folder / "degrees.nc", 140.25 + 0.5 * np.arange(4), 37.25 + 0.5 * np.arange(3), units)
+    export(degrees, folder / "flood.geojson", levels=(0.0, 1.0))
+    features = json.loads((folder / "flood.geojson").read_text())["features"]
+    cells = {}
+    for feature in features:
+        rings = feature["geometry"]["coordinates"]
+        key = feature["properties"]["above"], feature["properties"]["up_to"]
+        cells[key] = cells.get(key, 0.0) + (abs(area(rings[0])) - sum(abs(area(hole)) for hole in rings[1:])) / 0.25
+    assert cells == {(0.0, 1.0): 2.0, (1.0, None): 2.0}
+    metres = maxima(folder / "metres.nc", 5e5 + 100.0 * np.arange(4) + 50.0, 4e6 + 50.0 * np.arange(3), ("m", "m"))
+    export(metres, folder / "utm.geojson", crs="EPSG:32654")
+    first = json.loads((folder / "utm.geojson").read_text())["features"][0]["geometry"]["coordinates"][0][0]
+    assert abs(first[0] - 141.0) < 0.01 and abs(first[1] - 36.14) < 0.01
+    yield lambda: export(folder / "absent.nc", folder / "a.tif"), "is no file"
