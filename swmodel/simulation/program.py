@@ -15,9 +15,19 @@ from ..fields.pytrees import pytree
 from ..fields.state import State
 from ..output.products.base import Sample
 from ..stepping.loop import on_tiles, pack_state, run_steps, step_loop
+from ..stepping.steps import Monitor, StepLoop
 from .health import Health
 
-__all__ = ["Carry", "advance", "compile_ahead", "fastest_stages", "read_once", "start_carry"]
+__all__ = [
+    "Carry",
+    "advance",
+    "compile_ahead",
+    "fastest_stages",
+    "finished_carry",
+    "monitor_of",
+    "read_once",
+    "start_carry",
+]
 
 
 @pytree
@@ -61,11 +71,14 @@ def advance(
         Carry: the Carry after the steps; Health has checked the last state.
     """
     loop = step_loop(dynamics, stepper)
-    health, watchers = monitors
-    uplift = loop.equations.uplift
+    monitor = monitor_of(loop, dynamics, monitors, first)
+    packed, monitored = run_steps(loop, carry.packed, count, monitor, (carry.health, carry.watched), first)
+    return finished_carry(loop, dynamics, monitors, packed, monitored, first + count)
 
-    def uplift_at(step):
-        return None if uplift is None else uplift.at(Time(step)).interior
+
+def monitor_of(loop: StepLoop, dynamics: Any, monitors: tuple[Health, dict], first: jax.Array) -> Monitor:
+    """The Monitor of a chunk from step number `first` on; its carry is that of Health and of the watchers."""
+    health, watchers = monitors
 
     def monitor(k, get_state, monitored):
         step, (fault, watched) = k + 1, monitored
@@ -73,13 +86,24 @@ def advance(
         def make_sample(dt=None):
             return sample_of(loop.equations, get_state(), step, dt)
 
-        fault = health.update(fault, get_state, dynamics, lambda: uplift_at(step), step)
+        fault = health.update(fault, get_state, dynamics, lambda: _uplift(loop, step), step)
         return fault, {key: watchers[key].update(x, make_sample, step, k - first) for key, x in watched.items()}
 
-    packed, (fault, watched) = run_steps(loop, carry.packed, count, monitor, (carry.health, carry.watched), first)
-    last = first + count
-    fault = health.finish(fault, lambda: loop.get_state(packed), dynamics, lambda: uplift_at(last), last)
+    return monitor
+
+
+def finished_carry(
+    loop: StepLoop, dynamics: Any, monitors: tuple[Health, dict], packed: Any, monitored: Any, last: jax.Array
+) -> Carry:
+    """The Carry after a chunk whose last step has the number `last`; Health has checked its last state."""
+    fault, watched = monitored
+    fault = monitors[0].finish(fault, lambda: loop.get_state(packed), dynamics, lambda: _uplift(loop, last), last)
     return Carry(packed, fault, watched)
+
+
+def _uplift(loop, step):
+    uplift = loop.equations.uplift
+    return None if uplift is None else uplift.at(Time(step)).interior
 
 
 def sample_of(equations: Any, state: State, step: Any, dt: float | None = None) -> Sample:

@@ -33,6 +33,7 @@ __all__ = [
     "Carry",
     "History",
     "Monitor",
+    "Part",
     "StepLoop",
     "Tree",
     "no_monitor",
@@ -50,6 +51,9 @@ Tree: TypeAlias = object
 
 Carry: TypeAlias = tuple[State, History]
 """State and history in the layout of a step loop."""
+
+Part: TypeAlias = tuple[slice, slice]
+"""Rows and columns of a tile."""
 
 Monitor = Callable[[Any, Callable[[], State], Any], Any]
 """`monitor(step, get_state, carry) -> carry`, called after each step.
@@ -112,6 +116,17 @@ class StepLoop(abc.ABC):
     @abc.abstractmethod
     def get_state(self, carry: Carry) -> State:
         """The State in a carry: the first result of `unpack_state`."""
+
+    @abc.abstractmethod
+    def change(self, carry: Carry, name: str, part: Part, function: Callable[[jax.Array], jax.Array]) -> Carry:
+        """The carry with `function` of a part of a field of its State in place of this part, between two steps.
+
+        Args:
+            carry: from `pack_state` or `steps`.
+            name: of the field.
+            part: (rows, columns), slices of the tile's own cells.
+            function: of the array of this part; it must keep 0 on land.
+        """
 
     @abc.abstractmethod
     def steps(
@@ -194,6 +209,10 @@ class ArrayStepLoop(StepLoop):
 
     def get_state(self, carry: Carry) -> State:
         return carry[0]
+
+    def change(self, carry: Carry, name: str, part: Part, function: Callable[[jax.Array], jax.Array]) -> Carry:
+        state, history = carry
+        return state.replace(**{name: state[name].at[part].set(function(state[name][part]))}), history
 
     def steps(
         self, carry: Carry, first: Count, count: int, monitor: Monitor = no_monitor, monitored: Tree = ()

@@ -27,6 +27,7 @@ LAYERS = [
     "stepping",
     "diagnostics",
     "models",
+    "nests",
     "output",
     "simulation",
     "performance",

@@ -1,0 +1,251 @@
+"""Family: a model of a grid and the models of the nests in it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..dynamics.carried import CARRIED, CarriedVolume
+from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
+from ..errors import ConfigError
+from ..fields.parts import replaced
+from ..fields.state import State
+from ..grids.grid import Grid
+from ..grids.topography import topography
+from ..models.domain import Domain
+from ..models.floor import floor_of
+from ..models.shallow_water import ShallowWater
+from ..stepping.explicit import TimeStepper
+from .border import Border
+from .nest import FRAME, FRAME_OF_BORES, Nest, Place
+from .steps import FamilySystem
+
+__all__ = ["Family"]
+
+OWN = ("boundaries", "layout", "communicator")  # arguments of the outermost model alone
+
+
+class Family:
+    """A ShallowWater on a grid, and one for each nest in it, which a NestedSimulation steps together.
+
+    Args:
+        grid: the outermost grid.
+        depth: of its sea floor, as of ShallowWater.
+        nests: the Nests. One that lies inside another comes after it.
+        options: the other arguments of ShallowWater, for all grids; open boundaries are those of the outermost one. A
+            nest's `options` replace them.
+
+    Raises:
+        ConfigError: for nests that overlap or do not fit, and for what nests do not have: layers, tracers, series,
+            several tiles in one process.
+
+    Attributes:
+        nests: {name: Nest}.
+        models: {name: ShallowWater}, the outermost one first, whose name is "".
+        places: {name: Place} of the nests.
+    """
+
+    def __init__(self, grid: Grid, depth: Any, nests: Sequence[Nest], **options: Any):
+        self.nests, self.places = {nest.name: nest for nest in nests}, {}
+        _check_names(nests)
+        for key, why in REFUSED.items():
+            for name, given in {"": options, **{nest.name: nest.options for nest in nests}}.items():
+                if given.get(key):
+                    raise ConfigError(f"Family: {key} = {given[key]!r}{_in(name)}: {why}")
+        self.models = {"": ShallowWater(grid, depth, **options, tracers=self._volumes(""))}
+        if len(self.outer.communicator.ranks) > 1 or self.outer.communicator.name == "sharded":
+            raise ConfigError("Family: nests run serially or under MPI, and not on several devices of one process.")
+        shared = {key: value for key, value in options.items() if key not in OWN}
+        for nest in nests:
+            self._add(nest, shared | dict(nest.options))
+
+    def _add(self, nest, options):
+        outer = self.models[nest.inside or ""]
+        form = options.get("momentum", DEFAULT_FORM)
+        place = nest.place(outer.grid, FRAME_OF_BORES if form.conserves_momentum else FRAME)
+        for name, other in self.places.items():
+            if self.nests[name].inside == nest.inside and _touch(place, other):
+                raise ConfigError(
+                    f"the nests {name!r} and {nest.name!r} overlap, or lie next to each other; leave a cell of the "
+                    "outer grid between their boxes."
+                )
+        self.places[nest.name] = place
+        grid = place.grid(outer.grid)
+        communicator, wetting = outer.communicator, options.get("wetting")
+        depth, wet = _depth_of(nest, place, outer, Domain(grid, communicator, outer.dtype), wetting)
+        depth = np.where(wet, depth, 0.0) if wetting is None else topography(depth, grid, mask=wet)
+        if not place_mask(place, wet).any():
+            raise ConfigError(f"the nest {nest.name!r} lies on land alone; move it.")
+        options = {"dtype": outer.dtype} | options | {"communicator": communicator}
+        self.models[nest.name] = ShallowWater(grid, depth, **options, tracers=self._volumes(nest.name))
+
+    def _volumes(self, name):
+        """The variables that count the volumes carried through faces, where a border of the grid is two-way."""
+        around = [n for n in self.nests.values() if n.name == name or (n.inside or "") == name]
+        return tuple(map(CarriedVolume, CARRIED.values())) if any(n.two_way for n in around) else ()
+
+    @property
+    def outer(self) -> ShallowWater:
+        """The outermost model."""
+        return self.models[""]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the grids, the outermost one's, "", first."""
+        return tuple(self.models)
+
+    def states(self, **fields: Any) -> dict[str, State]:
+        """{name: State} at the start of each grid, of the arguments of ShallowWater.state, numbers or functions."""
+        return {name: model.state(**fields) for name, model in self.models.items()}
+
+    def steppers(self, stepper: TimeStepper) -> dict[str, TimeStepper]:
+        """{name: TimeStepper} of each grid; `stepper` is the outermost one's.
+
+        Raises:
+            ConfigError: for a scheme that solves an equation of the whole domain.
+        """
+        if stepper.is_implicit:
+            raise ConfigError(
+                f"Family: {type(stepper).__name__} solves an equation of a whole grid, and cannot step nests; use "
+                "ForwardBackward, AB2, AB3, SSPRK3 or RK4."
+            )
+        found = {"": stepper}
+        for name, nest in self.nests.items():
+            outer = found[nest.inside or ""]
+            found[name] = replaced(outer, {"dt": outer.dt / nest.substeps})
+        return found
+
+    def total_steps(self, name: str) -> int:
+        """The number of steps of a grid in one of the outermost grid."""
+        if not name:
+            return 1
+        return self.nests[name].substeps * self.total_steps(self.nests[name].inside or "")
+
+    def borders(self) -> tuple[Border, ...]:
+        """The Border of each nest."""
+        found = []
+        for name, nest in self.nests.items():
+            outer, inner = self.models[nest.inside or ""], self.models[name]
+            found.append(Border.between(outer, inner, self.places[name], nest.two_way))
+        return tuple(found)
+
+    def system(self, systems: Sequence[Any], steppers: Sequence[Any], borders: tuple[Border, ...]) -> FamilySystem:
+        """The FamilySystem of the Systems and steppers of all grids, in the order of `names`."""
+        inside = tuple(self.names.index(nest.inside or "") for nest in self.nests.values())
+        steps = tuple(nest.substeps for nest in self.nests.values())
+        return FamilySystem(tuple(systems), tuple(steppers), borders, inside, steps)
+
+    def dynamics(self, stepper: TimeStepper) -> FamilySystem:
+        """The FamilySystem for `swmodel.nests.integrate`, on this rank; `stepper` is the outermost grid's.
+
+        Raises:
+            ConfigError: for models with records of forcing, and if a step reads more cells than a frame has.
+        """
+        steppers = self.steppers(stepper)
+        for name, model in self.models.items():
+            if model.changes_in_time and model.system.series():
+                raise ConfigError(f"Family.dynamics: the model{_in(name)} has records in time; use a NestedSimulation.")
+        self.check_frames(steppers)
+        systems = [model.dynamics(steppers[name]) for name, model in self.models.items()]
+        placed = [_placed(model, steppers[name]) for name, model in self.models.items()]
+        return self.system(systems, placed, self.borders())
+
+    def check_frames(self, steppers: Mapping[str, TimeStepper]) -> None:
+        """Raise ConfigError if a step of a nest reads more cells than its frame has."""
+        for name, place in self.places.items():
+            reach = self.models[name].halo(steppers[name]) * steppers[name].stages
+            if reach > place.width:
+                raise ConfigError(
+                    f"a step of {type(steppers[name]).__name__} reads {reach} cells around each{_in(name)}, and its "
+                    f"frame is {place.width} cells wide; use ForwardBackward, or a term that reads fewer cells."
+                )
+
+    def volume(self, states: Mapping[str, State]) -> float:
+        """The volume above the level at rest of all grids, each where no finer one lies [m3]; collective."""
+        total = 0.0
+        for name, model in self.models.items():
+            counts = np.ones(model.grid.shape)
+            if name:
+                place = self.places[name]
+                counts = np.kron(place.covered, np.ones((place.ratio, place.ratio)))
+            for other, nest in self.nests.items():
+                if (nest.inside or "") == name:
+                    (j0, j1), (i0, i1) = self.places[other].rows, self.places[other].columns
+                    counts[j0:j1, i0:i1] = 0.0
+            area = model.grid.area_h * counts * model.wet
+            part = model.decomposition.cut(area, model.communicator.rank)
+            total += float(np.sum(part * np.asarray(states[name].eta, float)))
+        return float(self.outer.communicator.host_sum(np.array([total]))[0])
+
+
+REFUSED = {
+    "layers": "nests have one layer so far; leave it out.",
+    "tracers": "nests have no tracers so far; leave them out.",
+    "levees": "nests have no levees so far; leave them out.",
+}
+
+
+def _in(name):
+    return f" in the nest {name!r}" if name else ""
+
+
+def _check_names(nests):
+    names = [nest.name for nest in nests]
+    for k, nest in enumerate(nests):
+        if nest.name in names[:k]:
+            raise ConfigError(f"Family: two nests have the name {nest.name!r}; give each its own.")
+        if nest.inside is not None and nest.inside not in names[:k]:
+            raise ConfigError(
+                f"Family: the nest {nest.name!r} lies inside {nest.inside!r}, and no nest before it has this name."
+            )
+
+
+def _touch(a, b):
+    """Whether two boxes overlap, or no outer cell lies between them."""
+    return all(x[0] <= y[1] and y[0] <= x[1] for x, y in ((a.rows, b.rows), (a.columns, b.columns)))
+
+
+def _placed(model, stepper):
+    return model.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
+
+
+def place_mask(place: Place, whole: np.ndarray) -> np.ndarray:
+    """The part of an array on the nest's grid that lies in its box."""
+    width = place.width
+    return whole[width:-width, width:-width]
+
+
+def _depth_of(nest, place, outer, domain, wetting):
+    """(depth [m], wet), arrays on the nest's grid; land of the outer grid is land in the frame.
+
+    So water that leaves the box through the border enters a cell of the outer grid that can take it.
+    """
+    (j, i), (ny, nx), ratio = place.corner, place.shape, place.ratio
+    box = slice(j, j + ny), slice(i, i + nx)
+    each = np.ones((ratio, ratio))
+    outer_wet = outer.sea_floor.wet.block(*box)
+    if nest.depth is None:
+        depth = _interpolated(outer.sea_floor, box, ratio, outer.wetting is None)
+        wet = np.kron(outer_wet, each) > 0
+    else:
+        floor = floor_of(nest.depth, domain, wetting)
+        depth, wet = np.asarray(floor.depth), np.asarray(floor.wet)
+    frame = np.kron(~place.covered & ~outer_wet, each) > 0
+    return depth, wet & ~frame
+
+
+def _interpolated(floor, box, ratio, fixed):
+    """The outer depth [m], bilinear between the centres of wet cells."""
+    depth, wet = floor.depth.block(*box), floor.wet.block(*box).astype(float)
+    weights = wet if fixed else np.ones_like(wet)
+    matrices = []
+    for n in depth.shape:
+        at = (np.arange(n * ratio) + 0.5) / ratio - 0.5
+        low = np.clip(np.floor(at).astype(int), 0, n - 2)
+        share = np.clip(at - low, 0.0, 1.0)
+        matrix = np.zeros((n * ratio, n))
+        matrix[np.arange(n * ratio), low], matrix[np.arange(n * ratio), low + 1] = 1.0 - share, share
+        matrices.append(matrix)
+    total, weight = (matrices[0] @ x @ matrices[1].T for x in (weights * depth, weights))
+    return np.where(weight > 0, total, 0.0) / np.where(weight > 0, weight, 1.0)

@@ -1,0 +1,153 @@
+"""A nest: a box of a grid's cells, each divided into ratio x ratio cells, and a frame of such cells around it.
+
++-------------------+
+| frame             |     The frame holds values of the outer grid, in place of open sides. It is as wide as the
+|   +-----------+   |     cells that one step of the nest reads, so that what is computed in the box depends on
+|   | box       |   |     the outer grid's values alone, whatever the equations and the stepper.
+|   +-----------+   |
++-------------------+
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..fields.parameters import Flag, Number, Pair, Text, check_fields, declared, refuse
+from ..grids.grid import Grid
+
+__all__ = ["FRAME", "FRAME_OF_BORES", "Nest", "Place"]
+
+FRAME = 6  # the least width of the frame, in cells of the nest: those that a step of SSPRK3 reads, 3 stages of 2 cells
+LEAST = 4  # cells of the outer grid along a side of a box
+FRAME_OF_BORES = 15  # the same with MomentumConserving, 3 stages of 5 cells
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """The cells of a nest's box in the grid around it.
+
+    Attributes:
+        rows, columns: (first, last + 1) cells of the box in the outer grid.
+        ratio: the number of the nest's cells along a side of an outer one.
+        frame: the width of the frame, in cells of the outer grid.
+    """
+
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    ratio: int
+    frame: int
+
+    @property
+    def width(self) -> int:
+        """The width of the frame, in cells of the nest."""
+        return self.frame * self.ratio
+
+    @property
+    def corner(self) -> tuple[int, int]:
+        """(row, column) of the outer grid's first cell in the frame."""
+        return self.rows[0] - self.frame, self.columns[0] - self.frame
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns) of the outer grid's cells in box and frame."""
+        rows, columns = (high - low + 2 * self.frame for low, high in (self.rows, self.columns))
+        return rows, columns
+
+    @property
+    def covered(self) -> np.ndarray:
+        """(rows, columns) bool: the outer grid's cells in the box."""
+        inside = np.zeros(self.shape, bool)
+        inside[self.frame : -self.frame, self.frame : -self.frame] = True
+        return inside
+
+    def grid(self, outer: Grid) -> Grid:
+        """The nest's Grid, of box and frame."""
+        (j, i), (ny, nx) = self.corner, self.shape
+        x = float(outer.x_edges[i]), float(outer.x_edges[i + nx])
+        y = float(outer.y_edges[j]), float(outer.y_edges[j + ny])
+        names = ("longitude", "latitude") if outer.spherical else ("x", "y")
+        sizes = {"nx": nx * self.ratio, "ny": ny * self.ratio, "periodic": ""}
+        return dataclasses.replace(outer, **sizes, **dict(zip(names, (x, y))))  # pyright: ignore[reportArgumentType]
+
+    def box(self, outer: Grid) -> tuple[tuple[float, float], tuple[float, float]]:
+        """((west, east), (south, north)) of the box, in the grid's coordinates."""
+        x, y = outer.x_edges[list(self.columns)], outer.y_edges[list(self.rows)]
+        return (float(x[0]), float(x[1])), (float(y[0]), float(y[1]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Nest:
+    """A finer grid in a box of another one.
+
+    Args:
+        name: of the nest, in files and messages.
+        x, y: (low, high) of the box, in the grid's coordinates [m, or degrees of longitude and latitude]. Its sides
+            move to the nearest faces of the grid around it.
+        ratio: the number of cells along a side of an outer cell, 2 to 10.
+        steps: the number of the nest's time steps in one of the outer grid; `ratio` unless given.
+        two_way: whether the nest changes the outer grid: its means replace the outer elevation and velocity in the
+            box, and the volume that passed the border is that of the nest on both sides.
+        depth: of the sea floor in the nest, as of ShallowWater; the outer one's, interpolated, unless given.
+        inside: the name of the nest that contains this one; the outermost grid unless given.
+        options: arguments of ShallowWater that differ from those of the outermost grid, such as `wetting`.
+
+    Raises:
+        ValueError: for a ratio that is not a whole number from 2 to 10, an empty box, or fewer than one step.
+    """
+
+    name: str = declared(Text(), doc="of the nest, in files and messages")
+    x: tuple[float, float] = declared(Pair("m or degree", ascending=True), doc="(west, east) sides of the box")
+    y: tuple[float, float] = declared(Pair("m or degree", ascending=True), doc="(south, north) sides of the box")
+    ratio: int = declared(
+        Number(minimum=2, maximum=10, whole=True), default=3, doc="cells along a side of an outer cell"
+    )
+    steps: int | None = declared(
+        Number(minimum=1, whole=True, optional=True), default=None, doc="time steps in one of the outer grid"
+    )
+    two_way: bool = declared(Flag(), default=True, doc="whether the nest changes the outer grid")
+    depth: Any = None
+    inside: str | None = None
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        check_fields(self)
+        if not re.fullmatch(r"[A-Za-z]\w*", self.name):
+            refuse("Nest", "name", self.name, "is not a name", "a letter, then letters, digits and underscores")
+
+    @property
+    def substeps(self) -> int:
+        """The number of time steps in one of the outer grid."""
+        return self.ratio if self.steps is None else int(self.steps)
+
+    def place(self, outer: Grid, least: int = FRAME) -> Place:
+        """Where the nest lies in a grid.
+
+        Args:
+            outer: the grid.
+            least: the least width of the frame, in cells of the nest.
+
+        Raises:
+            ConfigError: for a box outside of the grid, too near to its sides, or of fewer than 4 outer cells.
+        """
+        frame = -(-least // self.ratio)
+        ranges = []
+        for axis, limits, edges in (("y", self.y, outer.y_edges), ("x", self.x, outer.x_edges)):
+            n, low, high = len(edges) - 1, edges[0], edges[-1]
+            first, last = (int(round((value - low) / (high - low) * n)) for value in limits)
+            span = f"the nest {self.name!r} reaches from {limits[0]:g} to {limits[1]:g} along {axis}"
+            if first - frame - 1 < 0 or last + frame + 1 > n:
+                raise ConfigError(
+                    f"{span}, and must keep {frame + 1} cells away from the ends of the outer grid, at {low:g} and "
+                    f"{high:g}; move or shrink it."
+                )
+            if last - first < LEAST:
+                raise ConfigError(
+                    f"{span}, which is {last - first} cells of the outer grid, and a nest needs {LEAST}; make the box "
+                    "wider, or the outer grid finer."
+                )
+            ranges.append((first, last))
+        return Place(ranges[0], ranges[1], int(self.ratio), frame)

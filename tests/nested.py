@@ -1,0 +1,34 @@
+"""Families of small grids that tests of nests share: random depths, coasts that cross the borders, nests in nests."""
+
+import numpy as np
+
+import swmodel as sw
+
+NY, NX, DX = 26, 30, 1000.0
+GRID = sw.CartesianGrid(nx=NX, ny=NY, x=(0, NX * DX), y=(0, NY * DX))
+HARBOUR = {"x": (9e3, 20e3), "y": (8e3, 18e3), "ratio": 3}
+QUAY = {"x": (12e3, 16e3), "y": (11e3, 15e3), "ratio": 2, "inside": "harbour"}
+
+
+def depth():
+    """(NY, NX) [m], with land in a tenth of the cells."""
+    random = np.random.default_rng(0)
+    depth = 50.0 + 200.0 * random.random((NY, NX))
+    return np.where(random.random(depth.shape) < 0.1, 0.0, depth)
+
+
+def bump(x, y):
+    """An elevation [m] whose waves leave the nests."""
+    return np.exp(-((x - 12e3) ** 2 + (y - 13e3) ** 2) / 3e3**2)
+
+
+def family(nests=None, **options):
+    """A Family over `depth`, with a nest in a nest unless `nests` are given."""
+    nests = [sw.Nest("harbour", **HARBOUR), sw.Nest("quay", **QUAY)] if nests is None else nests
+    options = {"coriolis": sw.FPlane(1e-4), "engine": "arrays", "depth": depth()} | options
+    return sw.Family(GRID, options.pop("depth"), nests, **options)
+
+
+def final(family, stepper, steps, **fields):
+    """{name: State} after `steps` steps."""
+    return sw.NestedSimulation(family, family.states(**fields), stepper).run(steps=steps)

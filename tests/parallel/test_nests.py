@@ -1,0 +1,52 @@
+"""Nests on any number of ranks are those of one rank, and boxes between unlike tiles have their transposes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.parallel import SerialCommunicator, make_communicator
+from swmodel.parallel.boxes import collect, place_of_tile, spread
+from swmodel.stencils.native import why_not
+
+from .. import nested
+from . import cases
+
+ENGINES = ["arrays", pytest.param("fused", marks=pytest.mark.skipif(why_not() is not None, reason="no compiler"))]
+
+
+@pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_run_on_several_ranks_is_that_of_one(engine):
+    nests = [sw.Nest("harbour", **nested.HARBOUR)]
+    stepper = sw.ForwardBackward(dt=8.0)
+    alone = nested.family(nests, engine=engine, communicator=SerialCommunicator())
+    expected = nested.final(alone, stepper, 10, eta=nested.bump)
+    family = nested.family(nests, engine=engine)
+    after = nested.final(family, stepper, 10, eta=nested.bump)
+    for name, state in after.items():
+        for field, values in state:
+            whole = family.models[name].gather(values)
+            if whole is not None:
+                scale = np.abs(np.asarray(expected[name][field])).max()
+                np.testing.assert_allclose(whole, expected[name][field], rtol=0, atol=1e-12 * scale, err_msg=field)
+
+
+def test_boxes_between_tiles_have_their_transposes():
+    shape, corner, box = (cases.NY, cases.NX), (2, 3), (5, 6)
+    communicator = make_communicator("auto", shape)
+    tile = communicator.decomposition(shape).tile(communicator.rank)
+    place = jnp.asarray(place_of_tile((tile.j0, tile.i0), corner, tile.shape, box))
+    random = np.random.default_rng(3)
+    whole, y = random.standard_normal((2, *shape)), jnp.asarray(random.standard_normal((2, *box)))
+    x = jnp.asarray(whole[(slice(None), *tile.slices)])
+    inside = whole[:, corner[0] : corner[0] + box[0], corner[1] : corner[1] + box[1]]
+    np.testing.assert_array_equal(collect(x, place, box, communicator), inside)
+    back = spread(y, place, tile.shape, communicator)
+    once = communicator.host_sum(np.array([float(jnp.vdot(x, back))]))[0]
+    np.testing.assert_allclose(once, np.vdot(inside, y), rtol=1e-13)
+    (up,) = jax.linear_transpose(lambda x: collect(x, place, box, communicator), x)(y)
+    np.testing.assert_array_equal(up, back)
+    (down,) = jax.linear_transpose(lambda y: spread(y, place, tile.shape, communicator), y)(x)
+    np.testing.assert_allclose(down, inside, rtol=0, atol=0)

@@ -1,0 +1,183 @@
+"""Nested grids: rest, volume, waves through borders, restarts, gradients, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import netCDF4
+import numpy as np
+import pytest
+
+import swmodel as sw
+from swmodel.errors import ConfigError
+from swmodel.nests.integration import integrate
+from swmodel.stencils.native import why_not
+
+from .. import nested
+
+WITH_COMPILER = pytest.mark.skipif(why_not() is not None, reason="no compiler")
+FB = sw.ForwardBackward(dt=8.0)
+
+
+def largest(states, name):
+    return max(float(np.abs(state[name]).max()) for state in states.values())
+
+
+@pytest.mark.parametrize(
+    "stepper, engine", [(FB, "arrays"), pytest.param(FB, "fused", marks=WITH_COMPILER), (sw.AB2(dt=3.0), "arrays")]
+)
+def test_volume_is_conserved_and_a_level_surface_stays_over_random_depth_and_coasts(stepper, engine):
+    family = nested.family(engine=engine)
+    simulation = sw.NestedSimulation(family, family.states(), stepper)
+    simulation.run(steps=20)
+    assert largest(simulation.states, "eta") == largest(simulation.states, "u") == 0.0
+    for name, state in family.states(eta=nested.bump).items():
+        simulation[name].state = state
+    before, level = family.volume(simulation.states), largest(simulation.states, "eta")
+    simulation.run(steps=40)
+    after = simulation.states
+    assert 0.05 * level < largest(after, "eta") < level
+    assert abs(family.volume(after) - before) < 1e-13 * abs(before)
+
+
+def test_water_at_rest_stays_on_shores_across_the_border_and_volume_is_conserved_but_for_cells_that_fall_dry():
+    slope = lambda x, y: 4.0 - 5.5 * x / 30e3 + np.sin(y / 2e3) * 0.5  # noqa: E731
+    nest = sw.Nest("harbour", depth=slope, **nested.HARBOUR)
+    options = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving(), "coriolis": None}
+    family = nested.family([nest], depth=slope, **options)
+    simulation = sw.NestedSimulation(family, family.states(), sw.SSPRK3(dt=20.0))
+    start = simulation.states
+    simulation.run(steps=10)
+    for name, state in start.items():
+        wet = np.asarray(state.eta + np.asarray(family.models[name].sea_floor.water)) > 1e-3
+        assert np.abs(np.asarray(simulation.states[name].eta - state.eta)[wet]).max() < 1e-12
+    assert largest(simulation.states, "u") < 1e-12
+    for name, state in family.states(eta=lambda x, y: 0.3 * nested.bump(x, y)).items():
+        simulation[name].state = state
+    before = family.volume(simulation.states)
+    simulation.run(steps=30)
+    assert largest(simulation.states, "u") > 0.05
+    # outer cells along the border that would give more than they have fall dry, which adds what was missing
+    assert 0 <= family.volume(simulation.states) - before < 1e-6 * abs(before)
+
+
+def test_a_nest_that_is_not_two_way_leaves_the_outer_grid_alone():
+    alone = sw.ShallowWater(nested.GRID, nested.depth(), coriolis=sw.FPlane(1e-4), engine="arrays")
+    expected = sw.Simulation(alone, alone.state(eta=nested.bump), FB).run(steps=20)
+    family = nested.family([sw.Nest("harbour", two_way=False, **nested.HARBOUR)])
+    after = nested.final(family, FB, 20, eta=nested.bump)
+    for name, field in expected:
+        np.testing.assert_allclose(after[""][name], field, rtol=0, atol=1e-15)
+    coarse = np.asarray(after["harbour"].eta).reshape(14, 3, 15, 3).mean((1, 3))
+    box, wet = (slice(6, 20), slice(7, 22)), nested.depth()[6:20, 7:22] > 0
+    both = np.corrcoef(coarse[wet], np.asarray(expected.eta)[box][wet])[0, 1]
+    assert both > 0.9
+
+
+def test_waves_cross_the_border_and_little_is_reflected():
+    """A wave of 16 cells leaves a nest over a flat bottom; what differs from the run without a nest is small, though
+    not 0, since the finer grid carries waves more exactly."""
+    wave = lambda x, y: np.exp(-(((x - 15e3) ** 2 + (y - 13e3) ** 2) / 4e3**2))  # noqa: E731
+    nest = sw.Nest("harbour", **nested.HARBOUR)
+    family = nested.family([nest], depth=100.0, coriolis=None)
+    after = nested.final(family, FB, 40, eta=wave)[""].eta
+    alone = sw.ShallowWater(nested.GRID, 100.0, engine="arrays")
+    expected = sw.Simulation(alone, alone.state(eta=wave), FB).run(steps=40).eta
+    outside = np.ones(expected.shape, bool)
+    outside[8:18, 9:20] = False
+    assert np.abs(np.asarray(after - expected))[outside].max() < 0.04 * np.abs(np.asarray(expected)).max()
+    assert np.abs(np.asarray(after - expected)).max() > 0
+
+
+def test_a_restart_continues_bit_for_bit(tmp_path):
+    family = nested.family()
+
+    def run(steps, resumed=None):
+        simulation = sw.NestedSimulation(family, family.states(eta=nested.bump), FB, overwrite=True)
+        paths = {name: tmp_path / f"restart_{name}.nc" for name in family.names}
+        for name, path in paths.items():
+            simulation[name].restart(path)
+            simulation[name].gauges(tmp_path / f"gauges_{name}.nc", {"inside": (13.2e3, 13.1e3)})
+        if resumed:
+            simulation.resume(paths)
+        return simulation.run(steps=steps)
+
+    whole = run(12)
+    run(6)
+    resumed = run(6, resumed=True)
+    for name, state in whole.items():
+        for field, values in state:
+            np.testing.assert_array_equal(values, resumed[name][field])
+    with netCDF4.Dataset(tmp_path / "gauges_quay.nc") as file:
+        np.testing.assert_allclose(np.diff(file["time"][:]), 8.0 / 6.0)
+
+
+@pytest.mark.parametrize("engine", ["arrays", pytest.param("fused", marks=WITH_COMPILER)])
+def test_derivatives_through_nests(engine):
+    """Adjoint and tangent agree, and the cost's remainder falls with the square of the perturbation."""
+    family = nested.family([sw.Nest("harbour", **nested.HARBOUR)], engine=engine)
+    states = tuple(family.states(eta=nested.bump).values())
+    dynamics = family.dynamics(FB)
+    random = np.random.default_rng(1)
+    weights = [jnp.asarray(random.standard_normal(state.eta.shape)) for state in states]
+    change = tuple(state.map(lambda x: jnp.asarray(random.standard_normal(x.shape))) for state in states)
+    change = tuple(
+        c.replace(
+            **{name: c[name] * m for name, m in masks_of(model).items()}, **{name: 0.0 * c[name] for name in c.others}
+        )
+        for c, model in zip(change, family.models.values())
+    )
+
+    def cost(states):
+        after = integrate(dynamics, states, 4)
+        return sum(jnp.sum(w * s.eta * s.eta) for w, s in zip(weights, after))
+
+    value, gradient = jax.jit(jax.value_and_grad(cost))(states)
+    along = sum(float(jnp.vdot(a, b)) for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(change)))
+    forward = jax.jit(lambda s, d: jax.jvp(cost, (s,), (d,))[1])(states, change)
+    assert abs(along - float(forward)) < 1e-11 * abs(along)
+    shifted = jax.jit(lambda h: cost(jax.tree.map(lambda x, d: x + h * d, states, change)))
+    first, second = (abs(float(shifted(h) - value) - h * along) for h in (1e-3, 5e-4))
+    assert 3.5 < first / second < 4.5
+
+
+def masks_of(model):
+    return {name: np.asarray(model.sea_floor.mask(p), float) for name, p in (("u", "u"), ("v", "v"), ("eta", "h"))}
+
+
+@pytest.mark.parametrize(
+    "nests, options, message",
+    [
+        ([{"x": (1e3, 20e3)}], {}, "must keep 3 cells away from the ends"),
+        ([{"x": (9e3, 11e3)}], {}, "make the box wider"),
+        ([{}, {"name": "other"}], {}, "overlap, or lie next to each other"),
+        ([{}, {}], {}, "two nests have the name 'harbour'"),
+        ([{"inside": "bay"}], {}, "no nest before it has this name"),
+        ([{}], {"depth": lambda x, y: np.where(x < 8e3, 10.0, 0.0)}, "lies on land alone"),
+        ([{}], {"tracers": (sw.Tracer("dye"),)}, "nests have no tracers so far"),
+        ([{}], {"layers": sw.Layers((50.0,), (1020.0, 1025.0))}, "nests have one layer so far"),
+    ],
+)
+def test_what_a_family_cannot_be_is_refused(nests, options, message):
+    made = [sw.Nest(**({"name": "harbour"} | nested.HARBOUR | nest)) for nest in nests]
+    with pytest.raises(ConfigError, match=message):
+        nested.family(made, **options)
+
+
+def test_what_a_run_of_nests_cannot_have_is_refused(tmp_path):
+    family = nested.family([sw.Nest("harbour", **nested.HARBOUR)])
+    with pytest.raises(
+        ConfigError, match="in the nest 'harbour', with 1 of its steps in one of the outermost grid: the time step"
+    ):
+        sw.NestedSimulation(
+            nested.family([sw.Nest("harbour", steps=1, **nested.HARBOUR)]), family.states(), sw.RK4(dt=11.0)
+        )
+    with pytest.raises(ConfigError, match="solves an equation of a whole grid"):
+        sw.NestedSimulation(family, family.states(), sw.SemiImplicit(dt=8.0))
+    wide = nested.family([sw.Nest("harbour", **nested.HARBOUR)], dissipation=(sw.Biharmonic(1e3),))
+    with pytest.raises(ConfigError, match="RK4 reads 8 cells around"):
+        sw.NestedSimulation(wide, wide.states(), sw.RK4(dt=2.0))
+    simulation = sw.NestedSimulation(family, family.states(), FB)
+    simulation["harbour"].restart(tmp_path / "restart.nc", every=20.0)
+    with pytest.raises(ConfigError, match="no multiple of the outermost grid's time step"):
+        simulation.run(steps=2)
+    with pytest.raises(ValueError, match="is above 10|at most 10|10 or less"):
+        sw.Nest("harbour", x=(0, 1), y=(0, 1), ratio=11)
