@@ -109,8 +109,9 @@ def main(options):
     make, unit, units, long = BASINS[options["basin"]]
     model = make(options["precision"])
     explicit = sw.limits(model, sw.ForwardBackward(1.0))[0].dt
-    steps = math.ceil(unit / {"explicit": 0.9 * explicit, "semi_implicit": long}[options["scheme"]])
-    kind = {"explicit": sw.ForwardBackward, "semi_implicit": sw.SemiImplicit}[options["scheme"]]
+    steps = math.ceil(unit / (0.9 * explicit if options["scheme"] == "explicit" else long))
+    kinds = {"explicit": sw.ForwardBackward, "semi_implicit": sw.SemiImplicit, "split_explicit": sw.SplitExplicit}
+    kind = kinds[options["scheme"]]
     program = Program(model, model.at_rest(), kind(unit / steps), steps)
     program.run(units)
     reached = {name: np.asarray(getattr(program.state, name)) for name in ("u", "v", "eta")}

@@ -83,6 +83,7 @@ _HOMES = {
     "sources.bottom_motion": ("BottomMotion",),
     "grids.regrid": ("Records",),
     "stepping.semi_implicit": ("RigidLid", "SemiImplicit"),
+    "stepping.split_explicit": ("SplitExplicit",),
     "output.products.base": ("Product",),
     "fields.variables": ("Variable",),
     "nests.family": ("Family",),

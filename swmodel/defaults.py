@@ -13,13 +13,15 @@ __all__ = [
     "MINIMUM_DEPTH",
     "RIGIDITY",
     "SOUND_SPEEDS",
+    "SUBSTEPS",
     "THETA",
     "WATER_DENSITY",
     "WIND_DRAG",
 ]
 
 AB2_EPSILON = 0.1  # of AB2, and of the explicit part of implicit schemes
-THETA = 0.6  # of SemiImplicit
+THETA = 0.6  # of SemiImplicit and SplitExplicit
+SUBSTEPS = 60  # of SplitExplicit
 GRAVITY = 9.81  # [m s-2]
 EARTH_RADIUS = 6.371e6  # [m]
 EARTH_ROTATION = 7.292115e-5  # [s-1]

@@ -38,11 +38,11 @@ def measure(bench):
     bench.figure("semi_implicit_setup_share", setup / LEAST_SECONDS, at_most=0.05, precision=PRECISION)
 
 
-def runs(bench, basin):
+def runs(bench, basin, schemes=SCHEMES):
     """({scheme: times of a unit}, {scheme: the info of its worker}, {scheme: the fields that it reached})."""
     workers, reached = {}, {}
     try:
-        for name in SCHEMES:
+        for name in schemes:
             command = bench.python("semi_implicit_worker.py", basin=basin, scheme=name, precision=PRECISION)
             workers[name] = bench.start(f"{basin} {name}", command)
             file = bench.folder / f"{basin}_{name}.npz"

@@ -39,7 +39,7 @@ def measure_gradient(
         stepper: a TimeStepper; an implicit one makes a given number of rounds (performance.implicit.with_rounds).
         steps: the number of steps that the planned gradient differentiates.
     """
-    most = MOST_OF_EQUATION if stepper.is_implicit else MOST_CELLS
+    most = MOST_OF_EQUATION if stepper.has_solver else MOST_CELLS
     cut = math.ceil(math.sqrt(math.prod(shape) / most))
     model, state = make(SerialCommunicator() if cut == 1 else OneOfMany((cut, cut)))
     forward = Program(model, state, stepper, STEPS).measure(REPEATS)

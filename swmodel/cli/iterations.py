@@ -39,7 +39,7 @@ def count_iterations(draft: Draft, model: ShallowWater, state: State, stepper: A
     from ..elliptic import Diagonal
     from ..performance.implicit import iterations_of, solver_of
 
-    if not stepper.is_implicit:
+    if not stepper.has_solver:
         return 0, ""
     where, solver = "the whole grid", solver_of(model, stepper)
     if cut > 1:

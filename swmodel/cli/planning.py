@@ -185,7 +185,7 @@ def _subject(case, machine, gradient):
     stepper = with_rounds(model, case.stepper, iterations)
     if iterations:
         lines.append(("solver", f"{iterations} iterations a step{where}"))
-    compute = None if case.stepper.is_implicit else machine.compute_of(signature(model, case.stepper))
+    compute = None if case.stepper.has_solver else machine.compute_of(signature(model, case.stepper))
     if compute is None:
         compute = measure_compute(case.make("auto"), shape, stepper, CUTS, REPEATS, SHARE)
     lines.append(("a step", str(compute)))

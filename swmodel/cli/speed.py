@@ -61,7 +61,7 @@ def speed_line(
 
     machine, notes = speed.read(), []
     stepper = _stepper(experiment, dt)
-    if stepper.is_implicit:
+    if stepper.has_solver:
         how = f"swmodel bench {made.draft.file}"
         how = how if ranks == 1 else f"mpirun -n {ranks} {how}"
         return f"not predicted: how long {type(stepper).__name__}'s equation takes depends on the case; time it, {how}"

@@ -189,7 +189,7 @@ class _Implicit(_Stepper):
 
 def stepper_section(cls: type[TimeStepper], name: str) -> type[PartSection]:
     """The section of a TimeStepper."""
-    return section_for(cls, name, _Implicit if cls.is_implicit else _Stepper)
+    return section_for(cls, name, _Implicit if cls.has_solver else _Stepper)
 
 
 STEPPERS = {name: stepper_section(cls, name) for name, cls in shipped(TimeStepper).items()}

@@ -294,7 +294,8 @@ def _check_steps_layers(model, stepper):
     """Raise ConfigError for a scheme that does not step several layers, or not these."""
     if model.layers is not None and stepper.needs_modes:
         raise ConfigError(
-            f"{type(stepper).__name__} steps one layer; use ForwardBackward, AB2, AB3, SSPRK3, RK4 or SemiImplicit."
+            f"{type(stepper).__name__} steps one layer; use ForwardBackward, AB2, AB3, SSPRK3, RK4, SemiImplicit or "
+            "SplitExplicit."
         )
     if over_deep_water(model.layers) and stepper.is_implicit:
         raise ConfigError(

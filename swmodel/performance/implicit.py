@@ -61,7 +61,7 @@ def iterations_of(model: ShallowWater, state: State, stepper: TimeStepper) -> in
 
     Water at rest with nothing to move it takes none, and gets waves of one wavelength along each direction.
     """
-    if not stepper.is_implicit:
+    if not stepper.has_solver:
         return 0
     scheme: Any = replace(stepper, solver=Counted(solver_of(model, stepper)))
     dynamics = model.interval(model.halo(scheme), 0, scheme.dt)

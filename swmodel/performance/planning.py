@@ -150,7 +150,7 @@ class Plan:
         """(messages, bytes, reductions) of a step."""
         fine = self._traced_layout(layout, tile)
         # messages of transforms and of the root depend on the number of ranks, those to neighbours do not
-        kind = fine if self.subject.stepper.is_implicit else tuple(min(n, 3) for n in layout)
+        kind = fine if self.subject.stepper.has_solver else tuple(min(n, 3) for n in layout)
         if kind not in self._traced:
             model, state = self.subject.make(OneOfMany(fine))
             stepper: Any = self.subject.stepper

@@ -359,7 +359,7 @@ class Simulation(Outputs):
 
     def _check_solved(self, run):
         """Raise BlowUp, on every rank alike, if an implicit scheme's equation was not solved at some step so far."""
-        if self.scheme.is_implicit and (complaint := self.scheme.complaint(self._packed[1], self.communicator)):
+        if self.scheme.has_solver and (complaint := self.scheme.complaint(self._packed[1], self.communicator)):
             run.wait()
             raise BlowUp(f"The run stopped at step {self.step} ({self.time:g} s): {complaint}. {run.restart_hint()}")
 

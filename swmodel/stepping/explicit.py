@@ -75,7 +75,8 @@ class TimeStepper(ModelPart, abc.ABC):
             Predictions of memory use it.
         buffer_cycle: number of steps after which the buffers of state and history are back in their first roles, when
             the newest entry overwrites the oldest.
-        is_implicit: whether a step solves an equation of the whole domain.
+        is_implicit: whether the surface of a step depends on the whole domain.
+        has_solver: whether that is by an elliptic.Solver, its argument `solver`.
         rigid_lid: whether the surface is fixed: eta is then the pressure on it, and no part of the thickness.
         rows: {name: Variable} of the rows that replace those of the table of variables in files.
         comment: on its variables, for files; None without one.
@@ -98,6 +99,7 @@ class TimeStepper(ModelPart, abc.ABC):
     states_kept = 1
     buffer_cycle = 1
     is_implicit = False
+    has_solver = False
     rigid_lid = False
     rows: ClassVar[dict[str, Variable]] = {}
     comment: ClassVar[str | None] = None

@@ -1,4 +1,4 @@
-"""What SemiImplicit and RigidLid have in common, and their steps, of one layer or several (semi_implicit.py)."""
+"""What SemiImplicit, RigidLid and SplitExplicit have in common, and the steps of the first two (semi_implicit.py)."""
 
 import abc
 import functools
@@ -53,10 +53,11 @@ class Solved:
 
 
 class Implicit(TimeStepper):
-    """The base class of SemiImplicit and RigidLid."""
+    """The base class of SemiImplicit, RigidLid and SplitExplicit."""
 
     order = 2
     is_implicit = True
+    has_solver = True
     remedy = f"epsilon = {AB2_EPSILON:g}"
 
     def stable_interval(self, axis: str) -> float:
@@ -95,7 +96,7 @@ class Implicit(TimeStepper):
 
     def check(self) -> None:
         super().check()
-        if self.solver is not None:  # pyright: ignore[reportAttributeAccessIssue]
+        if self.has_solver and self.solver is not None:  # pyright: ignore[reportAttributeAccessIssue]
             elliptic.check_solver(self.solver, type(self).__name__)  # pyright: ignore[reportAttributeAccessIssue]
 
     def step(self, equations: "System", state: State, history: Solved, time: Time) -> tuple[State, Solved]:
@@ -214,8 +215,50 @@ class PlannedStep(Implicit):
         return Solved(past, residual, () if transported is None else transported)
 
 
+class SurfaceStep(PlannedStep):
+    """The steps of a free surface."""
+
+    def carried(
+        self,
+        equations: "System",
+        flow: "LayerFlow",
+        slope: State,
+        transports: Sequence[tuple[AbstractField, AbstractField]],
+        history: Solved,
+        surface: Surface,
+    ) -> tuple[dict[str, AbstractField], State | None]:
+        """({name: what is transported, a step later}, the State that the next step needs).
+
+        Args:
+            equations: the System, prepared.
+            flow: the LayerFlow at the beginning of the step.
+            slope: of u, v and eta of all layers, without what the surface does.
+            transports: (R u, R v) of the whole step [m2 s-1], of each layer.
+            history: at the beginning of the step.
+            surface: that of the step.
+        """
+        if not history.transported:
+            return {}, None
+        more = surface.explicit_depths(equations, flow) or [0.0 * layer.h for layer in flow.layers]
+        names, values = history.transported.names, dict(flow.state)
+        for k, (layer, x) in enumerate(zip(flow.layers, more)):
+            values[in_layer(X_TRANSPORT, k)] = mean_x(x) * layer.u
+            values[in_layer(Y_TRANSPORT, k)] = mean_y(x) * layer.v
+        now = State.of({name: values[name] for name in names}, history.transported.positions)
+        values = iter(flow.more)
+        old = now.map(lambda _: next(values))
+        explicit = self.extrapolated(now, old, history.past.count)
+        pairs = [(explicit[in_layer(X_TRANSPORT, k)], explicit[in_layer(Y_TRANSPORT, k)]) for k in range(len(more))]
+        whole = [tuple(a + b for a, b in zip(*each)) for each in zip(pairs, transports)]
+        added = []
+        if equations.open_boundaries or any(term.changes_elevation for term in equations.terms):
+            out = equations.sums([divergence(U, V, equations.geometry) for U, V in pairs])
+            added = equations.excess([slope[layer.names[2]] + x for layer, x in zip(flow.layers, out)])
+        return self.transported(flow, cast(Any, whole), now, old, history.past.count, added), now
+
+
 @pytree
-class FreeSurfaceStep(PlannedStep):
+class FreeSurfaceStep(SurfaceStep):
     """The step of SemiImplicit; the attributes are its own, and the Surface."""
 
     dt: Any
@@ -225,15 +268,14 @@ class FreeSurfaceStep(PlannedStep):
 
     def step(self, equations: "System", state: State, history: Solved, time: Time) -> tuple[State, Solved]:
         e, dt, theta, surface = equations, self.dt, self.theta, self.surface
-        flow = e.flow(state, time, _fields(history.transported))
+        flow = e.flow(state, time, fields_before(history.transported))
         now = self.explicit(e, flow, surface.explicit_depths(e, flow))
         slope = self.extrapolated(now, history.past.values[0], history.past.count)
-        moved = _moved(flow, slope, dt)
-        velocities = [surface.pushed(e, u, v, dt, e.gravity * flow.eta) for u, v in moved]
+        velocities = [surface.pushed(e, u, v, dt, e.gravity * flow.eta) for u, v in moved(flow, slope, dt)]
         depths = self.depths(flow, slope) if surface.follows_level else []  # the level may fall fast
         depths = [pointwise(larger, h, 0.5 * layer.h) for h, layer in zip(depths, flow.layers)]
-        filled, depths, _ = e.fill_halos(_with_velocities(flow, velocities), time + 1.0, depths)
-        velocities, eta = _velocities(filled), filled.eta
+        filled, depths, _ = e.fill_halos(with_velocities(flow, velocities), time + 1.0, depths)
+        velocities, eta = velocities_of(filled), filled.eta
         surface = replace(surface, depths=depths or None)
         before = surface.outflow(e, [(layer.u, layer.v) for layer in flow.layers])
         changes = [dt * slope[layer.names[2]] - (dt * (1.0 - theta)) * out for layer, out in zip(flow.layers, before)]
@@ -247,42 +289,14 @@ class FreeSurfaceStep(PlannedStep):
         if e.open_boundaries:
             levels = [eta + delta, *(filled[eta] for *_, eta in e.names_of_layers[1:])]
             velocities, _ = e.apply_open_boundaries(cast(Any, velocities), cast(Any, levels), time + 1.0)
-        new = _named(flow, velocities)
+        new = named(flow, velocities)
         for layer, change, out in zip(flow.layers, changes, surface.outflow(e, velocities)):
             new[layer.names[2]] = layer.eta + change - (dt * theta) * out
-        others, next_others = (
-            self._others(e, flow, slope, velocities, history, surface) if history.transported else ({}, None)
-        )
-        return like(state, state.replace(**new, **others)), self.next_history(state, now, history, left, next_others)
-
-    def _others(self, equations, flow, slope, after, history, surface):
-        """({name: what is transported, a step later}, the State that the next step needs).
-
-        Args:
-            slope: of u, v and eta of all layers, without what is implicit.
-            after: (u, v) of each layer at the end of the step.
-            surface: that of the step.
-        """
-        more = surface.explicit_depths(equations, flow) or [0.0 * layer.h for layer in flow.layers]
-        names, values = history.transported.names, dict(flow.state)
-        for k, (layer, x) in enumerate(zip(flow.layers, more)):
-            values[in_layer(X_TRANSPORT, k)] = mean_x(x) * layer.u
-            values[in_layer(Y_TRANSPORT, k)] = mean_y(x) * layer.v
-        now = State.of({name: values[name] for name in names}, history.transported.positions)
-        values = iter(flow.more)
-        old = now.map(lambda _: next(values))
-        explicit = self.extrapolated(now, old, history.past.count)
-        pairs = [(explicit[in_layer(X_TRANSPORT, k)], explicit[in_layer(Y_TRANSPORT, k)]) for k in range(len(more))]
-        begin = surface.transports(equations, [(layer.u, layer.v) for layer in flow.layers])
-        transports = [
-            tuple(x + ((1.0 - self.theta) * before + self.theta * later) for x, before, later in zip(*each))
-            for each in zip(pairs, begin, surface.transports(equations, after))
-        ]
-        added = []
-        if equations.open_boundaries or any(term.changes_elevation for term in equations.terms):
-            out = equations.sums([divergence(U, V, equations.geometry) for U, V in pairs])
-            added = equations.excess([slope[layer.names[2]] + x for layer, x in zip(flow.layers, out)])
-        return self.transported(flow, transports, now, old, history.past.count, added), now
+        first = surface.transports(e, [(layer.u, layer.v) for layer in flow.layers])
+        pairs = zip(first, surface.transports(e, velocities))
+        transports = [tuple((1.0 - theta) * a + theta * b for a, b in zip(*each)) for each in pairs]
+        others, transported = self.carried(e, flow, slope, cast(Any, transports), history, surface)
+        return like(state, state.replace(**new, **others)), self.next_history(state, now, history, left, transported)
 
 
 @pytree
@@ -295,15 +309,14 @@ class RigidLidStep(PlannedStep):
 
     def step(self, equations: "System", state: State, history: Solved, time: Time) -> tuple[State, Solved]:
         e, dt, layered = equations, self.dt, equations.layers is not None
-        flow = e.flow(state.replace(eta=0.0 * state.eta), time, [state.eta, *_fields(history.transported)])
+        flow = e.flow(state.replace(eta=0.0 * state.eta), time, [state.eta, *fields_before(history.transported)])
         eta, *old = flow.more
         now = self.explicit(e, flow, None)
         slope = self.extrapolated(now, history.past.values[0], history.past.count)
-        moved = _moved(flow, slope, dt)
-        velocities = [self.surface.pushed(e, u, v, dt, e.gravity * eta) for u, v in moved]
+        velocities = [self.surface.pushed(e, u, v, dt, e.gravity * eta) for u, v in moved(flow, slope, dt)]
         depths = self.depths(flow, slope) if layered else []
-        filled, depths, _ = e.fill_halos(_with_velocities(flow, velocities).replace(eta=eta), time + 1.0, depths)
-        velocities, eta, surface = _velocities(filled), filled.eta, replace(self.surface, depths=depths or None)
+        filled, depths, _ = e.fill_halos(with_velocities(flow, velocities).replace(eta=eta), time + 1.0, depths)
+        velocities, eta, surface = velocities_of(filled), filled.eta, replace(self.surface, depths=depths or None)
         # u at the start may have a divergence
         share = jnp.where(history.past.count > 0, 1.0 - THETA if layered else 0.5, 0.0).astype(flow.u.dtype)
         first = [(layer.u, layer.v) for layer in flow.layers]
@@ -315,7 +328,7 @@ class RigidLidStep(PlannedStep):
         delta, left = surface.solve(e, rhs)
         delta = delta / (e.gravity * dt)
         velocities = [surface.pushed(e, u, v, dt, e.gravity * delta) for u, v in velocities]
-        new = _named(flow, velocities) | {"eta": eta + delta}
+        new = named(flow, velocities) | {"eta": eta + delta}
         if layered:
             for layer, a, b in list(zip(flow.layers, before, surface.outflow(e, velocities)))[1:]:
                 new[layer.names[2]] = layer.eta + dt * slope[layer.names[2]] - dt * (share * a + (1.0 - share) * b)
@@ -335,26 +348,26 @@ class RigidLidStep(PlannedStep):
         return self.transported(flow, transports, now, old, history.past.count), now
 
 
-def _moved(flow, slope, dt):
+def moved(flow, slope, dt):
     """[(u, v)] of each layer after a step of the explicit part."""
     return [tuple(x + dt * slope[name] for x, name in zip((a.u, a.v), a.names)) for a in flow.layers]
 
 
-def _named(flow, velocities):
+def named(flow, velocities):
     """{name: u or v} of each layer."""
     return {name: x for layer, pair in zip(flow.layers, velocities) for name, x in zip(layer.names, pair)}
 
 
-def _with_velocities(flow, velocities):
+def with_velocities(flow, velocities):
     """A State of these velocities, and eta of each layer."""
-    return state_of(_named(flow, velocities) | {layer.names[2]: layer.eta for layer in flow.layers})
+    return state_of(named(flow, velocities) | {layer.names[2]: layer.eta for layer in flow.layers})
 
 
-def _velocities(state):
+def velocities_of(state):
     """[(u, v)] of each layer of a State."""
     return [(state[in_layer("u", k)], state[in_layer("v", k)]) for k in range(len(state.names) // 3)]
 
 
-def _fields(transported):
+def fields_before(transported):
     """The fields of a State a step ago, in order; none of ()."""
     return [as_tile_field(x, transported.positions[name]) for name, x in transported] if transported else []

@@ -104,7 +104,8 @@ class SemiImplicit(Implicit):
         return site.wave_rate() / np.sqrt(1.0 + site.excess) / interval
 
     def prepare(self, equations: "System") -> "PlannedStep":
-        return FreeSurfaceStep(self.dt, self.theta, self.epsilon, Surface.of(equations, self))
+        surface = Surface.of(equations, type(self).__name__, self.solver, self.theta * self.dt)
+        return FreeSurfaceStep(self.dt, self.theta, self.epsilon, surface)
 
 
 @pytree
@@ -141,4 +142,4 @@ class RigidLid(Implicit):
                 f"RigidLid: {moving[0]} needs a surface that moves, and under a rigid lid none does; leave it out, or "
                 "use SemiImplicit."
             )
-        return RigidLidStep(self.dt, self.epsilon, Surface.of(equations, self))
+        return RigidLidStep(self.dt, self.epsilon, Surface.of(equations, type(self).__name__, self.solver, 1.0))

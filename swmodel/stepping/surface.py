@@ -81,20 +81,25 @@ class Surface:
     follows_level: bool = static(kw_only=True)
 
     @staticmethod
-    def of(equations: "System", scheme: Any) -> "Surface":
+    def of(equations: "System", who: str, solver: Any, span: Scalar) -> "Surface":
+        """The Surface of the scheme `who`.
+
+        Args:
+            equations: the System, prepared.
+            who: the scheme's name.
+            solver: the elliptic.Solver, or what has its `plan`, `replanned` and `needs_constants`; None for a default.
+            span: theta dt [s], the square of which is in the coefficient; without meaning under a rigid lid.
+        """
         if equations.elliptic_domain is None:
-            raise ConfigError(
-                f"{type(scheme).__name__}: this System was made for another stepper; make it by "
-                "model.dynamics(stepper)."
-            )
+            raise ConfigError(f"{who}: this System was made for another stepper; make it by model.dynamics(stepper).")
         domain = replace(equations.elliptic_domain, tile=equations.geometry.tile)
         rigid, dtype = equations.rigid_lid, equations.depth.dtype
         constant = equations.flat and not domain.masked and not equations.open_boundaries
-        solver = scheme.solver or automatic(domain, constant, dtype)
+        solver = solver or automatic(domain, constant, dtype)
         follows = not (rigid or equations.linear or solver.needs_constants)
         rest = _constant(equations) if constant and not follows else None
-        weight = jnp.asarray(1.0, dtype) if rigid else equations.gravity * (scheme.theta * scheme.dt) ** 2
-        opening = None if rigid else _opening(equations, domain, scheme.theta * scheme.dt)
+        weight = jnp.asarray(1.0, dtype) if rigid else equations.gravity * span**2
+        opening = None if rigid else _opening(equations, domain, span)
         one = jnp.ones((), dtype)
         screening = None if rigid else one if opening is None else one + opening
         c = weight * (equations.depth.interior if rest is None else rest)

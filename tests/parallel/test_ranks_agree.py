@@ -150,6 +150,17 @@ IMPLICIT = {
         lambda **o: sw.ShallowWater(cases.plane("xy"), 1000.0, coriolis=sw.FPlane(1e-4), **o),
         sw.SemiImplicit(500.0),
     ),
+    "layers under a surface of substeps with an open side": (
+        lambda **o: sw.ShallowWater(
+            cases.plane("x"),
+            cases.sea_floor(),
+            coriolis=sw.FPlane(1e-4),
+            layers=cases.LAYERS,
+            boundaries=sw.Flather("north"),
+            **o,
+        ),
+        sw.SplitExplicit(200.0, substeps=8),
+    ),
 }
 
 

@@ -268,7 +268,12 @@ def test_files_are_looked_for_beside_the_toml_file(write, tmp_path, monkeypatch)
         ("dt = ", "dtt = ", 17, "stepper.dtt: unknown key; did you mean 'dt'?"),
         ("[stepper]", "[steper]", 15, "steper: unknown section; did you mean 'stepper'?"),
         ('"rk4"', '"rk5"', 16, "stepper.type: 'rk5' is unknown; did you mean 'rk4'?"),
-        ('"rk4"', '"rk4"\nepsilon = 0.1', 17, "it belongs to type 'ab2' or 'semi_implicit' or 'rigid_lid', not 'rk4'"),
+        (
+            '"rk4"',
+            '"rk4"\nepsilon = 0.1',
+            17,
+            "it belongs to type 'ab2' or 'semi_implicit' or 'rigid_lid' or 'split_explicit', not 'rk4'",
+        ),
         ("ny = 16", 'ny = 16\nprecision = "float32"', 8, "it belongs to [model]"),
         ("nx = 32", "nx = 32.5", 6, "grid.nx: expected a whole number, got 32.5"),
         ("nx = 32", "nx = 0", 6, "grid.nx: must be at least 1, got 0"),

@@ -26,7 +26,7 @@ from tests.transported import SALT, Content
 NX, NY, DT = 11, 9, 5.0
 DEPTH = np.full((NY, NX), 80.0) + 10.0 * np.random.default_rng(1).random((NY, NX))
 DEPTH[3:5, 4:6] = 0.0
-STEPPERS = [sw.AB2, sw.AB3, sw.SSPRK3, sw.RK4, sw.ForwardBackward, sw.SemiImplicit, sw.RigidLid]
+STEPPERS = [sw.AB2, sw.AB3, sw.SSPRK3, sw.RK4, sw.ForwardBackward, sw.SemiImplicit, sw.RigidLid, sw.SplitExplicit]
 NEEDS_COMPILER = pytest.mark.skipif(why_not() is not None, reason="no compiler")
 
 

@@ -147,7 +147,7 @@ class Run:
     def check_convergence(self, point: Point) -> None:
         """Raise SwmodelError if an implicit stepper's solver did not converge in a step up to this point."""
         problem = self.problem
-        if not problem.stepper.is_implicit:
+        if not problem.stepper.has_solver:
             return
         _, history = point[0].value if isinstance(point[0], Pair) else point[0]
         if complaint := problem.scheme.complaint(history, problem.communicator):

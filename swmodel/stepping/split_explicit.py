@@ -1,0 +1,216 @@
+"""Layers with a long time step and no solver: the surface takes substeps within each step.
+
+All layers have the pressure of the surface, so that its substeps change all velocities alike. R_k is the thickness of
+layer k in the middle of the step, E_k its other accelerations extrapolated by AB2, and E their mean over the depth. The
+surface and the velocity P that its pressure adds to each layer take substeps of length s = dt / M by leap-frog,
+
+    d eta/dt = E_eta - sum of div R_k (u_k + t E + P)
+    d P/dt   = - g grad eta
+
+t is the time since the beginning of the step. They run beyond the end of the step, and the new surface and P are their
+means <> over substeps M - n to M + n, with n = M / 4. The mean over the step, P*, is the one by which eta changes so:
+
+    w_k    = u_k + dt (theta (E_k - E) + c E)
+    u_k'   = u_k + dt E_k + <P>
+    eta_k' = eta_k + dt (E_eta of layer k - sum over the layers from k down of div R_j (w_j + P*))
+
+The sum of the transports is that of the substeps, and so each layer keeps its water to rounding, and the surface is
+<eta>. Neither has to be corrected by the other, as they have where a mean velocity takes the substeps (Hallberg 1997,
+doi:10.1006/jcph.1997.5734). c is the mean of t / dt with the weights of P*, a little over 1/2. theta > 1/2 damps the
+waves of the interfaces; in E it would amplify the slow waves of the surface. Without the mean over substeps, waves of
+the surface whose frequency is near pi / dt grow (Demange et al. 2019, doi:10.1016/j.jcp.2019.108875).
+
+P is - g grad of a sum of eta over substeps. A substep therefore applies the operator of `swmodel.elliptic` once to one
+field, with one exchange of halos.
+"""
+
+import dataclasses
+import functools
+import operator
+from typing import TYPE_CHECKING, Any, cast
+
+import jax
+import jax.numpy as jnp
+
+from ..defaults import AB2_EPSILON, SUBSTEPS, THETA
+from ..dynamics.clock import Time
+from ..dynamics.limiters import larger
+from ..elliptic import Coefficients, Domain, Plan, assemble
+from ..fields.field import AbstractField, pointwise
+from ..fields.parameters import parameter
+from ..fields.pytrees import pytree, replace
+from ..fields.state import State, like
+from ..grids.geometry import safe_inverse
+from .explicit import time_step
+from .implicit import (
+    Implicit,
+    Solved,
+    SurfaceStep,
+    fields_before,
+    moved,
+    named,
+    velocities_of,
+    with_velocities,
+)
+from .surface import Surface
+
+if TYPE_CHECKING:
+    from ..dynamics.system import System
+
+__all__ = ["SplitExplicit"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Substeps:
+    """Leap-frog of the surface, in place of an elliptic.Solver; c of its Coefficients is g R s^2, the screening 1 + a.
+
+    a is the outflow sqrt(g R) length / area through open sides of a cell in the time s [1].
+    """
+
+    count: int
+    needs_constants = False
+
+    @property
+    def reach(self) -> int:
+        """n, by which substeps go on beyond the step."""
+        return max(self.count // 4, 1)
+
+    @property
+    def centre(self) -> float:
+        """c [1]."""
+        n = self.reach
+        return 0.5 * (1.0 + n * (n + 1) / 3.0 / self.count**2)
+
+    def plan(self, domain: Domain, coefficients: Coefficients) -> Plan:
+        return Plan(assemble(domain, Coefficients(coefficients.c)), coefficients.screening - 1.0)
+
+    def replanned(self, plan: Plan, domain: Domain, coefficients: Coefficients) -> Plan:
+        return self.plan(domain, coefficients)
+
+    def levels(self, plan: Plan, eta: jax.Array, rise: jax.Array, growth: jax.Array) -> tuple[jax.Array, ...]:
+        """The elevation after all substeps, and those that move the layers.
+
+        Args:
+            plan: of `plan`.
+            eta: the elevation at the beginning [m], a tile array.
+            rise: what the velocities u add to it in a substep [m], a tile array.
+            growth: by how much more E adds in each further substep [m], a tile array.
+
+        Returns:
+            (<eta> [m]; h with <P> = - g dt grad h [m]; h* with P* = - g dt grad h* [m]), tile arrays.
+        """
+        stencil, out, m, n = plan.stencil, 0.5 * plan.prepared, self.count, self.reach
+        per_area, width = safe_inverse(stencil.area), 2 * n + 1
+
+        def step(k, level, pushed):
+            added = rise + (k + 0.5).astype(eta.dtype) * growth
+            new = (1.0 - out) * level + added + per_area * stencil.apply(pushed) + 2.0 * out * eta
+            return new / (1.0 + out)
+
+        def body(k, carry):
+            level, pushed, end, head, mean = carry
+            inside = (k >= m - n).astype(eta.dtype) / width
+            left = (jnp.minimum(m + n - k, width) / width).astype(eta.dtype)
+            end, head = end + inside * level, head + inside * (pushed + 0.5 * level)
+            pushed = pushed + level
+            return step(k, level, pushed), pushed, end, head, mean + left * pushed
+
+        none, half = jnp.zeros_like(eta), 0.5 * eta
+        carry = step(jnp.asarray(0), eta, half), half, none, none, half
+        level, pushed, end, head, mean = jax.lax.fori_loop(1, m + n, body, carry)
+        end, head = end + level / width, head + (pushed + 0.5 * level) / width
+        return end, head / m, mean / m**2
+
+
+@pytree
+class SplitExplicit(Implicit):
+    """Layers step by AB2, and the surface by substeps: the waves of the interfaces limit dt, those of the surface s.
+
+    Args:
+        dt: [s].
+        substeps: their number in a step; gravity waves limit dt to so many times the limit of leap-frog.
+        theta: the weight of the new velocities in the transports between layers; over 1/2 it damps internal waves.
+        epsilon: damping of the terms, as in AB2.
+    """
+
+    dt: Any = time_step()
+    substeps: int = parameter(default=SUBSTEPS, minimum=1, whole=True, differentiable=False, static=True)
+    theta: Any = parameter(default=THETA, minimum=0.5, maximum=1.0)
+    epsilon: Any = parameter(default=AB2_EPSILON, minimum=0.0, below=1.0)
+
+    references = "Hallberg (1997), doi:10.1006/jcph.1997.5734; Demange et al. (2019), doi:10.1016/j.jcp.2019.108875"
+    buffer_cycle = 2  # the elevation of a step ago is kept
+    has_solver = False
+    remedy = f"theta = {THETA:g} and epsilon = {AB2_EPSILON:g}"
+
+    def stable_interval(self, axis: str) -> float:
+        if axis == "wave":
+            return 2.0 * self.substeps
+        return super().stable_interval(axis)
+
+    def prepare(self, equations: "System") -> "SplitStep":
+        solver = Substeps(self.substeps)
+        surface = Surface.of(equations, type(self).__name__, solver, self.dt / self.substeps)
+        return SplitStep(self.dt, self.theta, self.epsilon, surface)
+
+
+@pytree
+class SplitStep(SurfaceStep):
+    """The step of SplitExplicit; the attributes are its own, and the Surface."""
+
+    dt: Any
+    theta: Any
+    epsilon: Any
+    surface: Surface
+
+    def step(self, equations: "System", state: State, history: Solved, time: Time) -> tuple[State, Solved]:
+        e, dt, surface = equations, self.dt, self.surface
+        flow = e.flow(state, time, fields_before(history.transported))
+        now = self.explicit(e, flow, surface.explicit_depths(e, flow))
+        slope = self.extrapolated(now, history.past.values[0], history.past.count)
+        depths = self.depths(flow, slope) if surface.follows_level else []  # the level may fall fast
+        depths = [pointwise(larger, h, 0.5 * layer.h) for h, layer in zip(depths, flow.layers)]
+        filled, depths, _ = e.fill_halos(with_velocities(flow, moved(flow, slope, dt)), time + 1.0, depths)
+        ends, surface = velocities_of(filled), replace(surface, depths=depths or None)
+        changes, count = [dt * slope[layer.names[2]] for layer in flow.layers], surface.solver.count
+        first = [(layer.u, layer.v) for layer in flow.layers]
+        added = [tuple(b - a for a, b in zip(*each)) for each in zip(first, ends)]
+        middle = self._middle(e, surface, first, added)
+        rise = (changes[0] - dt * surface.outflow(e, first)[0]) / count
+        growth = (-dt / count**2) * surface.outflow(e, added)[0]
+        eta, rise, growth, changes, values = e.evaluation.finish_stage((flow.eta, rise, growth, changes, depths))
+        if values:
+            surface = surface.over(e, depths, e.evaluation.tile_values(functools.reduce(operator.add, values)))
+        tiles = (e.evaluation.tile_values(x) for x in (eta, rise, growth))
+        level, head, mean = (e.evaluation.with_ghosts(e, x) for x in surface.solver.levels(surface.plan, *tiles))
+        ends = [surface.pushed(e, u, v, dt, e.gravity * head) for u, v in ends]
+        middle = [surface.pushed(e, u, v, dt, e.gravity * mean) for u, v in middle]
+        if e.open_boundaries:
+            below = [filled[eta] for *_, eta in e.names_of_layers[1:]]
+            middle, _ = e.apply_open_boundaries(cast(Any, middle), cast(Any, [head, *below]), time + 0.5)
+            ends, _ = e.apply_open_boundaries(cast(Any, ends), cast(Any, [level, *below]), time + 1.0)
+        new = named(flow, ends)
+        for layer, change, out in zip(flow.layers, changes, surface.outflow(e, middle)):
+            new[layer.names[2]] = layer.eta + change - dt * out
+        others, transported = self.carried(e, flow, slope, surface.transports(e, middle), history, surface)
+        zero = jnp.zeros_like(history.residual)
+        return like(state, state.replace(**new, **others)), self.next_history(state, now, history, zero, transported)
+
+    def _middle(self, equations, surface, first, added):
+        """[w_k] from [u_k] and [dt E_k], pairs of Fields at u and v."""
+        more = surface.solver.centre - self.theta
+        transports = surface.transports(equations, added)
+        heights = surface.transports(equations, [(1.0, 1.0)] * len(first))
+        mean = [
+            sum(flows[1:], flows[0]) * _inverse(functools.reduce(operator.add, columns))
+            for flows, columns in zip(zip(*transports), zip(*heights))
+        ]
+        return [
+            tuple(a + self.theta * x + more * all_layers for a, x, all_layers in zip(u, rate, mean))
+            for u, rate in zip(first, added)
+        ]
+
+
+def _inverse(height):
+    """1 / height [m-1] where there is water, else 0, of a Field or a number."""
+    return height.map(safe_inverse) if isinstance(height, AbstractField) else 1.0 / height
