@@ -37,6 +37,7 @@ __all__ = [
     "is_data_array",
     "is_dataset",
     "label",
+    "named",
     "open_raw",
     "rectilinear",
 ]
@@ -103,6 +104,12 @@ def label(field: Any) -> str:
     return str(field.encoding.get("source") or field.name or "the field")
 
 
+def named(field: Any) -> str:
+    """The name of a DataArray, with that of its file, for messages."""
+    source = field.encoding.get("source")
+    return str(field.name) if source is None else f"{field.name} in {source}"
+
+
 def _has_axis(letter):
     """Rules that identify the x or y axis of a file, the most reliable first: (name, attributes) -> bool."""
     return (
@@ -155,7 +162,7 @@ def _one_dimensional(coordinate):
         if np.ptp(values, axis=axis).max() <= 1e-6 * np.ptp(values):
             return coordinate.dims[1 - axis], values.take(0, axis=axis)
     raise DataError(
-        f"{coordinate.name} varies along both {coordinate.dims[0]} and {coordinate.dims[1]}: the file's grid is "
+        f"{named(coordinate)} varies along both {coordinate.dims[0]} and {coordinate.dims[1]}: the file's grid is "
         "rotated or curvilinear; put it on longitude-latitude axes first (gmt surface, cdo remapbil)."
     )
 

@@ -77,7 +77,7 @@ def read_elevation(
         DataError: if there is no such file, variable or axis.
     """
     raw = open_raw(path)
-    raw = _from_old_gmt(raw) if "xysize" in raw.dims else raw
+    raw = _from_old_gmt(raw, path) if "xysize" in raw.dims else raw
     raw.encoding["source"] = str(path)
     field = elevation_in(raw, variable or _find_elevation(raw, path), str(path), positive, masked)
     field.set_close(raw.close)
@@ -237,13 +237,15 @@ def _find_elevation(dataset, path):
     )
 
 
-def _from_old_gmt(dataset):
+def _from_old_gmt(dataset, path):
     """GMT's format before version 4: ranges, spacing and one long row of values that starts in the north-west."""
     import xarray as xr
 
     with dataset:
         dataset = dataset.load()
     nx, ny = (int(n) for n in dataset["dimension"].values)
+    if dataset["z"].size != nx * ny:
+        raise DataError(f"{path} is a grid of {nx} x {ny} nodes, and its z has {dataset['z'].size}; copy it again.")
     pixels = int(dataset["z"].attrs.get("node_offset", 0))
     axes = {}
     for name, variable, n in (("x", "x_range", nx), ("y", "y_range", ny)):

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import ConfigError, DataError
 from ..fields.parameters import in_utc
-from .axes import decode, is_data_array, is_dataset, open_raw, rectilinear
+from .axes import decode, is_data_array, is_dataset, named, open_raw, rectilinear
 from .grid import POSITIONS, Grid
 from .remapping import filled, remapping
 from .windows import GridRecords, GridValues, LazyRecords
@@ -190,7 +190,7 @@ def _times(field, start):
     if field.ndim == 2:
         return np.zeros(1), None
     if field.ndim > 3:
-        raise DataError(f"{field.name} has dimensions {field.dims}; select one level first, down to (time, y, x).")
+        raise DataError(f"{named(field)} has dimensions {field.dims}; select one level first, down to (time, y, x).")
     start = None if start is None else in_utc(start)
     name = field.dims[0]
     time = field.coords[name] if name in field.coords else None
@@ -200,10 +200,10 @@ def _times(field, start):
         since_january = 0.0 if start is None else (start - datetime.datetime(start.year, 1, 1)).total_seconds()
         return DAY * (np.cumsum(MONTH_DAYS) - 0.5 * np.array(MONTH_DAYS)) - since_january, YEAR
     if time is None:
-        raise DataError(f"{field.name} has {field.shape[0]} records along {name} without times; add a time axis.")
+        raise DataError(f"{named(field)} has {field.shape[0]} records along {name} without times; add a time axis.")
     times = seconds_since(time, start)
     if not (np.diff(times) > 0).all():
-        raise DataError(f"the times of {field.name} do not ascend; sort the file along {name}.")
+        raise DataError(f"the times of {named(field)} do not ascend; sort the file along {name}.")
     return times, None
 
 
@@ -231,7 +231,7 @@ def seconds_since(time: Any, start: datetime.datetime | None) -> np.ndarray:
         return seconds_of_dates(values.astype(np.float64), units, calendar, start, time.name)
     if values.dtype != object:
         if units.lower() not in ("s", "sec", "second", "seconds"):
-            raise DataError(f"the times of {time.name} have units {units!r}; give 'seconds since ...' (CF) or 's'.")
+            raise DataError(f"the times of {named(time)} have units {units!r}; give 'seconds since ...' (CF) or 's'.")
         return values.astype(np.float64)
     origin = values[0] if start is None else _in_calendar(start, values[0].calendar, time.name)
     return np.array([(value - origin).total_seconds() for value in values])
