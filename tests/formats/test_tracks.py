@@ -178,3 +178,27 @@ example("IBTrACS, CSV")(
     )
 )
 example("ATCF")(of_folder(ATCF, (), -37.0, [(ATCF.replace("172N", "17.2N"), "is not a number of tenths of degrees")]))
+
+
+@example("IBTrACS, netCDF")
+def ibtracs_netcdf(folder):
+    """Storms along `storm`, positions of each along `date_time`, and an agency's own columns."""
+    path, columns = folder / "ibtracs.nc", {"pres": ("mb", 950.0), "wind": ("kts", 80.0)}
+    axes = {"lon": ("degrees_east", 130.0), "lat": ("degrees_north", 30.0)}
+    moments = np.array([["2019-10-12T06", "2019-10-12T12"]] * 2, "datetime64[ns]")
+
+    def write(units):
+        data = xr.Dataset({"sid": ("storm", ["A", "B"]), "name": ("storm", ["LEKIMA", "HAGIBIS"])})
+        for name, (stated, value) in (axes | columns).items():
+            values = np.add.outer([0.0, 1.0], value + np.arange(2.0))
+            data[f"tokyo_{name}"] = ("storm", "date_time"), values, {"units": units.get(name, stated)}
+        data.assign(time=(("storm", "date_time"), moments)).to_netcdf(path)
+        return path
+
+    track = read_track(write({}), "HAGIBIS", "tokyo")
+    np.testing.assert_allclose(track.longitude, [131.0, 132.0])
+    np.testing.assert_allclose(track.pressure, [95100.0, 95200.0])
+    yield lambda: read_track(path, "HAGIBIS", "bom"), "there is no agency 'bom'"
+    yield lambda: read_track(path, "FAXAI", "tokyo"), "FAXAI"
+    write({"wind": "m/h"})
+    yield lambda: read_track(path, "HAGIBIS", "tokyo"), "tokyo_wind in .* is in 'm/h'"
