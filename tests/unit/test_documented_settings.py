@@ -15,6 +15,7 @@ from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.build.steppers import stepper_of
 from swmodel.config.toml import dump
 from swmodel.errors import ConfigError
+from swmodel.observed.steps import FILE, steps_in
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = ROOT / "docs" / "own_parts.md"
@@ -106,7 +107,8 @@ type = "rotating_sphere"
 type = "ssprk3"
 dt = 10.0
 """
-FILES = re.compile(r"there is no (file|folder)")
+RECORDS = "# records.toml\n"
+FILES = re.compile(r"there is no (file|folder)|: no file is named")
 
 
 def blocks():
@@ -114,7 +116,7 @@ def blocks():
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for found in BLOCK.finditer(text):
-            if "project" not in tomllib.loads(found[1]):  # of a pyproject.toml
+            if "project" not in tomllib.loads(found[1]) and not found[1].startswith(RECORDS):  # of a pyproject.toml
                 yield page, text[: found.start()].count("\n") + 2, found[1]
 
 
@@ -237,3 +239,11 @@ def test_the_models_of_all_blocks_take_a_step(folder):
                 model.halo(stepper)  # traces a step
             except Exception as error:
                 raise AssertionError(f"{page.name}:{line}") from error
+
+
+def test_steps_of_records_are_accepted(tmp_path):
+    texts = [found[1] for page in PAGES for found in BLOCK.finditer(page.read_text(encoding="utf-8"))]
+    (text,) = (text for text in texts if text.startswith(RECORDS))
+    (tmp_path / FILE).write_text(text)
+    common, own = steps_in(tmp_path)
+    assert common.spikes == 0.2 and own["Galveston Pier 21"].datum == 0.35
