@@ -4,7 +4,7 @@
     norms.py   errors, orders of convergence, the dot-product test
     suite.py   finds and runs cases
     table.py   prints them; page.py writes them as one HTML file, figures.py draws them
-    planar/  sphere/  tides/  coasts/   the cases
+    planar/  sphere/  tides/  coasts/  nests/   the cases
 
 `swmodel verify` runs them; docs/verification.md describes them.
 """

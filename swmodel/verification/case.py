@@ -106,7 +106,7 @@ class Case:
 
     Args:
         name: the name, one word.
-        group: the section of the table: planar, sphere, tides, coasts, forcing.
+        group: the section of the table: planar, sphere, tides, coasts, nests.
         title: the title in the table and on the page.
         tests: the property of the model that the case tests, a phrase.
         source: authors and year.

@@ -15,7 +15,7 @@ from .norms import adjoint_mismatch
 
 __all__ = ["Scores", "UnknownCase", "all_cases", "measured", "select", "verify"]
 
-GROUPS = ("planar", "sphere", "tides", "coasts")
+GROUPS = ("planar", "sphere", "tides", "coasts", "nests")
 
 
 class UnknownCase(SwmodelError, ValueError):

@@ -1,0 +1,163 @@
+"""What a border between two grids must not change: a level surface, and the volume of all water.
+
+The depths are random in each cell of the outer grid, of a nest and of a nest in that, and coasts cross the borders.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...dynamics.conserving import MomentumConserving
+from ...dynamics.coriolis import FPlane
+from ...dynamics.wetting import WettingDrying
+from ...fields.state import State
+from ...grids.grid import CartesianGrid
+from ...nests.family import Family
+from ...nests.nest import Nest
+from ...simulation.nested import NestedSimulation
+from ...stepping.explicit import SSPRK3
+from ...stepping.forward_backward import ForwardBackward
+from ..case import Case, Mark, Outcome
+from .waves import BERGER, BERGER_DOI
+
+__all__ = ["largest_change", "volume_change"]
+
+NX, NY, DX = 40, 36, 1000.0
+LEVEL = 0.37  # of the surface at rest [m]; not 0, so that means and interpolation have to round
+FIXED = {"coriolis": FPlane(1e-4)}
+MOVING = {"wetting": WettingDrying(), "momentum": MomentumConserving()}
+FB, SSP = ForwardBackward(dt=8.0), SSPRK3(dt=20.0)
+
+
+def _random(x, y, seed):
+    """Numbers in [0, 1) that look random, one for each point."""
+    return np.modf(np.abs(43758.5453 * np.sin(12.9898 * x / DX + 78.233 * y / DX + seed)))[0]
+
+
+def rough(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Depths of 50 to 250 m [m], with land in a tenth of the cells."""
+    return np.where(_random(x, y, 0.0) < 0.1, 0.0, 50.0 + 200.0 * _random(x, y, 1.0))
+
+
+def shores(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Depths of -1 to 3 m [m]: a quarter and more of the cells is dry at rest."""
+    return -1.0 + 4.0 * _random(x, y, 2.0)
+
+
+def lagoon(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """A rough sea of 3 to 4 m [m] with an island of slope 1 in 500, within the box of the inner nest."""
+    return np.minimum(np.hypot(x - 21e3, y - 18.5e3) / 500.0 - 4.0, 3.0) + _random(x, y, 3.0)
+
+
+def _bump(x, y):
+    return 0.3 * np.exp(-((x - 12e3) ** 2 + (y - 13e3) ** 2) / 3e3**2)
+
+
+def _of_nest(depth, spacing, west, east, south, north):
+    """A nest's `depth`; that of the outer cell in two outer cells along the border and in the frame."""
+
+    def floor(x, y):
+        m = 2 * spacing
+        far = (x > west + m) & (x < east - m) & (y > south + m) & (y < north - m)
+        coarse = [(np.floor(z / spacing) + 0.5) * spacing for z in (x, y)]
+        return np.where(far, depth(x, y), depth(*coarse))
+
+    return floor
+
+
+def _family(depth: Callable, own: bool = True, **options: Any) -> Family:
+    """Three grids of ratios 3 and 2. Each cell has its `own` depth but along the borders, or that of the outer grid."""
+    nests, spacing, inside = [], DX, None
+    for name, ratio, x, y in (("harbour", 3, (12e3, 29e3), (10e3, 26e3)), ("quay", 2, (17e3, 25e3), (15e3, 22e3))):
+        floor = _of_nest(depth, spacing, *x, *y) if own else None
+        nests.append(Nest(name, x=x, y=y, ratio=ratio, depth=floor, inside=inside))
+        spacing, inside = spacing / ratio, name
+    grid = CartesianGrid(NX, NY, (0.0, NX * DX), (0.0, NY * DX))
+    return Family(grid, depth, nests, **{"dtype": "float64", "communicator": "serial"} | options)
+
+
+def _wet(family: Family, states: dict[str, State]) -> dict[str, np.ndarray]:
+    """{grid: (ny, nx) bool} cells with more than 1 mm of water."""
+    return {
+        name: model.wet & (np.asarray(states[name].eta, float) + model.depth > 1e-3)
+        for name, model in family.models.items()
+    }
+
+
+def largest_change(family: Family, stepper: Any, steps: int) -> tuple[float, float]:
+    """The largest |eta - LEVEL| [m] in water and the largest |u| or |v| [m s-1] of all grids, after steps from rest."""
+    start = family.states(eta=LEVEL)
+    end, wet = NestedSimulation(family, start, stepper).run(steps=steps), _wet(family, start)
+    elevation = max(np.abs(np.asarray(end[name].eta, float) - LEVEL)[wet[name]].max() for name in end)
+    speed = max(np.abs(np.asarray(state[p], float)).max() for state in end.values() for p in "uv")
+    return float(elevation), float(speed)
+
+
+def volume_change(family: Family, stepper: Any, steps: int) -> float:
+    """The relative change of the volume of a bump in all grids, each place counted in its finest one."""
+    start = family.states(eta=_bump)
+    end = NestedSimulation(family, start, stepper).run(steps=steps)
+    return family.volume(end) / family.volume(start) - 1.0
+
+
+def _rest(resolutions: tuple) -> Outcome:
+    (steps,) = resolutions
+    rounding, values = float(np.finfo(np.float32).eps) * LEVEL, {}
+    for name, depth, options, stepper in (("fixed", rough, FIXED, FB), ("moving", shores, MOVING, SSP)):
+        values[f"nest_rest_{name}"] = max(largest_change(_family(depth, **options), stepper, steps))
+        elevation, speed = largest_change(_family(depth, **options, dtype="float32"), stepper, steps)
+        values |= {f"nest_rest_{name}_single": elevation / rounding, f"nest_rest_{name}_single_speed": speed}
+    return Outcome(values)
+
+
+def _mass(resolutions: tuple) -> Outcome:
+    steps, fewer = resolutions
+    return Outcome(
+        {
+            "nest_mass_fixed": volume_change(_family(rough, own=False, **FIXED), FB, steps),
+            "nest_mass_moving": volume_change(_family(lagoon, **MOVING), SSP, fewer),
+        }
+    )
+
+
+def _marks_of_rest(name, shore):
+    return (
+        Mark(f"nest_rest_{name}", f"largest |eta - level| [m], |u| and |v| [m s-1] in all grids, {shore}", most=1e-12),
+        Mark(f"nest_rest_{name}_single", "|eta - level| in single precision, in roundings of the level", most=16.0),
+        Mark(f"nest_rest_{name}_single_speed", "largest |u| and |v| in single precision [m s-1]", most=1e-5),
+    )
+
+
+Case(
+    name="nest_rest",
+    group="nests",
+    title="A level surface in nested grids",
+    tests="interpolation and means over random depths, and coasts that cross the borders",
+    source=BERGER,
+    doi=BERGER_DOI,
+    equation="eta = 0.37 m,  u = v = 0",
+    measure=_rest,
+    marks=(*_marks_of_rest("fixed", "coasts at rest"), *_marks_of_rest("moving", "with wetting and drying")),
+    resolutions=(200,),
+    quick=(20,),
+    norm="largest value; the resolution is the number of steps",
+)
+
+Case(
+    name="nest_mass",
+    group="nests",
+    title="The volume of nested grids",
+    tests="the fluxes through the borders of a nest and of a nest in it",
+    source=BERGER,
+    doi=BERGER_DOI,
+    equation="sum A eta = const,  each place in its finest grid",
+    measure=_mass,
+    marks=(
+        Mark("nest_mass_fixed", "relative change of the volume of a bump, over coasts across the borders", most=1e-13),
+        Mark("nest_mass_moving", "the same with a shore that moves in the inner nest", most=1e-13),
+    ),
+    resolutions=(8000, 1000),
+    quick=(100, 20),
+    norm="the resolutions are the numbers of steps without and with wetting",
+)

@@ -1,0 +1,163 @@
+"""Waves through the border of a nest: the part of them that is sent back, and the error inside the nest.
+
+A wave changes its speed where the cells change their size, on a C-grid as omega = 2 c / dx sin(k dx / 2). So a part of
+it is sent back even where both grids exchange their values exactly. The reflections measured here contain that part.
+"""
+
+import numpy as np
+
+from ...dynamics.coriolis import FPlane
+from ...grids.grid import CartesianGrid
+from ...models.shallow_water import ShallowWater
+from ...nests.family import Family
+from ...nests.nest import Nest
+from ...simulation.nested import NestedSimulation
+from ...simulation.simulation import Simulation
+from ...stepping.explicit import RK4
+from ...stepping.forward_backward import ForwardBackward
+from ..case import Case, Mark, Outcome, Panel
+from ..norms import convergence, relative_l2
+
+__all__ = ["BERGER", "BERGER_DOI", "inside_error", "sent_back"]
+
+BERGER, BERGER_DOI = "Berger and Colella (1989)", "10.1016/0021-9991(89)90035-1"
+G, H = 9.81, 100.0
+C = np.sqrt(G * H)
+
+# -- reflection --------------------------------------------------------------------------------------------------------
+
+DX, COURANT = 1000.0, 0.5
+START, WEST, EAST = 200, 260, 340  # the middle of the wave, and the sides of the box, in cells
+ROWS = 48  # of a periodic grid, of which the box covers 32
+IN, OUT = 120, 260  # cells that the wave has run: past the first side, past the second one
+RATIOS = (3, 5)
+
+
+def _packet(length):
+    """(eta, u) of a wave of `length` cells in a packet that runs east."""
+
+    def eta(x, y):
+        cells = x / DX - START
+        return np.cos(2 * np.pi * cells / length) * np.exp(-((cells / length) ** 2)) + 0.0 * y
+
+    return {"eta": eta, "u": lambda x, y: C / H * eta(x, y)}
+
+
+def sent_back(ratio: int, length: int = 20) -> tuple[float, float, Panel]:
+    """The amplitudes sent back by the side where a wave enters a nest, and by that where it leaves, over its own.
+
+    The wave in a run without a nest is subtracted. It is the same up to the border, so that what is left on the
+    incoming side after the wave has passed comes from the nest alone, from its corners as well.
+
+    Args:
+        ratio: of the nest.
+        length: of the wave, in outer cells.
+
+    Returns:
+        Both amplitudes, and a Panel of the difference when the wave has left.
+    """
+    grid = CartesianGrid(520, ROWS, (0.0, 520 * DX), (0.0, ROWS * DX), "y")
+    nest = Nest("box", x=(WEST * DX, EAST * DX), y=(8 * DX, 40 * DX), ratio=ratio)
+    options = {"gravity": G, "linear": True, "communicator": "serial", "dtype": "float64"}
+    stepper, wave = ForwardBackward(COURANT * DX / C), _packet(length)
+    family, alone = Family(grid, H, [nest], **options), ShallowWater(grid, H, **options)
+    nested = NestedSimulation(family, family.states(**wave), stepper)
+    single = Simulation(alone, alone.state(**wave), stepper)
+    found, difference = [], np.zeros(grid.shape)
+    for run, (west, east) in ((IN, (START - 50, WEST - 5)), (OUT, (WEST - 90, WEST - 5))):
+        steps = round(run / COURANT) - single.step
+        difference = np.asarray(nested.run(steps=steps)[""].eta - single.run(steps=steps).eta)
+        found.append(float(np.abs(difference[:, west:east]).max()))
+    lines = {f"ratio {ratio}": (np.arange(WEST), np.abs(difference).max(axis=0)[:WEST])}
+    panel = Panel("sent back, over the amplitude", "lines", lines, labels=("cells", ""))
+    return found[0], found[1], panel
+
+
+def _reflection(resolutions: tuple) -> Outcome:
+    values, panels = {}, []
+    for ratio in RATIOS:
+        values[f"nest_reflection_in_{ratio}"], values[f"nest_reflection_out_{ratio}"], panel = sent_back(
+            ratio, *resolutions
+        )
+        panels.append(panel)
+    return Outcome(values, panels)
+
+
+Case(
+    name="nest_reflection",
+    group="nests",
+    title="A wave through the borders of a nest",
+    tests="waves through the border, in and out",
+    source=BERGER,
+    doi=BERGER_DOI,
+    equation="eta = cos(k (x - c t)) exp(-((x - c t) / L)^2),  k = 2 pi / L,  L of 20 outer cells",
+    measure=_reflection,
+    marks=tuple(
+        Mark(f"nest_reflection_{side}_{ratio}", f"amplitude sent back where the wave {verb}, ratio {ratio}", most=0.01)
+        for ratio in RATIOS
+        for side, verb in (("in", "enters"), ("out", "leaves"))
+    ),
+    resolutions=(20,),
+    quick=(20,),
+    norm="largest elevation on the incoming side less that of a run without the nest, over the amplitude",
+)
+
+# -- order of convergence ----------------------------------------------------------------------------------------------
+
+SIDE, F = 1e6, 1e-4  # of the periodic square [m]; [s-1]
+WAVENUMBERS = 2 * np.pi / SIDE, 4 * np.pi / SIDE
+OMEGA = np.sqrt(F**2 + C**2 * sum(k**2 for k in WAVENUMBERS))
+WEIGHTS = {"u": np.sqrt(H), "v": np.sqrt(H), "eta": np.sqrt(G)}  # squared, those of energy
+
+
+def plane_wave(x: np.ndarray, y: np.ndarray, t: float) -> dict[str, np.ndarray]:
+    """{name: field} of a wave of amplitude 1 m on the rotating plane."""
+    (k, l), size = WAVENUMBERS, G / (OMEGA**2 - F**2)
+    phase = k * x + l * y - OMEGA * t
+    u = size * (OMEGA * k * np.cos(phase) - F * l * np.sin(phase))
+    v = size * (OMEGA * l * np.cos(phase) + F * k * np.sin(phase))
+    return {"u": u, "v": v, "eta": np.cos(phase)}
+
+
+def inside_error(n: int) -> tuple[float, Panel]:
+    """The error in the box of a nest of ratio 3 after a period, in the norm of energy, on n x n outer cells."""
+    grid = CartesianGrid(n, n, (0.0, SIDE), (0.0, SIDE), "xy")
+    nest = Nest("box", x=(0.375 * SIDE, 0.625 * SIDE), y=(0.375 * SIDE, 0.625 * SIDE), ratio=3)
+    options = {"gravity": G, "coriolis": FPlane(F), "linear": True, "communicator": "serial", "dtype": "float64"}
+    family = Family(grid, H, [nest], **options)
+
+    def states(t):
+        return family.states(**{name: lambda x, y, name=name: plane_wave(x, y, t)[name] for name in WEIGHTS})
+
+    period = 2 * np.pi / OMEGA
+    steps = int(np.ceil(period * C * n / (0.5 * SIDE)))
+    end = NestedSimulation(family, states(0.0), RK4(period / steps)).run(steps=steps)["box"]
+    width = family.places["box"].width
+    box = slice(width, -width), slice(width, -width)
+    stacked = [
+        np.concatenate([weight * np.asarray(state[name], float)[box].ravel() for name, weight in WEIGHTS.items()])
+        for state in (end, states(period)["box"])
+    ]
+    model = family.models["box"]
+    x, y = (centres[width:-width] / 1e3 for centres in (model.grid.x_centres, model.grid.y_centres))
+    panel = Panel("elevation after a period", "map", np.asarray(end.eta)[box], x, y, ("x [km]", "y [km]"), "m")
+    return relative_l2(*stacked), panel
+
+
+Case(
+    name="nest_order",
+    group="nests",
+    title="An inertia-gravity wave in a nest",
+    tests="interpolation in space and time, means and fluxes at the border",
+    source="Bishnu et al. (2024), in a nest",
+    doi="10.1029/2022MS003545",
+    equation="omega^2 = f^2 + g H (k^2 + l^2),  eta = cos(k x + l y - omega t),  in a box of a periodic plane",
+    measure=lambda resolutions: convergence("nest_wave", resolutions, inside_error),
+    marks=(
+        Mark("nest_wave_l2", "relative error in the box of the nest, at the highest resolution", most=5e-3, quick=0.05),
+        Mark("nest_wave_order", "order of convergence where both grids are refined, their ratio being 3", least=1.9),
+    ),
+    resolutions=(32, 64, 128),
+    quick=(32, 64),
+    norm="energy in the box of the nest, relative, after a period",
+)
