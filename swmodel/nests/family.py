@@ -1,5 +1,6 @@
 """Family: a model of a grid and the models of the nests in it."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from .steps import FamilySystem
 
 __all__ = ["Family"]
 
+BESIDE, DIFFERENT = 2, 0.3  # outer cells inside the border; the relative difference of depths with which noise grows
 OWN = ("boundaries", "layout", "communicator")  # arguments of the outermost model alone
 
 
@@ -74,6 +76,8 @@ class Family:
         grid = place.grid(outer.grid)
         communicator, wetting = outer.communicator, options.get("wetting")
         depth, wet = _depth_of(nest, place, outer, Domain(grid, communicator, outer.dtype), wetting)
+        if nest.two_way and nest.depth is not None:
+            _warn_of_depths(nest.name, place, outer.sea_floor, depth, wet)
         depth = np.where(wet, depth, 0.0) if wetting is None else topography(depth, grid, mask=wet)
         if not place_mask(place, wet).any():
             raise ConfigError(f"the nest {nest.name!r} lies on land alone; move it.")
@@ -233,6 +237,23 @@ def _depth_of(nest, place, outer, domain, wetting):
         depth, wet = np.asarray(floor.depth), np.asarray(floor.wet)
     frame = np.kron(~place.covered & ~outer_wet, each) > 0
     return depth, wet & ~frame
+
+
+def _warn_of_depths(name, place, floor, depth, wet):
+    """Say where the depths of a two-way nest differ from the outer ones along its border (docs/nests.md)."""
+    (j, i), (ny, nx), ratio = place.corner, place.shape, place.ratio
+    outer = floor.depth.block(slice(j, j + ny), slice(i, i + nx))
+    blocks = (ny, ratio, nx, ratio)
+    mean, sea = depth.reshape(blocks).mean(axis=(1, 3)), wet.reshape(blocks).all(axis=(1, 3)) & (outer > 0)
+    sea[place.frame + BESIDE : -place.frame - BESIDE, place.frame + BESIDE : -place.frame - BESIDE] = False
+    most = np.max(np.abs(mean - outer) / np.where(sea, outer, 1.0), where=sea, initial=0.0)
+    if most > DIFFERENT:
+        logging.getLogger("swmodel").warning(
+            "the depth of the nest %r differs from that of the outer grid along its border by up to %.0f %%, and "
+            "disturbances may grow there: let it approach the outer depth, or leave it out",
+            name,
+            100 * most,
+        )
 
 
 def _interpolated(floor, box, ratio, fixed):

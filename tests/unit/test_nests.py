@@ -181,3 +181,14 @@ def test_what_a_run_of_nests_cannot_have_is_refused(tmp_path):
         simulation.run(steps=2)
     with pytest.raises(ValueError, match="is above 10|at most 10|10 or less"):
         sw.Nest("harbour", x=(0, 1), y=(0, 1), ratio=11)
+
+
+@pytest.mark.parametrize(
+    "depth, said", [(120.0, ""), (140.0, "differs from that of the outer grid along its border by")]
+)
+def test_depths_that_disagree_along_the_border_are_said(depth, said, caplog):
+    grid = sw.CartesianGrid(16, 16, (0.0, 16e3), (0.0, 16e3))
+    for two_way in (True, False):
+        caplog.clear()
+        sw.Family(grid, 100.0, [sw.Nest("harbour", (4e3, 11e3), (4e3, 11e3), 2, depth=depth, two_way=two_way)])
+        assert (said in caplog.text) if said and two_way else not caplog.text

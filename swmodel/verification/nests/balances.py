@@ -25,8 +25,8 @@ __all__ = ["largest_change", "volume_change"]
 
 NX, NY, DX = 40, 36, 1000.0
 LEVEL = 0.37  # of the surface at rest [m]; not 0, so that means and interpolation have to round
-FIXED = {"coriolis": FPlane(1e-4)}
-MOVING = {"wetting": WettingDrying(), "momentum": MomentumConserving()}
+FIXED: dict[str, Any] = {"coriolis": FPlane(1e-4)}
+MOVING: dict[str, Any] = {"wetting": WettingDrying(), "momentum": MomentumConserving()}
 FB, SSP = ForwardBackward(dt=8.0), SSPRK3(dt=20.0)
 
 
