@@ -106,7 +106,8 @@ def _keys(cls):
     for key, info in cls.schema().items():
         values = _values(info.annotation, f"{cls.__name__}.{key}", info.default)
         if values is not None:
-            (required if info.is_required else others)[key] = values
+            needed = info.is_required or (key == "constituents" and info.default == {})  # an atlas may replace them
+            (required if needed else others)[key] = values
         elif info.is_required and key not in ("sides", "name", "centre", "type"):
             return None
     return required, others
