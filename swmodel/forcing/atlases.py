@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AtlasEntry", "atlas_entries"]
 
-OTHER_NAMES = {"LA2": "LDA2", "LAMBDA2": "LDA2", "MSQM": "MSQM", "MTM": "MTM"}
+OTHER_NAMES = {"LA2": "LDA2", "LAMBDA2": "LDA2"}
 NODES = {"eta": "z", "u": "u", "v": "v"}  # the ends of the names of TPXO's coordinates
 LETTERS = {"eta": "h", "u": "u", "v": "v"}
 SIZES = {"eta": (("amplitude", "phase"),), "u": (("Ua", "Ug"), ("ua", "up")), "v": (("Va", "Vg"), ("va", "vp"))}

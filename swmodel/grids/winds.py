@@ -20,6 +20,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..runtime.formats import format_of
+from ..runtime.netcdf import LOCK
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -117,7 +118,7 @@ def _of_groups(path):
     import netCDF4
     import xarray as xr
 
-    with netCDF4.Dataset(path) as data:
+    with LOCK, netCDF4.Dataset(path) as data:
         groups = list(data.groups)
     parts = []
     for group in groups:

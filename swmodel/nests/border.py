@@ -31,11 +31,12 @@ from ..dynamics.clock import Time
 from ..errors import TileError
 from ..fields.field import Count
 from ..fields.pytrees import pytree, static
+from ..grids.remapping import linear_weights
 from ..parallel.boxes import collect, place_of_tile, spread
 from ..stepping.steps import Carry, StepLoop
 from .nest import Place
 
-__all__ = ["Border"]
+__all__ = ["Border", "weights_at"]
 
 
 @pytree
@@ -102,11 +103,8 @@ class Border:
 
         They are m eta [m], m, u, v [m s-1] and, of a two-way nest, the volumes carried through faces [m3].
         """
-        state, wet = loop.get_state(carry), self.outer_mask["h"]
-        film = loop.equations.film
-        if film is not None:
-            depth = loop.equations.depth_at(Time(step)).interior
-            wet = jnp.where(state.eta + depth > 1.5 * film, wet, 0.0)
+        state = loop.get_state(carry)
+        wet = _where_wet(loop, state, step, self.outer_mask["h"])
         values = [wet * state.eta, wet, state.u, state.v]
         if self.two_way:
             values += [self.outer_lengths[p] * state[CARRIED[p].name] for p in "uv"]
@@ -163,11 +161,8 @@ class Border:
 
         They are those of A m eta, A m, dy u, dy, dx v, dx and of the volumes carried along x and y [m3].
         """
-        state, area = loop.get_state(carry), self.means["h"]
-        film = loop.equations.film
-        if film is not None:
-            depth = loop.equations.depth_at(Time(step)).interior
-            area = jnp.where(state.eta + depth > 1.5 * film, area, 0.0)
+        state = loop.get_state(carry)
+        area = _where_wet(loop, state, step, self.means["h"])
         values = [area * state.eta, area]
         for p in "uv":
             values += [self.means[p] * state[p], self.means[p]]
@@ -212,6 +207,14 @@ class Border:
         return loop.change(carry, "eta", whole, lambda old: jnp.maximum(old + rise, lowest))
 
 
+def _where_wet(loop, state, step, x):
+    """x, and 0 in cells that have no more than a film of water before step number `step`."""
+    film = loop.equations.film
+    if film is None:
+        return x
+    return jnp.where(state.eta + loop.equations.depth_at(Time(step)).interior > 1.5 * film, x, 0.0)
+
+
 def _quotient(total, weight):
     some = weight > 0
     return jnp.where(some, total, 0.0) / jnp.where(some, weight, 1.0)
@@ -247,8 +250,8 @@ def _on_rank(outer, inner, place, two_way, rank):
     sides = cells.j0 == 0, cells.j1 == ny, cells.i0 == 0, cells.i1 == nx
     j, i = np.arange(cells.j0, cells.j1), np.arange(cells.i0, cells.i1)
     centre, face = (lambda n: (n + 0.5) / ratio - 0.5), (lambda n: (n + 1.0) / ratio - 1.0)
-    rows = {p: _weights((face if p == "v" else centre)(j), box[0]) for p in "huv"}
-    columns = {p: _weights((face if p == "u" else centre)(i), box[1]) for p in "huv"}
+    rows = {p: weights_at((face if p == "v" else centre)(j), box[0]) for p in "huv"}
+    columns = {p: weights_at((face if p == "u" else centre)(i), box[1]) for p in "huv"}
     mask, outer_mask = (
         {p: model.decomposition.cut(model.sea_floor.mask(p), rank) for p in "huv"} for model in (inner, outer)
     )
@@ -277,10 +280,6 @@ def _on_rank(outer, inner, place, two_way, rank):
     return jax.tree.map(lambda x: x if x.dtype == np.int32 or x.shape == (4,) else np.asarray(x, inner.dtype), host)
 
 
-def _weights(at, n):
+def weights_at(at: np.ndarray, n: int) -> np.ndarray:
     """(len(at), n): weights of linear interpolation at fractional indices `at` of n points."""
-    low = np.clip(np.floor(at).astype(int), 0, n - 2)
-    share, each = np.clip(at - low, 0.0, 1.0), np.arange(len(at))
-    weights = np.zeros((len(at), n))
-    weights[each, low], weights[each, low + 1] = 1.0 - share, share
-    return weights
+    return linear_weights(np.arange(float(n)), at).toarray()

@@ -18,7 +18,7 @@ from ..models.domain import Domain
 from ..models.floor import floor_of
 from ..models.shallow_water import ShallowWater
 from ..stepping.explicit import TimeStepper
-from .border import Border
+from .border import Border, weights_at
 from .nest import FRAME, FRAME_OF_BORES, Nest, Place
 from .steps import FamilySystem
 
@@ -260,13 +260,6 @@ def _interpolated(floor, box, ratio, fixed):
     """The outer depth [m], bilinear between the centres of wet cells."""
     depth, wet = floor.depth.block(*box), floor.wet.block(*box).astype(float)
     weights = wet if fixed else np.ones_like(wet)
-    matrices = []
-    for n in depth.shape:
-        at = (np.arange(n * ratio) + 0.5) / ratio - 0.5
-        low = np.clip(np.floor(at).astype(int), 0, n - 2)
-        share = np.clip(at - low, 0.0, 1.0)
-        matrix = np.zeros((n * ratio, n))
-        matrix[np.arange(n * ratio), low], matrix[np.arange(n * ratio), low + 1] = 1.0 - share, share
-        matrices.append(matrix)
+    matrices = [weights_at((np.arange(n * ratio) + 0.5) / ratio - 0.5, n) for n in depth.shape]
     total, weight = (matrices[0] @ x @ matrices[1].T for x in (weights * depth, weights))
     return np.where(weight > 0, total, 0.0) / np.where(weight > 0, weight, 1.0)

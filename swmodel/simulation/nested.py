@@ -8,7 +8,6 @@ import contextlib
 import functools
 import time as clock
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,19 @@ import jax
 import jax.numpy as jnp
 
 from ..errors import BlowUp, ConfigError
+from ..fields.parameters import check_arguments
 from ..fields.state import State
 from ..nests.family import Family
 from ..nests.steps import FamilySystem, outermost_step
 from ..output.running import Run
 from ..runtime.compilation import jit
-from ..runtime.signals import GRACE, PROCESS, WRITING, SignalMonitor
+from ..runtime.signals import PROCESS, WRITING
+from .arguments import SECONDS, STEPS
 from .pace import LONGEST_CHUNK
 from .program import finished_carry, monitor_of, start_carry
 from .progress import reporter
 from .simulation import Simulation
-from .stopping import how_to_continue, progress_clause
+from .stopping import how_to_continue, progress_clause, stoppable
 
 __all__ = ["NestedSimulation"]
 
@@ -118,6 +119,7 @@ class NestedSimulation:
             ConfigError: for a file or a record of forcing that is due between two steps of the outermost grid.
             BlowUp, Interrupted: as of Simulation.run.
         """
+        check_arguments("NestedSimulation.run", {"until": SECONDS, "steps": STEPS}, locals())
         outer, last = self.outer, self.outer._last_step(until, steps)
         for name, simulation in self.simulations.items():
             simulation.model.check_records(last * outer.dt, simulation.dt)
@@ -128,13 +130,7 @@ class NestedSimulation:
         def kept(signal):
             return f"{signal} stopped the run {progress_clause(outer, began)}. {how_to_continue(outer, *runs[:1])}"
 
-        with (
-            SignalMonitor() as signals,
-            PROCESS.ending_with(kept),
-            PROCESS.graceful(GRACE),
-            ThreadPoolExecutor(1, "records") as reader,
-            contextlib.ExitStack() as stack,
-        ):
+        with stoppable(kept) as (signals, reader), contextlib.ExitStack() as stack:
             for name, simulation in self.simulations.items():
                 end = last * self.family.total_steps(name)
                 runs.append(stack.enter_context(Run.opened(simulation, simulation.outputs, end)))

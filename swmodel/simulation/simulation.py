@@ -10,7 +10,6 @@ early.
 import datetime
 import time as clock
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from ..output.products.base import Shown
 from ..output.running import Run
 from ..output.schedule import Output
 from ..parallel.communicator import Communicator
-from ..runtime.signals import GRACE, PROCESS, WRITING, SignalMonitor
+from ..runtime.signals import PROCESS, WRITING, SignalMonitor
 from ..stepping.loop import arrays_if_loops_fail, engine_of, pack_state, unpack_state
 from ..stepping.stability import check_time_step
 from .arguments import RULES, SECONDS, STEPS
@@ -35,7 +34,7 @@ from .outputs import Outputs
 from .pace import Pace
 from .program import advance, fastest_stages, read_once, start_carry
 from .progress import duration, reporter
-from .stopping import diagnosis, how_to_continue, invalid_cells, progress_clause
+from .stopping import diagnosis, how_to_continue, invalid_cells, progress_clause, stoppable
 
 __all__ = ["Simulation"]
 
@@ -256,13 +255,7 @@ class Simulation(Outputs):
         def kept(name):
             return f"{name} stopped the run {progress_clause(self, began)}. {how_to_continue(self, *runs)}"
 
-        with (
-            SignalMonitor() as signals,
-            PROCESS.ending_with(kept),
-            PROCESS.graceful(GRACE),
-            ThreadPoolExecutor(1, "records") as reader,
-            Run.opened(self, self.outputs, last) as run,
-        ):
+        with stoppable(kept) as (signals, reader), Run.opened(self, self.outputs, last) as run:
             runs.append(run)
 
             def reported(*news):

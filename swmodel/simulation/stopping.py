@@ -1,6 +1,9 @@
 """Messages on why a run stopped and how to continue it, and the invalid cells that Health has found."""
 
+import contextlib
 import shlex
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,9 +14,25 @@ from ..dynamics.clock import Time
 from ..fields.code import is_shipped
 from ..fields.parts import name_of
 from ..fields.pytrees import replace
-from ..runtime.signals import GRACE, PROCESS
+from ..runtime.signals import GRACE, PROCESS, SignalMonitor
 
-__all__ = ["diagnosis", "progress_clause", "how_to_continue", "invalid_cells"]
+__all__ = ["diagnosis", "progress_clause", "how_to_continue", "invalid_cells", "stoppable"]
+
+
+@contextlib.contextmanager
+def stoppable(kept: Callable[[str], str]) -> Iterator[tuple[SignalMonitor, ThreadPoolExecutor]]:
+    """(the monitor of signals, an executor that reads records ahead) of a run that signals may stop.
+
+    Args:
+        kept: gives the sentence on what is kept, from the name of the signal.
+    """
+    with (
+        SignalMonitor() as signals,
+        PROCESS.ending_with(kept),
+        PROCESS.graceful(GRACE),
+        ThreadPoolExecutor(1, "records") as reader,
+    ):
+        yield signals, reader
 
 
 def invalid_cells(simulation: Any, health: Any) -> list[tuple]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from swmodel.errors import DataError
 from swmodel.grids.axes import decode, open_raw, rectilinear
-from swmodel.grids.rasters.columns import on_axes
+from swmodel.grids.rasters.columns import columns_of, on_axes
 from swmodel.grids.remapping import linear_weights
 from swmodel.grids.windows import GridRecords, grid_values
 from swmodel.runtime.formats import format_of
@@ -152,12 +152,7 @@ def _dtopo(path, words, variable):
 
 def _columns(path, words, variable):
     """Type 1."""
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            delimiter = "," if "," in file.readline() else None
-        t, x, y, z = np.loadtxt(path, delimiter=delimiter, ndmin=2, encoding="utf-8-sig").T
-    except ValueError as error:
-        raise DataError(f"{path} is {words}, and not all its lines have four numbers ({error}); correct it.") from None
+    t, x, y, z = columns_of(path, words, 4)
     times, at_t = np.unique(t, return_inverse=True)
     (columns, at_x), (rows, at_y) = on_axes(path, x), on_axes(path, y)
     uplift = np.full((times.size, rows.size, columns.size), np.nan)

@@ -218,6 +218,13 @@ class PlannedStep(Implicit):
 class SurfaceStep(PlannedStep):
     """The steps of a free surface."""
 
+    def middle_depths(self, flow: "LayerFlow", slope: State, surface: Surface) -> list[AbstractField]:
+        """R of each layer where it is the thickness in the middle of the step, and at least h / 2; else none."""
+        if not surface.follows_level:
+            return []
+        depths = self.depths(flow, slope)  # the level may fall fast
+        return [pointwise(larger, h, 0.5 * layer.h) for h, layer in zip(depths, flow.layers)]
+
     def carried(
         self,
         equations: "System",
@@ -226,7 +233,7 @@ class SurfaceStep(PlannedStep):
         transports: Sequence[tuple[AbstractField, AbstractField]],
         history: Solved,
         surface: Surface,
-    ) -> tuple[dict[str, AbstractField], State | None]:
+    ) -> tuple[dict[str, AbstractField], State]:
         """({name: what is transported, a step later}, the State that the next step needs).
 
         Args:
@@ -237,8 +244,6 @@ class SurfaceStep(PlannedStep):
             history: at the beginning of the step.
             surface: that of the step.
         """
-        if not history.transported:
-            return {}, None
         more = surface.explicit_depths(equations, flow) or [0.0 * layer.h for layer in flow.layers]
         names, values = history.transported.names, dict(flow.state)
         for k, (layer, x) in enumerate(zip(flow.layers, more)):
@@ -272,8 +277,7 @@ class FreeSurfaceStep(SurfaceStep):
         now = self.explicit(e, flow, surface.explicit_depths(e, flow))
         slope = self.extrapolated(now, history.past.values[0], history.past.count)
         velocities = [surface.pushed(e, u, v, dt, e.gravity * flow.eta) for u, v in moved(flow, slope, dt)]
-        depths = self.depths(flow, slope) if surface.follows_level else []  # the level may fall fast
-        depths = [pointwise(larger, h, 0.5 * layer.h) for h, layer in zip(depths, flow.layers)]
+        depths = self.middle_depths(flow, slope, surface)
         filled, depths, _ = e.fill_halos(with_velocities(flow, velocities), time + 1.0, depths)
         velocities, eta = velocities_of(filled), filled.eta
         surface = replace(surface, depths=depths or None)
@@ -292,10 +296,12 @@ class FreeSurfaceStep(SurfaceStep):
         new = named(flow, velocities)
         for layer, change, out in zip(flow.layers, changes, surface.outflow(e, velocities)):
             new[layer.names[2]] = layer.eta + change - (dt * theta) * out
-        first = surface.transports(e, [(layer.u, layer.v) for layer in flow.layers])
-        pairs = zip(first, surface.transports(e, velocities))
-        transports = [tuple((1.0 - theta) * a + theta * b for a, b in zip(*each)) for each in pairs]
-        others, transported = self.carried(e, flow, slope, cast(Any, transports), history, surface)
+        others, transported = {}, None
+        if history.transported:
+            first = surface.transports(e, [(layer.u, layer.v) for layer in flow.layers])
+            pairs = zip(first, surface.transports(e, velocities))
+            transports = [tuple((1.0 - theta) * a + theta * b for a, b in zip(*each)) for each in pairs]
+            others, transported = self.carried(e, flow, slope, cast(Any, transports), history, surface)
         return like(state, state.replace(**new, **others)), self.next_history(state, now, history, left, transported)
 
 

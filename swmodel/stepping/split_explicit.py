@@ -34,9 +34,8 @@ import jax.numpy as jnp
 
 from ..defaults import AB2_EPSILON, SUBSTEPS, THETA
 from ..dynamics.clock import Time
-from ..dynamics.limiters import larger
 from ..elliptic import Coefficients, Domain, Plan, assemble
-from ..fields.field import AbstractField, pointwise
+from ..fields.field import AbstractField
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree, replace
 from ..fields.state import State, like
@@ -168,8 +167,7 @@ class SplitStep(SurfaceStep):
         flow = e.flow(state, time, fields_before(history.transported))
         now = self.explicit(e, flow, surface.explicit_depths(e, flow))
         slope = self.extrapolated(now, history.past.values[0], history.past.count)
-        depths = self.depths(flow, slope) if surface.follows_level else []  # the level may fall fast
-        depths = [pointwise(larger, h, 0.5 * layer.h) for h, layer in zip(depths, flow.layers)]
+        depths = self.middle_depths(flow, slope, surface)
         filled, depths, _ = e.fill_halos(with_velocities(flow, moved(flow, slope, dt)), time + 1.0, depths)
         ends, surface = velocities_of(filled), replace(surface, depths=depths or None)
         changes, count = [dt * slope[layer.names[2]] for layer in flow.layers], surface.solver.count
@@ -192,7 +190,9 @@ class SplitStep(SurfaceStep):
         new = named(flow, ends)
         for layer, change, out in zip(flow.layers, changes, surface.outflow(e, middle)):
             new[layer.names[2]] = layer.eta + change - dt * out
-        others, transported = self.carried(e, flow, slope, surface.transports(e, middle), history, surface)
+        others, transported = {}, None
+        if history.transported:
+            others, transported = self.carried(e, flow, slope, surface.transports(e, middle), history, surface)
         zero = jnp.zeros_like(history.residual)
         return like(state, state.replace(**new, **others)), self.next_history(state, now, history, zero, transported)
 

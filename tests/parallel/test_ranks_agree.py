@@ -114,6 +114,13 @@ def test_the_gradient_of_a_gauge_on_one_rank_equals_that_of_one_rank(name, layou
 
 
 LAND = elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13)
+
+
+def open_layers(**options):
+    side, options = sw.Flather("north"), {"coriolis": sw.FPlane(1e-4), "layers": cases.LAYERS} | options
+    return sw.ShallowWater(cases.plane("x"), cases.sea_floor(), boundaries=side, **options)
+
+
 IMPLICIT = {
     "free surface, islands and open sides": (
         lambda **o: sw.ShallowWater(
@@ -130,14 +137,7 @@ IMPLICIT = {
         sw.RigidLid(500.0, solver=LAND),
     ),
     "layers under a free surface with an open side": (
-        lambda **o: sw.ShallowWater(
-            cases.plane("x"),
-            cases.sea_floor(),
-            coriolis=sw.FPlane(1e-4),
-            layers=cases.LAYERS,
-            boundaries=sw.Flather("north"),
-            **o,
-        ),
+        open_layers,
         sw.SemiImplicit(200.0, solver=LAND),
     ),
     "layers under a rigid lid": (
@@ -151,14 +151,7 @@ IMPLICIT = {
         sw.SemiImplicit(500.0),
     ),
     "layers under a surface of substeps with an open side": (
-        lambda **o: sw.ShallowWater(
-            cases.plane("x"),
-            cases.sea_floor(),
-            coriolis=sw.FPlane(1e-4),
-            layers=cases.LAYERS,
-            boundaries=sw.Flather("north"),
-            **o,
-        ),
+        open_layers,
         sw.SplitExplicit(200.0, substeps=8),
     ),
 }

@@ -7,8 +7,8 @@ units, sign, datum and nodes, is a sentence in the attribute "assumed" of its va
 
 from __future__ import annotations
 
+import importlib
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...runtime.formats import format_of
@@ -20,30 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["READERS", "Raster", "as_xarray", "open_raster"]
 
 
-def _ascii_grid(path: str, words: str, spherical: bool | None) -> Raster:
-    from .ascii_grid import read
-
-    return read(path, words)
-
-
-def _columns(path: str, words: str, spherical: bool | None) -> Raster:
-    from .columns import read
-
-    return read(path, words)
-
-
-def _by_gdal(path: str, words: str, spherical: bool | None) -> Raster:
-    from .gdal import read
-
-    return read(path, words, spherical)
-
-
-READERS: dict[str, Callable[[str, str, bool | None], Raster]] = {
-    "ascii_grid": _ascii_grid,
-    "xyz": _columns,
-    "tiff": _by_gdal,
-    "surfer": _by_gdal,
-}  # by name of a Format
+READERS = {  # {format of runtime/formats.py: module of this folder, with a function `read`}
+    "ascii_grid": "ascii_grid",
+    "xyz": "columns",
+    "tiff": "gdal",
+    "surfer": "gdal",
+}
 
 
 def open_raster(path: str | os.PathLike, spherical: bool | None = None) -> Raster | None:
@@ -61,8 +43,10 @@ def open_raster(path: str | os.PathLike, spherical: bool | None = None) -> Raste
         form = format_of(path)
     except OSError:
         return None
-    reader = READERS.get(form.name)
-    return None if reader is None else reader(os.fspath(path), form.words, spherical)
+    if form.name not in READERS:
+        return None
+    module = importlib.import_module(f".{READERS[form.name]}", __name__)
+    return module.read(os.fspath(path), form.words, spherical)
 
 
 def as_xarray(raster: Raster) -> xr.Dataset:

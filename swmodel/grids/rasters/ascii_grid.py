@@ -27,7 +27,7 @@ NAMES = {"mx": "ncols", "my": "nrows", "nodata": "nodata_value", "no_data": "nod
 ON_EARTH = 90.0 + 1e-6, 720.0  # [degrees] of latitude and longitude
 
 
-def read(path: str, words: str) -> Raster:
+def read(path: str, words: str, spherical: bool | None = None) -> Raster:
     """The Raster of an ASCII grid; its values are read at once.
 
     Raises:

@@ -8,23 +8,18 @@ import numpy as np
 from ...errors import DataError
 from .raster import Raster, axis_words
 
-__all__ = ["on_axes", "read"]
+__all__ = ["columns_of", "on_axes", "read"]
 
 SAME = 1e-4  # of a spacing, within which two coordinates are one
 
 
-def read(path: str, words: str) -> Raster:
+def read(path: str, words: str, spherical: bool | None = None) -> Raster:
     """The Raster of a table of three columns, which is read at once.
 
     Raises:
         DataError: for lines without three numbers, or points that are not those of a grid.
     """
-    with open(path, encoding="utf-8-sig", errors="replace") as file:
-        delimiter = "," if "," in file.readline() else None
-    try:
-        x, y, z = np.loadtxt(path, delimiter=delimiter, ndmin=2, encoding="utf-8-sig").T
-    except ValueError as error:
-        raise DataError(f"{path} is {words}, and not all its lines have three numbers ({error}); correct it.") from None
+    x, y, z = columns_of(path, words, 3)
     (columns, at_x), (rows, at_y) = on_axes(path, x), on_axes(path, y)
     if columns.size * rows.size > 4 * z.size:
         raise DataError(
@@ -39,6 +34,22 @@ def read(path: str, words: str) -> Raster:
         f"{int(np.isnan(values).sum()):,} of them are not in the table."
     )
     return Raster(path, columns, rows, units, lambda window: values[tuple(window)], assumed)
+
+
+def columns_of(path: str, words: str, count: int) -> np.ndarray:
+    """The columns (count, n) of a table without a header; raises DataError for lines without so many numbers."""
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        delimiter = "," if "," in file.readline() else None
+    try:
+        table = np.loadtxt(path, delimiter=delimiter, ndmin=2, encoding="utf-8-sig")
+        if table.shape[1] != count:
+            raise ValueError(f"there are {table.shape[1]}")
+    except ValueError as error:
+        number = {3: "three", 4: "four"}[count]
+        raise DataError(
+            f"{path} is {words}, and not all its lines have {number} numbers ({error}); correct it."
+        ) from None
+    return table.T
 
 
 def on_axes(path: str, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,11 +5,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from swmodel.defaults import RIGIDITY
 from swmodel.errors import DataError
 
-__all__ = ["RIGIDITY", "SlipModel", "numbers"]
-
-RIGIDITY = 4.0e10  # [Pa], where the file does not give moments
+__all__ = ["SlipModel", "numbers", "rigidity_of"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,3 +41,9 @@ def numbers(path: str, words: str, lines: Iterable[tuple[int, str]], count: int)
     if not rows:
         raise DataError(f"{path} is {words} without subfaults; it is cut off: copy it again.")
     return np.array(rows)
+
+
+def rigidity_of(moment: np.ndarray, slip: np.ndarray, length: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """moment [N m] / (slip x length x width) [Pa] of subfaults; RIGIDITY of those without slip or moment."""
+    volume = slip * length * width
+    return np.where((volume > 0) & (moment > 0), moment / np.where(volume > 0, volume, 1.0), RIGIDITY)

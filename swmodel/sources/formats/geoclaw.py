@@ -8,9 +8,10 @@ import re
 
 import numpy as np
 
+from swmodel.defaults import RIGIDITY
 from swmodel.errors import DataError
 from swmodel.runtime.tables import read_csv
-from swmodel.sources.formats.columns import RIGIDITY, SlipModel
+from swmodel.sources.formats.columns import SlipModel
 
 __all__ = ["read_geoclaw"]
 

@@ -10,8 +10,9 @@ import re
 
 import numpy as np
 
+from swmodel.defaults import RIGIDITY
 from swmodel.errors import DataError
-from swmodel.sources.formats.columns import RIGIDITY, SlipModel, numbers
+from swmodel.sources.formats.columns import SlipModel, numbers
 
 __all__ = ["read_srcmod"]
 

@@ -10,7 +10,7 @@ import re
 import numpy as np
 
 from swmodel.errors import DataError
-from swmodel.sources.formats.columns import RIGIDITY, SlipModel, numbers
+from swmodel.sources.formats.columns import SlipModel, numbers, rigidity_of
 
 __all__ = ["read_param"]
 
@@ -36,8 +36,7 @@ def read_param(path: str) -> SlipModel:
     table = dict(zip(NAMES, numbers(path, WORDS, rows, len(NAMES)).T))
     length, width = 1e3 * np.array(lengths, float).T
     slip = 1e-2 * table["slip"]
-    moment, size = 1e-7 * table["moment"], slip * length * width
-    rigidity = np.where((size > 0) & (moment > 0), moment / np.where(size > 0, size, 1.0), RIGIDITY)
+    rigidity = rigidity_of(1e-7 * table["moment"], slip, length, width)
     same = ("latitude", "longitude", "rake", "strike", "dip", "onset")
     columns = {name: table[name] for name in same} | {"depth": 1e3 * table["depth"], "slip": slip}
     columns |= {"length": length, "width": width, "rigidity": rigidity, "rise_time": table["rise"] + table["fall"]}

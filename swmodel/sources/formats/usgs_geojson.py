@@ -11,7 +11,7 @@ import numpy as np
 
 from swmodel.errors import DataError
 from swmodel.sources.fault import AzimuthalEqualArea
-from swmodel.sources.formats.columns import RIGIDITY, SlipModel
+from swmodel.sources.formats.columns import SlipModel, rigidity_of
 
 __all__ = ["read_geojson"]
 
@@ -44,9 +44,7 @@ def read_geojson(path: str) -> SlipModel:
         "moment": ("sf_moment", "moment"),
     }
     values = {name: _property(rows, names) for name, names in optional.items()}
-    size = slip * columns["length"] * columns["width"]
-    has_moment = (size > 0) & (values["moment"] > 0)
-    columns["rigidity"] = np.where(has_moment, values["moment"] / np.where(size > 0, size, 1.0), RIGIDITY)
+    columns["rigidity"] = rigidity_of(values["moment"], slip, columns["length"], columns["width"])
     columns |= {"onset": values["onset"], "rise_time": values["rise"] + values["fall"]}
     return SlipModel(
         columns,

@@ -21,9 +21,10 @@ from ...stepping.forward_backward import ForwardBackward
 from ..case import Case, Mark, Outcome
 from .waves import BERGER, BERGER_DOI
 
-__all__ = ["largest_change", "volume_change"]
+__all__ = ["largest_change", "noise_after", "volume_change"]
 
 NX, NY, DX = 40, 36, 1000.0
+NOISE = 5e-4  # [m]
 LEVEL = 0.37  # of the surface at rest [m]; not 0, so that means and interpolation have to round
 FIXED: dict[str, Any] = {"coriolis": FPlane(1e-4)}
 MOVING: dict[str, Any] = {"wetting": WettingDrying(), "momentum": MomentumConserving()}
@@ -121,6 +122,31 @@ def _mass(resolutions: tuple) -> Outcome:
     )
 
 
+def noise_after(steps: int, difference: float) -> float:
+    """The largest |eta| in all grids, over its start as noise, after steps of the linear equations without friction.
+
+    Args:
+        steps: of the outermost grid.
+        difference: the relative range of the random depths of both grids, up to the border and beyond.
+    """
+
+    def depth(x, y):
+        return 150.0 * (1.0 + difference * (_random(x, y, 4.0) - 0.5))
+
+    nest = Nest("harbour", x=(12e3, 29e3), y=(10e3, 26e3), ratio=3, depth=depth)
+    grid = CartesianGrid(NX, NY, (0.0, NX * DX), (0.0, NY * DX))
+    family = Family(grid, depth, [nest], linear=True, dtype="float64", communicator="serial")
+    end = NestedSimulation(family, family.states(eta=lambda x, y: NOISE * (2 * _random(x, y, 5.0) - 1)), FB).run(
+        steps=steps
+    )
+    return max(float(np.abs(np.asarray(state.eta)).max()) for state in end.values()) / NOISE
+
+
+def _noise(resolutions: tuple) -> Outcome:
+    (steps,) = resolutions
+    return Outcome({"nest_noise": noise_after(steps, 0.3)})
+
+
 def _marks_of_rest(name, shore):
     return (
         Mark(f"nest_rest_{name}", f"largest |eta - level| [m], |u| and |v| [m s-1] in all grids, {shore}", most=1e-12),
@@ -160,4 +186,19 @@ Case(
     resolutions=(8000, 1000),
     quick=(100, 20),
     norm="the resolutions are the numbers of steps without and with wetting",
+)
+
+Case(
+    name="nest_noise",
+    group="nests",
+    title="Noise in nested grids",
+    tests="whether a two-way border feeds disturbances, over depths of both grids that differ along it",
+    source=BERGER,
+    doi=BERGER_DOI,
+    equation="eta = noise,  linear, without friction",
+    measure=_noise,
+    marks=(Mark("nest_noise", "largest elevation over that at the start, depths within 15 % of their mean", most=1.0),),
+    resolutions=(4000,),
+    quick=(200,),
+    norm="the resolution is the number of steps",
 )
