@@ -479,7 +479,8 @@ def test_mpirun_starts_a_world_whose_ranks_do_not_share_cores():
 def test_ranks_started_by_a_foreign_launcher_stop(tmp_path):
     """A launcher that MPI does not know, as an mpirun of another MPI is: each process would be rank 0 of 1."""
     foreign = tmp_path / "mpirun"
-    foreign.write_text('#!/bin/sh\nexport PMI_SIZE=2 PMI_RANK=0\n"$@" & PMI_RANK=1 "$@"; wait $!\n')
+    each = '"$@" 2>"$0.0" & PMI_RANK=1 "$@" 2>"$0.1"; wait $!; cat "$0.0" "$0.1" >&2'  # else lines of both may mix
+    foreign.write_text(f"#!/bin/sh\nexport PMI_SIZE=2 PMI_RANK=0\n{each}\n")
     foreign.chmod(0o755)
     ended = _python("import warnings; warnings.simplefilter('ignore')\n" + WORLD, str(foreign))
     assert "answer" not in ended.stdout
