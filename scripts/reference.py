@@ -93,6 +93,11 @@ def class_lines(title: str, cls: type[Section]) -> tuple[list[str], list]:
         inside = sections_in(field.annotation)
         tables = "".join(TABLES[tag] for tag in dict.fromkeys(one.tag for one in inside if hasattr(one, "tag")))
         inside = [one for one in inside if not hasattr(one, "tag")]
+        if title == "[[nest]]" and (same := like_section(name, inside)):
+            rows.append(
+                f"| `{name}` | as [`{same}`](#{same.strip('[]')}) | {default_of(field, inside)} | {about[name]} |"
+            )
+            continue
         if inside:
             path, list_of = title.strip("[]"), is_list(field.annotation)
             nested.append((f"[[{path}.{name}]]" if list_of else f"[{path}.{name}]", field.annotation))
@@ -107,6 +112,14 @@ def class_lines(title: str, cls: type[Section]) -> tuple[list[str], list]:
     if rows:
         lines += ["| key | value | default | |", "|---|---|---|---|", *rows, ""]
     return lines, nested
+
+
+def like_section(name: str, inside: list[type[Section]]) -> str:
+    """The title of the section of that name with the same classes, "" if there is none."""
+    field = Experiment.schema().get(name)
+    if field is None or not inside or sections_in(field.annotation) != inside:
+        return ""
+    return f"[[{name}]]" if is_list(field.annotation) else f"[{name}]"
 
 
 def first_line(cls: type) -> str:

@@ -15,6 +15,7 @@ from ..runtime import launch
 from ..runtime.version import VERSION, git_commit
 from . import facts
 from .profiles import profiled
+from .starting import refuse_nests
 
 if TYPE_CHECKING:
     from ..config import Override
@@ -99,7 +100,9 @@ class Experiment:
         from ..config.build.experiment import assemble
         from ..config.build.steppers import stepper_of
 
-        self.made = assemble(read(file, overrides), records=1)
+        draft = read(file, overrides)
+        refuse_nests(draft)
+        self.made = assemble(draft, records=1)
         self.experiment = self.made.experiment()
         self.precision = self.experiment.model.precision
         self.communicator = options.communicator or self.experiment.run.communicator

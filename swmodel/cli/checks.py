@@ -1,12 +1,14 @@
 """`swmodel check`: a description of a run, or all mistakes of an experiment file."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from ..config import Override, read
 from ..config.build.experiment import MOST_RECORDS, tiles
 from ..config.build.fields import is_evaluated_whole
+from ..config.build.nests import family_of, folder_of_nest
 from ..config.build.outputs import bytes_of_gauges, bytes_of_sums
 from ..config.build.steppers import stepper_of, time_step, unstable
 from ..config.build.studies import adjoint_line, inversion_line
@@ -17,6 +19,7 @@ from ..runtime import budget, launch
 from ..runtime.paths import expanded
 from . import facts, logs
 from .model_remarks import flooded_land, model_remarks, wave_remarks
+from .nested import merged, nest_lines, output_lines
 from .remarks import remarks
 from .speed import Speed, speed_line
 from .starting import add_outputs, begin_alone, files_of_run, files_of_studies, inputs_of, named_files, started
@@ -32,14 +35,18 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
     """
     logs.start(root=True)  # before the file is read, which names code of its own
     draft = read(file, overrides)
-    made = begin_alone(draft, ranks)
+    made = begin_alone(draft, ranks, nested=True)
     if draft.mistakes or made.mistakes:
         made.mistakes += unstable(made)
         raise ConfigError(made.sentences())
     experiment = made.experiment()
     if is_evaluated_whole(made.grid):
-        model, state = started(made, experiment, "serial", None, experiment.run.engine)
+        where = "serial", None, experiment.run.engine
+        family, states, _ = family_of(made, *where) if made.nests else (None, None, None)
+        model, state = (family.outer, states[""]) if family is not None else started(made, experiment, *where)
         lines, warnings = _plan(made, experiment, model, state, ranks, speed)
+        if family is not None:
+            lines += _nests(made, family, states, ranks)
     else:
         lines, warnings = _plan_of_tiles(made, experiment, ranks)
     print(facts.table(lines))
@@ -87,6 +94,24 @@ def _plan(made, experiment, model, state, ranks, speed):
     warnings = _warnings(floor.report, experiment, model.grid, dt, longest, ranks, float(floor.depths[1]))
     warnings += [*model_remarks(experiment, model), *wave_remarks(made, model, state), *flooded_land(experiment, model)]
     return lines, warnings
+
+
+def _nests(made, family, states, ranks):
+    """(label, text) lines of the nests; raises ConfigError for mistakes of their steps, tiles and files."""
+    from ..simulation.nested import NestedSimulation
+    from ..stepping.stability import limits
+
+    experiment = made.experiment()
+    dt = time_step(experiment, limits(family.outer, stepper_of(experiment.stepper), states[""]))
+    stepper, start = stepper_of(experiment.stepper, dt), experiment.run.start
+    driver = made.require(("nest",), lambda: NestedSimulation(family, states, stepper, start=start))
+    for k, one in enumerate(made.nests):
+        simulation, grid = driver[one.name], family.models[one.name].grid
+        made.attempt(("nest", k), tiles, grid, ranks, None, max(simulation.halo, one.place.width))
+        add_outputs(one.made, simulation, files_of_run(one.made.experiment().output, Path(one.name)))
+    made.attempt(("nest",), driver.check_due)
+    made.experiment()
+    return [*nest_lines(made, family, dt), *output_lines(made, family, dt)]
 
 
 LARGEST_SUMMED = 2**22  # cells of a grid of which this process holds sums and maxima, which ranks share in a run
@@ -179,7 +204,9 @@ def _check_files(made, experiment):
     """Raise ConfigError if files of a run, of [adjoint] or of [inversion] are inputs or one another."""
     folder = expanded(experiment.output.folder)
     studies = files_of_studies(made.section("adjoint"), made.section("inversion"), folder)
-    check_apart([*named_files(files_of_run(experiment.output, folder)), *studies], inputs_of(made.draft))
+    of_nests = [files_of_run(one.made.experiment().output, folder_of_nest(one, folder)) for one in made.nests]
+    files = merged([files_of_run(experiment.output, folder), *of_nests])
+    check_apart([*named_files(files), *studies], inputs_of(made.draft))
 
 
 def _studies(made, model, state, dt):

@@ -1,15 +1,18 @@
 """`swmodel run` and `swmodel resume`: from a file to a Simulation, with the messages before, during and after it."""
 
 import dataclasses
+import os
 import shlex
 import time as clock
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .. import postprocess
 from ..config import Override, read, read_text
+from ..config.build.nests import family_of, folder_of_nest
 from ..config.build.steppers import stepper_of
 from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart, same_file
@@ -20,6 +23,7 @@ from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
 from . import facts, logs, profiles, starting
 from .model_remarks import model_remarks, wave_remarks
+from .nested import merged, nest_lines
 from .profiles import profiled
 from .remarks import remarks
 from .starting import (
@@ -138,22 +142,21 @@ def _run(draft, options, restart):
     from ..simulation.program import compile_ahead
 
     begun = clock.perf_counter()
-    process, made, experiment, folder = begin(draft, options)
+    process, made, experiment, folder = begin(draft, options, nested=True)
     if options.debug:
         logs.LOGGER.debug("%s; %s", process, ", ".join(f"{name} {version}" for name, version in versions().items()))
-    simulation = _simulation(made, experiment, process, options.overwrite)
+    driver = _simulation(made, experiment, process, options.overwrite)
+    simulation = driver.outer if made.nests else driver
     inputs = inputs_of(draft) + ([] if restart is None else [(RESUMED, restart)])
-    files = files_of_run(experiment.output, folder)
-    simulation.communicator.from_root(lambda: _check_files(files, inputs))
-    simulation.communicator.from_root(
-        lambda: prepare_paths(sum(files.values(), []), options.overwrite or restart is not None)
-    )
-    add_outputs(made, simulation, files)
-    message = "" if restart is None else _resume(simulation, restart, experiment.run.until, options.force)
+    files, of_nests = _add_files(made, driver, folder, inputs, options.overwrite or restart is not None)
+    message = "" if restart is None else _resume(driver, made, restart, folder, options.force)
     if restart is not None and not same_file(folder, restart.parent):
         message += f" Its output is in {folder}."
-    compile_ahead(simulation)
+    if not made.nests:
+        compile_ahead(simulation)
     _announce(made, experiment, simulation, process)
+    if made.nests:
+        logs.LOGGER.info("%s", facts.table(nest_lines(made, driver.family, simulation.dt)))
     if message:
         logs.LOGGER.info("%s", message)
     model = simulation.model
@@ -163,11 +166,28 @@ def _run(draft, options, restart):
     if restart is None and simulation.communicator.is_root:
         profiles.remove_entries(folder)
     with PROCESS.ending_with(lambda name: _after_signal(name, simulation.step > before)):
-        took = _steps(simulation, experiment, options)
+        took = _steps(driver, simulation, experiment, options)
         if simulation.communicator.is_root:
-            if any(files.values()):
+            every = merged([files, *of_nests.values()])
+            if any(every.values()):
                 profiles.append_entry(folder, took | {"ranks": model.communicator.size, "from_step": before})
-            _conclude(files, experiment, options.plot)
+            for one in made.nests:
+                _figures(of_nests[one.name], one.made.experiment(), options.plot)
+            _conclude(files, every, experiment, options.plot)
+
+
+def _add_files(made, driver, folder, inputs, replaces):
+    """Add the files of all grids to their simulations: (those of the outermost grid, {nest: its own}); collective."""
+    experiment, communicator = made.experiment(), (driver.outer if made.nests else driver).communicator
+    files = files_of_run(experiment.output, folder)
+    of_nests = {one.name: files_of_run(one.made.experiment().output, folder_of_nest(one, folder)) for one in made.nests}
+    every = merged([files, *of_nests.values()])
+    communicator.from_root(lambda: _check_files(every, inputs))
+    communicator.from_root(lambda: prepare_paths(sum(every.values(), []), replaces))
+    add_outputs(made, driver.outer if made.nests else driver, files)
+    for one in made.nests:
+        add_outputs(one.made, driver[one.name], of_nests[one.name])
+    return files, of_nests
 
 
 def _after_signal(name, complete):
@@ -177,9 +197,20 @@ def _after_signal(name, complete):
     return f"{name} stopped the command before it had computed anything. Start again with: {PROCESS.command()}"
 
 
-def _resume(simulation, restart, until, force):
-    """Put the restart into the simulation; returns the sentences to print."""
-    message = simulation.resume(restart, force)
+def _resume(driver, made, restart, folder, force):
+    """Put the restart, and with nests those that belong to it, into the simulation; returns the sentences to print."""
+    simulation, until = driver, made.experiment().run.until
+    if made.nests:
+        output, simulation, paths = made.experiment().output, driver.outer, {"": restart}
+        if output.restart is None:
+            raise ConfigError(f"{restart}: [output.restart] is missing, which names the restarts of nests; give it.")
+        outer = folder / output.restart.file
+        for one in made.nests:
+            path = folder_of_nest(one, folder) / one.made.experiment().output.restart.file
+            paths[one.name] = restart.parent / os.path.relpath(path, outer.parent)
+        message = " ".join(driver.resume({name: path for name, path in paths.items() if path.exists()}, force))
+    else:
+        message = simulation.resume(restart, force)
     if until < simulation.time + 0.5 * simulation.dt:
         raise ConfigError(
             f"{restart} is at {duration(simulation.time)} of model time, and the run ends at {duration(until)}; "
@@ -188,21 +219,25 @@ def _resume(simulation, restart, until, force):
     return message
 
 
-def _simulation(made, experiment, process, overwrite):
+def _simulation(made, experiment, process, overwrite) -> Any:
+    """The Simulation of an experiment, or its NestedSimulation."""
+    from ..simulation.nested import NestedSimulation
     from ..simulation.simulation import Simulation
 
     where = process.communicator, experiment.run.layout, experiment.run.engine
-    model, state, dt = started_with_step(made, experiment, *where)
-    return Simulation(
-        model,
-        state,
-        stepper_of(experiment.stepper, dt),
-        start=experiment.run.start,
-        title=experiment.run.title or made.draft.file.stem,
-        config=f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",
-        overwrite=overwrite,
-        stages_per_exchange=experiment.run.stages_per_exchange,
-    )
+    made_of: Any = family_of(made, *where) if made.nests else started_with_step(made, experiment, *where)
+    model, state, dt = made_of
+    options = {
+        "start": experiment.run.start,
+        "title": experiment.run.title or made.draft.file.stem,
+        "config": f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",
+        "overwrite": overwrite,
+        "stages_per_exchange": experiment.run.stages_per_exchange,
+    }
+    stepper = stepper_of(experiment.stepper, dt)
+    if made.nests:
+        return made.require(("nest",), lambda: NestedSimulation(model, state, stepper, **options))
+    return Simulation(model, state, stepper, **options)
 
 
 def _check_files(files, inputs):
@@ -268,7 +303,7 @@ def _shared_cores_warning(simulation):
     return launch.binding_warning(launch.load_mpi().COMM_WORLD)
 
 
-def _steps(simulation, experiment, options):
+def _steps(driver, simulation, experiment, options):
     """Take the steps, print how long they took, and return an entry of timing.json."""
     bar = ProgressBar() if simulation.communicator.is_root and not options.quiet else None
     begun, first, before, reached = clock.perf_counter(), simulation.time, simulation.step, []
@@ -279,7 +314,7 @@ def _steps(simulation, experiment, options):
 
     try:
         with profiled(options.profile, simulation.communicator.is_root) as profile:
-            simulation.run(until=experiment.run.until, progress=_all_of(first_step, bar, profile))
+            driver.run(until=experiment.run.until, progress=_all_of(first_step, bar, profile))
     finally:
         if bar is not None:
             bar.close()
@@ -311,22 +346,27 @@ def _all_of(*listeners):
     return progress if listeners else None
 
 
-def _conclude(files, experiment, is_drawn):
-    """Print the paths of the files, draw the figures of `--plot`, and suggest commands."""
+def _conclude(files, every, experiment, is_drawn):
+    """Print the paths of `every` file, draw the figures of `--plot` of the outermost grid, and suggest commands."""
     say = logs.LOGGER.info
-    written = [path for paths in files.values() for path in paths if path.exists()]
+    written = [path for paths in every.values() for path in paths if path.exists()]
     if not written:
         say("nothing was written: the experiment has no [output].")
         return
     say("files:\n%s", "\n".join(f"  {path}  ({facts.size(_bytes_in(path))})" for path in written))
     drawn = _drawn(files)
-    gauges = experiment.output.gauges
+    _figures(files, experiment, is_drawn)
+    say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawn, is_drawn)))
+
+
+def _figures(files, experiment, is_drawn):
+    """Draw the figures of a grid's files, or print the scores of its gauges."""
+    drawn, gauges = _drawn(files), experiment.output.gauges
     observations = None if gauges is None else gauges.observations
     for figure in postprocess.plot(drawn, observations=observations) if is_drawn and drawn else []:
-        say("figure: %s", figure)
+        logs.LOGGER.info("figure: %s", figure)
     if observations is not None and files["gauges"] and not is_drawn:
-        say("scores:\n%s", postprocess.score_table(files["gauges"][0], observations))
-    say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawn, is_drawn)))
+        logs.LOGGER.info("scores:\n%s", postprocess.score_table(files["gauges"][0], observations))
 
 
 def _bytes_in(path):

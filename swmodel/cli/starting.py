@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..config.build.experiment import assemble, model_of, state_of
+from ..config.build.experiment import model_of, state_of
+from ..config.build.nests import assemble_family
 from ..config.build.steppers import stepper_of, time_step
 from ..config.build.variants import ensemble_of
 from ..config.parts import part_of
@@ -43,6 +44,7 @@ __all__ = [
     "prepare_paths",
     "named_files",
     "process_age",
+    "refuse_nests",
     "started",
     "started_with_step",
     "tiles_line",
@@ -101,16 +103,28 @@ class Begun(NamedTuple):
         return self.process.communicator, run.layout, run.engine
 
 
-def begin(draft: Draft, options: Options) -> Begun:
+def refuse_nests(draft: Draft) -> None:
+    """Raise ConfigError for an experiment with nests, in a command that has none."""
+    if draft.sections.get("nest"):
+        raise ConfigError(
+            f"{draft.file}: nests are had by `swmodel check`, `run` and `resume` so far; add --set nest=[] to leave "
+            "[[nest]] out here."
+        )
+
+
+def begin(draft: Draft, options: Options, nested: bool = False) -> Begun:
     """Start processes, devices and logs, as the Draft and the options of a command require.
 
     Args:
         draft: a Draft; sections with mistakes may be missing.
         options: the Options of the command.
+        nested: whether the command has nests.
 
     Raises:
-        ConfigError: with every mistake of the file.
+        ConfigError: with every mistake of the file, and for nests where the command has none.
     """
+    if not nested:
+        refuse_nests(draft)
     run, model = draft.sections.get("run"), draft.sections.get("model")
     kind, devices = ("auto", None) if run is None else (run.communicator, run.devices)
     hosts = hosts_of(*options.hosts) if kind == "sharded" or options.hosts != (None,) * 3 else None
@@ -120,7 +134,7 @@ def begin(draft: Draft, options: Options) -> Begun:
     logs.start(rank == 0, options.quiet)
     if options.plot:
         figures.require()
-    made = assemble(draft, process.tiles)
+    made = assemble_family(draft, process.tiles)
     experiment = made.experiment()
     folder = expanded(options.output if options.output is not None else experiment.output.folder)
     if options.debug:
@@ -151,16 +165,19 @@ def started_with_step(made: Assembly, experiment: Experiment, *where: Any) -> tu
     return model, state, made.require(("stepper", "dt"), time_step, experiment, found)
 
 
-def begin_alone(draft: Draft, ranks: int = 1, here: bool = False) -> Assembly:
+def begin_alone(draft: Draft, ranks: int = 1, here: bool = False, nested: bool = False) -> Assembly:
     """The Assembly of a draft for `ranks` ranks, in this process alone; `here` if its memory must hold the model.
 
     Raises:
-        ConfigError: if processes or devices do not suit. Mistakes of the file are those of the Assembly.
+        ConfigError: if processes or devices do not suit, and for nests unless `nested`, where the command has them.
+            Mistakes of the file are those of the Assembly.
     """
+    if not nested:
+        refuse_nests(draft)
     model = draft.sections.get("model")
     logs.start(root=True)
     launch.configure_process("float32" if model is None else model.precision, "serial")
-    return assemble(draft, ranks, records=1, here=here)
+    return assemble_family(draft, ranks, records=1, here=here)
 
 
 def inputs_of(draft: Draft) -> list[tuple[str, Path]]:

@@ -11,6 +11,7 @@ from .adjoint import control_mistakes, cost_mistakes, time_mistakes
 from .expressions import COORDINATES, Expression
 from .inversion import inversion_mistakes
 from .mistakes import Mistake, mistakes_of_names
+from .nests import nest_mistakes
 from .parts import shipped
 from .physics import coast_mistakes, core_mistakes
 from .series import TideSection
@@ -35,6 +36,7 @@ def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
         _sums,
         core_mistakes,
         coast_mistakes,
+        nest_mistakes,
     )
     checks += (control_mistakes, cost_mistakes, time_mistakes, inversion_mistakes, variable_mistakes)
     return [mistake for check in checks for mistake in check(sections)]

@@ -21,6 +21,7 @@ from .expressions import Expression
 from .inversion import Inversion
 from .members import Ensemble, member_raws, mistakes_of_members
 from .mistakes import Mistake, as_written, nearest
+from .nests import Nests
 from .physics import Bathymetry, Boundary, Coriolis, Dissipation, Forcing, Grid, Layers, Model, NoRotation, Stepper
 from .reading import REQUIRED, Reading, Section
 from .scenario import Initial, Output, Rest, Run, Source
@@ -51,6 +52,7 @@ class Experiment(Section):
     boundary: tuple[Boundary, ...] = ()
     tracer: Tracers = ()
     source: Source | None = None
+    nest: Nests = ()
     output: Output = Output()
     ensemble: Ensemble | None = None
     adjoint: Adjoint | None = None

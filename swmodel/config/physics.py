@@ -48,6 +48,7 @@ __all__ = [
     "Boundary",
     "Coriolis",
     "Dissipation",
+    "Flow",
     "Forcing",
     "Grid",
     "Layers",
@@ -143,14 +144,19 @@ PolarFilter = Annotated[Any, section_for(FilteredDifferences, common=_OnParallel
 Core = Literal["finite_differences", "filtered_differences", "pseudo_spectral"]
 
 
-class Model(Section):
-    gravity: Annotated[float, Number(units="m s-2", above=0.0)] = GRAVITY  # or reduced gravity
+class Flow(Section):
+    """Keys of [model] that may differ in a nest; unless given there they are those of [model]."""
+
     momentum: Annotated[Any, FORMS] = "energy_conserving"  # form of the vorticity flux q V
     coriolis_form: Annotated[Any, CORIOLIS_FORMS] | None = None  # that of f V, where it is another one
     wetting: Wetting | None = None  # lets cells fall dry and be flooded; needs momentum = "momentum_conserving"
     least_thickness: NonNegativeMetres | None = None  # a run stops where water is thinner; 1 m, or 0 with wetting
-    linear: bool = False  # leave out all terms that are not linear in u, v, eta
     side: Annotated[str, Choice(tuple(SLIPS))] = "free_slip"  # of walls and coasts
+
+
+class Model(Flow):
+    gravity: Annotated[float, Number(units="m s-2", above=0.0)] = GRAVITY  # or reduced gravity
+    linear: bool = False  # leave out all terms that are not linear in u, v, eta
     precision: Literal["float32", "float64"] = "float32"  # of all fields
     core: Core = "finite_differences"  # how tendencies are computed
     spectral: Spectral | None = None  # options of the pseudo-spectral core

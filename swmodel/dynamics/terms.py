@@ -59,7 +59,8 @@ class Series:
 
     Times are rounded to whole steps, so that a loop of steps can end on a record. Of several records within one step
     only the last is used, so that the sum of their differences is unchanged. The very first record is always used;
-    records that follow within its step are moved to the next step.
+    records that follow within its step are moved to the next step. In a nest they are rounded to every `multiple`-th
+    step, at which a step of the outermost grid ends.
 
     `source` describes the file that the records are read from (forcing/file_records.py); None of other records.
     """
@@ -69,14 +70,16 @@ class Series:
     cycle: float | None = None
     place: Any = None
     source: Any = None
+    multiple: int = 1
 
     def _steps(self, dt):
         """(the step numbers of the records that are used, their numbers, the cycle in steps or None)."""
+        dt *= self.multiple
         steps = np.rint(np.asarray(self.times) / dt).astype(np.int64)
         steps[1:] = np.maximum(steps[1:], steps[0] + 1)
         records = np.flatnonzero(np.append(np.diff(steps) > 0, True))
-        cycle = max(round(self.cycle / dt), steps[-1] - steps[0] + 1) if self.cycle else None
-        return steps[records], records, cycle
+        cycle = self.multiple * max(round(self.cycle / dt), steps[-1] - steps[0] + 1) if self.cycle else None
+        return self.multiple * steps[records], records, cycle
 
     def bracket(self, step: int, dt: float) -> tuple:
         """(record, following record, steps since the first, steps between them) at `step`.

@@ -1,5 +1,6 @@
 """ShallowWater: a model as the user describes it, on this rank's tile."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -370,6 +371,13 @@ class ShallowWater:
     def _change(self, **changes: Any) -> None:
         self.system = replace(self.system, **changes)
         self._tiled.clear()
+
+    def round_records(self, multiple: int) -> None:
+        """Let intervals between records of forcing end at multiples of so many steps."""
+        if any(series.multiple != multiple for series in self._series):
+            self.system = self.system.bind(lambda series: dataclasses.replace(series, multiple=multiple))
+            self._series = tuple(self.system.series().values())
+            self._tiled.clear()
 
     def next_record(self, step: int, dt: float) -> int | None:
         """The next step at which a forcing's interval ends, or None."""

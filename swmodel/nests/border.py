@@ -31,12 +31,12 @@ from ..dynamics.clock import Time
 from ..errors import TileError
 from ..fields.field import Count
 from ..fields.pytrees import pytree, static
-from ..grids.remapping import linear_weights
 from ..parallel.boxes import collect, place_of_tile, spread
 from ..stepping.steps import Carry, StepLoop
+from .interpolation import weights_at
 from .nest import Place
 
-__all__ = ["Border", "weights_at"]
+__all__ = ["Border"]
 
 
 @pytree
@@ -278,8 +278,3 @@ def _on_rank(outer, inner, place, two_way, rank):
     )
     host = Border(place, two_way, inner.communicator, *arrays)
     return jax.tree.map(lambda x: x if x.dtype == np.int32 or x.shape == (4,) else np.asarray(x, inner.dtype), host)
-
-
-def weights_at(at: np.ndarray, n: int) -> np.ndarray:
-    """(len(at), n): weights of linear interpolation at fractional indices `at` of n points."""
-    return linear_weights(np.arange(float(n)), at).toarray()

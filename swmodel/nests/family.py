@@ -1,6 +1,8 @@
 """Family: a model of a grid and the models of the nests in it."""
 
+import contextlib
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from ..dynamics.carried import CARRIED, CarriedVolume
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
-from ..errors import ConfigError
+from ..errors import ConfigError, SwmodelError, of_part
 from ..fields.parts import replaced
 from ..fields.state import State
 from ..grids.grid import Grid
@@ -18,8 +20,11 @@ from ..models.domain import Domain
 from ..models.floor import floor_of
 from ..models.shallow_water import ShallowWater
 from ..stepping.explicit import TimeStepper
-from .border import Border, weights_at
-from .nest import FRAME, FRAME_OF_BORES, Nest, Place
+from ..stepping.stability import largest_time_step, limits
+from .border import Border
+from .interpolation import conserving, interpolated
+from .motion import MotionInBox
+from .nest import Nest, Place, frame_of
 from .steps import FamilySystem
 
 __all__ = ["Family"]
@@ -35,8 +40,8 @@ class Family:
         grid: the outermost grid.
         depth: of its sea floor, as of ShallowWater.
         nests: the Nests. One that lies inside another comes after it.
-        options: the other arguments of ShallowWater, for all grids; open boundaries are those of the outermost one. A
-            nest's `options` replace them.
+        options: the other arguments of ShallowWater, for all grids; open boundaries are those of the outermost one, and
+            nests take the motion of a source from the grid around them. A nest's `options` replace them.
 
     Raises:
         ConfigError: for nests that overlap or do not fit, and for what nests do not have: layers, tracers, series,
@@ -46,41 +51,48 @@ class Family:
         nests: {name: Nest}.
         models: {name: ShallowWater}, the outermost one first, whose name is "".
         places: {name: Place} of the nests.
+        steps: {name: the number of its steps in one of the grid around it} of the nests.
+        differences: {name: the largest relative difference of its mean depth in an outer cell from the outer depth,
+            along the border of a nest with a depth of its own}.
     """
 
     def __init__(self, grid: Grid, depth: Any, nests: Sequence[Nest], **options: Any):
-        self.nests, self.places = {nest.name: nest for nest in nests}, {}
+        self.nests, self.places, self.differences = {nest.name: nest for nest in nests}, {}, {}
+        self.steps = {nest.name: nest.substeps for nest in nests}
         _check_names(nests)
         for key, why in REFUSED.items():
             for name, given in {"": options, **{nest.name: nest.options for nest in nests}}.items():
                 if given.get(key):
                     raise ConfigError(f"Family: {key} = {given[key]!r}{_in(name)}: {why}")
+        options = {key: value for key, value in options.items() if key not in REFUSED}
         self.models = {"": ShallowWater(grid, depth, **options, tracers=self._volumes(""))}
         if len(self.outer.communicator.ranks) > 1 or self.outer.communicator.name == "sharded":
             raise ConfigError("Family: nests run serially or under MPI, and not on several devices of one process.")
-        shared = {key: value for key, value in options.items() if key not in OWN}
-        for nest in nests:
-            self._add(nest, shared | dict(nest.options))
+        shared, sources = {key: value for key, value in options.items() if key not in OWN}, {"": options.get("source")}
+        for k, nest in enumerate(nests):
+            with of_part(f"nest.{k}"), _of_nest(nest.name):
+                self._add(nest, shared | {key: x for key, x in nest.options.items() if key not in REFUSED}, sources)
 
-    def _add(self, nest, options):
-        outer = self.models[nest.inside or ""]
-        form = options.get("momentum", DEFAULT_FORM)
-        place = nest.place(outer.grid, FRAME_OF_BORES if form.conserves_momentum else FRAME)
-        for name, other in self.places.items():
-            if self.nests[name].inside == nest.inside and _touch(place, other):
-                raise ConfigError(
-                    f"the nests {name!r} and {nest.name!r} overlap, or lie next to each other; leave a cell of the "
-                    "outer grid between their boxes."
-                )
+    def _add(self, nest, options, sources):
+        around = nest.inside or ""
+        outer, source = self.models[around], sources[around]
+        siblings = {name: place for name, place in self.places.items() if self.nests[name].inside == nest.inside}
+        place = nest.place_among(outer.grid, frame_of(options.get("momentum", DEFAULT_FORM)), siblings)
         self.places[nest.name] = place
         grid = place.grid(outer.grid)
         communicator, wetting = outer.communicator, options.get("wetting")
         depth, wet = _depth_of(nest, place, outer, Domain(grid, communicator, outer.dtype), wetting)
-        if nest.two_way and nest.depth is not None:
-            _warn_of_depths(nest.name, place, outer.sea_floor, depth, wet)
-        depth = np.where(wet, depth, 0.0) if wetting is None else topography(depth, grid, mask=wet)
         if not place_mask(place, wet).any():
             raise ConfigError(f"the nest {nest.name!r} lies on land alone; move it.")
+        if nest.depth is not None:
+            self.differences[nest.name] = _difference(place, outer.sea_floor, depth, wet)
+            depth = _blended(nest, place, outer.sea_floor, depth, wet)
+            if nest.two_way:
+                _warn_of_depths(nest.name, _difference(place, outer.sea_floor, depth, wet))
+        depth = np.where(wet, depth, 0.0) if wetting is None else topography(depth, grid, mask=wet)
+        if "source" not in nest.options:
+            options["source"] = None if source is None else MotionInBox(source, outer.grid, place)
+        sources[nest.name] = options.get("source")
         options = {"dtype": outer.dtype} | options | {"communicator": communicator}
         self.models[nest.name] = ShallowWater(grid, depth, **options, tracers=self._volumes(nest.name))
 
@@ -98,6 +110,11 @@ class Family:
     def names(self) -> tuple[str, ...]:
         """The names of the grids, the outermost one's, "", first."""
         return tuple(self.models)
+
+    def boxes_in(self, name: str) -> dict[str, tuple]:
+        """{nest: ((west, east), (south, north)) of its box} of the nests in a grid, in the grid's coordinates."""
+        outer = self.models[name].grid
+        return {each: self.places[each].box(outer) for each, nest in self.nests.items() if (nest.inside or "") == name}
 
     def states(self, **fields: Any) -> dict[str, State]:
         """{name: State} at the start of each grid, of the arguments of ShallowWater.state, numbers or functions."""
@@ -117,14 +134,30 @@ class Family:
         found = {"": stepper}
         for name, nest in self.nests.items():
             outer = found[nest.inside or ""]
-            found[name] = replaced(outer, {"dt": outer.dt / nest.substeps})
+            found[name] = replaced(outer, {"dt": outer.dt / self.steps[name]})
         return found
+
+    def fit_steps(self, stepper: TimeStepper, states: Mapping[str, State], fraction: float = 0.8) -> None:
+        """Let each nest without `steps` make as few as its own limit allows; collective.
+
+        Args:
+            stepper: the outermost grid's, with its time step.
+            states: {name: State} at the start, whose speeds count.
+            fraction: of the longest stable step of a nest, that its step may be.
+        """
+        dt = {"": float(stepper.dt)}
+        for name, nest in self.nests.items():
+            around = dt[nest.inside or ""]
+            bounds = limits(self.models[name], stepper, states[name]) if nest.steps is None else []
+            if bounds:
+                self.steps[name] = max(1, math.ceil(around / (fraction * largest_time_step(bounds)) - 1e-6))
+            dt[name] = around / self.steps[name]
 
     def total_steps(self, name: str) -> int:
         """The number of steps of a grid in one of the outermost grid."""
         if not name:
             return 1
-        return self.nests[name].substeps * self.total_steps(self.nests[name].inside or "")
+        return self.steps[name] * self.total_steps(self.nests[name].inside or "")
 
     def borders(self) -> tuple[Border, ...]:
         """The Border of each nest."""
@@ -134,26 +167,35 @@ class Family:
             found.append(Border.between(outer, inner, self.places[name], nest.two_way))
         return tuple(found)
 
-    def system(self, systems: Sequence[Any], steppers: Sequence[Any], borders: tuple[Border, ...]) -> FamilySystem:
-        """The FamilySystem of the Systems and steppers of all grids, in the order of `names`."""
-        inside = tuple(self.names.index(nest.inside or "") for nest in self.nests.values())
-        steps = tuple(nest.substeps for nest in self.nests.values())
+    def system(
+        self, systems: Sequence[Any], steppers: Sequence[Any], borders: tuple[Border, ...], names: tuple[str, ...]
+    ) -> FamilySystem:
+        """The FamilySystem of the Systems and steppers of some grids, `names`, in their order in the family."""
+        inside = tuple(names.index(self.nests[name].inside or "") for name in names[1:])
+        steps = tuple(self.steps[name] for name in names[1:])
         return FamilySystem(tuple(systems), tuple(steppers), borders, inside, steps)
 
     def dynamics(self, stepper: TimeStepper) -> FamilySystem:
         """The FamilySystem for `swmodel.nests.integrate`, on this rank; `stepper` is the outermost grid's.
 
         Raises:
-            ConfigError: for models with records of forcing, and if a step reads more cells than a frame has.
+            ConfigError: for models with records of forcing, for nests that start later, and if a step reads more cells
+                than a frame has.
         """
         steppers = self.steppers(stepper)
+        for name, nest in self.nests.items():
+            if nest.start > 0:
+                raise ConfigError(
+                    f"Family.dynamics: the nest {name!r} starts after {nest.start:g} s, and one function steps all "
+                    "grids from its beginning; leave `start` out, or use a NestedSimulation."
+                )
         for name, model in self.models.items():
             if model.changes_in_time and model.system.series():
                 raise ConfigError(f"Family.dynamics: the model{_in(name)} has records in time; use a NestedSimulation.")
         self.check_frames(steppers)
         systems = [model.dynamics(steppers[name]) for name, model in self.models.items()]
         placed = [_placed(model, steppers[name]) for name, model in self.models.items()]
-        return self.system(systems, placed, self.borders())
+        return self.system(systems, placed, self.borders(), self.names)
 
     def check_frames(self, steppers: Mapping[str, TimeStepper]) -> None:
         """Raise ConfigError if a step of a nest reads more cells than its frame has."""
@@ -166,15 +208,16 @@ class Family:
                 )
 
     def volume(self, states: Mapping[str, State]) -> float:
-        """The volume above the level at rest of all grids, each where no finer one lies [m3]; collective."""
+        """The volume above the level at rest of grids, each where no finer one of them lies [m3]; collective."""
         total = 0.0
-        for name, model in self.models.items():
+        for name in states:
+            model = self.models[name]
             counts = np.ones(model.grid.shape)
             if name:
                 place = self.places[name]
                 counts = np.kron(place.covered, np.ones((place.ratio, place.ratio)))
             for other, nest in self.nests.items():
-                if (nest.inside or "") == name:
+                if other in states and (nest.inside or "") == name:
                     (j0, j1), (i0, i1) = self.places[other].rows, self.places[other].columns
                     counts[j0:j1, i0:i1] = 0.0
             area = model.grid.area_h * counts * model.wet
@@ -194,6 +237,17 @@ def _in(name):
     return f" in the nest {name!r}" if name else ""
 
 
+@contextlib.contextmanager
+def _of_nest(name):
+    """Errors that are raised inside name the nest."""
+    try:
+        yield
+    except (SwmodelError, ValueError) as error:
+        if repr(name) in str(error):
+            raise
+        raise ConfigError(f"in the nest {name!r}: {error}") from None
+
+
 def _check_names(nests):
     names = [nest.name for nest in nests]
     for k, nest in enumerate(nests):
@@ -203,11 +257,6 @@ def _check_names(nests):
             raise ConfigError(
                 f"Family: the nest {nest.name!r} lies inside {nest.inside!r}, and no nest before it has this name."
             )
-
-
-def _touch(a, b):
-    """Whether two boxes overlap, or no outer cell lies between them."""
-    return all(x[0] <= y[1] and y[0] <= x[1] for x, y in ((a.rows, b.rows), (a.columns, b.columns)))
 
 
 def _placed(model, stepper):
@@ -225,12 +274,9 @@ def _depth_of(nest, place, outer, domain, wetting):
 
     So water that leaves the box through the border enters a cell of the outer grid that can take it.
     """
-    (j, i), (ny, nx), ratio = place.corner, place.shape, place.ratio
-    box = slice(j, j + ny), slice(i, i + nx)
-    each = np.ones((ratio, ratio))
-    outer_wet = outer.sea_floor.wet.block(*box)
+    each, outer_wet = np.ones((place.ratio, place.ratio)), outer.sea_floor.wet.block(*place.box_slices)
     if nest.depth is None:
-        depth = _interpolated(outer.sea_floor, box, ratio, outer.wetting is None)
+        depth = _interpolated(outer.sea_floor, place, outer.wetting is None)
         wet = np.kron(outer_wet, each) > 0
     else:
         floor = floor_of(nest.depth, domain, wetting)
@@ -239,27 +285,49 @@ def _depth_of(nest, place, outer, domain, wetting):
     return depth, wet & ~frame
 
 
-def _warn_of_depths(name, place, floor, depth, wet):
-    """Say where the depths of a two-way nest differ from the outer ones along its border (docs/nests.md)."""
-    (j, i), (ny, nx), ratio = place.corner, place.shape, place.ratio
-    outer = floor.depth.block(slice(j, j + ny), slice(i, i + nx))
+def _blended(nest, place, floor, depth, wet):
+    """The depth [m] that passes from that of the outer grid, in the frame, to the nest's own over `nest.blend` cells.
+
+    The outer depth has its exact mean in each outer cell. So in a cell with the weight w the water at rest has the
+    volume w V + (1 - w) V_o of both grids' water, and where a cell is land in one of the grids nothing is changed.
+    """
+    if not nest.blend:
+        return depth
+    outer, sea = (x.block(*place.box_slices) for x in (floor.depth, floor.wet))
+    (ny, nx), ratio = place.shape, place.ratio
+    inside = [np.minimum(k, n - 1 - k) - place.frame for k, n in ((np.arange(ny), ny), (np.arange(nx), nx))]
+    weight = np.clip(np.minimum(inside[0][:, None], inside[1]) / nest.blend, 0.0, 1.0)
+    both = np.kron(np.where(sea & (weight < 1), 1.0, 0.0), np.ones((ratio, ratio))) > 0
+    weight = np.kron(weight, np.ones((ratio, ratio)))
+    blended = weight * depth + (1.0 - weight) * conserving(np.asarray(outer, float), sea, ratio)
+    return np.where(both & wet, blended, depth)
+
+
+def _difference(place, floor, depth, wet):
+    """The largest relative difference of the nest's depths, means over outer cells, along the border, and the outer
+    ones."""
+    (ny, nx), ratio, edge = place.shape, place.ratio, place.frame + BESIDE
+    outer = floor.depth.block(*place.box_slices)
     blocks = (ny, ratio, nx, ratio)
     mean, sea = depth.reshape(blocks).mean(axis=(1, 3)), wet.reshape(blocks).all(axis=(1, 3)) & (outer > 0)
-    sea[place.frame + BESIDE : -place.frame - BESIDE, place.frame + BESIDE : -place.frame - BESIDE] = False
-    most = np.max(np.abs(mean - outer) / np.where(sea, outer, 1.0), where=sea, initial=0.0)
-    if most > DIFFERENT:
+    sea[edge:-edge, edge:-edge] = False
+    return float(np.max(np.abs(mean - outer) / np.where(sea, outer, 1.0), where=sea, initial=0.0))
+
+
+def _warn_of_depths(name, difference):
+    """Say that the depths of a two-way nest differ from the outer ones along its border (docs/nests.md)."""
+    if difference > DIFFERENT:
         logging.getLogger("swmodel").warning(
             "the depth of the nest %r differs from that of the outer grid along its border by up to %.0f %%, and "
-            "disturbances may grow there: let it approach the outer depth, or leave it out",
+            "disturbances may grow there: let it approach the outer depth by `blend`, or leave it out",
             name,
-            100 * most,
+            100 * difference,
         )
 
 
-def _interpolated(floor, box, ratio, fixed):
+def _interpolated(floor, place, fixed):
     """The outer depth [m], bilinear between the centres of wet cells."""
-    depth, wet = floor.depth.block(*box), floor.wet.block(*box).astype(float)
+    depth, wet = floor.depth.block(*place.box_slices), floor.wet.block(*place.box_slices).astype(float)
     weights = wet if fixed else np.ones_like(wet)
-    matrices = [weights_at((np.arange(n * ratio) + 0.5) / ratio - 0.5, n) for n in depth.shape]
-    total, weight = (matrices[0] @ x @ matrices[1].T for x in (weights * depth, weights))
+    total, weight = (interpolated(x, place.ratio) for x in (weights * depth, weights))
     return np.where(weight > 0, total, 0.0) / np.where(weight > 0, weight, 1.0)

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigError
-from ..fields.parameters import Flag, Number, Pair, Text, check_fields, declared, refuse
+from ..fields.parameters import COORDINATES, Flag, Number, Pair, Text, check_fields, declared, refuse
 from ..grids.grid import Grid
 
-__all__ = ["FRAME", "FRAME_OF_BORES", "Nest", "Place"]
+__all__ = ["FRAME", "Nest", "Place", "frame_of"]
 
 FRAME = 6  # the least width of the frame, in cells of the nest: those that a step of SSPRK3 reads, 3 stages of 2 cells
 LEAST = 4  # cells of the outer grid along a side of a box
@@ -58,6 +58,12 @@ class Place:
         return rows, columns
 
     @property
+    def box_slices(self) -> tuple[slice, slice]:
+        """The rows and columns of the outer grid in box and frame."""
+        (j, i), (ny, nx) = self.corner, self.shape
+        return slice(j, j + ny), slice(i, i + nx)
+
+    @property
     def covered(self) -> np.ndarray:
         """(rows, columns) bool: the outer grid's cells in the box."""
         inside = np.zeros(self.shape, bool)
@@ -88,9 +94,14 @@ class Nest:
         x, y: (low, high) of the box, in the grid's coordinates [m, or degrees of longitude and latitude]. Its sides
             move to the nearest faces of the grid around it.
         ratio: the number of cells along a side of an outer cell, 2 to 10.
-        steps: the number of the nest's time steps in one of the outer grid; `ratio` unless given.
+        steps: the number of the nest's time steps in one of the outer grid; `ratio` unless given, or what the nest's
+            own limit needs after `Family.fit_steps`.
         two_way: whether the nest changes the outer grid: its means replace the outer elevation and velocity in the
             box, and the volume that passed the border is that of the nest on both sides.
+        start: model time from which on the nest is stepped [s]; it then starts from the outer grid's elevation and
+            velocity. Before that it costs nothing.
+        blend: outer cells along the border, inside the box, over which the nest's depth passes to that of the outer
+            grid, which it has in the frame; 0 leaves it as it is.
         depth: of the sea floor in the nest, as of ShallowWater; the outer one's, interpolated, unless given.
         inside: the name of the nest that contains this one; the outermost grid unless given.
         options: arguments of ShallowWater that differ from those of the outermost grid, such as `wetting`.
@@ -100,8 +111,8 @@ class Nest:
     """
 
     name: str = declared(Text(), doc="of the nest, in files and messages")
-    x: tuple[float, float] = declared(Pair("m or degree", ascending=True), doc="(west, east) sides of the box")
-    y: tuple[float, float] = declared(Pair("m or degree", ascending=True), doc="(south, north) sides of the box")
+    x: tuple[float, float] = declared(Pair(COORDINATES, ascending=True), doc="(west, east) sides of the box")
+    y: tuple[float, float] = declared(Pair(COORDINATES, ascending=True), doc="(south, north) sides of the box")
     ratio: int = declared(
         Number(minimum=2, maximum=10, whole=True), default=3, doc="cells along a side of an outer cell"
     )
@@ -109,6 +120,12 @@ class Nest:
         Number(minimum=1, whole=True, optional=True), default=None, doc="time steps in one of the outer grid"
     )
     two_way: bool = declared(Flag(), default=True, doc="whether the nest changes the outer grid")
+    start: float = declared(Number(units="s", minimum=0.0), default=0.0, doc="model time from which it is stepped")
+    blend: int = declared(
+        Number(minimum=0, whole=True),
+        default=3,
+        doc="outer cells inside the border over which its depth passes to the outer one",
+    )
     depth: Any = None
     inside: str | None = None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -151,3 +168,24 @@ class Nest:
                 )
             ranges.append((first, last))
         return Place(ranges[0], ranges[1], int(self.ratio), frame)
+
+    def place_among(self, outer: Grid, least: int, siblings: Mapping[str, Place]) -> Place:
+        """`place`, which must not overlap or touch the places of other nests in the same grid, {name: Place}.
+
+        Raises:
+            ConfigError: as `place`, and for nests without an outer cell between them.
+        """
+        place = self.place(outer, least)
+        for name, other in siblings.items():
+            ranges = (place.rows, other.rows), (place.columns, other.columns)
+            if all(a[0] <= b[1] and b[0] <= a[1] for a, b in ranges):
+                raise ConfigError(
+                    f"the nests {name!r} and {self.name!r} overlap, or lie next to each other; leave a cell of the "
+                    "outer grid between their boxes."
+                )
+        return place
+
+
+def frame_of(form: Any) -> int:
+    """The least width of the frame, in cells of the nest, of a form of momentum advection."""
+    return FRAME_OF_BORES if form.conserves_momentum else FRAME

@@ -1,5 +1,6 @@
 """Metadata of the run that writes a file: its attributes, its members, and the rows of its variables."""
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -65,6 +66,7 @@ def run_attributes(simulation: Any) -> dict[str, Any]:
         "time_step_seconds": np.float64(simulation.dt),
         "gravity": None if model.gravity is None else np.float64(model.gravity),
         "film_thickness": None if model.film is None else np.float64(model.film),  # [m]; cells under less are dry
+        "nest_boxes": json.dumps(simulation.boxes) if simulation.boxes else None,
         "comment": simulation.scheme.comment,
         "references": references(model, simulation.scheme),
     }

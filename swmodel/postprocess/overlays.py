@@ -1,4 +1,4 @@
-"""What the files of an experiment describe and maps show: levees, and the tracks of storms with their winds.
+"""What the files of an experiment describe and maps show: nests, levees, and the tracks of storms with their winds.
 
 They are drawn if these files are still where the run read them. Land that may be flooded is shaded.
 """
@@ -6,6 +6,7 @@ They are drawn if these files are still where the run read them. Land that may b
 from __future__ import annotations
 
 import contextlib
+import json
 import pathlib
 import types
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from matplotlib import patheffects
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import LightSource
-from matplotlib.patches import Ellipse
+from matplotlib.patches import Ellipse, Rectangle
 
 from ..errors import DataError, SwmodelError
 from ..runtime.tables import read_csv
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SHORE",
     "arrows",
+    "draw_boxes",
     "draw_line",
     "draw_lines",
     "draw_relief",
@@ -83,8 +85,19 @@ def storms_of(dataset: xr.Dataset) -> list[Cyclone]:
     return storms
 
 
+def draw_boxes(axes: Axes, dataset: xr.Dataset, mesh: Mesh) -> None:
+    """The boxes of nests in the grid, with their names."""
+    boxes = json.loads(dataset.attrs.get("nest_boxes", "{}"))
+    for name, sides in boxes.items():
+        (west, east), (south, north) = np.asarray(sides) * mesh.scale
+        axes.add_patch(Rectangle((west, south), east - west, north - south, fill=False, linewidth=0.9, zorder=5.4))
+        corner = {"xytext": (2, -2), "textcoords": "offset points", "va": "top", "fontsize": 7}
+        axes.annotate(name, (west, north), zorder=5.4, **corner)
+
+
 def draw_lines(axes: Axes, dataset: xr.Dataset, mesh: Mesh) -> None:
-    """Levees, and the tracks of storms with a dot at each day."""
+    """Boxes of nests, levees, and the tracks of storms with a dot at each day."""
+    draw_boxes(axes, dataset, mesh)
     for k, points in enumerate(levees_of(dataset)):
         name = "levees" if k == 0 else None
         axes.plot(*(points.T * mesh.scale), color=LEVEE, linewidth=1.6, zorder=5.5, label=name)

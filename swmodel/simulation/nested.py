@@ -1,10 +1,12 @@
 """A run of nested grids: a Simulation of each grid for its files, and one compiled program for the steps of all.
 
 What is due (files, restarts, records of forcing) ends a chunk of steps. It must fall on a step of the outermost grid,
-since the nests' steps in between belong to one program.
+since the nests' steps in between belong to one program. Records of forcing in nests are moved there. A nest that starts
+later is in the programs from then on.
 """
 
 import contextlib
+import dataclasses
 import functools
 import time as clock
 from collections.abc import Callable, Mapping
@@ -14,10 +16,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..errors import BlowUp, ConfigError
+from ..errors import BlowUp, ConfigError, of_part
 from ..fields.parameters import check_arguments
 from ..fields.state import State
 from ..nests.family import Family
+from ..nests.start import state_from_outer
 from ..nests.steps import FamilySystem, outermost_step
 from ..output.running import Run
 from ..runtime.compilation import jit
@@ -30,6 +33,16 @@ from .simulation import Simulation
 from .stopping import how_to_continue, progress_clause, stoppable
 
 __all__ = ["NestedSimulation"]
+
+
+@dataclasses.dataclass
+class _Stepped:
+    """A grid that has started, in a call of `run`."""
+
+    simulation: Simulation
+    run: Run
+    monitors: Any
+    carry: Any
 
 
 class NestedSimulation:
@@ -55,18 +68,25 @@ class NestedSimulation:
         steppers = family.steppers(stepper)
         if options.get("stages_per_exchange", 1) != 1:
             raise ConfigError("NestedSimulation: nests exchange halos at every stage; leave stages_per_exchange out.")
-        for name, model in family.models.items():
-            try:
-                self.simulations[name] = Simulation(model, states[name], steppers[name], **options)
-            except ConfigError as error:
-                if not name:
-                    raise
-                raise ConfigError(
-                    f"in the nest {name!r}, with {family.total_steps(name)} of its steps in one of the outermost grid: "
-                    f"{error}"
-                ) from None
+        for k, (name, model) in enumerate(family.models.items()):
+            model.round_records(family.total_steps(name))
+            with of_part(f"nest.{k - 1}") if name else contextlib.nullcontext():
+                try:
+                    own: dict[str, Any] = dict(options)
+                    if name and "title" in options:
+                        own["title"] = f"{options['title']}, nest {name}"
+                    self.simulations[name] = Simulation(model, states[name], steppers[name], **own)
+                except ConfigError as error:
+                    if not name:
+                        raise
+                    raise ConfigError(
+                        f"in the nest {name!r}, with {family.total_steps(name)} of its steps in one of the outermost "
+                        f"grid: {error}"
+                    ) from None
+            self.simulations[name].boxes = family.boxes_in(name)
         family.check_frames(steppers)
-        self._borders = family.borders()
+        self._borders = dict(zip(family.nests, family.borders(), strict=True))
+        self._started = {name for name in self.simulations if self._start_of(name) == 0}
 
     def __getitem__(self, name: str) -> Simulation:
         """The Simulation of a grid; that of the outermost one has the name ""."""
@@ -87,19 +107,31 @@ class NestedSimulation:
 
     @property
     def states(self) -> dict[str, State]:
-        """{name: the present State} of each grid."""
-        return {name: simulation.state for name, simulation in self.simulations.items()}
+        """{name: the present State} of each grid that has started."""
+        return {name: simulation.state for name, simulation in self.simulations.items() if name in self._started}
+
+    def _start_of(self, name):
+        """The step of the outermost grid at which a grid starts: not before the grid around it."""
+        if not name:
+            return 0
+        nest = self.family.nests[name]
+        return max(round(nest.start / self.outer.dt), self._start_of(nest.inside or ""))
 
     def resume(self, paths: Mapping[str, str | Path], force: str | tuple = ()) -> list[str]:
-        """Continue from restart files, {name: path} of each grid; the messages of Simulation.resume.
+        """Continue from restart files, {name: path} of each grid that had started; the messages of Simulation.resume.
 
         Raises:
             ConfigError: if a grid has no restart, or they are of different times.
         """
-        if missing := set(self.simulations) - set(paths):
-            raise ConfigError(f"NestedSimulation.resume: the grid {min(missing)!r} has no restart; name one of each.")
-        messages = [simulation.resume(paths[name], force) for name, simulation in self.simulations.items()]
-        for name, simulation in self.simulations.items():
+        messages = [self.outer.resume(paths[""], force)]
+        self._started = {name for name in self.simulations if not name or self._start_of(name) < self.outer.step}
+        for name in self.family.nests:
+            if name not in self._started:
+                continue
+            if name not in paths:
+                raise ConfigError(f"NestedSimulation.resume: the grid {name!r} has no restart; name one of each.")
+            simulation = self.simulations[name]
+            messages.append(f"{name}: {simulation.resume(paths[name], force)}")
             if simulation.step != self.outer.step * self.family.total_steps(name):
                 raise ConfigError(
                     f"NestedSimulation.resume: {paths[name]} is of {simulation.time:g} s, and {paths['']} of "
@@ -113,111 +145,126 @@ class NestedSimulation:
         """Step until `until` [s] of model time, or for `steps` steps of the outermost grid; as Simulation.run.
 
         Returns:
-            {name: State} at the end.
+            {name: State} at the end, of the grids that have started.
 
         Raises:
-            ConfigError: for a file or a record of forcing that is due between two steps of the outermost grid.
+            ConfigError: for a file that is due between two steps of the outermost grid.
             BlowUp, Interrupted: as of Simulation.run.
         """
         check_arguments("NestedSimulation.run", {"until": SECONDS, "steps": STEPS}, locals())
         outer, last = self.outer, self.outer._last_step(until, steps)
-        for name, simulation in self.simulations.items():
+        for simulation in self.simulations.values():
             simulation.model.check_records(last * outer.dt, simulation.dt)
-            self._check_due(name, simulation, last)
+        self.check_due()
         report, _ = reporter(progress, outer.communicator.is_root)
-        began, runs = outer.step, []
+        began, grids = outer.step, {}
 
         def kept(signal):
+            runs = [grid.run for grid in grids.values()]
             return f"{signal} stopped the run {progress_clause(outer, began)}. {how_to_continue(outer, *runs[:1])}"
 
         with stoppable(kept) as (signals, reader), contextlib.ExitStack() as stack:
-            for name, simulation in self.simulations.items():
-                end = last * self.family.total_steps(name)
-                runs.append(stack.enter_context(Run.opened(simulation, simulation.outputs, end)))
-            self._loop(last, signals, runs, report, reader.submit)
+            self._loop(last, signals, stack, grids, report, reader.submit)
             PROCESS.allow(WRITING)
-            for simulation, run in zip(self.simulations.values(), runs, strict=True):
-                run.finish(simulation)
+            for grid in grids.values():
+                grid.run.finish(grid.simulation)
         return self.states
 
-    def _check_due(self, name, simulation, last):
-        """Raise ConfigError if something is due between two steps of the outermost grid."""
-        total = self.family.total_steps(name)
-        for output in simulation.outputs:
-            if output.every is None or output.is_written_by_chunk:
-                continue
-            steps = output.every / self.outer.dt
-            if total > 1 and abs(steps - round(steps)) > 1e-6 * steps:
-                raise ConfigError(
-                    f"{output.path} of the nest {name!r} is to be written every {output.every:g} s, which is no "
-                    f"multiple of the outermost grid's time step of {self.outer.dt:g} s; choose one that is."
-                )
-        record = simulation.model.next_record(simulation.step, simulation.dt)
-        while record is not None and record < last * total:
-            if record % total:
-                raise ConfigError(
-                    f"a forcing of the nest {name!r} has a record at {record * simulation.dt:g} s, which is no "
-                    f"multiple of the outermost grid's time step of {self.outer.dt:g} s; choose one that divides it."
-                )
-            record = simulation.model.next_record(record, simulation.dt)
+    def check_due(self) -> None:
+        """Raise ConfigError if a file of a nest is due between two steps of the outermost grid."""
+        for name, simulation in self.simulations.items():
+            for output in simulation.outputs if self.family.total_steps(name) > 1 else ():
+                if output.every is None or output.is_written_by_chunk:
+                    continue
+                steps = output.every / self.outer.dt
+                if abs(steps - round(steps)) > 1e-6 * steps:
+                    raise ConfigError(
+                        f"{output.path} of the nest {name!r} is to be written every {output.every:g} s, which is no "
+                        f"multiple of the outermost grid's time step of {self.outer.dt:g} s; choose one that is."
+                    )
 
-    def _loop(self, last, signals, runs, report, submit):
-        outer, each = self.outer, list(zip(self.simulations.items(), runs, strict=True))
-        monitors = tuple(simulation.monitors() for simulation in self.simulations.values())
-        carries = tuple(start_carry(one, one.packed()[1]) for one in self.simulations.values())
-        began = clock.perf_counter()
-        for (_, simulation), run in each:
-            run.due(simulation)
-            run.settle(simulation)
+    def _loop(self, last, signals, stack, grids, report, submit):
+        outer, began = self.outer, clock.perf_counter()
+        self._begin(last, stack, grids)
         report(outer.step, last, outer.time, 0.0)
         while outer.step < last:
-            count = min(self._until_next(name, one, last, run) for (name, one), run in each)
-            count = min(count, outer._pace.steps)
-            for simulation in self.simulations.values():
-                simulation.model.read_ahead(simulation.step, simulation.dt, submit)
-            dynamics = self._dynamics()
-            for simulation in self.simulations.values():
-                simulation._unpacked = None
+            count = min(self._until_next(name, grid, last) for name, grid in grids.items())
+            starts = [self._start_of(name) - outer.step for name in self.simulations if name not in grids]
+            count = min(count, outer._pace.steps, *starts)
+            for grid in grids.values():
+                grid.simulation.model.read_ahead(grid.simulation.step, grid.simulation.dt, submit)
+            dynamics = self._dynamics(grids)
+            for grid in grids.values():
+                grid.simulation._unpacked = None
+            carries, monitors = (tuple(getattr(grid, x) for grid in grids.values()) for x in ("carry", "monitors"))
             since = clock.perf_counter()
             carries = advance_family(dynamics, carries, monitors, jnp.int32(outer.step), jnp.int32(count))
             jax.block_until_ready(carries)
             took = clock.perf_counter() - since
-            self._take(carries, count, each)
+            for grid, carry in zip(grids.values(), carries, strict=True):
+                grid.carry = carry
+            self._take(count, grids)
             request, outer._pace.steps = outer._agree(signals.take(), outer._pace.measure(count, took))
             if request:
-                for (_, simulation), run in each[1:]:
-                    run.write_restart(simulation)
-                    run.wait()
-                outer._handle(request, runs[0])
+                for name, grid in grids.items():
+                    if name:
+                        grid.run.write_restart(grid.simulation)
+                        grid.run.wait()
+                outer._handle(request, grids[""].run)
             report(outer.step, last, outer.time, clock.perf_counter() - began)
-            for run in runs:
-                run.wait()
+            for grid in grids.values():
+                grid.run.wait()
+            if outer.step < last:
+                self._begin(last, stack, grids)
 
-    def _take(self, carries, count, each):
+    def _begin(self, last, stack, grids):
+        """Add the grids that start at this step to `grids`, and open their files."""
+        for name, simulation in self.simulations.items():
+            if name in grids or self._start_of(name) > self.outer.step:
+                continue
+            total = self.family.total_steps(name)
+            if name not in self._started:
+                around = self.family.nests[name].inside or ""
+                models, state = self.family.models, self.simulations[around].state
+                state = state_from_outer(self._borders[name], models[around], models[name], state)
+                simulation.set(state, simulation.start_history(state))
+                simulation.step = self.outer.step * total
+                self._started.add(name)
+            run = stack.enter_context(Run.opened(simulation, simulation.outputs, last * total))
+            grids[name] = _Stepped(simulation, run, simulation.monitors(), None)
+        for name in [name for name in self.simulations if name in grids]:  # in the order of the family
+            grids[name] = grid = grids.pop(name)
+            if grid.carry is None:
+                grid.carry = start_carry(grid.simulation, grid.simulation.packed()[1])
+                grid.run.due(grid.simulation)
+                grid.run.settle(grid.simulation)
+
+    def _take(self, count, grids):
         """Let each Simulation take its Carry after `count` steps of the outermost grid, and write what is due."""
-        for (name, simulation), carry in zip(self.simulations.items(), carries, strict=True):
-            simulation.step += count * self.family.total_steps(name)
-            simulation._packed = carry.packed
-            for key, output in simulation.watched().items():
-                output.arrays = carry.watched[key]
-        for ((name, simulation), run), carry in zip(each, carries, strict=True):
-            steps = count * self.family.total_steps(name)
+        for name, grid in grids.items():
+            grid.simulation.step += count * self.family.total_steps(name)
+            grid.simulation._packed = grid.carry.packed
+            for key, output in grid.simulation.watched().items():
+                output.arrays = grid.carry.watched[key]
+        for name, grid in grids.items():
+            steps, simulation, run = count * self.family.total_steps(name), grid.simulation, grid.run
             try:
-                simulation._check_health(carry, steps, run)
+                simulation._check_health(grid.carry, steps, run)
             except BlowUp as error:
                 raise (BlowUp(f"In the nest {name!r}: {error}") if name else error) from None
             run.chunk(simulation, steps, simulation.step)
             run.due(simulation, after_chunk=True)
             run.settle(simulation)
 
-    def _dynamics(self) -> FamilySystem:
-        systems = [simulation._dynamics() for simulation in self.simulations.values()]
-        return self.family.system(systems, [x.stepper for x in self.simulations.values()], self._borders)
+    def _dynamics(self, grids) -> FamilySystem:
+        systems = [grid.simulation._dynamics() for grid in grids.values()]
+        steppers = [grid.simulation.stepper for grid in grids.values()]
+        return self.family.system(systems, steppers, tuple(self._borders[name] for name in grids if name), tuple(grids))
 
-    def _until_next(self, name, simulation, last, run):
+    def _until_next(self, name, grid, last):
         """The number of the outermost grid's steps until something is due on a grid."""
         total = self.family.total_steps(name)
-        count = min(simulation._until_next(last * total, run), LONGEST_CHUNK) // total
+        count = min(grid.simulation._until_next(last * total, grid.run), LONGEST_CHUNK) // total
         if count < 1:
             raise ConfigError(
                 f"the files of the nest {name!r} are written too often for its {total} steps in one of the outermost "

@@ -190,5 +190,13 @@ def test_depths_that_disagree_along_the_border_are_said(depth, said, caplog):
     grid = sw.CartesianGrid(16, 16, (0.0, 16e3), (0.0, 16e3))
     for two_way in (True, False):
         caplog.clear()
-        sw.Family(grid, 100.0, [sw.Nest("harbour", (4e3, 11e3), (4e3, 11e3), 2, depth=depth, two_way=two_way)])
+        box = {"x": (4e3, 11e3), "y": (4e3, 11e3), "ratio": 2, "depth": depth, "two_way": two_way}
+        family = sw.Family(grid, 100.0, [sw.Nest("harbour", blend=0, **box)])
         assert (said in caplog.text) if said and two_way else not caplog.text
+        assert family.differences == {"harbour": pytest.approx(depth / 100.0 - 1.0)}
+    caplog.clear()
+    blended = sw.Family(grid, 100.0, [sw.Nest("harbour", **box | {"two_way": True})])
+    assert not caplog.text
+    profile = blended.models["harbour"].depth[13]  # a frame of 3 outer cells, and 7 in the box
+    expected = 100.0 + (depth - 100.0) * np.array([0, 0, 0, 0, 1 / 3, 2 / 3, 1])
+    np.testing.assert_allclose(profile[:14], np.repeat(expected, 2), rtol=1e-6)

@@ -57,6 +57,7 @@ __all__ = [
     "grid_of",
     "bathymetry_of",
     "model_of",
+    "options_of",
     "state_of",
     "tiles",
 ]
@@ -75,6 +76,7 @@ class Assembly:
     tracers: tuple[Any, ...] = ()
     source: Any = None
     summary: Any = None  # of the source
+    nests: tuple[Any, ...] = ()  # a NestAssembly of each nest
     mistakes: list[Mistake] = dataclasses.field(default_factory=list)
 
     def section(self, name: str) -> Any:
@@ -326,12 +328,18 @@ def model_of(
     """The ShallowWater model of an Assembly without mistakes, on this rank; collective."""
     import swmodel as sw
 
+    options = options_of(made) | {"communicator": communicator, "layout": layout, "engine": engine}
+    return sw.ShallowWater(made.grid, made.bathymetry, **options)
+
+
+def options_of(made: Assembly) -> dict[str, Any]:
+    """The arguments of ShallowWater that follow from the sections of an Assembly without mistakes."""
+    import swmodel as sw
+
     experiment = made.experiment()
     floor = experiment.bathymetry
     levees = () if floor.levees is None else sw.read_levees(floor.levees, *levels_of(floor))
-    return sw.ShallowWater(
-        made.grid,
-        made.bathymetry,
+    return dict(
         gravity=experiment.model.gravity,
         coriolis=_coriolis(experiment.coriolis),
         momentum=FORMS.made(experiment.model.momentum),
@@ -349,9 +357,6 @@ def model_of(
         source=made.source,
         linear=experiment.model.linear,
         side=SLIPS[experiment.model.side](),
-        engine=engine,
-        communicator=communicator,
-        layout=layout,
         core=_core(experiment.model),
         dtype=experiment.model.precision,
     )

@@ -119,8 +119,8 @@ def unstable(made: Assembly) -> list[Mistake]:
 
 def _intervals(experiment):
     """(the intervals of the output, else the length of the run; the lengths of the studies) [s]."""
-    output = experiment.output
-    repeated = (*output.fields, output.gauges, output.spectra, output.restart)
+    outputs = [experiment.output, *(nest.output for nest in experiment.nest if nest.output is not None)]
+    repeated = [one for output in outputs for one in (*output.fields, output.gauges, output.spectra, output.restart)]
     every = [section.every for section in repeated if section is not None and section.every is not None]
     studies = [study for study in (experiment.adjoint, experiment.inversion) if study is not None]
     return every or [experiment.run.until], [study.until or experiment.run.until for study in studies]

@@ -1,0 +1,223 @@
+"""From [[nest]] sections to a Family: each nest is an experiment of its own on the cells of its box.
+
+Its sections are those of the file with what the nest replaces, so that it is checked and made as any experiment is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ConfigError
+from ...nests.family import Family
+from ...nests.nest import Nest, Place, frame_of
+from ..consistency import mistakes_between
+from ..mistakes import Mistake
+from ..parts import arguments_of
+from ..physics import FORMS, Flow
+from ..scenario import Output
+from .experiment import Assembly, assemble, grid_of, options_of, state_of
+from .steppers import MORE, SAFE, stepper_of, time_step
+
+if TYPE_CHECKING:
+    from ...fields.state import State
+    from .. import Draft
+
+__all__ = ["NestAssembly", "assemble_family", "family_of", "folder_of_nest"]
+
+OWN = ("bathymetry", "model", "dissipation", "initial", "output")  # sections that a nest may have
+
+
+@dataclasses.dataclass
+class NestAssembly:
+    """A nest of an experiment file.
+
+    Attributes:
+        nest: the Nest, without its depth.
+        place: where it lies.
+        made: the Assembly of its sections.
+        gauges: the names of gauges of [output.gauges] that lie in it, and in no finer grid.
+    """
+
+    nest: Nest
+    place: Place
+    made: Assembly
+    gauges: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.nest.name
+
+
+def assemble_family(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
+    """`assemble` of a Draft, and of its nests. A gauge that lies in several grids is that of the finest one."""
+    sections, grid = draft.sections.get("nest") or (), draft.sections.get("grid")
+    try:
+        outer = None if grid is None else grid_of(grid)
+    except ValueError:
+        outer = None
+    if not sections or outer is None:
+        return assemble(draft, *arguments, **options)
+    nests, mistakes = _placed(draft, outer)
+    gauges = None if (output := draft.sections.get("output")) is None else output.gauges
+    finest = {} if gauges is None else {name: _finest(at, outer, nests) for name, at in gauges.positions.items()}
+    parts = {name: _output(draft, name, finest) for name in ("", *nests)}
+    made = assemble(_changed(draft, {"output": parts[""]}), *arguments, **options)
+    made.mistakes += mistakes
+    for k, name in ((k, each.name) for k, each in enumerate(sections) if each.name in nests):
+        nest, place, around = nests[name]
+        sections_here = _sections(draft, sections[k], place.grid(around), parts[name])
+        made.mistakes += _renamed(mistakes_between(sections_here), sections[k], k)
+        if draft.mistakes or made.mistakes:
+            continue
+        own = assemble(dataclasses.replace(draft, sections=sections_here, mistakes=()), *arguments, **options)
+        made.mistakes += _renamed(own.mistakes, sections[k], k, others=True)
+        made.nests += (NestAssembly(nest, place, own, tuple(g for g in finest if finest[g] == name)),)
+    return made
+
+
+def _placed(draft, outer):
+    """({name: (Nest, Place, the grid around it)}, mistakes)."""
+    grids, places, found, mistakes = {"": outer}, {}, {}, []
+    for k, section in enumerate(draft.sections["nest"]):
+        nest, around = Nest(**arguments_of(section)), section.inside or ""
+        if around not in grids:
+            continue
+        model: Any = _model(draft.sections.get("model"), section) or Flow()
+        siblings = {name: place for name, place in places.items() if (found[name][0].inside or "") == around}
+        try:
+            place = nest.place_among(grids[around], frame_of(FORMS.made(model.momentum)), siblings)
+        except ConfigError as error:
+            mistakes.append(Mistake(("nest", k), str(error)))
+            continue
+        places[nest.name], grids[nest.name] = place, place.grid(grids[around])
+        found[nest.name] = nest, place, grids[around]
+    return found, mistakes
+
+
+def _model(model, section):
+    """The [model] section of a nest; None if that of the file has mistakes."""
+    own = {} if section.model is None else {key: getattr(section.model, key) for key in section.model.written}
+    return section.model if model is None else model.replaced(**own)
+
+
+def _sections(draft, section, grid, output):
+    """{name: section} of a nest on its grid."""
+    coordinates = ("longitude", "latitude") if grid.spherical else ("x", "y")
+    limits = {name: getattr(grid, name) for name in coordinates}
+    given, model = draft.sections, _model(draft.sections.get("model"), section)
+    floor = section.bathymetry or given.get("bathymetry")
+    if section.bathymetry is None and floor is not None and model is not None and model.wetting is not None:
+        kept = floor.written - {"minimum_depth", "fill_lakes", "sound_speed"}  # wetting keeps the topography as it is
+        floor = type(floor)(**{key: getattr(floor, key) for key in kept})
+    replaced = {
+        "grid": given["grid"].replaced(nx=grid.nx, ny=grid.ny, periodic="", **limits),
+        "bathymetry": floor,
+        "model": model,
+        "dissipation": section.dissipation or given.get("dissipation", ()),
+        "initial": section.initial or given.get("initial"),
+        "run": None if given.get("run") is None else given["run"].replaced(layout=None),
+        "output": output,
+        "boundary": (),
+        "source": None,  # nests take the motion of the grid around them
+        "nest": (),
+    }
+    return {name: value for name, value in (given | replaced).items() if name in given or value is not None}
+
+
+def _finest(at, outer, nests):
+    """The name of the finest grid that holds a place; "" is the outermost one."""
+    x, y = at
+    x = outer.x_edges[0] + (x - outer.x_edges[0]) % 360.0 if outer.spherical else x
+    name = ""
+    for nest, place, around in nests.values():
+        (west, east), (south, north) = place.box(around)
+        if (nest.inside or "") == name and west <= x <= east and south <= y <= north:
+            name = nest.name
+    return name
+
+
+def _output(draft, name, finest):
+    """The [output] section of a grid, with the gauges that are its own, and a restart where the run writes one."""
+    whole = draft.sections.get("output")
+    section = next((nest for nest in draft.sections["nest"] if nest.name == name), None)
+    output = whole if section is None else section.output or Output()
+    if whole is None:
+        return output
+    changes = {}
+    if whole.restart is not None and output.restart is None:
+        changes["restart"] = whole.restart
+    gauges = output.gauges or whole.gauges
+    if gauges is not None:
+        own = {} if section is None or output.gauges is None else dict(output.gauges.positions)
+        points = {g: at for g, at in ({} if whole.gauges is None else whole.gauges.positions).items()}
+        points = own | {g: at for g, at in points.items() if finest[g] == name}
+        windows = {g: limits for g, limits in gauges.windows.items() if g in points}
+        changes["gauges"] = gauges.replaced(positions=points, window=windows or None) if points else None
+    return output.replaced(**changes)
+
+
+def _changed(draft, sections):
+    """The Draft with other sections, of those that it has."""
+    changed = {name: value for name, value in sections.items() if name in draft.sections}
+    return dataclasses.replace(draft, sections=draft.sections | changed)
+
+
+def _renamed(mistakes, section, k, others=False) -> Iterator[Mistake]:
+    """Mistakes of the sections of nest number k, at their keys in the file; of shared sections only with `others`."""
+    for mistake in mistakes:
+        head = mistake.path[0] if mistake.path else ""
+        if head in OWN and head in section.written:
+            yield Mistake(("nest", k, *mistake.path), mistake.text)
+        elif others:
+            yield Mistake(("nest", k), f"in the nest {section.name!r}: {mistake.text}")
+
+
+def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], float]:
+    """(the Family of an Assembly with nests, {name: State}, the outermost grid's time step [s]); collective.
+
+    Args:
+        made: the Assembly, without mistakes.
+        where: communicator, layout and engine, as for `model_of`.
+
+    Raises:
+        ConfigError: with every mistake.
+    """
+    from ...stepping.stability import limits
+
+    experiment = made.experiment()
+    nests = [dataclasses.replace(one.nest, depth=one.made.bathymetry, options=_options(one.made)) for one in made.nests]
+    options = options_of(made) | dict(zip(("communicator", "layout", "engine"), where))
+    family = made.require(("nest",), lambda: Family(made.grid, made.bathymetry, nests, **options))
+    states = {"": made.require(("initial",), state_of, experiment.initial, family.outer)}
+    for k, one in enumerate(made.nests):
+        initial = one.made.experiment().initial
+        states[one.name] = made.require(("nest", k), state_of, initial, family.models[one.name])
+    bounds = made.require(("stepper",), limits, family.outer, stepper_of(experiment.stepper), states[""])
+    dt = made.require(("stepper", "dt"), time_step, experiment, bounds)
+    fraction = experiment.stepper.fraction
+    most = max(fraction, min(MORE * fraction, SAFE))
+    made.require(("nest",), family.fit_steps, stepper_of(experiment.stepper, dt), states, most)
+    return family, states, dt
+
+
+def _options(made):
+    """The arguments of ShallowWater in which a nest may differ."""
+    names = ("momentum", "wetting", "least_thickness", "coriolis_form", "forcing", "dissipation", "side")
+    options = options_of(made)
+    return {name: options[name] for name in names}
+
+
+def folder_of_nest(one: NestAssembly, folder: Path) -> Path:
+    """The folder of a nest's files, in that of the run."""
+    output = one.made.experiment().output
+    return folder / (output.folder if "folder" in output.written else one.name)
+
+
+def share_of_cost(family: Family) -> dict[str, float]:
+    """{name: the share of the cells that a step of the outermost grid computes} of all grids."""
+    work = {name: math.prod(model.grid.shape) * family.total_steps(name) for name, model in family.models.items()}
+    return {name: each / sum(work.values()) for name, each in work.items()}

@@ -1,0 +1,103 @@
+"""[[nest]] sections: finer grids in boxes of another one, with what differs there.
+
+[[nest]]
+name = "harbour"
+x = [140.8, 141.2]                                # longitude on the sphere
+y = [38.0, 38.4]
+ratio = 5
+start = "25 min"
+
+[nest.bathymetry]
+type = "file"
+file = "harbour.nc"
+
+[nest.output.maxima]
+threshold = "1 cm"
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from ..nests import nest
+from .mistakes import Mistake, nearest
+from .parts import PartSection, arguments_of, section_for
+from .physics import Bathymetry, Dissipation, Flow
+from .scenario import Initial, Output
+
+__all__ = ["Nests", "nest_mistakes"]
+
+
+class _Nest(PartSection):
+    left_out = ("depth", "options")
+
+    inside: str | None = None  # name of the nest that contains it; the outermost grid unless given
+    bathymetry: Bathymetry | None = None  # of the nest; [bathymetry] on the nest's cells unless given
+    model: Flow | None = None  # keys of [model] that differ in the nest
+    dissipation: tuple[Dissipation, ...] = ()  # in place of [[dissipation]]
+    initial: Initial | None = None  # in place of [initial]
+    output: Output | None = None  # files of the nest, in a folder with its name in that of the run
+
+    def check(self) -> None:
+        self.part(**arguments_of(self))
+
+
+Nest = section_for(nest.Nest, None, _Nest)
+
+
+def _different_names(nests):
+    names = [each.name for each in nests]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two nests have the name {name!r}; give each a name of its own")
+    return nests
+
+
+Nests = Annotated[tuple[Nest, ...], _different_names]  # pyright: ignore[reportInvalidTypeForm]
+
+REFUSED = {  # sections that a run with nests does not have, and what to do
+    "layers": "nests have one layer so far; leave [layers] or [[nest]] out",
+    "tracer": "nests have no tracers so far; leave [[tracer]] or [[nest]] out",
+    "ensemble": "nests are not run in ensembles so far; run the members one by one, or leave [[nest]] out",
+    "adjoint": "derivatives of a run with nests are had in Python alone, by swmodel.nests.integration.integrate; leave "
+    "[adjoint] or [[nest]] out",
+    "inversion": "inversions have no nests so far; leave [inversion] or [[nest]] out",
+}
+SAME_EVERYWHERE = ("rest", "formula", "gaussian")  # initial states that each grid evaluates alike
+
+
+def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Mistakes of nests, and of sections that do not fit them."""
+    nests, run, model, stepper = (sections.get(name) for name in ("nest", "run", "model", "stepper"))
+    if not nests:
+        return
+    for name, why in REFUSED.items():
+        if sections.get(name):
+            yield Mistake((name,), why)
+    before: list[str] = []
+    for k, each in enumerate(nests):
+        if each.inside is not None and each.inside not in before:
+            known = nearest(each.inside, before) if before else "it is the first; leave `inside` out"
+            yield Mistake(("nest", k, "inside"), f"no nest before this one is called {each.inside!r}; {known}")
+        before.append(each.name)
+        if run is not None and each.start >= run.until:
+            text = f"{each.start:g} s is not before the end of the run at {run.until:g} s; start earlier"
+            yield Mistake(("nest", k, "start"), text)
+        initial = sections.get("initial")
+        if each.initial is None and initial is not None and initial.type not in SAME_EVERYWHERE:
+            text = f"{initial.type!r} in [initial] is of one grid alone; give the nest {each.name!r} a [nest.initial]"
+            yield Mistake(("nest", k), text)
+    bathymetry = sections.get("bathymetry")
+    if bathymetry is not None and bathymetry.levees is not None:
+        yield Mistake(("bathymetry", "levees"), "nests have no levees so far; leave levees or [[nest]] out")
+    if model is not None and model.core != "finite_differences":
+        text = f"{model.core!r} has no nests; use 'finite_differences', or leave [[nest]] out"
+        yield Mistake(("model", "core"), text)
+    if stepper is not None and (stepper.part.is_implicit or stepper.part.has_solver):
+        text = f"{stepper.type!r} solves an equation of a whole grid, and cannot step nests; use an explicit scheme"
+        yield Mistake(("stepper", "type"), text)
+    if run is not None and run.communicator == "sharded":
+        text = "nests run serially or under MPI, and not on several devices of one process; use 'auto'"
+        yield Mistake(("run", "communicator"), text)
+    if run is not None and run.stages_per_exchange != 1:
+        text = "nests exchange halos at every stage; leave it out"
+        yield Mistake(("run", "stages_per_exchange"), text)

@@ -1,0 +1,187 @@
+"""Nests in experiment files: what is checked and run, and every mistake in one sentence."""
+
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+
+from swmodel.config import read_text
+from swmodel.config.build.nests import assemble_family, family_of
+
+SEA = """\
+[run]
+until = "3 min"
+engine = "arrays"
+
+[grid]
+type = "cartesian"
+nx = 30
+ny = 26
+x = [0, 30000]
+y = [0, 26000]
+
+[bathymetry]
+type = "formula"
+depth = "200 - 0.005 * x"
+
+[model]
+precision = "float64"
+
+[initial]
+type = "gaussian"
+amplitude = 1
+centre = [8000, 13000]
+radius = "2 km"
+
+[stepper]
+type = "forward_backward"
+
+[output.gauges]
+positions = {sea = [5000, 13000], town = [13000, 13000], pier = [14100, 13100]}
+
+[output.restart]
+every = "1 min"
+
+[[output.fields]]
+file = "fields.nc"
+variables = ["eta"]
+every = "1 min"
+"""
+HARBOUR = """
+[[nest]]
+name = "harbour"
+x = ["10.2 km", "20 km"]
+y = [8e3, 18e3]
+ratio = 3
+"""
+QUAY = """
+[[nest]]
+name = "quay"
+x = [12e3, 16e3]
+y = [11e3, 15e3]
+ratio = 2
+inside = "harbour"
+start = "1 min"
+
+[[nest.output.fields]]
+file = "fields.nc"
+variables = ["eta"]
+every = "30 s"
+
+[nest.output.maxima]
+"""
+
+
+@pytest.fixture
+def sea(tmp_path):
+    path = tmp_path / "sea.toml"
+    path.write_text(SEA + HARBOUR + QUAY)
+    return path
+
+
+def test_check_describes_each_grid(command, sea):
+    status, out, err = command("check", sea, "--set", "nest.1.ratio=4")
+    assert status == 0, err
+    assert "x 10000 to 20000 (the nearest faces to 10200 and 20000)" in out
+    assert "4 x 4 of them in a cell of the nest harbour" in out and "starts after 1 min" in out
+    assert "town of" not in out and "town, pier of [output.gauges] are read here, on the finest grid" in out
+    assert "quay/maxima.nc: maximum elevation" in out and "harbour/restart.nc" in out
+    shares = [int(line.split(" % of the cost")[0].split()[-1]) for line in out.splitlines() if "of the cost" in line]
+    assert len(shares) == 3 and abs(sum(shares) - 100) <= 1
+
+
+def test_a_run_is_that_of_the_family_and_resumes_bit_for_bit(command, sea, tmp_path):
+    """A nest that starts later has its files from then on, and the gauges that lie in it."""
+
+    def values(folder, name):
+        with xr.open_dataset(folder / name) as file:
+            return {key: x.values for key, x in file.items() if x.dtype.kind == "f"}, file["time"].values
+
+    status, out, err = command("run", sea, "-o", tmp_path / "whole", "-q", "--plot")
+    assert status == 0, err
+    assert (tmp_path / "whole" / "fields.tsunami.png").exists()
+    assert list((tmp_path / "whole" / "quay").glob("*.tsunami.png"))
+    with netCDF4.Dataset(tmp_path / "whole" / "fields.nc") as file:
+        assert file.nest_boxes == '{"harbour": [[10000.0, 20000.0], [8000.0, 18000.0]]}'
+    fields, times = values(tmp_path / "whole", "quay/fields.nc")
+    assert (np.diff(times) / np.timedelta64(1, "s") == 30).all() if times.dtype.kind == "m" else len(times) == 5
+    assert 0.05 < np.nanmax(fields["eta"]) < 1.0
+    for folder, gauges in (("", ["sea"]), ("quay", ["town", "pier"])):
+        with xr.open_dataset(tmp_path / "whole" / folder / "gauges.nc") as file:
+            assert list(file["gauge_name"].values.astype(str)) == gauges
+    assert not (tmp_path / "whole" / "harbour" / "gauges.nc").exists()
+    status, _, err = command("run", sea, "-o", tmp_path / "parts", "-q", "--until", "2 min")
+    assert status == 0, err
+    status, _, err = command("resume", tmp_path / "parts" / "restart.nc", "-q", "--until", "3 min")
+    assert status == 0, err
+    for name in ("fields.nc", "gauges.nc", "quay/fields.nc", "quay/gauges.nc", "quay/maxima.nc"):
+        whole, parts = (values(tmp_path / folder, name)[0] for folder in ("whole", "parts"))
+        for key in whole:
+            np.testing.assert_array_equal(whole[key], parts[key], err_msg=f"{name}: {key}")
+
+
+def nest(**keys):
+    return "\n[[nest]]\n" + "\n".join(
+        f"{key} = {x}" for key, x in ({"name": '"a"', "x": [10e3, 20e3], "y": [8e3, 18e3]} | keys).items()
+    )
+
+
+@pytest.mark.parametrize(
+    "text, sentence",
+    [
+        (nest(x=[25e3, 40e3]), "and must keep 3 cells away from the ends of the outer grid, at 0 and 30000"),
+        (nest(x=[10e3, 12e3]), "which is 2 cells of the outer grid, and a nest needs 4"),
+        (nest(ratio=2.5), "nest[0].ratio: "),
+        (nest(ratio=11), "nest[0].ratio: "),
+        (nest() + nest(name='"b"', x=[15e3, 24e3]), "nest[1]: the nests 'a' and 'b' overlap, or lie next to each"),
+        (nest() + nest(), "nest: two nests have the name 'a'"),
+        (nest(name='"2 b"'), "is not a name"),
+        (nest(inside='"b"'), "no nest before this one is called 'b'"),
+        (nest(start='"5 min"'), "nest[0].start: 300 s is not before the end of the run at 180 s"),
+        (nest(bathymetry='{type = "file", file = "none.nc"}'), "nest[0].bathymetry.file: there is no file"),
+        (nest(bathymetry='{type = "file", file = "small.nc"}'), "nest[0].bathymetry: "),
+        (nest(model='{wetting = {}}'), "nest[0].model.wetting: wetting needs momentum = 'momentum_conserving'"),
+        (nest(output='{gauges = {positions = {far = [1000, 1000]}}}'), "(1000, 1000) is outside the grid: x 8000"),
+        (nest() + '\n[[tracer]]\nname = "dye"\n', "tracer: nests have no tracers so far"),
+        (nest() + '\n[layers]\nthickness = [50]\ndensities = [1020, 1025]\n', "layers: nests have one layer so far"),
+    ],
+)  # fmt: skip
+def test_each_mistake_is_one_sentence(text, sentence, tmp_path):
+    with netCDF4.Dataset(tmp_path / "small.nc", "w") as file:
+        for name in ("y", "x"):
+            file.createDimension(name, 5)
+            file.createVariable(name, "f8", (name,))[:] = np.linspace(11e3, 12e3, 5)
+            file[name].units = "m"
+        depth = file.createVariable("depth", "f8", ("y", "x"))
+        depth[:], depth.units, depth.positive = 100.0, "m", "down"
+    (found,) = assemble_family(read_text(SEA + text, "sea.toml", tmp_path)).sentences()
+    assert sentence in found and found.startswith("sea.toml:")
+
+
+@pytest.mark.parametrize(
+    "text, sentence",
+    [
+        (nest(steps=1), "nest[0]: in the nest 'a', with 1 of its steps in one of the outermost grid: the time step of"),
+        (nest(bathymetry='{type = "formula", depth = "-1"}'), "nest[0].bathymetry: the depth is nowhere above 0"),
+        (nest(x=[16e3, 22e3], bathymetry='{type = "formula", depth = "15900 - x"}'), "the nest 'a' lies on land alone"),
+        (nest(output='{means = {every = "7 s"}}'), ""),
+    ],
+)
+def test_mistakes_that_need_the_model(text, sentence, tmp_path, command):
+    path = tmp_path / "sea.toml"
+    path.write_text(SEA + text)
+    status, out, err = command("check", path)
+    assert (status == 0) if not sentence else (status == 2 and sentence in err), out + err
+
+
+def test_commands_without_nests_say_so(command, sea):
+    status, _, err = command("explain", sea)
+    assert status == 2 and "add --set nest=[] to leave [[nest]] out here" in err
+
+
+def test_steps_are_what_the_limit_of_the_nest_allows(tmp_path):
+    shallow = nest(bathymetry='{type = "flat", depth = "10 m"}', ratio=4, blend=0) + nest(
+        name='"b"', x=[22e3, 26e3], ratio=4
+    )
+    family, _, _ = family_of(assemble_family(read_text(SEA + shallow, "sea.toml", tmp_path)), "serial", None, "arrays")
+    assert family.steps == {"a": 1, "b": 3}
