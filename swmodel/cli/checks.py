@@ -42,7 +42,7 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
     experiment = made.experiment()
     if is_evaluated_whole(made.grid):
         where = "serial", None, experiment.run.engine
-        family, states, _ = family_of(made, *where) if made.nests else (None, None, None)
+        family, states, _ = family_of(made, *where) if made.nests else (None, {}, 0.0)
         model, state = (family.outer, states[""]) if family is not None else started(made, experiment, *where)
         lines, warnings = _plan(made, experiment, model, state, ranks, speed)
         if family is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,7 +40,8 @@ def nest_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str
     for one in made.nests:
         nest, name, place = one.nest, one.name, one.place
         outer, model = family.models[nest.inside or ""], family.models[name]
-        text = [facts.grid_line(model.grid), f"{place.ratio} x {place.ratio} of them in a cell of {_around(nest)}"]
+        grid: Any = model.grid
+        text = [facts.grid_line(grid), f"{place.ratio} x {place.ratio} of them in a cell of {_around(nest)}"]
         box = place.box(outer.grid)
         sides = ", ".join(
             f"{axis} {low:g} to {high:g}{_moved((low, high), given)}"

@@ -9,6 +9,7 @@ from . import measures_nthmp as nthmp
 
 # marks that are not within what the NTHMP accepts; docs/coast.md says what is known of the reasons
 MISSED = {"bp6a_front_error", "bp6a_lee_error"}
+SPEED = {"monai_nested_gain"}  # which no test asserts
 
 
 @pytest.mark.parametrize(
@@ -26,9 +27,9 @@ def test_a_steady_flow_over_a_bump_keeps_its_discharge_and_its_level(flow, most,
 
 @pytest.mark.verify
 @pytest.mark.parametrize("suffix", STEPPERS)
-@pytest.mark.parametrize("name", [name for name in nthmp.LIMITS if name not in MISSED])
+@pytest.mark.parametrize("name", [name for name in nthmp.LIMITS if name not in MISSED | SPEED])
 def test_benchmarks_are_met(name, suffix):
-    if suffix and name in nthmp.MARKS[nthmp.monai_inverse]:
-        pytest.skip("the inversion is measured with one stepper")
+    if suffix and any(name in nthmp.MARKS[case] for case in nthmp.ALONE):
+        pytest.skip("it is measured with one stepper")
     mark, value = measured(name + suffix)
     assert mark.passes(value)
