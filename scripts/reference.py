@@ -39,6 +39,7 @@ here the elevation outside an open side. Each constituent has a table under its 
 TABLES = {  # what may stand in the place of a number, by the tag of its section
     "tide": " or a [tide](#tides)",
     "map": " or a [map](coast.md)",
+    "polygons": " or [polygons](files.md)",
     "record": " or [records](storms.md)",
     "barometer": " or the [inverse barometer](storms.md)",
     "solitary": " or a [wave](coast.md)",

@@ -72,6 +72,7 @@ _HOMES = {
     "grids.bathymetry": ("elevation_on",),
     "grids.grid": ("CartesianGrid", "SphericalGrid"),
     "grids.levees": ("Levee", "read_levees"),
+    "grids.patches": ("Patch",),
     "grids.roughness": ("rough_bottom",),
     "grids.topography": ("topography",),
     "stepping.forward_backward": ("ForwardBackward",),

@@ -385,6 +385,36 @@ def plot(
 
 @app.command(
     epilog=examples(
+        "swmodel bathymetry gebco.nc",
+        "swmodel bathymetry harbour.tif bay.asc gebco.nc --box 140 146 35 40 --margin 3",
+    )
+)
+def bathymetry(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Elevations or depths, the first before the others.", callback=path_of),
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Figure to write.", callback=path_of)
+    ] = "bathymetry.png",
+    box: Annotated[
+        tuple[float, float, float, float] | None,
+        typer.Option(metavar="X0 X1 Y0 Y1", help="Look at this box, in the files' coordinates."),
+    ] = None,
+    margin: Annotated[int, typer.Option(min=0, help="Cells over which a file passes into the next one.")] = 0,
+    debug: options.Debug = False,
+) -> None:
+    """Show what would be read from files of elevations.
+
+    Prints what was assumed and which nodes are suspicious, and draws a map and a histogram.
+    """
+    from .figures import look_at_files
+
+    look_at_files(files, output, box, margin)
+
+
+@app.command(
+    epilog=examples(
         "swmodel export output/maxima.nc -o flood.tif --crs EPSG:32654",
         "swmodel export output/maxima.nc -o flood.geojson --level 0 --level 0.5 --level 2",
         "swmodel export output/maxima.nc -o highest.tif --variable maximum_elevation",

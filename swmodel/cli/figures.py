@@ -11,7 +11,7 @@ from .. import postprocess
 from ..config.quantities import quantity_of_option
 from ..errors import SwmodelError
 
-__all__ = ["open_page", "plot_files", "report_files", "require"]
+__all__ = ["look_at_files", "open_page", "plot_files", "report_files", "require"]
 
 
 def require(what: str = "--plot", remedy: str = ", or leave --plot out") -> None:
@@ -47,6 +47,15 @@ def report_files(
     """The path of the page that was written; raises SwmodelError with one sentence if there is nothing to show."""
     require("the page of a run", "")
     return postprocess.report([Path(file) for file in files], output, observations, variables or (), member)
+
+
+def look_at_files(files: Sequence[str], output: str, box: Sequence[float] | None, margin: int) -> None:
+    """Describe files of elevations, draw what would be read from them, and print the path of the figure."""
+    require("the figure", "")
+    described, figure = postprocess.bathymetry(files, output, box, margin)
+    for one in described:
+        print(one.name, *(f"  {line}" for line in one.lines), sep="\n")
+    print(figure)
 
 
 def open_page(page: Path) -> None:

@@ -39,6 +39,7 @@ from .sections import (
     MapFile,
     Metres,
     NonNegativeMetres,
+    Polygons,
     PositiveMetres,
     PositiveSeconds,
 )
@@ -77,7 +78,7 @@ SoundSpeed = Annotated[float, Number(units="m s-1", minimum=SOUND_SPEEDS[0], max
 
 
 class _Floor(Section):
-    mask: MapFile | None = None  # 1/2 or more in cells of water, or that may be wet; others are land
+    mask: Polygons | MapFile | None = None  # cells of water, or that may be wet: a map that is 1/2 or more; a coast
     levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
 
 
@@ -99,16 +100,28 @@ class DepthFormula(_Varying):
     depth: FormulaInMetres  # positive down
 
 
-class BathymetryFile(_Varying):
-    """Elevation (or depth) from a netCDF file."""
+class Elevations(Section):
+    """A file of elevations, with the parameters of `swmodel.grids.patches.Patch`."""
 
-    type: Literal["file"]
-    file: InputFile  # netCDF file of elevation or depth
+    file: InputFile  # of elevation or depth, in any of the formats of docs/files.md
     variable: str | None = None  # its name in the file; found by its metadata unless given
     positive: Literal["up", "down"] | None = None  # elevation or depth, where the file does not say
-    method: Literal["average", "harmonic", "interpolate"] = "average"  # mean over each cell, or value at its centre
     datum: Metres = 0.0  # level of the water at rest, above the zero of the file
     land_datum: Metres = 0.0  # zero of the file's heights of land, above that of its depths
+    coarsen: Count = 1  # read every n-th node along each axis
+
+    def elevations(self) -> dict[str, Any]:
+        """{name: value} of the keys on the file."""
+        return {name: getattr(self, name) for name in Elevations.schema()}
+
+
+class BathymetryFile(Elevations, _Varying):
+    """Elevation (or depth) from a file, and from patches that take precedence where they have values."""
+
+    type: Literal["file"]
+    patches: tuple[Elevations, ...] = ()  # files that take precedence, the first one before the others
+    margin: Annotated[int, Number(minimum=0, whole=True)] = 0  # cells over which a file passes into the next one
+    method: Literal["average", "harmonic", "interpolate"] = "average"  # mean over each cell, or value at its centre
     minimum_depth: NonNegativeMetres = MINIMUM_DEPTH  # shallower water is this deep
 
 

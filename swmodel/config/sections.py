@@ -36,6 +36,7 @@ __all__ = [
     "NonNegativeMetres",
     "NonNegativeSeconds",
     "Place",
+    "Polygons",
     "PositiveMetres",
     "PositiveNumber",
     "PositiveSeconds",
@@ -244,6 +245,19 @@ def _sides(value):
 
 
 Sides = Annotated[tuple[Literal[SIDES], ...], Before(_sides)]  # pyright: ignore[reportInvalidTypeForm]
+
+
+class Polygons(Section):
+    """Cells whose centres lie in the polygons of a shapefile or GeoJSON file, or in none of them."""
+
+    tag = "polygons"
+
+    polygons: InputFile  # shapefile or GeoJSON file
+    of: Literal["land", "water"] = "land"  # what lies in them
+
+    @classmethod
+    def fits(cls, table: Any) -> bool:
+        return "polygons" in table
 
 
 class MapFile(Section):

@@ -200,6 +200,15 @@ class Axis:
     values: np.ndarray
     attrs: dict[str, str]
 
+    def every(self, n: int) -> Axis:
+        """The axis with every n-th point alone; raises DataError if fewer than two are left."""
+        if n == 1:
+            return self
+        places, values = self.index(slice(None))[::n], self.values[::n]
+        if values.size < 2:
+            raise DataError(f"of {self.values.size} points along {self.dim}, coarsen = {n} leaves one; give less.")
+        return dataclasses.replace(self, kept=places, values=values)
+
     def index(self, part: slice) -> np.ndarray:
         """The places along `dim` of a part of the axis."""
         places = np.arange(self.values.size) if isinstance(self.kept, slice) else self.kept

@@ -26,8 +26,9 @@ with the speed of sound c. `sound_speed` replaces the depth with it.
 
 import copy
 import dataclasses
+import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,7 @@ from ..parallel.serial import SerialCommunicator
 from .axes import is_data_array, label
 from .elevation import at_level, elevation_in, notes_on, open_elevation, read_elevation
 from .grid import Grid
-from .remapping import remapping
-from .undeclared import Undeclared
+from .patches import DOUBTFUL, Layer, Overlay, Patch, layers_of
 from .water import survey, without
 from .windows import BlockCache, CachedValues, GridValues, Stored, grid_values
 
@@ -56,7 +56,6 @@ __all__ = [
     "read_elevation",
 ]
 
-DOUBTFUL = 2.0  # what is added to the share of a cell's nodes without a value
 ROWS_AT_ONCE = 2**22  # values of a file held in memory at a time
 
 
@@ -202,40 +201,20 @@ class SeaFloor:
         return Bathymetry(np.asarray(found.depth), np.asarray(found.wet), found.report)
 
 
-def onto_grid(
-    elevation: Any,
-    grid: Grid,
-    method: str = "average",
-    minimum_depth: float = 20.0,
-    mask: Any = None,
-    fill_lakes: bool = False,
-    sound_speed: float | None = None,
-    datum: float = 0.0,
-    land_datum: float = 0.0,
-) -> Bathymetry:
+def onto_grid(elevation: Any, grid: Grid, method: str = "average", **options: Any) -> Bathymetry:
     """Depth and mask of `grid` from gridded elevations, by the rule at the top of this module.
 
     Args:
-        elevation: path of a netCDF file, or an xarray.DataArray of elevation (or of depth, by its attributes).
-        method: "average" over each cell's area; "harmonic", the harmonic mean over it, for waves over a floor that
-            cells do not resolve; "interpolate" bilinearly to its centre if the data are coarser.
-        minimum_depth: wet cells shallower than this are deepened to it [m].
-        mask: (ny, nx) bool, True where wet, in place of the half-wet rule; where it makes water out of land, the depth
-            is `minimum_depth`.
-        fill_lakes: make land of water that no cell faces join to the largest water body.
-        sound_speed: of sea water [m s-1], about 1500, for waves in compressible water.
-        datum: the level of the water at rest above the zero of the elevations [m].
-        land_datum: the zero from which elevations of land count, above that of the others [m].
+        elevation, grid, method, options: as of `elevation_on`.
 
     Raises:
         ConfigError: for a harmonic mean without a minimum_depth above 0, or another sound_speed than that of water.
         DataError: if the file cannot be read, does not cover the grid, or leaves it no water.
     """
-    options = method, minimum_depth, mask, fill_lakes, sound_speed, datum, land_datum
     if isinstance(elevation, (str, os.PathLike)):
-        with open_elevation(elevation, masked=mask is None, grid=grid) as opened:
-            return onto_grid(opened, grid, *options)
-    return elevation_on(elevation, grid, *options).whole()
+        with open_elevation(elevation, masked=options.get("mask") is None, grid=grid) as opened:
+            return onto_grid(opened, grid, method, **options)
+    return elevation_on(elevation, grid, method, **options).whole()
 
 
 def elevation_on(
@@ -248,12 +227,29 @@ def elevation_on(
     sound_speed: float | None = None,
     datum: float = 0.0,
     land_datum: float = 0.0,
+    patches: Sequence[Patch | str | os.PathLike] = (),
+    margin: int = 0,
 ) -> SeaFloor:
-    """The SeaFloor of `grid` from gridded elevations, which are read a window at a time; arguments as of `onto_grid`.
+    """The SeaFloor of `grid` from gridded elevations, which are read a window at a time.
+
+    Args:
+        elevation: path of a netCDF file, or an xarray.DataArray of elevation (or of depth, by its attributes).
+        method: "average" over each cell's area; "harmonic", the harmonic mean over it, for waves over a floor that
+            cells do not resolve; "interpolate" bilinearly to its centre if the data are coarser.
+        minimum_depth: wet cells shallower than this are deepened to it [m].
+        mask: (ny, nx) bool, True where wet, in place of the half-wet rule; where it makes water out of land, the depth
+            is `minimum_depth`.
+        fill_lakes: make land of water that no cell faces join to the largest water body.
+        sound_speed: of sea water [m s-1], about 1500, for waves in compressible water.
+        datum: the level of the water at rest above the zero of the elevations [m].
+        land_datum: the zero from which elevations of land count, above that of the others [m].
+        patches: files, or Patches, that take precedence where they have values, the first one before the others; with
+            them, `elevation` may cover a part of the grid.
+        margin: over which a file passes into the next one [cells].
 
     Raises:
-        ConfigError: likewise.
-        DataError: if the file cannot be read, or does not cover the grid.
+        ConfigError: for a harmonic mean without a minimum_depth above 0, or another sound_speed than that of water.
+        DataError: if a file cannot be read, or does not cover the grid.
     """
     if isinstance(elevation, (str, os.PathLike)):
         elevation = open_elevation(elevation, masked=mask is None, grid=grid)
@@ -263,13 +259,17 @@ def elevation_on(
     harmonic = method == "harmonic"
     if harmonic and not minimum_depth > 0:
         raise ConfigError("the harmonic mean of depths needs a minimum_depth above 0, since that of 0 is 0.")
-    plan = remapping(elevation, grid, "average" if harmonic else method)
-    missing = Undeclared(elevation, plan)
+    means = "average" if harmonic else method
+    layers = layers_of(elevation, (datum, land_datum), patches, grid, means, masked=mask is None)
     given = None if mask is None else _own_mask(mask, grid)
     least = minimum_depth if harmonic else None
+    sums = [functools.partial(_wet_sums, each, least=least) for each in layers]
+    overlay = Overlay(sums, [each.plan for each in layers], grid.shape, margin)
 
     def raw(rows, columns):
-        wet_fraction, depth, gaps = _wet_mean(missing, rows, columns, (datum, land_datum), least)
+        wet_fraction, water, gaps = overlay(rows, columns)
+        mean = water / np.where(wet_fraction > 0, wet_fraction, 1.0)
+        depth = mean if least is None else 1.0 / np.where(mean > 0, mean, np.inf)
         if given is None:
             return depth, wet_fraction >= 0.5 - 1e-9, gaps
         wet = given.block(rows, columns)
@@ -286,21 +286,22 @@ def elevation_on(
             "positive down, give the variable the attribute positive = 'down'."
         )
 
-    notes = (*notes_on(elevation, plan), *_too_coarse(elevation, plan, grid, method))
-    return SeaFloor(grid, raw, minimum_depth, fill_lakes, notes, nowhere, sound_speed, label(elevation))
+    notes = []
+    for each in layers:
+        notes += [*notes_on(each.elevation, each.plan), *_too_coarse(each.elevation, each.plan, grid, method)]
+    return SeaFloor(grid, raw, minimum_depth, fill_lakes, tuple(notes), nowhere, sound_speed, label(elevation))
 
 
-def _wet_mean(undeclared, rows, columns, levels, least=None):
-    """(wet fraction, mean depth over the wet nodes [m], gaps) of a block of cells, some of the file's rows at a time.
+def _wet_sums(layer: Layer, rows: slice, columns: slice, least: float | None = None) -> tuple[np.ndarray, ...]:
+    """(wet fraction a, sum(w [z < 0] (-z)) [m], gaps) of a block of cells, some of the file's rows at a time.
 
     Gaps are the share of the nodes without a value, and DOUBTFUL or more in cells of doubtful nodes (undeclared.py).
     The file's rows are taken in the same groups for every block, so that sums do not depend on how the grid is cut.
-    `levels` are the arguments of `at_level`. With `least` the mean is the harmonic one, of nodes that are at least so
-    deep [m].
+    With `least` the sum is that of the harmonic mean, of nodes that are at least so deep [m].
     """
     shape = rows.stop - rows.start, columns.stop - columns.start
     wet_fraction, water, gaps = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    elevation, plan = undeclared.elevation, undeclared.plan
+    elevation, plan = layer.elevation, layer.plan
     part, step = plan.part(rows, columns), max(ROWS_AT_ONCE // plan.x.size, 1)
     for start in range(plan.rows.start, plan.rows.stop, step):
         group = slice(max(start, part.rows.start), min(start + step, plan.rows.stop, part.rows.stop))
@@ -308,21 +309,20 @@ def _wet_mean(undeclared, rows, columns, levels, least=None):
             continue
         z = part.read(elevation, group)
         here = slice(group.start - part.rows.start, group.stop - part.rows.start)
-        z, doubtful = undeclared.land_where_missing(z)
+        z, doubtful = layer.undeclared.land_where_missing(z)
         missing = np.isnan(z)
         if missing.any():
             gaps += part(missing.astype(np.float64), here)
         if doubtful is not None:
             gaps += DOUBTFUL * (part(doubtful.astype(np.float64), here) > 0)
-        z = at_level(z, *levels)
+        z = at_level(z, *layer.levels)
         node_is_wet = z < 0
         depth = np.where(node_is_wet, -z, 0.0)
         if least is not None:
             depth = node_is_wet / np.maximum(depth, least)
         wet_fraction += part(node_is_wet.astype(np.float64), here)
         water += part(depth, here)
-    mean = water / np.where(wet_fraction > 0, wet_fraction, 1.0)
-    return wet_fraction, mean if least is None else 1.0 / np.where(mean > 0, mean, np.inf), gaps
+    return wet_fraction, water, gaps
 
 
 def from_depth(

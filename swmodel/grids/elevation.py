@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import ConfigError, DataError
 from .axes import check_file, decode, find_axis, horizontal_axes, label, open_raw, rectilinear
 from .file_units import OTHER_LENGTHS
 from .land_masks import is_land_mask, land_mask_of
@@ -90,19 +90,24 @@ def open_elevation(
     positive: str | None = None,
     masked: bool = False,
     grid: Any = None,
+    coarsen: int = 1,
 ) -> Any:
     """The elevation of `read_elevation` for `remapping`: without xarray where the file does not need it.
 
-    Rasters in a projection are transformed to longitudes and latitudes if the `grid` has these.
+    Rasters in a projection are transformed to longitudes and latitudes if the `grid` has these. Along each axis every
+    `coarsen`-th node is read.
     """
+    if coarsen != int(coarsen) or coarsen < 1:
+        raise ConfigError(f"coarsen = {coarsen!r} is not a whole number of 1 or more; give nodes, as 2.")
     check_file(path)
     dataset = open_raster(path, getattr(grid, "spherical", None)) or open_stored(path)
     if dataset is None:
-        return read_elevation(path, variable, positive, masked)
+        field = read_elevation(path, variable, positive, masked)
+        return field if coarsen == 1 else _coarsened(field, coarsen)
     name = variable or _find_elevation(dataset, path)
     attrs = dataset[name].attrs if name in dataset else {}
     down = _points_down(name, attrs, str(path), positive, name in dataset)
-    axes = horizontal_axes(dataset, name)
+    axes = {key: axis.every(coarsen) for key, axis in horizontal_axes(dataset, name).items()}
     field = dataset[name].with_attrs(**(_turned(attrs) if down else {}))
     own = {axis.dim for axis in axes.values()}
     left = tuple(dim for dim, n in zip(field.dims, field.shape) if dim in own or n > 1)
@@ -111,6 +116,12 @@ def open_elevation(
     mask = land_mask_of(dataset, name) if masked else None
     result = _attrs(down, attrs, positive, mask, str(path))
     return StoredField(field, axes, result, dataset, mask if result["masked"] else None)
+
+
+def _coarsened(field, coarsen):
+    thin = field.isel({dim: slice(None, None, coarsen) for dim in field.dims})
+    thin.encoding = field.encoding
+    return thin
 
 
 def elevation_in(

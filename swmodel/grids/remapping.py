@@ -78,6 +78,10 @@ class Remapping:
     to_y: csr_array  # (ny, n rows)
     to_x: csr_array  # (nx, n columns)
 
+    def inside(self, rows: slice, columns: slice) -> np.ndarray:
+        """Whether cells (rows, columns) of the grid lie in the file, of a Remapping that may be `partial`."""
+        return np.outer(*(np.asarray(w[part].sum(axis=1)) > 0 for w, part in ((self.to_y, rows), (self.to_x, columns))))
+
     def part(self, rows: slice, columns: slice) -> Remapping:
         """The Remapping to some rows and columns of the grid, which reads only the nodes that these need."""
         to_y, j0, j1 = _needed(self.to_y, rows)
@@ -111,11 +115,14 @@ def _needed(weights, targets):
     return part[:, first:last], first, last
 
 
-def remapping(field: xr.DataArray | StoredField, grid: Grid, method: str, position: str = "h") -> Remapping:
+def remapping(
+    field: xr.DataArray | StoredField, grid: Grid, method: str, position: str = "h", partial: bool = False
+) -> Remapping:
     """The Remapping of `field`, a result of `rectilinear`, to `grid`.
 
     Args:
         method: "average" over the cells (position "h" only) or "interpolate" to the points at `position`.
+        partial: whether the field may cover a part of the grid; cells that are not wholly within it have no weights.
 
     Raises:
         DataError: if the field is on another kind of axes than the grid, or does not cover it.
@@ -125,8 +132,8 @@ def remapping(field: xr.DataArray | StoredField, grid: Grid, method: str, positi
     _check_axes(field, grid)
     (y_name, x_name), spherical = (str(name) for name in field.dims[-2:]), grid.spherical
     y, x = field[y_name].values, field[x_name].values
-    row_index, y = _surround(y, *grid.y_edges[[0, -1]], is_longitude=False)
-    column_index, x = _surround(x, *grid.x_edges[[0, -1]], is_longitude=spherical)
+    row_index, y = _surround(y, *grid.y_edges[[0, -1]], is_longitude=False, partial=partial)
+    column_index, x = _surround(x, *grid.x_edges[[0, -1]], is_longitude=spherical, partial=partial)
     if row_index is None or column_index is None or y is None or x is None:
         raise DataError(_not_covered(field, grid))
     if method == "average":
@@ -136,28 +143,62 @@ def remapping(field: xr.DataArray | StoredField, grid: Grid, method: str, positi
     else:
         at_x, at_y = grid.coordinates(position)
         to_y, to_x = linear_weights(y, at_y[:, 0]), linear_weights(x, at_x[0])
+    if partial:
+        if spherical and not _is_circle(field[x_name].values) and grid.x_edges[-1] - grid.x_edges[0] > 360.0 - 1e-6:
+            _refuse_split(field, x, grid)
+        to_y, to_x = _within(to_y, y, grid.y_edges), _within(to_x, x, grid.x_edges)
+        if not (to_y.nnz and to_x.nnz):
+            raise DataError(_not_covered(field, grid))
     breaks = np.flatnonzero(np.diff(column_index) != 1) + 1
     columns = tuple(slice(int(run[0]), int(run[-1]) + 1) for run in np.split(column_index, breaks))
     return Remapping(slice(int(row_index[0]), int(row_index[-1]) + 1), columns, y, x, to_y, to_x)
 
 
-def _surround(nodes, low, high, is_longitude):
+def _refuse_split(field, x, grid):
+    """Raise DataError for longitudes that reach across the ends of a grid that goes round the Earth."""
+    low, high = cell_edges(x)[[0, -1]]
+    if low < grid.x_edges[0] - 1e-6 or high > grid.x_edges[-1] + 1e-6:
+        raise DataError(
+            f"{label(field)} reaches across the ends of the grid's longitudes, {grid.x_edges[0]:g} and "
+            f"{grid.x_edges[-1]:g}; begin the grid at another meridian, or cut the file in two there."
+        )
+
+
+def _is_circle(longitudes):
+    """Whether ascending longitudes go round the Earth."""
+    return longitudes[0] + 360.0 - longitudes[-1] <= 1.5 * np.median(np.diff(longitudes))
+
+
+def _within(weights, nodes, edges):
+    """The weights of the grid's cells that lie within the data cells around `nodes`; others have none."""
+    from scipy.sparse import diags_array
+
+    data, spare = cell_edges(nodes)[[0, -1]], 1e-6 * np.diff(edges).min()
+    inside = (edges[:-1] >= data[0] - spare) & (edges[1:] <= data[1] + spare)
+    within = (diags_array(inside.astype(float)) @ weights).tocsr()
+    within.eliminate_zeros()
+    return within
+
+
+def _surround(nodes, low, high, is_longitude, partial=False):
     """(indices, coordinates) of the nodes on and around [low, high], or (None, None) if they do not reach its ends.
 
     The outermost node may lie up to one spacing inside: a file whose nodes stop at 179.9 covers a domain to 180.
     """
     index = np.arange(nodes.size)
-    if is_longitude and nodes[0] + 360.0 - nodes[-1] <= 1.5 * np.median(np.diff(nodes)):
+    if is_longitude and _is_circle(nodes):
         circles = np.arange(np.floor((low - nodes[0]) / 360.0) - 1, np.floor((high - nodes[0]) / 360.0) + 2)
         index = np.tile(index, circles.size)
         nodes = (nodes + 360.0 * circles[:, None]).ravel()
     elif is_longitude:
         nodes = nodes + 360.0 * np.round((low + high - nodes[0] - nodes[-1]) / 720.0)
     spare = 1 + 1e-6
-    if low < nodes[0] - spare * (nodes[1] - nodes[0]) or high > nodes[-1] + spare * (nodes[-1] - nodes[-2]):
+    if not partial and (
+        low < nodes[0] - spare * (nodes[1] - nodes[0]) or high > nodes[-1] + spare * (nodes[-1] - nodes[-2])
+    ):
         return None, None
-    first = max(np.searchsorted(nodes, low, side="right") - 2, 0)
-    last = np.searchsorted(nodes, high, side="left") + 2
+    first = min(max(np.searchsorted(nodes, low, side="right") - 2, 0), nodes.size - 2)
+    last = max(np.searchsorted(nodes, high, side="left") + 2, 2)
     return index[first:last], nodes[first:last]
 
 

@@ -199,12 +199,14 @@ class StoredField:
     def _read(self, variable, window):
         kept = {axis.dim: axis.index(window.get(name, slice(None))) for name, axis in self._axes.items()}
         lows = {dim: int(index.min()) if index.size else 0 for dim, index in kept.items()}
-        boxes = {dim: slice(lows[dim], int(index.max(initial=-1)) + 1) for dim, index in kept.items()}
+        steps = {dim: _step(index) for dim, index in kept.items()}
+        boxes = {dim: slice(lows[dim], int(index.max(initial=-1)) + 1, steps[dim]) for dim, index in kept.items()}
         values = variable.read([boxes.get(dim, 0) for dim in variable.dims])
         y, x = (axis.dim for axis in self._axes.values())
         order = [dim for dim in variable.dims if dim in kept]
         values = values if order == [y, x] else values.T
-        return values[kept[y] - lows[y]][:, kept[x] - lows[x]]
+        rows, columns = ((kept[dim] - lows[dim]) // steps[dim] for dim in (y, x))
+        return values[rows][:, columns]
 
     def close(self) -> None:
         """Do nothing: unlike that of an xarray.DataArray, the file is not open."""
@@ -214,6 +216,11 @@ class StoredField:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _step(places):
+    """The step along a dimension with which all places are read."""
+    return int(np.gcd.reduce(np.diff(places))) or 1 if places.size > 1 else 1
 
 
 class StoredWindow:

@@ -15,7 +15,9 @@ A file with missing values, with an unknown sign, or with heights that cannot be
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +26,8 @@ from ..errors import ConfigError, DataError
 from ..fields.parameters import Number, check_arguments
 from .axes import is_data_array, label
 from .elevation import at_level, elevation_in, notes_on, open_elevation
-from .remapping import remapping
-from .undeclared import HIGHEST, Undeclared
+from .patches import Layer, Overlay, Patch, layers_of
+from .undeclared import HIGHEST
 from .windows import BlockCache, CachedValues, GridValues, grid_values
 
 if TYPE_CHECKING:
@@ -68,6 +70,8 @@ def topography(
     datum: float = 0.0,
     land_datum: float = 0.0,
     mask: Any = None,
+    patches: Sequence[Patch | str | os.PathLike] = (),
+    margin: int = 0,
 ) -> Topography:
     """The Topography of `grid` from gridded elevations, or from depths, as identified by their attributes or name.
 
@@ -81,6 +85,9 @@ def topography(
         land_datum: the zero from which the source's heights of land count, above that of its depths [m].
         mask: (ny, nx) array or function of (x, y), 1/2 or more (or True) in cells that may be wet; others, and those
             where it is not a number, are land for the whole run.
+        patches: files, or Patches, that take precedence where they have values, the first one before the others; with
+            them, the source may cover a part of the grid.
+        margin: over which a file passes into the next one [cells].
 
     Raises:
         ConfigError: if the mask, or a depth, does not fit the grid.
@@ -96,16 +103,20 @@ def topography(
         elevation = open_elevation(source, None, "as given", wet is None, grid)
     else:
         _check_method(method)
+        if len(patches):
+            raise ConfigError("topography: patches lie on a file, and the source is none; give a file.")
         return _of_depth(source, grid, levels, wet)
-    return _on_grid(elevation, grid, method, levels, wet)
+    return _on_grid(elevation, grid, method, levels, wet, patches, margin)
 
 
 def topography_of(section: Any, grid: Any, mask: Any = None) -> Topography:
     """The Topography of `grid` from a [bathymetry] section of an experiment file, with a `mask` as of `topography`."""
     wet = None if mask is None else _mask_on(mask, grid)
     if section.type == "file":
-        elevation = open_elevation(section.file, section.variable, section.positive or "as given", wet is None, grid)
-        return _on_grid(elevation, grid, section.method, (section.datum, section.land_datum), wet)
+        patch = Patch(**section.elevations())
+        elevation = patch.elevation(grid, wet is None, "as given")
+        patches = [Patch(**each.elevations()) for each in section.patches]
+        return _on_grid(elevation, grid, section.method, (patch.datum, patch.land_datum), wet, patches, section.margin)
     return _of_depth(section.depth, grid, (0.0, 0.0), wet)
 
 
@@ -135,17 +146,18 @@ def _check_method(method):
         raise ConfigError("method = 'harmonic' is for depths, and heights of land have no harmonic mean; use 'average'")
 
 
-def _on_grid(elevation, grid, method, levels, wet):
+def _on_grid(elevation, grid, method, levels, wet, patches, margin):
     _check_method(method)
-    plan = remapping(elevation, grid, method)
-    blocks = BlockCache(_Signed(elevation, plan, levels), grid.shape)
+    layers = layers_of(elevation, levels, patches, grid, method, masked=wet is None, positive="as given")
+    blocks = BlockCache(_Signed(layers, grid, margin), grid.shape)
     if elevation.attrs["masked"]:
         wet = CachedValues(blocks, 1, bool)
-    return Topography(grid, CachedValues(blocks), notes_on(elevation, plan), wet)
+    notes = tuple(note for each in layers for note in notes_on(each.elevation, each.plan))
+    return Topography(grid, CachedValues(blocks), notes, wet)
 
 
 class _Signed:
-    """Depths below the level at rest, from `levels`, (datum, land_datum), and whether cells may be wet.
+    """Depths below the level at rest, and whether cells may be wet, from the `layers` of files.
 
     The depth of a cell is minus the mean elevation of its nodes.
 
@@ -153,29 +165,43 @@ class _Signed:
     is land for the whole run. Without a mask all cells may be wet.
     """
 
-    def __init__(self, elevation, plan, levels):
-        self.elevation, self.plan, self.levels = elevation, plan, levels
-        self.undeclared = Undeclared(elevation, plan)
+    def __init__(self, layers: Sequence[Layer], grid: Any, margin: int):
+        self.base, self.grid, self.is_alone = layers[-1], grid, len(layers) == 1
+        sums = [functools.partial(self._sums, each) for each in layers]
+        self.overlay = Overlay(sums, [each.plan for each in layers], grid.shape, margin)
 
     def __call__(self, rows: slice, columns: slice) -> tuple[np.ndarray, np.ndarray]:
-        part = self.plan.part(rows, columns)
-        z = part.read(self.elevation)
-        valid = np.isfinite(z)
-        self._check(z, valid, part)
-        z = -at_level(z, *self.levels)
-        if valid.all():
-            depth = part(z)
-            return depth, np.ones(depth.shape, bool)
-        share = part(valid.astype(float))
-        return part(np.where(valid, z, 0.0)) / np.where(share > 0, share, 1.0), share >= 0.5 - 1e-9
-
-    def _check(self, z, valid, part):
-        where = label(self.elevation)
-        if not valid.all() and not self.elevation.attrs["masked"]:
-            j, i = np.argwhere(~valid)[0]
-            count = int(np.count_nonzero(~valid))
+        depth, gaps = self.overlay(rows, columns)
+        masked = self.base.elevation.attrs["masked"]
+        if not masked and (empty := gaps > 1e-9).any():
+            j, i = np.argwhere(empty)[0]
+            x, y = (float(points.flat[k]) for points, k in zip(self.grid.coordinates("h", rows, columns), (i, j)))
             raise DataError(
-                f"{where} has {count} missing value{'s' * (count > 1)} on the grid, one at ({part.x[i]:.6g}, "
-                f"{part.y[j]:.6g}); wetting needs heights everywhere: fill them."
+                f"{label(self.base.elevation)} and its patches have no value in {np.count_nonzero(empty)} cells, one "
+                f"at ({x:.6g}, {y:.6g}); wetting needs heights everywhere: fill them, or add a patch."
             )
-        self.undeclared.check(z, 0.0 if self.elevation.attrs["turned_over"] else HIGHEST)  # plains may be 99 m high
+        share = 1.0 - gaps
+        return depth / np.where(share > 0, share, 1.0), share >= 0.5 - 1e-9
+
+    def _sums(self, layer, rows, columns):
+        """(-sum(w z) over the nodes with values [m], the share of those without)."""
+        part = layer.plan.part(rows, columns)
+        z = part.read(layer.elevation)
+        missing = np.isnan(z)
+        if self.is_alone and missing.any() and not layer.elevation.attrs["masked"]:
+            self._refuse(layer, missing, part)
+        # plains may be 99 m high
+        layer.undeclared.check(z, 0.0 if layer.elevation.attrs["turned_over"] else HIGHEST)
+        z = -at_level(z, *layer.levels)
+        if not missing.any():
+            depth = part(z)
+            return depth, np.zeros(depth.shape)
+        return part(np.where(missing, 0.0, z)), part(missing.astype(float))
+
+    def _refuse(self, layer, missing, part):
+        j, i = np.argwhere(missing)[0]
+        count = int(np.count_nonzero(missing))
+        raise DataError(
+            f"{label(layer.elevation)} has {count} missing value{'s' * (count > 1)} on the grid, one at "
+            f"({part.x[i]:.6g}, {part.y[j]:.6g}); wetting needs heights everywhere: fill them."
+        )

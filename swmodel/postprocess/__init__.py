@@ -6,6 +6,7 @@ maps         a field at several times
 maxima       maximum elevation, flow depth on land, arrival-time isochrones
 inundation   flooded land, run-up line and height, inundation line
 statistics   fields of products: means, harmonic constants and others
+seafloor     files of elevations, before they are read
 gis          GeoTIFF and GeoJSON of floods and other fields
 gauges       series against observed ones, and their scores
 tides        harmonic constants of gauges
@@ -27,7 +28,7 @@ from typing import Any
 from ..errors import PlotError
 from .cli import KINDS, plot
 
-__all__ = ["KINDS", "PlotError", "export", "open_output", "plot", "report", "score_table"]
+__all__ = ["KINDS", "PlotError", "bathymetry", "export", "open_output", "plot", "report", "score_table"]
 
 _MODULES = (
     "animate",
@@ -43,11 +44,12 @@ _MODULES = (
     "maxima",
     "pages",
     "scores",
+    "seafloor",
     "series",
     "spectra",
     "statistics",
 )
-_HOMES = {"export": "gis", "open_output": "files", "report": "pages", "score_table": "series"}
+_HOMES = {"bathymetry": "seafloor", "export": "gis", "open_output": "files", "report": "pages", "score_table": "series"}
 
 
 def __getattr__(name: str) -> Any:

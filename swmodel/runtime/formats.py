@@ -26,7 +26,7 @@ class Format:
         words: for users; {names} are those of groups of the pattern.
         pattern: a regular expression on the first bytes of a file; of a netCDF file on "netCDF", the names of its
             variables and "groups:" with the names of its groups.
-        contents: of its files, "faults", "grid", "track", "tide", "gauge" or "".
+        contents: of its files, "faults", "grid", "coast", "track", "tide", "gauge" or "".
         remedy: how a reader of such contents gets them.
     """
 
@@ -51,7 +51,10 @@ FORMATS = (
         "ioc_json", "a JSON file of levels of the IOC",
         r'\A\s*\[\s*\{(?=[^}]*"stime")(?=[^}]*"slevel")', "gauge", _GAUGE,
     ),
-    Format("geojson", "a GeoJSON file", r'(?s)\A\s*\{.*"(FeatureCollection|Feature)"'),
+    Format(
+        "geojson", "a GeoJSON file", r'(?s)\A\s*\{.*"(FeatureCollection|Feature)"', "coast",
+        "give it as `polygons` of the mask of a [bathymetry]",
+    ),
     Format("json", "a JSON file", r'\A\s*\{\s*"'),
     Format(
         "subfaults", "a table of subfaults without units, as of GeoClaw",
@@ -98,6 +101,10 @@ FORMATS = (
         "grid", "`ncks -G : -g GROUP in.nc out.nc` takes one of them out",
     ),
     Format("netcdf", "a netCDF file", r"\AnetCDF"),
+    Format(
+        "shapefile", "a shapefile", r"\A\x00\x00\x27\x0a", "coast",
+        "give it as `polygons` of the mask of a [bathymetry]",
+    ),
     Format("image", "an image", r"\A(\x89PNG|\xff\xd8\xff|GIF8)"),
     Format("pdf", "a PDF document", r"\A%PDF"),
     Format("zip", "an archive, as .zip, .xlsx and .npz", r"\APK\x03\x04"),

@@ -15,7 +15,7 @@ from ...runtime.formats import check_format
 from ..expressions import Expression
 from ..mistakes import nearest
 from ..parts import part_of
-from ..sections import MapFile
+from ..sections import MapFile, Polygons
 from ..variables import LIMITER, SCHEMES, FieldFile, FieldRecord, TracerSection
 
 if TYPE_CHECKING:
@@ -205,7 +205,8 @@ def grid_of(section: Any) -> Grid:
 
 def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | Topography:
     """The SeaFloor of `grid` from a [bathymetry] section; its Topography where the model has `wetting`."""
-    from ...grids.bathymetry import depth_on, elevation_on, open_elevation
+    from ...grids.bathymetry import depth_on, elevation_on
+    from ...grids.patches import Patch
     from ...grids.topography import topography_of
 
     mask = None if section.mask is None else mask_of(section.mask, grid)
@@ -214,13 +215,14 @@ def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | T
 
     if section.type == "flat":
         return depth_on(section.depth, grid, mask=mask)
-    names = "minimum_depth", "fill_lakes", "sound_speed", "datum", "land_datum"
+    names = "minimum_depth", "fill_lakes", "sound_speed", "datum", "land_datum", "margin"
     options = {name: value for name, value in section if name in names}
     options["mask"] = mask
     if section.type == "formula":
         return depth_on(section.depth, grid, **options)
-    elevation = open_elevation(section.file, section.variable, section.positive, masked=mask is None, grid=grid)
-    return elevation_on(elevation, grid, section.method, **options)
+    elevation = Patch(**section.elevations()).elevation(grid, masked=mask is None)
+    patches = [Patch(**each.elevations()) for each in section.patches]
+    return elevation_on(elevation, grid, section.method, patches=patches, **options)
 
 
 def map_of(section: MapFile, grid: Any, rule: Any) -> np.ndarray | GridValues:
@@ -247,8 +249,12 @@ def rough_bottom_of(section: Any, grid: Any) -> dict[str, np.ndarray | GridValue
     return {name: np.asarray(values) if is_evaluated_whole(grid) else values for name, values in found}
 
 
-def mask_of(section: MapFile, grid: Any) -> GridValues:
-    """True at the cell centres where a map is 1/2 or more, False where it is less or has no value."""
+def mask_of(section: MapFile | Polygons, grid: Any) -> GridValues:
+    """True at the cell centres where a map is 1/2 or more, or that lie in water by the polygons of a coast."""
+    if isinstance(section, Polygons):
+        from ...grids.coast import coast_mask
+
+        return coast_mask(section.polygons, grid, section.of)
     return _values_of_map(section, grid, fill=False).map(lambda values: np.nan_to_num(values) >= 0.5, dtype=bool)
 
 

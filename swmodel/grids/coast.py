@@ -1,0 +1,150 @@
+"""A land mask from polygons of a coast: a shapefile, or GeoJSON.
+
+A cell is in a polygon if its centre is. Polygons in a projection are transformed to longitudes and latitudes where the
+grid has these, whatever the meridian at which they begin. Needs rasterio, and pyshp (MIT licence) for shapefiles.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+from ..runtime.formats import check_format
+from .rasters.gdal import REMEDY, library
+from .windows import GridValues, cached
+
+__all__ = ["Inside", "coast_mask"]
+
+WORDS = "a shapefile or GeoJSON file of polygons"
+DEGREES = 540.0, 90.0 + 1e-6  # the largest longitude and latitude
+
+
+class Inside(GridValues):
+    """Whether the centres of cells lie in any of some polygons.
+
+    Args:
+        polygons: geometries of GeoJSON, in the coordinates of the grid.
+        grid: the Grid.
+    """
+
+    dtype = np.dtype(bool)
+
+    def __init__(self, polygons: list[dict], grid: Any):
+        self.polygons, self.grid, self.shape = polygons, grid, grid.shape
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray:
+        from rasterio.features import rasterize
+        from rasterio.transform import Affine
+
+        x, y = (edges[part] for edges, part in ((self.grid.x_edges, columns), (self.grid.y_edges, rows)))
+        steps = np.diff(self.grid.x_edges[:2])[0], np.diff(self.grid.y_edges[:2])[0]
+        inside = np.zeros((y.size, x.size), bool)
+        for turn in (-360.0, 0.0, 360.0) if self.grid.spherical else (0.0,):
+            at = Affine(steps[0], 0.0, x[0] + turn, 0.0, steps[1], y[0])
+            box = x[0] + turn, x[-1] + turn + steps[0], y[0], y[-1] + steps[1]
+            if polygons := [one for one in self.polygons if _meets(one["box"], box)]:
+                inside |= rasterize(polygons, inside.shape, transform=at, dtype="uint8").astype(bool)
+        return inside
+
+
+def coast_mask(path: str | os.PathLike, grid: Any, of: str = "land") -> GridValues:
+    """True in the cells of water, from the polygons in a file, which are those `of` "land" or "water".
+
+    Raises:
+        DataError: for a file without polygons, damaged, in other coordinates than the grid, or away from it.
+    """
+    form = check_format(path, ("shapefile", "geojson"), WORDS, "coast")
+    library(os.fspath(path), WORDS)
+    polygons, crs = (_of_shapefile if form == "shapefile" else _of_geojson)(Path(path))
+    if not polygons:
+        raise DataError(f"{path} is {WORDS} without any; make polygons of its lines, as ogr2ogr or QGIS do.")
+    polygons = [one | {"box": _box(one)} for one in _in_coordinates_of(grid, path, polygons, crs)]
+    x, y = grid.x_edges[[0, -1]], grid.y_edges[[0, -1]]
+    turns = (-360.0, 0.0, 360.0) if grid.spherical else (0.0,)
+    if not any(_meets(one["box"], (*(x + turn), *y)) for one in polygons for turn in turns):
+        low, high = (function([one["box"] for one in polygons], axis=0) for function in (np.min, np.max))
+        raise DataError(
+            f"the polygons of {path} lie at x {low[0]:g} to {high[1]:g} and y {low[2]:g} to {high[3]:g}, and the grid "
+            "elsewhere; check the coordinates of both."
+        )
+    inside = cached(Inside(polygons, grid))
+    return inside.map(np.logical_not if of == "land" else np.array, dtype=bool)
+
+
+def _of_geojson(path):
+    """(polygons, projection or None)."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        features = content.get("features", [content])
+        shapes = [one.get("geometry") or {} for one in features]
+        crs = content.get("crs", {}).get("properties", {}).get("name")
+        return [dict(one) for shape in shapes for one in _polygons_in(shape)], crs
+    except (ValueError, AttributeError, TypeError) as error:
+        raise DataError(f"{path} is a GeoJSON file that is damaged ({error}); copy it again.") from None
+
+
+def _of_shapefile(path):
+    try:
+        import shapefile
+    except ImportError:
+        remedy = f"{REMEDY}; or ogr2ogr makes GeoJSON of it"
+        raise DataError(f"{path} is a shapefile, which needs pyshp: {remedy}.") from None
+    try:
+        with path.open("rb") as shp, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a damaged file, which is refused below
+            shapes = [shape.__geo_interface__ for shape in shapefile.Reader(shp=shp).shapes() if shape.points]
+    except (shapefile.ShapefileException, struct.error, OSError, ValueError, IndexError) as error:
+        raise DataError(f"{path} is a shapefile that is damaged ({error}); copy it again.") from None
+    projection = next((other for suffix in (".prj", ".PRJ") if (other := path.with_suffix(suffix)).is_file()), None)
+    crs = None if projection is None else projection.read_text(encoding="utf-8", errors="replace")
+    return [dict(one) for shape in shapes for one in _polygons_in(shape)], crs
+
+
+def _polygons_in(shape):
+    kind = shape.get("type")
+    if kind == "GeometryCollection":
+        return [one for each in shape["geometries"] for one in _polygons_in(each)]
+    return [shape] if kind in ("Polygon", "MultiPolygon") and shape.get("coordinates") else []
+
+
+def _in_coordinates_of(grid, path, polygons, crs):
+    from rasterio.crs import CRS
+    from rasterio.errors import CRSError
+    from rasterio.warp import transform_geom
+
+    try:
+        system = None if crs is None else CRS.from_user_input(crs)
+    except CRSError as error:
+        raise DataError(f"{path} names a projection that is unknown ({error}); give it one as EPSG:N.") from None
+    boxes = np.abs([_box(one) for one in polygons]).max(axis=0)
+    in_degrees = boxes[:2].max() <= DEGREES[0] and boxes[2:].max() <= DEGREES[1]
+    projected = not in_degrees if system is None else system.is_projected
+    if projected and grid.spherical:
+        if system is None:
+            raise DataError(f"{path} has x and y, and no projection; add it, as ogr2ogr -a_srs EPSG:N does.")
+        return [dict(one) for one in transform_geom(system, "EPSG:4326", polygons)]
+    if not projected and not grid.spherical and (system is not None or path.suffix.lower() != ".shp"):
+        raise DataError(
+            f"{path} has longitudes and latitudes, and the grid is Cartesian; project it, as ogr2ogr -t_srs EPSG:N "
+            "does."
+        )
+    return polygons
+
+
+def _box(polygon):
+    """(lowest x, highest x, lowest y, highest y) of a geometry."""
+    parts = [polygon["coordinates"]] if polygon["type"] == "Polygon" else polygon["coordinates"]
+    x, y = np.array([point[:2] for rings in parts for point in rings[0]], float).T
+    return x.min(), x.max(), y.min(), y.max()
+
+
+def _meets(one, other):
+    """Whether two boxes (x0, x1, y0, y1) have points in common."""
+    return one[0] <= other[1] and other[0] <= one[1] and one[2] <= other[3] and other[2] <= one[3]
