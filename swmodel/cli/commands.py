@@ -6,7 +6,7 @@ import typer
 
 from ..output.figures import KINDS
 from ..runtime.version import VERSION
-from . import options
+from . import file_commands, options
 from .options import examples, path_of, taking
 
 __all__ = ["app"]
@@ -383,66 +383,7 @@ def plot(
     plot_files(files, output, kind, observations, variable, time, member, box, layer)
 
 
-@app.command(
-    epilog=examples(
-        "swmodel bathymetry gebco.nc",
-        "swmodel bathymetry harbour.tif bay.asc gebco.nc --box 140 146 35 40 --margin 3",
-    )
-)
-def bathymetry(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Elevations or depths, the first before the others.", callback=path_of),
-    ],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Figure to write.", callback=path_of)
-    ] = "bathymetry.png",
-    box: Annotated[
-        tuple[float, float, float, float] | None,
-        typer.Option(metavar="X0 X1 Y0 Y1", help="Look at this box, in the files' coordinates."),
-    ] = None,
-    margin: Annotated[int, typer.Option(min=0, help="Cells over which a file passes into the next one.")] = 0,
-    debug: options.Debug = False,
-) -> None:
-    """Show what would be read from files of elevations.
-
-    Prints what was assumed and which nodes are suspicious, and draws a map and a histogram.
-    """
-    from .figures import look_at_files
-
-    look_at_files(files, output, box, margin)
-
-
-@app.command(
-    epilog=examples(
-        "swmodel export output/maxima.nc -o flood.tif --crs EPSG:32654",
-        "swmodel export output/maxima.nc -o flood.geojson --level 0 --level 0.5 --level 2",
-        "swmodel export output/maxima.nc -o highest.tif --variable maximum_elevation",
-    )
-)
-def export(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that a run has written.", callback=path_of)],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="GeoTIFF (.tif) or GeoJSON.", callback=path_of)
-    ],
-    variable: Annotated[str, typer.Option(help="Field at the centres of cells.")] = "flow_depth",
-    level: Annotated[
-        list[float] | None,
-        typer.Option(help="Lower limit of a class of polygons; may be repeated. Without it: 0."),
-    ] = None,
-    crs: Annotated[
-        str | None, typer.Option(metavar="EPSG:N", help="Projection of x and y of a Cartesian grid.")
-    ] = None,
-    record: Annotated[int | None, typer.Option(help="Number of a record in time; the last without it.")] = None,
-    debug: options.Debug = False,
-) -> None:
-    """Write a field as GeoTIFF, or as polygons in GeoJSON.
-
-    The flow depth is that on flooded land, of a file of maxima or extremes.
-    """
-    from ..postprocess import export as write
-
-    print(write(file, output, variable, level or (0.0,), crs, record))
+file_commands.add_to(app)
 
 
 @app.command(

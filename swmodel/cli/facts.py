@@ -39,6 +39,7 @@ __all__ = [
     "output_lines",
     "ranks_line",
     "records_lines",
+    "level_lines",
     "storm_lines",
     "sea_line",
     "size",
@@ -160,6 +161,17 @@ def storm_lines(experiment: Experiment) -> list[tuple[str, str]]:
             with contextlib.suppress(SwmodelError):
                 lines.append("; ".join((*track_of(entry).remarks, f"times {entry.wind_averaging:g} for 10 min")))
     return [("storm", "\n".join(lines))] if lines else []
+
+
+def level_lines(experiment: Experiment) -> list[tuple[str, str]]:
+    """The line of an initial level from a file, with what was assumed; one that cannot be read has none."""
+    if experiment.initial.type != "level":
+        return []
+    from ..sources.deformation import read_level
+
+    with contextlib.suppress(SwmodelError):
+        return [("level", read_level(experiment.initial.file, experiment.initial.variable).assumed)]
+    return []
 
 
 def members_line(ensemble: Ensemble) -> str:

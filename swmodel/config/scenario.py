@@ -67,9 +67,12 @@ class FaultTable(Section):
     path: ClassVar[str] = "source"
 
     file: InputFile | None = None  # of faults: a table or a slip model
+    slips: Annotated[dict[str, NonNegativeMetres], not_empty] | None = None  # {name = slip} of the faults of the file
     faults: tuple[Fault, ...] = ()  # the faults, in place of a table
 
     def check(self) -> None:
+        if self.slips is not None and self.file is None:
+            raise ValueError("slips are those of faults in a file; give file, too")
         if (self.file is None) == (not self.faults):
             raise ValueError(f"give either file (a table of faults) or [[{self.path}.faults]], and one of them")
 
@@ -79,7 +82,7 @@ class FaultTable(Section):
 
         projection = sources.AzimuthalEqualArea(grid.radius) if grid.spherical else sources.Plane()
         if self.file is not None:
-            return sources.read_source(self.file, projection=projection)
+            return sources.read_source(self.file, self.slips, projection=projection)
         return sources.Source([sources.Fault(**dict(fault)) for fault in self.faults], projection=projection)
 
 
@@ -97,9 +100,10 @@ class Source(FaultTable):
 
         if self.file is None or not is_deformation(self.file):
             return super().faults_on(grid)
-        if self.horizontal or self.kajiura:
+        if self.horizontal or self.kajiura or self.slips:
             raise ConfigError(
-                f"{self.file} holds the uplift itself, to which horizontal and kajiura do not apply; leave them out."
+                f"{self.file} holds the uplift itself, to which horizontal, kajiura and slips do not apply; leave them "
+                "out."
             )
         return read_deformation(self.file, self.variable)
 
@@ -143,7 +147,15 @@ class InitialFile(Section):
     record: Whole = -1  # its number, from 0; negative ones count from the end
 
 
-Initial = Annotated[Any, one_of(Rest, InitialFormula, GaussianBump, RandomVortices, InitialFile)]
+class InitialLevel(Section):
+    """A level from any grid, at rest: bilinear, 0 outside of the file; missing values take the nearest one."""
+
+    type: Literal["level"]
+    file: InputFile  # netCDF, GeoTIFF, ASCII grid or table of x, y, level
+    variable: str | None = None  # of a netCDF file with several
+
+
+Initial = Annotated[Any, one_of(Rest, InitialFormula, GaussianBump, RandomVortices, InitialFile, InitialLevel)]
 
 
 def _file_name(value):

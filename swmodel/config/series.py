@@ -12,6 +12,8 @@ constituents.N2 = {amplitude = [0.21, 0.22, 0.24], phase = 40}          # along 
 constituents.K1 = {file = "global_tides.nc"}                            # eta_amplitude_K1 and eta_phase_K1
 constituents.O1 = {file = "atlas_o1.nc", amplitude = "ha", phase = "hp"}  # names of variables
 atlas = "h_*_tpxo9_atlas_30.nc"                                         # all constituents of TPXO, FES or EOT
+level = "0.32 m"                                                        # about which the tide goes
+anomaly = {file = "ssh_*.nc", variable = "sla", missing = "nearest"}    # and what else the sea level does
 
 [[boundary]]
 type = "wave_maker"
@@ -119,7 +121,8 @@ class TideSection(SeriesSection):
     def controls(self) -> list[str]:
         """The amplitudes and phases of a tide, which may be controls of an adjoint."""
         names = [*self.constituents, *(name for name in self.of_atlas() if name not in self.constituents)]
-        return [f"{part}.{name}" for part in ("amplitude", "phase") for name in names]
+        level = ["level"] if getattr(self, "level", None) is not None else []
+        return [f"{part}.{name}" for part in ("amplitude", "phase") for name in names] + level
 
     def of_atlas(self) -> tuple[str, ...]:
         """The names of the constituents that come from the atlas; those of a file that cannot be read are left out."""
@@ -170,6 +173,8 @@ def tide_section(unit: str) -> type[TideSection]:
         constituents: Annotated[
             dict[str, ConstituentFile | Constituent], _named
         ] = {}  # {name = {amplitude, phase}}, as "M2"
+        level: Annotated[float | Expression, Formula(Number(units=unit))] | None = None  # mean, a number or formula
+        anomaly: RecordFile | None = None  # records that are added, as of the sea level without tides
 
     return Tide
 

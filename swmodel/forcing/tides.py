@@ -1,6 +1,6 @@
 """Tides as values of parameters: sums of constituents, each with an amplitude and a Greenwich phase lag.
 
-    value(t) = r(t) sum_k f_k A_k cos(omega_k t - d_k),    d_k = g_k - V_k - u_k
+    value(t) = r(t) sum_k f_k A_k cos(omega_k t - d_k) + level + anomaly(t),    d_k = g_k - V_k - u_k
 
 A `Tide` can be given wherever a parameter may have time records: as the elevation or velocity outside an open boundary,
 the elevation of a sponge, or a parameter of a term of your own. It is evaluated in the step, from the amplitudes and
@@ -11,7 +11,8 @@ phases; no record is stored. A_k and g_k are numbers or fields, and controls of 
 
 A program computes the two fields in brackets once, so a step costs two multiplications a constituent and point. The
 cosines and sines of omega t are the same for all sides of a domain. The ramp is r = (1 - cos(pi t / T)) / 2 until
-t = T, then 1. f, V and u are those of the start of the run.
+t = T, then 1. f, V and u are those of the start of the run. The level about which the tide goes, and its anomaly, such
+as records of the sea level without tides, are not ramped: a run may start with them.
 """
 
 import dataclasses
@@ -23,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..dynamics.terms import TimeVarying, tile_array
+from ..dynamics.terms import TimeVarying, rate_at, tile_array, value_at
 from ..errors import ConfigError, ended
 from ..fields.field import AbstractField
 from ..fields.parameters import Moment, Number, array_of, check_arguments
@@ -87,6 +88,8 @@ class Tide:
         ramp: the time over which the tide is switched on [s].
         latitude: for the nodal factors [degrees]; the middle of the grid unless given, and none on a grid of more than
             60 degrees of latitude.
+        level: the mean, a number, a function of (x, y) or an array, as an amplitude; None for 0.
+        anomaly: what else is added, in time: records, FileRecords, or whatever the parameter itself may be.
 
     Raises:
         ConfigError: for a constituent that is not known, or that is not given as a pair, and for a negative amplitude.
@@ -96,6 +99,8 @@ class Tide:
     start: datetime.datetime | None = None
     ramp: float = 0.0
     latitude: float | None = None
+    level: Any = None
+    anomaly: Any = None
 
     dated_by = "tide"
 
@@ -165,6 +170,8 @@ class Tide:
             argument=domain.cut(np.array([angle for _, angle in factors.values()])),
             names=tuple(factors),
             ramp=float(self.ramp),
+            level=None if self.level is None else _on_tile(self.level, position, domain, f"{name}: level", rule),
+            anomaly=None if self.anomaly is None else tile_array(self.anomaly, position, domain, name, rule),
         )
 
 
@@ -205,6 +212,8 @@ class Harmonics(TimeVarying):
         factor, argument: f [1] and V + u [rad] of each constituent, (n,).
         names: of the constituents.
         ramp: [s].
+        level: number or tile array, or None.
+        anomaly: a number, a tile array, a Series or a TimeVarying, or None.
     """
 
     amplitude: dict[str, Any]
@@ -213,8 +222,14 @@ class Harmonics(TimeVarying):
     argument: Any
     names: tuple[str, ...] = static()
     ramp: float = static(default=0.0)
+    level: Any = None
+    anomaly: Any = None
 
     uses_time = True
+
+    def check_covers(self, end: float, slack: float, remedy: str) -> None:
+        if isinstance(self.anomaly, TimeVarying):
+            self.anomaly.check_covers(end, slack, remedy)
 
     def prepared(self) -> "Quadratures":
         cosines, sines = {}, {}
@@ -223,7 +238,8 @@ class Harmonics(TimeVarying):
             behind = _each_value(lambda phase, lag=lag: jnp.deg2rad(phase) - lag, self.phase[name])
             cosines[name] = _each_value(jnp.cos, behind) * self.amplitude[name] * size
             sines[name] = _each_value(jnp.sin, behind) * self.amplitude[name] * size
-        return Quadratures(cosines, sines, self.names, self.ramp)
+        anomaly = self.anomaly.prepared() if isinstance(self.anomaly, TimeVarying) else self.anomaly
+        return Quadratures(cosines, sines, self.names, self.ramp, self.level, anomaly)
 
     def map(self, function: Callable) -> Self:
         raise TypeError("Harmonics are not linear in their phases; use prepared().")
@@ -242,29 +258,38 @@ def _each_value(function, x):
 
 @pytree
 class Quadratures(TimeVarying):
-    """A tide in the form that programs evaluate: sum_k cosines_k cos(omega_k t) + sines_k sin(omega_k t)."""
+    """A tide in the form that programs evaluate: sum_k cosines_k cos(omega_k t) + sines_k sin(omega_k t) + the rest."""
 
     cosines: dict[str, Any]
     sines: dict[str, Any]
     names: tuple[str, ...] = static()
     ramp: float = static(default=0.0)
+    level: Any = None
+    anomaly: Any = None
 
     uses_time = True
 
     def map(self, function: Callable) -> Self:
         each = lambda values: {name: function(x) for name, x in values.items()}  # noqa: E731
-        return replace(self, cosines=each(self.cosines), sines=each(self.sines))
+        level = None if self.level is None else function(self.level)
+        anomaly = self.anomaly
+        if anomaly is not None:
+            anomaly = anomaly.map(function) if isinstance(anomaly, TimeVarying) else function(anomaly)
+        return replace(self, cosines=each(self.cosines), sines=each(self.sines), level=level, anomaly=anomaly)
 
     def at(self, time: Any) -> Any:
         cos, sin = waves_at(time, self.names)
         share = ramp_at(time, self.ramp)
-        return self._sum(share * cos, share * sin)
+        rest = [] if self.level is None else [self.level]
+        rest += [] if self.anomaly is None else [value_at(self.anomaly, time)]
+        return sum(rest, self._sum(share * cos, share * sin))
 
     def rate(self, time: Any) -> Any:
         cos, sin = waves_at(time, self.names)
         share, growth = ramp_at(time, self.ramp), ramp_rate_at(time, self.ramp)
         turning = share * jnp.asarray(2.0 * np.pi / periods(self.names), cos.dtype)
-        return self._sum(growth * cos - turning * sin, growth * sin + turning * cos)
+        change = self._sum(growth * cos - turning * sin, growth * sin + turning * cos)
+        return change if self.anomaly is None else change + rate_at(self.anomaly, time)
 
     def _sum(self, of_cosines, of_sines):
         total = 0.0

@@ -204,12 +204,7 @@ class SeaFloor:
 def onto_grid(elevation: Any, grid: Grid, method: str = "average", **options: Any) -> Bathymetry:
     """Depth and mask of `grid` from gridded elevations, by the rule at the top of this module.
 
-    Args:
-        elevation, grid, method, options: as of `elevation_on`.
-
-    Raises:
-        ConfigError: for a harmonic mean without a minimum_depth above 0, or another sound_speed than that of water.
-        DataError: if the file cannot be read, does not cover the grid, or leaves it no water.
+    Arguments and errors are those of `elevation_on`; it also raises DataError where there is no water on the grid.
     """
     if isinstance(elevation, (str, os.PathLike)):
         with open_elevation(elevation, masked=options.get("mask") is None, grid=grid) as opened:
@@ -240,7 +235,7 @@ def elevation_on(
         mask: (ny, nx) bool, True where wet, in place of the half-wet rule; where it makes water out of land, the depth
             is `minimum_depth`.
         fill_lakes: make land of water that no cell faces join to the largest water body.
-        sound_speed: of sea water [m s-1], about 1500, for waves in compressible water.
+        sound_speed: of sea water [m s-1], for waves in compressible water.
         datum: the level of the water at rest above the zero of the elevations [m].
         land_datum: the zero from which elevations of land count, above that of the others [m].
         patches: files, or Patches, that take precedence where they have values, the first one before the others; with
@@ -262,6 +257,25 @@ def elevation_on(
     means = "average" if harmonic else method
     layers = layers_of(elevation, (datum, land_datum), patches, grid, means, masked=mask is None)
     given = None if mask is None else _own_mask(mask, grid)
+    raw = _raw_depths(layers, grid, given, minimum_depth, harmonic, margin)
+
+    def nowhere():
+        if given is not None or datum:
+            what = "in the mask" if given is not None else f"below the datum, {datum:g} m"
+            raise DataError(f"{label(elevation)} has no water on the grid {what}; check both.")
+        raise DataError(
+            f"{label(elevation)} has no water on the grid: elevation is positive up; if the file holds depths, "
+            "positive down, give the variable the attribute positive = 'down'."
+        )
+
+    notes = []
+    for each in layers:
+        notes += [*notes_on(each.elevation, each.plan), *_too_coarse(each.elevation, each.plan, grid, method)]
+    return SeaFloor(grid, raw, minimum_depth, fill_lakes, tuple(notes), nowhere, sound_speed, label(elevation))
+
+
+def _raw_depths(layers, grid, given, minimum_depth, harmonic, margin):
+    """The function `raw` of a SeaFloor, which blends the sums of files; `given` is a mask or None."""
     least = minimum_depth if harmonic else None
     sums = [functools.partial(_wet_sums, each, least=least) for each in layers]
     overlay = Overlay(sums, [each.plan for each in layers], grid.shape, margin)
@@ -277,19 +291,7 @@ def elevation_on(
             raise ConfigError("mask makes water of cells without any depth; give a minimum_depth above 0 for them.")
         return depth, wet.copy(), gaps
 
-    def nowhere():
-        if given is not None or datum:
-            what = "in the mask" if given is not None else f"below the datum, {datum:g} m"
-            raise DataError(f"{label(elevation)} has no water on the grid {what}; check both.")
-        raise DataError(
-            f"{label(elevation)} has no water on the grid: elevation is positive up; if the file holds depths, "
-            "positive down, give the variable the attribute positive = 'down'."
-        )
-
-    notes = []
-    for each in layers:
-        notes += [*notes_on(each.elevation, each.plan), *_too_coarse(each.elevation, each.plan, grid, method)]
-    return SeaFloor(grid, raw, minimum_depth, fill_lakes, tuple(notes), nowhere, sound_speed, label(elevation))
+    return raw
 
 
 def _wet_sums(layer: Layer, rows: slice, columns: slice, least: float | None = None) -> tuple[np.ndarray, ...]:

@@ -50,7 +50,7 @@ class Inside(GridValues):
             at = Affine(steps[0], 0.0, x[0] + turn, 0.0, steps[1], y[0])
             box = x[0] + turn, x[-1] + turn + steps[0], y[0], y[-1] + steps[1]
             if polygons := [one for one in self.polygons if _meets(one["box"], box)]:
-                inside |= rasterize(polygons, inside.shape, transform=at, dtype="uint8").astype(bool)
+                inside |= np.asarray(rasterize(polygons, inside.shape, transform=at, dtype="uint8"), bool)
         return inside
 
 
@@ -99,7 +99,7 @@ def _of_shapefile(path):
     try:
         with path.open("rb") as shp, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a damaged file, which is refused below
-            shapes = [shape.__geo_interface__ for shape in shapefile.Reader(shp=shp).shapes() if shape.points]
+            shapes = [shape.__geo_interface__ for shape in shapefile.Reader(shp=shp).shapes() if shape and shape.points]
     except (shapefile.ShapefileException, struct.error, OSError, ValueError, IndexError) as error:
         raise DataError(f"{path} is a shapefile that is damaged ({error}); copy it again.") from None
     projection = next((other for suffix in (".prj", ".PRJ") if (other := path.with_suffix(suffix)).is_file()), None)

@@ -49,7 +49,7 @@ def overlap_weights(source: np.ndarray, target: np.ndarray) -> Any:
     edges = np.unique(np.concatenate([source, target]))
     edges = edges[(edges >= target[0]) & (edges <= target[-1])]
     middle = 0.5 * (edges[1:] + edges[:-1])
-    row, column = np.searchsorted(target, middle) - 1, np.searchsorted(source, middle) - 1
+    row, column = (np.maximum(np.searchsorted(side, middle) - 1, 0) for side in (target, source))  # for equal edges
     share = np.diff(edges) / np.diff(target)[row]
     return csr_array((share, (row, column)), shape=(target.size - 1, source.size - 1))
 

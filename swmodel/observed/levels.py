@@ -23,6 +23,7 @@ READERS = {  # {format of runtime/formats.py: module of this folder, with a func
     "dart": "dart",
     "uhslc": "uhslc",
     "uhslc_csv": "uhslc",
+    "uhslc_dat": "uhslc",
 }
 
 

@@ -1,8 +1,13 @@
-"""Hourly and daily levels of the University of Hawaii Sea Level Center: CSV and netCDF.
+"""Hourly and daily levels of the University of Hawaii Sea Level Center: CSV, netCDF, and hourly ones as .dat.
 
 CSV has no names: year, month, day, hour (not in daily files) and the level. NetCDF has sea_level (record_id, time) and
 times since 1800. Levels are in millimetres above the zero of the station, -32767 is a gap, and times are in UTC; daily
 means lie at noon. https://uhslc.soest.hawaii.edu/data/
+
+A .dat file has lines of 80 bytes: for each year a header, with the hours by which its times are ahead of GMT in bytes
+65 to 68, in tenths, and an offset in bytes 72 to 76 that is added to its levels; and two lines a day, with year, month,
+day and 1 or 2 in bytes 12 to 20 and twelve levels of five bytes, of which 9999 is a gap.
+https://www.nodc.noaa.gov/archive/arc0001/0000346/1.1/data/0-data/hourly.fmt
 """
 
 import csv
@@ -26,7 +31,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 
 def read(path: str | Path, kind: str, sensor: str = "") -> Levels:
     """The Levels of a file; raises DataError for one that is damaged or of several stations."""
-    return _of_netcdf(path) if kind == "uhslc" else _of_csv(path)
+    return {"uhslc": _of_netcdf, "uhslc_dat": _of_dat}.get(kind, _of_csv)(path)
 
 
 def _of_csv(path):
@@ -43,6 +48,34 @@ def _of_csv(path):
         raise DataError(f"{path}, {WORDS}: {error}; get the file again.") from None
     moments = np.array(dates, "datetime64[ms]") + (3_600_000 * hour).astype("timedelta64[ms]")
     return Levels(WORDS, moments, np.where(level == GAP, np.nan, level), "mm", "UTC", DATUM, _daily(len(days) == 3))
+
+
+def _of_dat(path):
+    moments, levels = [], []
+    ahead, offset = 0.0, 0.0
+    for number, line in enumerate(Path(path).read_text(encoding="latin-1").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            if len(line) > 48 and line[48] == "-":
+                raise DataError(f"{path} is a .dat file of daily {WORDS}; get hourly ones, or CSV.")
+            if line[54:55] in ("N", "S"):
+                ahead, offset = float(line[64:68]) / 10.0, float(line[71:76])
+                continue
+            half = int(line[19])
+            start = np.datetime64(f"{int(line[11:15]):04d}-{int(line[15:17]):02d}-{int(line[17:19]):02d}", "ms")
+            values = [float(line[k : k + 5]) for k in range(20, 80, 5)]
+            if half not in (1, 2):
+                raise ValueError("neither the first nor the second half of a day")
+        except (ValueError, IndexError) as error:
+            raise DataError(f"{path}, line {number} of {WORDS}: {error}; get the file again.") from None
+        hours = 12 * (half - 1) + np.arange(12) - ahead
+        moments.append(start + (3_600_000 * hours).astype("timedelta64[ms]"))
+        levels.append(np.where(np.array(values) == 9999.0, np.nan, np.array(values) + offset))
+    if not moments:
+        raise DataError(f"{path} has a header of {WORDS} and no levels; get the file again.")
+    note = (f"times were {ahead:+g} h from UTC",) if ahead else ()
+    return Levels(WORDS, np.concatenate(moments), np.concatenate(levels), "mm", "UTC", DATUM, note)
 
 
 def _daily(is_daily):

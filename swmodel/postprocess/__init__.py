@@ -5,6 +5,7 @@ They import neither JAX nor the model, but its readers of tables and its tides.
 maps         a field at several times
 maxima       maximum elevation, flow depth on land, arrival-time isochrones
 inundation   flooded land, run-up line and height, inundation line
+high_water_marks   heights of water compared with maxima
 statistics   fields of products: means, harmonic constants and others
 seafloor     files of elevations, before they are read
 gis          GeoTIFF and GeoJSON of floods and other fields
@@ -28,7 +29,7 @@ from typing import Any
 from ..errors import PlotError
 from .cli import KINDS, plot
 
-__all__ = ["KINDS", "PlotError", "bathymetry", "export", "open_output", "plot", "report", "score_table"]
+__all__ = ["KINDS", "PlotError", "bathymetry", "export", "marks", "open_output", "plot", "report", "score_table"]
 
 _MODULES = (
     "animate",
@@ -49,7 +50,14 @@ _MODULES = (
     "spectra",
     "statistics",
 )
-_HOMES = {"bathymetry": "seafloor", "export": "gis", "open_output": "files", "report": "pages", "score_table": "series"}
+_HOMES = {
+    "bathymetry": "seafloor",
+    "export": "gis",
+    "marks": "high_water_marks",
+    "open_output": "files",
+    "report": "pages",
+    "score_table": "series",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,9 @@
 """What would be read from files of elevations: a map, a histogram, and nodes that deserve a look.
 
 Files are laid over one another by priority, as patches of [bathymetry] are (grids/patches.py). A node is suspicious if
-it lies outside of the range of its eight neighbours by more than that range, and by more than FAR times the median
-difference between neighbours; or if many nodes repeat its value, far from the values around them (grids/undeclared.py).
+it lies far outside of the range of its eight neighbours: by more than that range, and by more than FAR times the median
+difference between neighbours. So is a node whose value many nodes repeat, far from the values around them
+(grids/undeclared.py).
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def _grid(files, box):
     size = max(max(x[1] - x[0], y[1] - y[0]) / CELLS, finest)
     nx, ny = (max(int((end - start) / size + 1e-6), 2) for start, end in (x, y))
     kind = SphericalGrid if spherical else CartesianGrid
-    return kind(nx, ny, tuple(map(float, x)), tuple(map(float, y)))
+    return kind(nx, ny, (float(x[0]), float(x[1])), (float(y[0]), float(y[1])))
 
 
 def _coarsening(file, grid):
@@ -164,7 +165,8 @@ def _suspects(z: np.ndarray) -> np.ndarray:
 def _figure(grid: Any, z: np.ndarray, found: Sequence[FileOfElevations]) -> Any:
     """The map with suspicious nodes circled, and the histogram, at sizes in inches."""
     scale, unit = (1.0, "°") if grid.spherical else (1e-3, " km")
-    extent = [scale * float(edge) for edge in (*grid.x_edges[[0, -1]], *grid.y_edges[[0, -1]])]
+    west, east, south, north = (scale * float(edges[k]) for edges in (grid.x_edges, grid.y_edges) for k in (0, -1))
+    extent = west, east, south, north
     aspect = 1.0 / np.cos(np.deg2rad(grid.y_centres.mean())) if grid.spherical else 1.0
     shape = aspect * (extent[3] - extent[2]) / (extent[1] - extent[0])
     width = min(7.0, 6.0 / shape)

@@ -57,6 +57,10 @@ FORMATS = (
     ),
     Format("json", "a JSON file", r'\A\s*\{\s*"'),
     Format(
+        "sift", "a table of unit sources of SIFT", r"\A(?=[^\n]*\bname\b)[^\n]*\blongitude_deg\b[^\n]*\bdepth_km\b",
+        "faults", "give it as `file` of a [source], with its `slips`",
+    ),
+    Format(
         "subfaults", "a table of subfaults without units, as of GeoClaw",
         r"(?i)\A(?=[^\n\[]*\blongitude\b)(?=[^\n\[]*\bstrike\b)[^\n\[]*\bslip\b[^\n\[]*\n", "faults",
         "add the unit to the name of each column, as longitude [degrees] and slip [m]",
@@ -87,6 +91,10 @@ FORMATS = (
     Format(
         "uhslc_csv", "a CSV file of levels of UHSLC",
         r"\A\d{4}, *\d\d?, *\d\d?,( *\d\d?,)? *-?\d+\r?\n", "gauge", _GAUGE,
+    ),
+    Format(
+        "uhslc_dat", "a .dat file of levels of UHSLC",
+        r"\A\d{3}[A-Za-z][^\n]{40}\d{4}[ -][^\n]{5,10}[NS] [ \d]{6}[EW] ", "gauge", _GAUGE,
     ),
     Format(
         "uhslc", "a netCDF file of levels of UHSLC",

@@ -11,11 +11,13 @@ import difflib
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from swmodel.errors import ConfigError, DataError
+from swmodel.fields.pytrees import replace
 from swmodel.runtime.formats import check_format
 from swmodel.runtime.tables import read_csv
 from swmodel.sources.fault import (
@@ -75,11 +77,13 @@ _UNITS = {
 _REQUIRED = ("longitude", "latitude", "depth", "length", "width", "strike", "dip", "rake", "slip")
 
 
-def read_source(path: str | os.PathLike, **options: Any) -> Source:
-    """Source from a slip model of SRCMOD, the USGS or GeoClaw, or from a table (the format is above).
+def read_source(path: str | os.PathLike, slips: Mapping[str, float] | None = None, **options: Any) -> Source:
+    """Source from a slip model of SRCMOD, the USGS or GeoClaw, unit sources, or a table (the format is above).
 
     Args:
         path: of the file.
+        slips: {name: slip [m]} of the faults that are used, of a file in which they have names, such as the unit
+            sources of SIFT; all with their own slip unless given.
         options: poisson_ratio and projection of the Source.
 
     Raises:
@@ -88,7 +92,7 @@ def read_source(path: str | os.PathLike, **options: Any) -> Source:
     path = os.fspath(path)
     form = check_format(path, ("text", *READERS), "a slip model, or a CSV or TOML table of faults", "faults")
     if form in READERS:
-        return _published(path, READERS[form](path), options)
+        return _published(path, READERS[form](path), slips, options)
     try:
         rows = (_toml_rows if path.endswith(".toml") else _csv_rows)(path)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -102,19 +106,40 @@ def read_source(path: str | os.PathLike, **options: Any) -> Source:
     if not found:
         try:
             fault = _fault(columns, {str(row.get("reference", "centroid")).strip() for row in rows})
+            if slips is not None:
+                fault = _combined(path, fault, [str(row.get("name", "")) for row in rows], slips)
             return Source([fault], **options)
         except ConfigError as error:
             found = [_with_names(text, names) for text in error.mistakes]
     raise DataError([f"{path}: {text}" for text in found])
 
 
-def _published(path, model, options):
+def _published(path, model, slips, options):
     """The Source of a SlipModel, with the file's name in messages."""
     try:
         fault = Fault(**model.columns, reference=model.reference)
+        if slips is not None:
+            fault = _combined(path, fault, model.names, slips)
         return Source([fault], assumed=model.assumed, **options)
     except ConfigError as error:
         raise DataError([f"{path}: {text.removeprefix('Source: ')}" for text in error.mistakes]) from None
+
+
+def _combined(path, fault, names, slips):
+    """The faults of these names, with these slips [m]."""
+    rows = {name: k for k, name in enumerate(names) if name}
+    if unknown := [name for name in slips if name not in rows]:
+        near = difflib.get_close_matches(unknown[0], rows, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join([*rows][:4]) or 'none with a name'}"
+        raise DataError(f"{path} has no fault {unknown[0]!r}; {hint}")
+    at = [rows[name] for name in slips]
+    slip = np.array([*slips.values()], float)
+    leaves = {name: np.asarray(getattr(fault, name)) for name in _UNITS}
+    picked = {name: x[at] if x.ndim else x for name, x in leaves.items()}
+    if picked["slip"].ndim == 2:  # windows keep their shares
+        shares = picked["slip"] / np.maximum(picked["slip"].sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        return replace(fault, **picked | {"slip": shares * slip[:, None]})
+    return replace(fault, **picked | {"slip": slip})
 
 
 def _csv_rows(path):

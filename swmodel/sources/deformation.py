@@ -4,6 +4,8 @@ The file holds the uplift since the start [m], positive up, which includes lands
 of its elevation. It is interpolated bilinearly to the centres of cells, linearly in time, and is zero outside of the
 file. Types of dtopo: 1 has columns of time, x, y and uplift; 2 and 3 a header of mx, my, mt, xlower, ylower, t0, dx, dy
 and dt, and then each time from the north-west, one number a line or row by row.
+
+`read_level` reads the initial level of the water likewise.
 """
 
 from __future__ import annotations
@@ -18,16 +20,17 @@ import numpy as np
 from swmodel.errors import DataError
 from swmodel.grids.axes import decode, open_raw, rectilinear
 from swmodel.grids.rasters.columns import columns_of, on_axes
-from swmodel.grids.remapping import linear_weights
+from swmodel.grids.remapping import filled, linear_weights
 from swmodel.grids.windows import GridRecords, grid_values
-from swmodel.runtime.formats import format_of
+from swmodel.runtime.formats import check_format, format_of
 from swmodel.sources.bottom_motion import BottomMotion
 
-__all__ = ["Deformation", "is_deformation", "read_deformation"]
+__all__ = ["Deformation", "is_deformation", "read_deformation", "read_level"]
 
 HEADER = ("mx", "my", "mt", "xlower", "ylower", "t0", "dx", "dy", "dt")
 SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0, "": 1.0}
-OF_GRIDS = ("dtopo", "txyz", "xyz", "ascii_grid", "tiff", "surfer", "netcdf")  # names of formats
+AT_ONCE = ("xyz", "ascii_grid", "tiff", "surfer", "netcdf")  # names of formats
+OF_GRIDS = ("dtopo", "txyz", *AT_ONCE)
 HIGHEST = 1000.0  # [m] of an uplift, landslides included
 
 
@@ -123,6 +126,34 @@ def read_deformation(path: str | os.PathLike, variable: str | None = None) -> De
         f"{y[-1]:g}, zero outside."
     )
     return Deformation(path, times, x, y, uplift, assumed)
+
+
+def read_level(path: str | os.PathLike, variable: str | None = None) -> Deformation:
+    """The level of the water [m] in a file, as the uplift of a Deformation, which is read as a whole.
+
+    Missing values, as those of land, take the nearest one, so that levels along a coast are not mixed with zeros.
+
+    Raises:
+        DataError: for another format, several times, or numbers that cannot be a level in metres.
+    """
+    path = os.fspath(path)
+    check_format(path, AT_ONCE, "a grid of levels", "grid")
+    words = format_of(path).words
+    times, x, y, level = _gridded(path, words, variable)
+    if len(times) > 1:
+        raise DataError(f"{path} is {words} with {len(times)} times; take one out, as ncks -d time,0 does.")
+    largest = float(np.nanmax(np.abs(level), initial=0.0))
+    if largest > HIGHEST:
+        raise DataError(
+            f"{path} is {words} with a level of {largest:g} m; convert it to metres, or declare _FillValue."
+        )
+    holes = int(np.count_nonzero(~np.isfinite(level)))
+    assumed = (
+        f"{path} was read as {words}: level in m, positive up, x {x[0]:g} to {x[-1]:g}, y {y[0]:g} to {y[-1]:g}, zero "
+        f"outside; {holes:,} missing values take the nearest one."
+    )
+    whole = Deformation(path, times, x, y, level, assumed)
+    return dataclasses.replace(whole, uplift=filled(level[0], whole, bool(np.abs(y).max() <= 90.0))[None])
 
 
 def _dtopo(path, words, variable):

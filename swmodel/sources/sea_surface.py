@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from swmodel.fields.pytrees import pytree, static
+from swmodel.fields.pytrees import pytree, replace, static
 from swmodel.grids.grid import Grid
 from swmodel.grids.windows import GridValues
 from swmodel.runtime.compilation import jit
 from swmodel.sources.fault import Fault, Source
 from swmodel.sources.kajiura import KajiuraFilter
+from swmodel.sources.lattice import Lattice
 from swmodel.sources.motion import depth_gradient, lift, per_metre_at, slip_history, sum_over_faults
 from swmodel.sources.regions import Region, block_of, patch_of
 
@@ -38,6 +39,7 @@ class SeaSurface:
         refinement: points in a cell along each direction.
         near: rows and columns of cells, centred on a fault's reference point, that are refined; None: all.
         period: of x, 360 degrees, or None on a plane.
+        lattice: from whose nodes the uplift far from each of many faults is interpolated, or None.
     """
 
     x: np.ndarray | jax.Array
@@ -50,6 +52,7 @@ class SeaSurface:
     refinement: int = static()
     near: tuple | None = static(default=None)
     period: float | None = static(default=None)
+    lattice: Lattice | None = static(default=None)
 
     @classmethod
     def of(
@@ -70,7 +73,8 @@ class SeaSurface:
                 it by metres within a kilometre.
             horizontal: whether the horizontal motion of slopes counts (Tanioka & Satake 1996).
             kajiura: whether Kajiura's smoothing applies.
-            around: a Source; cells further than NEAR cells from its faults are not refined. None refines all cells.
+            around: a Source; cells further than NEAR cells from its faults are not refined, and with many faults the
+                uplift far from each is interpolated (lattice.py). None refines all cells.
         """
         smoothing = KajiuraFilter.of(grid, depth, region) if kajiura else None
         rows, columns, window = patch_of(grid, region)
@@ -79,6 +83,7 @@ class SeaSurface:
         near = None if around is None else _near(around, grid, x, y)
         if near is not None and (near[0] >= window.shape[0] or near[1] >= window.shape[1]):
             near = None
+        count = 0 if around is None else np.shape(around.faults.slip)[0]
         return cls(
             x,
             y,
@@ -90,6 +95,7 @@ class SeaSurface:
             refinement,
             near,
             360.0 if grid.spherical else None,
+            None if near is None else Lattice.of(window.shape, near, count),
         )
 
     def elevation(self, source: Source) -> jax.Array:
@@ -118,7 +124,10 @@ class SeaSurface:
         return jnp.pad(self._on_patch(source, amounts), ((0, 0), (j, ny - j - my), (i, nx - i - mx)))
 
     def _on_patch(self, source, amounts):
-        uplift = sum_over_faults(source, amounts, lambda fault: self._uplift(source, fault))
+        if self.lattice is None:
+            uplift = sum_over_faults(source, amounts, lambda fault: self._uplift(source, fault))
+        else:
+            uplift = self._by_lattice(source, amounts, self.lattice)
         uplift = uplift * jnp.asarray(self.window, uplift.dtype)[None]
         return uplift if self.smoothing is None else self.smoothing.on_patch(uplift)
 
@@ -131,6 +140,44 @@ class SeaSurface:
         return jax.lax.dynamic_update_slice(
             coarse, self._means(source, fault, corner, self.near, self.refinement), corner
         )
+
+    def _by_lattice(self, source, amounts, lattice):
+        """The sum over faults (m, my, mx) [m] that `sum_over_faults` of `_uplift` gives, by lattice.py."""
+        rows, columns = lattice.padded
+        more = [(0, n - own) for n, own in zip(lattice.padded, self.window.shape)]
+        gradient = self.gradient and tuple(jnp.pad(jnp.asarray(part), more) for part in self.gradient)
+        wide = replace(self, x=_evenly(self.x, columns), y=_evenly(self.y, rows), gradient=gradient)
+        spacing, near = lattice.spacing, self.near or (0, 0)
+
+        def at_nodes(fault, corner, shape):
+            y, x = (
+                edges[0] + (edges[1] - edges[0]) * (jnp.asarray(first, float) + 0.5 + spacing * jnp.arange(-1.0, n + 2))
+                for edges, first, n in zip((wide.y, wide.x), corner, (n // spacing for n in shape))
+            )
+            return per_metre_at(source, x[None], y[:, None], lambda *parts: jnp.stack(parts))(fault)
+
+        def smooth(nodes, corner, shape):
+            rank = (1,) * (nodes.ndim - 3) + tuple(shape)
+            parts = gradient and tuple(jax.lax.dynamic_slice(part, corner, shape).reshape(rank) for part in gradient)
+            return lift(parts)(*jnp.moveaxis(lattice.to_cells(nodes, shape), -3, 0))
+
+        @jax.checkpoint
+        def add(total, fault_and_amounts):
+            fault, amount = fault_and_amounts
+            at = lattice.corner(wide._corner_near(fault, lattice.block))
+            inner = self._corner_near(fault, near)
+            refined = self._means(source, fault, inner, near, self.refinement)
+            exact = wide._means(source, fault, at, lattice.block, 1)
+            exact = jax.lax.dynamic_update_slice(exact, refined, tuple(a - b for a, b in zip(inner, at)))
+            change = exact - smooth(at_nodes(fault, at, lattice.block), at, lattice.block)
+            first = jnp.zeros_like(at[0]), *at
+            block = jax.lax.dynamic_slice(total, first, (len(amount), *lattice.block))
+            return jax.lax.dynamic_update_slice(total, block + amount[:, None, None] * change[None], first), None
+
+        nodes = sum_over_faults(source, amounts, lambda fault: at_nodes(fault, (0, 0), lattice.padded))
+        total = smooth(nodes, (0, 0), lattice.padded)
+        total = jax.lax.scan(add, total, (source.faults, jnp.asarray(amounts, total.dtype).T))[0]
+        return total[:, : self.window.shape[0], : self.window.shape[1]]
 
     def _corner_near(self, fault: Fault, near: Sequence[int]) -> tuple[jax.Array, ...]:
         """First row and column of the cells around a fault's reference point that are refined."""
@@ -172,6 +219,11 @@ def _patches(surface, source, amounts):
     return surface._on_patch(source, amounts)
 
 
+def _evenly(edges, count):
+    """The edges of `count` cells of the same size from the first edge on."""
+    return edges[0] + (edges[-1] - edges[0]) / (len(edges) - 1) * jnp.arange(count + 1.0)
+
+
 def _gradient(grid, depth, rows, columns):
     """(dH/d(east), dH/d(north)) of a patch, from its cells and those around it."""
     wide = [slice(max(part.start - 1, 0), min(part.stop + 1, n)) for part, n in zip((rows, columns), grid.shape)]
@@ -189,7 +241,8 @@ def _near(source, grid, x, y):
     if grid.spherical:
         steps = grid.radius * np.deg2rad(steps)
         steps = steps[0], steps[1] * max(np.cos(np.deg2rad(np.abs(y).max())), 1e-3)
-    return tuple(2 * (int(np.ceil(reach / step)) + NEAR) + 1 for step in steps)
+    rows, columns = (2 * (int(np.ceil(reach / step)) + NEAR) + 1 for step in steps)
+    return rows, columns
 
 
 def _points(edges, first, count, refinement):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from swmodel.postprocess import export
+from swmodel.postprocess import export, marks
 from tests.formats import Attempts, example
 
 GROUND = np.array([[-5.0, 1.0, 2.0, 6.0], [-5.0, 1.0, 3.0, 6.0], [-5.0, -1.0, 2.0, 6.0]])  # [m]
@@ -69,3 +69,29 @@ def geojson_of_floods(folder: Path) -> Attempts:
     first = json.loads((folder / "utm.geojson").read_text())["features"][0]["geometry"]["coordinates"][0][0]
     assert abs(first[0] - 141.0) < 0.01 and abs(first[1] - 36.14) < 0.01
     yield lambda: export(folder / "absent.nc", folder / "a.tif"), "is no file"
+
+
+@example("high-water marks")
+def high_water_marks(folder: Path) -> Attempts:
+    """Marks on and beside flooded cells, in x and y and in degrees, with their scores."""
+    x, y = 1e3 * (np.arange(4) + 0.5), 1e3 * (np.arange(3) + 0.5)
+    metres = maxima(folder / "maxima.nc", x, y, ("m", "m"))
+    table = folder / "marks.csv"
+    table.write_text("name,x,y,elevation_m\nschool,1500,500,1.8\nhill,3500,2600,5\naway,90000,500,3\n")
+    found = marks(metres, table)
+    assert [(mark.name, mark.modelled) for mark in found.marks] == [("school", 1.5), ("hill", 4.0)]
+    np.testing.assert_allclose(found.errors, [-0.3, -1.0])
+    ratios = np.log([1.8 / 1.5, 5.0 / 4.0])
+    np.testing.assert_allclose(found.aida, np.exp([ratios.mean(), ratios.std()]))
+    assert "2 of 2 marks were reached: bias -0.65 m, rmse 0.74 m, K 1.22, kappa 1.02" in str(found)
+    strict = marks(metres, table, reach=0)
+    assert np.isnan(strict.marks[1].modelled) and "hill        5.00  not reached" in str(strict)
+    degrees = maxima(folder / "degrees.nc", 140.0 + x / 1e4, 35.0 + y / 1e4, ("degrees_east", "degrees_north"))
+    other = folder / "other.csv"
+    other.write_text("longitude,latitude,elevation_m\n-219.85,35.05,1.8\n")
+    assert marks(degrees, other).marks[0].modelled == 1.5
+
+    (folder / "bare.csv").write_text("x,y,height\n1500,500,1.8\n")
+    (folder / "away.csv").write_text("x,y,elevation_m\n-1500,500,1.8\n")
+    yield lambda: marks(metres, folder / "bare.csv"), "lacks the column elevation_m"
+    yield lambda: marks(metres, folder / "away.csv"), "has no mark on the grid"

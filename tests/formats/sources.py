@@ -8,7 +8,7 @@ import xarray as xr
 
 from swmodel.grids.grid import SphericalGrid
 from swmodel.sources import AzimuthalEqualArea, read_source, summarise
-from swmodel.sources.deformation import read_deformation
+from swmodel.sources.deformation import read_deformation, read_level
 from tests.formats import Attempts, example
 from tests.formats.bathymetry import geotiff
 
@@ -202,3 +202,68 @@ def deformation_grids(folder: Path) -> Attempts:
     xr.Dataset({"dz": (*uplift[:2], {"units": "cm"})}, coordinates).to_netcdf(folder / "cm.nc")
     yield lambda: read_deformation(folder / "slide.nc"), "2 fields, dz, other; name one by `variable`"
     yield lambda: read_deformation(folder / "cm.nc"), "in cm; convert it to metres"
+
+
+@example("SIFT unit sources")
+def unit_sources(folder: Path) -> Attempts:
+    """NOAA's table of unit sources, of which some are combined with slips; sizes and rakes may be left out."""
+    table = (
+        "name,longitude_deg,latitude_deg,strike_deg,dip_deg,depth_km,length_km,width_km,rake_deg\n"
+        "kisza26,142.7622,37.2982,202.0,21.0,22.92,100.0,50.0,90.0\n"
+        "kiszb26,143.2930,37.0806,202.0,19.0,5.0,100.0,50.0,90.0\n"
+        "kiszb27,142.8350,36.2380,202.0,19.0,5.0,100.0,50.0,90.0\n"
+    )
+    file = folder / "info_sz.csv"
+    file.write_text(table)
+    source = read_source(file, {"kiszb26": 21.27, "kisza26": 26.31})
+    lower = [5e3 + 5e4 * np.sin(np.deg2rad(19.0)), 22.92e3 + 5e4 * np.sin(np.deg2rad(21.0))]
+    close(source, longitude=[143.293, 142.7622], depth=lower, slip=[21.27, 26.31], dip=[19.0, 21.0])
+    close(source, length=1e5, width=5e4, rake=90.0, latitude=[37.0806, 37.2982], strike=202.0)
+    assert source.faults.reference == "bottom_centre" and "middle of lower edges" in str(summarise(source))
+    np.testing.assert_array_equal(np.ravel(read_source(file).faults.slip), 1.0)
+    short = folder / "short.csv"
+    short.write_text("\n".join(",".join(line.split(",")[:6]) for line in table.splitlines()) + "\n")
+    close(read_source(short, {"kiszb26": 21.27, "kisza26": 26.31}), length=1e5, width=5e4, rake=90.0)
+    named = folder / "named.csv"  # of a table of faults, too
+    named.write_text(
+        "name,longitude [degrees],latitude [degrees],depth [km],length [km],width [km],strike [degrees],dip [degrees],"
+        "rake [degrees],slip_1 [m],slip_2 [m],rise_time [s]\n"
+        + "".join(f"{name},142,38,20,100,50,200,15,90,1,3,60\n" for name in "abc")
+    )
+    slips = read_source(named, {"c": 8.0, "a": 2.0}).faults.slip
+    np.testing.assert_allclose(slips, [[2.0, 6.0], [0.5, 1.5]])  # windows keep their shares
+
+    wrong = folder / "wrong.csv"
+    wrong.write_text(table.replace("strike_deg", "azimuth_deg"))
+    yield lambda: read_source(file, {"kiszb62": 1.0}), "has no fault 'kiszb62'; did you mean 'kiszb2"
+    yield lambda: read_source(wrong), "unit sources of SIFT without strike; add a column"
+    yield lambda: read_source(file, {"kiszb26": -1.0}), "slip = -1 is negative"
+
+
+@example("initial levels")
+def levels(folder: Path) -> Attempts:
+    """A level of the water in netCDF with land, and in GeoTIFF: values on its cells, and nothing elsewhere."""
+    level = np.arange(12.0).reshape(3, 4) / 4.0 + 0.25
+    expected = np.zeros(GRID.shape)
+    expected[2:5, 2:6] = level
+    axes = {"lat": ("lat", Y, {"units": "degrees_north"}), "lon": ("lon", X, {"units": "degrees_east"})}
+    array = xr.DataArray(level, axes, name="ssh", attrs={"units": "m"})
+    other = array.rename("mask") * 0.0
+    xr.Dataset({"ssh": array, "mask": other}).to_netcdf(folder / "ssh.nc")
+    geotiff(folder / "ssh.tif", level, (X[0] - 0.25, Y[-1] + 0.25), (0.5, 0.5), "EPSG:4326")
+    for path, name in ((folder / "ssh.nc", "ssh"), (folder / "ssh.tif", None)):
+        read = read_level(path, name)
+        np.testing.assert_allclose(np.asarray(read.on(GRID).uplift[0]), expected, atol=1e-6)
+        assert "level in m, positive up" in read.assumed and "zero outside; 0 missing values" in read.assumed
+    land = array.where(array < 2.9)  # the last two columns of the last row
+    land.to_netcdf(folder / "land.nc")
+    found = np.asarray(read_level(folder / "land.nc").on(GRID).uplift[0])
+    assert found[4, 5] == level[2, 2] and found[4, 4] == level[2, 2]
+
+    array.expand_dims(time=[0.0, 1.0]).to_netcdf(folder / "two.nc")
+    (array * 2e4).to_netcdf(folder / "mm.nc")
+    array.assign_attrs(units="cm").to_netcdf(folder / "cm.nc")
+    yield lambda: read_level(folder / "two.nc"), "has no times in s along time|with 2 times; take one out"
+    yield lambda: read_level(folder / "mm.nc"), "with a level of 60000 m; convert it"
+    yield lambda: read_level(folder / "cm.nc"), "is in cm; convert it"
+    yield lambda: read_level(folder / "ssh.nc"), "has 2 fields, .*; name one by `variable`"

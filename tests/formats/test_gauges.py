@@ -42,6 +42,8 @@ TEXTS = {
     "2011 03 11 05 45 00 1 9999.000\n",
     "uhslc_csv": "2011,3,11,5,1234\n2011,3,11,6,-32767\n2011,3,11,7,1250\n",
     "uhslc_daily": "2011,3,11,1234\n2011,3,12,1250\n",
+    "uhslc_dat": f"001A {'Pohnpei':18s} {'Fd St Micronesia':19s} 2011 06587N 158143E 0010 1 00010R MM\n"
+    "001APOHNPEI2011 3111" + "".join(f"{level:5d}" for level in (1234, 9999, *range(1200, 1300, 10))) + "\n",
 }
 EXPECTED = {  # seconds from START, metres, what is told
     "coops_csv": (
@@ -56,6 +58,11 @@ EXPECTED = {  # seconds from START, metres, what is told
     "dart": ([840, 855, 1740], [-0.01, 0.01, 0.0], "column of 5823.12 m; samples: 1 of 15 min, 2 of 15 s; 3 samples"),
     "uhslc_csv": ([-2760, 840, 4440], [1.234, np.nan, 1.25], "in mm; dates in UTC; above the zero of the station"),
     "uhslc_daily": ([22440, 108840], [1.234, 1.25], "daily means, without tides"),
+    "uhslc_dat": (
+        3600 * np.arange(-1, 11) - (5 * 3600 + 46 * 60),  # an hour ahead of GMT
+        [1.244, np.nan, *np.arange(1.21, 1.305, 0.01)],
+        "in mm; dates in UTC; above the zero of the station; times were +1 h from UTC",
+    ),
     "uhslc": ([-2760, 840], [1.234, np.nan], "in mm; dates in UTC; above the zero of the station"),
 }
 
@@ -108,6 +115,9 @@ DAMAGED = [
     ("dart", "2011 03 11 06 15", "2011 13 11 06 15", "is no date in heights of the water column of DART"),
     ("uhslc_csv", "7,1250", "7", "levels of UHSLC: rows have 4 to 5 cells"),
     ("uhslc_csv", "2011,3,11,7", "2011,3,31,31", ""),
+    ("uhslc_dat", " 3111 1234", " 3113 1234", "line 2 of levels of UHSLC: neither the first nor the second half"),
+    ("uhslc_dat", " 1200", " 12OO", "line 2 of levels of UHSLC: could not convert"),
+    ("uhslc_dat", "2011 06587N", "2011-2012 06587N", "a .dat file of daily levels of UHSLC; get hourly ones"),
 ]
 
 

@@ -129,6 +129,15 @@ def test_every_nth_node_is_read_of_any_file(tmp_path):
         open_elevation(tmp_path / "base.nc", coarsen=30)
 
 
+def test_edges_that_are_equal_but_for_rounding_are_one():
+    """The sine of 36 degrees, as an edge of the file's cells, is by rounding more than that of the grid's."""
+    x, y = np.arange(139.05, 145.0, 0.1), np.arange(35.05, 40.0, 0.1)
+    axes = {"lat": ("lat", y, {"units": "degrees_north"}), "lon": ("lon", x, {"units": "degrees_east"})}
+    field = xr.DataArray(-np.add.outer(y, x), axes, name="elevation")
+    found = onto_grid(field, sw.SphericalGrid(40, 30, (140.0, 144.0), (36.0, 39.0)), minimum_depth=0.0)
+    np.testing.assert_allclose(found.depth, -field.values[10:40, 10:50], rtol=1e-9)
+
+
 EXPERIMENT = """
 [grid]
 type = "cartesian"

@@ -228,6 +228,8 @@ def _constituents(tide, name, units, position, path):
         for constituent, value in getattr(tide, part).items():
             at = position if np.ndim(value) == 2 else "scalar"
             yield Control(f"{name}.{part}.{constituent}", at, unit, (*path, part, constituent))
+    if tide.level is not None:
+        yield Control(f"{name}.level", position if np.ndim(tide.level) == 2 else "scalar", units, (*path, "level"))
 
 
 def masks_of(model: ShallowWater) -> dict[str, jax.Array]:

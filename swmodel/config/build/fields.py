@@ -82,6 +82,10 @@ def state_of(section: Any, model: ShallowWater) -> State:
         return random_vortices(model, section.speed, section.length, section.seed)
     if section.type == "file":
         return model.state(**_from_file(section, model))
+    if section.type == "level":
+        from ...sources.deformation import read_level
+
+        return model.state(eta=read_level(section.file, section.variable).on(model.grid).uplift[0])
     return model.at_rest()
 
 

@@ -49,7 +49,11 @@ def tide_of(section: Any, grid: Any, name: str, run: Any, owner: Any) -> Tide:
                 _values(getattr(pair, part), grid, position, f"{name}: {part} of {key}", owner)
                 for part in ("amplitude", "phase")
             )
-    tide = Tide(constituents, start=run.start, ramp=section.ramp, latitude=section.latitude)
+    level = None if section.level is None else on_grid(section.level, grid, position, f"{name}: level")
+    anomaly = section.anomaly and (
+        fields_of_file(section.anomaly, run.start) or wave_of(section.anomaly, 1.0, run.start)
+    )
+    tide = Tide(constituents, run.start, section.ramp, section.latitude, level, anomaly)
     tide.check_limits(rule, name)
     return tide
 
@@ -143,6 +147,7 @@ def check_record(section: Any, made: Any) -> None:
 
     run, until = made.section("run"), getattr(section, "until", None)
     for name, value in section:
+        value = getattr(value, "anomaly", None) if isinstance(value, TideSection) else value
         if not isinstance(value, RecordFile):
             continue
         start = None if run is None else run.start

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from swmodel.sources.formats.columns import SlipModel
 from swmodel.sources.formats.geoclaw import read_geoclaw
+from swmodel.sources.formats.sift import read_sift
 from swmodel.sources.formats.srcmod import read_srcmod
 from swmodel.sources.formats.usgs import read_param
 from swmodel.sources.formats.usgs_geojson import read_geojson
@@ -19,4 +20,5 @@ READERS: dict[str, Callable[[str], SlipModel]] = {
     "usgs": read_param,
     "usgs_geojson": read_geojson,
     "subfaults": read_geoclaw,
+    "sift": read_sift,
 }  # by name of a Format

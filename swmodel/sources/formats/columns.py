@@ -19,11 +19,13 @@ class SlipModel:
         columns: {name of an argument of Fault: (n,)} [SI units, degrees].
         reference: the point of a subfault that is given, as of Fault.
         assumed: a sentence on units and positions.
+        names: of the subfaults, by which sources are combined; none if they have none.
     """
 
     columns: dict[str, np.ndarray]
     reference: str
     assumed: str
+    names: tuple[str, ...] = ()
 
 
 def numbers(path: str, words: str, lines: Iterable[tuple[int, str]], count: int) -> np.ndarray:

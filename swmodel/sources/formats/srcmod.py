@@ -1,8 +1,10 @@
 """Slip models of SRCMOD (.fsp): lines that begin with % are a header, and each other line is a subfault.
 
 Columns have the names of the last header line before them: LAT, LON, Z [km], SLIP [m], and RAKE [degrees], TRUP and
-RISE [s] if they vary. Positions are those of the middle of the upper edge. Strike, dip, and the lengths Dx along strike
-and Dz down dip [km] of subfaults are in the header, those of each segment before its columns. Mai and Thingbaijam
+RISE [s] if they vary. Positions are those of the middle of the upper edge, as in the header: "Coordinates are given
+for top-center of each subfault or segment". Where this has "center" alone, they are centres. Strike, dip, and the
+lengths Dx along strike and Dz down dip [km] of subfaults are in the header, those of each segment before its columns.
+Mai and Thingbaijam
 (2014), doi:10.1785/0220140077.
 """
 
@@ -27,6 +29,7 @@ COLUMNS = {
     "trup": "onset",
     "rise": "rise_time",
 }
+POINTS = {"top_centre": "the middle of upper edges", "centroid": "centres"}
 FACTORS = {"depth": 1e3, "length": 1e3, "width": 1e3}
 
 
@@ -35,6 +38,7 @@ def read_srcmod(path: str) -> SlipModel:
     values: dict[str, float] = {}
     names: list[str] = []
     parts: list[dict[str, np.ndarray]] = []
+    reference = "top_centre"
     block: list[tuple[int, str]] = []
     with open(path, encoding="latin-1") as file:
         lines = list(file)
@@ -45,6 +49,8 @@ def read_srcmod(path: str) -> SlipModel:
         if block:
             parts.append(_part(path, values, names, block))
             block = []
+        if match := re.search(r"Coordinates are given for (top)?[- ]*(cent(?:er|re))", line):
+            reference = "top_centre" if match[1] else "centroid"
         for key, pattern in KEYS.items():
             if match := re.search(rf"\b{pattern}\s*=\s*([-+\d.eE]+)", line):
                 values[key] = float(match[1])
@@ -56,9 +62,9 @@ def read_srcmod(path: str) -> SlipModel:
     timed = "with" if "onset" in columns else "without"
     return SlipModel(
         columns,
-        "top_centre",
-        f"{path} was read as {WORDS}: depth in km, slip in m, {timed} times of rupture, positions of the middle of "
-        f"upper edges, rigidity {RIGIDITY:g} Pa.",
+        reference,
+        f"{path} was read as {WORDS}: depth in km, slip in m, {timed} times of rupture, positions of "
+        f"{POINTS[reference]}, rigidity {RIGIDITY:g} Pa.",
     )
 
 
