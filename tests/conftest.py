@@ -15,7 +15,8 @@ import zlib
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Most of the time goes into compiling, also of the commands that tests start; see verification/.
+# Most of the time goes into compiling, also of the commands that tests start; see verification/. Programs are kept as
+# those of users are: ranks share them, and the next `make test` compiles those alone whose code has changed.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
 if importlib.metadata.version("jaxlib").startswith("0.10."):  # later ones may not know the option, and end
     # As for the model's own programs, see runtime/compilation.py: tests' own compile in a third of the time.
@@ -35,7 +36,6 @@ MOST_MAPS = 40_000
 gc.set_threshold(200_000, 50, 50)  # thousands of traced programs stay alive, and looking through them takes long
 # Loops are small here, and -O0 compiles one in half the time of -O1; `optimised_loops` has those that users have.
 os.environ.setdefault("SWMODEL_CXXFLAGS", "-O0")
-jax.config.update("jax_enable_compilation_cache", False)  # programs that are used once; commands keep theirs
 launch.configure_process(precision="float64", communicator="auto")
 if launch.launched_ranks() == 1:
     jax.config.update("jax_num_cpu_devices", 6)  # for the sharded communicator; all else uses the first

@@ -169,3 +169,15 @@ def test_one_rank_alone_sends_nothing():
     for verb in verbs:
         assert not jax.make_jaxpr(verb)(x).eqns
         assert_adjoint(verb, x)
+
+
+def test_an_operation_is_traced_once_for_each_shape_however_often_it_is_called():
+    shapes = []
+
+    def double(x):
+        shapes.append(x.shape)
+        return 2.0 * x
+
+    doubled, _ = linear_pair("counted_double", double, double)
+    jax.make_jaxpr(lambda x, y: (doubled(doubled(x)), doubled(doubled(y))))(jnp.ones(3), jnp.ones((2, 3)))
+    assert shapes == [(3,), (2, 3)]
