@@ -44,7 +44,7 @@ def flood(tmp_path_factory):
         wetting=sw.WettingDrying(),
     )
     state = model.state(eta=lambda x, y: np.exp(-(((x - 60.0) / 30.0) ** 2)) + 0.0 * y)
-    made = sw.Simulation(model, state, sw.SSPRK3(0.4), title="A beach")
+    made = sw.Simulation(model, state, sw.ForwardBackwardHancock(0.4), title="A beach")
     made.write(folder / "fields.nc", ("eta", "u", "v"), every=8.0).write(folder / "a_speed.nc", ("speed",), every=16.0)
     made.maxima(folder / "maxima.nc", threshold=0.05).extremes(folder / "extremes.nc", threshold=0.05)
     made.means(folder / "means.nc", ("eta", "speed")).gauges(folder / "gauges.nc", {"A": (50.0, 40.0)})
@@ -205,7 +205,9 @@ def test_the_thickness_of_a_file_is_nowhere_negative_in_single_precision(tmp_pat
         momentum=sw.MomentumConserving(),
         wetting=sw.WettingDrying(),
     )
-    sw.Simulation(model, model.at_rest(), sw.SSPRK3(0.2)).write(tmp_path / "fields.nc", ("eta",)).run(steps=2)
+    sw.Simulation(model, model.at_rest(), sw.ForwardBackwardHancock(0.2)).write(tmp_path / "fields.nc", ("eta",)).run(
+        steps=2
+    )
     with xr.open_dataset(tmp_path / "fields.nc") as fields:
         assert fields["depth"].dtype == float and float((fields["depth"] + fields["eta"]).min()) >= 0
 
@@ -220,7 +222,7 @@ def rising(folder, threshold=0.05, **options):
         source=sw.BottomMotion((0.0, 0.4), np.array([0.0, 2.0])[:, None, None] * np.ones((2, 8, 24))),
     )
     state = model.state(eta=lambda x, y: np.exp(-(((x - 60.0) / 30.0) ** 2)))
-    run = sw.Simulation(model, state, sw.SSPRK3(0.2), **options)
+    run = sw.Simulation(model, state, sw.ForwardBackwardHancock(0.2), **options)
     run.write(folder / "fields.nc", ("eta",), every=4.0).extremes(folder / "extremes.nc")
     return run.maxima(folder / "maxima.nc", threshold=threshold).restart(folder / "restart.nc")
 

@@ -18,6 +18,9 @@ from swmodel.fields.field import Field
 
 DT = 4.0
 
+THREE_STAGES = pytest.param(sw.SSPRK3, marks=pytest.mark.verify)  # take several times as long to compile as one
+ONE_QUICKLY = pytest.mark.parametrize("stepper", (THREE_STAGES, sw.ForwardBackwardHancock))
+
 
 def beach(grid, depth, **options):
     """A model with wetting on one tile, in double precision."""
@@ -93,7 +96,7 @@ def test_a_current_along_a_moving_shore_feels_no_viscosity():
             assert not np.asarray(force.interior)[(slice(None), slice(4, None))].any(), type(term).__name__
 
 
-@pytest.mark.parametrize("stepper", (sw.SSPRK3, sw.ForwardBackwardHancock))
+@ONE_QUICKLY
 def test_rounding_does_not_choose_between_forms_of_the_pressure_and_of_the_advection(stepper):
     """Water converges along x, flows along y up a slope, and there neither spreads nor contracts; or it is at rest."""
     grid = sw.CartesianGrid(12, 12, (0.0, 1200.0), (0.0, 1200.0))
@@ -108,7 +111,7 @@ def test_rounding_does_not_choose_between_forms_of_the_pressure_and_of_the_advec
         np.testing.assert_allclose(each, each[1][None].repeat(3, 0), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("stepper", (sw.SSPRK3, sw.ForwardBackwardHancock))
+@ONE_QUICKLY
 def test_the_pressure_is_whole_where_the_flow_along_it_does_not_contract(stepper):
     """In the mean of a flow that spreads and one that contracts, all that is linear in the growth cancels."""
     grid = sw.CartesianGrid(12, 12, (0.0, 1200.0), (0.0, 1200.0))

@@ -65,7 +65,7 @@ def test_a_wave_comes_in_whole_and_leaves_at_the_other_side():
     wave, steps = sw.SolitaryWave(0.1, 1.0, peak=6.0), (150, 150)
     sides = (sw.WaveMaker(sides="west", elevation=wave, until=12.0), sw.WaveMaker(sides="east", elevation=0.0))
     model = channel(sides, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(1e-4), dtype="float64")
-    simulation = sw.Simulation(model, model.at_rest(), sw.SSPRK3(0.1))
+    simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackwardHancock(0.1))
     volume = 2 * 0.1 / np.sqrt(0.075)
     for count, expected in zip(steps, (volume, 0.0)):
         simulation.run(steps=count)
