@@ -180,6 +180,8 @@ class Fields(Section):
     variables: VariableNames  # the variables in it
     every: PositiveSeconds  # time between records
     compression: Literal["auto", "zlib", "zstd", "none"] = "auto"  # of netCDF: zstd if it is there, else zlib
+    box: tuple[AnyCoordinate, AnyCoordinate, AnyCoordinate, AnyCoordinate] | None = None  # x0, x1, y0, y1 of its cells
+    coarsen: Count = 1  # cells along the sides of blocks, of which a netCDF file has the means
 
 
 class Gauges(Section):

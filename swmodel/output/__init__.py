@@ -7,6 +7,7 @@
     zarr_store.py   Zarr stores, of which every rank writes its chunks (zarr_chunks.py, zarr_fields.py)
     zarr_output.py, zarr_restart.py   fields and restarts in such stores
     netcdf.py       fields, gauges and maxima as CF and SGRID netCDF
+    grid_part.py    a box of the grid, and means over blocks of its cells
     records.py      a netCDF file that grows along time
     sensitivity.py  sensitivities
     inversion.py    results of inversions

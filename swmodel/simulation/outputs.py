@@ -15,7 +15,7 @@ import numpy as np
 from ..diagnostics.spectra import Spectra
 from ..errors import ConfigError
 from ..fields.code import is_shipped
-from ..fields.parameters import Choice, FileName, Flag, Names, Part, Places, check_arguments
+from ..fields.parameters import Choice, FileName, Flag, Names, Number, Part, Places, check_arguments
 from ..fields.parts import as_pytree
 from ..fields.state import State
 from ..output.products.base import Product, Samples, Trial
@@ -80,6 +80,8 @@ class Outputs(abc.ABC):
         variables: Sequence[str] = ("eta", "u", "v"),
         every: float | None = None,
         compression: str = AUTO,
+        box: Sequence[float] | None = None,
+        coarsen: int = 1,
     ) -> Self:
         """Write snapshots of `variables` to `path`, at the start and every `every` seconds.
 
@@ -93,14 +95,29 @@ class Outputs(abc.ABC):
             compression: that of netCDF. "auto" is "zstd" where the netCDF library has that filter of HDF5, else "zlib",
                 which takes several times as long for files of about the same size, but which all programs can read.
                 "none" makes files three to five times as large.
+            box: (x0, x1, y0, y1) of the cells in a netCDF file, in the grid's coordinates; all unless given.
+            coarsen: cells along the sides of blocks, of which a netCDF file has the means.
         """
         check_arguments(
             "Simulation.write",
-            {"path": FileName(), "variables": Names(), "every": EVERY, "compression": Choice((AUTO, *COMPRESSIONS))},
+            {
+                "path": FileName(),
+                "variables": Names(),
+                "every": EVERY,
+                "compression": Choice((AUTO, *COMPRESSIONS)),
+                "coarsen": Number(None, minimum=1, whole=True),
+            },
             locals(),
         )
-        kind = ZarrFieldOutput if is_store(path) else FieldOutput
-        self.outputs.append(kind(path, tuple(variables), self._interval(every, path), self, compression))
+        arguments = path, tuple(variables), self._interval(every, path), self, compression
+        if not is_store(path):
+            self.outputs.append(FieldOutput(*arguments, box, coarsen))
+        elif box is not None or coarsen != 1:
+            raise ConfigError(
+                f"{path}: a Zarr store has the whole grid; leave box and coarsen out, or name a .nc file."
+            )
+        else:
+            self.outputs.append(ZarrFieldOutput(*arguments))
         return self
 
     def gauges(

@@ -25,6 +25,7 @@ from ...stencils.native import push_slot
 from ...stepping.loop import step_loop
 from ...stepping.members import per_member
 from .. import Claim, metadata
+from ..grid_part import GridPart
 from ..metadata import Compression
 from ..netcdf import FieldFile, has_zstd
 from ..run_metadata import members_of, rows_of, static_fields
@@ -176,6 +177,7 @@ class FieldOutput(SnapshotOutput):
 
     Attributes:
         watcher: the Snapshots that keep its records on the device, or None.
+        part: the GridPart that the file has, None for the whole grid.
 
     Raises:
         ConfigError: for the name of a variable that the model's runs do not have, and for a compression that the netCDF
@@ -185,7 +187,14 @@ class FieldOutput(SnapshotOutput):
     watcher: Snapshots | None
 
     def __init__(
-        self, path: str | Path, variables: Sequence[str], every: float | None, simulation: Any, compression: str = AUTO
+        self,
+        path: str | Path,
+        variables: Sequence[str],
+        every: float | None,
+        simulation: Any,
+        compression: str = AUTO,
+        box: Sequence[float] | None = None,
+        coarsen: int = 1,
     ) -> None:
         model = simulation.model
         names = diagnostics.names_in_files(model)
@@ -199,6 +208,7 @@ class FieldOutput(SnapshotOutput):
         variables = tuple(each for name in variables for each in diagnostics.in_all_layers(name, model))
         self.path, self.variables, self.every = Path(path), with_bed(variables, moving), every
         self.compression: Compression = COMPRESSIONS[compression]
+        self.part = None if box is None and coarsen == 1 else GridPart.of(path, model.grid, box, coarsen)
         record = self.bytes_of_record(simulation)
         self.watcher = Snapshots.of(simulation, Fields.of(simulation, self.variables), every, record)
 
@@ -210,12 +220,17 @@ class FieldOutput(SnapshotOutput):
         return {name: jnp.zeros((self.watcher.capacity, *x.shape), x.dtype) for name, x in shapes.items()}
 
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
+        grid, rows, static = simulation.model.grid, rows_of(simulation, self.variables), static_fields(simulation)
+        if self.part is not None:
+            self.part = dataclasses.replace(self.part, static=static)
+            grid, static = self.part.grid, self.part.static_fields()
+        self.positions = {row.name: row.position for row in map(metadata.variable_of, rows)}
         self.file = FieldFile(
             claim,
-            simulation.model.grid,
-            rows_of(simulation, self.variables),
+            grid,
+            rows,
             **self.how_to_open(simulation, attributes),
-            static=static_fields(simulation),
+            static=static,
             members=members_of(simulation),
             layers=simulation.model.layer_count,
             compression=self.compression,
@@ -249,6 +264,11 @@ class FieldOutput(SnapshotOutput):
             self.submit(write, sum(x.nbytes for x in fields.values()))
 
     def _append(self, seconds, fields):
+        if self.part is not None:
+            part, is_whole = self.part, isinstance(fields, Mapping)
+            pairs = fields.items() if is_whole else fields
+            cut = ((name, part.cut(self.positions[name], array)) for name, array in pairs)
+            fields = dict(cut) if is_whole else cut
         self.file.append(seconds, fields)
 
     def write(self, simulation: Any) -> None:
