@@ -49,6 +49,8 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
             lines += _nests(made, family, states, ranks)
     else:
         lines, warnings = _plan_of_tiles(made, experiment, ranks)
+        if made.nests:
+            warnings.append("nests were placed, and are examined when the run starts: the outermost grid is too large.")
     print(facts.table(lines))
     for warning in warnings:
         print(f"warning: {warning}")

@@ -19,11 +19,14 @@ ENGINES = ["arrays", pytest.param("fused", marks=pytest.mark.skipif(why_not() is
 @pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_run_on_several_ranks_is_that_of_one(engine):
-    nests = [sw.Nest("harbour", **nested.HARBOUR)]
+    """With a nest that starts later, over a sea floor that rises meanwhile."""
+    nests = [sw.Nest("harbour", start=24.0, **nested.HARBOUR)]
+    uplift = nested.bump(*nested.GRID.coordinates("h"))
+    options: dict = {"engine": engine, "source": sw.BottomMotion([0.0, 30.0], np.stack([0.0 * uplift, uplift]))}
     stepper = sw.ForwardBackward(dt=8.0)
-    alone = nested.family(nests, engine=engine, communicator=SerialCommunicator())
+    alone = nested.family(nests, communicator=SerialCommunicator(), **options)
     expected = nested.final(alone, stepper, 10, eta=nested.bump)
-    family = nested.family(nests, engine=engine)
+    family = nested.family(nests, **options)
     after = nested.final(family, stepper, 10, eta=nested.bump)
     for name, state in after.items():
         for field, values in state:

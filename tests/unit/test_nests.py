@@ -9,6 +9,7 @@ import pytest
 import swmodel as sw
 from swmodel.errors import ConfigError
 from swmodel.nests.integration import integrate
+from swmodel.nests.start import state_from_outer
 from swmodel.stencils.native import why_not
 
 from .. import nested
@@ -200,3 +201,38 @@ def test_depths_that_disagree_along_the_border_are_said(depth, said, caplog):
     profile = blended.models["harbour"].depth[13]  # a frame of 3 outer cells, and 7 in the box
     expected = 100.0 + (depth - 100.0) * np.array([0, 0, 0, 0, 1 / 3, 2 / 3, 1])
     np.testing.assert_allclose(profile[:14], np.repeat(expected, 2), rtol=1e-6)
+
+
+def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume():
+    nests = [sw.Nest("harbour", start=80.0, **nested.HARBOUR), sw.Nest("quay", start=40.0, **nested.QUAY)]
+    family = nested.family(nests)
+    simulation = sw.NestedSimulation(family, family.states(eta=nested.bump), FB)
+    assert set(simulation.states) == {""}
+    before = family.volume(simulation.states)
+    simulation.run(steps=10)
+    assert set(simulation.states) == {""}
+    outer = simulation.states[""]
+    simulation.run(steps=1)
+    assert set(simulation.states) == {"", "harbour", "quay"} and simulation["quay"].time == 88.0
+    assert abs(family.volume(simulation.states) - before) < 1e-13 * before
+    start = state_from_outer(family.borders()[0], family.outer, family.models["harbour"], outer)
+    box = np.asarray(outer.eta)[family.places["harbour"].box_slices]
+    np.testing.assert_allclose(np.asarray(start.eta).reshape(14, 3, 15, 3).mean((1, 3)), box, rtol=0, atol=1e-15)
+    along = np.asarray(start.u)[1::3, 2::3], np.asarray(outer.u)[family.places["harbour"].box_slices]
+    assert np.abs(along[1]).max() > 0.01
+    np.testing.assert_allclose(along[0][1:-1, 1:-1], along[1][1:-1, 1:-1], rtol=0, atol=1e-12)
+    with pytest.raises(ConfigError, match="the nest 'harbour' starts after 80 s, and one function steps all grids"):
+        family.dynamics(FB)
+
+
+def test_a_sea_floor_that_rises_lifts_all_grids_alike():
+    """Also between records that lie within a step of the outermost grid: a level surface stays level."""
+    motion = sw.BottomMotion([0.0, 21.0, 45.0], np.array([0.0, 0.3, 0.5])[:, None, None] * np.ones(nested.GRID.shape))
+    family = nested.family(source=motion)
+    simulation = sw.NestedSimulation(family, family.states(), FB)
+    for steps, height in ((4, 0.3 + 0.2 * 8 / 24), (6, 0.5)):
+        simulation.run(steps=steps)
+        for name, state in simulation.states.items():
+            wet = family.models[name].wet
+            np.testing.assert_allclose(np.asarray(state.eta)[wet], height, rtol=0, atol=1e-12)
+            assert not np.abs(np.asarray(state.u)).max() > 1e-12
