@@ -22,7 +22,7 @@ from swmodel.config.build.steppers import stepper_of
 from swmodel.grids.topography import topography
 from swmodel.verification import Case, Mark, Outcome
 from swmodel.verification.coasts.exact_flows import BumpFlow
-from swmodel.verification.coasts.shores import ROWS, STEPPERS, Stepper, by_stepper, model_of
+from swmodel.verification.coasts.shores import ROWS, STEPPERS, Stepper, by_stepper, model_of, one_stage
 from tests.verification.experiments import module_of
 
 REPOSITORY = Path(__file__).parents[2]
@@ -217,6 +217,38 @@ def bp6c(stepper: Stepper = sw.SSPRK3) -> dict[str, float]:
     return island_marks("c", stepper=stepper)
 
 
+def island_nested() -> dict[str, float]:
+    """The run-up on the island in a nest of 5 cm, in a basin of 10 cm, over that of 5 cm everywhere, less 1."""
+    found = {}
+    for case in ("a", "c"):
+        still, (_, y0) = ISLAND
+        west, wave = FIRST_GAUGES[case], incident(case)
+        grid = sw.CartesianGrid(140, 140, (west, west + 14.0), (y0 - 7.0, y0 + 7.0))
+        maker = sw.WaveMaker(sides="west", elevation=wave, until=float(wave.times[-1]))
+        family = sw.Family(
+            grid,
+            cone,
+            [sw.Nest("island", x=(west + 1.0, 17.0), y=(9.3, 18.3), ratio=2, depth=cone)],
+            momentum=sw.MomentumConserving(),
+            wetting=sw.WettingDrying(1e-4),
+            boundaries=(maker, sw.WaveMaker(sides="east", elevation=0.0)),
+            dissipation=sw.ManningDrag(0.015),
+            dtype="float32",
+        )
+        dt = 0.65 * 0.1 / np.sqrt(2 * family.outer.gravity * (still + wave.values.max()))
+        driver = sw.NestedSimulation(family, family.states(), one_stage(dt))
+        with tempfile.TemporaryDirectory() as folder:
+            driver["island"].maxima(f"{folder}/maxima.nc")
+            driver.run(until=12.0)
+            with xr.open_dataset(f"{folder}/maxima.nc") as file:
+                nested = family.models["island"], file["maximum_elevation"].values
+        both = nested, island(case, stepper=one_stage)
+        for name, angle in (("front", 270.0), ("lee", 90.0)):
+            inside, everywhere = (run_up_round(model, highest, angle) for model, highest in both)
+            found[f"island_nested_{case}_{name}"] = inside / everywhere - 1.0
+    return found
+
+
 # -- problem 7: Monai valley ------------------------------------------------------------------------------------------
 
 GULLY = (slice(5.0, 5.3), slice(1.7, 2.05))  # x and y of the place of the highest run-up [m]
@@ -353,12 +385,13 @@ MARKS = {  # {case: {its marks: the largest sizes that they may have}}
     bp6c: {"bp6c_front_error": 0.10, "bp6c_lee_error": 0.10},
     monai: {"monai_runup_m": 0.01, "monai_gauge_error": 0.10},  # of the run-up its distance from 0.09 m
     monai_inverse: {"monai_inverse_error": 0.6, "monai_inverse_twin_error": 0.6},
+    island_nested: {f"island_nested_{case}_{side}": 0.02 for case in "ac" for side in ("front", "lee")},
     monai_nested: {"monai_nested_error": 0.085, "monai_nested_gain": 3.0},
     bump_sub: {"bump_sub_discharge_error": 0.01, "bump_sub_thickness_error": 0.01},
     bump_trans: {"bump_trans_discharge_error": 0.01, "bump_trans_thickness_error": 0.01},
     bump_shock: {"bump_shock_discharge_error": 0.01, "bump_shock_thickness_error": 0.02},
 }
-ALONE = (monai_inverse, monai_nested)  # measured with one stepper
+ALONE = (island_nested, monai_inverse, monai_nested)  # measured with one stepper
 LIMITS = {name: limit for marks in MARKS.values() for name, limit in marks.items()}
 
 
