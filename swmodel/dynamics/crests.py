@@ -78,12 +78,12 @@ class Crests:
         if level is None:
             level = upstream(velocity, axis.low(self.flow.eta), axis.high(self.flow.eta))
         over = (level + self.depth(axis)).map(lambda over: larger(over, 0.0))
-        h, head = pointwise(smaller, h, over), self._head(axis, velocity, over)
+        h, head = pointwise(smaller, h, over), self._head(axis, velocity, velocity, over)
         return h, _within(h * velocity, head * self._critical(head) * (2.0 / 3.0))
 
-    def _head(self, axis, velocity, over):
-        """E of the module docstring [m]."""
-        before = upstream(velocity, axis.low(axis.low(velocity)), axis.high(axis.high(velocity)))
+    def _head(self, axis, direction, velocity, over):
+        """E of the module docstring [m], with `velocity` on the face from which a flow of this `direction` comes."""
+        before = upstream(direction, axis.low(axis.low(velocity)), axis.high(axis.high(velocity)))
         return over + before * before * (0.5 / self.flow.gravity)
 
     def _critical(self, head):
@@ -93,13 +93,17 @@ class Crests:
     def given_over_crests(self, axis: Axis, velocity: AbstractField, level: AbstractField) -> AbstractField:
         """`velocity` [m s-1], at most the critical one; 0 where the water upstream does not reach the crest.
 
+        u_0 is that of the flow, before the step: the forces in `velocity` need not be known on neighbouring faces.
+
         Args:
             axis: that the faces lie across.
             velocity: on the faces [m s-1].
             level: of the cells [m], a Field at h.
         """
         over = upstream(velocity, axis.low(level), axis.high(level)) + self.depth(axis)
-        held = _within(velocity, self._critical(self._head(axis, velocity, over.map(lambda over: larger(over, 0.0)))))
+        before = self.flow.state["u" if axis is X else "v"]
+        head = self._head(axis, velocity, before, over.map(lambda over: larger(over, 0.0)))
+        held = _within(velocity, self._critical(head))
         return pointwise(lambda over, u: jnp.where(over > self.flow.thin, u, 0.0), over, held)
 
     def rising(self, axis: Axis, rising: AbstractField) -> AbstractField:

@@ -67,9 +67,13 @@ def dynamics_at_start(model: Any, halo: int) -> Any:
 
 
 def _without_ghosts(term):
-    """The names of the parameters of a term that vary in space and have no ghost cells."""
+    """The names of the parameters of a term that vary in space, records among them, and have no ghost cells."""
     rules = numbers_of(type(term))
-    return [key for key in positions_of(term) if not rules[key].halo and np.ndim(getattr(term, key)) >= 2]
+    return [key for key in positions_of(term) if not rules[key].halo and not _is_uniform(getattr(term, key))]
+
+
+def _is_uniform(value):
+    return value is None or (isinstance(value, (int, float, np.ndarray, jax.Array)) and np.ndim(value) < 2)
 
 
 def _more_along_sides(model, width):

@@ -107,6 +107,15 @@ def test_water_below_the_crest_stays_where_it_is(engine, stepper):
     assert not np.asarray(end.u).any()
 
 
+@pytest.mark.parametrize("stepper", (sw.ForwardBackwardHancock, sw.SSPRK3))
+def test_a_force_that_is_known_on_its_own_faces_alone_acts_beside_a_levee(stepper):
+    """The velocity over a crest was limited by the new one upstream, and the halo for that was looked for in vain."""
+    stress = np.broadcast_to(np.linspace(0.1, 0.2, CHANNEL.nx), CHANNEL.shape)
+    records = sw.Records([0.0, 60.0], np.stack([stress, 2.0 * stress]))
+    models = [channel(forcing=sw.WindStress(x=x, y=stress)) for x in (0.1, stress, records)]
+    assert len({model.halo(stepper(0.5)) for model in models}) == 1
+
+
 @ONE_QUICKLY
 def test_a_free_overfall_has_the_discharge_of_a_broad_crested_weir(stepper):
     """q = sqrt(g) (2 E / 3)^(3/2), measured by the water behind the levee while the level upstream sinks slowly."""

@@ -193,6 +193,14 @@ class Records:
         self.times, self.values, self.cycle = times, values, None
 
 
+def test_records_that_lack_ghost_cells_are_named_too():
+    grid = sw.CartesianGrid(24, 20, (0.0, 24e3), (0.0, 20e3))
+    rates = Records([0.0, 600.0], np.full((2, *grid.shape), 1e-5))
+    model = sw.ShallowWater(grid, 100.0, dissipation=Neighbours(rates))
+    with pytest.raises(HaloError, match=r"or dissipation.0.rate, declared with halo=False, is read at neighbouring"):
+        model.halo(sw.SSPRK3(10.0))
+
+
 def test_parameters_of_any_term_may_be_time_records():
     """What a declaration allows works: a viscosity in records is that of the moment."""
     ramp = Records([0.0, 600.0], np.stack([np.zeros(GRID.shape), np.full(GRID.shape, 2e4)]))
