@@ -256,7 +256,7 @@ def _reach_of_storm(name, entry, experiment, grid):
     if share.max() < FAINT:
         k = int(np.argmin(away))
         yield (
-            f"{name}: the storm is never nearer to the grid than {away[k] / 1e3:.4g} km, where {100 * share[k]:.2g} % "
+            f"{name}: the storm is never nearer to the grid than {away[k] / 1e3:.4g} km, where {100 * share[k]:.3g} % "
             "of its pressure deficit are left; check its longitudes and latitudes, or the grid."
         )
         return

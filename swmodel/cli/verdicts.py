@@ -20,7 +20,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
     heads = ("control", "amplitude", "dot product", "rate", "second", "nonlinear by", "")
     rows: list[tuple[str, ...]] = [heads]
     for v in verdicts:
-        share = {math.inf: "no effect"}.get(v.nonlinearity, f"{100 * v.nonlinearity:.2g} %")
+        share = {math.inf: "no effect"}.get(v.nonlinearity, f"{100 * v.nonlinearity:.3g} %")
         share = "blows up" if math.isnan(v.nonlinearity) else share
         size = f"{v.amplitude:.3g} {v.units}".removesuffix(" 1")
         found = (

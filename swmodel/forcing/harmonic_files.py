@@ -23,12 +23,11 @@ from ..grids.windows import GridValues, along_side, cached
 from ..runtime.formats import check_format
 from .atlases import AtlasEntry, atlas_entries
 from .constituents import canonical, distinct
-from .tides import LARGEST
+from .tides import LARGEST, MOST_DEGREES
 
 __all__ = ["atlas_constants", "harmonic_constants"]
 
 PARTS = ("hRe", "hIm", "URe", "UIm", "VRe", "VIm")  # of the complex amplitudes of TPXO
-MOST_DEGREES = 720.0  # of phase lags
 PHASES = dict.fromkeys(("degree", "degrees", "deg"), 1.0) | axes.ANGLES  # [degrees]
 AMPLITUDES = {  # {units in the model: {units in a file: factor}}
     "m": {"m": 1.0, "cm": 0.01, "mm": 0.001},

@@ -35,6 +35,7 @@ from .constituents import distinct, nodal, periods
 __all__ = ["LARGEST", "Harmonics", "Tide", "middle_latitude", "ramp_at", "ramp_rate_at", "waves_at"]
 
 LARGEST = {"m": 20.0, "m s-1": 20.0}  # more than any amplitude of a constituent; the highest are 6 m and 5 m s-1
+MOST_DEGREES = 720.0  # of phase lags
 MIDDLE = 45.0  # [degrees] of latitude, for planes
 WIDE = 60.0  # [degrees]: no latitude stands for a grid that spans more
 _RULES = {
@@ -117,7 +118,13 @@ class Tide:
             raise ConfigError(ended(f"Tide: {error}")) from None
         named = {name: tuple(pair) for name, pair in zip(names, self.constituents.values())}
         object.__setattr__(self, "constituents", named)
-        for name, (size, _) in named.items():
+        for name, (size, lag) in named.items():
+            turned = _known_values(lag)
+            if turned is not None and (most := float(np.nanmax(np.abs(turned), initial=0.0))) > MOST_DEGREES:
+                raise ConfigError(
+                    f"Tide: the phase lag of {name} reaches {most:g} degrees, more than two turns; give degrees from 0 "
+                    "to 360, and no number that stands for a missing value."
+                )
             values = _known_values(size)
             if values is not None and values.size and (least := float(np.nanmin(values))) < 0:
                 raise ConfigError(
@@ -151,7 +158,10 @@ class Tide:
             rule: the Number of the parameter, whose maximum the amplitudes of functions and files must not exceed.
         """
         units, most = ("", None) if rule is None else (rule.units, _largest(rule))
-        limits = Number(position, units, minimum=0.0, maximum=most, steady=True)
+        limits = (
+            Number(position, units, minimum=0.0, maximum=most, steady=True),
+            Number(position, "degrees", minimum=-MOST_DEGREES, maximum=MOST_DEGREES, steady=True),
+        )
         grid = domain.grid
         latitude = middle_latitude(grid)
         latitude = latitude if self.latitude is None else float(self.latitude)
@@ -159,7 +169,7 @@ class Tide:
 
         def part(which, k):
             return {
-                key: _on_tile(pair[k], position, domain, f"{name}: {which} of {key}", None if k else limits)
+                key: _on_tile(pair[k], position, domain, f"{name}: {which} of {key}", limits[k])
                 for key, pair in self.constituents.items()
             }
 

@@ -226,6 +226,12 @@ def test_a_wave_that_comes_in_enters_whole_and_an_elevation_lets_in_half():
             {"M2": (lambda x, y: 50.0 + 0 * x, 0.0)},
             "elevation: amplitude of M2, somewhere, = 50.0 is greater than 20",
         ),
+        ({"M2": (1.0, 9999.0)}, "the phase lag of M2 reaches 9999 degrees, more than two turns"),
+        ({"M2": (1.0, np.array([0.0] * 4 + [-9999.0]))}, "the phase lag of M2 reaches 9999 degrees"),
+        (
+            {"M2": (1.0, lambda x, y: 9999.0 + 0 * x)},
+            "elevation: phase of M2, somewhere, = 9999.0 is greater than 720",
+        ),
         ({"M2": (lambda x, y: np.log(x - 2e4), 0.0)}, "amplitude of M2 is not finite in"),
         ({"M2": (lambda x, y: np.ones(3), 0.0)}, "amplitude of M2"),
         ({"M2": (np.ones(4), 0.0)}, "does not cover the side; give 5 values"),
