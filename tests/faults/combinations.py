@@ -1,13 +1,14 @@
 """Random experiments over all sections, and whether what must agree agrees: short runs of each.
 
-    python -m tests.faults.combinations runs FOLDER SEED ...      # in one process with two devices
-    mpirun -n 2 python -m tests.faults.combinations pairs FOLDER SEED ...
+    python -m tests.faults.combinations runs FOLDER UNTIL EVERY SEED ...      # in one process with two devices
+    mpirun -n 2 python -m tests.faults.combinations pairs FOLDER UNTIL EVERY SEED ...
 
 The first runs the draws of these numbers (draws.py) by loops or on arrays in turn, and checks that the second half of a
 run, resumed from its first half, ends with the same bits; that the volume, and the content of tracers, changes by
 sources and fluxes alone; that water at rest stays at rest; that members of an ensemble are the runs that they would be
-alone; that a run by the other way, on the tiles of two devices, agrees. The second compares one on two ranks.
-Both print a line of JSON before and after each draw, so that whoever reads them knows of which draw a process died.
+alone; of each EVERY-th draw, that a run by the other way, on the tiles of two devices, agrees. The second compares one
+on two ranks. Both begin no draw after UNTIL [s since 1970], and print a line of JSON before and after each, so that
+whoever reads them knows of which draw a process died.
 An experiment that a run refuses must be refused by `check`, in sentences. A run that stops because its flow is too
 fast, or its water too thin, is counted.
 
@@ -16,6 +17,7 @@ Compiling takes most of the time: all draws have grids of one size, so that they
 
 import collections
 import dataclasses
+import functools
 import gc
 import itertools
 import json
@@ -23,6 +25,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +34,7 @@ from swmodel.errors import BlowUp, SwmodelError, TileError
 from swmodel.runtime import launch
 
 from .checked import QUICKLY, ROOT, say
-from .harness import MARK, Budget
+from .harness import MARK, STOPPED, Budget
 
 SECONDS = 600  # for all runs of one draw
 BATCH = 25  # draws of one process
@@ -46,13 +49,17 @@ SMALL = 1e-3  # [m, m s-1, units of tracers]: values below it are compared as if
 
 @dataclasses.dataclass
 class Tally:
-    draws: int = 0
+    seeds: set = dataclasses.field(default_factory=set)  # of draws whose runs have ended
     refused: int = 0
     stopped: int = 0  # blew up, with the sentence that says where
     on_two: int = 0  # draws that ran on two devices as well: the tiles of others are thinner than their halo
     kinds: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     pairs: set = dataclasses.field(default_factory=set)
     wrong: list = dataclasses.field(default_factory=list)
+
+    @property
+    def draws(self):
+        return len(self.seeds)
 
     def notice(self, seed, sentences):
         """Keep and print what was wrong with a draw."""
@@ -64,16 +71,19 @@ class Tally:
 # -- the runs of a draw, in a process of its own ---------------------------------------------------------------------
 
 
-def work(kind, folder, seeds):
+def work(kind, folder, seeds, until, every):
     """See the module."""
     import jax
 
     signal.signal(signal.SIGALRM, _out_of_time)
+    function = functools.partial(_runs, every=every) if kind == "runs" else _pair
     for number, seed in enumerate(seeds, 1):
+        if _is_over(kind, until):
+            return
         _say(seed=seed, begun=True)
         signal.alarm(SECONDS)
         try:
-            outcome = {"runs": _runs, "pairs": _pair}[kind](folder, seed)
+            outcome = function(folder, seed)
         except BaseException as error:
             if kind == "pairs":  # the other rank waits for this one
                 say(seed=seed, wrong=[f"on {RANKS} ranks: {type(error).__name__}: {error}"])
@@ -87,6 +97,12 @@ def work(kind, folder, seeds):
             gc.collect()
 
 
+def _is_over(kind, until):
+    """Whether the time is up; ranks agree, or one would wait for the other."""
+    over = time.time() > until
+    return over if kind == "runs" else launch.load_mpi().COMM_WORLD.bcast(over)
+
+
 def _say(**what):
     """Print a line, on the root."""
     started = launch.launcher()
@@ -98,7 +114,7 @@ def _out_of_time(*_):
     raise TimeoutError(f"its runs had not ended after {SECONDS} s")
 
 
-def _runs(folder, seed):
+def _runs(folder, seed, every=1):
     """What a draw's runs have shown: {"refused": ...}, {"stopped": ...} or {"wrong": [sentences], "on_two": ...}."""
     from . import draws
     from .inputs import outcome
@@ -116,8 +132,8 @@ def _runs(folder, seed):
         return {"refused": not wrong, "wrong": wrong}
     except Exception as error:  # noqa: BLE001 - whatever comes through is what this looks for
         return {"wrong": [f"a run ended with {type(error).__name__}: {error}"]}
-    wrong, on_two = [], True
-    for check in (_resumes, _keeps_volume, _stays_at_rest, _has_members, _agrees_on_two_devices):
+    wrong, on_two = [], seed % every == 0
+    for check in (_resumes, _keeps_volume, _stays_at_rest, _has_members, *[_agrees_on_two_devices] * on_two):
         try:
             wrong += check(case, tables, whole)
         except TileError:  # in one sentence, before anything runs: the tiles would be thinner than the halo
@@ -309,20 +325,23 @@ def _pair(folder, seed):
 # -- and the one that starts them --------------------------------------------------------------------------------------
 
 
-def combinations(seeds, folder, seconds=3600.0, pairs=PAIRS):
-    """The draws of these numbers, every `pairs`-th of them also on two ranks; returns the Tally."""
+def combinations(seeds, folder, seconds=3600.0, pairs=PAIRS, devices=1):
+    """The draws of these numbers that can be begun in so many `seconds`; returns the Tally.
+
+    Every `pairs`-th also runs on two ranks (none of them for 0), every `devices`-th on two devices.
+    """
     from . import draws
     from .basins import write_files
 
-    tally = Tally()
+    tally, until = Tally(), time.time() + seconds
     for batch in Budget("combinations", -(-len(seeds) // BATCH), seconds).trials():
         with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as place:
             write_files(Path(place))
             some = seeds[batch * BATCH : (batch + 1) * BATCH]
-            _process("runs", Path(place), some, tally)
-            if launch.mpi_installed():
-                _process("pairs", Path(place), [seed for seed in some if seeds.index(seed) % pairs == 0], tally)
-            for seed in some:
+            _process("runs", Path(place), some, tally, until, devices)
+            if pairs and launch.mpi_installed():
+                _process("pairs", Path(place), [seed for seed in some if seeds.index(seed) % pairs == 0], tally, until)
+            for seed in tally.seeds & set(some):
                 kinds = draws.kinds(*draws.drawn(seed))
                 tally.kinds.update(kinds)
                 tally.pairs |= set(itertools.combinations(sorted(kinds & set(draws.SUBJECTS)), 2))
@@ -332,10 +351,11 @@ def combinations(seeds, folder, seconds=3600.0, pairs=PAIRS):
     return tally
 
 
-def _process(kind, folder, seeds, tally):
+def _process(kind, folder, seeds, tally, until, every=1):
     """Run `work` for draws; a process that dies counts as wrong, and the next one goes on after its draw."""
-    while seeds:
-        command = [sys.executable, "-m", "tests.faults.combinations", kind, str(folder), *map(str, seeds)]
+    while seeds and time.time() < until and not STOPPED.is_set():
+        numbers = map(str, (until, every, *seeds))
+        command = [sys.executable, "-m", "tests.faults.combinations", kind, str(folder), *numbers]
         command = [*(launch.mpirun(RANKS) if kind == "pairs" else []), *command]
         environment = {**launch.mpirun_environment(), **QUICKLY, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
         if kind == "runs":
@@ -353,22 +373,24 @@ def _process(kind, folder, seeds, tally):
             )
             try:
                 last, finished = _take(kind, process.stdout, tally)
-                status = process.wait()
+                status = 0 if STOPPED.is_set() else process.wait()
             finally:
                 if process.poll() is None:
                     launch.stop(process)
             errors.seek(0)
             text = errors.read().decode(errors="replace")[-600:]
+        if last is None and status == 0:  # the time was up
+            return
         if last is None:
             raise RuntimeError(f"the process of {kind} ended with status {status}: {text}")
         if not finished:
-            tally.draws += kind == "runs"
+            tally.seeds |= {last} if kind == "runs" else set()
             tally.notice(last, [f"the process of {kind} ended with status {status}: {text}"])
         seeds = seeds[seeds.index(last) + 1 :]
 
 
 def _take(kind, lines, tally):
-    """(the last draw that was begun, whether it was finished) in the lines of a process."""
+    """(the last draw that was begun, whether it was finished) in the lines of a process, until all are to stop."""
     last, finished = None, False
     for line in lines:
         if not line.startswith("{"):
@@ -376,13 +398,15 @@ def _take(kind, lines, tally):
         entry = json.loads(line)
         last, finished = entry["seed"], "begun" not in entry
         if finished:
-            tally.draws += kind == "runs"
+            tally.seeds |= {last} if kind == "runs" else set()
             tally.refused += entry.get("refused", False)
             tally.stopped += entry.get("stopped", False)
             tally.on_two += entry.get("on_two", False)
             tally.notice(last, entry["wrong"])
+            if STOPPED.is_set():
+                break
     return last, finished
 
 
 if __name__ == "__main__":
-    work(sys.argv[1], Path(sys.argv[2]), list(map(int, sys.argv[3:])))
+    work(sys.argv[1], Path(sys.argv[2]), list(map(int, sys.argv[5:])), float(sys.argv[3]), int(sys.argv[4]))

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from .flips import read
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "SWMODEL_FAULTS"
+STOPPED = threading.Event()  # set by INT and TERM: parts end after the trial under way, and print their figures
 FOREIGN = ("Traceback", "--debug to see", "Segmentation", "Bus error", "core dumped")
 
 CASE = """\
@@ -236,11 +238,12 @@ class Budget:
         self.began, self.said = time.monotonic(), 0.0
 
     def trials(self):
-        """Numbers of trials, until all are done or the time is up."""
+        """Numbers of trials, until all are done, the time is up or a signal stops them."""
         for number in range(self.count):
             spent = time.monotonic() - self.began
-            if spent > self.seconds:
-                print(f"{self.name}: the time is up after {number} of {self.count}", flush=True)
+            if spent > self.seconds or STOPPED.is_set():
+                why = "stopped" if STOPPED.is_set() else "the time is up"
+                print(f"{self.name}: {why} after {number} of {self.count}", flush=True)
                 return
             if time.monotonic() - self.said > 15.0:
                 self.said = time.monotonic()

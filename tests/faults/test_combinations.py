@@ -1,17 +1,26 @@
 """Random experiments over all sections: what must agree agrees, and what differs is noticed."""
 
+import os
+import signal
+import threading
+import time
+
 import hypothesis
 import numpy as np
 import pytest
 
-from . import combinations, draws
+from . import combinations, draws, harness, run
 
 
-@pytest.mark.verify
-def test_random_experiments_agree_in_all_that_must(tmp_path):
-    tally = combinations.combinations(range(10), tmp_path, seconds=600.0)
-    assert tally.draws == 10 and not tally.wrong, "\n".join(tally.wrong)
-    assert tally.refused <= 5
+@pytest.mark.parametrize(
+    "seeds, pairs, devices",
+    [(range(20), 0, 5), pytest.param(range(20, 30), combinations.PAIRS, 1, marks=pytest.mark.verify)],
+)
+def test_random_experiments_agree_in_all_that_must(seeds, pairs, devices, tmp_path):
+    """Without ranks, and with devices for one in five, a draw takes about 5 s of a processor, most of it compiling."""
+    tally = combinations.combinations(seeds, tmp_path, pairs=pairs, devices=devices)
+    assert tally.draws == len(seeds) and not tally.wrong, "\n".join(tally.wrong)
+    assert tally.refused <= len(seeds) / 2 and (tally.on_two or devices > 1)
 
 
 def test_a_draw_is_the_same_experiment_again():
@@ -21,13 +30,48 @@ def test_a_draw_is_the_same_experiment_again():
 @pytest.mark.verify
 @pytest.mark.parametrize("entry, says", [("refused", "were refused"), ("stopped", "blew up")])
 def test_runs_that_all_end_early_do_not_pass(entry, says, monkeypatch, tmp_path):
-    def process(kind, folder, seeds, tally):
+    def process(kind, folder, seeds, tally, *_):
         lines = [f'{{"seed": {seed}, "{entry}": true, "wrong": []}}' for seed in seeds]
         combinations._take(kind, lines if kind == "runs" else [], tally)
 
     monkeypatch.setattr(combinations, "_process", process)
     tally = combinations.combinations(range(combinations.BATCH), tmp_path)
     assert tally.wrong == [f"25 of 25 draws {says}: these try little"]
+
+
+def test_no_draw_is_begun_when_the_time_is_up(monkeypatch, tmp_path, capfd):
+    def runs(folder, seed, every):
+        time.sleep(0.3)
+        return {"wrong": []}
+
+    monkeypatch.setattr(combinations, "_runs", runs)
+    combinations.work("runs", tmp_path, [3, 4, 5], time.time() + 0.2, 1)
+    assert [line.split(",")[0] for line in capfd.readouterr().out.splitlines()] == ['{"seed": 3'] * 2
+    tally = combinations.Tally()
+    combinations._process("runs", tmp_path, [3, 4, 5], tally, time.time() - 1.0)
+    assert tally.draws == 0 and not tally.wrong
+
+
+def test_a_signal_ends_a_part_after_its_trial_and_the_figures_are_printed(monkeypatch, capsys):
+    def part(count, folder, seconds, seed):
+        trials = 0
+        for _ in harness.Budget("kills", count, seconds).trials():
+            trials += 1
+            os.kill(os.getpid(), signal.SIGTERM)
+        return {"kills": trials}, []
+
+    stopped = threading.Event()
+    for module in (harness, combinations):
+        monkeypatch.setattr(module, "STOPPED", stopped)
+    monkeypatch.setattr(run, "PARTS", {"kills": (part, 5, 1), "combinations": (part, 5, 1)})
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        assert run.main([]) == 1  # not all parts have run
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    out = capsys.readouterr().out
+    assert "kills: stopped after 1 of 5" in out and "kills=1" in out and "combinations" not in out
 
 
 def ended(step, **states):
