@@ -104,7 +104,7 @@ def check_resolved(model: Any, dt: float) -> None:
                 raise ConfigError(
                     f"{type(term).__name__}: a step changes the level by {rate * dt:.2g} m at most, and levels up to "
                     f"{highest:.4g} m from 0 are rounded to {2.0 * rounding:.2g} m in this precision, so that water "
-                    "would get lost; give dtype='float64' (model.precision in a file), or a longer time step."
+                    "would get lost; compute in float64 (model.precision in a file), or with a longer step."
                 )
 
 

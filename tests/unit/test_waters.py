@@ -211,7 +211,7 @@ REFUSED = [
     (lambda: basin(sw.River(1.0, (-50.0, 5.0))), r"position \(-50, 5\) is outside the grid"),
     (
         lambda: after(beach(sw.Rain(1e-5), dtype="float32", engine="arrays"), sw.SSPRK3(0.1), 1.0),
-        "water would get lost; give dtype",
+        "water would get lost; compute in float64",
     ),
     (lambda: basin(sw.Infiltration(1e-6)), "without wetting no land is ever wet"),
     (lambda: basin(sw.River(1.0, (50.0, 5.0), concentrations={"mud": 1.0})), "tracers of the model are none"),
