@@ -5,6 +5,9 @@ therefore be computed as a matrix: each forward run of the linear model gives on
 then solved directly. The outer loop keeps the nonlinear model; Courtier et al. (1994) call this a simplified linear
 model in the inner loop. For a patch of unit sources the columns are Green's functions. They do not depend on the outer
 loop, the errors or the background.
+
+Green's functions come from as many sweeps of the transposed model as there are gauges, or runs as there are sources
+(linear_model.py).
 """
 
 import dataclasses
@@ -12,83 +15,20 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...dynamics.clock import Time
 from ...errors import ConfigError
-from ...fields.pytrees import replace
-from ...fields.variables import PROGNOSTIC
-from ...models.initial_flow import with_memory_of_other_flow
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
-from ...stepping.loop import each_interval, run_steps, step_loop
-from ..controls.controls import ControlDict, masks_of
+from ..controls.controls import ControlDict
 from ..controls.transforms import Patterns
 from ..problem import Problem
 from .assimilation import Departures
+from .linear_model import LinearModel, everywhere
 from .minimise import Space
 
-__all__ = ["Dense", "Green", "LinearModel", "Matrix", "tangent_columns"]
-
-OF_STATE = {f"initial.{row.name}": row for row in PROGNOSTIC}
-
-
-class LinearModel:
-    """Readings of runs of a problem's model without its nonlinear terms, linearised about the sea at rest.
-
-    Args:
-        problem: a Problem whose cost is a Misfit.
-    """
-
-    def __init__(self, problem: Problem):
-        self.problem, self.model, self.communicator = problem, problem.model, problem.communicator
-        dynamics = self.model.dynamics(problem.scheme, problem.first_step, problem.steps)
-        terms = tuple(term for term in dynamics.terms if not getattr(term, "nonlinear", False))
-        self._arguments = (
-            replace(dynamics, linear=True, terms=terms),
-            problem.stepper,
-            problem.cost,
-            masks_of(self.model),
-        )
-        self._program = jit(self.communicator.spmd(self._run))
-        self.at_rest = self._readings({})
-
-    def readings(self, fields: dict[str, jax.Array]) -> np.ndarray:
-        """Readings (steps, gauges) for {"initial.eta": tile array, ...}, less those of forcing and boundaries alone."""
-        other = [name for name in fields if name not in OF_STATE]
-        if other:
-            raise ConfigError(
-                f"linear responses are those to the initial state, and {', '.join(other)} is not a part of it; use the "
-                "method 'incremental'."
-            )
-        return self._readings(fields) - self.at_rest
-
-    def _readings(self, fields):
-        found = self._program(*self._arguments, fields)
-        return np.asarray(next(iter(self.communicator.tiles(found).values())), float)
-
-    def _run(self, dynamics, stepper, cost, masks, fields):
-        zero = jnp.zeros_like(masks["h"])
-        given = {row.name: fields.get(name, zero) * masks[row.position] for name, row in OF_STATE.items()}
-        rest = dynamics.zeros()
-        state = rest.replace(**given)
-        if any(condition.memory for condition in dynamics.open_boundaries):
-            state = with_memory_of_other_flow(dynamics.interval(0).prepare(), rest, state)
-
-        def run(here, both, count):
-            loop = step_loop(here, stepper)
-
-            def monitor(k, get_state, series):
-                reading = cost.read(get_state(), loop.equations, Time(k + 1))
-                return jax.lax.dynamic_update_index_in_dim(series, reading, k - dynamics.first, 0)
-
-            return run_steps(loop, both[0], count, monitor, both[1], here.first)
-
-        carry = step_loop(dynamics.interval(0), stepper, prepared=False).pack_state(state, stepper.history(state))
-        series = jnp.zeros((self.problem.steps, cost.count), state.eta.dtype)
-        return self.communicator.sum(each_interval(dynamics, self.problem.steps, (carry, series), run)[1])
+__all__ = ["Dense", "Green", "Matrix", "only_patch", "tangent_columns"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,26 +47,26 @@ class Green:
 
     @staticmethod
     def of(problem: Problem, progress: Callable[[int, int], Any] | None = None) -> "Green":
-        """Green's functions by one run of the linear model for each source; `progress(done, all)` is called after each.
+        """Green's functions by a run of the linear model for each source, or a sweep for each gauge if this is less.
+
+        `progress(done, all)` is called after each.
 
         Raises:
-            ConfigError: if the problem's controls are not those of one patch of unit sources.
+            ConfigError: if the problem's controls are not those of one patch of unit sources, or if the linear model
+                changes with time, so that a sweep does not give its readings.
         """
-        name, sources, target = _only_patch(problem)
-        linear, columns, count = LinearModel(problem), [], sources.count
-        field = jit(problem.communicator.spmd(lambda sources, a: sources.field(a)))
-        for k in range(count):
-            unit = np.zeros(count, problem.model.dtype)
-            unit[k] = 1.0
-            columns.append(linear.readings({target: field(sources, _everywhere(unit, problem.communicator))}))
-            if progress is not None:
-                progress(k + 1, count)
-        return Green(np.stack(columns), sources, name)
+        name, sources, target = only_patch(problem)
+        linear = LinearModel(problem)
+        if linear.count * linear.cost_of_sweep() < sources.count:
+            columns = linear.swept(sources, target, progress=progress)
+        else:
+            columns = linear.run_each(sources, target, progress=progress)
+        return Green(columns, sources, name)
 
     @staticmethod
     def made(problem: Problem, columns: ArrayLike) -> "Green":
         """Green's functions with the `columns` of an earlier run."""
-        name, sources, _ = _only_patch(problem)
+        name, sources, _ = only_patch(problem)
         return Green(np.asarray(columns), sources, name)
 
     def readings(self, communicator: Communicator) -> Callable[[ControlDict], np.ndarray]:
@@ -134,7 +74,7 @@ class Green:
         program = jit(communicator.spmd(lambda p, sources: sources.amplitudes(p)))
 
         def of(parameters):
-            found = program(_everywhere(parameters[self.name], communicator), self.sources)
+            found = program(everywhere(parameters[self.name], communicator), self.sources)
             return np.tensordot(np.asarray(next(iter(communicator.tiles(found).values())), float), self.columns, 1)
 
         return of
@@ -146,7 +86,7 @@ class Green:
         slope = jit(problem.communicator.spmd(jax.jacfwd(lambda p, sources: sources.amplitudes(p))))
 
         def at(parameters):
-            found = slope(_everywhere(parameters[self.name], problem.communicator), self.sources)
+            found = slope(everywhere(parameters[self.name], problem.communicator), self.sources)
             found = np.asarray(next(iter(problem.communicator.tiles(found).values())), float)
             return Matrix(matrix @ found, counted, parameters)
 
@@ -173,9 +113,9 @@ def tangent_columns(
 
     def at(parameters):
         columns, units = [], list(_units(parameters))
-        here = {name: _everywhere(value, problem.communicator) for name, value in parameters.items()}
+        here = {name: everywhere(value, problem.communicator) for name, value in parameters.items()}
         for k, unit in enumerate(units):
-            unit = {name: _everywhere(value, problem.communicator) for name, value in unit.items()}
+            unit = {name: everywhere(value, problem.communicator) for name, value in unit.items()}
             change = program(problem.transforms[0].function, here, unit)
             columns.append(departures.linear(linear.readings(change))[counted])
             if progress is not None:
@@ -242,7 +182,7 @@ class Dense:
         return self.values[::-1], [self.matrix._parameters(vector) for vector in self.vectors.T[::-1]]
 
 
-def _only_patch(problem):
+def only_patch(problem):
     """(parameter, Patterns, control) of a problem whose only control is a sum of patterns."""
     parts = problem.transforms[0].function.parts if len(problem.transforms) == 1 else {}
     if len(parts) != 1 or not isinstance(next(iter(parts.values())), Patterns):
@@ -252,11 +192,6 @@ def _only_patch(problem):
         )
     (name, sources), (target,) = *parts.items(), problem.transforms[0].function.targets
     return name, sources, target
-
-
-def _everywhere(value, communicator):
-    """Numbers that every rank holds, in the form that programs take."""
-    return communicator.place(lambda rank: np.asarray(value))
 
 
 def _vector(parameters, like):
