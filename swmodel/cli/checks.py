@@ -11,7 +11,7 @@ from ..config.build.fields import is_evaluated_whole
 from ..config.build.nests import family_of, folder_of_nest
 from ..config.build.outputs import bytes_of_gauges, bytes_of_sums
 from ..config.build.steppers import stepper_of, time_step, unstable
-from ..config.build.studies import adjoint_line, inversion_line
+from ..config.build.studies import adjoint_line, green_line, inversion_line
 from ..config.scenario import PRODUCTS
 from ..errors import ConfigError
 from ..output.collisions import check_apart
@@ -212,10 +212,10 @@ def _check_files(made, experiment):
 
 
 def _studies(made, model, state, dt):
-    """(label, text) lines of [adjoint] and [inversion]; raises ConfigError with all their mistakes."""
+    """(label, text) lines of [adjoint], [inversion] and [green]; raises ConfigError with all their mistakes."""
     if model.members is not None:  # an ensemble has neither
         return []
-    known = (("adjoint", adjoint_line), ("inversion", inversion_line))
+    known = (("adjoint", adjoint_line), ("inversion", inversion_line), ("green", green_line))
     found = [(name, line(made, model, state, dt)) for name, line in known if made.section(name) is not None]
     made.experiment()
     return found

@@ -289,6 +289,62 @@ def invert(
 
 @app.command(
     epilog=examples(
+        "swmodel green forecast.toml",
+        "mpirun -n 2 swmodel green forecast.toml --set green.until='2 hour'",
+        "swmodel green forecast.toml --resume",
+    )
+)
+@taking(options.PROCESSES, {"output": options.Folder, "overwrite": options.Overwrite}, options.MESSAGES)
+def green(
+    file: options.File,
+    set: options.Set = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Compute the points that the file lacks.")] = False,
+    **given: Any,
+) -> None:
+    """Compute the responses of points to unit sources, for forecasts.
+
+    The points are the gauges of the file: buoys, and harbours for which waves are forecast. Each takes one sweep of the
+    transposed linear model, or each source one run of it, whichever takes less.
+    """
+    from .green import Options, make_bank
+
+    make_bank(file, options.overrides_of(given, set), Options(resume=resume, **given))
+
+
+@app.command(
+    epilog=examples(
+        "swmodel forecast bank.nc --observations records --until 25min",
+        "swmodel forecast bank.nc --observations records --begin 15min --point Miyako -o miyako.nc",
+        "swmodel forecast bank.nc --observations incoming --follow",
+    )
+)
+def forecast(
+    bank: Annotated[str, typer.Argument(metavar="BANK", help="A file of `swmodel green`.", callback=path_of)],
+    observations: options.Observations = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Use no samples after this time.")] = None,
+    begin: Annotated[str, typer.Option(metavar="TIME", help="Use no samples before, such as seismic waves.")] = "0",
+    point: Annotated[list[str] | None, typer.Option(help="A point of the bank; may be repeated.")] = None,
+    threshold: Annotated[str, typer.Option(metavar="LEVEL", help="Level at which a wave arrives.")] = "0.1 m",
+    rises: Annotated[bool, typer.Option("--rises", help="Sources rise only: amplitudes are positive.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Forecast again when a record grows.")] = False,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
+    ] = "forecast.nc",
+    plot: options.Plot = False,
+    debug: options.Debug = False,
+) -> None:
+    """Forecast waves with error bars from records as far as they have come.
+
+    Prints height and arrival at each point, and how the bands of 90 % hold the samples that were not used.
+    """
+    from .forecast import Options, forecast_waves
+
+    given = Options(observations, until, begin, tuple(point or ()), threshold, rises, follow, output, plot)
+    forecast_waves(bank, given)
+
+
+@app.command(
+    epilog=examples(
         "swmodel bench",
         "mpirun -n 2 swmodel bench --size 512x512",
         "swmodel bench tohoku.toml --save machine.json",

@@ -9,6 +9,7 @@ from ..dynamics.coriolis import Coriolis
 from ..fields.parameters import POINT, Moment
 from .adjoint import control_mistakes, cost_mistakes, time_mistakes
 from .expressions import COORDINATES, Expression
+from .green import green_mistakes
 from .inversion import inversion_mistakes
 from .mistakes import Mistake, mistakes_of_names
 from .nests import nest_mistakes
@@ -38,7 +39,7 @@ def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
         coast_mistakes,
         nest_mistakes,
     )
-    checks += (control_mistakes, cost_mistakes, time_mistakes, inversion_mistakes, variable_mistakes)
+    checks += (control_mistakes, cost_mistakes, time_mistakes, inversion_mistakes, green_mistakes, variable_mistakes)
     return [mistake for check in checks for mistake in check(sections)]
 
 

@@ -18,6 +18,7 @@ from ..runtime.paths import expanded, found, refusal
 from .adjoint import Adjoint
 from .consistency import mistakes_between
 from .expressions import Expression
+from .green import Green
 from .inversion import Inversion
 from .members import Ensemble, member_raws, mistakes_of_members
 from .mistakes import Mistake, as_written, nearest
@@ -57,6 +58,7 @@ class Experiment(Section):
     ensemble: Ensemble | None = None
     adjoint: Adjoint | None = None
     inversion: Inversion | None = None
+    green: Green | None = None
 
     def __repr__(self) -> str:
         return as_text("Experiment", self._rows())

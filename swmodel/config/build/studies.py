@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...adjoint.assimilation.priors import Setting, joined
 from ...adjoint.costs.harmonics import HarmonicMisfit
 from ...errors import ConfigError
+from ...output.products.gauges import Gauges
 from ...runtime import budget
 from ...simulation.progress import duration
 from ..adjoint import Adjoint, known_controls
@@ -39,6 +40,7 @@ __all__ = [
     "adjoint_line",
     "amplitudes_of",
     "cost_of",
+    "green_line",
     "inversion_line",
     "least_steps",
     "length_line",
@@ -66,11 +68,18 @@ EXAMPLES = {
     y = [35, 41]
     spacing = 0.5
     deviation = "2 m\"""",
+    "green": """\
+    [green.sources]
+    type = "unit_sources"
+    x = [141, 145.5]
+    y = [35, 41]
+    spacing = 0.5
+    deviation = "2 m\"""",
 }
 
 
 def section_of(draft: Draft, name: str, verify: bool = False) -> Any:
-    """The section [adjoint] or [inversion].
+    """The section [adjoint], [inversion] or [green].
 
     Args:
         draft: the Draft of the experiment.
@@ -157,6 +166,18 @@ def inversion_line(made: Assembly, model: ShallowWater, state: State, dt: float)
         return None
     observed = "\nand ".join(group.summary() for group in found[0])
     return f"{unknowns:,} unknowns by '{section.chosen}' from {observed}\nover {length_line(steps, dt)}"
+
+
+def green_line(made: Assembly, model: ShallowWater, state: State, dt: float) -> str | None:
+    """A summary of [green] in words; None if it has mistakes, which are added to the Assembly `made`."""
+    experiment, section = made.experiment(), made.section("green")
+    prior = made.attempt(("green", "sources"), part_of, section.sources, made.grid)
+    count = prior and made.attempt(("green", "sources"), prior.unknowns, Setting(model, state, dt))
+    points = dict(experiment.output.gauges.positions)
+    if count is None or made.attempt(("output", "gauges", "positions"), Gauges.at, points, model) is None:
+        return None
+    until = section.until or experiment.run.until
+    return f"{len(points):,} points from {count:,} sources, over {duration(until)}"
 
 
 def _is_covered(made, name, model, end, dt):

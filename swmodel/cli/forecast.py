@@ -1,0 +1,128 @@
+"""`swmodel forecast`: waves with error bars from records as far as they have come."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import math
+import time as clock
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from ..config.quantities import quantity_of_option
+from ..errors import ConfigError
+from ..observed.folder import read_folder
+from ..simulation.progress import duration
+from . import facts, figures, logs
+
+if TYPE_CHECKING:
+    from ..forecast import Bank, Errors, Posterior
+
+__all__ = ["Options", "forecast_waves"]
+
+PAUSE = 1.0  # [s] between two looks at the folder of records
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The options of the command."""
+
+    observations: str | None
+    until: str | None
+    begin: str
+    points: tuple[str, ...]
+    threshold: str
+    rises: bool
+    follow: bool
+    output: str
+    plot: bool
+
+
+def forecast_waves(path: str, options: Options) -> None:
+    """Forecast the waves at points of the bank `path`; print, write and draw them."""
+    from ..forecast import Bank, Errors
+
+    logs.start(root=True)
+    if options.plot:
+        figures.require()
+    if options.observations is None:
+        raise ConfigError("--observations DIR is missing: the folder with the records, one file a gauge.")
+    bank = Bank.read(path)
+    bank.rows(options.points)
+    begin = quantity_of_option("--begin", options.begin, "s")
+    errors = Errors(begin=begin, rises=options.rises)
+    seen = None
+    while True:
+        now = _stamps(options.observations)
+        if now != seen:
+            seen = now
+            _forecast(bank, errors, options)
+        if not options.follow:
+            return
+        clock.sleep(PAUSE)
+
+
+def _stamps(folder):
+    """What changes when a record of a folder grows."""
+    return {each.name: (each.stat().st_mtime_ns, each.stat().st_size) for each in sorted(Path(folder).glob("*"))}
+
+
+def records_for(bank: Bank, folder: str) -> dict[str, xr.DataArray]:
+    """{point: level over time} of the points that have a record in a folder."""
+    start = bank.about.get("start")
+    start = None if start is None else datetime.datetime.fromisoformat(start)
+    records = read_folder(folder, list(bank.places), start)
+    for each in records.values():
+        logs.LOGGER.info("%s", each)
+    return {name: xr.DataArray(each.value, {"time": each.time}, ("time",)) for name, each in records.items()}
+
+
+def _forecast(bank: Bank, errors: Errors, options: Options):
+    until = None if options.until is None else quantity_of_option("--until", options.until, "s")
+    threshold = quantity_of_option("--threshold", options.threshold, "m")
+    records, points = records_for(bank, str(options.observations)), list(options.points or bank.places)
+    begun = clock.perf_counter()
+    posterior = bank.posterior(records, until, errors)
+    took, say = clock.perf_counter() - begun, logs.LOGGER.info
+    scales, used = posterior.scales, ", ".join(f"{name} {count}" for name, count in posterior.used.items())
+    lines = [
+        ("records", f"until {duration(posterior.until)}, samples: {used or 'none'}"),
+        ("sources", f"{scales.deviation:.3g} m, correlated over {scales.length / 1e3:.3g} km"),
+        ("model error", f"{100 * scales.model:.3g} % of the wave; spread times {posterior.inflation:.3g}"),
+        ("took", f"{took:.2g} s"),
+    ]
+    say("%s", facts.table(lines))
+    for remark in posterior.remarks:
+        logs.LOGGER.warning("%s", remark)
+    say("%s", _table(posterior, points, threshold, records))
+    waves = posterior.predict(points)
+    whole = xr.merge([waves, posterior.sources(), _prefixed(posterior.harbours(points, threshold))])
+    whole.attrs |= {"swmodel_kind": "forecast", "until": posterior.until, "bank": bank.about.get("model", "")}
+    whole.to_netcdf(options.output)
+    say("file:\n  %s", options.output)
+    if options.plot:
+        from ..postprocess.forecast import figure
+
+        say("figure: %s", figure(posterior, records, points, Path(options.output).with_suffix(".png")))
+
+
+def _prefixed(harbours):
+    return harbours.rename({"height": "wave_height", "arrival": "wave_arrival", "reached": "wave_reached"})
+
+
+def _table(posterior: Posterior, points: list[str], threshold: float, records: Any) -> str:
+    """Height and arrival at each point, and how the forecast holds for samples that were not used."""
+    harbours, scores = posterior.harbours(points, threshold), posterior.scores(records)
+    rows = [f"{'':16s}{'highest level [m]':>26s}{'arrival [min]':>24s}{'reached':>9s}{'in 90 % band':>14s}"]
+    for k, name in enumerate(points):
+        low, middle, high = harbours["height"].values[:, k]
+        times = harbours["arrival"].values[:, k] / 60.0
+        arrival = "none" if math.isnan(times[1]) else f"{times[1]:.0f} ({times[0]:.0f} to {times[2]:.0f})"
+        inside = f"{100 * float(scores['inside'].sel(point=name)):.0f} %" if name in scores.point.values else ""
+        reached = f"{100 * float(np.asarray(harbours['reached'])[k]):.0f} %"
+        level = f"{middle:.2f} ({low:.2f} to {high:.2f})"
+        rows.append(f"{name:16s}{level:>26s}{arrival:>24s}{reached:>9s}{inside:>14s}")
+    return "\n".join(rows)

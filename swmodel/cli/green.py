@@ -1,0 +1,113 @@
+"""`swmodel green`: a bank of Green's functions, for `swmodel forecast`."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import time as clock
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..config import read
+from ..config.build.steppers import stepper_of
+from ..config.build.studies import section_of
+from ..config.parts import part_of
+from ..errors import ConfigError, DataError
+from ..output.collisions import check_apart
+from ..output.fingerprint import describe, fingerprint
+from ..runtime.signals import PROCESS
+from ..runtime.version import VERSION
+from ..simulation.progress import duration
+from . import facts, logs, starting
+from .starting import begin, inputs_of, prepare_paths, started_with_step, tiles_line
+
+if TYPE_CHECKING:
+    from ..config import Override
+    from ..forecast import Bank
+
+__all__ = ["Options", "make_bank"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(starting.Options):
+    """The options of the command."""
+
+    resume: bool = False
+
+
+def make_bank(file: str, overrides: Sequence[str | Override], options: Options) -> None:
+    """Make the bank of an experiment file."""
+    from ..forecast import Bank
+
+    draft = read(file, overrides)
+    draft.experiment()
+    section: Any = section_of(draft, "green")
+    if draft.sections.get("ensemble") is not None:
+        raise ConfigError(f"{draft.file}: an [ensemble] has no bank; take that section out.")
+    started = begin(draft, options)
+    made, experiment, path = started.made, started.experiment, started.folder / section.file
+    model, _, dt = started_with_step(made, experiment, *started.where)
+    places = {name: tuple(place) for name, place in experiment.output.gauges.positions.items()}
+    until, about = section.until or experiment.run.until, {"swmodel_version": VERSION}
+    about |= {} if experiment.run.start is None else {"start": experiment.run.start.isoformat()}
+    about |= {"model": _digest(model, section, until, dt, places), "title": experiment.run.title or draft.file.stem}
+    communicator = model.communicator
+    begun = communicator.from_root(lambda: _begun(path, about["model"], options, draft))
+    lines = [("points", f"{len(places):,}: {', '.join(places)}"), ("grid", facts.grid_line(made.grid))]
+    logs.LOGGER.info("%s", facts.table([*lines, tiles_line(model)]))
+    sources = made.require(("green", "sources"), part_of, section.sources, made.grid)
+    at = clock.perf_counter()
+
+    def progress(done: int, count: int) -> None:
+        logs.LOGGER.info("%d of %d sweeps, %s", done, count, duration(clock.perf_counter() - at))
+
+    def store(bank: Bank) -> None:
+        communicator.from_root(lambda: bank.write(path))
+
+    where = model, stepper_of(experiment.stepper, dt), places, sources, until, section.interval
+    with PROCESS.ending_with(lambda name: _after_signal(name, path)):
+        bank = made.require(
+            ("green",),
+            lambda: Bank.of(*where, begun=begun, progress=progress, store=store, about=about),
+        )
+        store(bank)
+    error = bank.about["error_of_a_run"]
+    logs.LOGGER.info("a run from random amplitudes differs by %.2g of its largest level", error)
+    if communicator.is_root:
+        logs.LOGGER.info("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
+        logs.LOGGER.info("next:\n  swmodel forecast %s --observations DIR", path)
+
+
+def _begun(path: Path, model: str, options: Options, draft: Any) -> Bank | None:
+    """The bank that --resume continues; None for a new one. On the root."""
+    from ..forecast import Bank
+
+    check_apart([("green.file", path)], inputs_of(draft))
+    if not options.resume:
+        prepare_paths([path], options.overwrite)
+        return None
+    if not path.exists():
+        raise ConfigError(f"there is no {path} from which to resume a bank; start it without --resume.")
+    bank = Bank.read(path)
+    if bank.about.get("model") != model:
+        raise DataError(
+            f"{path} is a bank of another model, other sources or other points; resume it with the experiment it was "
+            "made of, or make a new one with --overwrite."
+        )
+    return bank
+
+
+def _digest(model, section, until, dt, places):
+    """A digest of all that the responses depend on; collective."""
+    entries = fingerprint(model, 0, dt, steps=round(until / dt))
+    sources = {name: value for name, value in section.sources if name != "deviation"}
+    whole = entries, describe(section.interval), sources, places
+    return hashlib.sha256(json.dumps(whole, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _after_signal(name, path):
+    if not path.exists():
+        return f"{name} stopped the bank before its first sweep ended. Start again with: {PROCESS.command()}"
+    return f"{name} stopped the bank. {path} holds the points so far; continue with: {PROCESS.command()} --resume"

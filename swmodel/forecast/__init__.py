@@ -1,0 +1,12 @@
+"""Forecasts of tsunamis from records as they come in, by Green's functions that were computed before.
+
+bank = Bank.of(model, stepper, places, sources, until=7200.0)   # or Bank.read("bank.nc")
+posterior = bank.posterior(records, until=1500.0)
+posterior.predict(["Miyako"])                                   # waves with bands, an xarray.Dataset
+"""
+
+from .bank import Bank
+from .errors import Errors
+from .inference import Posterior
+
+__all__ = ["Bank", "Errors", "Posterior"]

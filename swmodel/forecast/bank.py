@@ -1,0 +1,226 @@
+"""`Bank`: the responses of points, such as buoys and harbours, to unit sources, at all times after the earthquake.
+
+The level at a point p is eta_p(t) = sum over the sources k of G_pk(t) a_k, with the amplitudes a [m]. A sweep of the
+transposed linear model gives G of one point from all sources, a run of it G of one source at all points; the bank takes
+what costs less (adjoint/assimilation/linear_model.py). It is stored in one netCDF file, point by point, so that a bank
+that was interrupted can be continued.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ..adjoint.assimilation.linear_model import LinearModel
+from ..adjoint.assimilation.priors import Prior, Setting
+from ..adjoint.assimilation.responses import only_patch
+from ..adjoint.controls.seafloor import distances_between
+from ..adjoint.controls.transforms import joined
+from ..adjoint.costs.costs import Misfit
+from ..adjoint.costs.records import Record
+from ..adjoint.problem import Problem
+from ..errors import ConfigError, DataError
+from ..models.shallow_water import ShallowWater
+from ..stepping.explicit import TimeStepper
+from .errors import Errors
+from .inference import Posterior, infer
+
+__all__ = ["Bank"]
+
+KIND = "bank of Green's functions"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Bank:
+    """Responses of points to unit sources.
+
+    Attributes:
+        responses: G (points, times, sources) [m for each m of a source].
+        times: since the earthquake, at equal intervals from one interval on [s], (times,).
+        places: {name of the point: (x, y)}.
+        centres: x and y of the sources (sources, 2).
+        distances: between the centres [m], (sources, sources).
+        deviation, length: of the amplitudes before there are records, where nothing better is known: their standard
+            deviation [m] and correlation length [m].
+        rises: whether sources only rise, so that amplitudes are positive.
+        about: further attributes of the file, such as the model's fingerprint.
+    """
+
+    responses: np.ndarray
+    times: np.ndarray
+    places: dict[str, tuple[float, float]]
+    centres: np.ndarray
+    distances: np.ndarray
+    deviation: float
+    length: float
+    rises: bool = False
+    about: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        model: ShallowWater,
+        stepper: TimeStepper,
+        places: Mapping[str, tuple[float, float]],
+        sources: Prior,
+        until: float,
+        interval: float = 30.0,
+        *,
+        begun: "Bank | None" = None,
+        progress: Callable[[int, int], Any] | None = None,
+        store: Callable[["Bank"], Any] | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> "Bank":
+        """Compute a bank. Collective.
+
+        Args:
+            model, stepper: of the runs, of which the linear model is taken.
+            places: {name: (x, y)} of the points, in water.
+            sources: a Prior of patterns of the surface at the start, such as `UnitSources`.
+            until: the last time [s].
+            interval: between two times [s]; the nearest multiple of the time step counts.
+            begun: a bank whose points that are not NaN need not be computed again.
+            progress: called as progress(done, all) after each sweep or run.
+            store: called with the bank so far after each sweep.
+            about: attributes for the file.
+
+        Raises:
+            ConfigError: for sources that are not patterns, and a run shorter than an interval.
+        """
+        dt = float(stepper.dt)
+        every, steps = max(1, round(interval / dt)), round(until / dt)
+        if steps < every + 1:
+            raise ConfigError(f"a bank of {until:g} s has no two times {interval:g} s apart; make it longer.")
+        problem = _problem(model, stepper, places, sources, steps)
+        _, patterns, target = only_patch(problem)
+        times = dt * every * (1.0 + np.arange(steps // every))
+        centres = np.array(patterns.centres, float)
+        empty = np.full((len(places), times.size, patterns.count), np.nan, model.dtype)
+        first = float(getattr(sources, "deviation", 1.0)), float(getattr(sources, "length", 0.0))
+        rises = float(getattr(sources, "uplift_only", 0.0)) > 0
+        distances = distances_between(patterns.centres, model.grid)
+        bank = Bank(empty, times, dict(places), centres, distances, *first, rises, dict(about or {}))
+        if begun is not None:
+            bank.responses[:] = begun.responses
+        return bank._filled(LinearModel(problem), patterns, target, every, progress, store)
+
+    def _filled(self, linear, patterns, target, every, progress, store):
+        """This bank with the points that are missing, by sweeps or runs, checked by a run."""
+        progress, store = progress or (lambda done, all: None), store or (lambda bank: None)
+        missing = [k for k, each in enumerate(self.responses) if np.isnan(each).any()]
+        if len(missing) * linear.cost_of_sweep(every) < patterns.count:
+            for done, k in enumerate(missing):
+                self.responses[k] = linear.responses(patterns, target, k, every)
+                progress(done + 1, len(missing))
+                store(self)
+        elif missing:
+            self.responses[:] = linear.run_each(patterns, target, every, progress).transpose(2, 1, 0)
+        error = linear.check_swept(self.responses.transpose(2, 1, 0).astype(float), patterns, target, every)
+        return dataclasses.replace(self, about=self.about | {"error_of_a_run": error})
+
+    # -- files --------------------------------------------------------------------------------------------------------
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """The bank as an xarray.Dataset, as the file has it."""
+        x, y = np.array(list(self.places.values()), float).T
+        attributes = {
+            "swmodel_kind": KIND,
+            "deviation": self.deviation,
+            "length": self.length,
+            "rises": int(self.rises),
+        }
+        metres = {"units": "m"}
+        return xr.Dataset(
+            {
+                "response": (("point", "time", "source"), self.responses, {"long_name": "level for 1 m of a source"}),
+                "distance": (("source", "source_2"), self.distances, {"long_name": "between sources", **metres}),
+                "x": ("point", x, {"long_name": "coordinate of the point along x"}),
+                "y": ("point", y, {"long_name": "coordinate of the point along y"}),
+                "source_x": ("source", self.centres[:, 0], {"long_name": "centre of the source along x"}),
+                "source_y": ("source", self.centres[:, 1], {"long_name": "centre of the source along y"}),
+            },
+            {
+                "point": list(self.places),
+                "time": ("time", self.times, {"long_name": "time since the earthquake", "units": "s"}),
+            },
+            attributes | self.about,
+        )
+
+    def write(self, path: str | Path) -> None:
+        """Write the file; an older one stays until this one is complete."""
+        part = Path(f"{path}.part")
+        self.dataset.to_netcdf(part)
+        os.replace(part, path)
+
+    @staticmethod
+    def read(path: str | Path) -> "Bank":
+        """The bank of a file.
+
+        Raises:
+            DataError: if it cannot be read, or holds something else.
+        """
+        try:
+            data = xr.load_dataset(path, decode_times=False)
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path} cannot be read as a bank ({error}); make one by swmodel green.") from None
+        about = dict(data.attrs)
+        if about.pop("swmodel_kind", None) != KIND:
+            raise DataError(f"{path} holds no bank of Green's functions; make one by swmodel green.")
+        first = float(about.pop("deviation")), float(about.pop("length")), bool(about.pop("rises"))
+        places = {str(name): (float(x), float(y)) for name, x, y in zip(data.point.values, data.x, data.y)}
+        centres = np.stack([data.source_x, data.source_y], axis=1)
+        return Bank(data.response.values, data.time.values, places, centres, data.distance.values, *first, about)
+
+    # -- what follows from it -----------------------------------------------------------------------------------------
+
+    def rows(self, points: Sequence[str] | None = None) -> list[int]:
+        """The rows of `responses` of these points, all of them unless given.
+
+        Raises:
+            ConfigError: if one is not in the bank.
+        """
+        names = list(self.places)
+        unknown = [name for name in points or () if name not in self.places]
+        if unknown:
+            raise ConfigError(
+                f"{', '.join(unknown)} is not in the bank, which has {', '.join(names)}; make another one."
+            )
+        return [names.index(name) for name in points or names]
+
+    def waves(self, amplitudes: np.ndarray, points: Sequence[str] | None = None) -> xr.DataArray:
+        """The level [m] (point, time) that amplitudes (sources,) of the sources cause."""
+        names = list(points or self.places)
+        values = self.responses[self.rows(points)] @ amplitudes
+        return xr.DataArray(values, {"point": names, "time": self.times}, ("point", "time"), attrs={"units": "m"})
+
+    def posterior(
+        self, records: Mapping[str, xr.DataArray], until: float | None = None, errors: Errors | None = None
+    ) -> Posterior:
+        """The amplitudes of the sources, given the records.
+
+        Args:
+            records: {name of a point: level [m] over "time" [s since the earthquake]}, without tides; NaN are gaps.
+            until: samples after this time [s] are not used; all are unless given.
+            errors: Errors; as they are by default.
+
+        Raises:
+            ConfigError: for a point that is not in the bank, and for records that cannot be a tsunami's.
+        """
+        return infer(self, records, until, errors or Errors())
+
+
+def _problem(model, stepper, places, sources, steps):
+    """The Problem whose cost reads all points, and whose controls are the sources."""
+    dt = float(stepper.dt)
+    ends = np.array([dt, steps * dt])
+    records = {name: Record(place, ends, np.zeros(2)) for name, place in places.items()}
+    transform = sources.transform(Setting(model, model.at_rest(), dt))
+    label = sources.label()
+    (target,) = sources.targets()
+    return Problem(
+        model, stepper, model.at_rest(), steps, Misfit(records), [joined({label: (target, transform)}, model)]
+    )

@@ -1,0 +1,138 @@
+"""The errors of records and of the model: what a forecast counts in addition to the unknown source.
+
+The record of a gauge is y(t) = eta(t) + e(t), and e has the covariance
+
+    R(t, t') = s^2 [t = t'] + m^2 A(t) A(t') exp(-|t - t'| / c) + d^2 t t' eta'(t) eta'(t')
+
+s is the error of an instrument. m is the share of the local amplitude A of the wave by which the model is off: its grid
+does not resolve coasts and depths, and it has no nonlinear terms. d is the share of the travel time by which waves are
+late. On the deep sea they are late by 0.5 to 1 percent, as the Earth yields under them (Watada et al.
+2014, doi:10.1002/2013JB010841).
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import xarray as xr
+from scipy.ndimage import uniform_filter1d
+
+from ..errors import ConfigError
+
+__all__ = ["Errors", "Samples", "amplitude_of", "error_terms", "samples_of"]
+
+QUIET = 5.0  # deviations by which a level may be off zero before the wave can be there
+SPIKE = 12.0  # by how many times the usual a sample may be off the mean of its neighbours
+LEAST_FLAW = 0.1  # [m], below which neither is looked for
+
+
+@dataclasses.dataclass(frozen=True)
+class Errors:
+    """Parameters of the errors and of the source's amplitudes; what is None is estimated from the records.
+
+    Attributes:
+        instrument: s [m].
+        model: m [1].
+        memory: c [s].
+        timing: d [1].
+        begin: samples before are not used [s], such as those of seismic waves.
+        deviation: standard deviation of the amplitudes before there are records [m].
+        length: their correlation length [m].
+        rises: whether amplitudes are positive; None: as in the bank.
+    """
+
+    instrument: float = 0.01
+    model: float | None = None
+    memory: float = 240.0
+    timing: float = 0.005
+    begin: float = 0.0
+    deviation: float | None = None
+    length: float | None = None
+    rises: bool | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Samples:
+    """The samples of a gauge at times of the bank.
+
+    Attributes:
+        name: of the point.
+        row: of the point in the bank.
+        at: numbers of the times, (n,).
+        level: [m] (n,).
+    """
+
+    name: str
+    row: int
+    at: np.ndarray
+    level: np.ndarray
+
+
+def samples_of(
+    records: Mapping[str, xr.DataArray], names: list[str], times: np.ndarray, first: float, last: float
+) -> list[Samples]:
+    """The Samples of all records from `first` to `last` [s], linear between those of the records.
+
+    There is none in a gap, which is longer than 5 minutes and twice the usual interval.
+
+    Raises:
+        ConfigError: for a record of a point that is not in the bank, and for times that do not increase.
+    """
+    found = []
+    for name, record in records.items():
+        if name not in names:
+            raise ConfigError(f"there is a record of {name}, which is not a point of the bank; {', '.join(names)} are.")
+        time, level = np.asarray(record["time"], float), np.asarray(record, float)
+        finite = np.isfinite(level) & (time <= last)
+        time, level = time[finite], level[finite]
+        if (np.diff(time) <= 0).any():
+            raise ConfigError(f"the clock of {name} does not go forward all the time; cut the record where it jumps.")
+        if time.size < 2:
+            continue
+        inside = (times >= max(first, time[0])) & (times <= min(last, time[-1]))
+        at = np.flatnonzero(inside)
+        k = np.clip(np.searchsorted(time, times[at]), 1, time.size - 1)
+        near = time[k] - time[k - 1] <= max(300.0, 2.0 * float(np.median(np.diff(time))))
+        at = at[near | np.isin(times[at], time)]
+        if at.size:
+            found.append(Samples(name, names.index(name), at, np.interp(times[at], time, level)))
+    return found
+
+
+def check_samples(samples: Samples, times: np.ndarray, possible: np.ndarray, instrument: float) -> None:
+    """Raise ConfigError for a record that is no tsunami's.
+
+    Args:
+        possible: the standard deviation of the level before there are records [m], (times,).
+    """
+    level, name = samples.level, samples.name
+    quiet = possible[samples.at] < instrument
+    off = float(np.sqrt(np.mean(level[quiet] ** 2))) if quiet.sum() > 2 else 0.0
+    if off > max(LEAST_FLAW, QUIET * instrument):
+        raise ConfigError(
+            f"the level of {name} is off zero by {off:.2g} m before a wave can be there: tides, another datum or "
+            "seismic waves are in it; remove them (detide, datum in records.toml), or begin later."
+        )
+    if level.size > 4:
+        off = np.abs(level[1:-1] - 0.5 * (level[:-2] + level[2:]))
+        k = int(np.argmax(off))
+        back = abs(level[k + 2] - level[k]) < 0.3 * off[k]  # which a steep front does not do
+        if back and off[k] > max(LEAST_FLAW, SPIKE * float(np.median(off))):
+            raise ConfigError(
+                f"the level of {name} jumps to {level[k + 1]:.3g} m after {times[samples.at[k + 1]]:g} s and back: a "
+                "spike; remove it (despike in records.toml)."
+            )
+
+
+def amplitude_of(wave: np.ndarray, variance: np.ndarray | float, times: np.ndarray) -> np.ndarray:
+    """A(t) [m]: the root mean square of a wave and its variance within ten minutes (..., times)."""
+    width = max(1, round(1200.0 / float(np.min(np.diff(times), initial=1200.0))))
+    return np.sqrt(np.maximum(uniform_filter1d(wave**2 + variance, width, axis=-1, mode="nearest"), 0.0))
+
+
+def error_terms(
+    wave: np.ndarray, variance: np.ndarray | float, times: np.ndarray, errors: Errors
+) -> tuple[np.ndarray, np.ndarray]:
+    """(A(t), d t eta'(t)) [m], the amplitudes of both errors of the model at all times, for m = 1."""
+    slope = np.gradient(wave, times, axis=-1) if times.size > 1 else np.zeros_like(wave)
+    return amplitude_of(wave, variance, times), errors.timing * times * slope

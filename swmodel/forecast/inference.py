@@ -1,0 +1,316 @@
+"""The amplitudes of the sources from records: a Gaussian posterior, whose unknown scales the records determine.
+
+Before there are records the amplitudes are a ~ N(0, C), C = S^2 exp(-r^2 / 2 L^2). With the records y = G a + e, e ~
+N(0, R) (errors.py), and with C = U U^T, a = U p,
+
+    p | y ~ N(M^-1 U^T G^T R^-1 y, M^-1),    M = 1 + U^T G^T R^-1 G U.
+
+L and the error m of the model are those for which y was most probable (MacKay 1992, doi:10.1162/neco.1992.4.3.415). The
+posterior is the mean of those of several S, each weighted by the probability of y. Before there are records all three
+have log-normal distributions. At a gauge the amplitude of R is that of the record, elsewhere that of the forecast.
+Positive amplitudes have the same distribution, cut off at zero, from which Gibbs's sampler draws (Geweke 1991).
+
+Each gauge is then left out in turn. Where fewer than 90 % of the samples that were left out lie within the bands of 90
+percent, the spread of all forecasts is multiplied by the number by which 90 % do.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from scipy.linalg import cholesky, solve_triangular
+from scipy.optimize import minimize
+from scipy.special import ndtr, ndtri
+
+from .errors import Errors, Samples, check_samples, error_terms, samples_of
+
+if TYPE_CHECKING:
+    from .bank import Bank
+
+__all__ = ["Posterior", "Scales", "infer"]
+
+OTHERS = np.linspace(-1.5, 1.5, 7)  # of the logarithm of S, from the most probable one
+MODEL_ERROR = 0.3  # m before there are records
+WIDTHS = 0.5, 0.4, 0.3  # of the logarithms of S, L and m before there are records
+NINETY = 1.6448536269514722  # deviations within which 90 % of a normal distribution lie
+INFLATION = 1.0, 5.0  # limits of the number that multiplies the spread
+DRAWS, BURNT = 1200, 200  # of Gibbs's sampler
+
+
+@dataclasses.dataclass(frozen=True)
+class Scales:
+    """S [m], L [m] and m [1]."""
+
+    deviation: float
+    length: float
+    model: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Posterior:
+    """The amplitudes of the sources of a bank, from records.
+
+    Attributes:
+        bank: the Bank.
+        mean: of the amplitudes [m], (sources,).
+        root: a matrix (sources, n) whose product with its transpose is their covariance [m2].
+        scales: the Scales that were found or given.
+        inflation: the number that multiplies the spread of forecasts; 1 where there is one gauge only.
+        errors: the Errors.
+        until: the time of the last sample that was used [s]; 0 before there is any.
+        used: {gauge: number of samples}.
+        remarks: sentences on what a reader of the forecast should know.
+    """
+
+    bank: "Bank"
+    mean: np.ndarray
+    root: np.ndarray
+    scales: Scales
+    inflation: float
+    errors: Errors
+    until: float
+    used: dict[str, int]
+    remarks: tuple[str, ...] = ()
+
+    def sources(self) -> xr.Dataset:
+        """Mean and deviation of the amplitudes (source), with their centres."""
+        deviation = np.sqrt(np.sum(self.root**2, axis=1))
+        x, y = self.bank.centres.T
+        values = {"amplitude": self.mean, "amplitude_deviation": deviation, "source_x": x, "source_y": y}
+        return xr.Dataset({name: ("source", value) for name, value in values.items()})
+
+    def predict(self, points: Sequence[str] | None = None) -> xr.Dataset:
+        """The waves at points: `mean` and `deviation` (point, time) [m], and `low` and `high` of the bands of 50 and 90
+        percent (band, point, time)."""
+        names, bank = list(points or self.bank.places), self.bank
+        rows = bank.responses[bank.rows(points)].astype(float)
+        mean, variance = _spread(rows, self.mean, self.root, bank.times, self.scales.model, self.errors)
+        deviation = self.inflation * np.sqrt(variance)
+        bands = np.array([50.0, 90.0])
+        away = ndtri(0.5 + bands / 200.0)[:, None, None] * deviation
+        over = ("point", "time")
+        return xr.Dataset(
+            {
+                "mean": (over, mean),
+                "deviation": (over, deviation),
+                "low": (("band", *over), mean - away),
+                "high": (("band", *over), mean + away),
+            },
+            {"band": bands, "point": names, "time": bank.times},
+            {"units": "m", "until": self.until},
+        )
+
+    def draws(self, count: int, points: Sequence[str] | None = None, seed: int = 0) -> xr.DataArray:
+        """Waves (draw, point, time) [m] of sources drawn from the posterior, with errors of the model."""
+        noise, names, bank = np.random.default_rng(seed), list(points or self.bank.places), self.bank
+        away = self.root @ noise.standard_normal((self.root.shape[1], count))
+        rows = bank.responses[bank.rows(points)].astype(float)
+        mean, change = rows @ self.mean, np.moveaxis(rows @ away, -1, 0)
+        amplitude, late = error_terms(mean, np.sum((rows @ self.root) ** 2, axis=-1), bank.times, self.errors)
+        apart = np.abs(np.subtract.outer(bank.times, bank.times))
+        smooth = cholesky(np.exp(-apart / self.errors.memory), lower=True)
+        model = noise.standard_normal(change.shape) @ smooth.T * (self.scales.model * amplitude)
+        late = noise.standard_normal((count, len(names), 1)) * late
+        waves = mean + self.inflation * (change + model + late)
+        return xr.DataArray(waves, {"point": names, "time": bank.times}, ("draw", "point", "time"))
+
+    def harbours(
+        self, points: Sequence[str] | None = None, threshold: float = 0.1, count: int = 400, seed: int = 0
+    ) -> xr.Dataset:
+        """The 5th, 50th and 95th percentiles of the height [m] and of the arrival [s] of the wave at points.
+
+        Args:
+            threshold: the level that a wave has when it arrives [m]. `reached` is the share of draws in which it does;
+                the arrival is theirs.
+        """
+        waves = self.draws(count, points, seed)
+        above = np.abs(waves.values) >= threshold
+        first = np.where(above.any(axis=2), waves.time.values[above.argmax(axis=2)], np.nan)
+        levels, percent = waves.values.max(axis=2), [5.0, 50.0, 95.0]
+        reached = np.isfinite(first).mean(axis=0)
+        arrival = np.full((3, first.shape[1]), np.nan)
+        for k in np.flatnonzero(reached > 0):
+            arrival[:, k] = np.nanpercentile(first[:, k], percent)
+        over = ("percentile", "point")
+        return xr.Dataset(
+            {
+                "height": (over, np.percentile(levels, percent, axis=0)),
+                "arrival": (over, arrival),
+                "reached": ("point", reached),
+            },
+            {"percentile": percent, "point": waves.point.values},
+        )
+
+    def scores(self, records: Mapping[str, xr.DataArray], after: float | None = None) -> xr.Dataset:
+        """How records after a time [s], that of the last sample used unless given, compare with the forecast.
+
+        `inside` is the share of the samples within the bands of 90 %, `error` the root mean square error, `spread` that
+        which was expected, and `crps` the continuous ranked probability score [m], all over (point).
+        """
+        after = self.until if after is None else after
+        bank, found = self.bank, {}
+        for each in samples_of(records, list(bank.places), bank.times, np.nextafter(after, np.inf), np.inf):
+            wave = self.predict([each.name]).isel(point=0, time=each.at)
+            spread = np.hypot(wave["deviation"].values, self.errors.instrument)
+            z = (each.level - wave["mean"].values) / spread
+            crps = spread * (z * (2 * ndtr(z) - 1) + 2 * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) - np.pi**-0.5)
+            error, expected = np.sqrt(np.mean((z * spread) ** 2)), np.sqrt(np.mean(spread**2))
+            found[each.name] = np.mean(np.abs(z) <= NINETY), error, expected, np.mean(crps)
+        table = np.array(list(found.values())).reshape(-1, 4).T
+        names = ("inside", "error", "spread", "crps")
+        return xr.Dataset({n: ("point", row) for n, row in zip(names, table)}, {"point": list(found)})
+
+
+def _spread(rows, mean, root, times, share, errors):
+    """(mean, variance) (points, times) of the waves, without the inflation."""
+    wave, variance = rows @ mean, np.sum((rows @ root) ** 2, axis=-1)
+    amplitude, late = error_terms(wave, variance, times, errors)
+    return wave, variance + (share * amplitude) ** 2 + late**2
+
+
+def infer(bank: "Bank", records: Mapping[str, xr.DataArray], until: float | None, errors: Errors) -> Posterior:
+    """The Posterior of a bank from records; arguments and errors as for `Bank.posterior`."""
+    last = np.inf if until is None else float(until)
+    samples = samples_of(records, list(bank.places), bank.times, errors.begin, last)
+    first = Scales(
+        bank.deviation if errors.deviation is None else errors.deviation,
+        (bank.length if errors.length is None else errors.length) or float(np.sort(bank.distances, axis=1)[:, 1].min()),
+        MODEL_ERROR if errors.model is None else errors.model,
+    )
+    prior = _root(bank.distances, first)
+    possible = {each.row: np.sqrt(np.sum((bank.responses[each.row] @ prior) ** 2, axis=1)) for each in samples}
+    for each in samples:
+        check_samples(each, bank.times, possible[each.row], errors.instrument)
+    used = {str(each.name): int(each.at.size) for each in samples}
+    end = max((bank.times[each.at[-1]] for each in samples), default=0.0)
+    known = Posterior(bank, np.zeros(len(prior)), prior, first, 1.0, errors, float(end), used)
+    if not any((possible[each.row][each.at] > errors.instrument).any() for each in samples):
+        return dataclasses.replace(known, remarks=("no wave can have reached a gauge yet: the forecast is the prior",))
+    parts = [_Part(bank, each, errors) for each in samples]
+    scales = _most_probable(parts, bank.distances, first, (errors.deviation, errors.length, errors.model))
+    mean, root = _mixed(parts, bank.distances, first, scales, () if errors.deviation is not None else OTHERS)
+    remarks = []
+    rises = bank.rises if errors.rises is None else errors.rises
+    inflation = _inflation(parts, bank, scales, errors) if len(parts) > 1 else 1.0
+    if len(parts) == 1:
+        remarks.append(f"{samples[0].name} alone has a record, so that the spread is compared with no other gauge")
+    if rises:
+        before = float(np.sqrt(np.mean(root**2) * root.shape[1]))
+        mean, root = _positive(mean, root)
+        after = float(np.sqrt(np.mean(root**2) * root.shape[1]))
+        remarks.append(f"amplitudes are positive, which multiplies their deviation by {after / before:.2f} in the mean")
+    return Posterior(bank, mean, root, scales, inflation, errors, float(end), used, tuple(remarks))
+
+
+class _Part:
+    """The record of a gauge, with the responses and errors at its samples."""
+
+    def __init__(self, bank, samples: Samples, errors: Errors):
+        times = bank.times[samples.at]
+        amplitude, late = error_terms(samples.level, 0.0, times, errors)
+        apart = np.abs(np.subtract.outer(times, times)) / errors.memory
+        self.samples, self.G = samples, bank.responses[samples.row][samples.at].astype(float)
+        self.fixed = errors.instrument**2 * np.eye(times.size) + np.outer(late, late)
+        self.share = np.outer(amplitude, amplitude) * np.exp(-apart)
+
+    def whitened(self, share: float) -> tuple[np.ndarray, np.ndarray, float]:
+        """(G, y) over their errors, and the logarithm of the determinant of R."""
+        root = cholesky(self.fixed + share**2 * self.share, lower=True)
+        table = solve_triangular(root, np.column_stack([self.G, self.samples.level]), lower=True)
+        return table[:, :-1], table[:, -1], 2.0 * float(np.log(np.diag(root)).sum())
+
+
+def _root(distances, scales):
+    """U."""
+    correlation = np.exp(-0.5 * (distances / scales.length) ** 2)
+    return scales.deviation * cholesky(correlation + 1e-6 * np.eye(len(distances)), lower=True)
+
+
+def _normal(parts, share):
+    """(G^T R^-1 G, G^T R^-1 y, y^T R^-1 y, log det R) of all gauges."""
+    each = [part.whitened(share) for part in parts]
+    products = [(G.T @ G, G.T @ y, y @ y, log) for G, y, log in each]
+    return tuple(sum(rest, start=first) for first, *rest in zip(*products))
+
+
+def _solved(parts, distances, scales, first=None):
+    """(mean, root) of the posterior, and minus the logarithm of the probability of the records and scales."""
+    B, b, square, log = _normal(parts, scales.model)
+    U = _root(distances, scales)
+    M = cholesky(np.eye(len(U)) + U.T @ B @ U, lower=True)
+    q = solve_triangular(M, U.T @ b, lower=True)
+    root = solve_triangular(M, U.T, lower=True).T
+    away = (np.log(dataclasses.astuple(scales)) - np.log(dataclasses.astuple(first or scales))) / WIDTHS
+    loss = 0.5 * float(square - q @ q + log + 2.0 * np.log(np.diag(M)).sum() + away @ away)
+    return root @ q, root, loss
+
+
+def _most_probable(parts, distances, first, fixed):
+    """The Scales for which the records are most probable; those that are not None in `fixed` stay as in `first`."""
+    free = [k for k, value in enumerate(fixed) if value is None]
+    logs = np.log(dataclasses.astuple(first))
+
+    def scales_at(x):
+        logs[free] = x
+        return Scales(*(float(value) for value in np.exp(logs)))
+
+    def loss(x):
+        return _solved(parts, distances, scales_at(x), first)[2]
+
+    if not free:
+        return first
+    options = {"maxfev": 80, "xatol": 0.03, "fatol": 0.1}
+    found: Any = minimize(loss, logs[free], method="Nelder-Mead", options=options)
+    return scales_at(found.x)
+
+
+def _mixed(parts, distances, first, scales, others):
+    """(mean, root) of the posteriors of several S, each as probable as the records are for it."""
+    if not len(others):
+        return _solved(parts, distances, scales)[:2]
+    each = [dataclasses.replace(scales, deviation=scales.deviation * float(np.exp(x))) for x in others]
+    means, roots, losses = zip(*(_solved(parts, distances, one, first) for one in each))
+    weights = np.exp(np.min(losses) - np.array(losses))
+    weights /= weights.sum()
+    mean = weights @ np.array(means)
+    columns = [w**0.5 * np.column_stack([root, m - mean]) for w, root, m in zip(weights, roots, means)]
+    return mean, np.concatenate(columns, axis=1)
+
+
+def _inflation(parts, bank, scales, errors):
+    """The number by which 90 % of the samples of gauges that are left out in turn lie within the bands of 90 %."""
+    away = []
+    for k, part in enumerate(parts):
+        mean, root, _ = _solved([*parts[:k], *parts[k + 1 :]], bank.distances, scales)
+        wave, variance = _spread(
+            bank.responses[part.samples.row][None].astype(float), mean, root, bank.times, scales.model, errors
+        )
+        deviation = np.sqrt(variance[0, part.samples.at])
+        seen = deviation > errors.instrument
+        away.append(
+            (np.abs(part.samples.level - wave[0, part.samples.at]) / np.hypot(deviation, errors.instrument))[seen]
+        )
+    every = np.concatenate(away)
+    return float(np.clip(np.quantile(every, 0.9) / NINETY, *INFLATION)) if every.size > 10 else 1.0
+
+
+def _positive(mean, root, seed=0):
+    """(mean, root) of the same distribution where all amplitudes are positive, by Gibbs's sampler."""
+    noise = np.random.default_rng(seed)
+    covariance = root @ root.T
+    precision = np.linalg.inv(covariance + 1e-9 * np.trace(covariance) / len(mean) * np.eye(len(mean)))
+    deviation = 1.0 / np.sqrt(np.diag(precision))
+    pull = precision / np.diag(precision)[:, None]
+    a, drawn = np.maximum(mean, 1e-3 * deviation), []
+    for sweep in range(DRAWS):
+        uniform = noise.random(len(mean))
+        for k, u in enumerate(uniform):
+            centre = mean[k] - pull[k] @ (a - mean) + (a[k] - mean[k])
+            below = ndtr(-centre / deviation[k])
+            a[k] = max(centre + deviation[k] * ndtri(below + u * (1.0 - below)), 0.0) if below < 1.0 - 1e-12 else 0.0
+        if sweep >= BURNT:
+            drawn.append(a.copy())
+    every = np.array(drawn)
+    return every.mean(axis=0), (every - every.mean(axis=0)).T / np.sqrt(len(every))

@@ -1,0 +1,73 @@
+"""Forecasts: the source with its spread, and waves with their bands, and the records."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from . import style
+
+__all__ = ["figure"]
+
+COLUMNS, OBSERVED = 3, "#555555"
+
+
+def figure(posterior: Any, records: Any, points: list[str], path: str | Path) -> Path:
+    """Draw a forecast.Posterior: the amplitudes, their deviations, and the waves at points; returns the path.
+
+    Args:
+        posterior: a Posterior.
+        records: {point: level over "time" [s]}.
+        points: names of points.
+        path: of the figure.
+    """
+    rows = -(-len(points) // COLUMNS)
+    drawn = Figure(figsize=(11.0, 3.4 + 2.1 * rows), layout="constrained")
+    parts: Any = drawn.subfigures(2, 1, height_ratios=(3.4, 2.1 * rows))
+    top, bottom = parts
+    sources = posterior.sources()
+    left, right = top.subplots(1, 2)
+    most = float(np.abs(sources["amplitude"]).max()) or 1.0
+    known = ("amplitude", "RdBu_r", (-most, most)), ("amplitude_deviation", "viridis", (0.0, None))
+    for axes, (name, colours, (low, high)) in zip((left, right), known):
+        at = axes.scatter(
+            sources["source_x"], sources["source_y"], c=sources[name], s=60, cmap=colours, vmin=low, vmax=high
+        )
+        drawn.colorbar(at, ax=axes, label=f"{name.replace('_', ', ')} [m]")
+        axes.set_aspect("equal", adjustable="datalim")
+    left.set_title(f"after {posterior.until / 60:.0f} min of records")
+    waves = posterior.predict(points)
+    each = np.atleast_1d(bottom.subplots(rows, COLUMNS, sharex=True, squeeze=False)).ravel()
+    for axes, name in zip(each, points):
+        _draw_wave(axes, waves.sel(point=name), records.get(name), posterior.until)
+    for axes in each[len(points) :]:
+        axes.set_visible(False)
+    each[0].set_ylabel("level [m]")
+    each[min(len(points), len(each)) - 1].set_xlabel("minutes after the earthquake")
+    lines = [
+        Line2D([], [], color=style.VERMILLION, linewidth=1.3, label="forecast, with bands of 50 and 90 %"),
+        Line2D([], [], color=OBSERVED, linewidth=1.2, label="record, used"),
+        Line2D([], [], color=OBSERVED, linewidth=0.7, linestyle=":", label="record, not used"),
+    ]
+    drawn.legend(handles=lines, loc="outside lower center", ncols=3, fontsize=8)
+    drawn.savefig(path, dpi=130)
+    return Path(path)
+
+
+def _draw_wave(axes, wave, record, until):
+    """The wave at a point with its bands, the record of it, and the time of the last sample that was used [s]."""
+    minutes = wave["time"] / 60.0
+    for band, shade in ((90.0, 0.2), (50.0, 0.35)):
+        here = wave.sel(band=band)
+        axes.fill_between(minutes, here["low"], here["high"], color=style.VERMILLION, alpha=shade, linewidth=0)
+    axes.plot(minutes, wave["mean"], color=style.VERMILLION, linewidth=1.3)
+    if record is not None:
+        used = record["time"] <= until
+        axes.plot(record["time"] / 60.0, record, color=OBSERVED, linewidth=0.7, linestyle=":")
+        axes.plot(record["time"][used] / 60.0, record[used], color=OBSERVED, linewidth=1.2)
+    axes.axvline(until / 60.0, color=style.GREY, linewidth=0.7)
+    axes.set_title(str(wave["point"].values))
+    axes.set_xlim(0.0, float(minutes[-1]))
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,226 @@
+"""Forecasts: the posterior is Gauss's, bands hold the truth, bad records are refused, a bank is what runs give."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.special import ndtr
+
+from swmodel.errors import ConfigError, DataError
+from swmodel.forecast import Bank, Errors
+from swmodel.forecast.inference import _positive
+from tests.studies import BASIN, PATCH
+
+TIMES = 60.0 * np.arange(1.0, 91.0)
+EXACT = Errors(instrument=0.02, model=1e-6, timing=0.0, deviation=1.0, length=5e4)
+
+
+def bank(sources=12, points=3, seed=0):
+    """Waves that reach each point from each source on a line after a time of its own."""
+    noise = np.random.default_rng(seed)
+    x = 4e4 * np.arange(sources)
+    away = 3e5 + 4e4 * np.arange(points)[:, None] + np.abs(x - 6e5 * np.arange(points)[:, None] / points)
+    late = (TIMES[None, :, None] - away[:, None] / 200.0) / 400.0
+    shape = np.where(late > 0, late * np.exp(-late) * np.cos(late), 0.0) * (0.5 + noise.random((points, 1, sources)))
+    places = {f"p{k}": (float(k), 0.0) for k in range(points)}
+    distances = np.abs(np.subtract.outer(x, x))
+    return Bank(shape, TIMES, places, np.column_stack([x, 0 * x]), distances, 1.0, 5e4, about={"start": "2011-03-11"})
+
+
+def prior(bank, errors=EXACT):
+    correlation = np.exp(-0.5 * (bank.distances / errors.length) ** 2) + 1e-6 * np.eye(len(bank.distances))
+    return errors.deviation**2 * correlation
+
+
+def twin(bank, seed, error=0.02, errors=EXACT):
+    """(amplitudes, records of all points but the last)."""
+    noise = np.random.default_rng(seed)
+    amplitudes = np.linalg.cholesky(prior(bank, errors)) @ noise.standard_normal(len(bank.distances))
+    waves = bank.waves(amplitudes, list(bank.places)[:-1])
+    return amplitudes, dict(zip(waves.point.values, waves + error * noise.standard_normal(waves.shape)))
+
+
+def test_the_posterior_is_that_of_gauss():
+    b = bank()
+    _, records = twin(b, 1)
+    found = b.posterior(records, 3000.0, EXACT)
+    until = TIMES <= 3000.0
+    G = np.concatenate([b.responses[k][until] for k in range(2)])
+    y = np.concatenate([records[name].values[until] for name in ("p0", "p1")])
+    C = prior(b)
+    gain = C @ G.T @ np.linalg.inv(G @ C @ G.T + 0.02**2 * np.eye(len(y)))
+    assert np.allclose(found.mean, gain @ y, rtol=0, atol=1e-6)
+    assert np.allclose(found.root @ found.root.T, C - gain @ G @ C, rtol=0, atol=1e-6)
+    assert found.used == {"p0": 50, "p1": 50} and found.until == 3000.0
+    waves = found.predict(["p2"])
+    assert np.allclose(waves["mean"], b.responses[2:] @ found.mean)
+    sources = found.sources()
+    assert np.allclose(sources["amplitude_deviation"] ** 2, np.diag(found.root @ found.root.T))
+
+
+def test_bands_hold_what_they_say_in_twins_and_the_scores_are_those_of_normal_distributions():
+    b, inside, centre = bank(), [], []
+    for seed in range(40):
+        amplitudes, records = twin(b, seed)
+        found = b.posterior(records, 3600.0, dataclasses.replace(EXACT, deviation=None, length=None))
+        waves, truth = found.predict(["p2"]), b.waves(amplitudes, ["p2"])
+        seen = (waves["deviation"] > 0.02).values
+        for band, shares in ((90.0, inside), (50.0, centre)):
+            here = waves.sel(band=band)
+            shares += list(((here["low"] <= truth) & (truth <= here["high"])).values[seen])
+    assert 0.85 < np.mean(inside) < 0.98 and 0.4 < np.mean(centre) < 0.75
+    scores = found.scores({"p2": truth.sel(point="p2")})
+    spread = np.hypot(waves["deviation"].values[0], 0.02)[TIMES > 3600.0]
+    z = ((truth - waves["mean"]).values[0, TIMES > 3600.0]) / spread
+    grid = np.linspace(-12, 12, 48001)  # the integral over the squared difference of distribution functions
+    crps = [s * np.trapezoid((ndtr(grid) - (grid >= one)) ** 2, grid) for s, one in zip(spread, z)]
+    assert float(scores["crps"][0]) == pytest.approx(np.mean(crps), rel=1e-3)
+    assert float(scores["error"][0]) == pytest.approx(np.sqrt(np.mean((z * spread) ** 2)))
+
+
+def test_draws_have_the_spread_of_the_bands_and_give_height_and_arrival():
+    b = bank()
+    _, records = twin(b, 3)
+    found = b.posterior(records, 3000.0, dataclasses.replace(EXACT, model=0.3, timing=0.005))
+    waves, draws = found.predict(["p2"]), found.draws(4000, ["p2"])
+    near = np.abs(draws.std("draw") - waves["deviation"]) < 0.06 * waves["deviation"].max()
+    assert near.all() and np.abs(draws.mean("draw") - waves["mean"]).max() < 0.1 * waves["deviation"].max()
+    harbours = found.harbours(["p2"], threshold=0.05)
+    low, middle, high = harbours["height"].values[:, 0]
+    assert low < middle < high and middle == pytest.approx(float(waves["mean"].max()), rel=0.5)
+    assert TIMES[0] <= harbours["arrival"].values[1, 0] <= TIMES[-1] and 0 < harbours["reached"][0] <= 1
+
+
+def test_positive_amplitudes_have_the_moments_of_a_normal_distribution_cut_off_at_zero():
+    mean, root = _positive(np.array([0.5, -0.3]), np.diag([1.0, 0.5]))
+    for k, (m, s) in enumerate(((0.5, 1.0), (-0.3, 0.5))):
+        x = np.linspace(0, 8, 20001)
+        weight = np.exp(-0.5 * ((x - m) / s) ** 2)
+        right = np.average(x, weights=weight)
+        assert mean[k] == pytest.approx(right, rel=0.08)
+        assert np.sum(root[k] ** 2) == pytest.approx(np.average((x - right) ** 2, weights=weight), rel=0.2)
+    b = bank()
+    amplitudes = np.abs(twin(b, 4)[0])
+    records = {"p0": b.waves(amplitudes, ["p0"]).sel(point="p0")}
+    found = b.posterior(records, 3000.0, dataclasses.replace(EXACT, rises=True))
+    assert (found.mean > 0).all()
+    assert any("amplitudes are positive" in remark for remark in found.remarks)
+    assert any("p0 alone has a record" in remark for remark in found.remarks)
+
+
+def test_a_model_that_is_wrong_widens_the_bands():
+    b = bank()
+    _, records = twin(b, 5)
+    late = np.concatenate([np.zeros_like(b.responses[:, :4]), b.responses[:, :-4]], axis=1)
+    wrong = dataclasses.replace(b, responses=late)
+    right, off = (each.posterior(records, 4200.0, dataclasses.replace(EXACT, model=None)) for each in (b, wrong))
+    assert off.inflation * off.scales.model > 1.5 * right.inflation * right.scales.model
+
+
+def spoilt(name):
+    b = bank()
+    records = {name: one.copy() for name, one in twin(b, 6)[1].items()}
+    one = records["p0"]
+    if name == "tide":
+        records["p0"] = one + 0.6
+    elif name == "spike":
+        one[45] = 9.0
+    elif name == "clock":
+        records["p0"] = one.assign_coords(time=np.where(TIMES > 1800.0, TIMES - 600.0, TIMES))
+    elif name == "stranger":
+        records["p9"] = one
+    return b, records
+
+
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        ("tide", "level of p0 is off zero by 0.6 m before a wave can be there: tides, another datum"),
+        ("spike", "level of p0 jumps to 9 m after 2760 s and back: a spike; remove it"),
+        ("clock", "clock of p0 does not go forward all the time"),
+        ("stranger", "a record of p9, which is not a point of the bank; p0, p1, p2 are"),
+    ],
+)
+def test_bad_records_are_refused_in_a_sentence(what, sentence):
+    b, records = spoilt(what)
+    with pytest.raises(ConfigError, match=sentence):
+        b.posterior(records, errors=EXACT)
+
+
+def test_gaps_are_left_out_and_before_any_wave_the_forecast_is_the_prior():
+    b = bank()
+    _, records = twin(b, 7)
+    records["p0"][20:40] = np.nan
+    assert b.posterior(records, errors=EXACT).used == {"p0": 70, "p1": 90}
+    early = b.posterior(records, 600.0, EXACT)
+    assert np.all(early.mean == 0) and "the forecast is the prior" in early.remarks[0]
+    assert np.allclose(early.root @ early.root.T, prior(b))
+    assert b.posterior({}, errors=EXACT).until == 0.0
+
+
+def test_a_bank_is_read_as_it_was_written_and_other_files_are_not(tmp_path):
+    b = bank()
+    b.write(tmp_path / "bank.nc")
+    again = Bank.read(tmp_path / "bank.nc")
+    for field in dataclasses.fields(Bank):
+        mine, other = getattr(b, field.name), getattr(again, field.name)
+        assert np.array_equal(mine, other) if isinstance(mine, np.ndarray) else mine == other
+    xr.Dataset({"x": 1.0}).to_netcdf(tmp_path / "other.nc")
+    with pytest.raises(DataError, match=r"other.nc holds no bank of Green's functions; make one by swmodel green"):
+        Bank.read(tmp_path / "other.nc")
+    (tmp_path / "broken.nc").write_bytes(b"x" * 100)
+    with pytest.raises(DataError, match="broken.nc cannot be read as a bank"):
+        Bank.read(tmp_path / "broken.nc")
+    with pytest.raises(ConfigError, match="p7 is not in the bank, which has p0, p1, p2"):
+        b.waves(np.zeros(12), ["p7"])
+
+
+def test_the_commands_make_a_bank_and_forecast_from_records(study, command, tmp_path):
+    sources = PATCH.replace("[[inversion.controls]]", "[green.sources]").replace("[inversion]\nloops = 4", "")
+    path, folder = study(BASIN, "[green]\ninterval = 120\n", sources)
+    status, printed, errors = command("green", path, "-o", folder)
+    assert status == 0, errors
+    assert "a run from random amplitudes differs by" in printed and "points  3: near, far, north" in printed
+    b = Bank.read(folder / "bank.nc")
+    assert b.about["error_of_a_run"] < 1e-12 and b.responses.shape == (3, 15, 16)
+    whole, part = b.responses.copy(), dataclasses.replace(b, responses=b.responses.copy())
+    part.responses[1] = np.nan
+    part.write(folder / "bank.nc")
+    status, printed, errors = command("green", path, "-o", folder, "--resume")
+    assert status == 0 and "1 of 1 sweeps" in printed, errors
+    assert np.allclose(Bank.read(folder / "bank.nc").responses, whole, rtol=0, atol=1e-13)
+    status, _, errors = command("green", path, "-o", folder, "--resume", "--set", "bathymetry.depth=900")
+    assert status != 0 and "is a bank of another model, other sources or other points" in errors
+    _forecast_of_a_twin(b, folder, command, tmp_path)
+
+
+def _forecast_of_a_twin(b, folder, command, tmp_path):
+    noise, records = np.random.default_rng(0), tmp_path / "records"
+    records.mkdir()
+    waves = b.waves(np.linspace(0.2, 1.5, 16))
+    for name in ("near", "far"):
+        table = np.column_stack([b.times, waves.sel(point=name) + 0.002 * noise.standard_normal(15)])
+        np.savetxt(records / f"{name}.csv", table, "%.5f", ",", header="time_s,elevation_m", comments="")
+    given = ("--observations", records, "--until", "16min", "-o", folder / "forecast.nc")
+    status, printed, errors = command("forecast", folder / "bank.nc", *given, "--plot")
+    assert status == 0, errors
+    assert "records      until 16 min, samples: near 8, far 8" in printed
+    assert (folder / "forecast.png").stat().st_size > 20_000
+    with xr.open_dataset(folder / "forecast.nc") as found:
+        here = found.sel(point="north", band=90.0)
+        held = (here["low"] <= waves.sel(point="north")) & (waves.sel(point="north") <= here["high"])
+        assert found["amplitude"].size == 16 and held.mean() > 0.8
+    status, _, errors = command("forecast", folder / "bank.nc", "--observations", tmp_path / "out")
+    assert status != 0 and "is named after one of the gauges near, far, north" in errors
+    status, _, errors = command("forecast", folder / "bank.nc")
+    assert status != 0 and "--observations DIR is missing" in errors
+
+
+def test_a_bank_without_patterns_or_points_is_refused(study, command):
+    balanced = '[green.sources]\ntype = "balanced"\ndeviation = "1 m"\nlength = "50 km"\n'
+    status, _, errors = command("green", study(BASIN.replace("[output.gauges.positions]", "[other]"), balanced)[0])
+    assert status != 0 and "'balanced' are not sums of fixed patterns of the surface" in errors
+    assert "no point has a place; name buoys and harbours in [output.gauges.positions]" in errors
+    status, _, errors = command("green", study(BASIN)[0])
+    assert status != 0 and "the section [green] is missing; add one, such as" in errors
