@@ -7,10 +7,12 @@ import pytest
 
 import swmodel as sw
 from swmodel import adjoint
+from swmodel.adjoint.assimilation import priors
 from swmodel.adjoint.assimilation.assimilation import Departures, FourDVar, Rules, incremental
 from swmodel.adjoint.assimilation.responses import Green
 from swmodel.adjoint.controls.seafloor import UnitSources
 from swmodel.adjoint.controls.transforms import joined
+from swmodel.forecast import Bank
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.sharded import ShardedCommunicator
 
@@ -139,3 +141,20 @@ def test_an_inversion_on_ranks_is_that_of_one_rank():
     np.testing.assert_allclose(ours[1], parameters, rtol=0, atol=1e-8)
     np.testing.assert_allclose(ours[2], readings, rtol=0, atol=1e-9 * np.abs(readings).max())
     assert all(np.array_equal(ours[1], others) for others in communicator.host_gather(ours[1]))
+
+
+def bank(communicator):
+    """The Bank of all gauges over the patch, by sweeps, every five minutes."""
+    model = sw.ShallowWater(GRID, cases.sea_floor(), coriolis=sw.RotatingSphere(), communicator=communicator)
+    sources = priors.UnitSources((139.0, 143.0), (34.0, 37.5), 1.0, 1.0)
+    return Bank.of(model, sw.ForwardBackward(DT), GAUGES, sources, LENGTH * DT, 5 * DT)
+
+
+@pytest.mark.skipif(cases.RANKS == 1, reason="that is the one")
+def test_a_bank_on_ranks_is_that_of_one_rank():
+    communicator = make_communicator("auto", (cases.NY, cases.NX), cases.LAYOUTS[0])
+    whole = communicator.from_root(lambda: bank(SerialCommunicator()).responses)
+    ours = bank(communicator).responses
+    assert whole.shape[0] == len(GAUGES) and np.abs(whole).max() > 0
+    np.testing.assert_allclose(ours, whole, rtol=0, atol=1e-12 * np.abs(whole).max())
+    assert all(np.array_equal(ours, others) for others in communicator.host_gather(ours))
