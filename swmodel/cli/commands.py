@@ -345,6 +345,31 @@ def forecast(
 
 @app.command(
     epilog=examples(
+        "swmodel buoys bank.nc --harbour Miyako --harbour Sendai",
+        "swmodel buoys bank.nc --harbour Miyako --gauge 21418 --until 30min -o buoys.png",
+    )
+)
+def buoys(
+    bank: Annotated[str, typer.Argument(metavar="BANK", help="A file of `swmodel green`.", callback=path_of)],
+    harbour: Annotated[list[str] | None, typer.Option(help="Point with a forecast; may be repeated.")] = None,
+    gauge: Annotated[list[str] | None, typer.Option(help="Point with a record already; may be repeated.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Time of the last sample of the records.")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE.png", help="Map to draw.", callback=path_of)
+    ] = None,
+    debug: options.Debug = False,
+) -> None:
+    """List where a buoy would narrow the forecast of harbours most.
+
+    Candidates are all other points of the bank, such as those of `[green.candidates]`.
+    """
+    from .forecast import rank_buoys
+
+    rank_buoys(bank, harbour or [], gauge or [], until, output)
+
+
+@app.command(
+    epilog=examples(
         "swmodel bench",
         "mpirun -n 2 swmodel bench --size 512x512",
         "swmodel bench tohoku.toml --save machine.json",

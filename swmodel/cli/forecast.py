@@ -21,8 +21,9 @@ from . import facts, figures, logs
 if TYPE_CHECKING:
     from ..forecast import Bank, Errors, Posterior
 
-__all__ = ["Options", "forecast_waves"]
+__all__ = ["Options", "forecast_waves", "rank_buoys"]
 
+SHOWN = 10  # candidates that are printed
 PAUSE = 1.0  # [s] between two looks at the folder of records
 
 
@@ -126,3 +127,24 @@ def _table(posterior: Posterior, points: list[str], threshold: float, records: A
         level = f"{middle:.2f} ({low:.2f} to {high:.2f})"
         rows.append(f"{name:16s}{level:>26s}{arrival:>24s}{reached:>9s}{inside:>14s}")
     return "\n".join(rows)
+
+
+def rank_buoys(path: str, harbours: list[str], gauges: list[str], until: str | None, output: str | None) -> None:
+    """Print the candidates of the bank `path` that would narrow the forecast of harbours most, and draw all."""
+    from ..forecast import Bank, next_buoy
+
+    logs.start(root=True)
+    if output is not None:
+        figures.require()
+    bank = Bank.read(path)
+    last = None if until is None else quantity_of_option("--until", until, "s")
+    found = next_buoy(bank, harbours, gauges, last)
+    with_gauges = f", {found.attrs['with_gauges']:.3g} m with {', '.join(gauges)}" if gauges else ""
+    logs.LOGGER.info("spread of %s: %.3g m%s", ", ".join(harbours), found.attrs["without_records"], with_gauges)
+    for name, gain, x, y in zip(*(found[key].values[:SHOWN] for key in ("point", "gain", "x", "y"))):
+        logs.LOGGER.info("  %-16s at (%g, %g) removes %.3g %% of its variance", name, x, y, 100 * gain)
+    if output is not None:
+        from ..postprocess.forecast import map_of_gains
+
+        places = {name: bank.places[name] for name in (*harbours, *gauges)}
+        logs.LOGGER.info("figure: %s", map_of_gains(found, places, output))

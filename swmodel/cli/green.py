@@ -50,12 +50,16 @@ def make_bank(file: str, overrides: Sequence[str | Override], options: Options) 
     made, experiment, path = started.made, started.experiment, started.folder / section.file
     model, _, dt = started_with_step(made, experiment, *started.where)
     places = {name: tuple(place) for name, place in experiment.output.gauges.positions.items()}
+    if section.candidates is not None:
+        places |= section.candidates.places(model)
     until, about = section.until or experiment.run.until, {"swmodel_version": VERSION}
     about |= {} if experiment.run.start is None else {"start": experiment.run.start.isoformat()}
     about |= {"model": _digest(model, section, until, dt, places), "title": experiment.run.title or draft.file.stem}
     communicator = model.communicator
     begun = communicator.from_root(lambda: _begun(path, about["model"], options, draft))
-    lines = [("points", f"{len(places):,}: {', '.join(places)}"), ("grid", facts.grid_line(made.grid))]
+    named = ", ".join(experiment.output.gauges.positions)
+    lattice = "" if section.candidates is None else ", and a lattice"
+    lines = [("points", f"{len(places):,}: {named}{lattice}"), ("grid", facts.grid_line(made.grid))]
     logs.LOGGER.info("%s", facts.table([*lines, tiles_line(model)]))
     sources = made.require(("green", "sources"), part_of, section.sources, made.grid)
     at = clock.perf_counter()

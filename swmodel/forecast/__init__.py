@@ -3,10 +3,12 @@
 bank = Bank.of(model, stepper, places, sources, until=7200.0)   # or Bank.read("bank.nc")
 posterior = bank.posterior(records, until=1500.0)
 posterior.predict(["Miyako"])                                   # waves with bands, an xarray.Dataset
+    next_buoy(bank, ["Miyako"], gauges=["21418"])                   # how much each other point would narrow them
 """
 
 from .bank import Bank
 from .errors import Errors
 from .inference import Posterior
+from .network import next_buoy
 
-__all__ = ["Bank", "Errors", "Posterior"]
+__all__ = ["Bank", "Errors", "Posterior", "next_buoy"]

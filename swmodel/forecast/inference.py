@@ -29,7 +29,7 @@ from .errors import Errors, Samples, check_samples, error_terms, samples_of
 if TYPE_CHECKING:
     from .bank import Bank
 
-__all__ = ["Posterior", "Scales", "infer"]
+__all__ = ["Posterior", "Scales", "infer", "prior_root"]
 
 OTHERS = np.linspace(-1.5, 1.5, 7)  # of the logarithm of S, from the most probable one
 MODEL_ERROR = 0.3  # m before there are records
@@ -46,6 +46,13 @@ class Scales:
     deviation: float
     length: float
     model: float
+
+    @staticmethod
+    def before(bank: "Bank", errors: Errors) -> "Scales":
+        """Those before there are records: of the Errors, else of the bank; at least the distance of two sources."""
+        known = (errors.deviation, bank.deviation), (errors.length, bank.length), (errors.model, MODEL_ERROR)
+        deviation, length, model = (other if own is None else own for own, other in known)
+        return Scales(deviation, length or float(np.sort(bank.distances, axis=1)[:, 1].min()), model)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -174,12 +181,8 @@ def infer(bank: "Bank", records: Mapping[str, xr.DataArray], until: float | None
     """The Posterior of a bank from records; arguments and errors as for `Bank.posterior`."""
     last = np.inf if until is None else float(until)
     samples = samples_of(records, list(bank.places), bank.times, errors.begin, last)
-    first = Scales(
-        bank.deviation if errors.deviation is None else errors.deviation,
-        (bank.length if errors.length is None else errors.length) or float(np.sort(bank.distances, axis=1)[:, 1].min()),
-        MODEL_ERROR if errors.model is None else errors.model,
-    )
-    prior = _root(bank.distances, first)
+    first = Scales.before(bank, errors)
+    prior = prior_root(bank.distances, first)
     possible = {each.row: np.sqrt(np.sum((bank.responses[each.row] @ prior) ** 2, axis=1)) for each in samples}
     for each in samples:
         check_samples(each, bank.times, possible[each.row], errors.instrument)
@@ -222,8 +225,8 @@ class _Part:
         return table[:, :-1], table[:, -1], 2.0 * float(np.log(np.diag(root)).sum())
 
 
-def _root(distances, scales):
-    """U."""
+def prior_root(distances: np.ndarray, scales: Scales) -> np.ndarray:
+    """U, (sources, sources) [m]."""
     correlation = np.exp(-0.5 * (distances / scales.length) ** 2)
     return scales.deviation * cholesky(correlation + 1e-6 * np.eye(len(distances)), lower=True)
 
@@ -238,7 +241,7 @@ def _normal(parts, share):
 def _solved(parts, distances, scales, first=None):
     """(mean, root) of the posterior, and minus the logarithm of the probability of the records and scales."""
     B, b, square, log = _normal(parts, scales.model)
-    U = _root(distances, scales)
+    U = prior_root(distances, scales)
     M = cholesky(np.eye(len(U)) + U.T @ B @ U, lower=True)
     q = solve_triangular(M, U.T @ b, lower=True)
     root = solve_triangular(M, U.T, lower=True).T

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from . import style
 
-__all__ = ["figure"]
+__all__ = ["figure", "map_of_gains"]
 
 COLUMNS, OBSERVED = 3, "#555555"
 
@@ -71,3 +71,17 @@ def _draw_wave(axes, wave, record, until):
     axes.set_title(str(wave["point"].values))
     axes.set_xlim(0.0, float(minutes[-1]))
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def map_of_gains(found: Any, places: dict[str, tuple[float, float]], path: str | Path) -> Path:
+    """Draw the `gain` of candidates, as `forecast.next_buoy` gives it, and further places with their names."""
+    drawn = Figure(figsize=(7.0, 5.6), layout="constrained")
+    axes = drawn.subplots()
+    at = axes.scatter(found["x"], found["y"], c=100.0 * found["gain"], s=90, marker="s", cmap="viridis")
+    drawn.colorbar(at, ax=axes, label="part of the variance that a buoy removes [%]")
+    for name, (x, y) in places.items():
+        axes.plot(x, y, "^", color=style.VERMILLION)
+        axes.annotate(name, (x, y), (4, 4), textcoords="offset points", fontsize=8)
+    axes.set_aspect("equal", adjustable="datalim")
+    drawn.savefig(path, dpi=130)
+    return Path(path)

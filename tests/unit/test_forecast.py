@@ -8,7 +8,7 @@ import xarray as xr
 from scipy.special import ndtr
 
 from swmodel.errors import ConfigError, DataError
-from swmodel.forecast import Bank, Errors
+from swmodel.forecast import Bank, Errors, next_buoy
 from swmodel.forecast.inference import _positive
 from tests.studies import BASIN, PATCH
 
@@ -116,6 +116,25 @@ def test_a_model_that_is_wrong_widens_the_bands():
     wrong = dataclasses.replace(b, responses=late)
     right, off = (each.posterior(records, 4200.0, dataclasses.replace(EXACT, model=None)) for each in (b, wrong))
     assert off.inflation * off.scales.model > 1.5 * right.inflation * right.scales.model
+
+
+def test_the_gain_of_a_buoy_is_the_part_of_the_variance_that_its_record_removes():
+    b = bank(points=4)
+    found = next_buoy(b, ["p3"], ["p0"], 3000.0, EXACT)
+    used, C = TIMES <= 3000.0, prior(b)
+    H = b.responses[3][~used]
+
+    def variance(rows):
+        G = np.concatenate([b.responses[row][used] for row in rows])
+        gain = C @ G.T @ np.linalg.inv(G @ C @ G.T + 0.02**2 * np.eye(len(G)))
+        return np.trace(H @ (C - gain @ G @ C) @ H.T)
+
+    right = {name: 1.0 - variance([0, row]) / variance([0]) for row, name in ((1, "p1"), (2, "p2"))}
+    assert list(found.point.values) == sorted(right, key=right.get, reverse=True)
+    assert np.allclose(found["gain"], [right[name] for name in found.point.values], rtol=0, atol=1e-6)
+    assert found.attrs["with_gauges"] == pytest.approx((variance([0]) / len(H)) ** 0.5, rel=1e-6)
+    with pytest.raises(ConfigError, match="name one harbour or more"):
+        next_buoy(b, [])
 
 
 def spoilt(name):

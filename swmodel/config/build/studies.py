@@ -174,6 +174,7 @@ def green_line(made: Assembly, model: ShallowWater, state: State, dt: float) -> 
     prior = made.attempt(("green", "sources"), part_of, section.sources, made.grid)
     count = prior and made.attempt(("green", "sources"), prior.unknowns, Setting(model, state, dt))
     points = dict(experiment.output.gauges.positions)
+    points |= {} if section.candidates is None else section.candidates.places(model)
     if count is None or made.attempt(("output", "gauges", "positions"), Gauges.at, points, model) is None:
         return None
     until = section.until or experiment.run.until

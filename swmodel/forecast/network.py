@@ -1,0 +1,85 @@
+"""Where the next buoy should be: how much the record of each candidate would narrow the forecast of harbours.
+
+Before an earthquake the amplitudes are N(0, C), C = U U^T, and the waves of harbours H a have the variance tr(H C H^T),
+summed over harbours and times. Records of the gauges g that there are, G_g a + e with e ~ N(0, R_g) (errors.py), leave
+tr(H U M^-1 U^T H^T), M = 1 + sum over g of U^T G_g^T R_g^-1 G_g U. The posterior does not depend on the values of the
+records, so that no earthquake is needed (Krause, Singh & Guestrin 2008 for such designs; JMLR 9, 235-284).
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+from scipy.linalg import cholesky, solve_triangular
+
+from ..errors import ConfigError
+from .errors import Errors, error_terms
+from .inference import Scales, prior_root
+
+if TYPE_CHECKING:
+    from .bank import Bank
+
+__all__ = ["next_buoy"]
+
+
+def next_buoy(
+    bank: "Bank",
+    harbours: Sequence[str],
+    gauges: Sequence[str] = (),
+    until: float | None = None,
+    errors: Errors | None = None,
+) -> xr.Dataset:
+    """The candidates, all other points of a bank, by the share of the forecast variance that each would remove.
+
+    Args:
+        bank: a Bank.
+        harbours: names of the points whose waves after `until` are forecast.
+        gauges: names of points that have a record already.
+        until: the time of the last sample of the records [s]; half of the bank's time unless given.
+        errors: Errors.
+
+    Returns:
+        `gain` (point), largest first, with `x` and `y`; the attributes have the root mean square deviation [m] of the
+        harbours before (`without_records`) and with the gauges that there are (`with_gauges`).
+
+    Raises:
+        ConfigError: for points that are not in the bank, no harbour, or no candidate.
+    """
+    errors, times = errors or Errors(), bank.times
+    until = 0.5 * times[-1] if until is None else until
+    candidates = [name for name in bank.places if name not in (*harbours, *gauges)]
+    if not harbours or not candidates:
+        raise ConfigError(
+            "a bank of harbours and candidates is needed: name one harbour or more, and leave some points."
+        )
+    scales = Scales.before(bank, errors)
+    root = prior_root(bank.distances, scales)
+    used = (times >= errors.begin) & (times <= until)
+    later = np.concatenate([bank.responses[row][times > until] @ root for row in bank.rows(harbours)])
+
+    def information(row):
+        """U^T G^T R^-1 G U of a point."""
+        G = bank.responses[row].astype(float) @ root
+        amplitude, _ = error_terms(np.zeros(times.size), np.sum(G**2, axis=1), times, errors)
+        apart = np.abs(np.subtract.outer(times[used], times[used])) / errors.memory
+        own = scales.model * amplitude[used]
+        R = errors.instrument**2 * np.eye(used.sum()) + np.outer(own, own) * np.exp(-apart)
+        white = solve_triangular(cholesky(R, lower=True), G[used], lower=True)
+        return white.T @ white
+
+    def variance(M):
+        return float(np.sum(solve_triangular(cholesky(M, lower=True), later.T, lower=True) ** 2))
+
+    known = [information(row) for row in bank.rows(gauges)] if gauges else []
+    M = sum(known, start=np.eye(len(root)))
+    before, now = variance(np.eye(len(root))), variance(M)
+    gains = np.array([1.0 - variance(M + information(row)) / now for row in bank.rows(candidates)])
+    order = np.argsort(-gains)
+    names = [candidates[k] for k in order]
+    x, y = np.array([bank.places[name] for name in names], float).T
+    return xr.Dataset(
+        {"gain": ("point", gains[order]), "x": ("point", x), "y": ("point", y)},
+        {"point": names},
+        {"without_records": (before / len(later)) ** 0.5, "with_gauges": (now / len(later)) ** 0.5, "until": until},
+    )
