@@ -29,7 +29,7 @@ from ..stepping.explicit import TimeStepper
 from .errors import Errors
 from .inference import Posterior, infer
 
-__all__ = ["Bank"]
+__all__ = ["Bank", "problem_of"]
 
 KIND = "bank of Green's functions"
 
@@ -94,7 +94,7 @@ class Bank:
         every, steps = max(1, round(interval / dt)), round(until / dt)
         if steps < every + 1:
             raise ConfigError(f"a bank of {until:g} s has no two times {interval:g} s apart; make it longer.")
-        problem = _problem(model, stepper, places, sources, steps)
+        problem = problem_of(model, stepper, places, sources, steps)
         _, patterns, target = only_patch(problem)
         times = dt * every * (1.0 + np.arange(steps // every))
         centres = np.array(patterns.centres, float)
@@ -213,7 +213,7 @@ class Bank:
         return infer(self, records, until, errors or Errors())
 
 
-def _problem(model, stepper, places, sources, steps):
+def problem_of(model, stepper, places, sources, steps):
     """The Problem whose cost reads all points, and whose controls are the sources."""
     dt = float(stepper.dt)
     ends = np.array([dt, steps * dt])

@@ -1,0 +1,147 @@
+"""Forecasts of experiments/tohoku_2011: banks against runs, bands against twins, and each buoy from the two others.
+
+The bank of the experiment takes minutes; that of the twins is on cells three times as long.
+"""
+
+import functools
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+import numpy as np
+import xarray as xr
+
+import swmodel as sw
+from swmodel.adjoint.assimilation import priors
+from swmodel.adjoint.assimilation.linear_model import LinearModel
+from swmodel.adjoint.assimilation.responses import only_patch
+from swmodel.forecast import Bank, Errors
+from swmodel.forecast.bank import problem_of
+from swmodel.forecast.inference import Posterior, Scales, prior_root
+from swmodel.observed.folder import read_folder
+from swmodel.runtime import paths
+from swmodel.verification import Case, Mark, Outcome
+
+TOHOKU = paths.experiments() / "tohoku_2011"
+BUOYS = "21418", "21401", "21413"
+UNTIL = (15, 20, 30, 60)  # [min]
+TWINS = 100
+KNOWN = Errors(instrument=0.01, begin=0.0)
+
+
+def green_errors(_: tuple = ()) -> Outcome:
+    """The largest differences of sweeps from runs, over the largest reading, in both precisions."""
+    found = {}
+    before = jax.config.jax_enable_x64
+    for precision in ("float32", "float64"):
+        jax.config.update("jax_enable_x64", precision == "float64")
+        grid = sw.CartesianGrid(40, 36, (0.0, 4e5), (0.0, 3.6e5))
+        x, y = np.meshgrid(grid.x_centres, grid.y_centres)
+        depth = np.where(np.hypot(x - 1e5, y - 2e5) < 5e4, 0.0, 500.0 + 5e-3 * x)
+        model = sw.ShallowWater(grid, depth, boundaries=sw.Flather("east"), precision=precision, communicator="serial")
+        places = {"coast": (1.56e5, 2e5), "corner": (3e3, 3e3), "side": (3.97e5, 1.8e5), "sea": (2.5e5, 1e5)}
+        sources = priors.UnitSources((1.5e5, 3.5e5), (5e4, 3e5), 5e4, 1.0)
+        problem = problem_of(model, sw.ForwardBackward(30.0), places, sources, 200)
+        _, patterns, target = only_patch(problem)
+        linear = LinearModel(problem)
+        runs = linear.run_each(patterns, target, 5)
+        found[f"green_error_{precision}"] = np.abs(linear.swept(patterns, target, 5) - runs).max() / np.abs(runs).max()
+    jax.config.update("jax_enable_x64", before)
+    return Outcome(found)
+
+
+@functools.cache
+def bank(*settings: str) -> Bank:
+    """The bank of the experiment, with these settings."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = [sys.executable, "-c", "from swmodel.cli import main; main()"]
+        options = [word for setting in settings for word in ("--set", setting)]
+        command = [*program, "green", str(TOHOKU / "forecast.toml"), "--output", folder, *options]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return Bank.read(Path(folder) / "bank.nc")
+
+
+def twin_coverage(_: tuple = ()) -> Outcome:
+    """The share of the levels, at points without records and after the last sample at all, within bands of 90 %."""
+    given, inside = bank("grid.nx=240", "grid.ny=180"), []
+    scales = Scales.before(given, KNOWN)
+    root = prior_root(given.distances, scales)
+    for seed in range(TWINS):
+        noise = np.random.default_rng(seed)
+        amplitudes = root @ noise.standard_normal(len(root))
+        exact = Posterior(given, amplitudes, np.zeros((len(root), 1)), scales, 1.0, KNOWN, 0.0, {})
+        truth = exact.draws(1, seed=seed).isel(draw=0)  # with errors of the model
+        records = {name: truth.sel(point=name) + 0.01 * noise.standard_normal(truth.time.size) for name in BUOYS}
+        waves = given.posterior(records, 1800.0, KNOWN).predict().sel(band=90.0)
+        seen = (waves["deviation"] > 0.01).values
+        seen[[list(given.places).index(name) for name in BUOYS]] &= given.times > 1800.0
+        inside.append(((waves["low"] <= truth) & (truth <= waves["high"])).values[seen].mean())
+    return Outcome({"forecast_twin_coverage_90": float(np.mean(inside))})
+
+
+def tohoku(_: tuple = ()) -> Outcome:
+    """Each buoy from the two others: shares within the bands, and CRPS beside that of the prior."""
+    given, found = bank(), {}
+    records = {
+        name: xr.DataArray(record.value, {"time": record.time}, ("time",))
+        for name, record in read_folder(TOHOKU / "records", BUOYS).items()
+    }
+    errors = Errors(begin=900.0)
+    crps = {}
+    for minutes in (0, *UNTIL):
+        each = []
+        for name in BUOYS:
+            others = {other: record for other, record in records.items() if other != name}
+            posterior = given.posterior(others if minutes else {}, 60.0 * minutes, errors)
+            each.append(posterior.scores({name: records[name]}, 900.0).isel(point=0))
+        scores = xr.concat(each, "point")
+        crps[minutes] = float(scores["crps"].mean())
+        if minutes:
+            found[f"forecast_inside_{minutes}"] = float(scores["inside"].mean())
+            found[f"forecast_crps_share_{minutes}"] = crps[minutes] / crps[0]
+    ratio = scores["spread"] / scores["error"]
+    return Outcome(found | {"spread_ratio_offshore": float(ratio.mean())})
+
+
+Case(
+    name="green",
+    group="tides",
+    title="Green's functions by sweeps of the transposed model",
+    tests="the transposed linear model, on a coast, in a corner and at an open side",
+    source="reciprocity of sources and gauges",
+    doi="",
+    equation="G by sweeps against G by runs, relative to the largest reading",
+    measure=green_errors,
+    marks=(
+        Mark("green_error_float32", "of sweeps against runs in float32, relative", most=1e-5),
+        Mark("green_error_float64", "of sweeps against runs in float64, relative", most=1e-10),
+    ),
+)
+Case(
+    name="forecast_twin",
+    group="tides",
+    title="Bands of forecasts in twin experiments",
+    tests="the posterior of the sources, of its scales and of the model's error",
+    source="100 draws of the prior, with errors of records and model",
+    doi="",
+    equation="share of the levels within the bands of 90 percent, from records of 30 minutes",
+    measure=twin_coverage,
+    marks=(Mark("forecast_twin_coverage_90", "share within the bands of 90 %", least=0.87, most=0.93),),
+)
+Case(
+    name="forecast_tohoku",
+    group="tides",
+    title="The Tohoku tsunami, each buoy from the two others",
+    tests="forecasts from records of 15 to 60 minutes",
+    source="records of three DART buoys (NOAA)",
+    doi="",
+    equation="share of the samples within the bands of 90 percent; CRPS over that of the prior",
+    measure=tohoku,
+    marks=(
+        *(Mark(f"forecast_inside_{k}", f"share within the bands after {k} min", least=0.8, most=0.97) for k in UNTIL),
+        *(Mark(f"forecast_crps_share_{k}", f"CRPS over that of the prior after {k} min", most=1.0) for k in UNTIL),
+        Mark("spread_ratio_offshore", "expected over actual error after 60 min", least=0.7, most=1.4),
+    ),
+)
