@@ -121,8 +121,13 @@ class NestedSimulation:
         """Continue from restart files, {name: path} of each grid that had started; the messages of Simulation.resume.
 
         Raises:
-            ConfigError: if a grid has no restart, or they are of different times.
+            ConfigError: if a grid has no restart, for names of other grids, and for restarts of different times.
         """
+        if unknown := [name for name in paths if name not in self.simulations]:
+            known = ", ".join(repr(one) for one in self.simulations)
+            raise ConfigError(f"NestedSimulation.resume: there is no grid {unknown[0]!r}; the grids are {known}.")
+        if "" not in paths:
+            raise ConfigError("NestedSimulation.resume: the outermost grid, '', has no restart; name one of each.")
         messages = [self.outer.resume(paths[""], force)]
         self._started = {name for name in self.simulations if not name or self._start_of(name) < self.outer.step}
         for name in self.family.nests:
@@ -156,15 +161,20 @@ class NestedSimulation:
         for simulation in self.simulations.values():
             simulation.model.check_records(last * outer.dt, simulation.dt)
         self.check_due()
-        report, _ = reporter(progress, outer.communicator.is_root)
+        report, reads_files = reporter(progress, outer.communicator.is_root)
         began, grids = outer.step, {}
+
+        def reported(*news):
+            for grid in grids.values() if reads_files else ():
+                grid.run.wait()
+            report(*news)
 
         def kept(signal):
             runs = [grid.run for grid in grids.values()]
             return f"{signal} stopped the run {progress_clause(outer, began)}. {how_to_continue(outer, *runs[:1])}"
 
         with stoppable(kept) as (signals, reader), contextlib.ExitStack() as stack:
-            self._loop(last, signals, stack, grids, report, reader.submit)
+            self._loop(last, signals, stack, grids, reported, reader.submit)
             PROCESS.allow(WRITING)
             for grid in grids.values():
                 grid.run.finish(grid.simulation)
@@ -246,13 +256,15 @@ class NestedSimulation:
             grid.simulation._packed = grid.carry.packed
             for key, output in grid.simulation.watched().items():
                 output.arrays = grid.carry.watched[key]
-        for name, grid in grids.items():
-            steps, simulation, run = count * self.family.total_steps(name), grid.simulation, grid.run
+        for name, grid in grids.items():  # of all grids before any restart is replaced, so that all stay of one time
+            steps = count * self.family.total_steps(name)
             try:
-                simulation._check_health(grid.carry, steps, run)
+                grid.simulation._check_health(grid.carry, steps, grid.run, grids[""].run)
             except BlowUp as error:
                 raise (BlowUp(f"In the nest {name!r}: {error}") if name else error) from None
-            run.chunk(simulation, steps, simulation.step)
+        for name, grid in grids.items():
+            simulation, run = grid.simulation, grid.run
+            run.chunk(simulation, count * self.family.total_steps(name), simulation.step)
             run.due(simulation, after_chunk=True)
             run.settle(simulation)
 

@@ -340,16 +340,21 @@ class Simulation(Outputs):
             )
             raise Interrupted(message, signal)
 
-    def _check_health(self, carry, count, run):
-        """Raise BlowUp, which names the cell, on every rank alike if the state of any tile is invalid."""
+    def _check_health(self, carry, count, run, outermost=None):
+        """Raise BlowUp, which names the cell, on every rank alike if the state of any tile is invalid.
+
+        The message names the restart of `run`, or that of the `outermost` grid's Run, from which nests continue, too.
+        """
         invalid = invalid_cells(self, carry.health)
         if not self.communicator.agree(bool(invalid)):
             return
         first = min(sum(self.communicator.host_gather(invalid), []), key=lambda found: found[:4])
         run.chunk(self, count, first[0] - 1)
-        run.wait()
+        outermost = run if outermost is None else outermost
+        for each in (run, outermost):
+            each.wait()
         message = diagnosis(self, *first)
-        raise BlowUp(f"{message} {run.restart_hint()}")
+        raise BlowUp(f"{message} {outermost.restart_hint()}")
 
     def _check_solved(self, run):
         """Raise BlowUp, on every rank alike, if an implicit scheme's equation was not solved at some step so far."""
