@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from ..dynamics.carried import CARRIED, CarriedVolume
+from ..dynamics.cores import FiniteDifferences
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..errors import ConfigError, SwmodelError, of_part
 from ..fields.parts import replaced
@@ -22,15 +23,16 @@ from ..models.shallow_water import ShallowWater
 from ..stepping.explicit import TimeStepper
 from ..stepping.stability import largest_time_step, limits
 from .border import Border
-from .interpolation import conserving, interpolated
+from .interpolation import conserving, interpolated_of
 from .motion import MotionInBox
-from .nest import Nest, Place, frame_of
+from .nest import Nest, frame_of
 from .steps import FamilySystem
 
 __all__ = ["Family"]
 
 BESIDE, DIFFERENT = 2, 0.3  # outer cells inside the border; the relative difference of depths with which noise grows
 OWN = ("boundaries", "layout", "communicator")  # arguments of the outermost model alone
+SAME = ("boundaries", "communicator", "dtype")  # arguments that a nest cannot have of its own
 
 
 class Family:
@@ -44,8 +46,9 @@ class Family:
             nests take the motion of a source from the grid around them. A nest's `options` replace them.
 
     Raises:
-        ConfigError: for nests that overlap or do not fit, and for what nests do not have: layers, tracers, series,
-            several tiles in one process.
+        ConfigError: for nests that overlap or do not fit, and for what nests do not have: layers, tracers, levees,
+            other cores than FiniteDifferences, several tiles in one process, and boundaries, a communicator or a dtype
+            of their own.
 
     Attributes:
         nests: {name: Nest}.
@@ -60,10 +63,9 @@ class Family:
         self.nests, self.places, self.differences = {nest.name: nest for nest in nests}, {}, {}
         self.steps = {nest.name: nest.substeps for nest in nests}
         _check_names(nests)
-        for key, why in REFUSED.items():
-            for name, given in {"": options, **{nest.name: nest.options for nest in nests}}.items():
-                if given.get(key):
-                    raise ConfigError(f"Family: {key} = {given[key]!r}{_in(name)}: {why}")
+        _check_options("", options)
+        for nest in nests:
+            _check_options(nest.name, nest.options)
         options = {key: value for key, value in options.items() if key not in REFUSED}
         self.models = {"": ShallowWater(grid, depth, **options, tracers=self._volumes(""))}
         if len(self.outer.communicator.ranks) > 1 or self.outer.communicator.name == "sharded":
@@ -82,7 +84,7 @@ class Family:
         grid = place.grid(outer.grid)
         communicator, wetting = outer.communicator, options.get("wetting")
         depth, wet = _depth_of(nest, place, outer, Domain(grid, communicator, outer.dtype), wetting)
-        if not place_mask(place, wet).any():
+        if not wet[place.width : -place.width, place.width : -place.width].any():
             raise ConfigError(f"the nest {nest.name!r} lies on land alone; move it.")
         if nest.depth is not None:
             self.differences[nest.name] = _difference(place, outer.sea_floor, depth, wet)
@@ -176,7 +178,7 @@ class Family:
         return FamilySystem(tuple(systems), tuple(steppers), borders, inside, steps)
 
     def dynamics(self, stepper: TimeStepper) -> FamilySystem:
-        """The FamilySystem for `swmodel.nests.integrate`, on this rank; `stepper` is the outermost grid's.
+        """The FamilySystem for `swmodel.nests.integration.integrate`, on this rank; `stepper` is the outermost grid's.
 
         Raises:
             ConfigError: for models with records of forcing, for nests that start later, and if a step reads more cells
@@ -237,6 +239,18 @@ def _in(name):
     return f" in the nest {name!r}" if name else ""
 
 
+def _check_options(name, options):
+    """Raise ConfigError for arguments of ShallowWater that grids of a family, or its nests, do not have."""
+    for key, value in options.items():
+        why = REFUSED[key] if key in REFUSED and value else ""
+        if key == "core" and not isinstance(value, FiniteDifferences):
+            why = "nests have finite differences alone; leave it out."
+        if key in SAME and name:
+            why = "all grids have that of the outermost one, whose open sides nests do not reach; leave it out there."
+        if why:
+            raise ConfigError(f"Family: {key} = {value!r}{_in(name)}: {why}")
+
+
 @contextlib.contextmanager
 def _of_nest(name):
     """Errors that are raised inside name the nest."""
@@ -261,12 +275,6 @@ def _check_names(nests):
 
 def _placed(model, stepper):
     return model.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
-
-
-def place_mask(place: Place, whole: np.ndarray) -> np.ndarray:
-    """The part of an array on the nest's grid that lies in its box."""
-    width = place.width
-    return whole[width:-width, width:-width]
 
 
 def _depth_of(nest, place, outer, domain, wetting):
@@ -326,8 +334,6 @@ def _warn_of_depths(name, difference):
 
 
 def _interpolated(floor, place, fixed):
-    """The outer depth [m], bilinear between the centres of wet cells."""
+    """The outer depth [m], bilinear between the centres of wet cells, or with wetting (not `fixed`) of all cells."""
     depth, wet = floor.depth.block(*place.box_slices), floor.wet.block(*place.box_slices).astype(float)
-    weights = wet if fixed else np.ones_like(wet)
-    total, weight = (interpolated(x, place.ratio) for x in (weights * depth, weights))
-    return np.where(weight > 0, total, 0.0) / np.where(weight > 0, weight, 1.0)
+    return interpolated_of(wet if fixed else np.ones_like(wet), depth, place.ratio)

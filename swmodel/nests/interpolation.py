@@ -4,7 +4,7 @@ import numpy as np
 
 from ..grids.remapping import linear_weights
 
-__all__ = ["conserving", "interpolated", "weights_at"]
+__all__ = ["conserving", "interpolated", "interpolated_of", "weights_at"]
 
 
 def weights_at(at: np.ndarray, n: int) -> np.ndarray:
@@ -16,6 +16,18 @@ def interpolated(values: np.ndarray, ratio: int) -> np.ndarray:
     """(ny ratio, nx ratio) values, bilinear between the centres of (ny, nx) cells."""
     rows, columns = (weights_at((np.arange(n * ratio) + 0.5) / ratio - 0.5, n) for n in values.shape)
     return rows @ values @ columns.T
+
+
+def interpolated_of(wet: np.ndarray, values: np.ndarray, ratio: int) -> np.ndarray:
+    """`interpolated` values of the wet cells alone, by their weights; 0 far from all of them.
+
+    Args:
+        wet: (ny, nx), 1 in wet cells and 0 elsewhere.
+        values: (ny, nx), at cell centres.
+        ratio: the number of the nest's cells along a side of a cell.
+    """
+    total, weight = (interpolated(x, ratio) for x in (wet * values, wet))
+    return np.where(weight > 0, total, 0.0) / np.where(weight > 0, weight, 1.0)
 
 
 def conserving(values: np.ndarray, wet: np.ndarray, ratio: int) -> np.ndarray:

@@ -22,8 +22,8 @@ from ..grids.grid import Grid
 __all__ = ["FRAME", "Nest", "Place", "frame_of"]
 
 FRAME = 6  # the least width of the frame, in cells of the nest: those that a step of SSPRK3 reads, 3 stages of 2 cells
-LEAST = 4  # cells of the outer grid along a side of a box
 FRAME_OF_BORES = 15  # the same with MomentumConserving, 3 stages of 5 cells
+LEAST = 4  # cells of the outer grid along a side of a box
 
 
 @dataclasses.dataclass(frozen=True)

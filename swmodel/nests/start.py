@@ -8,7 +8,7 @@ import numpy as np
 from ..fields.state import State
 from ..parallel.boxes import collect
 from .border import Border
-from .interpolation import conserving, interpolated, weights_at
+from .interpolation import conserving, interpolated_of, weights_at
 
 __all__ = ["state_from_outer"]
 
@@ -31,11 +31,10 @@ def state_from_outer(border: Border, outer: Any, inner: Any, state: State) -> St
     wet, ratio = outer.sea_floor.wet.block(*place.box_slices), place.ratio
     if outer.film is not None:
         wet = wet & (eta + outer.sea_floor.water.block(*place.box_slices) > 1.5 * outer.film)
-    weight = interpolated(wet.astype(float), ratio)
-    near = np.where(weight > 0, interpolated(wet * eta, ratio), 0.0) / np.where(weight > 0, weight, 1.0)
-    elsewhere = near if inner.film is None else -np.asarray(inner.sea_floor.water)
+    near = interpolated_of(wet.astype(float), eta, ratio)
+    on_land = near if inner.film is None else -np.asarray(inner.sea_floor.water)
     covered = np.kron(wet, np.ones((ratio, ratio))) > 0
-    fields = {"eta": np.where(covered, conserving(eta, wet, ratio), elsewhere)}
+    fields = {"eta": np.where(covered, conserving(eta, wet, ratio), on_land)}
     for name, x in (("u", u), ("v", v)):
         rows, columns = (
             weights_at((np.arange(n * ratio) + (1.0 if along else 0.5)) / ratio - (1.0 if along else 0.5), n)

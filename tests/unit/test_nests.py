@@ -101,6 +101,10 @@ def test_a_restart_continues_bit_for_bit(tmp_path):
             simulation.resume(paths)
         return simulation.run(steps=steps)
 
+    simulation = sw.NestedSimulation(family, family.states(), FB)
+    for paths, message in (({"harbour": "a.nc"}, "the outermost grid, '', has no"), ({"bay": "a.nc"}, "no grid 'bay'")):
+        with pytest.raises(ConfigError, match=message):
+            simulation.resume(paths)
     whole = run(12)
     run(6)
     resumed = run(6, resumed=True)
@@ -153,6 +157,8 @@ def masks_of(model):
         ([{}, {}], {}, "two nests have the name 'harbour'"),
         ([{"inside": "bay"}], {}, "no nest before it has this name"),
         ([{}], {"depth": lambda x, y: np.where(x < 8e3, 10.0, 0.0)}, "lies on land alone"),
+        ([{"options": {"boundaries": sw.Flather()}}], {}, "in the nest 'harbour': all grids have that"),
+        ([{}], {"core": sw.PseudoSpectral()}, "nests have finite differences alone"),
         ([{}], {"tracers": (sw.Tracer("dye"),)}, "nests have no tracers so far"),
         ([{}], {"layers": sw.Layers((50.0,), (1020.0, 1025.0))}, "nests have one layer so far"),
     ],
