@@ -8,7 +8,7 @@ import numpy as np
 from ..config import Override, read
 from ..config.build.experiment import MOST_RECORDS, tiles
 from ..config.build.fields import is_evaluated_whole
-from ..config.build.nests import family_of, folder_of_nest
+from ..config.build.nests import family_of
 from ..config.build.outputs import bytes_of_gauges, bytes_of_sums
 from ..config.build.steppers import stepper_of, time_step, unstable
 from ..config.build.studies import adjoint_line, green_line, inversion_line
@@ -19,7 +19,7 @@ from ..runtime import budget, launch
 from ..runtime.paths import expanded
 from . import facts, logs
 from .model_remarks import flooded_land, model_remarks, wave_remarks
-from .nested import merged, nest_lines, output_lines
+from .nested import add_outputs_of_nests, files_of_nests, merged, nest_lines, output_lines
 from .remarks import remarks
 from .speed import Speed, speed_line
 from .starting import add_outputs, begin_alone, files_of_run, files_of_studies, inputs_of, named_files, started
@@ -42,11 +42,11 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
     experiment = made.experiment()
     if is_evaluated_whole(made.grid):
         where = "serial", None, experiment.run.engine
-        family, states, _ = family_of(made, *where) if made.nests else (None, {}, 0.0)
+        family, states, dt = family_of(made, *where) if made.nests else (None, {}, 0.0)
         model, state = (family.outer, states[""]) if family is not None else started(made, experiment, *where)
         lines, warnings = _plan(made, experiment, model, state, ranks, speed)
         if family is not None:
-            lines += _nests(made, family, states, ranks)
+            lines += _nests(made, family, states, dt, ranks)
     else:
         lines, warnings = _plan_of_tiles(made, experiment, ranks)
         if made.nests:
@@ -98,19 +98,17 @@ def _plan(made, experiment, model, state, ranks, speed):
     return lines, warnings
 
 
-def _nests(made, family, states, ranks):
+def _nests(made, family, states, dt, ranks):
     """(label, text) lines of the nests; raises ConfigError for mistakes of their steps, tiles and files."""
     from ..simulation.nested import NestedSimulation
-    from ..stepping.stability import limits
 
     experiment = made.experiment()
-    dt = time_step(experiment, limits(family.outer, stepper_of(experiment.stepper), states[""]))
     stepper, start = stepper_of(experiment.stepper, dt), experiment.run.start
     driver = made.require(("nest",), lambda: NestedSimulation(family, states, stepper, start=start))
     for k, one in enumerate(made.nests):
         simulation, grid = driver[one.name], family.models[one.name].grid
         made.attempt(("nest", k), tiles, grid, ranks, None, max(simulation.halo, one.place.width))
-        add_outputs(one.made, simulation, files_of_run(one.made.experiment().output, Path(one.name)))
+    add_outputs_of_nests(made, driver, files_of_nests(made, Path(".")))
     made.attempt(("nest",), driver.check_due)
     made.experiment()
     return [*nest_lines(made, family, dt), *output_lines(made, family, dt)]
@@ -206,8 +204,7 @@ def _check_files(made, experiment):
     """Raise ConfigError if files of a run, of [adjoint] or of [inversion] are inputs or one another."""
     folder = expanded(experiment.output.folder)
     studies = files_of_studies(made.section("adjoint"), made.section("inversion"), folder)
-    of_nests = [files_of_run(one.made.experiment().output, folder_of_nest(one, folder)) for one in made.nests]
-    files = merged([files_of_run(experiment.output, folder), *of_nests])
+    files = merged([files_of_run(experiment.output, folder), *files_of_nests(made, folder).values()])
     check_apart([*named_files(files), *studies], inputs_of(made.draft))
 
 

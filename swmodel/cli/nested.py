@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..config.build.nests import folder_of_nest, share_of_cost
+from ..config.build.nests import folder_of_nest, mistakes_of_nest, share_of_cost
+from ..errors import ConfigError
 from ..simulation.progress import duration
 from . import facts
+from .starting import add_outputs, files_of_run
 
 if TYPE_CHECKING:
     from ..config.build.experiment import Assembly
     from ..nests.family import Family
+    from ..simulation.nested import NestedSimulation
 
-__all__ = ["merged", "nest_lines", "output_lines"]
+__all__ = ["add_outputs_of_nests", "files_of_nests", "merged", "nest_lines", "output_lines"]
 
 
 def merged(files: Iterable[dict[str, list[Path]]]) -> dict[str, list[Path]]:
@@ -26,6 +29,26 @@ def merged(files: Iterable[dict[str, list[Path]]]) -> dict[str, list[Path]]:
         for kind, paths in one.items():
             every.setdefault(kind, []).extend(paths)
     return every
+
+
+def files_of_nests(made: Assembly, folder: Path) -> dict[str, dict[str, list[Path]]]:
+    """{nest: {key of [output]: paths}} of the files of nests, where those of the run are in `folder`."""
+    return {one.name: files_of_run(one.made.experiment().output, folder_of_nest(one, folder)) for one in made.nests}
+
+
+def add_outputs_of_nests(made: Assembly, driver: NestedSimulation, files: dict[str, dict[str, list[Path]]]) -> None:
+    """Add the files of nests, as `files_of_nests` returns them, to their simulations; collective.
+
+    Raises:
+        ConfigError: with every mistake of a nest, at the key of its output.
+    """
+    for k, one in enumerate(made.nests):
+        try:
+            add_outputs(one.made, driver[one.name], files[one.name])
+        except ConfigError:
+            made.mistakes += mistakes_of_nest(made, k)
+            made.experiment()
+            raise
 
 
 def nest_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
 from . import facts, logs, profiles, starting
 from .model_remarks import model_remarks, wave_remarks
-from .nested import merged, nest_lines
+from .nested import add_outputs_of_nests, files_of_nests, merged, nest_lines
 from .profiles import profiled
 from .remarks import remarks
 from .starting import (
@@ -179,14 +179,12 @@ def _run(draft, options, restart):
 def _add_files(made, driver, folder, inputs, replaces):
     """Add the files of all grids to their simulations: (those of the outermost grid, {nest: its own}); collective."""
     experiment, communicator = made.experiment(), (driver.outer if made.nests else driver).communicator
-    files = files_of_run(experiment.output, folder)
-    of_nests = {one.name: files_of_run(one.made.experiment().output, folder_of_nest(one, folder)) for one in made.nests}
+    files, of_nests = files_of_run(experiment.output, folder), files_of_nests(made, folder)
     every = merged([files, *of_nests.values()])
     communicator.from_root(lambda: _check_files(every, inputs))
     communicator.from_root(lambda: prepare_paths(sum(every.values(), []), replaces))
     add_outputs(made, driver.outer if made.nests else driver, files)
-    for one in made.nests:
-        add_outputs(one.made, driver[one.name], of_nests[one.name])
+    add_outputs_of_nests(made, driver, of_nests)
     return files, of_nests
 
 
@@ -365,7 +363,7 @@ def _figures(files, experiment, is_drawn):
     observations = None if gauges is None else gauges.observations
     for figure in postprocess.plot(drawn, observations=observations) if is_drawn and drawn else []:
         logs.LOGGER.info("figure: %s", figure)
-    if observations is not None and files["gauges"] and not is_drawn:
+    if observations is not None and files["gauges"] and files["gauges"][0].exists() and not is_drawn:
         logs.LOGGER.info("scores:\n%s", postprocess.score_table(files["gauges"][0], observations))
 
 

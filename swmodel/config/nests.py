@@ -61,6 +61,7 @@ REFUSED = {  # sections that a run with nests does not have, and what to do
     "adjoint": "derivatives of a run with nests are had in Python alone, by swmodel.nests.integration.integrate; leave "
     "[adjoint] or [[nest]] out",
     "inversion": "inversions have no nests so far; leave [inversion] or [[nest]] out",
+    "green": "Green's functions have no nests so far; leave [green] or [[nest]] out",
 }
 SAME_EVERYWHERE = ("rest", "formula", "gaussian")  # initial states that each grid evaluates alike
 
@@ -86,6 +87,7 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         if each.initial is None and initial is not None and initial.type not in SAME_EVERYWHERE:
             text = f"{initial.type!r} in [initial] is of one grid alone; give the nest {each.name!r} a [nest.initial]"
             yield Mistake(("nest", k), text)
+        yield from _restart_mistakes(k, each, sections.get("output"))
     bathymetry = sections.get("bathymetry")
     if bathymetry is not None and bathymetry.levees is not None:
         yield Mistake(("bathymetry", "levees"), "nests have no levees so far; leave levees or [[nest]] out")
@@ -101,3 +103,16 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     if run is not None and run.stages_per_exchange != 1:
         text = "nests exchange halos at every stage; leave it out"
         yield Mistake(("run", "stages_per_exchange"), text)
+
+
+def _restart_mistakes(k, nest, output):
+    """A restart of a nest that is not of the times of that of the outermost grid, without which it is of no use."""
+    own = None if nest.output is None else nest.output.restart
+    whole = None if output is None else output.restart
+    if own is None or (whole is not None and whole.every == own.every):
+        return
+    path, text = ("nest", k, "output", "restart"), "a run continues from restarts of all grids at one time; "
+    if whole is None:
+        yield Mistake(path, f"{text}give [output.restart], too, or leave this out")
+    else:
+        yield Mistake((*path, "every"), f"{text}give {whole.every:g} s, as in [output.restart]")

@@ -142,6 +142,11 @@ def nest(**keys):
         (nest(bathymetry='{type = "file", file = "small.nc"}'), "nest[0].bathymetry: "),
         (nest(model='{wetting = {}}'), "nest[0].model.wetting: wetting needs momentum = 'momentum_conserving'"),
         (nest(output='{gauges = {positions = {far = [1000, 1000]}}}'), "(1000, 1000) is outside the grid: x 8000"),
+        (nest(output='{restart = {every = "2 min"}}'), "nest[0].output.restart.every: a run continues from"),
+        (
+            nest(output="{gauges = {positions = {pier = [15e3, 13e3]}}}"),
+            "nest[0].output.gauges.positions.pier: 'pier' of [output.gauges] is read here, too",
+        ),
         (nest() + '\n[[tracer]]\nname = "dye"\n', "tracer: nests have no tracers so far"),
         (nest() + '\n[layers]\nthickness = [50]\ndensities = [1020, 1025]\n', "layers: nests have one layer so far"),
     ],
@@ -165,6 +170,10 @@ def test_each_mistake_is_one_sentence(text, sentence, tmp_path):
         (nest(bathymetry='{type = "formula", depth = "-1"}'), "nest[0].bathymetry: the depth is nowhere above 0"),
         (nest(x=[16e3, 22e3], bathymetry='{type = "formula", depth = "15900 - x"}'), "the nest 'a' lies on land alone"),
         (nest(output='{means = {every = "7 s"}}'), ""),
+        (
+            nest(output='{fields = [{file = "f.nc", variables = ["eta"], every = "1 min", box = [0, 1, 0, 1]}]}'),
+            "nest[0].output.fields",
+        ),
     ],
 )
 def test_mistakes_that_need_the_model(text, sentence, tmp_path, command):

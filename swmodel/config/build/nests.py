@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from ...fields.state import State
     from .. import Draft
 
-__all__ = ["NestAssembly", "assemble_family", "family_of", "folder_of_nest"]
-
-OWN = ("bathymetry", "model", "dissipation", "initial", "output")  # sections that a nest may have
+__all__ = ["NestAssembly", "assemble_family", "family_of", "folder_of_nest", "mistakes_of_nest", "share_of_cost"]
 
 
 @dataclasses.dataclass
@@ -66,7 +64,7 @@ def assemble_family(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
     finest = {} if gauges is None else {name: _finest(at, outer, nests) for name, at in gauges.positions.items()}
     parts = {name: _output(draft, name, finest) for name in ("", *nests)}
     made = assemble(_changed(draft, {"output": parts[""]}), *arguments, **options)
-    made.mistakes += mistakes
+    made.mistakes += mistakes + list(_gauges_of_one_name(sections, finest))
     for k, name in ((k, each.name) for k, each in enumerate(sections) if each.name in nests):
         nest, place, around = nests[name]
         sections_here = _sections(draft, sections[k], place.grid(around), parts[name])
@@ -150,14 +148,23 @@ def _output(draft, name, finest):
     changes = {}
     if whole.restart is not None and output.restart is None:
         changes["restart"] = whole.restart
-    gauges = output.gauges or whole.gauges
-    if gauges is not None:
-        own = {} if section is None or output.gauges is None else dict(output.gauges.positions)
-        points = {g: at for g, at in ({} if whole.gauges is None else whole.gauges.positions).items()}
-        points = own | {g: at for g, at in points.items() if finest[g] == name}
-        windows = {g: limits for g, limits in gauges.windows.items() if g in points}
-        changes["gauges"] = gauges.replaced(positions=points, window=windows or None) if points else None
+    own = None if section is None else output.gauges
+    if both := [gauges for gauges in (own, whole.gauges) if gauges is not None]:
+        here = {} if own is None else dict(own.positions)
+        here |= {} if whole.gauges is None else {g: at for g, at in whole.gauges.positions.items() if finest[g] == name}
+        windows = {g: limits for gauges in both for g, limits in gauges.windows.items() if g in here}
+        changes["gauges"] = both[0].replaced(positions=here, window=windows or None) if here else None
     return output.replaced(**changes)
+
+
+def _gauges_of_one_name(sections, finest):
+    """Mistakes of gauges of nests that have the name of a gauge of [output.gauges] that lies there, too."""
+    for k, section in enumerate(sections):
+        gauges = None if section.output is None else section.output.gauges
+        for name in () if gauges is None else gauges.positions:
+            if finest.get(name) == section.name:
+                text = f"{name!r} of [output.gauges] is read here, too; give this gauge another name"
+                yield Mistake(("nest", k, "output", "gauges", "positions", name), text)
 
 
 def _changed(draft, sections):
@@ -170,7 +177,7 @@ def _renamed(mistakes, section, k, others=False) -> Iterator[Mistake]:
     """Mistakes of the sections of nest number k, at their keys in the file; of shared sections only with `others`."""
     for mistake in mistakes:
         head = mistake.path[0] if mistake.path else ""
-        if head in OWN and head in section.written:
+        if head in section.written:
             yield Mistake(("nest", k, *mistake.path), mistake.text)
         elif others:
             yield Mistake(("nest", k), f"in the nest {section.name!r}: {mistake.text}")
@@ -196,6 +203,8 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
     for k, one in enumerate(made.nests):
         initial = one.made.experiment().initial
         states[one.name] = made.require(("nest", k), state_of, initial, family.models[one.name])
+    for model in family.models.values():
+        made.require(("forcing",), model.check_files, experiment.run.until)
     bounds = made.require(("stepper",), limits, family.outer, stepper_of(experiment.stepper), states[""])
     dt = made.require(("stepper", "dt"), time_step, experiment, bounds)
     fraction = experiment.stepper.fraction
@@ -206,9 +215,13 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
 
 def _options(made):
     """The arguments of ShallowWater in which a nest may differ."""
-    names = ("momentum", "wetting", "least_thickness", "coriolis_form", "forcing", "dissipation", "side")
     options = options_of(made)
-    return {name: options[name] for name in names}
+    return {name: options[name] for name in (*Flow.schema(), "forcing", "dissipation")}
+
+
+def mistakes_of_nest(made: Assembly, k: int) -> list[Mistake]:
+    """The mistakes of nest number `k` of an Assembly, at their keys in the file."""
+    return list(_renamed(made.nests[k].made.mistakes, made.section("nest")[k], k, others=True))
 
 
 def folder_of_nest(one: NestAssembly, folder: Path) -> Path:
