@@ -8,37 +8,45 @@ import numpy as np
 from ..fields.state import State
 from ..parallel.boxes import collect
 from .border import Border
-from .interpolation import conserving, interpolated_of, weights_at
+from .interpolation import conserving, interpolated, interpolated_of, weights_at
 
 __all__ = ["state_from_outer"]
 
 
-def state_from_outer(border: Border, outer: Any, inner: Any, state: State) -> State:
+def state_from_outer(
+    border: Border, outer: Any, inner: Any, state: State, uplifts: tuple[Any, Any] = (None, None)
+) -> State:
     """The State of a nest at the time of a State of the grid around it; collective.
 
     The elevation is linear in an outer cell, with its mean, so that no volume is gained or lost where both grids have
     the same coast. Where the outer grid has no water, a nest with wetting is dry, and one without takes the elevation
-    of the water nearby, or 0 far from all water. Velocities are bilinear.
+    of the water nearby, or 0 far from all water. Velocities are bilinear. With wetting water and land are those over
+    the bed as it has risen, b = uplift - depth.
 
     Args:
         border: between both grids.
         outer, inner: their ShallowWater models.
         state: of the outer grid, on this rank's tile.
+        uplifts: of the sea floor until now [m], on this rank's tiles of both grids; None where it does not move.
     """
-    place = border.place
-    values = jnp.stack([state.eta, state.u, state.v])
-    eta, u, v = np.asarray(collect(values, border.outer_at, place.shape, border.communicator), float)
+    place, (around, own) = border.place, (0.0 if uplift is None else uplift for uplift in uplifts)
+    values = jnp.stack([state.eta, state.u, state.v, jnp.zeros_like(state.eta) + around])
+    eta, u, v, rise = np.asarray(collect(values, border.outer_at, place.shape, border.communicator), float)
     wet, ratio = outer.sea_floor.wet.block(*place.box_slices), place.ratio
     if outer.film is not None:
-        wet = wet & (eta + outer.sea_floor.water.block(*place.box_slices) > 1.5 * outer.film)
-    near = interpolated_of(wet.astype(float), eta, ratio)
-    on_land = near if inner.film is None else -np.asarray(inner.sea_floor.water)
-    covered = np.kron(wet, np.ones((ratio, ratio))) > 0
-    fields = {"eta": np.where(covered, conserving(eta, wet, ratio), on_land)}
+        wet = wet & (eta - rise + outer.sea_floor.water.block(*place.box_slices) > 1.5 * outer.film)
+    covered, level = np.kron(wet, np.ones((ratio, ratio))) > 0, conserving(eta, wet, ratio)
+    if inner.film is None:
+        fields = {"eta": np.where(covered, level, interpolated_of(wet.astype(float), eta, ratio))}
+    else:  # less the uplift, since `inner.state` lets no surface lie below the bed at rest
+        fields = {"eta": np.where(covered, level - interpolated(rise, ratio), -np.asarray(inner.sea_floor.water))}
     for name, x in (("u", u), ("v", v)):
         rows, columns = (
             weights_at((np.arange(n * ratio) + (1.0 if along else 0.5)) / ratio - (1.0 if along else 0.5), n)
             for n, along in zip(place.shape, (name == "v", name == "u"), strict=True)
         )
         fields[name] = rows @ x @ columns.T
-    return inner.state(**fields)
+    start = inner.state(**fields)
+    if inner.film is None:
+        return start
+    return start.replace(eta=start.eta + own * inner.domain.cut(inner.sea_floor.mask("h")))

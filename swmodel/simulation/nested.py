@@ -22,6 +22,7 @@ from ..fields.state import State
 from ..nests.family import Family
 from ..nests.start import state_from_outer
 from ..nests.steps import FamilySystem, outermost_step
+from ..output.products.base import Uplift
 from ..output.running import Run
 from ..runtime.compilation import jit
 from ..runtime.signals import PROCESS, WRITING
@@ -236,9 +237,10 @@ class NestedSimulation:
             if name not in self._started:
                 around = self.family.nests[name].inside or ""
                 models, state = self.family.models, self.simulations[around].state
-                state = state_from_outer(self._borders[name], models[around], models[name], state)
-                simulation.set(state, simulation.start_history(state))
                 simulation.step = self.outer.step * total
+                uplifts = self.simulations[around].read(Uplift()), simulation.read(Uplift())
+                state = state_from_outer(self._borders[name], models[around], models[name], state, uplifts)
+                simulation.set(state, simulation.start_history(state))
                 self._started.add(name)
             run = stack.enter_context(Run.opened(simulation, simulation.outputs, last * total))
             grids[name] = _Stepped(simulation, run, simulation.monitors(), None)

@@ -242,3 +242,15 @@ def test_a_sea_floor_that_rises_lifts_all_grids_alike():
             wet = family.models[name].wet
             np.testing.assert_allclose(np.asarray(state.eta)[wet], height, rtol=0, atol=1e-12)
             assert not np.abs(np.asarray(state.u)).max() > 1e-12
+
+
+def test_a_nest_that_starts_over_a_floor_that_has_sunk_keeps_its_land_dry():
+    slope = lambda x, y: 4.0 - 9.0 * x / 30e3  # noqa: E731
+    motion = sw.BottomMotion([0.0, 20.0], np.array([0.0, -0.5])[:, None, None] * np.ones(nested.GRID.shape))
+    options = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving(), "coriolis": None, "source": motion}
+    family = nested.family([sw.Nest("harbour", start=60.0, **nested.HARBOUR)], depth=slope, **options)
+    simulation = sw.NestedSimulation(family, family.states(), sw.SSPRK3(dt=20.0))
+    simulation.run(steps=4)
+    depth = np.asarray(family.models["harbour"].sea_floor.water)  # before the floor sank; so does the sea, by as much
+    thickness = np.asarray(simulation.states["harbour"].eta) + depth + 0.5
+    assert (depth < -1.0).any() and np.abs(thickness - np.maximum(depth, 0.0))[6:-6, 6:-6].max() < 0.2

@@ -41,6 +41,7 @@ __all__ = [
     "interval",
     "total",
     "zero_sum",
+    "Uplift",
 ]
 
 TO_CENTRES = {"u": mean_x, "v": mean_y, "q": mean_xy}
@@ -280,6 +281,14 @@ class Shown:
 
     def of(self, sample: Sample) -> State:
         return sample.shown
+
+
+@pytree
+class Uplift:
+    """A watcher that returns the rise of the sea floor until now, None where it does not move."""
+
+    def of(self, sample: Sample) -> jax.Array | None:
+        return sample.uplift
 
 
 @pytree
