@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..errors import BlowUp, ConfigError, of_part
+from ..errors import BlowUp, ConfigError, DataError, of_part
 from ..fields.parameters import check_arguments
 from ..fields.state import State
 from ..nests.family import Family
@@ -155,6 +155,7 @@ class NestedSimulation:
 
         Raises:
             ConfigError: for a file that is due between two steps of the outermost grid.
+            DataError: for files that exist and may not be overwritten, also those of nests that start later.
             BlowUp, Interrupted: as of Simulation.run.
         """
         check_arguments("NestedSimulation.run", {"until": SECONDS, "steps": STEPS}, locals())
@@ -162,6 +163,7 @@ class NestedSimulation:
         for simulation in self.simulations.values():
             simulation.model.check_records(last * outer.dt, simulation.dt)
         self.check_due()
+        outer.communicator.from_root(lambda: self._check_later_files(last))
         report, reads_files = reporter(progress, outer.communicator.is_root)
         began, grids = outer.step, {}
 
@@ -180,6 +182,18 @@ class NestedSimulation:
             for grid in grids.values():
                 grid.run.finish(grid.simulation)
         return self.states
+
+    def _check_later_files(self, last):
+        """Raise DataError for files that would be lost when a nest starts during a run to step `last`; on the root."""
+        for name, simulation in self.simulations.items():
+            if name in self._started or self._start_of(name) >= last or simulation.overwrite:
+                continue
+            for output in simulation.outputs:
+                if output.path.exists():
+                    raise DataError(
+                        f"{output.path} exists already, and would be lost when the nest {name!r} starts; give another "
+                        "name, or replace it with --overwrite (in Python: overwrite=True)."
+                    )
 
     def check_due(self) -> None:
         """Raise ConfigError if a file of a nest is due between two steps of the outermost grid."""

@@ -209,7 +209,7 @@ def test_depths_that_disagree_along_the_border_are_said(depth, said, caplog):
     np.testing.assert_allclose(profile[:14], np.repeat(expected, 2), rtol=1e-6)
 
 
-def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume():
+def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume(tmp_path):
     nests = [sw.Nest("harbour", start=80.0, **nested.HARBOUR), sw.Nest("quay", start=40.0, **nested.QUAY)]
     family = nested.family(nests)
     simulation = sw.NestedSimulation(family, family.states(eta=nested.bump), FB)
@@ -227,6 +227,12 @@ def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume():
     along = np.asarray(start.u)[1::3, 2::3], np.asarray(outer.u)[family.places["harbour"].box_slices]
     assert np.abs(along[1]).max() > 0.01
     np.testing.assert_allclose(along[0][1:-1, 1:-1], along[1][1:-1, 1:-1], rtol=0, atol=1e-12)
+    late = sw.NestedSimulation(family, family.states(), FB, overwrite=False)
+    (tmp_path / "gauges.nc").touch()
+    late["quay"].gauges(tmp_path / "gauges.nc", {"inside": (13.2e3, 13.1e3)})
+    with pytest.raises(ConfigError, match="would be lost when the nest 'quay' starts"):
+        late.run(steps=11)
+    assert late.time == 0.0
     with pytest.raises(ConfigError, match="the nest 'harbour' starts after 80 s, and one function steps all grids"):
         family.dynamics(FB)
 
