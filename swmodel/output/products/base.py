@@ -35,13 +35,13 @@ __all__ = [
     "Sampler",
     "Shown",
     "Trial",
+    "Uplift",
     "add_term",
     "derived",
     "first_sample",
     "interval",
     "total",
     "zero_sum",
-    "Uplift",
 ]
 
 TO_CENTRES = {"u": mean_x, "v": mean_y, "q": mean_xy}
