@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import ConfigError, DataError
 from ..runtime.formats import check_format
+from .axes import check_file
 from .rasters.gdal import REMEDY, library
 from .windows import GridValues, cached
 
@@ -58,14 +59,18 @@ def coast_mask(path: str | os.PathLike, grid: Any, of: str = "land") -> GridValu
     """True in the cells of water, from the polygons in a file, which are those `of` "land" or "water".
 
     Raises:
+        ConfigError: for another `of`.
         DataError: for a file without polygons, damaged, in other coordinates than the grid, or away from it.
     """
+    if of not in ("land", "water"):
+        raise ConfigError(f"coast_mask: of = {of!r} is neither 'land' nor 'water'; give one of them.")
+    check_file(path)
     form = check_format(path, ("shapefile", "geojson"), WORDS, "coast")
     library(os.fspath(path), WORDS)
     polygons, crs = (_of_shapefile if form == "shapefile" else _of_geojson)(Path(path))
     if not polygons:
         raise DataError(f"{path} is {WORDS} without any; make polygons of its lines, as ogr2ogr or QGIS do.")
-    polygons = [one | {"box": _box(one)} for one in _in_coordinates_of(grid, path, polygons, crs)]
+    polygons = _in_coordinates_of(grid, path, polygons, crs, form == "shapefile")
     x, y = grid.x_edges[[0, -1]], grid.y_edges[[0, -1]]
     turns = (-360.0, 0.0, 360.0) if grid.spherical else (0.0,)
     if not any(_meets(one["box"], (*(x + turn), *y)) for one in polygons for turn in turns):
@@ -85,8 +90,8 @@ def _of_geojson(path):
         features = content.get("features", [content])
         shapes = [one.get("geometry") or {} for one in features]
         crs = content.get("crs", {}).get("properties", {}).get("name")
-        return [dict(one) for shape in shapes for one in _polygons_in(shape)], crs
-    except (ValueError, AttributeError, TypeError) as error:
+        return [one for shape in shapes for one in _polygons_in(shape)], crs
+    except (ValueError, AttributeError, TypeError, LookupError) as error:
         raise DataError(f"{path} is a GeoJSON file that is damaged ({error}); copy it again.") from None
 
 
@@ -104,17 +109,18 @@ def _of_shapefile(path):
         raise DataError(f"{path} is a shapefile that is damaged ({error}); copy it again.") from None
     projection = next((other for suffix in (".prj", ".PRJ") if (other := path.with_suffix(suffix)).is_file()), None)
     crs = None if projection is None else projection.read_text(encoding="utf-8", errors="replace")
-    return [dict(one) for shape in shapes for one in _polygons_in(shape)], crs
+    return [one for shape in shapes for one in _polygons_in(shape)], crs
 
 
 def _polygons_in(shape):
+    """The polygons of a geometry, each with its box."""
     kind = shape.get("type")
     if kind == "GeometryCollection":
         return [one for each in shape["geometries"] for one in _polygons_in(each)]
-    return [shape] if kind in ("Polygon", "MultiPolygon") and shape.get("coordinates") else []
+    return [_with_box(shape)] if kind in ("Polygon", "MultiPolygon") and shape.get("coordinates") else []
 
 
-def _in_coordinates_of(grid, path, polygons, crs):
+def _in_coordinates_of(grid, path, polygons, crs, may_lack_crs):
     from rasterio.crs import CRS
     from rasterio.errors import CRSError
     from rasterio.warp import transform_geom
@@ -123,14 +129,14 @@ def _in_coordinates_of(grid, path, polygons, crs):
         system = None if crs is None else CRS.from_user_input(crs)
     except CRSError as error:
         raise DataError(f"{path} names a projection that is unknown ({error}); give it one as EPSG:N.") from None
-    boxes = np.abs([_box(one) for one in polygons]).max(axis=0)
+    boxes = np.abs([one["box"] for one in polygons]).max(axis=0)
     in_degrees = boxes[:2].max() <= DEGREES[0] and boxes[2:].max() <= DEGREES[1]
     projected = not in_degrees if system is None else system.is_projected
     if projected and grid.spherical:
         if system is None:
             raise DataError(f"{path} has x and y, and no projection; add it, as ogr2ogr -a_srs EPSG:N does.")
-        return [dict(one) for one in transform_geom(system, "EPSG:4326", polygons)]
-    if not projected and not grid.spherical and (system is not None or path.suffix.lower() != ".shp"):
+        return [_with_box(one) for one in transform_geom(system, "EPSG:4326", polygons)]
+    if not projected and not grid.spherical and not (system is None and may_lack_crs):
         raise DataError(
             f"{path} has longitudes and latitudes, and the grid is Cartesian; project it, as ogr2ogr -t_srs EPSG:N "
             "does."
@@ -138,11 +144,11 @@ def _in_coordinates_of(grid, path, polygons, crs):
     return polygons
 
 
-def _box(polygon):
-    """(lowest x, highest x, lowest y, highest y) of a geometry."""
+def _with_box(polygon):
+    """A geometry with its (lowest x, highest x, lowest y, highest y)."""
     parts = [polygon["coordinates"]] if polygon["type"] == "Polygon" else polygon["coordinates"]
     x, y = np.array([point[:2] for rings in parts for point in rings[0]], float).T
-    return x.min(), x.max(), y.min(), y.max()
+    return {**polygon, "box": (x.min(), x.max(), y.min(), y.max())}
 
 
 def _meets(one, other):

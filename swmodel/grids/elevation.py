@@ -21,7 +21,7 @@ from .stored import StoredField, open_stored
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["at_level", "elevation_in", "notes_on", "open_elevation", "read_elevation"]
+__all__ = ["at_level", "coarsened", "elevation_in", "notes_on", "open_elevation", "read_elevation"]
 
 ELEVATION_STANDARD_NAMES = (
     "height_above_mean_sea_level",
@@ -97,13 +97,11 @@ def open_elevation(
     Rasters in a projection are transformed to longitudes and latitudes if the `grid` has these. Along each axis every
     `coarsen`-th node is read.
     """
-    if coarsen != int(coarsen) or coarsen < 1:
-        raise ConfigError(f"coarsen = {coarsen!r} is not a whole number of 1 or more; give nodes, as 2.")
+    _check_coarsen(coarsen)
     check_file(path)
     dataset = open_raster(path, getattr(grid, "spherical", None)) or open_stored(path)
     if dataset is None:
-        field = read_elevation(path, variable, positive, masked)
-        return field if coarsen == 1 else _coarsened(field, coarsen)
+        return coarsened(read_elevation(path, variable, positive, masked), coarsen)
     name = variable or _find_elevation(dataset, path)
     attrs = dataset[name].attrs if name in dataset else {}
     down = _points_down(name, attrs, str(path), positive, name in dataset)
@@ -118,7 +116,19 @@ def open_elevation(
     return StoredField(field, axes, result, dataset, mask if result["masked"] else None)
 
 
-def _coarsened(field, coarsen):
+def _check_coarsen(coarsen):
+    if coarsen != int(coarsen) or coarsen < 1:
+        raise ConfigError(f"coarsen = {coarsen!r} is not a whole number of 1 or more; give nodes, as 2.")
+
+
+def coarsened(field: xr.DataArray, coarsen: int) -> xr.DataArray:
+    """A field on every `coarsen`-th node along each axis; raises DataError if fewer than two are left."""
+    _check_coarsen(coarsen)
+    if coarsen == 1:
+        return field
+    for dim, n in zip(field.dims, field.shape):
+        if n <= coarsen:
+            raise DataError(f"of {n} points along {dim}, coarsen = {coarsen} leaves one; give less.")
     thin = field.isel({dim: slice(None, None, coarsen) for dim in field.dims})
     thin.encoding = field.encoding
     return thin

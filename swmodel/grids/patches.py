@@ -12,6 +12,7 @@ does, count to their ends.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
@@ -19,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConfigError
+from ..errors import ConfigError, DataError
 from .axes import is_data_array
-from .elevation import elevation_in, open_elevation
+from .elevation import coarsened, elevation_in, open_elevation
 from .remapping import Remapping, remapping
 from .undeclared import Undeclared
 
@@ -54,8 +55,9 @@ class Patch:
     def elevation(self, grid: Any, masked: bool, positive: str | None = None) -> Any:
         """The elevation on axes of its file; `positive` is used unless the patch has its own."""
         if is_data_array(self.file):
-            name = self.variable or str(self.file.name or "elevation")
-            return elevation_in(self.file.to_dataset(name=name), name, name, self.positive or positive, masked)
+            name = self.variable or str(self.file.name or "patch")
+            field = elevation_in(self.file.to_dataset(name=name), name, name, self.positive or positive, masked)
+            return coarsened(field, self.coarsen)
         return open_elevation(self.file, self.variable, self.positive or positive, masked, grid, self.coarsen)
 
 
@@ -94,9 +96,17 @@ def layers_of(
     fields = [(each.elevation(grid, masked, positive), (each.datum, each.land_datum)) for each in opened]
     layers = []
     for field, own in (*fields, (elevation, levels)):
-        plan = remapping(field, grid, method, partial=bool(fields))
+        plan = _plan(field, grid, method, bool(fields), field is elevation)
         layers.append(Layer(field, plan, own, Undeclared(field, plan)))
     return layers
+
+
+def _plan(field, grid, method, partial, is_last):
+    """The Remapping of a file. The last one reaches beyond its outermost nodes as it does without patches."""
+    if partial and is_last:
+        with contextlib.suppress(DataError):
+            return remapping(field, grid, method)
+    return remapping(field, grid, method, partial=partial)
 
 
 class Overlay:
@@ -126,18 +136,20 @@ class Overlay:
         own = tuple(slice(part.start - w.start, part.stop - w.start) for part, w in zip((rows, columns), wide))
         left: Any = 1.0
         total: Any = 0.0
-        most: Any = 0.0
+        missing: Any = 0.0
+        doubtful: Any = 0.0
         blended: list[Any] = []
         for k, (sums, plan) in enumerate(zip(self.sums, self.plans), 1):
             *values, gaps = sums(*wide)
             share = self._share(plan.inside(*wide), gaps, is_last=k == len(self.sums))[own]
             weight, left = left * share, left * (1.0 - share)
-            total, gaps = total + weight, np.where(weight > 0, gaps[own], 0.0)
+            total, gaps = total + weight, gaps[own]
+            missing = missing + weight * (gaps % DOUBTFUL)
+            doubtful = np.maximum(doubtful, np.where((weight > 0) & (gaps >= DOUBTFUL), DOUBTFUL, 0.0))
             terms = [weight * value[own] for value in values]
             blended = [a + b for a, b in zip(blended, terms)] if blended else terms
-            most = np.maximum(most, gaps)
         scale = 1.0 / np.where(total > 0, total, 1.0)
-        return *(scale * value for value in blended), np.where(total > 0, most, 1.0)
+        return *(scale * value for value in blended), np.where(total > 0, scale * missing + doubtful, 1.0)
 
     def _share(self, inside, gaps, is_last):
         """r_k of the cells of a block."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .stored import StoredField
 
-__all__ = ["Remapping", "cell_edges", "filled", "linear_weights", "overlap_weights", "remapping"]
+__all__ = ["Remapping", "cell_edges", "filled", "is_circle", "linear_weights", "overlap_weights", "remapping"]
 
 
 def cell_edges(nodes: np.ndarray) -> np.ndarray:
@@ -144,8 +144,8 @@ def remapping(
         at_x, at_y = grid.coordinates(position)
         to_y, to_x = linear_weights(y, at_y[:, 0]), linear_weights(x, at_x[0])
     if partial:
-        if spherical and not _is_circle(field[x_name].values) and grid.x_edges[-1] - grid.x_edges[0] > 360.0 - 1e-6:
-            _refuse_split(field, x, grid)
+        if spherical and not is_circle(field[x_name].values):
+            _refuse_split(field, grid)
         to_y, to_x = _within(to_y, y, grid.y_edges), _within(to_x, x, grid.x_edges)
         if not (to_y.nnz and to_x.nnz):
             raise DataError(_not_covered(field, grid))
@@ -154,17 +154,23 @@ def remapping(
     return Remapping(slice(int(row_index[0]), int(row_index[-1]) + 1), columns, y, x, to_y, to_x)
 
 
-def _refuse_split(field, x, grid):
-    """Raise DataError for longitudes that reach across the ends of a grid that goes round the Earth."""
-    low, high = cell_edges(x)[[0, -1]]
-    if low < grid.x_edges[0] - 1e-6 or high > grid.x_edges[-1] + 1e-6:
+def _refuse_split(field, grid):
+    """Raise DataError for longitudes that lie at both ends of the grid, of which one would be left out."""
+    west, east = grid.x_edges[[0, -1]]
+    low, high = _turned(field[field.dims[-1]].values, west, east)[[0, -1]]
+    if low + 360.0 < east - 1e-6 or high - 360.0 > west + 1e-6:
         raise DataError(
-            f"{label(field)} reaches across the ends of the grid's longitudes, {grid.x_edges[0]:g} and "
-            f"{grid.x_edges[-1]:g}; begin the grid at another meridian, or cut the file in two there."
+            f"{label(field)} reaches across the ends of the grid's longitudes, {west:g} and {east:g}; begin the grid "
+            "at another meridian, or cut the file in two there."
         )
 
 
-def _is_circle(longitudes):
+def _turned(longitudes, low, high):
+    """Longitudes, turned by whole circles to lie as near as they can to the middle of [low, high]."""
+    return longitudes + 360.0 * np.round((low + high - longitudes[0] - longitudes[-1]) / 720.0)
+
+
+def is_circle(longitudes: np.ndarray) -> bool:
     """Whether ascending longitudes go round the Earth."""
     return longitudes[0] + 360.0 - longitudes[-1] <= 1.5 * np.median(np.diff(longitudes))
 
@@ -186,12 +192,12 @@ def _surround(nodes, low, high, is_longitude, partial=False):
     The outermost node may lie up to one spacing inside: a file whose nodes stop at 179.9 covers a domain to 180.
     """
     index = np.arange(nodes.size)
-    if is_longitude and _is_circle(nodes):
+    if is_longitude and is_circle(nodes):
         circles = np.arange(np.floor((low - nodes[0]) / 360.0) - 1, np.floor((high - nodes[0]) / 360.0) + 2)
         index = np.tile(index, circles.size)
         nodes = (nodes + 360.0 * circles[:, None]).ravel()
     elif is_longitude:
-        nodes = nodes + 360.0 * np.round((low + high - nodes[0] - nodes[-1]) / 720.0)
+        nodes = _turned(nodes, low, high)
     spare = 1 + 1e-6
     if not partial and (
         low < nodes[0] - spare * (nodes[1] - nodes[0]) or high > nodes[-1] + spare * (nodes[-1] - nodes[-2])

@@ -56,9 +56,9 @@ def _of_dat(path):
     for number, line in enumerate(Path(path).read_text(encoding="latin-1").splitlines(), 1):
         if not line.strip():
             continue
+        if number == 1 and line[48:49] == "-":  # a range of years in the header
+            raise DataError(f"{path} is a .dat file of daily {WORDS}; get hourly ones, or CSV.")
         try:
-            if len(line) > 48 and line[48] == "-":
-                raise DataError(f"{path} is a .dat file of daily {WORDS}; get hourly ones, or CSV.")
             if line[54:55] in ("N", "S"):
                 ahead, offset = float(line[64:68]) / 10.0, float(line[71:76])
                 continue

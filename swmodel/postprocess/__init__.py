@@ -40,6 +40,7 @@ _MODULES = (
     "files",
     "gauges",
     "gis",
+    "high_water_marks",
     "inundation",
     "maps",
     "maxima",

@@ -47,9 +47,15 @@ class Mark:
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """The marks of a table, with their scores; str() is a table."""
+    """The marks of a table that lie on the grid, with their scores; str() is a table.
+
+    Attributes:
+        marks: of the table, those on the grid with a height.
+        left_out: the number of others.
+    """
 
     marks: tuple[Mark, ...]
+    left_out: int = 0
 
     @property
     def errors(self) -> np.ndarray:
@@ -74,6 +80,9 @@ class Marks:
             error = mark.modelled - mark.observed
             numbers = ("not reached", "") if np.isnan(error) else (f"{mark.modelled:8.2f}", f"  {error:+8.2f}")
             lines.append(f"{mark.name:{width}s}  {mark.observed:8.2f}  {''.join(numbers)}")
+        if self.left_out:
+            verb = "lies" if self.left_out == 1 else "lie"
+            lines.append(f"{self.left_out} more {verb} outside of the grid, or without a height")
         errors, (mean, scatter) = self.errors, self.aida
         reached = f"{errors.size} of {len(self.marks)} marks were reached"
         if not errors.size:
@@ -98,25 +107,24 @@ def marks(path: str | pathlib.Path, table: str | pathlib.Path, reach: int = 2) -
         raise PlotError(f"marks: reach = {reach} is not a number of cells; give 0 or more.")
     with undamaged([pathlib.Path(path)]), open_output(path) as dataset:
         flood = inundation(dataset)
-        level = np.where(flood.wet, flood.level, np.nan)
     head, mesh = table_names(table), flood.mesh
     names = ("longitude", "latitude") if "longitude" in head else ("x", "y")
     texts = ["name"] if "name" in head else []
     columns = read_table(table, (*names, "elevation_m"), texts)
-    x, y = columns[names[0]], columns[names[1]]
+    x, y, heights = columns[names[0]], columns[names[1]], columns["elevation_m"]
     west, east, south, north = mesh.extent
     x = west + (x - west) % 360.0 if mesh.spherical else x
-    inside = (x >= west) & (x <= east) & (y >= south) & (y <= north) & np.isfinite(columns["elevation_m"])
+    inside = (x >= west) & (x <= east) & (y >= south) & (y <= north) & np.isfinite(heights)
     if not inside.any():
         raise DataError(f"{table} has no mark on the grid of {path}; check the coordinates of both.")
     labels: Sequence[str] = columns["name"] if texts else [f"{k}" for k in range(1, x.size + 1)]
     rows, columns_of_cells = (y - south) / mesh.height - 0.5, (x - west) / mesh.width - 0.5
     found = [
-        Mark(labels[k], float(x[k]), float(y[k]), float(columns["elevation_m"][k]), _near(level, rows[k], at, reach))
+        Mark(labels[k], float(x[k]), float(y[k]), float(heights[k]), _near(flood.level, rows[k], at, reach))
         for k, at in enumerate(columns_of_cells)
         if inside[k]
     ]
-    return Marks(tuple(found))
+    return Marks(tuple(found), int(np.count_nonzero(~inside)))
 
 
 def _near(level, row, column, reach):

@@ -81,9 +81,10 @@ def bathymetry(
 
 def _grid(files, box):
     """The grid of the map, whose cells are no smaller than the nodes of the finest file."""
-    fields = [open_elevation(file, masked=True) for file in files]
+    spherical = open_elevation(files[-1], masked=True).dims[-1] == "lon"
+    kind = SphericalGrid if spherical else CartesianGrid  # projected files are transformed for the former
+    fields = [open_elevation(file, masked=True, grid=kind) for file in files]
     axes = [[field[dim].values for dim in field.dims] for field in fields]
-    spherical = fields[-1].dims[-1] == "lon"
     if box is None:
         y, x = (cell_edges(values)[[0, -1]] for values in axes[-1])
         y = np.clip(y, -90.0, 90.0) if spherical else y
@@ -94,7 +95,6 @@ def _grid(files, box):
     finest = min(float(np.median(np.diff(values))) for pair in axes for values in pair)
     size = max(max(x[1] - x[0], y[1] - y[0]) / CELLS, finest)
     nx, ny = (max(int((end - start) / size + 1e-6), 2) for start, end in (x, y))
-    kind = SphericalGrid if spherical else CartesianGrid
     return kind(nx, ny, (float(x[0]), float(x[1])), (float(y[0]), float(y[1])))
 
 
@@ -120,6 +120,8 @@ def _described(layer: Layer, coarsen: int) -> FileOfElevations:
     plan = layer.plan
     z = plan.read(layer.elevation)
     missing, suspect = ~np.isfinite(z), _suspects(z)
+    present = z[~missing]
+    span = f"{present.min():g} to {present.max():g} m" if present.size else "none with a value"
     value, repeated = impossible(z), repeated_far_from_others(z)
     counts = {
         "without a value": missing,
@@ -133,7 +135,7 @@ def _described(layer: Layer, coarsen: int) -> FileOfElevations:
     numbers = {text: int(np.count_nonzero(nodes)) for text, nodes in counts.items() if nodes is not None}
     lines = [
         *notes_on(layer.elevation, plan),
-        f"{every} in the box: {plan.x.size:,} x {plan.y.size:,}, {np.nanmin(z):g} to {np.nanmax(z):g} m",
+        f"{every} in the box: {plan.x.size:,} x {plan.y.size:,}, {span}",
         *(f"{number:,} node{'s' * (number > 1)} {text}" for text, number in numbers.items() if number),
     ]
     marked = np.maximum(suspect, 0.0 if repeated is None else 1e-9 * repeated)

@@ -2,9 +2,9 @@
 
 A table is a CSV file, one row a fault, or a TOML file with a `[[fault]]` each and, above them, what all faults share.
 Columns are named as the arguments of `Fault`, with their unit: `longitude [degrees]`, `depth [km]`, `slip [m]`,
-`onset [min]`, ...; `reference`, one of REFERENCES and the same for all, and `name`, which only messages use, have none.
-`slip_1 [m]`, `slip_2 [m]`, ... in place of `slip [m]` are successive windows, each `rise_time` long, the first from
-`onset`. In CSV files, what follows a # is a comment.
+`onset [min]`, ...; `reference`, one of REFERENCES and the same for all, and `name`, by which messages and `slips` call
+a fault, have none. `slip_1 [m]`, `slip_2 [m]`, ... in place of `slip [m]` are successive windows, each `rise_time`
+long, the first from `onset`. In CSV files, what follows a # is a comment.
 """
 
 import difflib
@@ -107,7 +107,9 @@ def read_source(path: str | os.PathLike, slips: Mapping[str, float] | None = Non
         try:
             fault = _fault(columns, {str(row.get("reference", "centroid")).strip() for row in rows})
             if slips is not None:
-                fault = _combined(path, fault, [str(row.get("name", "")) for row in rows], slips)
+                called = [str(row.get("name", "")) for row in rows]
+                fault = _combined(fault, called, slips)
+                names = [names[called.index(name)] for name in slips]
             return Source([fault], **options)
         except ConfigError as error:
             found = [_with_names(text, names) for text in error.mistakes]
@@ -119,19 +121,22 @@ def _published(path, model, slips, options):
     try:
         fault = Fault(**model.columns, reference=model.reference)
         if slips is not None:
-            fault = _combined(path, fault, model.names, slips)
+            fault = _combined(fault, model.names, slips)
         return Source([fault], assumed=model.assumed, **options)
     except ConfigError as error:
         raise DataError([f"{path}: {text.removeprefix('Source: ')}" for text in error.mistakes]) from None
 
 
-def _combined(path, fault, names, slips):
-    """The faults of these names, with these slips [m]."""
+def _combined(fault, names, slips):
+    """The faults of the names in `slips` [m]; raises ConfigError for a name that none or several have."""
     rows = {name: k for k, name in enumerate(names) if name}
     if unknown := [name for name in slips if name not in rows]:
         near = difflib.get_close_matches(unknown[0], rows, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join([*rows][:4]) or 'none with a name'}"
-        raise DataError(f"{path} has no fault {unknown[0]!r}; {hint}")
+        raise ConfigError(f"the file has no fault {unknown[0]!r}; {hint}")
+    if repeated := [name for name in slips if names.count(name) > 1]:
+        count = names.count(repeated[0])
+        raise ConfigError(f"the file has {count} faults {repeated[0]!r}; give each a name of its own")
     at = [rows[name] for name in slips]
     slip = np.array([*slips.values()], float)
     leaves = {name: np.asarray(getattr(fault, name)) for name in _UNITS}

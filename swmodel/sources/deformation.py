@@ -20,7 +20,7 @@ import numpy as np
 from swmodel.errors import DataError
 from swmodel.grids.axes import decode, open_raw, rectilinear
 from swmodel.grids.rasters.columns import columns_of, on_axes
-from swmodel.grids.remapping import filled, linear_weights
+from swmodel.grids.remapping import filled, is_circle, linear_weights
 from swmodel.grids.windows import GridRecords, grid_values
 from swmodel.runtime.formats import check_format, format_of
 from swmodel.sources.bottom_motion import BottomMotion
@@ -60,18 +60,21 @@ class Deformation:
 
     def on(self, grid: Any) -> BottomMotion:
         """The motion on the cells of a grid; raises DataError where none of them lies in the file."""
-        x = grid.x_centres
+        x, nodes, values = grid.x_centres, self.x, self.uplift
         if grid.spherical:
-            x = self.x[0] + (x - self.x[0] + 1e-9) % 360.0 - 1e-9
-        columns, rows = _inside(x, self.x), _inside(grid.y_centres, self.y)
+            x = nodes[0] + (x - nodes[0] + 1e-9) % 360.0 - 1e-9
+            if is_circle(nodes) and nodes[-1] < nodes[0] + 360.0:  # cells between the last node and the first lie in the file, too
+                nodes = np.append(nodes, nodes[0] + 360.0)
+                values = np.concatenate([values, values[..., :1]], axis=-1)
+        columns, rows = _inside(x, nodes), _inside(grid.y_centres, self.y)
         if not columns.size or not rows.size:
             raise DataError(
                 f"{self.path} covers x {self.x[0]:g} to {self.x[-1]:g} and y {self.y[0]:g} to {self.y[-1]:g}, where "
                 "the grid has no cells; check both, and that they have the same coordinates."
             )
         box = np.zeros((len(self.times), rows[-1] - rows[0] + 1, columns[-1] - columns[0] + 1))
-        to_y, to_x = linear_weights(self.y, grid.y_centres[rows]), linear_weights(self.x, x[columns])
-        for record, uplift in zip(box, self.uplift):
+        to_y, to_x = linear_weights(self.y, grid.y_centres[rows]), linear_weights(nodes, x[columns])
+        for record, uplift in zip(box, values):
             record[np.ix_(rows - rows[0], columns - columns[0])] = to_y @ (to_x @ uplift.T).T
         return BottomMotion(self.times, GridRecords.in_box(box, (rows[0], columns[0]), grid.shape))
 

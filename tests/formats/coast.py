@@ -68,6 +68,11 @@ def of_shapefile(folder: Path) -> Attempts:
     cut = folder / "cut.shp"
     cut.write_bytes(file.read_bytes()[:150])
     bare = shapefile(folder / "bare.shp", rings, None)
+    near = CartesianGrid(6, 4, (140.0, 143.0), (37.0, 39.0))  # a basin of a few metres
+    assert np.array_equal(water(shapefile(folder / "basin.shp", [ISLAND, LAKE[::-1]], None), near), ~LAND)
+    assert np.array_equal(np.asarray(coast_mask(str(folder / "basin.shp"), near)), ~LAND)
+    yield lambda: water(file, of="sea"), "of = 'sea' is neither 'land' nor 'water'"
+    yield lambda: water(folder / "absent.shp"), "there is no file"
     yield lambda: water(folder / "line.shp"), "of polygons without any; make polygons of its lines"
     yield lambda: water(cut), "a shapefile that is damaged .* copy it again"
     yield lambda: water(bare), "has x and y, and no projection; add it"
@@ -98,6 +103,8 @@ def of_geojson(folder: Path) -> Attempts:
     yield lambda: water(written("away.json", away)), "lie at x 140.4 to 142.1 and y -22.6 to -21.4, and the grid elsewh"
     yield lambda: water(written("points.json", {"type": "FeatureCollection", "features": [buoy]})), "without any"
     yield lambda: water(written("cut.json", json.dumps(contents["coast.geojson"])[:-30])), "a GeoJSON file that is dam"
+    text = {**feature, "geometry": {"type": "Polygon", "coordinates": [[["a", "b"], ["c", "d"], ["a", "b"]]]}}
+    yield lambda: water(written("letters.json", text)), "a GeoJSON file that is dam"
     yield lambda: water(written("unknown.json", unknown)), "names a projection that is unknown"
     yield (
         lambda: water(written("text.csv", "x,y\n1,2\n")),

@@ -84,6 +84,7 @@ def high_water_marks(folder: Path) -> Attempts:
     ratios = np.log([1.8 / 1.5, 5.0 / 4.0])
     np.testing.assert_allclose(found.aida, np.exp([ratios.mean(), ratios.std()]))
     assert "2 of 2 marks were reached: bias -0.65 m, rmse 0.74 m, K 1.22, kappa 1.02" in str(found)
+    assert "1 more lies outside of the grid" in str(found)
     strict = marks(metres, table, reach=0)
     assert np.isnan(strict.marks[1].modelled) and "hill        5.00  not reached" in str(strict)
     degrees = maxima(folder / "degrees.nc", 140.0 + x / 1e4, 35.0 + y / 1e4, ("degrees_east", "degrees_north"))

@@ -233,6 +233,9 @@ def unit_sources(folder: Path) -> Attempts:
     slips = read_source(named, {"c": 8.0, "a": 2.0}).faults.slip
     np.testing.assert_allclose(slips, [[2.0, 6.0], [0.5, 1.5]])  # windows keep their shares
 
+    twice = folder / "twice.csv"
+    twice.write_text(table + table.splitlines()[1] + "\n")
+    yield lambda: read_source(twice, {"kisza26": 1.0}), "twice.csv: the file has 2 faults 'kisza26'; give each a name"
     wrong = folder / "wrong.csv"
     wrong.write_text(table.replace("strike_deg", "azimuth_deg"))
     yield lambda: read_source(file, {"kiszb62": 1.0}), "has no fault 'kiszb62'; did you mean 'kiszb2"
@@ -259,6 +262,13 @@ def levels(folder: Path) -> Attempts:
     land.to_netcdf(folder / "land.nc")
     found = np.asarray(read_level(folder / "land.nc").on(GRID).uplift[0])
     assert found[4, 5] == level[2, 2] and found[4, 4] == level[2, 2]
+    round_earth = {
+        "lat": ("lat", [-60.0, 60.0], {"units": "degrees_north"}),
+        "lon": ("lon", np.arange(5.0, 360.0, 10.0)),
+    }
+    xr.DataArray(np.ones((2, 36)), round_earth, name="ssh").to_netcdf(folder / "earth.nc")
+    seam = SphericalGrid(72, 4, (0.0, 360.0), (-20.0, 20.0))  # with cells between the last node and the first
+    np.testing.assert_allclose(np.asarray(read_level(folder / "earth.nc").on(seam).uplift[0]), 1.0)
 
     array.expand_dims(time=[0.0, 1.0]).to_netcdf(folder / "two.nc")
     (array * 2e4).to_netcdf(folder / "mm.nc")

@@ -96,6 +96,12 @@ def test_a_record_is_read_to_its_values_with_what_was_assumed(tmp_path, kind):
         read_gauge(path)
 
 
+def test_a_small_negative_level_of_uhslc_is_no_mark_of_a_daily_file(tmp_path):
+    path = tmp_path / "d001.dat"
+    path.write_text(TEXTS["uhslc_dat"].replace(" 1230", "   -5"))
+    assert read_gauge(path, START).value[5] == pytest.approx(0.005)  # [m], with the offset of 10 mm
+
+
 DAMAGED = [
     ("coops_csv", "0.412", "high", "water levels of CO-OPS: 'high' is not a number"),
     ("coops_csv", "-11 05:48", "-11 25:48", "CO-OPS: '2011-03-11 25:48' is no date"),

@@ -1,6 +1,7 @@
 """Several files of elevations on one grid: priority, blending over a margin, and reading every n-th node."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from swmodel.config.build.experiment import assemble
 from swmodel.errors import ConfigError, DataError
 from swmodel.grids.bathymetry import elevation_on, onto_grid
 from swmodel.grids.elevation import open_elevation
+from swmodel.grids.patches import Overlay
 from swmodel.grids.topography import topography
 
 GRID = sw.CartesianGrid(20, 12, (0.0, 2000.0), (0.0, 1200.0))  # cells of 100 m
@@ -53,6 +55,19 @@ def test_a_patch_blends_into_what_lies_under_it_over_the_margin():
     np.testing.assert_allclose(np.asarray(topography(BASE, GRID, patches=[BAY], margin=2).depth), expected, rtol=1e-12)
 
 
+def test_a_cell_of_which_a_file_has_a_part_blends_by_what_it_has():
+    """The base of 6 m lacks 40 % of each cell; the patch of 10 m passes into it over a cell."""
+    plan = SimpleNamespace(inside=lambda rows, columns: np.ones((1, 4), bool))
+    lacks = [np.array([[1.0, 0.0, 0.0, 0.0]]), np.full((1, 4), 0.4)]
+    sums = [lambda rows, columns, z=z, gaps=gaps: ((1.0 - gaps) * z, gaps) for z, gaps in zip((10.0, 6.0), lacks)]
+    depth, gaps = Overlay(sums, [plan, plan], (1, 4), margin=1)(slice(0, 1), slice(0, 4))
+    share = np.array([[0.0, 0.5, 1.0, 1.0]])
+    np.testing.assert_allclose(gaps, 0.4 * (1.0 - share), atol=1e-15)
+    np.testing.assert_allclose(
+        depth / (1.0 - gaps), (10.0 * share + 3.6 * (1.0 - share)) / (share + 0.6 * (1.0 - share))
+    )
+
+
 def test_windows_of_a_blended_sea_floor_do_not_depend_on_how_the_grid_is_cut():
     whole = elevation_on(BASE, GRID, minimum_depth=0.0, patches=[BAY], margin=3)
     expected = np.asarray(whole.depth)
@@ -89,6 +104,13 @@ def test_cells_that_no_file_has_are_land_and_said_and_refused_with_wetting():
         np.asarray(topography(west, GRID, patches=[BAY]).depth)
 
 
+def test_a_file_whose_outermost_nodes_lie_within_the_grid_covers_it_with_patches_too():
+    base = plane(-100.0, (-25.0, 1975.0))  # nodes from 0 to 1950 m
+    alone, found = depths(base), depths(BAY, base)
+    assert (alone > 0).all()
+    np.testing.assert_allclose(found[~INSIDE], alone[~INSIDE], rtol=1e-12)
+
+
 def test_levels_and_signs_are_those_of_each_file():
     turned = (-BAY).rename("bed")
     found = depths(sw.Patch(turned, positive="down", datum=2.5), BASE, datum=-1.0) - X
@@ -111,6 +133,9 @@ def test_a_patch_lies_at_any_meridian_and_one_away_from_the_grid_is_refused():
         depths(sea(10.0, (0.0, 20.0), (40.0, 60.0)), sea(50.0, (0.0, 360.0)), grid=grid)
     with pytest.raises(DataError, match="reaches across the ends of the grid's longitudes"):
         depths(sea(10.0, (170.0, 190.0)), sea(50.0, (0.0, 360.0)), grid=grid)
+    most = sw.SphericalGrid(35, 8, (0.0, 350.0), (-20.0, 20.0))  # the file is at both ends, and one would be lost
+    with pytest.raises(DataError, match="reaches across the ends of the grid's longitudes, 0 and 350"):
+        depths(sea(10.0, (340.0, 380.0)), sea(50.0, (0.0, 360.0)), grid=most)
     with pytest.raises(ConfigError, match="margin = -1 is not a number of cells"):
         depths(BAY, BASE, margin=-1)
 
@@ -125,8 +150,11 @@ def test_every_nth_node_is_read_of_any_file(tmp_path):
         np.testing.assert_array_equal(thin["x"].values, fine["x"].values[::3])
     found = depths(sw.Patch(tmp_path / "base.nc", coarsen=2), BASE)
     np.testing.assert_allclose(found, 100.0 + X + 0 * found, atol=0.6)  # [m], half of what changes between nodes
+    np.testing.assert_array_equal(depths(sw.Patch(BASE, coarsen=2), BASE), found)
     with pytest.raises(DataError, match="of 24 points along y, coarsen = 30 leaves one"):
         open_elevation(tmp_path / "base.nc", coarsen=30)
+    with pytest.raises(DataError, match="of 24 points along y, coarsen = 30 leaves one"):
+        depths(sw.Patch(BASE, coarsen=30), BASE)
 
 
 def test_edges_that_are_equal_but_for_rounding_are_one():

@@ -115,12 +115,14 @@ def _window(path: str, words: str, warped: bool, window: Sequence[Any]) -> np.nd
     try:
         with _opened(rasterio, path, warped) as file:
             rows, columns = (range(n)[part] for part, n in zip(window, (file.height, file.width)))
-            box = rasterio.windows.Window.from_slices((rows[0], rows[-1] + 1), (columns[0], columns[-1] + 1))
-            masked = file.read(1, window=box, masked=True)
+            parts = [rows] if rows.step == 1 else [range(row, row + 1) for row in rows]  # no more than is used
+            across = columns[0], columns[-1] + 1
+            boxes = [rasterio.windows.Window.from_slices((part[0], part[-1] + 1), across) for part in parts]
+            read = [file.read(1, window=box, masked=True)[:, :: columns.step] for box in boxes]
+            masked = np.ma.concatenate(read)
             source = file.src_dataset if warped else file
             scale, offset = source.scales[0], source.offsets[0]
     except rasterio.errors.RasterioError as error:
         raise DataError(f"{path} is {words} that cannot be read ({error}); it is damaged: copy it again.") from None
     values = np.ma.filled(masked.astype(np.float64), np.nan)
-    values = values if scale == 1.0 and offset == 0.0 else scale * values + offset
-    return values[:: rows.step, :: columns.step]
+    return values if scale == 1.0 and offset == 0.0 else scale * values + offset

@@ -4,8 +4,7 @@ Columns have the names of the last header line before them: LAT, LON, Z [km], SL
 RISE [s] if they vary. Positions are those of the middle of the upper edge, as in the header: "Coordinates are given
 for top-center of each subfault or segment". Where this has "center" alone, they are centres. Strike, dip, and the
 lengths Dx along strike and Dz down dip [km] of subfaults are in the header, those of each segment before its columns.
-Mai and Thingbaijam
-(2014), doi:10.1785/0220140077.
+Mai and Thingbaijam (2014), doi:10.1785/0220140077.
 """
 
 import re
@@ -49,7 +48,7 @@ def read_srcmod(path: str) -> SlipModel:
         if block:
             parts.append(_part(path, values, names, block))
             block = []
-        if match := re.search(r"Coordinates are given for (top)?[- ]*(cent(?:er|re))", line):
+        if match := re.search(r"Coordinates are given for (top)?[- ]*cent(?:er|re)", line):
             reference = "top_centre" if match[1] else "centroid"
         for key, pattern in KEYS.items():
             if match := re.search(rf"\b{pattern}\s*=\s*([-+\d.eE]+)", line):
