@@ -20,7 +20,7 @@ import numpy as np
 from swmodel.errors import DataError
 from swmodel.grids.axes import decode, open_raw, rectilinear
 from swmodel.grids.rasters.columns import columns_of, on_axes
-from swmodel.grids.remapping import filled, is_circle, linear_weights
+from swmodel.grids.remapping import cell_edges, filled, is_circle, linear_weights
 from swmodel.grids.windows import GridRecords, grid_values
 from swmodel.runtime.formats import check_format, format_of
 from swmodel.sources.bottom_motion import BottomMotion
@@ -63,7 +63,7 @@ class Deformation:
         x, nodes, values = grid.x_centres, self.x, self.uplift
         if grid.spherical:
             x = nodes[0] + (x - nodes[0] + 1e-9) % 360.0 - 1e-9
-            if is_circle(nodes) and nodes[-1] < nodes[0] + 360.0:  # cells between the last node and the first lie in the file, too
+            if is_circle(nodes) and nodes[-1] < nodes[0] + 360.0:  # the cells between both lie in the file, too
                 nodes = np.append(nodes, nodes[0] + 360.0)
                 values = np.concatenate([values, values[..., :1]], axis=-1)
         columns, rows = _inside(x, nodes), _inside(grid.y_centres, self.y)
@@ -134,7 +134,8 @@ def read_deformation(path: str | os.PathLike, variable: str | None = None) -> De
 def read_level(path: str | os.PathLike, variable: str | None = None) -> Deformation:
     """The level of the water [m] in a file, as the uplift of a Deformation, which is read as a whole.
 
-    Missing values, as those of land, take the nearest one, so that levels along a coast are not mixed with zeros.
+    Missing values, as those of land, take the nearest one, so that levels along a coast are not mixed with zeros. The
+    file reaches half a spacing beyond its outermost nodes, so that one of pixels has no rim of zeros in finer cells.
 
     Raises:
         DataError: for another format, several times, or numbers that cannot be a level in metres.
@@ -156,7 +157,17 @@ def read_level(path: str | os.PathLike, variable: str | None = None) -> Deformat
         f"outside; {holes:,} missing values take the nearest one."
     )
     whole = Deformation(path, times, x, y, level, assumed)
-    return dataclasses.replace(whole, uplift=filled(level[0], whole, bool(np.abs(y).max() <= 90.0))[None])
+    level = filled(level[0], whole, bool(np.abs(y).max() <= 90.0))
+    level, y = np.pad(level, ((1, 1), (0, 0)), "edge"), _to_edges(y)
+    if not is_circle(x):
+        level, x = np.pad(level, ((0, 0), (1, 1)), "edge"), _to_edges(x)
+    return dataclasses.replace(whole, x=x, y=y, uplift=level[None])
+
+
+def _to_edges(nodes):
+    """Nodes, and the outer edges of the data cells around the first and the last one."""
+    edges = cell_edges(nodes)
+    return np.concatenate([edges[:1], nodes, edges[-1:]])
 
 
 def _dtopo(path, words, variable):

@@ -262,6 +262,9 @@ def levels(folder: Path) -> Attempts:
     land.to_netcdf(folder / "land.nc")
     found = np.asarray(read_level(folder / "land.nc").on(GRID).uplift[0])
     assert found[4, 5] == level[2, 2] and found[4, 4] == level[2, 2]
+    fine = SphericalGrid(16, 12, (X[0] - 0.25, X[-1] + 0.25), (Y[0] - 0.25, Y[-1] + 0.25))  # all of the file's pixels
+    found = np.asarray(read_level(folder / "ssh.tif").on(fine).uplift[0])
+    np.testing.assert_allclose([found.min(), found[-1, -1]], [level.min(), level[-1, -1]], atol=1e-6)
     round_earth = {
         "lat": ("lat", [-60.0, 60.0], {"units": "degrees_north"}),
         "lon": ("lon", np.arange(5.0, 360.0, 10.0)),
