@@ -315,7 +315,7 @@ def green(
     epilog=examples(
         "swmodel forecast bank.nc --observations records --until 25min",
         "swmodel forecast bank.nc --observations records --begin 15min --point Miyako -o miyako.nc",
-        "swmodel forecast bank.nc --observations incoming --follow",
+        "swmodel forecast bank.nc --observations incoming --start 2011-03-11T05:46:23 --follow",
     )
 )
 def forecast(
@@ -323,6 +323,9 @@ def forecast(
     observations: options.Observations = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Use no samples after this time.")] = None,
     begin: Annotated[str, typer.Option(metavar="TIME", help="Use no samples before, such as seismic waves.")] = "0",
+    start: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Moment of the earthquake, in UTC; run.start unless given.")
+    ] = None,
     point: Annotated[list[str] | None, typer.Option(help="A point of the bank; may be repeated.")] = None,
     threshold: Annotated[str, typer.Option(metavar="LEVEL", help="Level at which a wave arrives.")] = "0.1 m",
     rises: Annotated[bool, typer.Option("--rises", help="Sources rise only: amplitudes are positive.")] = False,
@@ -339,7 +342,7 @@ def forecast(
     """
     from .forecast import Options, forecast_waves
 
-    given = Options(observations, until, begin, tuple(point or ()), threshold, rises, follow, output, plot)
+    given = Options(observations, until, begin, start, tuple(point or ()), threshold, rises, follow, output, plot)
     forecast_waves(bank, given)
 
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import math
 import time as clock
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
 from ..config.quantities import quantity_of_option
-from ..errors import ConfigError
+from ..errors import ConfigError, SwmodelError
 from ..observed.folder import read_folder
+from ..output import replacing
+from ..output.collisions import check_apart
+from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
 from . import facts, figures, logs
 
 if TYPE_CHECKING:
-    from ..forecast import Bank, Errors, Posterior
+    from ..forecast import Bank, Errors
 
 __all__ = ["Options", "forecast_waves", "rank_buoys"]
 
@@ -34,6 +38,7 @@ class Options:
     observations: str | None
     until: str | None
     begin: str
+    start: str | None
     points: tuple[str, ...]
     threshold: str
     rises: bool
@@ -46,21 +51,31 @@ def forecast_waves(path: str, options: Options) -> None:
     """Forecast the waves at points of the bank `path`; print, write and draw them."""
     from ..forecast import Bank, Errors
 
+    if PROCESS.rank:  # the forecast is that of one process, and its files are written once
+        return
     logs.start(root=True)
     if options.plot:
         figures.require()
     if options.observations is None:
         raise ConfigError("--observations DIR is missing: the folder with the records, one file a gauge.")
+    _check_outputs(path, options)
     bank = Bank.read(path)
     bank.rows(options.points)
+    if "error_of_a_run" not in bank.about:
+        raise ConfigError(f"{path} has not been compared with a run; complete it by swmodel green --resume.")
     begin = quantity_of_option("--begin", options.begin, "s")
-    errors = Errors(begin=begin, rises=options.rises)
+    errors = Errors(begin=begin, rises=options.rises or None)
     seen = None
     while True:
         now = _stamps(options.observations)
         if now != seen:
+            try:
+                _forecast(bank, errors, options)
+            except SwmodelError as error:
+                if seen is None or not options.follow:
+                    raise
+                logs.LOGGER.warning("%s The last forecast stays until a record changes.", error)
             seen = now
-            _forecast(bank, errors, options)
         if not options.follow:
             return
         clock.sleep(PAUSE)
@@ -68,14 +83,38 @@ def forecast_waves(path: str, options: Options) -> None:
 
 def _stamps(folder):
     """What changes when a record of a folder grows."""
-    return {each.name: (each.stat().st_mtime_ns, each.stat().st_size) for each in sorted(Path(folder).glob("*"))}
+    found = {}
+    for each in Path(folder).glob("*"):
+        with contextlib.suppress(FileNotFoundError):  # renamed or removed since it was listed
+            found[each.name] = each.stat().st_mtime_ns, each.stat().st_size
+    return found
 
 
-def records_for(bank: Bank, folder: str) -> dict[str, xr.DataArray]:
-    """{point: level over time} of the points that have a record in a folder."""
-    start = bank.about.get("start")
-    start = None if start is None else datetime.datetime.fromisoformat(start)
-    records = read_folder(folder, list(bank.places), start)
+def _check_outputs(bank, options):
+    """Refuse files that would replace the bank or a record, or be read as one."""
+    output = Path(options.output)
+    outputs = [("--output", output)] + [("--plot", output.with_suffix(".png"))] * options.plot
+    check_apart(outputs, [("the bank", Path(bank)), ("--observations", Path(options.observations))])
+    if output.resolve().parent == Path(options.observations).resolve():
+        raise ConfigError(f"--output {output} lies in the folder of the records; write it to another one.")
+
+
+def records_for(bank: Bank, folder: str, start: str | None = None) -> dict[str, xr.DataArray]:
+    """{point: level over time} of the points that have a record in a folder.
+
+    Args:
+        start: date and time of the earthquake in UTC; that of the bank's experiment unless given.
+
+    Raises:
+        ConfigError: if it is none.
+        DataError: as for `read_folder`.
+    """
+    date = start or bank.about.get("start")
+    try:
+        moment = None if date is None else datetime.datetime.fromisoformat(date)
+    except ValueError:
+        raise ConfigError(f"--start {date} is no date and time in UTC; give one as in 2011-03-11T05:46:23.") from None
+    records = read_folder(folder, list(bank.places), moment)
     for each in records.values():
         logs.LOGGER.info("%s", each)
     return {name: xr.DataArray(each.value, {"time": each.time}, ("time",)) for name, each in records.items()}
@@ -84,7 +123,8 @@ def records_for(bank: Bank, folder: str) -> dict[str, xr.DataArray]:
 def _forecast(bank: Bank, errors: Errors, options: Options):
     until = None if options.until is None else quantity_of_option("--until", options.until, "s")
     threshold = quantity_of_option("--threshold", options.threshold, "m")
-    records, points = records_for(bank, str(options.observations)), list(options.points or bank.places)
+    records = records_for(bank, str(options.observations), options.start)
+    points = list(options.points or bank.places)
     begun = clock.perf_counter()
     posterior = bank.posterior(records, until, errors)
     took, say = clock.perf_counter() - begun, logs.LOGGER.info
@@ -98,11 +138,12 @@ def _forecast(bank: Bank, errors: Errors, options: Options):
     say("%s", facts.table(lines))
     for remark in posterior.remarks:
         logs.LOGGER.warning("%s", remark)
-    say("%s", _table(posterior, points, threshold, records))
-    waves = posterior.predict(points)
-    whole = xr.merge([waves, posterior.sources(), _prefixed(posterior.harbours(points, threshold))])
+    harbours = posterior.harbours(points, threshold)
+    say("%s", _table(points, harbours, posterior.scores(records)))
+    whole = xr.merge([posterior.predict(points), posterior.sources(), _prefixed(harbours)])
     whole.attrs |= {"swmodel_kind": "forecast", "until": posterior.until, "bank": bank.about.get("model", "")}
-    whole.to_netcdf(options.output)
+    with replacing(options.output) as part:
+        whole.to_netcdf(part)
     say("file:\n  %s", options.output)
     if options.plot:
         from ..postprocess.forecast import figure
@@ -114,9 +155,8 @@ def _prefixed(harbours):
     return harbours.rename({"height": "wave_height", "arrival": "wave_arrival", "reached": "wave_reached"})
 
 
-def _table(posterior: Posterior, points: list[str], threshold: float, records: Any) -> str:
+def _table(points: list[str], harbours: xr.Dataset, scores: xr.Dataset) -> str:
     """Height and arrival at each point, and how the forecast holds for samples that were not used."""
-    harbours, scores = posterior.harbours(points, threshold), posterior.scores(records)
     rows = [f"{'':16s}{'highest level [m]':>26s}{'arrival [min]':>24s}{'reached':>9s}{'in 90 % band':>14s}"]
     for k, name in enumerate(points):
         low, middle, high = harbours["height"].values[:, k]

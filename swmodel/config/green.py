@@ -26,7 +26,7 @@ from ..output.products.gauges import depth_at
 from .inversion import Control
 from .mistakes import Mistake
 from .scenario import OutputFile
-from .sections import AnyCoordinate, NonNegativeMetres, Place, PositiveSeconds, Section
+from .sections import NonNegativeMetres, Place, PositiveCoordinate, PositiveSeconds, Section
 
 __all__ = ["Candidates", "Green", "green_mistakes"]
 
@@ -36,7 +36,7 @@ class Candidates(Section):
 
     x: Place  # (low, high)
     y: Place  # (low, high)
-    spacing: AnyCoordinate  # between points
+    spacing: PositiveCoordinate  # between points
     least_depth: NonNegativeMetres = 1000.0  # of the water at a buoy
 
     def places(self, model: ShallowWater) -> dict[str, tuple[float, float]]:
@@ -68,7 +68,5 @@ def green_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     if not section.sources.part.patterns:
         text = f"{section.sources.type!r} are not sums of fixed patterns of the surface; give 'unit_sources'"
         yield Mistake(("green", "sources", "type"), text)
-    if section.candidates is not None and not section.candidates.spacing > 0:
-        yield Mistake(("green", "candidates", "spacing"), "must be greater than 0")
     if output is not None and (output.gauges is None or not output.gauges.positions):
         yield Mistake(("green",), "no point has a place; name buoys and harbours in [output.gauges.positions]")

@@ -37,6 +37,7 @@ __all__ = [
     "NonNegativeSeconds",
     "Place",
     "Polygons",
+    "PositiveCoordinate",
     "PositiveMetres",
     "PositiveNumber",
     "PositiveSeconds",
@@ -92,6 +93,7 @@ NonNegativeSeconds = Annotated[float, rules.Number(units="s", minimum=0.0)]
 RangeOfSeconds = Annotated[tuple[Seconds, Seconds], ascending]
 Degrees = Annotated[float, rules.Number(units="degree")]
 AnyCoordinate = Annotated[Coordinate, rules.Number(units=rules.COORDINATES)]
+PositiveCoordinate = Annotated[Coordinate, rules.Number(units=rules.COORDINATES, above=0.0)]
 Place = tuple[AnyCoordinate, AnyCoordinate]  # (x, y) in the grid's coordinates
 
 

@@ -7,7 +7,6 @@ that was interrupted can be continued.
 """
 
 import dataclasses
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from ..adjoint.costs.records import Record
 from ..adjoint.problem import Problem
 from ..errors import ConfigError, DataError
 from ..models.shallow_water import ShallowWater
+from ..output import replacing
 from ..stepping.explicit import TimeStepper
 from .errors import Errors
 from .inference import Posterior, infer
@@ -92,7 +92,7 @@ class Bank:
         """
         dt = float(stepper.dt)
         every, steps = max(1, round(interval / dt)), round(until / dt)
-        if steps < every + 1:
+        if steps < 2 * every:
             raise ConfigError(f"a bank of {until:g} s has no two times {interval:g} s apart; make it longer.")
         problem = problem_of(model, stepper, places, sources, steps)
         _, patterns, target = only_patch(problem)
@@ -152,9 +152,8 @@ class Bank:
 
     def write(self, path: str | Path) -> None:
         """Write the file; an older one stays until this one is complete."""
-        part = Path(f"{path}.part")
-        self.dataset.to_netcdf(part)
-        os.replace(part, path)
+        with replacing(path) as part:
+            self.dataset.to_netcdf(part)
 
     @staticmethod
     def read(path: str | Path) -> "Bank":
@@ -181,7 +180,7 @@ class Bank:
         """The rows of `responses` of these points, all of them unless given.
 
         Raises:
-            ConfigError: if one is not in the bank.
+            ConfigError: if one is not in the bank, or has no responses yet.
         """
         names = list(self.places)
         unknown = [name for name in points or () if name not in self.places]
@@ -189,7 +188,14 @@ class Bank:
             raise ConfigError(
                 f"{', '.join(unknown)} is not in the bank, which has {', '.join(names)}; make another one."
             )
-        return [names.index(name) for name in points or names]
+        found = [names.index(name) for name in points or names]
+        lacking = [names[k] for k in found if np.isnan(self.responses[k]).any()]
+        if lacking:
+            raise ConfigError(
+                f"the bank has no responses of {', '.join(lacking)} yet; complete it by swmodel green --resume, or "
+                "leave them out."
+            )
+        return found
 
     def waves(self, amplitudes: np.ndarray, points: Sequence[str] | None = None) -> xr.DataArray:
         """The level [m] (point, time) that amplitudes (sources,) of the sources cause."""

@@ -50,6 +50,16 @@ class Errors:
     length: float | None = None
     rises: bool | None = None
 
+    def __post_init__(self):
+        for name in ("instrument", "memory", "deviation"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < np.inf:
+                raise ConfigError(f"Errors: {name} = {value:g} is not positive or not finite; give another.")
+        for name in ("model", "timing", "length"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < np.inf:
+                raise ConfigError(f"Errors: {name} = {value:g} is negative or not finite; give another.")
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Samples:
@@ -73,15 +83,19 @@ def samples_of(
 ) -> list[Samples]:
     """The Samples of all records from `first` to `last` [s], linear between those of the records.
 
-    There is none in a gap, which is longer than 5 minutes and twice the usual interval.
+    They are those at the times of the bank that are nearest to a time of the record: a record with fewer times than the
+    bank does not tell more by being interpolated. There is none in a gap, which is longer than 5 minutes and twice the
+    usual interval.
 
     Raises:
-        ConfigError: for a record of a point that is not in the bank, and for times that do not increase.
+        ConfigError: for a record of a point that is not in the bank, and for times that are dates or do not increase.
     """
     found = []
     for name, record in records.items():
         if name not in names:
             raise ConfigError(f"there is a record of {name}, which is not a point of the bank; {', '.join(names)} are.")
+        if record["time"].dtype.kind in "mM":
+            raise ConfigError(f"the times of {name} are dates or durations; give seconds since the earthquake.")
         time, level = np.asarray(record["time"], float), np.asarray(record, float)
         finite = np.isfinite(level) & (time <= last)
         time, level = time[finite], level[finite]
@@ -90,7 +104,8 @@ def samples_of(
         if time.size < 2:
             continue
         inside = (times >= max(first, time[0])) & (times <= min(last, time[-1]))
-        at = np.flatnonzero(inside)
+        nearest = np.searchsorted(0.5 * (times[1:] + times[:-1]), time)
+        at = np.intersect1d(np.flatnonzero(inside), nearest)
         k = np.clip(np.searchsorted(time, times[at]), 1, time.size - 1)
         near = time[k] - time[k - 1] <= max(300.0, 2.0 * float(np.median(np.diff(time))))
         at = at[near | np.isin(times[at], time)]

@@ -8,7 +8,9 @@ N(0, R) (errors.py), and with C = U U^T, a = U p,
 L and the error m of the model are those for which y was most probable (MacKay 1992, doi:10.1162/neco.1992.4.3.415). The
 posterior is the mean of those of several S, each weighted by the probability of y. Before there are records all three
 have log-normal distributions. At a gauge the amplitude of R is that of the record, elsewhere that of the forecast.
-Positive amplitudes have the same distribution, cut off at zero, from which Gibbs's sampler draws (Geweke 1991).
+Positive amplitudes have the same distribution, cut off at zero, from which Gibbs's sampler draws: along each source in
+turn (Geweke 1991), and along each eigenvector of the covariance, without which it hardly moves where sources that lie
+closer than L are correlated.
 
 Each gauge is then left out in turn. Where fewer than 90 % of the samples that were left out lie within the bands of 90
 percent, the spread of all forecasts is multiplied by the number by which 90 % do.
@@ -36,7 +38,8 @@ MODEL_ERROR = 0.3  # m before there are records
 WIDTHS = 0.5, 0.4, 0.3  # of the logarithms of S, L and m before there are records
 NINETY = 1.6448536269514722  # deviations within which 90 % of a normal distribution lie
 INFLATION = 1.0, 5.0  # limits of the number that multiplies the spread
-DRAWS, BURNT = 1200, 200  # of Gibbs's sampler
+STEP = 0.3  # of the logarithms of S, L and m, with which the search for the most probable ones begins
+CHAINS, SWEEPS, BURNT = 50, 50, 30  # of Gibbs's sampler; of the sweeps of each chain the first are left out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,10 +52,11 @@ class Scales:
 
     @staticmethod
     def before(bank: "Bank", errors: Errors) -> "Scales":
-        """Those before there are records: of the Errors, else of the bank; at least the distance of two sources."""
+        """Those before there are records: of the Errors, else of the bank; 0 is the distance of neighbouring sources."""
         known = (errors.deviation, bank.deviation), (errors.length, bank.length), (errors.model, MODEL_ERROR)
         deviation, length, model = (other if own is None else own for own, other in known)
-        return Scales(deviation, length or float(np.sort(bank.distances, axis=1)[:, 1].min()), model)
+        apart = bank.distances[~np.eye(len(bank.distances), dtype=bool)]
+        return Scales(deviation, length or float(apart.min(initial=bank.distances.max() or 1.0)), model)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -151,12 +155,12 @@ class Posterior:
         )
 
     def scores(self, records: Mapping[str, xr.DataArray], after: float | None = None) -> xr.Dataset:
-        """How records after a time [s], that of the last sample used unless given, compare with the forecast.
+        """How records after a time [s] compare with the forecast; those after the last sample used unless it is given.
 
         `inside` is the share of the samples within the bands of 90 %, `error` the root mean square error, `spread` that
         which was expected, and `crps` the continuous ranked probability score [m], all over (point).
         """
-        after = self.until if after is None else after
+        after = max(self.until, np.nextafter(self.errors.begin, -np.inf)) if after is None else after
         bank, found = self.bank, {}
         for each in samples_of(records, list(bank.places), bank.times, np.nextafter(after, np.inf), np.inf):
             wave = self.predict([each.name]).isel(point=0, time=each.at)
@@ -181,6 +185,8 @@ def infer(bank: "Bank", records: Mapping[str, xr.DataArray], until: float | None
     """The Posterior of a bank from records; arguments and errors as for `Bank.posterior`."""
     last = np.inf if until is None else float(until)
     samples = samples_of(records, list(bank.places), bank.times, errors.begin, last)
+    for each in samples:
+        bank.rows([each.name])
     first = Scales.before(bank, errors)
     prior = prior_root(bank.distances, first)
     possible = {each.row: np.sqrt(np.sum((bank.responses[each.row] @ prior) ** 2, axis=1)) for each in samples}
@@ -188,22 +194,28 @@ def infer(bank: "Bank", records: Mapping[str, xr.DataArray], until: float | None
         check_samples(each, bank.times, possible[each.row], errors.instrument)
     used = {str(each.name): int(each.at.size) for each in samples}
     end = max((bank.times[each.at[-1]] for each in samples), default=0.0)
-    known = Posterior(bank, np.zeros(len(prior)), prior, first, 1.0, errors, float(end), used)
-    if not any((possible[each.row][each.at] > errors.instrument).any() for each in samples):
-        return dataclasses.replace(known, remarks=("no wave can have reached a gauge yet: the forecast is the prior",))
-    parts = [_Part(bank, each, errors) for each in samples]
-    scales = _most_probable(parts, bank.distances, first, (errors.deviation, errors.length, errors.model))
-    mean, root = _mixed(parts, bank.distances, first, scales, () if errors.deviation is not None else OTHERS)
     remarks = []
-    rises = bank.rises if errors.rises is None else errors.rises
-    inflation = _inflation(parts, bank, scales, errors) if len(parts) > 1 else 1.0
-    if len(parts) == 1:
-        remarks.append(f"{samples[0].name} alone has a record, so that the spread is compared with no other gauge")
-    if rises:
-        before = float(np.sqrt(np.mean(root**2) * root.shape[1]))
+    if any((possible[each.row][each.at] > errors.instrument).any() for each in samples):
+        parts = [_Part(bank, each, errors) for each in samples]
+        scales = _most_probable(parts, bank.distances, first, (errors.deviation, errors.length, errors.model))
+        mean, root = _mixed(parts, bank.distances, first, scales, () if errors.deviation is not None else OTHERS)
+        inflation = _inflation(parts, bank, scales, errors) if len(parts) > 1 else 1.0
+        if len(parts) == 1:
+            remarks.append(f"{samples[0].name} alone has a record, so that the spread is compared with no other gauge")
+        if inflation == INFLATION[1]:
+            remarks.append(
+                f"gauges that are left out are off by more than the spread times {inflation:g}, which is the most: a "
+                "record is wrong, or the source lies elsewhere"
+            )
+    else:
+        scales, mean, root, inflation = first, np.zeros(len(prior)), prior, 1.0
+        why = "no wave can have reached a gauge yet" if samples else "no record has a sample at the times of the bank"
+        remarks.append(f"{why}: the forecast is the prior")
+    if bank.rises if errors.rises is None else errors.rises:
+        before = np.linalg.norm(root)
         mean, root = _positive(mean, root)
-        after = float(np.sqrt(np.mean(root**2) * root.shape[1]))
-        remarks.append(f"amplitudes are positive, which multiplies their deviation by {after / before:.2f} in the mean")
+        share = np.linalg.norm(root) / before
+        remarks.append(f"amplitudes are positive, which multiplies their deviation by {share:.2f} in the mean")
     return Posterior(bank, mean, root, scales, inflation, errors, float(end), used, tuple(remarks))
 
 
@@ -245,7 +257,8 @@ def _solved(parts, distances, scales, first=None):
     M = cholesky(np.eye(len(U)) + U.T @ B @ U, lower=True)
     q = solve_triangular(M, U.T @ b, lower=True)
     root = solve_triangular(M, U.T, lower=True).T
-    away = (np.log(dataclasses.astuple(scales)) - np.log(dataclasses.astuple(first or scales))) / WIDTHS
+    ratios = zip(dataclasses.astuple(scales), dataclasses.astuple(first or scales))
+    away = np.array([0.0 if one == other else np.log(one / other) for one, other in ratios]) / WIDTHS
     loss = 0.5 * float(square - q @ q + log + 2.0 * np.log(np.diag(M)).sum() + away @ away)
     return root @ q, root, loss
 
@@ -253,19 +266,21 @@ def _solved(parts, distances, scales, first=None):
 def _most_probable(parts, distances, first, fixed):
     """The Scales for which the records are most probable; those that are not None in `fixed` stay as in `first`."""
     free = [k for k, value in enumerate(fixed) if value is None]
-    logs = np.log(dataclasses.astuple(first))
+    values = np.array(dataclasses.astuple(first))
+    start = np.log(values[free])
 
     def scales_at(x):
-        logs[free] = x
-        return Scales(*(float(value) for value in np.exp(logs)))
+        values[free] = np.exp(x)
+        return Scales(*(float(value) for value in values))
 
     def loss(x):
         return _solved(parts, distances, scales_at(x), first)[2]
 
     if not free:
         return first
-    options = {"maxfev": 80, "xatol": 0.03, "fatol": 0.1}
-    found: Any = minimize(loss, logs[free], method="Nelder-Mead", options=options)
+    corners = start + STEP * np.eye(len(free) + 1, len(free), -1)  # scipy's own are 5 % away, nowhere from S = 1 m
+    options = {"maxfev": 80, "xatol": 0.03, "fatol": 0.1, "initial_simplex": corners}
+    found: Any = minimize(loss, start, method="Nelder-Mead", options=options)
     return scales_at(found.x)
 
 
@@ -301,19 +316,33 @@ def _inflation(parts, bank, scales, errors):
 
 def _positive(mean, root, seed=0):
     """(mean, root) of the same distribution where all amplitudes are positive, by Gibbs's sampler."""
-    noise = np.random.default_rng(seed)
+    noise, n = np.random.default_rng(seed), len(mean)
     covariance = root @ root.T
-    precision = np.linalg.inv(covariance + 1e-9 * np.trace(covariance) / len(mean) * np.eye(len(mean)))
-    deviation = 1.0 / np.sqrt(np.diag(precision))
-    pull = precision / np.diag(precision)[:, None]
-    a, drawn = np.maximum(mean, 1e-3 * deviation), []
-    for sweep in range(DRAWS):
-        uniform = noise.random(len(mean))
-        for k, u in enumerate(uniform):
-            centre = mean[k] - pull[k] @ (a - mean) + (a[k] - mean[k])
-            below = ndtr(-centre / deviation[k])
-            a[k] = max(centre + deviation[k] * ndtri(below + u * (1.0 - below)), 0.0) if below < 1.0 - 1e-12 else 0.0
+    values, vectors = np.linalg.eigh(covariance + 1e-9 * np.trace(covariance) / n * np.eye(n))
+    precision = (vectors / values) @ vectors.T
+    long = values > np.mean(1.0 / np.diag(precision))  # along the others a source's own steps are as long
+    directions = np.concatenate([np.eye(n), vectors.T[long]])
+    pulls = directions @ precision
+    sharpness = np.sum(directions * pulls, axis=1)
+    a, drawn = np.maximum(mean, np.sqrt(np.diag(covariance))) * noise.random((CHAINS, 1)), []
+    for sweep in range(SWEEPS):
+        for direction, pull, sharp in zip(directions, pulls, sharpness):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ends = -a / direction
+            low = np.where(direction > 0, ends, -np.inf).max(axis=1)
+            high = np.where(direction < 0, ends, np.inf).min(axis=1)
+            step = _cut_normal(-(a - mean) @ pull / sharp, sharp**-0.5, low, high, 1.0 - noise.random(CHAINS))
+            a = np.maximum(a + step[:, None] * direction, 0.0)
         if sweep >= BURNT:
-            drawn.append(a.copy())
-    every = np.array(drawn)
+            drawn.append(a)
+    every = np.concatenate(drawn)
     return every.mean(axis=0), (every - every.mean(axis=0)).T / np.sqrt(len(every))
+
+
+def _cut_normal(centre, deviation, low, high, share):
+    """The numbers below which lie these shares, or above which, of normal distributions between `low` and `high`."""
+    sign = np.where(low > centre, -1.0, 1.0)  # in the upper tail from above, where 1 - ndtr would be lost in rounding
+    ends = np.sort(sign * (np.stack([low, high]) - centre) / deviation, axis=0)
+    below, above = ndtr(ends)
+    z = np.where(above > below, ndtri(below + share * (above - below)), ends[1])
+    return np.clip(centre + deviation * sign * z, low, high)

@@ -63,7 +63,7 @@ def coast_mask(path: str | os.PathLike, grid: Any, of: str = "land") -> GridValu
         DataError: for a file without polygons, damaged, in other coordinates than the grid, or away from it.
     """
     if of not in ("land", "water"):
-        raise ConfigError(f"coast_mask: of = {of!r} is neither 'land' nor 'water'; give one of them.")
+        raise ConfigError(f"{path}: of = {of!r} is neither 'land' nor 'water'; give one of them.")
     check_file(path)
     form = check_format(path, ("shapefile", "geojson"), WORDS, "coast")
     library(os.fspath(path), WORDS)

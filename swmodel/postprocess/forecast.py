@@ -41,7 +41,7 @@ def figure(posterior: Any, records: Any, points: list[str], path: str | Path) ->
     waves = posterior.predict(points)
     each = np.atleast_1d(bottom.subplots(rows, COLUMNS, sharex=True, squeeze=False)).ravel()
     for axes, name in zip(each, points):
-        _draw_wave(axes, waves.sel(point=name), records.get(name), posterior.until)
+        _draw_wave(axes, waves.sel(point=name), records.get(name), (posterior.errors.begin, posterior.until))
     for axes in each[len(points) :]:
         axes.set_visible(False)
     each[0].set_ylabel("level [m]")
@@ -56,15 +56,15 @@ def figure(posterior: Any, records: Any, points: list[str], path: str | Path) ->
     return Path(path)
 
 
-def _draw_wave(axes, wave, record, until):
-    """The wave at a point with its bands, the record of it, and the time of the last sample that was used [s]."""
-    minutes = wave["time"] / 60.0
+def _draw_wave(axes, wave, record, window):
+    """The wave at a point with its bands, the record of it, and the times [s] between which its samples were used."""
+    minutes, (begin, until) = wave["time"] / 60.0, window
     for band, shade in ((90.0, 0.2), (50.0, 0.35)):
         here = wave.sel(band=band)
         axes.fill_between(minutes, here["low"], here["high"], color=style.VERMILLION, alpha=shade, linewidth=0)
     axes.plot(minutes, wave["mean"], color=style.VERMILLION, linewidth=1.3)
     if record is not None:
-        used = record["time"] <= until
+        used = (record["time"] >= begin) & (record["time"] <= until)
         axes.plot(record["time"] / 60.0, record, color=OBSERVED, linewidth=0.7, linestyle=":")
         axes.plot(record["time"][used] / 60.0, record[used], color=OBSERVED, linewidth=1.2)
     axes.axvline(until / 60.0, color=style.GREY, linewidth=0.7)

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from swmodel.errors import ConfigError, DataError
 from swmodel.forecast import Bank, Errors, next_buoy
-from swmodel.forecast.inference import _positive
+from swmodel.forecast.inference import Scales, _positive, prior_root
 from tests.studies import BASIN, PATCH
 
 TIMES = 60.0 * np.arange(1.0, 91.0)
@@ -100,6 +100,14 @@ def test_positive_amplitudes_have_the_moments_of_a_normal_distribution_cut_off_a
         right = np.average(x, weights=weight)
         assert mean[k] == pytest.approx(right, rel=0.08)
         assert np.sum(root[k] ** 2) == pytest.approx(np.average((x - right) ** 2, weights=weight), rel=0.2)
+    distances = 4e4 * np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    for length in (5e4, 2e5):  # where single amplitudes hardly move
+        root = prior_root(distances, Scales(1.0, length, 0.3))
+        x = np.random.default_rng(1).standard_normal((200_000, 4)) @ root.T
+        x = x[(x > 0).all(axis=1)]
+        mean, root = _positive(np.zeros(4), root)
+        assert np.allclose(mean, x.mean(axis=0), rtol=0.1)
+        assert np.allclose(np.linalg.norm(root, axis=1), x.std(axis=0), rtol=0.1)
     b = bank()
     amplitudes = np.abs(twin(b, 4)[0])
     records = {"p0": b.waves(amplitudes, ["p0"]).sel(point="p0")}
@@ -107,6 +115,8 @@ def test_positive_amplitudes_have_the_moments_of_a_normal_distribution_cut_off_a
     assert (found.mean > 0).all()
     assert any("amplitudes are positive" in remark for remark in found.remarks)
     assert any("p0 alone has a record" in remark for remark in found.remarks)
+    before = dataclasses.replace(b, rises=True).posterior(records, 600.0, EXACT)
+    assert (before.mean > 0).all() and "the forecast is the prior" in before.remarks[0]
 
 
 def test_a_model_that_is_wrong_widens_the_bands():
@@ -137,6 +147,63 @@ def test_the_gain_of_a_buoy_is_the_part_of_the_variance_that_its_record_removes(
         next_buoy(b, [])
 
 
+@pytest.mark.parametrize("first", [0.5, 1.0, 2.0])
+def test_the_scale_of_the_sources_follows_from_the_records_wherever_the_search_begins(first):
+    b = dataclasses.replace(bank(), deviation=first)
+    _, records = twin(b, 1)
+    small = {name: 0.2 * one for name, one in records.items()}
+    found = b.posterior(small, 4200.0, dataclasses.replace(EXACT, deviation=None))
+    assert found.scales.deviation < 0.75 * first and found.scales.deviation < 0.6
+
+
+def test_a_perfect_model_and_a_single_source_are_cases_too():
+    b = bank()
+    _, records = twin(b, 1)
+    for free in ({}, {"deviation": None}):
+        perfect, exact = (
+            b.posterior(records, 3000.0, dataclasses.replace(EXACT, model=m, **free)) for m in (0.0, 1e-9)
+        )
+        assert np.allclose(perfect.mean, exact.mean, rtol=0, atol=1e-9)
+    one = dataclasses.replace(
+        b, responses=b.responses[..., :1], centres=b.centres[:1], distances=np.zeros((1, 1)), length=0.0
+    )
+    found = one.posterior({"p0": one.waves(np.array([0.7]), ["p0"]).sel(point="p0")}, errors=Errors(model=0.01))
+    assert found.mean == pytest.approx(0.7, rel=0.05)
+
+
+def test_a_record_with_few_samples_is_not_made_longer_by_interpolation():
+    b = bank()
+    _, records = twin(b, 1)
+    few = {name: one[::15] for name, one in records.items()}
+    assert b.posterior(few, errors=EXACT).used == {"p0": 6, "p1": 6}
+
+
+def test_a_gauge_that_contradicts_the_others_and_records_of_other_times_are_remarked():
+    b = bank()
+    _, records = twin(b, 1, 1e-3)
+    records["p1"] = -20.0 * records["p1"]
+    found = b.posterior(records, 4200.0, EXACT)
+    assert found.inflation == 5.0 and any("a record is wrong, or the source lies elsewhere" in x for x in found.remarks)
+    late = {name: one.assign_coords(time=TIMES + 1e5) for name, one in records.items()}
+    assert "no record has a sample at the times of the bank" in b.posterior(late, errors=EXACT).remarks[0]
+
+
+def test_points_without_responses_are_refused():
+    b = bank()
+    _, records = twin(b, 1)
+    b.responses[1:] = np.nan
+    found = b.posterior({"p0": records["p0"]}, errors=EXACT)
+    for asked in (lambda: found.predict(), lambda: b.posterior(records, errors=EXACT)):
+        with pytest.raises(ConfigError, match="the bank has no responses of p1.* yet; complete it by swmodel green"):
+            asked()
+
+
+@pytest.mark.parametrize("wrong", [{"instrument": 0.0}, {"memory": -1.0}, {"model": -0.1}, {"deviation": 0.0}])
+def test_errors_that_are_no_errors_are_refused(wrong):
+    with pytest.raises(ConfigError, match=f"Errors: {next(iter(wrong))} = .* give another"):
+        Errors(**wrong)
+
+
 def spoilt(name):
     b = bank()
     records = {name: one.copy() for name, one in twin(b, 6)[1].items()}
@@ -149,6 +216,10 @@ def spoilt(name):
         records["p0"] = one.assign_coords(time=np.where(TIMES > 1800.0, TIMES - 600.0, TIMES))
     elif name == "stranger":
         records["p9"] = one
+    elif name == "dates":
+        records["p0"] = one.assign_coords(
+            time=np.datetime64("2011-03-11", "ns") + np.arange(90) * np.timedelta64(60, "s")
+        )
     return b, records
 
 
@@ -158,6 +229,7 @@ def spoilt(name):
         ("tide", "level of p0 is off zero by 0.6 m before a wave can be there: tides, another datum"),
         ("spike", "level of p0 jumps to 9 m after 2760 s and back: a spike; remove it"),
         ("clock", "clock of p0 does not go forward all the time"),
+        ("dates", "the times of p0 are dates or durations; give seconds since the earthquake"),
         ("stranger", "a record of p9, which is not a point of the bank; p0, p1, p2 are"),
     ],
 )
@@ -203,11 +275,17 @@ def test_the_commands_make_a_bank_and_forecast_from_records(study, command, tmp_
     assert "a run from random amplitudes differs by" in printed and "points  3: near, far, north" in printed
     b = Bank.read(folder / "bank.nc")
     assert b.about["error_of_a_run"] < 1e-12 and b.responses.shape == (3, 15, 16)
-    whole, part = b.responses.copy(), dataclasses.replace(b, responses=b.responses.copy())
-    part.responses[1] = np.nan
+    whole, part = b.responses.copy(), dataclasses.replace(b, responses=b.responses.copy(), about=dict(b.about))
+    part.about.pop("error_of_a_run")
     part.write(folder / "bank.nc")
+    for sentence in ("has not been compared with a run; complete it by", "has no responses of far yet; complete it by"):
+        status, _, errors = command("forecast", folder / "bank.nc", "--observations", tmp_path)
+        assert status != 0 and sentence in errors
+        part.responses[1] = np.nan
+        part.write(folder / "bank.nc")
     status, printed, errors = command("green", path, "-o", folder, "--resume")
     assert status == 0 and "1 of 1 sweeps" in printed, errors
+    assert "error_of_a_run" in Bank.read(folder / "bank.nc").about
     assert np.allclose(Bank.read(folder / "bank.nc").responses, whole, rtol=0, atol=1e-13)
     status, _, errors = command("green", path, "-o", folder, "--resume", "--set", "bathymetry.depth=900")
     assert status != 0 and "is a bank of another model, other sources or other points" in errors
@@ -232,6 +310,14 @@ def _forecast_of_a_twin(b, folder, command, tmp_path):
         assert found["amplitude"].size == 16 and held.mean() > 0.8
     status, _, errors = command("forecast", folder / "bank.nc", "--observations", tmp_path / "out")
     assert status != 0 and "is named after one of the gauges near, far, north" in errors
+    for output, sentence in (
+        (folder / "bank.nc", "is also the file of the bank"),
+        (records / "x.nc", "of the records"),
+    ):
+        status, _, errors = command("forecast", folder / "bank.nc", "--observations", records, "-o", output)
+        assert status != 0 and sentence in errors
+    status, _, errors = command("forecast", folder / "bank.nc", *given, "--start", "yesterday")
+    assert status != 0 and "--start yesterday is no date and time in UTC" in errors
     status, _, errors = command("forecast", folder / "bank.nc")
     assert status != 0 and "--observations DIR is missing" in errors
 
