@@ -23,6 +23,7 @@ __all__ = ["Errors", "Samples", "amplitude_of", "error_terms", "samples_of"]
 
 QUIET = 5.0  # deviations by which a level may be off zero before the wave can be there
 SPIKE = 12.0  # by how many times the usual a sample may be off the mean of its neighbours
+BEYOND = 2.0  # by how many times the range of the samples near it, which a crest is not
 LEAST_FLAW = 0.1  # [m], below which neither is looked for
 
 
@@ -132,7 +133,8 @@ def check_samples(samples: Samples, times: np.ndarray, possible: np.ndarray, ins
         off = np.abs(level[1:-1] - 0.5 * (level[:-2] + level[2:]))
         k = int(np.argmax(off))
         back = abs(level[k + 2] - level[k]) < 0.3 * off[k]  # which a steep front does not do
-        if back and off[k] > max(LEAST_FLAW, SPIKE * float(np.median(off))):
+        near = np.delete(level[max(k - 4, 0) : k + 7], min(k + 1, 5))  # five samples before and after it
+        if back and off[k] > max(LEAST_FLAW, SPIKE * float(np.median(off)), BEYOND * float(np.ptp(near))):
             raise ConfigError(
                 f"the level of {name} jumps to {level[k + 1]:.3g} m after {times[samples.at[k + 1]]:g} s and back: a "
                 "spike; remove it (despike in records.toml)."

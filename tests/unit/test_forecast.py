@@ -239,6 +239,14 @@ def test_bad_records_are_refused_in_a_sentence(what, sentence):
         b.posterior(records, errors=EXACT)
 
 
+@pytest.mark.parametrize("crest", [[0.3, 0.6, 0.9, 1.3, 1.0, 0.5, 0.2], [0.2, 0.4, 0.3, 1.0, 0.3, 0.5, 0.2]])
+def test_a_sharp_crest_after_a_quiet_time_is_no_spike(crest):
+    b = bank()
+    level = xr.DataArray(np.zeros(90), {"time": TIMES}, ("time",))
+    level[50:57] = crest
+    assert b.posterior({"p0": level}).used == {"p0": 90}
+
+
 def test_gaps_are_left_out_and_before_any_wave_the_forecast_is_the_prior():
     b = bank()
     _, records = twin(b, 7)
