@@ -52,7 +52,7 @@ class Scales:
 
     @staticmethod
     def before(bank: "Bank", errors: Errors) -> "Scales":
-        """Those before there are records: of the Errors, else of the bank; 0 is the distance of neighbouring sources."""
+        """Those before there are records: of the Errors, else of the bank; a length of 0 is that of two neighbours."""
         known = (errors.deviation, bank.deviation), (errors.length, bank.length), (errors.model, MODEL_ERROR)
         deviation, length, model = (other if own is None else own for own, other in known)
         apart = bank.distances[~np.eye(len(bank.distances), dtype=bool)]
