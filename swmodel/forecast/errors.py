@@ -85,7 +85,7 @@ def samples_of(
     """The Samples of all records from `first` to `last` [s], linear between those of the records.
 
     They are those at the times of the bank that are nearest to a time of the record: a record with fewer times than the
-    bank does not tell more by being interpolated. There is none in a gap, which is longer than 5 minutes and twice the
+    bank does not give more by being interpolated. There is none in a gap, which is longer than 5 minutes and twice the
     usual interval.
 
     Raises:
