@@ -113,8 +113,12 @@ class Posterior:
             {"units": "m", "until": self.until},
         )
 
-    def draws(self, count: int, points: Sequence[str] | None = None, seed: int = 0) -> xr.DataArray:
-        """Waves (draw, point, time) [m] of sources drawn from the posterior, with errors of the model."""
+    def draws(self, count: int, points: Sequence[str] | None = None, seed: int = 0, rough: bool = True) -> xr.DataArray:
+        """Waves (draw, point, time) [m] of sources drawn from the posterior, with errors of the model.
+
+        Args:
+            rough: whether they have the error of the model's amplitude, which differs from time to time.
+        """
         noise, names, bank = np.random.default_rng(seed), list(points or self.bank.places), self.bank
         away = self.root @ noise.standard_normal((self.root.shape[1], count))
         rows = bank.responses[bank.rows(points)].astype(float)
@@ -124,7 +128,7 @@ class Posterior:
         smooth = cholesky(np.exp(-apart / self.errors.memory), lower=True)
         model = noise.standard_normal(change.shape) @ smooth.T * (self.scales.model * amplitude)
         late = noise.standard_normal((count, len(names), 1)) * late
-        waves = mean + self.inflation * (change + model + late)
+        waves = mean + self.inflation * (change + rough * model + late)
         return xr.DataArray(waves, {"point": names, "time": bank.times}, ("draw", "point", "time"))
 
     def harbours(
@@ -136,8 +140,8 @@ class Posterior:
             threshold: the level that a wave has when it arrives [m]. `reached` is the share of draws in which it does;
                 the arrival is theirs.
         """
-        waves = self.draws(count, points, seed)
-        above = np.abs(waves.values) >= threshold
+        waves, smooth = (self.draws(count, points, seed, rough) for rough in (True, False))
+        above = np.abs(smooth.values) >= threshold  # rough ones would pass the threshold before the wave is there
         first = np.where(above.any(axis=2), waves.time.values[above.argmax(axis=2)], np.nan)
         levels, percent = waves.values.max(axis=2), [5.0, 50.0, 95.0]
         reached = np.isfinite(first).mean(axis=0)

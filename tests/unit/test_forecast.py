@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from swmodel.errors import ConfigError, DataError
 from swmodel.forecast import Bank, Errors, next_buoy
-from swmodel.forecast.inference import Scales, _positive, prior_root
+from swmodel.forecast.inference import Posterior, Scales, _positive, prior_root
 from tests.studies import BASIN, PATCH
 
 TIMES = 60.0 * np.arange(1.0, 91.0)
@@ -90,6 +90,15 @@ def test_draws_have_the_spread_of_the_bands_and_give_height_and_arrival():
     low, middle, high = harbours["height"].values[:, 0]
     assert low < middle < high and middle == pytest.approx(float(waves["mean"].max()), rel=0.5)
     assert TIMES[0] <= harbours["arrival"].values[1, 0] <= TIMES[-1] and 0 < harbours["reached"][0] <= 1
+
+
+def test_errors_of_the_model_do_not_let_a_wave_arrive_before_it_is_there():
+    b = bank()
+    amplitudes, _ = twin(b, 3)
+    exact = Posterior(b, amplitudes, np.zeros((12, 1)), Scales(1.0, 5e4, 0.3), 1.0, dataclasses.replace(EXACT), 0.0, {})
+    wave = exact.predict(["p2"])["mean"].values[0]
+    first = TIMES[np.argmax(np.abs(wave) >= 0.05)]
+    assert np.array_equal(exact.harbours(["p2"], 0.05)["arrival"].values[:, 0], [first] * 3)
 
 
 def test_positive_amplitudes_have_the_moments_of_a_normal_distribution_cut_off_at_zero():

@@ -10,6 +10,7 @@ Green's functions come from as many sweeps of the transposed model as there are 
 (linear_model.py).
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -49,19 +50,18 @@ class Green:
     def of(problem: Problem, progress: Callable[[int, int], Any] | None = None) -> "Green":
         """Green's functions by a run of the linear model for each source, or a sweep for each gauge if this is less.
 
+        Runs take the place of sweeps that do not give the readings of a run, as the model changes with time.
         `progress(done, all)` is called after each.
 
         Raises:
-            ConfigError: if the problem's controls are not those of one patch of unit sources, or if the linear model
-                changes with time, so that a sweep does not give its readings.
+            ConfigError: if the problem's controls are not those of one patch of unit sources.
         """
         name, sources, target = only_patch(problem)
         linear = LinearModel(problem)
         if linear.count * linear.cost_of_sweep() < sources.count:
-            columns = linear.swept(sources, target, progress=progress)
-        else:
-            columns = linear.run_each(sources, target, progress=progress)
-        return Green(columns, sources, name)
+            with contextlib.suppress(ConfigError):
+                return Green(linear.swept(sources, target, progress=progress), sources, name)
+        return Green(linear.run_each(sources, target, progress=progress), sources, name)
 
     @staticmethod
     def made(problem: Problem, columns: ArrayLike) -> "Green":
