@@ -16,6 +16,7 @@ from ..config.build.nests import family_of, folder_of_nest
 from ..config.build.steppers import stepper_of
 from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart, same_file
+from ..output.restart_output import earlier
 from ..runtime import launch
 from ..runtime.paths import expanded, found
 from ..runtime.signals import PROCESS
@@ -206,7 +207,8 @@ def _resume(driver, made, restart, folder, force):
         for one in made.nests:
             path = folder_of_nest(one, folder) / one.made.experiment().output.restart.file
             paths[one.name] = restart.parent / os.path.relpath(path, outer.parent)
-        message = " ".join(driver.resume({name: path for name, path in paths.items() if path.exists()}, force))
+        there = {name: path for name, path in paths.items() if path.exists() or earlier(path).exists()}
+        message = " ".join(driver.resume(there, force))
     else:
         message = simulation.resume(restart, force)
     if until < simulation.time + 0.5 * simulation.dt:

@@ -1,6 +1,7 @@
 """Restarts of a run as netCDF files, which the root gathers and writes in blocks of rows."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,24 +9,44 @@ from typing import Any
 from . import Claim, ReplacedFile
 from .collisions import same_file
 from .fingerprint import fingerprint
+from .opening import opened
 from .restart import PART, Layout, write_restart_parts
 from .resuming import tiles_and_scalars_of
 from .schedule import Output
 from .writing import owned
 
-__all__ = ["RestartOutput"]
+__all__ = ["RestartOutput", "earlier", "restore_earlier"]
+
+
+def earlier(path: Path) -> Path:
+    """The path of the restart that was replaced by the one at `path`."""
+    return path.with_name(f".{path.name}.earlier")
+
+
+def restore_earlier(path: Path, time: float) -> None:
+    """Put the earlier restart back to `path` if it is of this model time [s] and that at `path` is not; on the root."""
+
+    def is_right(one):
+        scalars = opened(one, verify=False).scalars if one.is_file() else {"step": 0, "dt": 1.0}
+        return abs(scalars["step"] * scalars["dt"] - time) < 0.5 * scalars["dt"]
+
+    if not is_right(path) and is_right(earlier(path)):
+        os.replace(earlier(path), path)
 
 
 class RestartOutput(Output):
     """All that a run needs to continue, in a file that each write replaces.
 
     Attributes:
+        keeps_earlier: whether the restart that is replaced stays as `earlier(path)`, for runs that need restarts of
+            several files of one time.
         tried, written: the newest step at which a write of the restart was tried, and at which it succeeded.
     """
 
     def __init__(self, path: str | Path, every: float | None) -> None:
         self.path, self.every, self.fingerprint = Path(path), every, None
         self.tried = self.written = None
+        self.keeps_earlier = False
 
     def continues(self, simulation: Any) -> bool:
         """Whether an existing restart at the path is the one from which this run was resumed, or its own."""
@@ -39,6 +60,7 @@ class RestartOutput(Output):
     def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
         self.attributes = attributes
         self.file = ReplacedFile(claim)
+        earlier(self.path).unlink(missing_ok=True)  # of another run
 
     def write(self, simulation: Any) -> None:
         if simulation.step == 0 or self.tried == simulation.step:
@@ -52,6 +74,8 @@ class RestartOutput(Output):
         def write(parts):
             about = {**self.attributes, "fingerprint": json.dumps(self.fingerprint)}
             about["stored_as"] = about["computed_in"]
+            if self.keeps_earlier and self.path.exists():
+                os.replace(self.path, earlier(self.path))
             write_restart_parts(self.path, grid, layout, parts, scalars, about)
             self.file.written()
             self.written = step

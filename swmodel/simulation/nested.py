@@ -3,6 +3,9 @@
 What is due (files, restarts, records of forcing) ends a chunk of steps. It must fall on a step of the outermost grid,
 since the nests' steps in between belong to one program. Records of forcing in nests are moved there. A nest that starts
 later is in the programs from then on.
+
+Restarts of all grids must be of one time. Those of nests are written first, and keep the ones that they replace until
+that of the outermost grid is written: whenever a run is killed, there are restarts of its time.
 """
 
 import contextlib
@@ -23,6 +26,7 @@ from ..nests.family import Family
 from ..nests.start import state_from_outer
 from ..nests.steps import FamilySystem, outermost_step
 from ..output.products.base import Uplift
+from ..output.restart_output import RestartOutput, restore_earlier
 from ..output.running import Run
 from ..runtime.compilation import jit
 from ..runtime.signals import PROCESS, WRITING
@@ -136,8 +140,9 @@ class NestedSimulation:
                 continue
             if name not in paths:
                 raise ConfigError(f"NestedSimulation.resume: the grid {name!r} has no restart; name one of each.")
-            simulation = self.simulations[name]
-            messages.append(f"{name}: {simulation.resume(paths[name], force)}")
+            simulation, path = self.simulations[name], Path(paths[name])
+            self.outer.communicator.from_root(functools.partial(restore_earlier, path, self.time))
+            messages.append(f"{name}: {simulation.resume(path, force)}")
             if simulation.step != self.outer.step * self.family.total_steps(name):
                 raise ConfigError(
                     f"NestedSimulation.resume: {paths[name]} is of {simulation.time:g} s, and {paths['']} of "
@@ -179,7 +184,7 @@ class NestedSimulation:
         with stoppable(kept) as (signals, reader), contextlib.ExitStack() as stack:
             self._loop(last, signals, stack, grids, reported, reader.submit)
             PROCESS.allow(WRITING)
-            for grid in grids.values():
+            for grid in reversed(grids.values()):
                 grid.run.finish(grid.simulation)
         return self.states
 
@@ -256,6 +261,9 @@ class NestedSimulation:
                 state = state_from_outer(self._borders[name], models[around], models[name], state, uplifts)
                 simulation.set(state, simulation.start_history(state))
                 self._started.add(name)
+            for output in simulation.outputs if name else ():
+                if isinstance(output, RestartOutput):
+                    output.keeps_earlier = True
             run = stack.enter_context(Run.opened(simulation, simulation.outputs, last * total))
             grids[name] = _Stepped(simulation, run, simulation.monitors(), None)
         for name in [name for name in self.simulations if name in grids]:  # in the order of the family
@@ -278,10 +286,12 @@ class NestedSimulation:
                 grid.simulation._check_health(grid.carry, steps, grid.run, grids[""].run)
             except BlowUp as error:
                 raise (BlowUp(f"In the nest {name!r}: {error}") if name else error) from None
-        for name, grid in grids.items():
+        for name, grid in reversed(grids.items()):  # the outermost last: its restart is that of the time to resume
             simulation, run = grid.simulation, grid.run
             run.chunk(simulation, count * self.family.total_steps(name), simulation.step)
             run.due(simulation, after_chunk=True)
+            if name:
+                run.wait()
             run.settle(simulation)
 
     def _dynamics(self, grids) -> FamilySystem:
