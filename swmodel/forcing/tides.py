@@ -133,20 +133,21 @@ class Tide:
                 )
 
     def check_limits(self, rule: Number, name: str) -> None:
-        """Raise ConfigError for an amplitude that is beyond the limits of a parameter; functions are not evaluated.
+        """Raise ConfigError for an amplitude or level beyond the limits of a parameter; functions are not evaluated.
 
         Args:
             rule: the Number of the parameter. name: of the parameter, for messages.
         """
         most = _largest(rule)
-        for key, (size, _) in self.constituents.items():
+        sizes = {f"amplitude of {key}": size for key, (size, _) in self.constituents.items()}
+        for what, size in (sizes | ({} if self.level is None else {"level": self.level})).items():
             values = _known_values(size)
             if values is None or most is None or not values.size:
                 continue
             largest = float(np.nanmax(np.abs(values), initial=0.0))
             if largest > most:
                 raise ConfigError(
-                    f"{name}: the amplitude of {key} reaches {largest:g} {rule.units}, more than the {most:g} "
+                    f"{name}: the {what} reaches {largest:g} {rule.units}, more than the {most:g} "
                     f"{rule.units} that are possible; give it in {rule.units}."
                 )
 
@@ -173,6 +174,7 @@ class Tide:
                 for key, pair in self.constituents.items()
             }
 
+        level, anomaly = self.level, self.anomaly
         return Harmonics(
             amplitude=part("amplitude", 0),
             phase=part("phase", 1),
@@ -180,8 +182,8 @@ class Tide:
             argument=domain.cut(np.array([angle for _, angle in factors.values()])),
             names=tuple(factors),
             ramp=float(self.ramp),
-            level=None if self.level is None else _on_tile(self.level, position, domain, f"{name}: level", rule),
-            anomaly=None if self.anomaly is None else tile_array(self.anomaly, position, domain, name, rule),
+            level=None if level is None else _on_tile(level, position, domain, f"{name}: level", rule),
+            anomaly=None if anomaly is None else tile_array(anomaly, position, domain, f"{name}: anomaly", rule),
         )
 
 

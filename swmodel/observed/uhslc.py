@@ -5,8 +5,8 @@ times since 1800. Levels are in millimetres above the zero of the station, -3276
 means lie at noon. https://uhslc.soest.hawaii.edu/data/
 
 A .dat file has lines of 80 bytes: for each year a header, with the hours by which its times are ahead of GMT in bytes
-65 to 68, in tenths, and an offset in bytes 72 to 76 that is added to its levels; and two lines a day, with year, month,
-day and 1 or 2 in bytes 12 to 20 and twelve levels of five bytes, of which 9999 is a gap.
+65 to 68, in tenths, an offset in bytes 72 to 76 that is added to its levels, and the unit in bytes 79 and 80; and two
+lines a day, with year, month, day and 1 or 2 in bytes 12 to 20 and twelve levels of five bytes, of which 9999 is a gap.
 https://www.nodc.noaa.gov/archive/arc0001/0000346/1.1/data/0-data/hourly.fmt
 """
 
@@ -61,6 +61,8 @@ def _of_dat(path):
         try:
             if line[54:55] in ("N", "S"):
                 ahead, offset = float(line[64:68]) / 10.0, float(line[71:76])
+                if line[78:80].strip() not in ("", "MM"):
+                    raise ValueError(f"levels in {line[78:80]!r}, and only those in MM are read")
                 continue
             half = int(line[19])
             start = np.datetime64(f"{int(line[11:15]):04d}-{int(line[15:17]):02d}-{int(line[17:19]):02d}", "ms")

@@ -96,19 +96,23 @@ def marks(path: str | pathlib.Path, table: str | pathlib.Path, reach: int = 2) -
 
     Args:
         path: of a file that [output.maxima] or [output.extremes] has written.
-        table: CSV or netCDF with x and y, or longitude and latitude, and elevation_m; `name` may be a column, too.
+        table: CSV or netCDF with x and y, or longitude and latitude on the sphere, and elevation_m; `name` may be a
+            column, too.
         reach: cells from a mark within which water counts.
 
     Raises:
         PlotError: for a file without maxima.
-        DataError: for a table that lacks a column, or has no mark on the grid.
+        DataError: for a table that lacks a column, has other coordinates than the file, or no mark on the grid.
     """
     if reach < 0:
         raise PlotError(f"marks: reach = {reach} is not a number of cells; give 0 or more.")
     with undamaged([pathlib.Path(path)]), open_output(path) as dataset:
         flood = inundation(dataset)
     head, mesh = table_names(table), flood.mesh
-    names = ("longitude", "latitude") if "longitude" in head else ("x", "y")
+    names, others = ("longitude", "latitude"), ("x", "y")
+    names, others = (names, others) if mesh.spherical else (others, names)
+    if names[0] not in head and others[0] in head:
+        raise DataError(f"{table} has {' and '.join(others)}, and {path} has {' and '.join(names)}; give these.")
     texts = ["name"] if "name" in head else []
     columns = read_table(table, (*names, "elevation_m"), texts)
     x, y, heights = columns[names[0]], columns[names[1]], columns["elevation_m"]

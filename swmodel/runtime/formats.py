@@ -57,7 +57,7 @@ FORMATS = (
     ),
     Format("json", "a JSON file", r'\A\s*\{\s*"'),
     Format(
-        "sift", "a table of unit sources of SIFT", r"\A(?=[^\n]*\bname\b)[^\n]*\blongitude_deg\b[^\n]*\bdepth_km\b",
+        "sift", "a table of unit sources of SIFT", r"\A(?=[^\n]*\bname\b)(?=[^\n]*\blongitude_deg\b)[^\n]*\bdepth_km\b",
         "faults", "give it as `file` of a [source], with its `slips`",
     ),
     Format(

@@ -96,3 +96,4 @@ def high_water_marks(folder: Path) -> Attempts:
     (folder / "away.csv").write_text("x,y,elevation_m\n-1500,500,1.8\n")
     yield lambda: marks(metres, folder / "bare.csv"), "lacks the column elevation_m"
     yield lambda: marks(metres, folder / "away.csv"), "has no mark on the grid"
+    yield lambda: marks(metres, other), "has longitude and latitude, and"

@@ -103,6 +103,7 @@ def test_a_small_negative_level_of_uhslc_is_no_mark_of_a_daily_file(tmp_path):
 
 
 DAMAGED = [
+    ("uhslc_dat", "R MM", "R CM", "levels in 'CM', and only those in MM are read"),
     ("coops_csv", "0.412", "high", "water levels of CO-OPS: 'high' is not a number"),
     ("coops_csv", "-11 05:48", "-11 25:48", "CO-OPS: '2011-03-11 25:48' is no date"),
     ("coops_csv", ",0,0,0,0,v\n2011-03-11 05:54", ",0\n2011-03-11 05:54", "line 2 has 4 cells and the header 8"),

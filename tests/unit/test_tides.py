@@ -242,6 +242,11 @@ def test_mistakes_in_a_tide_are_told(given, said):
         model_with(sw.Flather(elevation=sw.Tide(given)))
 
 
+def test_a_level_beside_tides_that_is_impossible_is_refused():
+    with pytest.raises(ValueError, match="elevation: the level reaches 32 m, more than the 20 m that are possible"):
+        model_with(sw.Flather(elevation=sw.Tide({"M2": (1.0, 0.0)}, level=32.0)))
+
+
 @pytest.mark.parametrize("side", ["west", "east", "south", "north"])
 def test_the_velocity_outside_counts_positive_out_of_the_domain(side):
     grid = sw.CartesianGrid(8, 8, (0.0, 8e3), (0.0, 8e3))
