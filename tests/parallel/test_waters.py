@@ -55,23 +55,30 @@ def test_waters_are_those_of_one_rank():
 
 
 def gradient(**options):
-    """d/d(values of the discharge) of a weighted sum of eta, in a basin without wetting, which compiles sooner."""
+    """d/d(values of the discharge, rates of rain and evaporation) of a weighted sum of the state after whole steps.
+
+    In a basin without wetting, which compiles sooner.
+    """
     river = sw.River(sw.Record([0.0, 0.7, 5.0], [3.0, 9.0, 1.0]), [(115.0, 95.0), (125.0, 95.0)], velocity_y=0.5)
-    model = sw.ShallowWater(GRID, 3.0 - BED, forcing=river, dtype="float64", **options)
+    waters = river, sw.Rain(1e-4), sw.Evaporation(1e-5)
+    model = sw.ShallowWater(GRID, 3.0 - BED, forcing=waters, dtype="float64", **options)
     stepper, weight = sw.AB2(0.2), model.scatter(np.random.default_rng(1).uniform(-1.0, 1.0, BED.shape))
     dynamics = model.dynamics(stepper)
 
     def cost(values):
-        (river,) = dynamics.terms
-        changed = replace(dynamics, terms=(replace(river, discharge=replace(river.discharge, values=values)),))
-        end, _ = sw.integrate(changed, stepper, model.at_rest(), 6)
+        river, rain, sun = dynamics.terms
+        river = replace(river, discharge=replace(river.discharge, values=values[0]))
+        terms = river, replace(rain, rate=values[1]), replace(sun, rate=values[2])
+        end, _ = sw.integrate(replace(dynamics, terms=terms), stepper, model.at_rest(), 6)
         return model.communicator.sum(jnp.sum(weight * (end.eta + end.v)))
 
-    return np.asarray(jit(jax.grad(cost))(model.terms[0].discharge.values))
+    start = model.terms[0].discharge.values, jnp.asarray(1e-4), jnp.asarray(1e-5)
+    return [np.asarray(x) for x in jit(jax.grad(cost))(start)]
 
 
 @pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
-def test_the_gradient_in_a_series_of_discharge_is_that_of_one_rank():
+def test_the_gradient_in_discharge_rain_and_evaporation_is_that_of_one_rank():
     whole = cases.from_root(lambda: gradient(**ALONE))
-    np.testing.assert_allclose(gradient(layout=cases.LAYOUTS[0]), whole, rtol=1e-12)
-    assert (np.abs(whole[:2]) > 0).all()
+    for ours, expected in zip(gradient(layout=cases.LAYOUTS[0]), whole, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-12)
+    assert (np.abs(whole[0][:2]) > 0).all() and all(np.abs(x) > 0 for x in whole[1:])
