@@ -107,7 +107,7 @@ def tohoku(_: tuple = ()) -> Outcome:
 
 Case(
     name="green",
-    group="tides",
+    group="forecasts",
     title="Green's functions by sweeps of the transposed model",
     tests="the transposed linear model, on a coast, in a corner and at an open side",
     source="reciprocity of sources and gauges",
@@ -121,7 +121,7 @@ Case(
 )
 Case(
     name="forecast_twin",
-    group="tides",
+    group="forecasts",
     title="Bands of forecasts in twin experiments",
     tests="the posterior of the sources, of its scales and of the model's error",
     source="100 draws of the prior, with errors of records and model",
@@ -132,7 +132,7 @@ Case(
 )
 Case(
     name="forecast_tohoku",
-    group="tides",
+    group="forecasts",
     title="The Tohoku tsunami, each buoy from the two others",
     tests="forecasts from records of 15 to 60 minutes",
     source="records of three DART buoys (NOAA)",
