@@ -66,7 +66,8 @@ def green_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     if section is None:
         return
     if not section.sources.part.patterns:
-        text = f"{section.sources.type!r} are not sums of fixed patterns of the surface; give 'unit_sources'"
+        known = "give 'unit_sources' or 'unit_faults'"
+        text = f"{section.sources.type!r} are not sums of fixed patterns of the surface; {known}"
         yield Mistake(("green", "sources", "type"), text)
     if output is not None and (output.gauges is None or not output.gauges.positions):
         yield Mistake(("green",), "no point has a place; name buoys and harbours in [output.gauges.positions]")

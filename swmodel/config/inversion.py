@@ -123,9 +123,8 @@ def inversion_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         yield Mistake(("inversion", "spin_up"), text)
     if section.method == "green":
         if len(section.controls) > 1 or not section.controls[0].part.patterns:
-            yield Mistake(
-                ("inversion", "method"), "'green' is for one patch of unit sources; use 'linear' or 'incremental'"
-            )
+            text = "'green' is for one sum of unit sources or unit faults; use 'linear' or 'incremental'"
+            yield Mistake(("inversion", "method"), text)
     if section.method == "linear" and not all(control.part.numbers for control in section.controls):
         text = "'linear' is for the numbers of unit sources and faults; use 'incremental', which is for all controls"
         yield Mistake(("inversion", "method"), text)

@@ -10,7 +10,7 @@ import pytest
 import swmodel as sw
 from swmodel import sources
 from swmodel.adjoint.assimilation.diffusion import Smooth
-from swmodel.adjoint.controls.seafloor import FaultSource, UnitSources
+from swmodel.adjoint.controls.seafloor import FaultSource, UnitFaults, UnitSources
 from swmodel.adjoint.controls.transforms import Around, Balanced, Between, Correlated, Positive, joined
 from swmodel.errors import ConfigError
 from swmodel.parallel import Decomposition, make_communicator
@@ -205,6 +205,28 @@ def test_a_tile_holds_its_window_of_the_patch_above_faults_and_no_more(layout):
     parts = devices.decomposition(expected.shape)
     for rank, tile in devices.tiles(found).items():
         np.testing.assert_allclose(tile, parts.cut(expected, rank), rtol=0, atol=1e-14)
+
+
+def test_unit_faults_add_up_to_the_surface_of_their_slips_on_each_tile():
+    grid, given = ocean("sphere").grid, fault_source()[2]
+    places = ((142.0, 36.5, 3.0), (142.5, 37.0, 1.0), (143.0, 37.5, 0.0))
+    faults = [sources.Fault(x, y, 2e4, 1e5, 5e4, 200.0, 12.0, 90.0, slip) for x, y, slip in places]
+    several = sources.Source(faults, projection=given.projection)
+    near = sources.SeaSurface.of(grid, ISLANDS, (140.0, 144.5, 34.5, 39.0), refinement=1, kajiura=False)
+
+    def of(communicator):
+        return UnitFaults.on(sw.ShallowWater(grid, ISLANDS, communicator=communicator), near, several, 2.0, 5e4)
+
+    expected = np.asarray(near.elevation(several))
+    alone, slips = of("serial"), jnp.asarray([3.0, 1.0, 0.0])
+    assert alone.count == 3 and alone.centres[2] == (143.0, 37.5) and np.count_nonzero(expected) > 20
+    np.testing.assert_allclose(alone.field(slips), expected, rtol=0, atol=1e-12)
+    parts = Decomposition(expected.shape, (2, 3))
+    for rank in range(parts.size):
+        tile = of(OneTileCommunicator((2, 3), rank)).field(slips)
+        np.testing.assert_allclose(tile, parts.cut(expected, rank), rtol=0, atol=1e-12)
+    assert np.allclose(np.diag(alone.root @ alone.root.T), 4.0)
+    assert alone.table(np.zeros(3))[1]["amplitude"][1] == "slip of the fault"
 
 
 def test_a_number_that_no_fault_has_is_refused():

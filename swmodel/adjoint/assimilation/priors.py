@@ -1,6 +1,7 @@
 """Priors: the controls of an inversion with their background errors, [[inversion.controls]] in experiment files.
 
     UnitSources   the initial elevation, as a sum of unit sources on a patch
+    UnitFaults    the initial elevation, as a sum of the sea surface above faults that slip by 1 m
     Faults        the initial elevation, as the sea surface above faults
     Balanced      the initial state: elevation, and velocities in geostrophic balance with its change
     Field         a field of the model
@@ -42,6 +43,7 @@ __all__ = [
     "Prior",
     "Series",
     "Setting",
+    "UnitFaults",
     "UnitSources",
     "background_of",
     "joined",
@@ -164,6 +166,34 @@ class UnitSources(Prior):
         x, y = ((float(low), float(high)) for low, high in (self.x, self.y))
         errors = self.deviation, self.length, self.uplift_only or None
         return seafloor.UnitSources.on(setting.model, x, y, float(self.spacing), *errors)
+
+
+class UnitFaults(Prior):
+    """The initial elevation as a sum of the sea surface above faults, such as unit sources of SIFT, with any slips."""
+
+    numbers = True
+    patterns = True
+
+    source: Source = declared(
+        OfFaults(("faults",), "sources.Source([...])"), doc="the faults; their slips do not count"
+    )
+    deviation: float = parameter(None, "m", above=0.0, doc="standard deviation of each slip's error")
+    length: float = parameter(None, "m", minimum=0.0, default=0.0, doc="correlation length of the errors; 0: none")
+    horizontal: bool = declared(Flag(), default=True, doc="whether horizontal motion of slopes lifts the surface, too")
+    kajiura: bool = declared(Flag(), default=True, doc="whether the surface is smoothed by 1 / cosh(k H)")
+
+    def targets(self) -> tuple[str, ...]:
+        return ("initial.eta",)
+
+    def transform(self, setting: Setting) -> Transform:
+        grid, depth = setting.model.grid, setting.model.sea_floor.depth
+        source = seafloor.with_unit_slip(self.source)
+        region = region_around(source, grid)
+        surface = SeaSurface.of(grid, depth, region, horizontal=self.horizontal, kajiura=self.kajiura)
+        return seafloor.UnitFaults.on(setting.model, surface, source, float(self.deviation), float(self.length))
+
+    def unknowns(self, setting: Setting) -> int:
+        return len(self.source.faults.depth)
 
 
 def _error(name: str) -> Any:

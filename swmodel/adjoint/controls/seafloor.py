@@ -2,6 +2,7 @@
 
 UnitSources   x = sum_k a_k phi_k      displacement on a patch of unit sources phi_k; a = R p, R R^T their
                                        covariance, or a = w log(1 + exp(R p / w)): uplift alone
+UnitFaults    x = sum_k a_k phi_k      phi_k the sea surface above fault k with a slip of 1 m; a = R p
 FaultSource   x = surface(faults(p))   the sea surface above faults (Okada 1985)
 """
 
@@ -22,7 +23,7 @@ from ...sources.fault import Source
 from ...sources.sea_surface import SeaSurface
 from .transforms import Patterns, Transform, correlation_root
 
-__all__ = ["UNCERTAIN", "FaultSource", "UnitSources", "distances_between"]
+__all__ = ["UNCERTAIN", "FaultSource", "UnitFaults", "UnitSources", "distances_between"]
 
 
 @pytree
@@ -189,6 +190,87 @@ UNCERTAIN = {
     "slip": "m",
 }
 """{field of Fault that affects the instantaneous uplift: its units}."""
+
+
+def with_unit_slip(source: Source) -> Source:
+    """The Source whose faults slip by 1 m, at once."""
+    slip = np.zeros(np.shape(source.faults.slip))
+    slip[:, 0] = 1.0
+    return replace(source, faults=replace(source.faults, slip=slip))
+
+
+@pytree
+class UnitFaults(Patterns):
+    """Elevation as the sum of the sea surface above faults that slip by 1 m each. `UnitFaults.on` makes the object.
+
+    Attributes:
+        surfaces: phi_k on this tile (k, ny, nx) [m per m of slip].
+        root: R (k, k) [m], the same on every rank.
+        centres: (x, y) of the reference point of each fault.
+        areas: of the faults [m2].
+    """
+
+    surfaces: Any
+    root: Any
+    centres: tuple = static()
+    areas: tuple = static()
+
+    @staticmethod
+    def on(
+        model: ShallowWater, surface: SeaSurface, source: Source, deviation: float = 1.0, length: float = 0.0
+    ) -> "UnitFaults":
+        """The faults of a Source, whose slips do not count.
+
+        Args:
+            surface: the SeaSurface of the model's grid.
+            deviation: standard deviation of each slip's background error [m].
+            length: length of their correlation exp(-r^2 / 2 length^2) [m]; 0: they are uncorrelated.
+        """
+        count = np.shape(source.faults.depth)[0]
+        budget.require(
+            float(model.dtype.itemsize) * count * math.prod(model.decomposition.tile(0).shape),
+            f"the sea surface above {count:,} unit faults",
+            "name fewer of them in `slips`",
+        )
+        faults, patches = with_unit_slip(source).faults, []
+        for k in range(count):
+            one = jax.tree.map(lambda x, k=k: np.asarray(x)[k : k + 1], faults)
+            patches.append(np.asarray(surface.elevation_on_patch(replace(source, faults=one)), model.dtype))
+        patch = np.stack(patches)
+
+        def cut(rank):
+            rows, columns = _cells_of_patch(surface, model.decomposition, rank)
+            whole = np.pad(patch, ((0, 0), (0, 1), (0, 1)))  # cells beyond the patch have its shape as number
+            return whole[:, rows[:, None], columns[None, :]]
+
+        centres = tuple(zip(map(float, faults.longitude), map(float, faults.latitude)))
+        root = deviation * correlation_root(distances_between(centres, model.grid), length)
+        place = model.communicator.place
+        areas = tuple(map(float, faults.length * faults.width))
+        return UnitFaults(place(cut), place(lambda rank: np.asarray(root, model.dtype)), centres, areas)
+
+    @property
+    def count(self) -> int:
+        return len(self.centres)
+
+    def amplitudes(self, p: jax.Array) -> jax.Array:
+        """The slips a (k,) [m]."""
+        return self.root @ p
+
+    def field(self, a: jax.Array) -> jax.Array:
+        """sum_k a_k phi_k on this tile [m]."""
+        return jnp.tensordot(a, self.surfaces, 1)
+
+    def zero(self, model: ShallowWater) -> np.ndarray:
+        return np.zeros(self.count, model.dtype)
+
+    def table(self, p: np.ndarray) -> tuple[str, dict[str, tuple[str, str, np.ndarray]]]:
+        x, y = np.array(self.centres).T
+        return "source", {
+            "x": (COORDINATES, "reference point along x", x),
+            "y": (COORDINATES, "reference point along y", y),
+            "amplitude": ("m", "slip of the fault", np.asarray(self.amplitudes(jnp.asarray(p)))),
+        }
 
 
 @pytree
