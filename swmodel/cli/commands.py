@@ -373,6 +373,36 @@ def buoys(
 
 @app.command(
     epilog=examples(
+        "swmodel hazard bank.nc --rate 0.1 --magnitudes 7.5,9",
+        "swmodel hazard bank.nc --rate 0.1 --b 0.9 --count 20000 -o hazard.nc --plot",
+    )
+)
+def hazard(
+    bank: Annotated[str, typer.Argument(metavar="BANK", help="A bank of unit faults.", callback=path_of)],
+    rate: Annotated[
+        float | None, typer.Option(metavar="PER_YEAR", help="Earthquakes over the lower magnitude.")
+    ] = None,
+    magnitudes: Annotated[str, typer.Option(metavar="LOW,HIGH", help="Limits of magnitudes.")] = "7.5,9",
+    b: Annotated[float, typer.Option(help="Slope of the law of Gutenberg & Richter.")] = 1.0,
+    count: Annotated[int, typer.Option(min=10, help="Number of random scenarios.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the scenarios.")] = 0,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
+    ] = "hazard.nc",
+    plot: options.Plot = False,
+    debug: options.Debug = False,
+) -> None:
+    """Compute how often waves at each point exceed a level, by random earthquakes on the faults of a bank.
+
+    Prints the levels of return periods with their Monte Carlo error, and the magnitude that contributes most.
+    """
+    from .forecast import print_hazard
+
+    print_hazard(bank, rate, magnitudes, b, count, seed, output, plot)
+
+
+@app.command(
+    epilog=examples(
         "swmodel bench",
         "mpirun -n 2 swmodel bench --size 512x512",
         "swmodel bench tohoku.toml --save machine.json",

@@ -25,7 +25,7 @@ from . import facts, figures, logs
 if TYPE_CHECKING:
     from ..forecast import Bank, Errors
 
-__all__ = ["Options", "forecast_waves", "rank_buoys"]
+__all__ = ["Options", "forecast_waves", "print_hazard", "rank_buoys"]
 
 SHOWN = 10  # candidates that are printed
 PAUSE = 1.0  # [s] between two looks at the folder of records
@@ -188,3 +188,43 @@ def rank_buoys(path: str, harbours: list[str], gauges: list[str], until: str | N
 
         places = {name: bank.places[name] for name in (*harbours, *gauges)}
         logs.LOGGER.info("figure: %s", map_of_gains(found, places, output))
+
+
+def print_hazard(
+    path: str, rate: float | None, magnitudes: str, b: float, count: int, seed: int, output: str, plot: bool
+) -> None:
+    """Print the hazard of the points of the bank `path`, write and draw it."""
+    from ..forecast import Bank, Earthquakes, hazard_curves
+
+    logs.start(root=True)
+    if plot:
+        figures.require()
+    if rate is None:
+        raise ConfigError(
+            "--rate PER_YEAR is missing: how many earthquakes over the lower magnitude there are in a year."
+        )
+    try:
+        low, high = (float(part) for part in magnitudes.split(","))
+    except ValueError:
+        raise ConfigError(f"--magnitudes {magnitudes}: give two numbers, as 7.5,9.") from None
+    bank, begun = Bank.read(path), clock.perf_counter()
+    found = hazard_curves(bank, Earthquakes(rate, (low, high), b), count, seed)
+    logs.LOGGER.info("%s scenarios took %s", f"{count:,}", duration(clock.perf_counter() - begun))
+    periods = [k for k, period in enumerate(found["period"].values) if period >= 50]
+    years = "".join(f"{f'{found.period.values[k]:g} years':>22s}" for k in periods)
+    logs.LOGGER.info("%s", f"{'level [m] once in':16s}{years}")
+    for j, name in enumerate(found["point"].values):
+        cells = []
+        for k in periods:
+            least, middle, most = found["height"].values[:, j, k]
+            text = "" if math.isnan(middle) else f"{middle:.2f} ({least:.2f} to {most:.2f})"
+            cells.append(f"{text:>22s}")
+        logs.LOGGER.info("%s", f"{name:16s}{''.join(cells)}")
+    found.attrs = {"swmodel_kind": "hazard", "rate": rate, "magnitudes": magnitudes, "b": b, "seed": seed}
+    with replacing(output) as part:
+        found.to_netcdf(part)
+    logs.LOGGER.info("file:\n  %s", output)
+    if plot:
+        from ..postprocess.forecast import hazard_figure
+
+        logs.LOGGER.info("figure: %s", hazard_figure(found, Path(output).with_suffix(".png")))

@@ -8,7 +8,8 @@ posterior.predict(["Miyako"])                                   # waves with ban
 
 from .bank import Bank
 from .errors import Errors
+from .hazard import Earthquakes, hazard_curves, scenarios
 from .inference import Posterior
 from .network import next_buoy
 
-__all__ = ["Bank", "Errors", "Posterior", "next_buoy"]
+__all__ = ["Bank", "Earthquakes", "Errors", "Posterior", "hazard_curves", "next_buoy", "scenarios"]

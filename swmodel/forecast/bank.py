@@ -48,6 +48,7 @@ class Bank:
             deviation [m] and correlation length [m].
         rises: whether sources only rise, so that amplitudes are positive.
         about: further attributes of the file, such as the model's fingerprint.
+        areas: of the sources that are faults [m2], (sources,); None of others.
     """
 
     responses: np.ndarray
@@ -59,6 +60,7 @@ class Bank:
     length: float
     rises: bool = False
     about: dict[str, Any] = dataclasses.field(default_factory=dict)
+    areas: np.ndarray | None = None
 
     @staticmethod
     def of(
@@ -102,7 +104,8 @@ class Bank:
         first = float(getattr(sources, "deviation", 1.0)), float(getattr(sources, "length", 0.0))
         rises = float(getattr(sources, "uplift_only", 0.0)) > 0
         distances = distances_between(patterns.centres, model.grid)
-        bank = Bank(empty, times, dict(places), centres, distances, *first, rises, dict(about or {}))
+        areas = np.array(patterns.areas) if getattr(patterns, "areas", ()) else None
+        bank = Bank(empty, times, dict(places), centres, distances, *first, rises, dict(about or {}), areas)
         if begun is not None:
             bank.responses[:] = begun.responses
         return bank._filled(LinearModel(problem), patterns, target, every, progress, store)
@@ -134,8 +137,10 @@ class Bank:
             "rises": int(self.rises),
         }
         metres = {"units": "m"}
+        own = {} if self.areas is None else {"area": ("source", self.areas, {"units": "m2"})}
         return xr.Dataset(
-            {
+            own
+            | {
                 "response": (("point", "time", "source"), self.responses, {"long_name": "level for 1 m of a source"}),
                 "distance": (("source", "source_2"), self.distances, {"long_name": "between sources", **metres}),
                 "x": ("point", x, {"long_name": "coordinate of the point along x"}),
@@ -172,7 +177,8 @@ class Bank:
         first = float(about.pop("deviation")), float(about.pop("length")), bool(about.pop("rises"))
         places = {str(name): (float(x), float(y)) for name, x, y in zip(data.point.values, data.x, data.y)}
         centres = np.stack([data.source_x, data.source_y], axis=1)
-        return Bank(data.response.values, data.time.values, places, centres, data.distance.values, *first, about)
+        areas = data["area"].values if "area" in data else None
+        return Bank(data.response.values, data.time.values, places, centres, data.distance.values, *first, about, areas)
 
     # -- what follows from it -----------------------------------------------------------------------------------------
 

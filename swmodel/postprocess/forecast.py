@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from . import style
 
-__all__ = ["figure", "map_of_gains"]
+__all__ = ["figure", "hazard_figure", "map_of_gains"]
 
 COLUMNS, OBSERVED = 3, "#555555"
 
@@ -83,5 +83,28 @@ def map_of_gains(found: Any, places: dict[str, tuple[float, float]], path: str |
         axes.plot(x, y, "^", color=style.VERMILLION)
         axes.annotate(name, (x, y), (4, 4), textcoords="offset points", fontsize=8)
     axes.set_aspect("equal", adjustable="datalim")
+    drawn.savefig(path, dpi=130)
+    return Path(path)
+
+
+def hazard_figure(found: Any, path: str | Path) -> Path:
+    """Draw the curves of `forecast.hazard_curves` with the bands of their Monte Carlo error, a panel a point."""
+    points = found["point"].values
+    rows = -(-len(points) // COLUMNS)
+    drawn = Figure(figsize=(11.0, 1.0 + 2.4 * rows), layout="constrained")
+    each = drawn.subplots(rows, COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
+    level, rate, error = (found[name].values for name in ("level", "rate", "rate_deviation"))
+    least = 10.0 ** np.floor(np.log10(rate[rate > 0].min(initial=1.0)))
+    for k, (axes, name) in enumerate(zip(each, points)):
+        low, high = np.maximum(rate[k] - 1.645 * error[k], 0.1 * least), rate[k] + 1.645 * error[k]
+        axes.fill_between(level, low, high, color=style.VERMILLION, alpha=0.25, linewidth=0)
+        axes.plot(level, np.where(rate[k] > 0, rate[k], np.nan), color=style.VERMILLION, linewidth=1.3)
+        axes.set(xscale="log", yscale="log", title=str(name), ylim=(least, None))
+        axes.grid(linewidth=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in each[len(points) :]:
+        axes.set_visible(False)
+    drawn.supxlabel("highest level [m]")
+    drawn.supylabel("exceeded so many times a year")
     drawn.savefig(path, dpi=130)
     return Path(path)
