@@ -40,7 +40,7 @@ def green_errors(_: tuple = ()) -> Outcome:
         grid = sw.CartesianGrid(40, 36, (0.0, 4e5), (0.0, 3.6e5))
         x, y = np.meshgrid(grid.x_centres, grid.y_centres)
         depth = np.where(np.hypot(x - 1e5, y - 2e5) < 5e4, 0.0, 500.0 + 5e-3 * x)
-        model = sw.ShallowWater(grid, depth, boundaries=sw.Flather("east"), precision=precision, communicator="serial")
+        model = sw.ShallowWater(grid, depth, boundaries=sw.Flather("east"), dtype=precision, communicator="serial")
         places = {"coast": (1.56e5, 2e5), "corner": (3e3, 3e3), "side": (3.97e5, 1.8e5), "sea": (2.5e5, 1e5)}
         sources = priors.UnitSources((1.5e5, 3.5e5), (5e4, 3e5), 5e4, 1.0)
         problem = problem_of(model, sw.ForwardBackward(30.0), places, sources, 200)
@@ -67,12 +67,14 @@ def twin_coverage(_: tuple = ()) -> Outcome:
     """The share of the levels, at points without records and after the last sample at all, within bands of 90 %."""
     given, inside = bank("grid.nx=240", "grid.ny=180"), []
     scales = Scales.before(given, KNOWN)
-    root = prior_root(given.distances, scales)
+    root, rows = prior_root(given.distances, scales), given.rows()
+    rough = np.linalg.cholesky(np.exp(-np.abs(np.subtract.outer(given.times, given.times)) / KNOWN.memory))
     for seed in range(TWINS):
         noise = np.random.default_rng(seed)
         amplitudes = root @ noise.standard_normal(len(root))
         exact = Posterior(given, amplitudes, np.zeros((len(root), 1)), scales, 1.0, KNOWN, 0.0, {})
-        truth = exact.draws(1, seed=seed).isel(draw=0)  # with errors of the model
+        wave = exact.draws(1, seed=seed, rough=False).isel(draw=0)  # which is late
+        truth = wave * (1.0 + scales.model * (rough @ noise.standard_normal((given.times.size, len(rows)))).T)
         records = {name: truth.sel(point=name) + 0.01 * noise.standard_normal(truth.time.size) for name in BUOYS}
         waves = given.posterior(records, 1800.0, KNOWN).predict().sel(band=90.0)
         seen = (waves["deviation"] > 0.01).values
