@@ -1,6 +1,5 @@
 """The commands that look at files, compare them and write them for other programs."""
 
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -8,30 +7,16 @@ import typer
 from . import options
 from .options import examples, path_of
 
-__all__ = ["add_to"]
+__all__ = ["app"]
 
-_COMMANDS: list[tuple[Callable[..., None], str]] = []
-
-
-def with_examples(*lines: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function a command with these examples."""
-
-    def register(function):
-        _COMMANDS.append((function, examples(*lines)))
-        return function
-
-    return register
+app = typer.Typer()
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands of this module to an app."""
-    for function, epilog in _COMMANDS:
-        app.command(epilog=epilog)(function)
-
-
-@with_examples(
-    "swmodel bathymetry gebco.nc",
-    "swmodel bathymetry harbour.tif bay.asc gebco.nc --box 140 146 35 40 --margin 3",
+@app.command(
+    epilog=examples(
+        "swmodel bathymetry gebco.nc",
+        "swmodel bathymetry harbour.tif bay.asc gebco.nc --box 140 146 35 40 --margin 3",
+    )
 )
 def bathymetry(
     files: Annotated[
@@ -57,10 +42,12 @@ def bathymetry(
     look_at_files(files, output, box, margin)
 
 
-@with_examples(
-    "swmodel export output/maxima.nc -o flood.tif --crs EPSG:32654",
-    "swmodel export output/maxima.nc -o flood.geojson --level 0 --level 0.5 --level 2",
-    "swmodel export output/maxima.nc -o highest.tif --variable maximum_elevation",
+@app.command(
+    epilog=examples(
+        "swmodel export output/maxima.nc -o flood.tif --crs EPSG:32654",
+        "swmodel export output/maxima.nc -o flood.geojson --level 0 --level 0.5 --level 2",
+        "swmodel export output/maxima.nc -o highest.tif --variable maximum_elevation",
+    )
 )
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that a run has written.", callback=path_of)],
@@ -87,7 +74,9 @@ def export(
     print(write(file, output, variable, level or (0.0,), crs, record))
 
 
-@with_examples("swmodel marks output/maxima.nc marks.csv", "swmodel marks extremes.nc marks.csv --reach 0")
+@app.command(
+    epilog=examples("swmodel marks output/maxima.nc marks.csv", "swmodel marks extremes.nc marks.csv --reach 0")
+)
 def marks(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file of maxima or extremes.", callback=path_of)],
     table: Annotated[

@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import math
 import time as clock
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,17 +50,15 @@ class Options:
 
 def forecast_waves(path: str, options: Options) -> None:
     """Forecast the waves at points of the bank `path`; print, write and draw them."""
-    from ..forecast import Bank, Errors
+    from ..forecast import Errors
 
-    if PROCESS.rank:  # the forecast is that of one process, and its files are written once
-        return
-    logs.start(root=True)
-    if options.plot:
-        figures.require()
     if options.observations is None:
         raise ConfigError("--observations DIR is missing: the folder with the records, one file a gauge.")
-    _check_outputs(path, options)
-    bank = Bank.read(path)
+    if Path(options.output).resolve().parent == Path(options.observations).resolve():
+        raise ConfigError(f"--output {options.output} lies in the folder of the records; write it to another one.")
+    bank = _bank_for(path, options.output, options.plot, [("--observations", Path(options.observations))])
+    if bank is None:
+        return
     bank.rows(options.points)
     if "error_of_a_run" not in bank.about:
         raise ConfigError(f"{path} has not been compared with a run; complete it by swmodel green --resume.")
@@ -90,13 +89,23 @@ def _stamps(folder):
     return found
 
 
-def _check_outputs(bank, options):
-    """Refuse files that would replace the bank or a record, or be read as one."""
-    output = Path(options.output)
-    outputs = [("--output", output)] + [("--plot", output.with_suffix(".png"))] * options.plot
-    check_apart(outputs, [("the bank", Path(bank)), ("--observations", Path(options.observations))])
-    if output.resolve().parent == Path(options.observations).resolve():
-        raise ConfigError(f"--output {output} lies in the folder of the records; write it to another one.")
+def _bank_for(path: str, output: str | None, is_drawn: bool, inputs: Sequence[tuple[str, Path]] = ()) -> Bank | None:
+    """The bank at `path`, on the root; None on other ranks, since its commands run and write their files once.
+
+    Raises:
+        ConfigError: for an output, or its figure, that would replace the bank or one of `inputs`, (option, path).
+    """
+    from ..forecast import Bank
+
+    if PROCESS.rank:
+        return None
+    logs.start(root=True)
+    if is_drawn:
+        figures.require()
+    outputs = [] if output is None else [("--output", Path(output))]
+    outputs += [("--plot", file.with_suffix(".png")) for _, file in outputs if is_drawn and file.suffix != ".png"]
+    check_apart(outputs, [("the bank", Path(path)), *inputs])
+    return Bank.read(path)
 
 
 def records_for(bank: Bank, folder: str, start: str | None = None) -> dict[str, xr.DataArray]:
@@ -171,12 +180,11 @@ def _table(points: list[str], harbours: xr.Dataset, scores: xr.Dataset) -> str:
 
 def rank_buoys(path: str, harbours: list[str], gauges: list[str], until: str | None, output: str | None) -> None:
     """Print the candidates of the bank `path` that would narrow the forecast of harbours most, and draw all."""
-    from ..forecast import Bank, next_buoy
+    from ..forecast import next_buoy
 
-    logs.start(root=True)
-    if output is not None:
-        figures.require()
-    bank = Bank.read(path)
+    bank = _bank_for(path, output, output is not None)
+    if bank is None:
+        return
     last = None if until is None else quantity_of_option("--until", until, "s")
     found = next_buoy(bank, harbours, gauges, last)
     with_gauges = f", {found.attrs['with_gauges']:.3g} m with {', '.join(gauges)}" if gauges else ""
@@ -194,11 +202,8 @@ def print_hazard(
     path: str, rate: float | None, magnitudes: str, b: float, count: int, seed: int, output: str, plot: bool
 ) -> None:
     """Print the hazard of the points of the bank `path`, write and draw it."""
-    from ..forecast import Bank, Earthquakes, hazard_curves
+    from ..forecast import Earthquakes, hazard_curves
 
-    logs.start(root=True)
-    if plot:
-        figures.require()
     if rate is None:
         raise ConfigError(
             "--rate PER_YEAR is missing: how many earthquakes over the lower magnitude there are in a year."
@@ -207,18 +212,20 @@ def print_hazard(
         low, high = (float(part) for part in magnitudes.split(","))
     except ValueError:
         raise ConfigError(f"--magnitudes {magnitudes}: give two numbers, as 7.5,9.") from None
-    bank, begun = Bank.read(path), clock.perf_counter()
+    bank, begun = _bank_for(path, output, plot), clock.perf_counter()
+    if bank is None:
+        return
     found = hazard_curves(bank, Earthquakes(rate, (low, high), b), count, seed)
     logs.LOGGER.info("%s scenarios took %s", f"{count:,}", duration(clock.perf_counter() - begun))
     periods = [k for k, period in enumerate(found["period"].values) if period >= 50]
-    years = "".join(f"{f'{found.period.values[k]:g} years':>22s}" for k in periods)
+    years = "".join(f"{f'{found.period.values[k]:g} years':>24s}" for k in periods)
     logs.LOGGER.info("%s", f"{'level [m] once in':16s}{years}")
     for j, name in enumerate(found["point"].values):
         cells = []
         for k in periods:
             least, middle, most = found["height"].values[:, j, k]
             text = "" if math.isnan(middle) else f"{middle:.2f} ({least:.2f} to {most:.2f})"
-            cells.append(f"{text:>22s}")
+            cells.append(f"{text:>24s}")
         logs.LOGGER.info("%s", f"{name:16s}{''.join(cells)}")
     found.attrs = {"swmodel_kind": "hazard", "rate": rate, "magnitudes": magnitudes, "b": b, "seed": seed}
     with replacing(output) as part:

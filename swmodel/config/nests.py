@@ -23,6 +23,7 @@ from .mistakes import Mistake, nearest
 from .parts import PartSection, arguments_of, section_for
 from .physics import Bathymetry, Dissipation, Flow
 from .scenario import Initial, Output
+from .sections import different_names
 
 __all__ = ["Nests", "nest_mistakes"]
 
@@ -42,17 +43,7 @@ class _Nest(PartSection):
 
 
 Nest = section_for(nest.Nest, None, _Nest)
-
-
-def _different_names(nests):
-    names = [each.name for each in nests]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"two nests have the name {name!r}; give each a name of its own")
-    return nests
-
-
-Nests = Annotated[tuple[Nest, ...], _different_names]  # pyright: ignore[reportInvalidTypeForm]
+Nests = Annotated[tuple[Nest, ...], different_names("nests have the name")]  # pyright: ignore[reportInvalidTypeForm]
 
 REFUSED = {  # sections that a run with nests does not have, and what to do
     "layers": "nests have one layer so far; leave [layers] or [[nest]] out",

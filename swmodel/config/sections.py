@@ -5,6 +5,7 @@ import difflib
 import glob
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -50,6 +51,7 @@ __all__ = [
     "VariableNames",
     "Whole",
     "ascending",
+    "different_names",
     "not_empty",
     "written_path",
 ]
@@ -71,6 +73,19 @@ def not_empty(value: Any, least: int = 1) -> Any:
     if len(value) < least:
         raise ValueError(f"too few values: expected at least {least}, got {len(value)}")
     return value
+
+
+def different_names(have: str) -> Callable[[Any], Any]:
+    """The rule of sections whose names differ; `have` begins the message, as "nests have the name"."""
+
+    def rule(sections: Any) -> Any:
+        names = [section.name for section in sections]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two {have} {name!r}; give each a name of its own")
+        return sections
+
+    return rule
 
 
 def _different(names):

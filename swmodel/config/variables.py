@@ -20,7 +20,7 @@ from .mistakes import Mistake, nearest
 from .own import ClassNamed
 from .parts import part_of
 from .reading import Section
-from .sections import Formula, InputFile, Whole
+from .sections import Formula, InputFile, Whole, different_names
 
 __all__ = [
     "FieldFile",
@@ -152,15 +152,7 @@ class TracerSection(Section):
             raise ValueError(f'limiter belongs to scheme = "flux_limited", not to {shown(self.scheme)}; leave it out')
 
 
-def _different_names(tracers):
-    names = [tracer.name for tracer in tracers]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"two tracers are called {name!r}; give each a name of its own")
-    return tracers
-
-
-Tracers = Annotated[tuple[TracerSection, ...], _different_names]
+Tracers = Annotated[tuple[TracerSection, ...], different_names("tracers are called")]
 
 
 def stepped_names(tracers: tuple, layers: int) -> list[str]:

@@ -19,7 +19,7 @@ from scipy.ndimage import uniform_filter1d
 
 from ..errors import ConfigError
 
-__all__ = ["Errors", "Samples", "amplitude_of", "error_terms", "samples_of"]
+__all__ = ["Errors", "Samples", "amplitude_of", "correlation", "error_terms", "samples_of"]
 
 QUIET = 5.0  # deviations by which a level may be off zero before the wave can be there
 SPIKE = 12.0  # by how many times the usual a sample may be off the mean of its neighbours
@@ -145,6 +145,11 @@ def amplitude_of(wave: np.ndarray, variance: np.ndarray | float, times: np.ndarr
     """A(t) [m]: the root mean square of a wave and its variance within ten minutes (..., times)."""
     width = max(1, round(1200.0 / float(np.min(np.diff(times), initial=1200.0))))
     return np.sqrt(np.maximum(uniform_filter1d(wave**2 + variance, width, axis=-1, mode="nearest"), 0.0))
+
+
+def correlation(times: np.ndarray, memory: float) -> np.ndarray:
+    """exp(-|t - t'| / c) of times [s], (n, n), with c = `memory` [s]."""
+    return np.exp(-np.abs(np.subtract.outer(times, times)) / memory)
 
 
 def error_terms(

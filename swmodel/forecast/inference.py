@@ -26,12 +26,12 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 
-from .errors import Errors, Samples, check_samples, error_terms, samples_of
+from .errors import Errors, Samples, check_samples, correlation, error_terms, samples_of
 
 if TYPE_CHECKING:
     from .bank import Bank
 
-__all__ = ["Posterior", "Scales", "infer", "prior_root"]
+__all__ = ["Part", "Posterior", "Scales", "infer", "prior_root"]
 
 OTHERS = np.linspace(-1.5, 1.5, 7)  # of the logarithm of S, from the most probable one
 MODEL_ERROR = 0.3  # m before there are records
@@ -119,17 +119,22 @@ class Posterior:
         Args:
             rough: whether they have the error of the model's amplitude, which differs from time to time.
         """
-        noise, names, bank = np.random.default_rng(seed), list(points or self.bank.places), self.bank
+        smooth, error = self._drawn(count, points, seed)
+        waves = smooth + error if rough else smooth
+        names = list(points or self.bank.places)
+        return xr.DataArray(waves, {"point": names, "time": self.bank.times}, ("draw", "point", "time"))
+
+    def _drawn(self, count, points, seed):
+        """(waves, the error of the model's amplitude in them) of draws, (draws, points, times) each [m]."""
+        noise, bank = np.random.default_rng(seed), self.bank
         away = self.root @ noise.standard_normal((self.root.shape[1], count))
         rows = bank.responses[bank.rows(points)].astype(float)
         mean, change = rows @ self.mean, np.moveaxis(rows @ away, -1, 0)
         amplitude, late = error_terms(mean, np.sum((rows @ self.root) ** 2, axis=-1), bank.times, self.errors)
-        apart = np.abs(np.subtract.outer(bank.times, bank.times))
-        smooth = cholesky(np.exp(-apart / self.errors.memory), lower=True)
-        model = noise.standard_normal(change.shape) @ smooth.T * (self.scales.model * amplitude)
-        late = noise.standard_normal((count, len(names), 1)) * late
-        waves = mean + self.inflation * (change + rough * model + late)
-        return xr.DataArray(waves, {"point": names, "time": bank.times}, ("draw", "point", "time"))
+        root = cholesky(correlation(bank.times, self.errors.memory), lower=True)
+        rough = noise.standard_normal(change.shape) @ root.T * (self.scales.model * amplitude)
+        late = noise.standard_normal((count, len(rows), 1)) * late
+        return mean + self.inflation * (change + late), self.inflation * rough
 
     def harbours(
         self, points: Sequence[str] | None = None, threshold: float = 0.1, count: int = 400, seed: int = 0
@@ -140,10 +145,10 @@ class Posterior:
             threshold: the level that a wave has when it arrives [m]. `reached` is the share of draws in which it does;
                 the arrival is theirs.
         """
-        waves, smooth = (self.draws(count, points, seed, rough) for rough in (True, False))
-        above = np.abs(smooth.values) >= threshold  # rough ones would pass the threshold before the wave is there
-        first = np.where(above.any(axis=2), waves.time.values[above.argmax(axis=2)], np.nan)
-        levels, percent = waves.values.max(axis=2), [5.0, 50.0, 95.0]
+        smooth, rough = self._drawn(count, points, seed)
+        above = np.abs(smooth) >= threshold  # with the rough error it would be passed before the wave is there
+        first = np.where(above.any(axis=2), self.bank.times[above.argmax(axis=2)], np.nan)
+        levels, percent = (smooth + rough).max(axis=2), [5.0, 50.0, 95.0]
         reached = np.isfinite(first).mean(axis=0)
         arrival = np.full((3, first.shape[1]), np.nan)
         for k in np.flatnonzero(reached > 0):
@@ -155,7 +160,7 @@ class Posterior:
                 "arrival": (over, arrival),
                 "reached": ("point", reached),
             },
-            {"percentile": percent, "point": waves.point.values},
+            {"percentile": percent, "point": list(points or self.bank.places)},
         )
 
     def scores(self, records: Mapping[str, xr.DataArray], after: float | None = None) -> xr.Dataset:
@@ -200,7 +205,7 @@ def infer(bank: "Bank", records: Mapping[str, xr.DataArray], until: float | None
     end = max((bank.times[each.at[-1]] for each in samples), default=0.0)
     remarks = []
     if any((possible[each.row][each.at] > errors.instrument).any() for each in samples):
-        parts = [_Part(bank, each, errors) for each in samples]
+        parts = [Part(bank, each, errors) for each in samples]
         scales = _most_probable(parts, bank.distances, first, (errors.deviation, errors.length, errors.model))
         mean, root = _mixed(parts, bank.distances, first, scales, () if errors.deviation is not None else OTHERS)
         inflation = _inflation(parts, bank, scales, errors) if len(parts) > 1 else 1.0
@@ -223,16 +228,24 @@ def infer(bank: "Bank", records: Mapping[str, xr.DataArray], until: float | None
     return Posterior(bank, mean, root, scales, inflation, errors, float(end), used, tuple(remarks))
 
 
-class _Part:
-    """The record of a gauge, with the responses and errors at its samples."""
+class Part:
+    """The record of a gauge, with the responses and errors at its samples.
 
-    def __init__(self, bank, samples: Samples, errors: Errors):
+    Args:
+        bank: the Bank.
+        samples: of the gauge.
+        errors: Errors.
+        terms: A(t) and d t eta'(t) at the samples [m]; those of the record itself unless given.
+    """
+
+    def __init__(
+        self, bank: "Bank", samples: Samples, errors: Errors, terms: tuple[np.ndarray, np.ndarray] | None = None
+    ):
         times = bank.times[samples.at]
-        amplitude, late = error_terms(samples.level, 0.0, times, errors)
-        apart = np.abs(np.subtract.outer(times, times)) / errors.memory
+        amplitude, late = error_terms(samples.level, 0.0, times, errors) if terms is None else terms
         self.samples, self.G = samples, bank.responses[samples.row][samples.at].astype(float)
         self.fixed = errors.instrument**2 * np.eye(times.size) + np.outer(late, late)
-        self.share = np.outer(amplitude, amplitude) * np.exp(-apart)
+        self.share = np.outer(amplitude, amplitude) * correlation(times, errors.memory)
 
     def whitened(self, share: float) -> tuple[np.ndarray, np.ndarray, float]:
         """(G, y) over their errors, and the logarithm of the determinant of R."""

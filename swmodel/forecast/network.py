@@ -14,8 +14,8 @@ import xarray as xr
 from scipy.linalg import cholesky, solve_triangular
 
 from ..errors import ConfigError
-from .errors import Errors, error_terms
-from .inference import Scales, prior_root
+from .errors import Errors, Samples, error_terms
+from .inference import Part, Scales, prior_root
 
 if TYPE_CHECKING:
     from .bank import Bank
@@ -55,17 +55,15 @@ def next_buoy(
         )
     scales = Scales.before(bank, errors)
     root = prior_root(bank.distances, scales)
-    used = (times >= errors.begin) & (times <= until)
+    used = np.flatnonzero((times >= errors.begin) & (times <= until))
     later = np.concatenate([bank.responses[row][times > until] @ root for row in bank.rows(harbours)])
 
     def information(row):
         """U^T G^T R^-1 G U of a point."""
-        G = bank.responses[row].astype(float) @ root
-        amplitude, _ = error_terms(np.zeros(times.size), np.sum(G**2, axis=1), times, errors)
-        apart = np.abs(np.subtract.outer(times[used], times[used])) / errors.memory
-        own = scales.model * amplitude[used]
-        R = errors.instrument**2 * np.eye(used.sum()) + np.outer(own, own) * np.exp(-apart)
-        white = solve_triangular(cholesky(R, lower=True), G[used], lower=True)
+        expected = np.sum((bank.responses[row].astype(float) @ root) ** 2, axis=1)
+        terms = error_terms(np.zeros(times.size), expected, times, errors)
+        samples = Samples("", row, used, np.zeros(used.size))
+        white = Part(bank, samples, errors, (terms[0][used], terms[1][used])).whitened(scales.model)[0] @ root
         return white.T @ white
 
     def variance(M):

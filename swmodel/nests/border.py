@@ -33,7 +33,7 @@ from ..fields.field import Count
 from ..fields.pytrees import pytree, static
 from ..parallel.boxes import collect, place_of_tile, spread
 from ..stepping.steps import Carry, StepLoop
-from .interpolation import weights_at
+from .interpolation import weights_of
 from .nest import Place
 
 __all__ = ["Border"]
@@ -249,9 +249,8 @@ def _on_rank(outer, inner, place, two_way, rank):
     ny, nx = inner.grid.shape
     sides = cells.j0 == 0, cells.j1 == ny, cells.i0 == 0, cells.i1 == nx
     j, i = np.arange(cells.j0, cells.j1), np.arange(cells.i0, cells.i1)
-    centre, face = (lambda n: (n + 0.5) / ratio - 0.5), (lambda n: (n + 1.0) / ratio - 1.0)
-    rows = {p: weights_at((face if p == "v" else centre)(j), box[0]) for p in "huv"}
-    columns = {p: weights_at((face if p == "u" else centre)(i), box[1]) for p in "huv"}
+    rows = {p: weights_of(j, box[0], ratio, faces=p == "v") for p in "huv"}
+    columns = {p: weights_of(i, box[1], ratio, faces=p == "u") for p in "huv"}
     mask, outer_mask = (
         {p: model.decomposition.cut(model.sea_floor.mask(p), rank) for p in "huv"} for model in (inner, outer)
     )

@@ -4,17 +4,21 @@ import numpy as np
 
 from ..grids.remapping import linear_weights
 
-__all__ = ["conserving", "interpolated", "interpolated_of", "weights_at"]
+__all__ = ["conserving", "interpolated", "interpolated_of", "weights_of"]
 
 
-def weights_at(at: np.ndarray, n: int) -> np.ndarray:
-    """(len(at), n): weights of linear interpolation at fractional indices `at` of n points."""
+def weights_of(cells: np.ndarray, n: int, ratio: int, faces: bool = False) -> np.ndarray:
+    """(len(cells), n): weights of linear interpolation between n outer cells to the centres of a nest's cells.
+
+    With `faces` they are those between the outer cells' eastern or northern faces, to such faces of the nest.
+    """
+    at = (cells + 1.0) / ratio - 1.0 if faces else (cells + 0.5) / ratio - 0.5
     return linear_weights(np.arange(float(n)), at).toarray()
 
 
 def interpolated(values: np.ndarray, ratio: int) -> np.ndarray:
     """(ny ratio, nx ratio) values, bilinear between the centres of (ny, nx) cells."""
-    rows, columns = (weights_at((np.arange(n * ratio) + 0.5) / ratio - 0.5, n) for n in values.shape)
+    rows, columns = (weights_of(np.arange(n * ratio), n, ratio) for n in values.shape)
     return rows @ values @ columns.T
 
 

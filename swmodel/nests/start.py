@@ -8,7 +8,7 @@ import numpy as np
 from ..fields.state import State
 from ..parallel.boxes import collect
 from .border import Border
-from .interpolation import conserving, interpolated, interpolated_of, weights_at
+from .interpolation import conserving, interpolated, interpolated_of, weights_of
 
 __all__ = ["state_from_outer"]
 
@@ -42,8 +42,8 @@ def state_from_outer(
         fields = {"eta": np.where(covered, level - interpolated(rise, ratio), -np.asarray(inner.sea_floor.water))}
     for name, x in (("u", u), ("v", v)):
         rows, columns = (
-            weights_at((np.arange(n * ratio) + (1.0 if along else 0.5)) / ratio - (1.0 if along else 0.5), n)
-            for n, along in zip(place.shape, (name == "v", name == "u"), strict=True)
+            weights_of(np.arange(n * ratio), n, ratio, faces)
+            for n, faces in zip(place.shape, (name == "v", name == "u"), strict=True)
         )
         fields[name] = rows @ x @ columns.T
     start = inner.state(**fields)

@@ -59,6 +59,20 @@ def test_the_posterior_is_that_of_gauss():
     assert np.allclose(sources["amplitude_deviation"] ** 2, np.diag(found.root @ found.root.T))
 
 
+def test_errors_of_the_model_are_those_of_the_formula():
+    """A(t) is the root mean square over 20 minutes; eta' is the record's, by central differences."""
+    b, errors = bank(), dataclasses.replace(EXACT, model=0.3, timing=0.01, memory=240.0)
+    y = twin(b, 1)[1]["p0"].values
+    found = b.posterior({"p0": xr.DataArray(y, {"time": TIMES}, ("time",))}, errors=errors)
+    padded = np.pad(y**2, 20, mode="edge")
+    amplitude = np.sqrt([padded[k + 10 : k + 30].mean() for k in range(y.size)])
+    late = 0.01 * TIMES * np.gradient(y, 60.0)
+    R = 0.3**2 * np.outer(amplitude, amplitude) * np.exp(-np.abs(TIMES[:, None] - TIMES) / 240.0)
+    R += 0.02**2 * np.eye(y.size) + np.outer(late, late)
+    G, C = b.responses[0], prior(b)
+    assert np.allclose(found.mean, C @ G.T @ np.linalg.solve(G @ C @ G.T + R, y), rtol=0, atol=1e-4)
+
+
 def test_bands_hold_what_they_say_in_twins_and_the_scores_are_those_of_normal_distributions():
     b, inside, centre = bank(), [], []
     for seed in range(40):

@@ -1,6 +1,7 @@
 """Hazard curves: rates are those of the law, moments those of magnitudes, and a single fault has its exact curve."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -100,6 +101,19 @@ def test_the_command_prints_levels_of_return_periods_and_draws_curves(command, t
         ((), "--rate PER_YEAR is missing"),
         (("--rate", "1", "--magnitudes", "7"), "give two numbers, as 7.5,9"),
         (("--rate", "1", "--magnitudes", "9,7"), "Earthquakes: magnitudes = (9.0, 7.0) cannot be"),
+        (("--rate", "1", "-o", tmp_path / "bank.nc"), "bank.nc is also the file of the bank, which the run reads"),
     ):
         status, _, errors = command("hazard", tmp_path / "bank.nc", *arguments)
         assert status != 0 and sentence in errors
+    status, printed, errors = command("buoys", tmp_path / "bank.nc", "--harbour", "p0", "-o", tmp_path / "buoys.png")
+    assert status == 0 and "spread of p0" in printed and "p1               at (1, 0) removes" in printed, errors
+    assert (tmp_path / "buoys.png").stat().st_size > 10_000
+
+
+def test_commands_of_a_bank_run_on_the_root_alone(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("swmodel.cli.forecast.PROCESS", SimpleNamespace(rank=1))
+    bank().write(tmp_path / "bank.nc")
+    given = ("hazard", tmp_path / "bank.nc", "--rate", "1", "-o", tmp_path / "a.nc"), ("buoys", tmp_path / "bank.nc")
+    for one in given:
+        assert command(*one)[:2] == (0, "")
+    assert not (tmp_path / "a.nc").exists()

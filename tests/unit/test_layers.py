@@ -181,7 +181,7 @@ LONG_MODULES = {  # lines, and what keeps them in one place
     "fields.field": 425,  # the arithmetic and the operators of a Field, and the halo that they use up
     "fields.parameters": 544,  # a table of rules, one class for each kind of argument
     "models.shallow_water": 411,  # one line for each of its arguments, twice
-    "cli.commands": 570,  # the options and the help of all commands
+    "cli.commands": 475,  # the options and the help of all commands
     "postprocess.files": 457,  # all that figures read of an output file
     "stencils.graph": 460,  # the graph of a loop, and the search for common factors in it
 }

@@ -1,10 +1,12 @@
 """What experiments of the repository score: each is run as it is, and its own score.py judges the output."""
 
+import contextlib
 import functools
 import importlib.util
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -20,19 +22,25 @@ def module_of(experiment: str, name: str) -> ModuleType:
     return module
 
 
-@functools.cache
-def scores(
-    experiment: str, command: str, file: str, output: str, hours: int, changes: tuple[str, ...] = ()
-) -> dict[str, float]:
-    """The scores of `output`, a file of `swmodel COMMAND FILE`, which is stopped after so many hours.
+@contextlib.contextmanager
+def output_of(experiment: str, command: str, file: str, hours: float, changes: Sequence[str] = ()) -> Iterator[Path]:
+    """The folder of the output of `swmodel COMMAND FILE`, which is stopped after so many hours; removed at the end.
 
     Args:
-        experiment: the folder. command, file: what is run. output: the name of the file that is judged.
-        hours: after which the run is stopped.
+        experiment: the folder. command, file: what is run. hours: after which the run is stopped.
         changes: of keys of the file, as "grid.nx=99".
     """
     with tempfile.TemporaryDirectory() as folder:
         program = [sys.executable, "-m", "swmodel", command, str(FOLDER / experiment / file), "--output", folder]
         program += [argument for change in changes for argument in ("--set", change)]
         subprocess.run(program, check=True, capture_output=True, timeout=hours * 3600)
-        return module_of(experiment, "score").scores(Path(folder) / output)
+        yield Path(folder)
+
+
+@functools.cache
+def scores(
+    experiment: str, command: str, file: str, output: str, hours: int, changes: tuple[str, ...] = ()
+) -> dict[str, float]:
+    """The scores of `output`, the name of a file of `output_of`; the other arguments are those."""
+    with output_of(experiment, command, file, hours, changes) as folder:
+        return module_of(experiment, "score").scores(folder / output)

@@ -4,10 +4,6 @@ The bank of the experiment takes minutes; that of the twins is on cells three ti
 """
 
 import functools
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -19,12 +15,12 @@ from swmodel.adjoint.assimilation.linear_model import LinearModel
 from swmodel.adjoint.assimilation.responses import only_patch
 from swmodel.forecast import Bank, Errors
 from swmodel.forecast.bank import problem_of
+from swmodel.forecast.errors import correlation
 from swmodel.forecast.inference import Posterior, Scales, prior_root
 from swmodel.observed.folder import read_folder
-from swmodel.runtime import paths
 from swmodel.verification import Case, Mark, Outcome
+from tests.verification.experiments import FOLDER, output_of
 
-TOHOKU = paths.experiments() / "tohoku_2011"
 BUOYS = "21418", "21401", "21413"
 UNTIL = (15, 20, 30, 60)  # [min]
 TWINS = 100
@@ -53,14 +49,10 @@ def green_errors(_: tuple = ()) -> Outcome:
 
 
 @functools.cache
-def bank(*settings: str) -> Bank:
-    """The bank of the experiment, with these settings."""
-    with tempfile.TemporaryDirectory() as folder:
-        program = [sys.executable, "-c", "from swmodel.cli import main; main()"]
-        options = [word for setting in settings for word in ("--set", setting)]
-        command = [*program, "green", str(TOHOKU / "forecast.toml"), "--output", folder, *options]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        return Bank.read(Path(folder) / "bank.nc")
+def bank(*changes: str) -> Bank:
+    """The bank of the experiment, with these keys changed."""
+    with output_of("tohoku_2011", "green", "forecast.toml", 1.0, changes) as folder:
+        return Bank.read(folder / "bank.nc")
 
 
 def twin_coverage(_: tuple = ()) -> Outcome:
@@ -68,7 +60,7 @@ def twin_coverage(_: tuple = ()) -> Outcome:
     given, inside = bank("grid.nx=240", "grid.ny=180"), []
     scales = Scales.before(given, KNOWN)
     root, rows = prior_root(given.distances, scales), given.rows()
-    rough = np.linalg.cholesky(np.exp(-np.abs(np.subtract.outer(given.times, given.times)) / KNOWN.memory))
+    rough = np.linalg.cholesky(correlation(given.times, KNOWN.memory))
     for seed in range(TWINS):
         noise = np.random.default_rng(seed)
         amplitudes = root @ noise.standard_normal(len(root))
@@ -88,7 +80,7 @@ def tohoku(_: tuple = ()) -> Outcome:
     given, found = bank(), {}
     records = {
         name: xr.DataArray(record.value, {"time": record.time}, ("time",))
-        for name, record in read_folder(TOHOKU / "records", BUOYS).items()
+        for name, record in read_folder(FOLDER / "tohoku_2011" / "records", BUOYS).items()
     }
     errors = Errors(begin=900.0)
     crps = {}

@@ -7,7 +7,7 @@ FaultSource   x = surface(faults(p))   the sea surface above faults (Okada 1985)
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -26,8 +26,47 @@ from .transforms import Patterns, Transform, correlation_root
 __all__ = ["UNCERTAIN", "FaultSource", "UnitFaults", "UnitSources", "distances_between"]
 
 
+class _AtPlaces(Patterns):
+    """Patterns of unit sources at places, with a = R p of the background error.
+
+    Attributes:
+        root: R (k, k) [m], the same on every rank.
+        centres: (x, y) of each source.
+    """
+
+    root: Any
+    centres: tuple
+    place: ClassVar[str]  # what `centres` are, and `what` an amplitude is, in files
+    what: ClassVar[str]
+
+    @property
+    def count(self) -> int:
+        return len(self.centres)
+
+    def amplitudes(self, p: jax.Array) -> jax.Array:
+        """The coefficients a (k,) [m]."""
+        return self.root @ p
+
+    def zero(self, model: ShallowWater) -> np.ndarray:
+        return np.zeros(self.count, model.dtype)
+
+    def table(self, p: np.ndarray) -> tuple[str, dict[str, tuple[str, str, np.ndarray]]]:
+        x, y = np.array(self.centres).T
+        return "source", {
+            "x": (COORDINATES, f"{self.place} along x", x),
+            "y": (COORDINATES, f"{self.place} along y", y),
+            "amplitude": ("m", self.what, np.asarray(self.amplitudes(jnp.asarray(p)))),
+        }
+
+
+def _root_on(model, centres, deviation, length):
+    """R of sources at places, for programs: of errors with a deviation and the correlation length [m]."""
+    root = deviation * correlation_root(distances_between(centres, model.grid), length)
+    return model.communicator.place(lambda rank: np.asarray(root, model.dtype))
+
+
 @pytree
-class UnitSources(Patterns):
+class UnitSources(_AtPlaces):
     """Elevation by unit sources: phi_k = c((x - x_k) / d) c((y - y_k) / d), c(s) = cos^2(pi s / 2) for |s| < 1.
 
     The centres lie d apart, and between them the phi_k add up to 1. Sources with most of their volume on land are left
@@ -49,6 +88,8 @@ class UnitSources(Patterns):
     bend: Any
     cells: tuple = static()
     centres: tuple = static()
+    place = "centre"
+    what = "amplitude of the unit source"
 
     @staticmethod
     def on(
@@ -94,7 +135,6 @@ class UnitSources(Patterns):
             f"the correlation of {len(cells):,} unit sources",
             "place them further apart",
         )
-        root = deviation * correlation_root(distances_between(centres, grid), length)
         place = model.communicator.place
 
         def cut(rank):
@@ -103,17 +143,13 @@ class UnitSources(Patterns):
             return [np.asarray(part, model.dtype) for part in along]
 
         along_x, along_y = place(cut)
-        root = place(lambda rank: np.asarray(root, model.dtype))
+        root = _root_on(model, centres, deviation, length)
         bend = None if bend is None else place(lambda rank: np.asarray(bend, model.dtype))
         return UnitSources(along_x, along_y, model.domain.cut(model.sea_floor.wet), root, bend, tuple(cells), centres)
 
-    @property
-    def count(self) -> int:
-        return len(self.cells)
-
     def amplitudes(self, p: jax.Array) -> jax.Array:
         """The coefficients a (k,) [m]."""
-        a = self.root @ p
+        a = super().amplitudes(p)
         return a if self.bend is None else self.bend * jax.nn.softplus(a / self.bend)
 
     def field(self, a: jax.Array) -> jax.Array:
@@ -121,17 +157,6 @@ class UnitSources(Patterns):
         rows, columns = (np.array(k) for k in zip(*self.cells))
         matrix = jnp.zeros((self.along_y.shape[1], self.along_x.shape[0]), a.dtype).at[rows, columns].set(a)
         return self.wet * (self.along_y @ matrix @ self.along_x)
-
-    def zero(self, model: ShallowWater) -> np.ndarray:
-        return np.zeros(len(self.cells), model.dtype)
-
-    def table(self, p: np.ndarray) -> tuple[str, dict[str, tuple[str, str, np.ndarray]]]:
-        x, y = np.array(self.centres).T
-        return "source", {
-            "x": (COORDINATES, "centre along x", x),
-            "y": (COORDINATES, "centre along y", y),
-            "amplitude": ("m", "amplitude of the unit source", np.asarray(self.amplitudes(jnp.asarray(p)))),
-        }
 
 
 def _nodes(low, high, spacing, edges):
@@ -200,7 +225,7 @@ def with_unit_slip(source: Source) -> Source:
 
 
 @pytree
-class UnitFaults(Patterns):
+class UnitFaults(_AtPlaces):
     """Elevation as the sum of the sea surface above faults that slip by 1 m each. `UnitFaults.on` makes the object.
 
     Attributes:
@@ -214,6 +239,8 @@ class UnitFaults(Patterns):
     root: Any
     centres: tuple = static()
     areas: tuple = static()
+    place = "reference point"
+    what = "slip of the fault"
 
     @staticmethod
     def on(
@@ -244,33 +271,13 @@ class UnitFaults(Patterns):
             return whole[:, rows[:, None], columns[None, :]]
 
         centres = tuple(zip(map(float, faults.longitude), map(float, faults.latitude)))
-        root = deviation * correlation_root(distances_between(centres, model.grid), length)
-        place = model.communicator.place
         areas = tuple(map(float, faults.length * faults.width))
-        return UnitFaults(place(cut), place(lambda rank: np.asarray(root, model.dtype)), centres, areas)
-
-    @property
-    def count(self) -> int:
-        return len(self.centres)
-
-    def amplitudes(self, p: jax.Array) -> jax.Array:
-        """The slips a (k,) [m]."""
-        return self.root @ p
+        surfaces = model.communicator.place(cut)
+        return UnitFaults(surfaces, _root_on(model, centres, deviation, length), centres, areas)
 
     def field(self, a: jax.Array) -> jax.Array:
         """sum_k a_k phi_k on this tile [m]."""
         return jnp.tensordot(a, self.surfaces, 1)
-
-    def zero(self, model: ShallowWater) -> np.ndarray:
-        return np.zeros(self.count, model.dtype)
-
-    def table(self, p: np.ndarray) -> tuple[str, dict[str, tuple[str, str, np.ndarray]]]:
-        x, y = np.array(self.centres).T
-        return "source", {
-            "x": (COORDINATES, "reference point along x", x),
-            "y": (COORDINATES, "reference point along y", y),
-            "amplitude": ("m", "slip of the fault", np.asarray(self.amplitudes(jnp.asarray(p)))),
-        }
 
 
 @pytree

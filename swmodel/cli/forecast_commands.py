@@ -1,0 +1,126 @@
+"""The commands that make banks of Green's functions, and those that use them."""
+
+from typing import Annotated, Any
+
+import typer
+
+from . import options
+from .options import examples, path_of, taking
+
+__all__ = ["app"]
+
+app = typer.Typer()
+
+
+@app.command(
+    epilog=examples(
+        "swmodel green forecast.toml",
+        "mpirun -n 2 swmodel green forecast.toml --set green.until='2 hour'",
+        "swmodel green forecast.toml --resume",
+    )
+)
+@taking(options.PROCESSES, {"output": options.Folder, "overwrite": options.Overwrite}, options.MESSAGES)
+def green(
+    file: options.File,
+    set: options.Set = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Compute the points that the file lacks.")] = False,
+    **given: Any,
+) -> None:
+    """Compute the responses of points to unit sources, for forecasts.
+
+    The points are the gauges of the file: buoys, and harbours for which waves are forecast. Each takes one sweep of the
+    transposed linear model, or each source one run of it, whichever takes less.
+    """
+    from .green import Options, make_bank
+
+    make_bank(file, options.overrides_of(given, set), Options(resume=resume, **given))
+
+
+@app.command(
+    epilog=examples(
+        "swmodel forecast bank.nc --observations records --until 25min",
+        "swmodel forecast bank.nc --observations records --begin 15min --point Miyako -o miyako.nc",
+        "swmodel forecast bank.nc --observations incoming --start 2011-03-11T05:46:23 --follow",
+    )
+)
+def forecast(
+    bank: Annotated[str, typer.Argument(metavar="BANK", help="A file of `swmodel green`.", callback=path_of)],
+    observations: options.Observations = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Use no samples after this time.")] = None,
+    begin: Annotated[str, typer.Option(metavar="TIME", help="Use no samples before, such as seismic waves.")] = "0",
+    start: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Moment of the earthquake, in UTC; run.start unless given.")
+    ] = None,
+    point: Annotated[list[str] | None, typer.Option(help="A point of the bank; may be repeated.")] = None,
+    threshold: Annotated[str, typer.Option(metavar="LEVEL", help="Level at which a wave arrives.")] = "0.1 m",
+    rises: Annotated[bool, typer.Option("--rises", help="Sources rise only: amplitudes are positive.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Forecast again when a record grows.")] = False,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
+    ] = "forecast.nc",
+    plot: options.Plot = False,
+    debug: options.Debug = False,
+) -> None:
+    """Forecast waves with error bars from records as far as they have come.
+
+    Prints height and arrival at each point, and how the bands of 90 % hold the samples that were not used.
+    """
+    from .forecast import Options, forecast_waves
+
+    given = Options(observations, until, begin, start, tuple(point or ()), threshold, rises, follow, output, plot)
+    forecast_waves(bank, given)
+
+
+@app.command(
+    epilog=examples(
+        "swmodel buoys bank.nc --harbour Miyako --harbour Sendai",
+        "swmodel buoys bank.nc --harbour Miyako --gauge 21418 --until 30min -o buoys.png",
+    )
+)
+def buoys(
+    bank: Annotated[str, typer.Argument(metavar="BANK", help="A file of `swmodel green`.", callback=path_of)],
+    harbour: Annotated[list[str] | None, typer.Option(help="Point with a forecast; may be repeated.")] = None,
+    gauge: Annotated[list[str] | None, typer.Option(help="Point with a record already; may be repeated.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Time of the last sample of the records.")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE.png", help="Map to draw.", callback=path_of)
+    ] = None,
+    debug: options.Debug = False,
+) -> None:
+    """List where a buoy would narrow the forecast of harbours most.
+
+    Candidates are all other points of the bank, such as those of `[green.candidates]`.
+    """
+    from .forecast import rank_buoys
+
+    rank_buoys(bank, harbour or [], gauge or [], until, output)
+
+
+@app.command(
+    epilog=examples(
+        "swmodel hazard bank.nc --rate 0.1 --magnitudes 7.5,9",
+        "swmodel hazard bank.nc --rate 0.1 --b 0.9 --count 20000 -o hazard.nc --plot",
+    )
+)
+def hazard(
+    bank: Annotated[str, typer.Argument(metavar="BANK", help="A bank of unit faults.", callback=path_of)],
+    rate: Annotated[
+        float | None, typer.Option(metavar="PER_YEAR", help="Earthquakes over the lower magnitude.")
+    ] = None,
+    magnitudes: Annotated[str, typer.Option(metavar="LOW,HIGH", help="Limits of magnitudes.")] = "7.5,9",
+    b: Annotated[float, typer.Option(help="Slope of the law of Gutenberg & Richter.")] = 1.0,
+    count: Annotated[int, typer.Option(min=10, help="Number of random scenarios.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the scenarios.")] = 0,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
+    ] = "hazard.nc",
+    plot: options.Plot = False,
+    debug: options.Debug = False,
+) -> None:
+    """Compute how often waves at each point exceed a level, by random earthquakes on the faults of a bank.
+
+    Prints the levels of return periods with their Monte Carlo error; the file has the shares of magnitudes, too.
+    """
+    from .forecast import print_hazard
+
+    print_hazard(bank, rate, magnitudes, b, count, seed, output, plot)
