@@ -148,7 +148,7 @@ class Communicator(abc.ABC):
         blocks over the mesh of devices: along the last two axes of leaves with two or more dimensions, one after
         another for vectors. Numbers, which are the same on every rank, are replicated.
         """
-        return jax.tree.map(jnp.asarray, make(self.rank))
+        return jax.device_put(make(self.rank))  # jnp.asarray compiles a program for each shape
 
     def spmd(self, function: Callable) -> Callable:
         """The program that applies `function` to the pytrees of each tile; it takes and returns results of `place`.
