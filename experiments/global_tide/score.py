@@ -28,6 +28,7 @@ import swmodel as sw
 from swmodel.forcing.constituents import nodal
 from swmodel.forcing.tides import middle_latitude
 from swmodel.grids.regrid import field_records
+from swmodel.postprocess.statistics import draw_phases
 
 RHO, G, RADIUS = 1025.0, 9.81, 6.371e6
 # Period [s], species, and amplitude of the equilibrium tide times 1 + k - h [m] (Arbic et al. 2004, table 1).
@@ -228,11 +229,7 @@ def draw_one(figure, axes, name, harmonics, gauges):
     largest = {"M2": 1.5, "S2": 0.6, "K1": 0.6, "O1": 0.4}[name]
     axes.set_facecolor("0.75")
     image = axes.pcolormesh(lon, lat, np.abs(tide), vmin=0, vmax=largest, cmap="viridis", rasterized=True)
-    lag = np.rad2deg(-np.angle(tide)) % 360.0
-    for level in range(0, 360, 30):  # each as the zero of a sine, so that 360 degrees is not a front
-        turned = np.sin(np.deg2rad(lag - level))
-        turned[np.cos(np.deg2rad(lag - level)) < 0] = np.nan
-        axes.contour(lon, lat, turned, [0.0], colors="white", linewidths=1.3 if level == 0 else 0.5)
+    draw_phases(axes, lon, lat, np.rad2deg(-np.angle(tide)) % 360.0, "white")
     _, longitude, latitude, observed = read_gauges(gauges, name)
     error = np.abs(at_gauges(lon, lat, tide, longitude, latitude) - observed)
     chosen = np.isfinite(error) & in_open_ocean(longitude, latitude, HERE / "etopo5_global_15min.nc")

@@ -18,6 +18,7 @@ from .maps import (
     draw_surroundings,
     drawable,
     field_norm,
+    first_moving,
     keep_outer_labels,
     map_axes,
 )
@@ -46,7 +47,8 @@ def tsunami(
         maxima: the dataset with maximum_elevation and arrival_time, if there is one.
         gauges: the dataset with the gauges' series, if there is one.
         observations: {gauge name: Series}.
-        times: up to four times [s] of the maps; without them the last one, a half, a quarter and an eighth of it.
+        times: up to four times [s] of the maps; without them the last one, and a half, a quarter and an eighth of the
+            time from the first record in which something moves.
 
     Raises:
         PlotError: if the files' variables or times do not suffice.
@@ -95,7 +97,8 @@ def _records(fields, times):
         raise PlotError("tsunami: the fields' file has no eta over time; write eta, or choose another kind of figure.")
     have = seconds(fields)
     if times is None:
-        times = [max(have[0], have[-1] * part) for part in (0.125, 0.25, 0.5, 1.0)]
+        start = have[first_moving(fields, mesh_of(fields), "eta")]
+        times = [start + (have[-1] - start) * part for part in (0.125, 0.25, 0.5, 1.0)]
     if len(times) > 4:
         raise PlotError(f"tsunami: {len(times)} times were given, and the page shows 4; choose among them.")
     return nearest(fields, times)

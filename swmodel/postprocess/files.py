@@ -124,8 +124,8 @@ def _of_member(dataset, member, path):
     one = dataset.isel(member=member)
     one.set_close(dataset.close)
     values = ", ".join(f"{name} = {one[name].item()}" for name in names)
-    title = f"{dataset.attrs.get('title', '')}: member {member}{f' ({values})' if values else ''}"
-    return one.assign_attrs(title=title)
+    shown = f"member {member}{f' ({values})' if values else ''}"
+    return one.assign_attrs(title=f"{dataset.attrs.get('title', '')}: {shown}", shown=shown)
 
 
 def _of_layer(dataset, layer, path):

@@ -26,6 +26,7 @@ __all__ = [
     "draw_surroundings",
     "drawable",
     "field_norm",
+    "first_moving",
     "in_time_units",
     "keep_outer_labels",
     "map_axes",
@@ -38,6 +39,7 @@ _SIGNED: dict[str, str] = {name: "balance" for name in _BOTH_SIGNS}
 _SIGNED |= {name: "curl" for name in ("vorticity", "potential_vorticity", "divergence")}
 _CORNERS = ((4, 2), (-4, 2), (4, -2), (-4, -2))  # of a dot, for its name [points]
 MANY_NAMES, CROWDED = 12, 0.3
+QUIET = 0.02
 
 
 def drawable(dataset: xr.Dataset, mesh: Mesh, name: str, record: int | None) -> np.ndarray:
@@ -307,7 +309,7 @@ def panels(
 
     Args:
         dataset: a file of fields, as `open_output` gives it.
-        times: seconds since the start; without them six records to the last one, from the first that is not uniform.
+        times: seconds since the start; without them six records to the last one, from the first that is not quiet.
         gauges: to mark, each with name, x and y.
         columns: of panels; 3, or 2 of four panels, unless given.
 
@@ -345,15 +347,22 @@ def _records(dataset, mesh, variable, times):
         return [None]
     have = seconds(dataset)
     if times is None:
-        at_rest = have.size > 1 and variable in dataset and _is_uniform(drawable(dataset, mesh, variable, 0))
-        count = min(6, have.size - at_rest)
-        return sorted(set(np.linspace(int(at_rest), have.size - 1, count).round().astype(int).tolist()))
+        start = first_moving(dataset, mesh, variable)
+        count = min(6, have.size - start)
+        return sorted(set(np.linspace(start, have.size - 1, count).round().astype(int).tolist()))
     return nearest(dataset, times)
 
 
-def _is_uniform(values):
-    """Whether all values that are drawn are equal."""
-    return not np.isfinite(values).any() or bool(np.nanmin(values) == np.nanmax(values))
+def first_moving(dataset: xr.Dataset, mesh: Mesh, name: str) -> int:
+    """The first record whose values differ among themselves by more than QUIET of what others' do; 0 if none does."""
+
+    def spread(record: int) -> float:
+        values = drawable(dataset, mesh, name, record)
+        return float(np.ptp(values[np.isfinite(values)])) if np.isfinite(values).any() else 0.0
+
+    records = range(seconds(dataset).size)
+    largest = max(spread(k) for k in {*records[:: max(1, len(records) // 6)], records[-1]})
+    return next((k for k in records if spread(k) > QUIET * largest), 0)
 
 
 def in_time_units(fields: list, array: xr.DataArray) -> tuple[list, str]:

@@ -158,14 +158,15 @@ def _longitudes(x, mesh):
 # -- relief -----------------------------------------------------------------------------------------------------------
 
 LOW, HIGH = np.array([0.90, 0.89, 0.84]), np.array([0.77, 0.74, 0.67])  # colours of the lowest and the highest land
-STEEP = 0.8  # the slope to which the steep parts of the ground are drawn
+STEEP, LEVEL = 0.8, 0.7  # the slope to which the steep parts of the ground are drawn; the brightness of level ground
 SHORE = "#2b2b2b"
 
 
 def draw_relief(axes: Axes, mesh: Mesh, ground: np.ndarray) -> None:
     """The ground [m] (ny, nx) as a hill shade with light from the north-west, below the fields; NaN stays empty.
 
-    Slopes are exaggerated until the steepest twentieth has the slope STEEP.
+    Slopes are exaggerated until the steepest twentieth has the slope STEEP. Land is as bright as level ground in the
+    middle, whichever way a plain slopes.
     """
     known = np.isfinite(ground)
     heights = np.where(known, ground, np.nanmax(ground))
@@ -175,8 +176,9 @@ def draw_relief(axes: Axes, mesh: Mesh, ground: np.ndarray) -> None:
         exaggeration = STEEP / (np.percentile(slope[ground > 0], 95) or 1.0)
         # the first row of the array is the southernmost one
         shade = LightSource(315, 45).hillshade(heights[::-1], exaggeration, dx, dy)[::-1]
+        shade += LEVEL - np.median(shade[ground > 0])
     else:
-        shade = np.full(heights.shape, 0.7)
+        shade = np.full(heights.shape, LEVEL)
     share = np.clip(heights / max(float(heights.max()), 1e-30), 0.0, 1.0)[..., None]
     colours = (LOW * (1 - share) + HIGH * share) * (0.55 + 0.6 * shade[..., None])
     west, east, south, north = (edge * mesh.scale for edge in mesh.extent)

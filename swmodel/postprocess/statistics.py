@@ -1,6 +1,7 @@
 """One page of the fields that a run accumulates, such as means or harmonic constants."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -25,14 +26,14 @@ from .maps import (
 )
 from .maxima import bars_right_of, draw_maximum
 
-__all__ = ["figure", "names_of"]
+__all__ = ["draw_phases", "figure", "names_of"]
 
 MOST = 9  # panels of a page
 ALONE = ("wet", "mask", "depth", "area")  # fields of the grid
 OF_LAND = ("maximum_thickness",)  # drawn with the maximum elevation, as the flow depth
 LONG = 50  # letters, from which on a title is the name in place of the description
 AMPLITUDE, PHASE, CURRENTS = "_amplitude_", "_phase_", "currents_"
-ELLIPSES = 16  # along the longer side of a map
+ELLIPSES, STRONG = 16, 90  # along the longer side of a map; the percentile of speeds with the largest ellipses
 
 
 def names_of(dataset: xr.Dataset) -> list[str]:
@@ -103,7 +104,8 @@ def _draw(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str, gauges: Sequen
         of, _, wave = name.partition(AMPLITUDE)
         with_lags = name.replace(AMPLITUDE, PHASE) in dataset and values.shape == (mesh.y.size, mesh.x.size)
         if with_lags:
-            _draw_phases(axes, mesh, snapshot(dataset, name.replace(AMPLITUDE, PHASE)))
+            lags = snapshot(dataset, name.replace(AMPLITUDE, PHASE))
+            draw_phases(axes, mesh.x * mesh.scale, mesh.y * mesh.scale, lags)
         axes.set_title(f"Amplitude of {wave} in {of}" + (", and phase lags every 30° (thick: 0°)" if with_lags else ""))
     else:
         axes.set_title(text if len(text) < LONG else name.replace("_", " ").capitalize())
@@ -112,7 +114,10 @@ def _draw(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str, gauges: Sequen
 
 
 def _draw_currents(axes, dataset, mesh, wave, gauges):
-    """The largest speed of a constituent's current, with the ellipses that its tip runs through."""
+    """The largest speed of a constituent's current, with the ellipses that its tip runs through.
+
+    An ellipse fills its place from the STRONG percentile on, so that a few narrow straits do not shrink all others.
+    """
     parts = []
     for component, axis, periodic in (("u", -1, mesh.periodic_x), ("v", -2, mesh.periodic_y)):
         size, lag = (snapshot(dataset, f"{component}{part}{wave}") for part in (AMPLITUDE, PHASE))
@@ -125,13 +130,14 @@ def _draw_currents(axes, dataset, mesh, wave, gauges):
     draw_surroundings(axes, dataset)
     every = max(1, -(-max(speed.shape) // ELLIPSES))
     turn = np.exp(2j * np.pi * np.linspace(0.0, 1.0, 41))
-    longest = float(np.nanmax(speed, initial=0.0)) or 1.0
-    reach = 0.48 * every * mesh.width * mesh.scale / longest, 0.48 * every * mesh.height * mesh.scale / longest
+    shown = speed[every // 2 :: every, every // 2 :: every]
+    strong = float(np.nanpercentile(shown, STRONG)) if np.nanmax(shown, initial=0.0) > 0 else 1.0
     for j in range(every // 2, speed.shape[0], every):
         for i in range(every // 2, speed.shape[1], every):
-            if speed[j, i] > 0.02 * longest:
-                x = mesh.x[i] * mesh.scale + reach[0] * (u[j, i] * turn).real
-                y = mesh.y[j] * mesh.scale + reach[1] * (v[j, i] * turn).real
+            if speed[j, i] > 0.02 * strong:
+                half = 0.48 * every * mesh.scale / max(speed[j, i], strong)
+                x = mesh.x[i] * mesh.scale + half * mesh.width * (u[j, i] * turn).real
+                y = mesh.y[j] * mesh.scale + half * mesh.height * (v[j, i] * turn).real
                 colour = style.VERMILLION if (u[j, i].conjugate() * v[j, i]).imag < 0 else style.BLUE
                 axes.plot(x, y, color=colour, linewidth=0.9, zorder=4)
     axes.set_title(f"Currents of {wave}, red: anticlockwise, blue: clockwise")
@@ -148,16 +154,23 @@ def _has_water(dataset, name):
     return level is None or snapshot(dataset, level) - ground(dataset) > film_of(dataset)
 
 
-def _draw_phases(axes, mesh, lags):
+def draw_phases(axes: Axes, x: np.ndarray, y: np.ndarray, lags: np.ndarray, colour: str = style.BLACK) -> None:
+    """Lines of equal phase lag (y, x) [degrees], every 30 degrees and thick at 0, with numbers that do not overlap."""
     if min(lags.shape) < 2:
         return
+    numbers: list[Any] = []
     for level in range(0, 360, 30):  # each is the zero of a sine, so that there is no front at 360 degrees
         turned = np.sin(np.deg2rad(lags - level))
         turned[np.cos(np.deg2rad(lags - level)) < 0] = np.nan
         if np.nanmin(turned, initial=0.0) < 0 < np.nanmax(turned, initial=0.0):
-            x, y = mesh.x * mesh.scale, mesh.y * mesh.scale
             wide = 1.1 if level == 0 else 0.4
-            lines = axes.contour(x, y, turned, [0.0], colors=style.BLACK, linewidths=wide, zorder=4)
+            lines = axes.contour(x, y, turned, [0.0], colors=colour, linewidths=wide, zorder=4)
             form = f"{level}°"
-            for text in axes.clabel(lines, fmt=lambda _, form=form: form, fontsize=6.5, inline_spacing=2):
+            for text in axes.clabel(
+                lines, fmt=lambda _, form=form: form, fontsize=6.5, inline=False, colors=style.BLACK
+            ):
                 text.set_path_effects(style.HALO)
+                if any(text.get_window_extent().padded(2).overlaps(other.get_window_extent()) for other in numbers):
+                    text.remove()  # lines meet at amphidromes
+                else:
+                    numbers.append(text)

@@ -13,8 +13,10 @@ import xarray as xr
 
 pytest.importorskip("matplotlib")
 
+from matplotlib.figure import Figure  # noqa: E402
+
 from swmodel.cli.runs import _drawn  # noqa: E402
-from swmodel.postprocess import cli, maps, maxima, overlays, pages, sensitivity, spectra, statistics, style  # noqa: E402
+from swmodel.postprocess import cli, figure, maps, maxima, overlays, pages, sensitivity, spectra, statistics, style  # noqa: E402
 from swmodel.postprocess.files import mesh_of  # noqa: E402
 from swmodel.postprocess.pages import frames  # noqa: E402
 
@@ -75,6 +77,24 @@ def test_a_map_of_a_tide_has_numbered_phase_lines_gauges_and_ellipses():
     assert currents.images[0].get_array().max() == pytest.approx(speed[-1], rel=1e-6)
 
 
+def test_numbers_of_phase_lines_do_not_hide_each_other_and_a_strait_does_not_shrink_all_ellipses():
+    """On a map of the world they did: twelve lines meet at each amphidrome, and straits have ten times the current."""
+    lag = np.rad2deg(np.angle(np.sin(X / 2e4) + 1j * np.cos(Y / 2e4))) % 360.0
+    speed = np.where((X > 8e4) & (X < 9e4), 3.0, 0.1)
+    on_faces = {"u": (("yh", "xq"), np.pad(speed, ((0, 0), (1, 0)))), "v": (("yq", "xh"), np.zeros((NY + 1, NX)))}
+    data = dataset(
+        eta_amplitude_M2=np.ones((NY, NX)),
+        eta_phase_M2=lag,
+        **{f"{name}_{part}_M2": field for name, field in on_faces.items() for part in ("amplitude", "phase")},
+    )
+    page = statistics.figure(data)
+    tide, currents = (axes for axes in page.axes if "M2" in axes.get_title("left"))
+    boxes = [text.get_window_extent() for text in tide.texts]
+    assert len(boxes) > 12 and not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+    widths = [np.ptp(line.get_xdata()) for line in currents.lines if len(line.get_xdata()) == 41]
+    assert len(widths) == 12 * 8 and min(widths[:3]) > 0.9 * max(widths)
+
+
 def test_a_time_over_a_threshold_is_in_hours():
     hours = np.full((NY, NX), 20.0) * (X > 1e5)
     page = statistics.figure(dataset(time_over_threshold=(("yh", "xh"), 3600.0 * hours, {"units": "s"})))
@@ -117,6 +137,24 @@ def test_storms_have_maps_with_their_track_and_wind_and_no_blank_panel(tmp_path)
     assert maps._records(shore, mesh, "eta", None) == [1, 2, 3, 4, 5, 6]
     (tmp_path / "track.csv").unlink()
     assert not overlays.storms_of(data)
+
+
+def test_the_page_of_a_wave_begins_when_it_comes_in():
+    """A quarter of a laboratory's record is still water, in which rounding and the foot of the wave move."""
+    eta = np.where(HOURS < 4 * 3600.0, 1e-4, 1.0)[:, None, None] * np.sin(X / 1e5)
+    data = dataset(eta=(("time", "yh", "xh"), eta, {"units": "m"}))
+    assert maps._records(data, mesh_of(data), "eta", None) == [4, 5, 6] == figure._records(data, None)
+    still = data.assign(eta=0.0 * data["eta"])
+    assert figure._records(still, None)[-1] == 6 and maps._records(still, mesh_of(still), "eta", None)[0] == 0
+
+
+@pytest.mark.parametrize("fall", [-1.0, 0.0, 1.0])
+def test_a_plain_is_as_bright_as_level_ground_whichever_way_it_falls(fall):
+    """Those that fall to the south-east, away from the light, were nearly black."""
+    data = dataset(wet=np.ones((NY, NX)), depth=-(1.0 + fall * (X - Y) / 1e6))
+    axes = Figure().add_axes((0, 0, 1, 1))
+    overlays.draw_relief(axes, mesh_of(data), -data["depth"].values)
+    assert 0.7 < np.median(np.asarray(axes.images[0].get_array())[..., :3]) < 0.9
 
 
 def test_a_map_of_a_flood_has_levees_and_its_legend_at_sea(tmp_path):
@@ -228,7 +266,8 @@ def test_a_report_shows_harmonic_constants_extremes_and_all_members(tmp_path):
         "extremes": dataset(maximum_elevation=X / 1e5, minimum_elevation=-X / 1e5),
     }
     for name, data in files.items():
-        data.to_netcdf(tmp_path / f"{name}.nc")
+        data.assign_attrs(title="Two waves").to_netcdf(tmp_path / f"{name}.nc")
     text = pages.report(tmp_path).read_text()
     for heading in ("Ensemble", "Extremes", "Harmonic constants"):
         assert re.search(f'<h2 id="{heading.split()[0].lower()[:8]}\\w*">{heading}</h2><figure>', text), heading
+    assert "<h1>Two waves</h1>" in text and "The other sections show member 0; --member takes another." in text

@@ -140,8 +140,9 @@ def _filled(run, shown):
     attributes = run.first.attrs
     commit = f", commit {attributes['git_commit']}" if attributes.get("git_commit") else ""
     source = f"{attributes.get('source', 'swmodel')}{commit}"
+    title = str(attributes.get("title", "")).removesuffix(f": {attributes.get('shown')}")  # which sections show
     values = {
-        "title": str(attributes.get("title") or run.paths[0].stem),
+        "title": title or run.paths[0].stem,
         "lead": f"{source}, {_written(attributes)}".rstrip(", "),
         "generator": source,
         "style": read("page.css"),

@@ -115,7 +115,9 @@ def _ensemble(run):
         if not several:
             return None
         page = ensemble.figure(several.get("fields"), several.get("gauges"))
-        return Section("ensemble", "Ensemble", _figure(as_image(page, "Mean and spread of the members")))
+        shown, image = run.files[next(iter(several))].attrs["shown"], as_image(page, "Mean and spread of the members")
+        form = '{}<p class="note">The other sections show {}; --member takes another.</p>'
+        return Section("ensemble", "Ensemble", markup(form, _figure(image), shown))
 
 
 def _maps(run, variables):
