@@ -41,7 +41,7 @@ def figure(dataset: xr.Dataset, variable: str | None = None, columns: int | None
     """A figure of every map in a file of sensitivities, or of `variable` alone.
 
     Each has a colour scale of its own, symmetric about zero. Places that the cost reads are marked; a section is
-    a line. Sensitivities to single numbers are below the maps.
+    a line. Sensitivities to numbers and series are below the maps.
 
     Raises:
         PlotError: for a variable that is no map, or a file without one.
@@ -184,10 +184,12 @@ def _in_units_of(mesh, text):
 
 
 def numbers_in(dataset: xr.Dataset) -> list[str]:
-    """The sensitivities to single numbers, as sentences."""
+    """The sensitivities to single numbers, as sentences; of a series, such as along a track, to all of it together."""
     found = []
     for name, array in ((str(key), array) for key, array in dataset.data_vars.items()):
-        if name.startswith("sensitivity_") and array.ndim == 0:
-            number, units = f"{float(array):.4g}".replace("-", "−"), pretty(_units(array))
-            found.append(f"to {control_of(dataset, name)}: {number}" + (f" {units}" if units not in ("", "1") else ""))
+        if name.startswith("sensitivity_") and array.ndim < 2 and not name.endswith("_by_record"):
+            number, units = f"{float(array.sum()):.4g}".replace("-", "−"), pretty(_units(array))
+            of = f" (all {array.size} together)" if array.ndim else ""
+            unit = f" {units}" if units not in ("", "1") else ""
+            found.append(f"to {control_of(dataset, name)}{of}: {number}{unit}")
     return found

@@ -193,12 +193,14 @@ def test_slopes_stay_near_the_spectrum_that_they_are_compared_with():
 def test_a_figure_of_sensitivities_has_numbers_and_the_units_of_its_map():
     wave = (("yh", "xh"), np.sin(X / 1e5), {"units": "m", "long_name": "sensitivity of J to initial.eta"})
     number = ((), -7.125, {"units": "m", "long_name": "sensitivity of J to dissipation.0.coefficient"})
-    data = dataset(sensitivity_initial_eta=wave, sensitivity_dissipation_0_coefficient=number, wet=np.ones((NY, NX)))
+    track = (("points",), np.array([1.0, -3.5]), {"units": "m Pa-1", "long_name": "sensitivity of J to forcing.0.b"})
+    numbers = {"sensitivity_dissipation_0_coefficient": number, "sensitivity_forcing_0_b": track}
+    data = dataset(sensitivity_initial_eta=wave, wet=np.ones((NY, NX)), **numbers)
     data.attrs["sensitivity_of"] = "transport through the section from (0, 80000) to (123456, 80000) at the end"
     page = sensitivity.figure(data)
     heading, numbers = (text for text in page.texts)
     assert "(0, 80) km to (123.456, 80) km" in heading.get_text()
-    assert numbers.get_text() == "to dissipation.0.coefficient: −7.125 m"
+    assert numbers.get_text() == "to dissipation.0.coefficient: −7.125 m\nto forcing.0.b (all 2 together): −2.5 m Pa⁻¹"
     page.canvas.draw()
     assert heading.get_window_extent().x1 <= page.bbox.x1
     small = data.assign_coords({name: data[name] * 1e-3 for name in AXES})
