@@ -41,6 +41,7 @@ TABLES = {  # what may stand in the place of a number, by the tag of its section
     "map": " or a [map](coast.md)",
     "polygons": " or [polygons](files.md)",
     "record": " or [records](storms.md)",
+    "formula": " or a [formula in time](storms.md#formulas-in-time)",
     "barometer": " or the [inverse barometer](storms.md)",
     "solitary": " or a [wave](coast.md)",
     "cnoidal": "",

@@ -51,6 +51,7 @@ _HOMES = {
     "forcing.cyclones": ("Cyclone",),
     "forcing.loading": ("SelfAttractionLoading",),
     "forcing.file_records": ("FileRecords",),
+    "forcing.records": ("FunctionOfTime",),
     "forcing.potential": ("InternalWaveDrag", "SelfAttraction", "TidalPotential"),
     "forcing.harmonic_files": ("atlas_constants", "harmonic_constants"),
     "forcing.tides": ("Tide",),

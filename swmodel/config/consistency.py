@@ -15,6 +15,7 @@ from .mistakes import Mistake, mistakes_of_names
 from .nests import nest_mistakes
 from .parts import shipped
 from .physics import coast_mistakes, core_mistakes
+from .reading import Section
 from .series import TideSection
 from .variables import variable_mistakes
 
@@ -121,6 +122,15 @@ def _rigid_lid(sections):
                 )
 
 
+def _expressions(value):
+    """The formulas in the value of a key: itself, those of a list, and those of a table."""
+    if isinstance(value, Expression):
+        yield value
+    within = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ()
+    for x in [x for _, x in value] if isinstance(value, Section) else within:
+        yield from _expressions(x)
+
+
 def _formulas(sections):
     spherical = _spherical(sections)
     if spherical is None:
@@ -129,9 +139,8 @@ def _formulas(sections):
     entries += [(name, i) for name, found in sections.items() if isinstance(found, tuple) for i in range(len(found))]
     for name, index in entries:
         section = sections.get(name) if index is None else sections[name][index]
-        values = [(key, x) for key, value in section or () for x in (value if isinstance(value, tuple) else (value,))]
-        for key, value in values:
-            if isinstance(value, Expression) and (unknown := value.unknown_on(spherical)):
+        for key, formula in ((key, x) for key, value in section or () for x in _expressions(value)):
+            if unknown := formula.unknown_on(spherical):
                 path = (name, key) if index is None else (name, index, key)
                 kind = "spherical" if spherical else "cartesian"
                 yield Mistake(

@@ -1,8 +1,8 @@
 """Formulas in experiment files: "-0.1 * cos(2 * pi * y / (2000 * km))". Only arithmetic is allowed.
 
 Names are the coordinates (x, y in metres on a plane; longitude, latitude in degrees on the sphere), `pi`, the units of
-`swmodel.units`, and the functions below. The text is parsed to a syntax tree, and only these nodes are allowed, so that
-an experiment file cannot run code.
+`swmodel.units`, and the functions below; where values change in time, also t, the seconds of the run. The text is
+parsed to a syntax tree, and only these nodes are allowed, so that an experiment file cannot run code.
 """
 
 import ast
@@ -28,6 +28,7 @@ OPERATORS = {  # node of the syntax tree: numpy's function
 }  # fmt: skip
 CONSTANTS = {"pi": 3.141592653589793} | {name: value for name, value in vars(units).items() if isinstance(value, float)}
 COORDINATES = {False: ("x", "y"), True: ("longitude", "latitude")}
+TIME = "t"
 LONGEST = 4000  # characters
 DEEPEST = 200  # nodes of the syntax tree inside one another; a sum of n terms is n deep
 EXAMPLE = "write one as in '-0.1 * cos(2 * pi * y / (2000 * km))'"
@@ -41,12 +42,17 @@ class ExpressionError(ValueError):
 class Expression:
     """A formula; call it with the two coordinates (arrays that broadcast) to get its values.
 
+    Args:
+        text: of the formula.
+        in_time: whether it may use the time t, too, with which it is then called [s].
+
     Raises:
         ExpressionError: if the text is not arithmetic, is too long, calls a function with a wrong number of arguments,
             or uses a name that no grid has.
     """
 
     text: str
+    in_time: bool = False
 
     def __post_init__(self):
         if len(self.text) > LONGEST:
@@ -60,10 +66,11 @@ class Expression:
                 raise ExpressionError(
                     f"{self.text!r} is nested more than {DEEPEST} operations deep; write it shorter, or use a file"
                 )
-            _check(node, self.text)
+            if not (self.in_time and isinstance(node, ast.Name) and node.id == TIME):
+                _check(node, self.text)
             inside = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
             nodes += [(child, depth + 1) for child in inside]
-        if not self.names and not math.isfinite(self(0.0, 0.0)):
+        if not self.names and not self.in_time and not math.isfinite(self(0.0, 0.0)):
             raise ExpressionError(f"{self.text!r} is not a finite number; {EXAMPLE}")
 
     @property
@@ -76,12 +83,12 @@ class Expression:
         """The coordinates that the formula uses and that a grid of this kind does not have."""
         return self.names - set(COORDINATES[spherical])
 
-    def __call__(self, x: Any, y: Any) -> Any:
+    def __call__(self, x: Any, y: Any, t: float = 0.0) -> Any:
         """Values of the formula, not finite where it is not defined; the arrays x and y are not changed."""
         import numpy as np
 
         x, y = np.asarray(x, float), np.asarray(y, float)
-        names = {name: value for pair in COORDINATES.values() for name, value in zip(pair, (x, y))}
+        names = {name: value for pair in COORDINATES.values() for name, value in zip(pair, (x, y))} | {TIME: t}
         with np.errstate(all="ignore"):
             return np.array(_value(_parse(self.text), {**CONSTANTS, **names}, np), float)
 
@@ -138,6 +145,8 @@ def _check_name(name, text):
     if name not in known:
         near = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
+        if name == TIME:
+            hint = f"a forcing or side that changes in time is a table, {{formula = {text!r}}}"
         raise ExpressionError(f"{text!r} uses the unknown name {name!r}; {hint}")
 
 

@@ -24,6 +24,10 @@ elevation = {file = "incident.csv"}               # or {wave = "solitary", heigh
 [[forcing]]
 type = "air_pressure"
 pressure = {file = "era5.nc", variable = "msl"}   # fields, read during the run
+
+[[forcing]]
+type = "air_pressure"
+pressure = {formula = "101325 + 200 * exp(-((x - 30 * t) / (50 * km))^2)", every = "1 min"}   # t in seconds
 """
 
 import functools
@@ -53,6 +57,7 @@ __all__ = [
     "BarometerSection",
     "CnoidalSection",
     "ConstituentFile",
+    "FormulaSection",
     "RecordFile",
     "SeriesSection",
     "SolitarySection",
@@ -92,7 +97,7 @@ class BarometerSection(SeriesSection):
 
     @classmethod
     def fits(cls, table: Mapping[str, Any]) -> bool:
-        return "inverse_barometer" in table and not {"constituents", "atlas", "wave", "file"} & table.keys()
+        return "inverse_barometer" in table and not {"constituents", "atlas", "wave", "file", "formula"} & table.keys()
 
 
 class TideSection(SeriesSection):
@@ -179,6 +184,25 @@ def tide_section(unit: str) -> type[TideSection]:
     return Tide
 
 
+def _in_time(value):
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a formula; write one as in 'sin(2 * pi * t / (12 * hour))'")
+    return Expression(value, in_time=True)
+
+
+class FormulaSection(SeriesSection):
+    """A formula of the coordinates and of the time."""
+
+    tag: ClassVar[str] = "formula"
+
+    formula: Annotated[Expression, Before(_in_time)]  # in SI units, of the coordinates and of t, the seconds of the run
+    every: PositiveSeconds = 60.0  # between two evaluations; linear in between
+
+    @classmethod
+    def fits(cls, table: Mapping[str, Any]) -> bool:
+        return "formula" in table
+
+
 WAVES = ("solitary", "cnoidal")
 
 
@@ -260,19 +284,21 @@ def _of_one_kind(unit, value):
         if key in value and unit != "m":
             raise ValueError(f"{text} is an elevation, and this is none; leave it out")
     kinds = [
-        key for key in ("constituents", "file", "wave") if key in value or (key == "constituents" and "atlas" in value)
+        key
+        for key in ("constituents", "file", "formula", "wave")
+        if key in value or (key == "constituents" and "atlas" in value)
     ]
     if len(kinds) > 1:
         raise ValueError(
-            f"{' and '.join(kinds)} exclude one another; give a tide, records or a wave, of which each may have "
-            "inverse_barometer = true, too"
+            f"{' and '.join(kinds)} exclude one another; give a tide, records, a formula or a wave, of which each "
+            "may have inverse_barometer = true, too"
         )
     return value
 
 
 def number_or_series(plain: Any, unit: str) -> Any:
-    """The annotation of a key that is `plain`, or a table that describes a tide, a record or, in metres, a wave."""
-    kinds = plain | tide_section(unit) | RecordFile
+    """The annotation of a key that is `plain`, or a tide, a record, a formula in time or, in metres, a wave."""
+    kinds = plain | tide_section(unit) | RecordFile | FormulaSection
     if unit == "m":
         kinds = kinds | BarometerSection | CnoidalSection | SolitarySection
     return Annotated[kinds, Before(functools.partial(_of_one_kind, unit))]

@@ -62,7 +62,7 @@ class Series:
     records that follow within its step are moved to the next step. In a nest they are rounded to every `multiple`-th
     step, at which a step of the outermost grid ends.
 
-    `source` describes the file that the records are read from (forcing/file_records.py); None of other records.
+    `source` describes where records come from that are evaluated during the run (forcing/records.py); None of others.
     """
 
     times: np.ndarray

@@ -1,35 +1,29 @@
-"""Parameters from the records of a netCDF file, such as winds, stresses and air pressures, read during the run.
+"""Parameters from the records of netCDF files (records.py), of which a rank reads the windows around its own tiles.
 
-A rank reads the window of the file around its own tiles, and only the two records around the current time. A thread
-reads the following record ahead. Between records the value is linear in time (dynamics/terms.py). So the memory of a
-rank depends neither on the number of records nor on the size of the file, except for 8 bytes a record for its time.
-
-Before the run, and at each record, these mistakes raise DataError: units other than the parameter's, pressure in hPa,
-records that do not cover the run, missing values in the sea, and files of different calendars in one model.
+Memory does not depend on the size of a file. Units other than the parameter's raise DataError.
 """
 
 import dataclasses
 import datetime
 import functools
-from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
 
 from ..defaults import AIR_DENSITY, WIND_DRAG
-from ..dynamics.terms import Series
-from ..errors import ConfigError, DataError, of_part
+from ..errors import DataError
 from ..fields.parameters import Choice, FileName, Moment, Text, check_arguments
 from ..grids.axes import decode, is_dataset, open_raw
 from ..grids.file_units import check_units
+from ..grids.grid import Grid
 from ..grids.regrid import Records, field_records
-from ..grids.windows import LazyRecords, TileRecords
+from ..grids.windows import LazyRecords
 from ..grids.winds import fields_in
 from ..runtime.netcdf import LOCK
-from .atmosphere import look_like_hectopascals
+from .records import RecordsInTime
 from .wind_laws import wind_stress
 
-__all__ = ["FileRecords", "StressRecords", "check_calendars", "check_coverage", "is_gridded"]
+__all__ = ["FileRecords", "StressRecords", "is_gridded"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +45,7 @@ _RULES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class FileRecords:
+class FileRecords(RecordsInTime):
     """A variable of a netCDF file on longitudes and latitudes (or x and y in metres), as the value of a parameter.
 
         sw.AirPressure(sw.FileRecords("era5.nc", "msl", start=datetime.datetime(2008, 9, 11)))
@@ -81,21 +75,18 @@ class FileRecords:
     missing: str = "refuse"
 
     dated_by = "records"
+    remedy = 'fill the file, or give missing = "nearest"'
 
     def __post_init__(self) -> None:
         check_arguments("FileRecords", _RULES, vars(self))
 
-    def records(self, grid: Any, position: str, units: str | None = None) -> Records:
-        """The Records at the points of a grid, of which only axes and times are read at first.
+    @property
+    def words(self) -> str:
+        names = self.file if isinstance(self.file, (tuple, list)) else (self.file,)
+        more = "" if len(names) == 1 else f" to {names[-1]} ({len(names)} files)"
+        return f"{self.variable} in {names[0]}{more}"
 
-        Args:
-            grid: the Grid.
-            position: "h", "u" or "v".
-            units: those of the parameter; None allows any.
-
-        Raises:
-            DataError: for a file that cannot be used, or is in other units.
-        """
+    def records(self, grid: Grid, position: str, units: str | None = None) -> Records:
         if isinstance(self.file, (tuple, list)):
             return self._joined(grid, position, units)
         source = fields_in(self.file)
@@ -133,7 +124,7 @@ class FileRecords:
 
     def _check_dates(self, known):
         """Raise DataError if the records of the _Parts `known`, in order, cannot be joined by their dates."""
-        who, undated = f"{self.variable} in {self._file}", [part.file for part in known if part.calendar is None]
+        who, undated = self.words, [part.file for part in known if part.calendar is None]
         if undated or self.start is None:
             why = f"those of {undated[0]} have none" if undated else "no start is given from which they count"
             raise DataError(f"{who}: files are joined by the dates of their records, and {why}; join them yourself.")
@@ -145,12 +136,6 @@ class FileRecords:
                     f"{who}: {one.file} ends at or after the first record of {after.file}; give each time once."
                 )
 
-    @property
-    def _file(self):
-        """The file or files, in words."""
-        names = self.file if isinstance(self.file, (tuple, list)) else (self.file,)
-        return str(names[0]) if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)} files)"
-
     def _check_units(self, found, units):
         found, who = found or self.units or "", f"{self.variable} in {self.file}"
         if not found:
@@ -159,40 +144,6 @@ class FileRecords:
             )
         check_units(who, found, units)
 
-    def check(self, grid: Any, name: str, rule: Any, end: float) -> None:
-        """Raise DataError for a file that cannot be used, or whose records do not cover a run until `end` [s].
-
-        Args:
-            grid: the Grid.
-            name: of the parameter.
-            rule: the Number that declares it.
-            end: [s].
-        """
-        found = self.records(grid, rule.position or "h", rule.units)
-        series = Series(found.times, found.times, found.cycle, None, self._source(found, name, rule))
-        check_coverage({"": series}, end)
-
-    def _source(self, found, name, rule):
-        return _Source(name, self._file, self.variable, found.calendar, found.cycle, rule)
-
-    def series_on(self, position: str, domain: Any, name: str, rule: Any = None) -> Series:
-        """The Series of tile records.
-
-        Args:
-            position: "h", "u" or "v", of the parameter.
-            domain: the model's Domain.
-            name: of the parameter, for messages.
-            rule: the Number that declares it, or None.
-        """
-        found = self.records(domain.grid, position, None if rule is None else rule.units)
-        values: Any = found.values
-        source = self._source(found, name, rule)
-        parts: Any = {}
-        for rank in domain.communicator.ranks:
-            wet = domain.part(domain.sea_floor.mask(position), rank, bool)
-            parts[rank] = TileRecords(values, functools.partial(source.cut, domain, rank, wet))
-        return Series(found.times, parts, found.cycle, domain.communicator.place, source)
-
 
 class _Part:
     """What stays in memory of the Records of one file among several."""
@@ -200,68 +151,6 @@ class _Part:
     def __init__(self, file: Any, found: Records):
         values = cast(LazyRecords, found.values)
         self.file, self.times, self.calendar, self.key = file, found.times, found.calendar, values.key
-
-
-@dataclasses.dataclass(frozen=True)
-class _Source:
-    """The origin of a Series, with the checks of its records when they are read.
-
-    Attributes:
-        name: of the parameter.
-        file, variable: of the records.
-        calendar: of their dates, None without dates.
-        cycle: [s], None of records that do not repeat.
-        rule: the Number that declares the parameter, or None.
-    """
-
-    name: str
-    file: str
-    variable: str
-    calendar: str | None
-    cycle: float | None
-    rule: Any
-
-    def cut(self, domain: Any, rank: int, wet: np.ndarray, record: Any) -> np.ndarray:
-        """A rank's tile of a record: finite in the sea, with 0 on land where the file has no value.
-
-        Raises:
-            DataError: for missing values in the sea, values beyond the parameter's limits, and pressures that look like
-                hPa.
-        """
-        part = domain.part(record, rank)
-        missing = ~np.isfinite(part)
-        if missing.any():
-            if (missing & wet).any():
-                raise DataError(self._missing(domain, rank, missing & wet))
-            part = np.where(missing, part.dtype.type(0), part)
-        self._check_limits(part[wet])
-        return part
-
-    def _check_limits(self, here):
-        if self.rule is None or not here.size:
-            return
-        least, most = here.min(), here.max()
-        for extreme in (least, most):
-            if why := self.rule.outside(extreme):
-                raise DataError(
-                    f"{self.name}: {self.variable} in {self.file} has a value of {extreme:g} {self.rule.units}, which "
-                    f"{why}; check the file and its units."
-                )
-        if self.rule.units == "Pa" and look_like_hectopascals(here):
-            raise DataError(
-                f"{self.name}: {self.variable} in {self.file} has values of {least:g} to {most:g}, which "
-                "look like hPa; give Pa, a hundred times as much."
-            )
-
-    def _missing(self, domain, rank, where):
-        tile = domain.communicator.decomposition(domain.grid.shape).box(rank)
-        j, i = (int(k[0]) for k in np.nonzero(where))
-        x, y = domain.grid.coordinates("h")
-        place = f"({np.ravel(x)[tile.i0 + i]:.6g}, {np.ravel(y)[tile.j0 + j]:.6g})"
-        return (
-            f"{self.name}: {self.variable} in {self.file} has no value at {np.count_nonzero(where):,} points of the "
-            f'sea, the first of them near {place}; fill the file, or give missing = "nearest".'
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -299,67 +188,3 @@ def is_gridded(file: Any, variable: str | None) -> bool:
     source = fields_in(file)
     with decode(source if is_dataset(source) else open_raw(source)) as data:
         return variable in data.variables and sum(n > 1 for n in data[variable].shape) >= 2
-
-
-# -- what a model checks ----------------------------------------------------------------------------------------------
-
-
-def check_calendars(series: Mapping[str, Any], gregorian: str | None = None) -> None:
-    """Raise ConfigError if the dates of the files of some {name: Series} are in different calendars.
-
-    Args:
-        series: the Series.
-        gregorian: another part of the model whose dates are Gregorian, as those of tides are, in words; None if there
-            is none.
-    """
-    found: dict[str, tuple[str, _Source]] = {}
-    for name, source in ((name, each.source) for name, each in series.items()):
-        if source is not None and source.calendar is not None:
-            found.setdefault(source.calendar, (name, source))
-    if len(found) > 1:
-        (_, one), (name, other) = list(found.values())[:2]
-        with of_part(name):
-            raise ConfigError(
-                f"{one.name} and {other.name} are in different calendars, {one.calendar} ({one.file}) and "
-                f"{other.calendar} ({other.file}), so that their dates drift apart; convert one of the files."
-            )
-    for name, source in found.values():
-        if gregorian is not None and source.calendar != "standard":
-            with of_part(name):
-                raise ConfigError(
-                    f"{source.name} is in the calendar {source.calendar} ({source.file}), and {gregorian} has dates of "
-                    "the Gregorian one, so that their dates drift apart; convert the file to the calendar standard."
-                )
-
-
-def check_coverage(series: Mapping[str, Any], end: float, dt: float = 0.0) -> None:
-    """Raise DataError if the records of files in some {name: Series} do not cover a run from 0 to `end` [s].
-
-    A run ends at the step nearest to its end, so that half a step `dt` [s] may be missing.
-    """
-    for name, each in series.items():
-        if each.source is not None and each.source.cycle is None:
-            with of_part(name):
-                _check_covers(each.source, each.times, end, 0.5 * dt + 1e-6 * end)
-
-
-def _check_covers(source, times, end, slack):
-    which = f"{source.name}: the records of {source.variable} in {source.file}"
-    if len(times) == 1:
-        if source.calendar is not None and not -slack <= times[0] <= end + slack:
-            side = f"{_span(-times[0])} before" if times[0] < 0 else f"{_span(times[0] - end)} after"
-            raise DataError(
-                f"{which} are a single one, {side} the run; give records of the time of the run, or a variable without "
-                "times if it is steady."
-            )
-        return
-    if times[0] > 0:
-        raise DataError(f"{which} begin {_span(times[0])} after the run; start the run later, or give earlier records.")
-    if times[-1] < end - slack:
-        raise DataError(
-            f"{which} end {_span(end - times[-1])} before the run does; shorten the run, or give later records."
-        )
-
-
-def _span(seconds):
-    return f"{seconds / 3600.0:.4g} h" if seconds < 2 * 86400.0 else f"{seconds / 86400.0:.4g} days"

@@ -13,7 +13,7 @@ from ..errors import ConfigError, of_part
 from ..fields.parameters import Number, Part, Precision, in_utc
 from ..fields.state import RESERVED
 from ..fields.variables import PROGNOSTIC, VARIABLES, Variable, layer_of
-from ..forcing import file_records
+from ..forcing import records
 from ..forcing.barometer import BarometricElevation, InverseBarometer
 from ..grids.grid import Grid
 from ..parallel.decomposition import Decomposition
@@ -366,7 +366,7 @@ def dated_parts(parts: dict[str, Any]) -> tuple[Dated, ...]:
 def check_calendars(model: Any) -> None:
     """Raise ConfigError for files whose dates drift apart, from one another or from those of tides and tracks."""
     others = [dated.name for dated in model.dated if dated.kind != "records"]
-    file_records.check_calendars(named_series(model), others[0] if others else None)
+    records.check_calendars(named_series(model), others[0] if others else None)
 
 
 def check_gregorian(model: Any, start: datetime.datetime | None, who: str) -> None:
@@ -377,4 +377,4 @@ def check_gregorian(model: Any, start: datetime.datetime | None, who: str) -> No
         who: as "the harmonic analysis".
     """
     if start is not None:
-        file_records.check_calendars(named_series(model), who)
+        records.check_calendars(named_series(model), who)

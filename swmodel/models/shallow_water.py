@@ -22,7 +22,7 @@ from ..fields.parameters import Number, check_arguments
 from ..fields.pytrees import replace
 from ..fields.state import State, check_state
 from ..fields.variables import PROGNOSTIC
-from ..forcing.file_records import check_coverage
+from ..forcing.records import check_coverage
 from ..forcing.waves import check_records
 from ..grids.geometry import TileGeometry
 from ..grids.grid import Grid

@@ -35,6 +35,7 @@ def winds(tmp_path_factory):
 
 
 def ocean(communicator, engine, winds):
+    gusts = sw.FunctionOfTime(lambda x, y, t: 3.0 + np.sin(0.1 * x + 0.01 * t) * np.cos(0.2 * y), 600.0, every=120.0)
     cyclone = sw.Cyclone(
         (0.0, 600.0), x=(148.0, 152.0), y=(35.0, 37.0), central_pressure=(94000.0, 96000.0), radius=6e5, b=(1.2, 1.6)
     )
@@ -44,7 +45,12 @@ def ocean(communicator, engine, winds):
         coriolis=sw.RotatingSphere(),
         communicator=communicator,
         engine=engine,
-        forcing=(sw.TidalPotential(), sw.SelfAttraction(0.09), cyclone, sw.Wind(x=sw.FileRecords(winds, "u10"), y=3.0)),
+        forcing=(
+            sw.TidalPotential(),
+            sw.SelfAttraction(0.09),
+            cyclone,
+            sw.Wind(x=sw.FileRecords(winds, "u10"), y=gusts),
+        ),
         dissipation=(sw.InternalWaveDrag(np.abs(50.0 * cases.random(8))),),
         boundaries=(sw.Flather(("west", "south"), elevation=sw.InverseBarometer(0.1)),),
     )

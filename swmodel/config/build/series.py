@@ -12,6 +12,7 @@ from ...forcing.atmosphere import STANDARD_PRESSURE
 from ...forcing.barometer import InverseBarometer
 from ...forcing.file_records import FileRecords, is_gridded
 from ...forcing.harmonic_files import atlas_constants, harmonic_constants
+from ...forcing.records import FunctionOfTime, RecordsInTime
 from ...forcing.tides import Tide
 from ...forcing.waves import CnoidalWave, Record, SolitaryWave
 from ...grids import axes
@@ -21,7 +22,7 @@ from ...grids.regrid import calendar_of, seconds_since
 from ...runtime.formats import check_format
 from ...runtime.tables import is_number, read_csv
 from ..mistakes import nearest
-from ..series import WAVES, BarometerSection, ConstituentFile, TideSection
+from ..series import WAVES, BarometerSection, ConstituentFile, FormulaSection, RecordFile, TideSection
 from .fields import is_evaluated_whole, on_grid
 
 __all__ = ["check_record", "check_tides", "series_of", "tide_of", "wave_of"]
@@ -50,9 +51,7 @@ def tide_of(section: Any, grid: Any, name: str, run: Any, owner: Any) -> Tide:
                 for part in ("amplitude", "phase")
             )
     level = None if section.level is None else on_grid(section.level, grid, position, f"{name}: level")
-    anomaly = section.anomaly and (
-        fields_of_file(section.anomaly, run.start) or wave_of(section.anomaly, 1.0, run.start)
-    )
+    anomaly = section.anomaly and (records_of(section.anomaly, run) or wave_of(section.anomaly, 1.0, run.start))
     tide = Tide(constituents, run.start, section.ramp, section.latitude, level, anomaly)
     tide.check_limits(rule, name)
     return tide
@@ -93,7 +92,7 @@ def series_of(section: Any, grid: Any, name: str, run: Any, owner: Any, gravity:
     if isinstance(section, TideSection):
         series = tide_of(section, grid, name, run, owner)
     elif not isinstance(section, BarometerSection):
-        series = fields_of_file(section, run.start) or wave_of(section, gravity, run.start)
+        series = records_of(section, run) or wave_of(section, gravity, run.start)
     if not section.inverse_barometer:
         return series
     return InverseBarometer(series, STANDARD_PRESSURE if section.reference is None else section.reference)
@@ -119,20 +118,17 @@ def _is_table(file):
     return check_format(file, ("netcdf", "netcdf_groups", "owi", "text"), "a CSV or netCDF file of a series") == "text"
 
 
-def fields_of_file(section: Any, start: Any) -> FileRecords | None:
-    """The FileRecords of a table with fields of a netCDF file; None for all other tables."""
+def records_of(section: Any, run: Any) -> RecordsInTime | None:
+    """The FunctionOfTime of a formula, or the FileRecords of fields in a netCDF file; None for all other tables."""
+    if isinstance(section, FormulaSection):
+        label = f"the formula {section.formula.text!r}"
+        return FunctionOfTime(section.formula, run.until, section.every, label)
     if section.tag != "record":
         return None
     first = section.file[0] if isinstance(section.file, tuple) else section.file
     if _is_table(first) or not is_gridded(first, section.variable):
         return None
-    return FileRecords(section.file, section.variable, start, section.units, section.missing)
-
-
-def _check_fields(fields, made, section, name):
-    """Raise a SwmodelError if fields cannot be read, or do not cover the run."""
-    rule, run = numbers_of(section.part)[name], made.section("run")
-    fields.check(made.grid, name, rule, 0.0 if run is None else run.until)
+    return FileRecords(section.file, section.variable, run.start, section.units, section.missing)
 
 
 def check_record(section: Any, made: Any) -> None:
@@ -142,28 +138,24 @@ def check_record(section: Any, made: Any) -> None:
         DataError: if a file cannot be read, or lacks a series.
         ConfigError: if the records do not cover the run.
     """
-    from ...errors import ConfigError
-    from ..series import RecordFile
-
     run, until = made.section("run"), getattr(section, "until", None)
     for name, value in section:
         value = getattr(value, "anomaly", None) if isinstance(value, TideSection) else value
-        if not isinstance(value, RecordFile):
+        if not isinstance(value, (FormulaSection, RecordFile)) or run is None:
             continue
-        start = None if run is None else run.start
-        fields = fields_of_file(value, start)
+        fields = records_of(value, run)
         if fields is not None:
-            _check_fields(fields, made, section, name)
+            fields.check(made.grid, name, numbers_of(section.part)[name], run.until)
             continue
-        record: Any = wave_of(value, 1.0, start)
+        record: Any = wave_of(value, 1.0, run.start)
         rule = numbers_of(section.part)[name]
         _check_series_units(value, rule.units)
         record.check_limits(rule, f"{name} in {value.file}")
-        end = None if run is None else run.until if until is None else min(run.until, until)
+        end = run.until if until is None else min(run.until, until)
         first, last = record.times[0], record.times[-1]
         if first > 0:
             raise ConfigError(f"{name}: {value.file} begins at {first:g} s; let it begin at 0 or before")
-        if end is not None and last < end * (1 - 1e-6):
+        if last < end * (1 - 1e-6):
             more = ", or until, when the side becomes open" if hasattr(section, "until") else ""
             raise ConfigError(
                 f"{name}: {value.file} ends at {last:g} s, and the run needs it until {end:g} s; give a longer "
