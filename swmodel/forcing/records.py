@@ -169,7 +169,7 @@ class FunctionOfTime(RecordsInTime):
     Args:
         function: of the grid's coordinates, arrays that broadcast, and of the time since step 0 [s].
         until: the end of the run [s].
-        every: between two evaluations [s], short beside the time in which the values change.
+        every: between two evaluations [s], much shorter than the time in which the values change.
         label: what messages call the function.
 
     Raises:

@@ -389,6 +389,9 @@ FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'
         (ANOTHER_GRID, '[coriolis]\ntype = "beta_plane"\nf0 = 1e-4\nbeta = 2e-11\n', "needs a cartesian grid"),
         (ANOTHER_GRID, '[[forcing]]\ntype = "wind_stress"\nx = "0.1 * y"\n',
          "uses y, which a spherical grid does not have"),
+        (GOOD, '[[boundary]]\ntype = "clamped"\nsides = "west"\n[boundary.elevation]\n'
+         'constituents.M2 = {amplitude = "0.1 * latitude", phase = 0}\n',
+         "uses latitude, which a cartesian grid does not have"),
         (GOOD, '[initial]\ntype = "formula"\neta = "exp(-latitude)"\n', "uses latitude, which a cartesian grid"),
         (GOOD, '[initial]\ntype = "gaussian"\namplitude = 1\nradius = 5e3\ncentre = [0, "400 km"]\n',
          "is outside the grid"),

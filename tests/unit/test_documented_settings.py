@@ -68,6 +68,7 @@ incoming = {constituents = {M2 = {amplitude = 1.0, phase = 0.0}}}
 """
 PLANE = """
 [run]
+start = 2011-03-11T05:46:23
 until = "31 day"
 
 [grid]
