@@ -8,8 +8,8 @@ interface between a cost and the programs, and controls.py for the controls.
 import copy
 import functools
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -21,18 +21,19 @@ from ..errors import ConfigError
 from ..fields.parameters import Number, Part, check_arguments
 from ..fields.state import State
 from ..models.shallow_water import ShallowWater
+from ..nests.family import Family
 from ..parallel.communicator import Communicator
 from ..runtime import budget
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import arrays_if_loops_fail, shown, step_loop
 from ..stepping.stability import check_time_step
-from .controls.controls import ControlDict, Transformed, controls_of, masks_of
+from .controls.controls import ControlDict, Transformed, controls_of, masks_of, split_controls, units_in
 from .core.checkpointing import Readings
 from .core.memory import Needs
 from .core.programs import Pair, Programs, Transform
 from .core.runs import Plan, Run, Unit
 from .core.schedules import Checkpoints, StoreAll
-from .costs.costs import checked
+from .costs.costs import tile_cost
 from .costs.readers import everywhere
 from .costs.tile_costs import AllReadings, Cost, Weighted, trace_cost
 
@@ -40,9 +41,8 @@ __all__ = ["Problem", "dot"]
 
 STORE_ALL = StoreAll()
 RULES = {
-    "model": Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)"),
+    "model": Part(("interval", "check_state"), "ShallowWater(grid, depth)"),
     "stepper": Part(("step", "check", "history"), "RK4(dt=60.0)"),
-    "state": Part(("names", "map"), "model.at_rest()"),
     "steps": Number(None, "steps", whole=True),
     "first_step": Number(None, "steps", whole=True, minimum=0),
     "checkpoints": Part(("plan", "bytes", "differentiate"), "StoreAll()"),
@@ -72,10 +72,12 @@ class Problem:
     distributed, a number or vector that every rank holds if it is replicated, and {record: value} for time records.
     A control that is missing in `values` is as in the model; one that is missing in `directions` is zero.
 
+    In a family of nested grids the stepper, steps, times and controls are those of the outermost grid (controls.py).
+
     Args:
-        model: a ShallowWater.
+        model: a ShallowWater, or a Family.
         stepper: a TimeStepper.
-        state: the State at step `first_step`.
+        state: the State at step `first_step`; of a Family {name: State}.
         steps: number of steps.
         cost: a costs.Cost.
         controls: names of controls (controls.py), and Transformed objects.
@@ -83,19 +85,23 @@ class Problem:
         checkpoints: StoreAll(), Nested(...), Revolve(...) or Tiered(...).
 
     Attributes:
+        stepped: the ShallowWater or Family.
+        model: the ShallowWater of the controls: of a family, the outermost.
+        models: the ShallowWater of each grid.
         units: {parameter of a Transformed: units}.
         own_controls: the Controls of the model that no Transformed computes.
 
     Raises:
         ConfigError: if a control does not exist, `cost` is not a Cost, the time step is over the model's limit, or the
             model is an Ensemble.
+        ValueError: if `state` does not belong to the model.
     """
 
     def __init__(
         self,
-        model: ShallowWater,
+        model: ShallowWater | Family,
         stepper: TimeStepper,
-        state: State,
+        state: State | Mapping[str, State],
         steps: int,
         cost: Cost,
         controls: str | Transformed | Iterable[str | Transformed],
@@ -107,25 +113,27 @@ class Problem:
         check_arguments("Problem", RULES, locals())
         if steps < 1:
             raise ConfigError(f"Problem: steps = {steps} is not a number of steps; give 1 or more.")
-        model.check_state("Problem", state)
-        self.model, self.state, self.steps, self.first_step = model, state, int(steps), int(first_step)
+        self.stepped = cast(Any, model)
+        self.steps, self.first_step = int(steps), int(first_step)
         self.scheme: Any = stepper
         self.communicator, self.checkpoints, self.dt = model.communicator, checkpoints, float(self.scheme.dt)
         stepper.check()
-        check_time_step(model, stepper, state)
-        self.cost = checked(cost).on_tile(model, self.dt, self.first_step, self.steps)
+        self.models, self.state = _grids(model, stepper, state)
+        self.model = self.models[0]
+        self.has_contents = len(self.models) == 1 and bool(self.model.system.contents)
+        self.cost = tile_cost(cost, model, self.dt, self.first_step, self.steps)
         self.stepper = self.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
-        transforms, names = _split_controls(controls)
+        transforms, names = split_controls(controls)
         self.units: dict[str, str] = {
-            name: unit for transform in transforms for name, unit in _units(transform).items()
+            name: unit for transform in transforms for name, unit in units_in(transform).items()
         }
         self.transforms = [Transform(self.communicator, t, self.to_program(t.parameters)) for t in transforms]
         made = [name for transform in self.transforms for name in transform.names]
         self.controls = controls_of(model, [*names, *made])
         self.own_controls = [c for c in self.controls if c.name not in made]
-        self.halo = model.halo(self.stepper)
-        trace_cost(model, self.stepper, state, self.cost)
-        self.masks = masks_of(model)
+        self.halo: Any = model.halo(stepper if isinstance(model, Family) else self.stepper)
+        trace_cost(self.stepped.outline(self.halo, self.first_step, self.dt), self.stepper, self.state, self.cost)
+        self.masks = masks_of(self.model)
         self.programs: dict[tuple, Programs] = {}
         self._window: tuple[int | None, Any] = None, None
         self._knows_engine = False
@@ -150,8 +158,8 @@ class Problem:
 
     def _affordable(self, plan):
         """The given plan; raises ConfigError if its states alone need more memory than the host has."""
-        cells = math.prod(self.model.decomposition.tile(0).shape) * len(self.communicator.ranks)
-        state = len(self.model.variables) * budget.on_host(cells) * self.model.dtype.itemsize
+        cells = sum(math.prod(one.decomposition.tile(0).shape) * len(one.variables) for one in self.models)
+        state = budget.on_host(cells * len(self.communicator.ranks)) * self.model.dtype.itemsize
         budget.require(
             self.checkpoints.bytes(Needs(0.0, state, state), *plan),
             f"Problem: {self.steps:,} steps with {type(self.checkpoints).__name__}",
@@ -182,19 +190,23 @@ class Problem:
         """The System of the interval between forcing records that begins with this step."""
         if self._window[0] != step:
             self._choose_engine(step)
-            self._window = step, self.model.interval(self.halo, step, self.dt)
+            self._window = step, self.stepped.interval(self.halo, step, self.dt)
         return self._window[1]
 
     def outline(self, step: int) -> System:
         """`dynamics` with the shapes of the uplift alone, to compile programs while a thread computes the uplift."""
         self._choose_engine(step)
-        return self.model.outline(self.halo, step, self.dt)
+        return self.stepped.outline(self.halo, step, self.dt)
 
     def _choose_engine(self, step):
         """Let the model run on arrays where loops cannot be compiled; once."""
         if not self._knows_engine:
             self._knows_engine = True
-            arrays_if_loops_fail(self.model, self.model.outline(self.halo, step, self.dt), self.stepper)
+            outline: Any = self.stepped.outline(self.halo, step, self.dt)
+            family = isinstance(self.stepped, Family)
+            both = (outline.systems, outline.steppers) if family else ([outline], [self.stepper])
+            for each in zip(self.models, *both):
+                arrays_if_loops_fail(*each)
 
     @property
     def names(self) -> list[str]:
@@ -219,9 +231,9 @@ class Problem:
         return found
 
     @functools.cached_property
-    def shown(self) -> State:
-        """The first State in the variables of files and controls: tracers as concentrations."""
-        if not self.model.system.contents:
+    def shown(self) -> Any:
+        """The first State, or States, in the variables of files and controls: tracers as concentrations."""
+        if not self.has_contents:
             return self.state
         return shown(self.dynamics(self.first_step), self.stepper, (self.state, np.int32(self.first_step)))
 
@@ -377,18 +389,12 @@ class Problem:
         return found
 
 
-def _units(transformed):
-    """{parameter: units} of a Transformed; raises ConfigError for units of unknown parameters."""
-    unknown = sorted(set(transformed.units) - set(transformed.parameters))
-    if unknown:
-        raise ConfigError(
-            f"Transformed: got units for {', '.join(unknown)}, and its parameters are "
-            f"{', '.join(transformed.parameters)}; give units for these."
-        )
-    return {name: transformed.units.get(name, "1") for name in transformed.parameters}
-
-
-def _split_controls(controls):
-    """(the Transformed objects, the names of the model's controls)."""
-    controls = [controls] if isinstance(controls, (str, Transformed)) else list(controls)
-    return [c for c in controls if isinstance(c, Transformed)], [c for c in controls if not isinstance(c, Transformed)]
+def _grids(model: Any, stepper: TimeStepper, state: Any) -> tuple[list[ShallowWater], Any]:
+    """(the ShallowWater of each grid, its first State or the tuple of theirs), once both are checked; collective."""
+    model.check_state("Problem", state)
+    if not isinstance(model, Family):
+        check_time_step(model, stepper, state)
+        return [model], state
+    model.check_started("Problem", "run it without a gradient")
+    model.check_time_step(stepper, state)
+    return list(model.models.values()), tuple(state[name] for name in model.names)

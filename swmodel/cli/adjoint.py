@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import math
 import time as clock
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ import numpy as np
 
 from .. import postprocess
 from ..config import Override, read
+from ..config.build.nests import family_of
 from ..config.build.studies import (
     amplitudes_of,
     cost_of,
@@ -29,6 +31,7 @@ from ..output.collisions import check_apart
 from ..output.figures import remove_figures
 from ..simulation.progress import duration
 from . import facts, logs, starting
+from .nested import nest_lines
 from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
 from .verdicts import verdict_table, warn_of
 
@@ -101,11 +104,12 @@ def _with_length(section, options):
 
 def _study(draft, section, options):
     """The problem of a draft, on this rank; collective."""
-    begun = begin(draft, options)
+    begun = begin(draft, options, nested=True)
     made, experiment = begun.made, begun.experiment
-    cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output, experiment.run.start)
+    cost = made.attempt(("adjoint", "cost"), cost_of, section, made.output, experiment.run.start)
     made.experiment()
-    model, state, dt = started_with_step(made, experiment, *begun.where)
+    where, family = begun.where, bool(made.nests)
+    model, state, dt = family_of(made, *where) if family else started_with_step(made, experiment, *where)
     steps, state = _length_and_start(experiment, section, cost, model, state, dt, options)
     problem: Any = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
     made.experiment()  # raises the mistakes if there is no problem
@@ -114,13 +118,14 @@ def _study(draft, section, options):
 
 def _length_and_start(experiment, section, cost, model, state, dt, options):
     """(number of steps, first State) of the section; for --verify a state in motion and, unless given, other steps."""
+    from ..adjoint.costs.readers import outermost
     from ..adjoint.verification.examination import crossing_steps, moving_state
 
     _, steps = steps_of(section, experiment.run, dt)
     if options.verify:
         state = moving_state(model, state, options.seed)
         if section.steps is None and options.until is None:
-            steps = max(crossing_steps(model, dt), least_steps(cost, dt))
+            steps = max(crossing_steps(outermost(model), dt), least_steps(cost, dt))
     return steps, state
 
 
@@ -144,6 +149,7 @@ def _announce(study, verified=False):
         ("controls", ", ".join(study.section.controls)),
         ("grid", facts.grid_line(study.made.grid)),
         ("run", length_line(problem.steps, problem.dt)),
+        *nest_lines(study.made, problem.stepped, problem.dt),
         tiles_line(problem.model),
         *_memory_lines(study, verified),
     ]
@@ -215,6 +221,8 @@ def _write(study, path, found, J, units):
         "computed_in": str(study.problem.model.dtype),
         "references": references(study.problem.model, study.problem.stepper),
     }
+    if made.nests:
+        attributes["nest_boxes"] = json.dumps(problem.stepped.boxes_in(""))
     cost = study.cost
     described = {"name": cost.title(), "value": J, "units": units, "places": cost.locations()}
     write_sensitivities(
@@ -278,7 +286,8 @@ def verify(study: Study, options: Options) -> None:
     """
     from ..adjoint.verification import verification
 
-    problem, has_second = study.problem, verification.has_second_rates(study.problem.model)
+    problem = study.problem
+    has_second = all(map(verification.has_second_rates, problem.models))
     units = verification.units_of(problem)
     amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units)
     study.made.experiment()
@@ -308,7 +317,8 @@ def _terms(study):
     from ..adjoint.verification.examination import term_by_term
 
     problem = study.problem
-    found = term_by_term(problem.model, problem.stepper, problem.state)
+    state = problem.state[0] if study.made.nests else problem.state
+    found = term_by_term(problem.model, problem.stepper, state)
     width = max(map(len, found)) + 2
     if study.is_root:
         print("dot product, term by term:")

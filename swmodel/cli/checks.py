@@ -44,7 +44,8 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
         where = "serial", None, experiment.run.engine
         family, states, dt = family_of(made, *where) if made.nests else (None, {}, 0.0)
         model, state = (family.outer, states[""]) if family is not None else started(made, experiment, *where)
-        lines, warnings = _plan(made, experiment, model, state, ranks, speed)
+        studied = (model, state) if family is None else (family, states)
+        lines, warnings = _plan(made, experiment, model, state, ranks, speed, studied)
         if family is not None:
             lines += _nests(made, family, states, dt, ranks)
     else:
@@ -57,7 +58,7 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
     print(f"{draft.file}: no mistakes found")
 
 
-def _plan(made, experiment, model, state, ranks, speed):
+def _plan(made, experiment, model, state, ranks, speed, studied):
     """((label, text) lines, warnings) of a run; raises ConfigError for mistakes that only the model reveals."""
     from ..simulation.simulation import Simulation
     from ..stepping.stability import largest_time_step, limits
@@ -90,7 +91,7 @@ def _plan(made, experiment, model, state, ranks, speed):
     lines += [*facts.storm_lines(experiment), *facts.level_lines(experiment), *facts.records_lines(experiment)]
     if model.members is not None:
         lines.append(("ensemble", facts.members_line(model)))
-    lines += _studies(made, model, state, dt)
+    lines += _studies(made, studied[0], studied[1], dt)
     outputs = facts.output_lines(experiment, model, whole, dt)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     warnings = _warnings(floor.report, experiment, model.grid, dt, longest, ranks, float(floor.depths[1]))
@@ -210,7 +211,7 @@ def _check_files(made, experiment):
 
 def _studies(made, model, state, dt):
     """(label, text) lines of [adjoint], [inversion] and [green]; raises ConfigError with all their mistakes."""
-    if model.members is not None:  # an ensemble has neither
+    if getattr(model, "members", None) is not None:  # an ensemble has neither
         return []
     known = (("adjoint", adjoint_line), ("inversion", inversion_line), ("green", green_line))
     found = [(name, line(made, model, state, dt)) for name, line in known if made.section(name) is not None]

@@ -107,8 +107,8 @@ def refuse_nests(draft: Draft) -> None:
     """Raise ConfigError for an experiment with nests, in a command that has none."""
     if draft.sections.get("nest"):
         raise ConfigError(
-            f"{draft.file}: nests are had by `swmodel check`, `run` and `resume` so far; add --set nest=[] to leave "
-            "[[nest]] out here."
+            f"{draft.file}: nests are had by `swmodel check`, `run`, `resume` and `adjoint` so far; add --set nest=[] "
+            "to leave [[nest]] out here."
         )
 
 

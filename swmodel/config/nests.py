@@ -49,8 +49,6 @@ REFUSED = {  # sections that a run with nests does not have, and what to do
     "layers": "nests have one layer so far; leave [layers] or [[nest]] out",
     "tracer": "nests have no tracers so far; leave [[tracer]] or [[nest]] out",
     "ensemble": "nests are not run in ensembles so far; run the members one by one, or leave [[nest]] out",
-    "adjoint": "derivatives of a run with nests are had in Python alone, by swmodel.nests.integration.integrate; leave "
-    "[adjoint] or [[nest]] out",
     "inversion": "inversions have no nests so far; leave [inversion] or [[nest]] out",
     "green": "Green's functions have no nests so far; leave [green] or [[nest]] out",
 }
@@ -73,6 +71,9 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         before.append(each.name)
         if run is not None and each.start >= run.until:
             text = f"{each.start:g} s is not before the end of the run at {run.until:g} s; start earlier"
+            yield Mistake(("nest", k, "start"), text)
+        if sections.get("adjoint") is not None and each.start > 0:
+            text = "an adjoint steps all grids from the beginning; leave `start` or [adjoint] out"
             yield Mistake(("nest", k, "start"), text)
         initial = sections.get("initial")
         if each.initial is None and initial is not None and initial.type not in SAME_EVERYWHERE:

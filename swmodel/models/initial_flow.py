@@ -37,14 +37,16 @@ def with_memory_of_sides(model: Any, state: State, given: dict[str, Any]) -> Sta
     return state.replace(**{name: started[name] for name in names})
 
 
-def with_memory_of_other_flow(equations: Any, before: State, after: State, names: Container[str] = ()) -> State:
+def with_memory_of_other_flow(equations: Any, before: Any, after: Any, names: Container[str] = ()) -> Any:
     """`after`, with the variables of open sides raised by the change of their start from the flow of `before` to its.
 
     Args:
         equations: the System, prepared.
-        before, after: States of arrays of the tile's own cells.
+        before, after: States of arrays of the tile's own cells; of nested grids tuples of them.
         names: the variables that stay as they are in `after`.
     """
+    if isinstance(after, tuple):  # the outermost grid alone has open sides
+        return with_memory_of_other_flow(equations.systems[0], before[0], after[0], names), *after[1:]
     changing = [name for name in equations.boundary_names if name not in names]
     if not changing:
         return after

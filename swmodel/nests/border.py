@@ -135,24 +135,44 @@ class Border:
         Far from all water of the outer grid the elevation is not known, and the nest keeps its own.
         """
 
-        def at(position, x):
-            rows, columns = self.rows[position][part[0]], self.columns[position][part[1]]
-            product = functools.partial(jnp.matmul, precision="highest")
-            if rows.shape[0] < columns.shape[0]:
-                return product(product(rows, x), columns.T)
-            return product(rows, product(x, columns.T))
-
-        total, weight = at("h", outer[0]), at("h", outer[1])
-        some = weight > 1e-6
-        eta = jnp.where(some, total, 0.0) / jnp.where(some, weight, 1.0)
+        eta, some = self._between_wet(outer[0], outer[1], part)
         if bed is not None:
             eta = jnp.maximum(eta, bed[part])
-        new = {"eta": (eta, "h"), "u": (at("u", outer[2]), "u"), "v": (at("v", outer[3]), "v")}
+        u, v = (self._linear(outer[k], p, part) for k, p in ((2, "u"), (3, "v")))
+        new = {"eta": (eta, "h"), "u": (u, "u"), "v": (v, "v")}
         everywhere = jnp.ones_like(some)
         return {
             name: (x * self.mask[position][part], some if name == "eta" else everywhere)
             for name, (x, position) in new.items()
         }
+
+    def _between_wet(self, total, weight, part):
+        """(the values of wet cells alone, where there are any near) from m x and the mask m of the box."""
+        total, weight = (self._linear(x, "h", part) for x in (total, weight))
+        some = weight > 1e-6
+        return jnp.where(some, total, 0.0) / jnp.where(some, weight, 1.0), some
+
+    def _linear(self, x, position, part):
+        """The values x (rows, columns) of the box in a part of the nest's tile."""
+        rows, columns = self.rows[position][part[0]], self.columns[position][part[1]]
+        product = functools.partial(jnp.matmul, precision="highest")
+        if rows.shape[0] < columns.shape[0]:
+            return product(product(rows, x), columns.T)
+        return product(rows, product(x, columns.T))
+
+    def on_nest(self, x: jax.Array, position: str, of_water: bool) -> jax.Array:
+        """A field of the outer grid on the nest's tile, linear between its cells or faces.
+
+        Args:
+            x: (my, mx) of the outer tile, at `position` "h", "u" or "v".
+            of_water: whether it counts in water alone, as the elevation in the frame, and is 0 on the nest's land.
+        """
+        mask, whole = self.outer_mask[position], (slice(None), slice(None))
+        values = jnp.stack([x * mask, mask]) if of_water else x[None]
+        box = self.communicator.replicated(collect(values, self.outer_at, self.place.shape, self.communicator))
+        if of_water and position == "h":
+            return self.mask["h"] * self._between_wet(box[0], box[1], whole)[0]
+        return self._linear(box[0], position, whole) * (self.mask[position] if of_water else 1.0)
 
     # -- from the nest to the outer grid -------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
 """Family: a model of a grid and the models of the nests in it."""
 
 import contextlib
+import functools
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,19 +19,19 @@ from ..fields.state import State
 from ..grids.grid import Grid
 from ..grids.topography import topography
 from ..models.domain import Domain
-from ..models.floor import floor_of
 from ..models.shallow_water import ShallowWater
+from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
-from ..stepping.stability import largest_time_step, limits
+from ..stepping.stability import check_time_step, largest_time_step, limits
 from .border import Border
-from .interpolation import conserving, interpolated_of
+from .interpolation import blended, depth_of, difference
 from .motion import MotionInBox
-from .nest import Nest, frame_of
+from .nest import Nest, finest, frame_of
 from .steps import FamilySystem
 
 __all__ = ["Family"]
 
-BESIDE, DIFFERENT = 2, 0.3  # outer cells inside the border; the relative difference of depths with which noise grows
+DIFFERENT = 0.3  # the relative difference of depths with which noise grows
 OWN = ("boundaries", "layout", "communicator")  # arguments of the outermost model alone
 SAME = ("boundaries", "communicator", "dtype")  # arguments that a nest cannot have of its own
 
@@ -83,14 +84,14 @@ class Family:
         self.places[nest.name] = place
         grid = place.grid(outer.grid)
         communicator, wetting = outer.communicator, options.get("wetting")
-        depth, wet = _depth_of(nest, place, outer, Domain(grid, communicator, outer.dtype), wetting)
+        depth, wet = depth_of(nest, place, outer, Domain(grid, communicator, outer.dtype), wetting)
         if not wet[place.width : -place.width, place.width : -place.width].any():
             raise ConfigError(f"the nest {nest.name!r} lies on land alone; move it.")
         if nest.depth is not None:
-            self.differences[nest.name] = _difference(place, outer.sea_floor, depth, wet)
-            depth = _blended(nest, place, outer.sea_floor, depth, wet)
+            self.differences[nest.name] = difference(place, outer.sea_floor, depth, wet)
+            depth = blended(nest, place, outer.sea_floor, depth, wet)
             if nest.two_way:
-                _warn_of_depths(nest.name, _difference(place, outer.sea_floor, depth, wet))
+                _warn_of_depths(nest.name, difference(place, outer.sea_floor, depth, wet))
         depth = np.where(wet, depth, 0.0) if wetting is None else topography(depth, grid, mask=wet)
         if "source" not in nest.options:
             options["source"] = None if source is None else MotionInBox(source, outer.grid, place)
@@ -161,6 +162,7 @@ class Family:
             return 1
         return self.steps[name] * self.total_steps(self.nests[name].inside or "")
 
+    @functools.cached_property
     def borders(self) -> tuple[Border, ...]:
         """The Border of each nest."""
         found = []
@@ -184,20 +186,82 @@ class Family:
             ConfigError: for models with records of forcing, for nests that start later, and if a step reads more cells
                 than a frame has.
         """
-        steppers = self.steppers(stepper)
-        for name, nest in self.nests.items():
-            if nest.start > 0:
-                raise ConfigError(
-                    f"Family.dynamics: the nest {name!r} starts after {nest.start:g} s, and one function steps all "
-                    "grids from its beginning; leave `start` out, or use a NestedSimulation."
-                )
+        self.check_started("Family.dynamics", "use a NestedSimulation")
         for name, model in self.models.items():
             if model.changes_in_time and model.system.series():
                 raise ConfigError(f"Family.dynamics: the model{_in(name)} has records in time; use a NestedSimulation.")
+        self.check_frames(self.steppers(stepper))
+        return self.interval(self.halo(stepper), 0, float(stepper.dt))
+
+    def check_started(self, who: str, remedy: str) -> None:
+        """Raise ConfigError for nests that start later, which one function of all grids does not have."""
+        for name, nest in self.nests.items():
+            if nest.start > 0:
+                raise ConfigError(
+                    f"{who}: the nest {name!r} starts after {nest.start:g} s, and one function steps all grids from "
+                    f"its beginning; leave `start` out, or {remedy}."
+                )
+
+    # -- as a ShallowWater, of which a problem makes steps -------------------------------------------------------------
+
+    @property
+    def communicator(self) -> Communicator:
+        return self.outer.communicator
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.outer.dtype
+
+    def check_state(self, who: str, states: Mapping[str, State]) -> None:
+        """Raise ValueError unless {name: State} hold what each grid steps; `who` is the caller, for the message."""
+        if not isinstance(states, Mapping) or set(states) != set(self.models):
+            raise ValueError(f"{who}: state is not a dict of one State for each grid; give family.states(...).")
+        for name, model in self.models.items():
+            model.check_state(f"{who}{_in(name)}", states[name])
+
+    def check_time_step(self, stepper: TimeStepper, states: Mapping[str, State]) -> None:
+        """Raise ConfigError if a step is over the limit of a grid, or reads more cells than a frame has; collective."""
+        steppers = self.steppers(stepper)
         self.check_frames(steppers)
-        systems = [model.dynamics(steppers[name]) for name, model in self.models.items()]
-        placed = [_placed(model, steppers[name]) for name, model in self.models.items()]
-        return self.system(systems, placed, self.borders(), self.names)
+        for name, model in self.models.items():
+            model.round_records(self.total_steps(name))
+            with _of_nest(name) if name else contextlib.nullcontext():
+                check_time_step(model, steppers[name], states[name])
+
+    def halo(self, stepper: TimeStepper) -> tuple[tuple[int, TimeStepper], ...]:
+        """(the halo, the stepper on this tile) of each grid, for `interval`; `stepper` is the outermost one's."""
+        steppers, models = self.steppers(stepper), self.models
+        return tuple((model.halo(steppers[name]), _placed(model, steppers[name])) for name, model in models.items())
+
+    def interval(self, halos: tuple[tuple[int, TimeStepper], ...], step: int, dt: float) -> FamilySystem:
+        """The FamilySystem from step number `step` of the outermost grid to the next record of forcing.
+
+        Args:
+            halos: of `halo`.
+            step: number of the first step.
+            dt: the outermost grid's time step [s].
+        """
+        return self._each_interval("interval", halos, step, dt)
+
+    def outline(self, halos: tuple[tuple[int, TimeStepper], ...], step: int, dt: float) -> FamilySystem:
+        """`interval` with the shapes of the uplift alone, as of ShallowWater."""
+        return self._each_interval("outline", halos, step, dt)
+
+    def _each_interval(self, kind, halos, step, dt):
+        systems = []
+        for (name, model), (halo, _) in zip(self.models.items(), halos, strict=True):
+            total = self.total_steps(name)
+            systems.append(getattr(model, kind)(halo, step * total, dt / total))
+        return self.system(systems, [stepper for _, stepper in halos], self.borders, self.names)
+
+    def next_record(self, step: int, dt: float) -> int | None:
+        """The next step of the outermost grid at which an interval of the forcing of any grid ends, or None."""
+        found = []
+        for name, model in self.models.items():
+            total = self.total_steps(name)
+            following = model.next_record(step * total, dt / total)
+            found += [] if following is None else [following // total]
+        return min(found, default=None)
 
     def check_frames(self, steppers: Mapping[str, TimeStepper]) -> None:
         """Raise ConfigError if a step of a nest reads more cells than its frame has."""
@@ -209,20 +273,32 @@ class Family:
                     f"frame is {place.width} cells wide; use ForwardBackward, or a term that reads fewer cells."
                 )
 
+    def finest(self, *points: tuple[float, float]) -> str:
+        """The name of the finest grid that holds all of these points (x, y)."""
+        nests = ((nest, self.places[name], self.models[nest.inside or ""].grid) for name, nest in self.nests.items())
+        return finest(points, self.outer.grid, nests)
+
+    def counted(self, name: str, among: Container[str] | None = None) -> np.ndarray:
+        """(ny, nx) bool of a grid: the cells of its box where no finer grid (of those `among`, all unless given) lies.
+
+        So each place counts once, in its finest grid.
+        """
+        counts = np.ones(self.models[name].grid.shape, bool)
+        if name:
+            place = self.places[name]
+            counts = np.kron(place.covered, np.ones((place.ratio, place.ratio), bool))
+        for other, nest in self.nests.items():
+            if (among is None or other in among) and (nest.inside or "") == name:
+                (j0, j1), (i0, i1) = self.places[other].rows, self.places[other].columns
+                counts[j0:j1, i0:i1] = False
+        return counts
+
     def volume(self, states: Mapping[str, State]) -> float:
         """The volume above the level at rest of grids, each where no finer one of them lies [m3]; collective."""
         total = 0.0
         for name in states:
             model = self.models[name]
-            counts = np.ones(model.grid.shape)
-            if name:
-                place = self.places[name]
-                counts = np.kron(place.covered, np.ones((place.ratio, place.ratio)))
-            for other, nest in self.nests.items():
-                if other in states and (nest.inside or "") == name:
-                    (j0, j1), (i0, i1) = self.places[other].rows, self.places[other].columns
-                    counts[j0:j1, i0:i1] = 0.0
-            area = model.grid.area_h * counts * model.wet
+            area = model.grid.area_h * self.counted(name, states) * model.wet
             part = model.decomposition.cut(area, model.communicator.rank)
             total += float(np.sum(part * np.asarray(states[name].eta, float)))
         return float(self.outer.communicator.host_sum(np.array([total]))[0])
@@ -277,63 +353,12 @@ def _placed(model, stepper):
     return model.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
 
 
-def _depth_of(nest, place, outer, domain, wetting):
-    """(depth [m], wet), arrays on the nest's grid; land of the outer grid is land in the frame.
-
-    So water that leaves the box through the border enters a cell of the outer grid that can take it.
-    """
-    each, outer_wet = np.ones((place.ratio, place.ratio)), outer.sea_floor.wet.block(*place.box_slices)
-    if nest.depth is None:
-        depth = _interpolated(outer.sea_floor, place, outer.wetting is None)
-        wet = np.kron(outer_wet, each) > 0
-    else:
-        floor = floor_of(nest.depth, domain, wetting)
-        depth, wet = np.asarray(floor.depth), np.asarray(floor.wet)
-    frame = np.kron(~place.covered & ~outer_wet, each) > 0
-    return depth, wet & ~frame
-
-
-def _blended(nest, place, floor, depth, wet):
-    """The depth [m] that passes from that of the outer grid, in the frame, to the nest's own over `nest.blend` cells.
-
-    The outer depth has its exact mean in each outer cell. So in a cell with the weight w the water at rest has the
-    volume w V + (1 - w) V_o of both grids' water, and where a cell is land in one of the grids nothing is changed.
-    """
-    if not nest.blend:
-        return depth
-    outer, sea = (x.block(*place.box_slices) for x in (floor.depth, floor.wet))
-    (ny, nx), ratio = place.shape, place.ratio
-    inside = [np.minimum(k, n - 1 - k) - place.frame for k, n in ((np.arange(ny), ny), (np.arange(nx), nx))]
-    weight = np.clip(np.minimum(inside[0][:, None], inside[1]) / nest.blend, 0.0, 1.0)
-    both = np.kron(np.where(sea & (weight < 1), 1.0, 0.0), np.ones((ratio, ratio))) > 0
-    weight = np.kron(weight, np.ones((ratio, ratio)))
-    blended = weight * depth + (1.0 - weight) * conserving(np.asarray(outer, float), sea, ratio)
-    return np.where(both & wet, blended, depth)
-
-
-def _difference(place, floor, depth, wet):
-    """The largest relative difference of the nest's depths, means over outer cells, along the border, and the outer
-    ones."""
-    (ny, nx), ratio, edge = place.shape, place.ratio, place.frame + BESIDE
-    outer = floor.depth.block(*place.box_slices)
-    blocks = (ny, ratio, nx, ratio)
-    mean, sea = depth.reshape(blocks).mean(axis=(1, 3)), wet.reshape(blocks).all(axis=(1, 3)) & (outer > 0)
-    sea[edge:-edge, edge:-edge] = False
-    return float(np.max(np.abs(mean - outer) / np.where(sea, outer, 1.0), where=sea, initial=0.0))
-
-
-def _warn_of_depths(name, difference):
+def _warn_of_depths(name, largest):
     """Say that the depths of a two-way nest differ from the outer ones along its border (docs/nests.md)."""
-    if difference > DIFFERENT:
+    if largest > DIFFERENT:
         logging.getLogger("swmodel").warning(
             "the depth of the nest %r differs from that of the outer grid along its border by up to %.0f %%, and "
             "disturbances may grow there: let it approach the outer depth by `blend`, or leave it out",
             name,
-            100 * difference,
+            100 * largest,
         )
-
-
-def _interpolated(floor, place, fixed):
-    """The outer depth [m], bilinear between the centres of wet cells, or with wetting (not `fixed`) of all cells."""
-    depth, wet = floor.depth.block(*place.box_slices), floor.wet.block(*place.box_slices).astype(float)
-    return interpolated_of(wet if fixed else np.ones_like(wet), depth, place.ratio)

@@ -1,10 +1,8 @@
 """Many steps of a family of grids in one program, which JAX differentiates in both modes."""
 
-import jax
-import jax.numpy as jnp
-
 from ..fields.state import State
-from .steps import FamilySystem, outermost_step
+from ..stepping.loop import scan_steps
+from .steps import FamilyLoop, FamilySystem
 
 __all__ = ["integrate"]
 
@@ -17,15 +15,5 @@ def integrate(dynamics: FamilySystem, states: tuple[State, ...], steps: int) -> 
         states: those to start from, in the order of `family.names`.
         steps: a number of steps, static.
     """
-    loops = dynamics.loops()
-    level = dynamics.level(loops)
-    carries = tuple(
-        (loop.pack_state(state, stepper.history(state)), ())
-        for loop, state, stepper in zip(loops, states, dynamics.steppers, strict=True)
-    )
-
-    def one(carries: tuple, step: jax.Array) -> tuple[tuple, None]:
-        return outermost_step(level, carries, step), None
-
-    carries, _ = jax.lax.scan(one, carries, jnp.arange(steps, dtype=jnp.int32))
-    return tuple(loop.get_state(packed) for loop, (packed, _) in zip(loops, carries, strict=True))
+    loop = FamilyLoop(dynamics, dynamics.steppers[0])
+    return loop.get_state(scan_steps(loop, loop.start(states), steps))

@@ -1,10 +1,15 @@
-"""Fields of an outer grid on the cells of a nest."""
+"""Fields of an outer grid on the cells of a nest, and the depth of a nest in it."""
+
+from typing import Any
 
 import numpy as np
 
 from ..grids.remapping import linear_weights
+from ..models.domain import Domain
+from ..models.floor import floor_of
+from .nest import Nest, Place
 
-__all__ = ["conserving", "interpolated", "interpolated_of", "weights_of"]
+__all__ = ["blended", "conserving", "depth_of", "difference", "interpolated", "interpolated_of", "weights_of"]
 
 
 def weights_of(cells: np.ndarray, n: int, ratio: int, faces: bool = False) -> np.ndarray:
@@ -61,3 +66,63 @@ def _limited(values, wet, axis):
     both = (low * high > 0) & sea[:-2] & sea[1:-1] & sea[2:]
     rise[1:-1] = np.where(both, np.where(np.abs(low) < np.abs(high), low, high), 0.0)
     return np.moveaxis(rise, 0, axis)
+
+
+BESIDE = 2  # outer cells inside the border, whose depths are compared
+
+
+def depth_of(nest: Nest, place: Place, outer: Any, domain: Domain, wetting: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(depth [m], wet), arrays on the nest's grid; land of the outer grid is land in the frame.
+
+    So water that leaves the box through the border enters a cell of the outer grid that can take it.
+
+    Args:
+        nest, place: the nest, and where it lies.
+        outer: the ShallowWater around it.
+        domain: the Domain of its grid.
+        wetting: its WettingDrying, or None.
+    """
+    each, outer_wet = np.ones((place.ratio, place.ratio)), outer.sea_floor.wet.block(*place.box_slices)
+    if nest.depth is None:
+        depth = _interpolated(outer.sea_floor, place, outer.wetting is None)
+        wet = np.kron(outer_wet, each) > 0
+    else:
+        floor = floor_of(nest.depth, domain, wetting)
+        depth, wet = np.asarray(floor.depth), np.asarray(floor.wet)
+    frame = np.kron(~place.covered & ~outer_wet, each) > 0
+    return depth, wet & ~frame
+
+
+def blended(nest: Nest, place: Place, floor: Any, depth: np.ndarray, wet: np.ndarray) -> np.ndarray:
+    """The depth [m] that passes from that of the outer grid, in the frame, to the nest's own over `nest.blend` cells.
+
+    The outer depth has its exact mean in each outer cell. So in a cell with the weight w the water at rest has the
+    volume w V + (1 - w) V_o of both grids' water, and where a cell is land in one of the grids nothing is changed.
+    """
+    if not nest.blend:
+        return depth
+    outer, sea = (x.block(*place.box_slices) for x in (floor.depth, floor.wet))
+    (ny, nx), ratio = place.shape, place.ratio
+    inside = [np.minimum(k, n - 1 - k) - place.frame for k, n in ((np.arange(ny), ny), (np.arange(nx), nx))]
+    weight = np.clip(np.minimum(inside[0][:, None], inside[1]) / nest.blend, 0.0, 1.0)
+    both = np.kron(np.where(sea & (weight < 1), 1.0, 0.0), np.ones((ratio, ratio))) > 0
+    weight = np.kron(weight, np.ones((ratio, ratio)))
+    mixed = weight * depth + (1.0 - weight) * conserving(np.asarray(outer, float), sea, ratio)
+    return np.where(both & wet, mixed, depth)
+
+
+def difference(place: Place, floor: Any, depth: np.ndarray, wet: np.ndarray) -> float:
+    """The largest relative difference of the nest's depths, means over outer cells, along the border, and the outer
+    ones."""
+    (ny, nx), ratio, edge = place.shape, place.ratio, place.frame + BESIDE
+    outer = floor.depth.block(*place.box_slices)
+    blocks = (ny, ratio, nx, ratio)
+    mean, sea = depth.reshape(blocks).mean(axis=(1, 3)), wet.reshape(blocks).all(axis=(1, 3)) & (outer > 0)
+    sea[edge:-edge, edge:-edge] = False
+    return float(np.max(np.abs(mean - outer) / np.where(sea, outer, 1.0), where=sea, initial=0.0))
+
+
+def _interpolated(floor, place, fixed):
+    """The outer depth [m], bilinear between the centres of wet cells, or with wetting (not `fixed`) of all cells."""
+    depth, wet = floor.depth.block(*place.box_slices), floor.wet.block(*place.box_slices).astype(float)
+    return interpolated_of(wet if fixed else np.ones_like(wet), depth, place.ratio)

@@ -10,7 +10,7 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..errors import ConfigError
 from ..fields.parameters import COORDINATES, Flag, Number, Pair, Text, check_fields, declared, refuse
 from ..grids.grid import Grid
 
-__all__ = ["FRAME", "Nest", "Place", "frame_of"]
+__all__ = ["FRAME", "Nest", "Place", "finest", "frame_of"]
 
 FRAME = 6  # the least width of the frame, in cells of the nest: those that a step of SSPRK3 reads, 3 stages of 2 cells
 FRAME_OF_BORES = 15  # the same with MomentumConserving, 3 stages of 5 cells
@@ -189,3 +189,21 @@ class Nest:
 def frame_of(form: Any) -> int:
     """The least width of the frame, in cells of the nest, of a form of momentum advection."""
     return FRAME_OF_BORES if form.conserves_momentum else FRAME
+
+
+def finest(points: Iterable[tuple[float, float]], outer: Grid, nests: Iterable[tuple[Nest, Place, Grid]]) -> str:
+    """The name of the finest grid that holds some points, "" for the outermost one.
+
+    Args:
+        points: (x, y) of each, in the grid's coordinates.
+        outer: the outermost Grid.
+        nests: (Nest, Place, the Grid around it), one inside another after it.
+    """
+    x, y = np.array(list(points), float).T
+    x = outer.x_edges[0] + (x - outer.x_edges[0]) % 360.0 if outer.spherical else x
+    name = ""
+    for nest, place, around in nests:
+        (west, east), (south, north) = place.box(around)
+        if (nest.inside or "") == name and np.all((west <= x) & (x <= east) & (south <= y) & (y <= north)):
+            name = nest.name
+    return name

@@ -15,13 +15,18 @@ import jax
 import jax.numpy as jnp
 
 from ..dynamics.carried import CARRIED
+from ..dynamics.system import System
 from ..fields.field import Count
-from ..fields.pytrees import pytree, static
+from ..fields.pytrees import pytree, replace, static
+from ..fields.state import State
+from ..grids.geometry import TileGeometry
+from ..parallel.communicator import Communicator
+from ..stepping.explicit import TimeStepper
 from ..stepping.loop import step_loop
-from ..stepping.steps import Monitor, StepLoop, no_monitor
+from ..stepping.steps import Monitor, Part, StepLoop, Tree, no_monitor
 from .border import Border
 
-__all__ = ["FamilySystem", "Level", "outermost_step"]
+__all__ = ["FamilyLoop", "FamilySystem", "Level", "outermost_step"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +130,84 @@ class FamilySystem:
             if outer == number
         )
         return Level(number, loops[number], no_monitor if monitors is None else monitors[number], nests)
+
+    # -- as a System, of which a problem makes steps -------------------------------------------------------------------
+
+    @property
+    def communicator(self) -> Communicator:
+        return self.systems[0].communicator
+
+    @property
+    def tile(self) -> TileGeometry:
+        """The tile of the outermost grid."""
+        return self.systems[0].tile
+
+    @property
+    def step_loop(self) -> type[StepLoop]:
+        return FamilyLoop
+
+    def prepare(self) -> "FamilySystem":
+        """The prepared form; collective."""
+        pairs = zip(self.steppers, self.systems, strict=True)
+        return replace(self, systems=tuple(stepper.system(system) for stepper, system in pairs))
+
+    def shown(self, states: tuple[State, ...], time: Any) -> tuple[State, ...]:
+        """The States as files hold them, which are the same: nests have no tracers."""
+        return states
+
+    stored = shown
+
+
+class FamilyLoop(StepLoop):
+    """Steps of the outermost grid with those of its nests, as one StepLoop: its state is a tuple of States.
+
+    Args:
+        dynamics: a FamilySystem.
+        stepper: the outermost grid's TimeStepper; `dynamics` has those of all grids.
+        prepared: False skips the preparation that only `steps` needs.
+    """
+
+    name = "family"
+
+    def __init__(self, dynamics: Any, stepper: TimeStepper, prepared: bool = True):
+        pairs = zip(dynamics.systems, dynamics.steppers, strict=True)
+        self.loops, self.stepper = [step_loop(system, own, prepared) for system, own in pairs], stepper
+        if prepared:
+            self.level = dynamics.level(self.loops)
+            self.equations = replace(dynamics, systems=tuple(loop.equations for loop in self.loops))
+
+    @classmethod
+    def obstacle(cls, dynamics: System, stepper: TimeStepper) -> str | None:
+        return None
+
+    @classmethod
+    def compiles(cls) -> bool:
+        return True
+
+    def start(self, state: Any) -> Any:
+        return tuple(loop.start(each) for loop, each in zip(self.loops, state, strict=True))
+
+    def pack_state(self, state: Any, history: Any) -> Any:
+        return tuple(loop.pack_state(*both) for loop, *both in zip(self.loops, state, history, strict=True))
+
+    def unpack_state(self, carry: Any) -> Any:
+        return tuple(zip(*(loop.unpack_state(each) for loop, each in zip(self.loops, carry, strict=True))))
+
+    def get_state(self, carry: Any) -> Any:
+        return tuple(loop.get_state(each) for loop, each in zip(self.loops, carry, strict=True))
+
+    def change(self, carry: Any, name: str, part: Part, function: Any) -> Any:
+        """The carry with another part of a field of the outermost grid."""
+        return self.loops[0].change(carry[0], name, part, function), *carry[1:]
+
+    def steps(
+        self, carry: Any, first: Count, count: int, monitor: Monitor = no_monitor, monitored: Tree = ()
+    ) -> tuple[Any, Any]:
+        for k in range(count):
+            pairs = outermost_step(self.level, tuple((each, ()) for each in carry), first + k)
+            carry = tuple(each for each, _ in pairs)
+            monitored = monitor(first + k, functools.partial(self.get_state, carry), monitored)
+        return carry, monitored
 
 
 def outermost_step(level: Level, carries: tuple, step: Count) -> tuple:

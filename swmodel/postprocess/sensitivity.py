@@ -20,6 +20,7 @@ from ..errors import PlotError
 from . import style
 from .files import Mesh, mesh_of, positions, pretty, scaled, snapshot, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, keep_outer_labels, map_axes, sea_floor
+from .overlays import draw_boxes
 
 __all__ = ["figure", "maps_of"]
 
@@ -68,6 +69,7 @@ def figure(dataset: xr.Dataset, variable: str | None = None, columns: int | None
             axes = map_axes(page, box, mesh)
             image, units = draw_map(axes, dataset, mesh, name)
             draw_base(axes, mesh, wet, sea_floor(dataset))
+            draw_boxes(axes, dataset, mesh)
             _draw_places(axes, mesh, places)
             keep_outer_labels(axes, column == 0, n + columns >= len(names))
             axes.set_title("to " + control_of(dataset, name))

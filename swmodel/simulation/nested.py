@@ -90,7 +90,7 @@ class NestedSimulation:
                     ) from None
             self.simulations[name].boxes = family.boxes_in(name)
         family.check_frames(steppers)
-        self._borders = dict(zip(family.nests, family.borders(), strict=True))
+        self._borders = dict(zip(family.nests, family.borders, strict=True))
         self._started = {name for name in self.simulations if self._start_of(name) == 0}
 
     def __getitem__(self, name: str) -> Simulation:

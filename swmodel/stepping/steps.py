@@ -109,6 +109,10 @@ class StepLoop(abc.ABC):
     def pack_state(self, state: State, history: "History") -> Carry:
         """The carry of a State and the stepper's history, both of the tile's own cells (ny, nx)."""
 
+    def start(self, state: State) -> Carry:
+        """The carry of a run that begins with a State; of a loop that is prepared."""
+        return self.pack_state(state, self.stepper.history(state))
+
     @abc.abstractmethod
     def unpack_state(self, carry: Carry) -> "tuple[State, History]":
         """(state, history) in a carry: the inverse of `pack_state`."""

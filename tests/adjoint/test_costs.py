@@ -287,11 +287,9 @@ def test_a_function_that_is_no_cost_is_refused(function, sentence):
 
 def test_what_is_no_cost_at_all_is_refused_with_what_to_give():
     with pytest.raises(ConfigError, match=r"wrap it: FinalState\(function\)"):
-        costs.checked(lambda state: state.eta)
+        costs.tile_cost(lambda state: state.eta, MODEL, DT, FIRST, STEPS)
     with pytest.raises(ConfigError, match="arrival times have no derivative: give GaugeMaximum"):
-        costs.checked(Maxima(0.01))
-    cost = costs.BoxEnergy()
-    assert costs.checked(cost) is cost
+        costs.tile_cost(Maxima(0.01), MODEL, DT, FIRST, STEPS)
 
 
 def test_records_are_read_from_the_files_of_post_processing(tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel import adjoint
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.boxes import collect, place_of_tile, spread
 from swmodel.stencils.native import why_not
@@ -34,6 +35,32 @@ def test_a_run_on_several_ranks_is_that_of_one(engine):
             if whole is not None:
                 scale = np.abs(np.asarray(expected[name][field])).max()
                 np.testing.assert_allclose(whole, expected[name][field], rtol=0, atol=1e-12 * scale, err_msg=field)
+
+
+@pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
+def test_a_gradient_on_several_ranks_is_that_of_one():
+    """Of a gauge on each grid, with respect to fields and a number that act on both, over two records of an uplift."""
+    uplift = nested.bump(*nested.GRID.coordinates("h"))
+    options: dict = {"source": sw.BottomMotion([0.0, 30.0], np.stack([0.0 * uplift, uplift]))}
+
+    def gradient(communicator):
+        family = nested.family([sw.Nest("harbour", **nested.HARBOUR)], communicator=communicator, **options)
+        cost = adjoint.GaugeElevation({"town": (11.2e3, 9.3e3), "sea": (7.2e3, 7.4e3)})
+        controls = ["initial.eta", "uplift", "depth", "gravity"]
+        states = family.states(eta=nested.bump)
+        J, found = adjoint.Problem(family, sw.ForwardBackward(dt=8.0), states, 6, cost, controls).value_and_gradient()
+        return J, found, family.outer
+
+    one, expected, _ = gradient(SerialCommunicator())
+    J, found, model = gradient("auto")
+    assert abs(J - one) < 1e-13
+    for name, bars in expected.items():
+        for ours, whole in zip(jax.tree.leaves(found[name]), jax.tree.leaves(bars), strict=True):
+            gathered = ours if np.ndim(ours) < 2 else model.gather(ours)
+            if gathered is not None:
+                scale = np.abs(np.asarray(whole)).max()
+                assert scale > 0
+                np.testing.assert_allclose(gathered, whole, rtol=0, atol=1e-12 * scale, err_msg=name)
 
 
 def test_boxes_between_tiles_have_their_transposes():

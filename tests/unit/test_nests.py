@@ -118,10 +118,9 @@ def test_a_restart_continues_bit_for_bit(tmp_path):
         np.testing.assert_allclose(np.diff(file["time"][:]), 8.0 / 6.0)
 
 
-@pytest.mark.parametrize("engine", ["arrays", pytest.param("fused", marks=WITH_COMPILER)])
-def test_derivatives_through_nests(engine):
+def test_derivatives_of_integrate():
     """Adjoint and tangent agree, and the cost's remainder falls with the square of the perturbation."""
-    family = nested.family([sw.Nest("harbour", **nested.HARBOUR)], engine=engine)
+    family = nested.family([sw.Nest("harbour", **nested.HARBOUR)])
     states = tuple(family.states(eta=nested.bump).values())
     dynamics = family.dynamics(FB)
     random = np.random.default_rng(1)
@@ -224,7 +223,7 @@ def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume(tmp_
     simulation.run(steps=1)
     assert set(simulation.states) == {"", "harbour", "quay"} and simulation["quay"].time == 88.0
     assert abs(family.volume(simulation.states) - before) < 1e-13 * before
-    start = state_from_outer(family.borders()[0], family.outer, family.models["harbour"], outer)
+    start = state_from_outer(family.borders[0], family.outer, family.models["harbour"], outer)
     box = np.asarray(outer.eta)[family.places["harbour"].box_slices]
     np.testing.assert_allclose(np.asarray(start.eta).reshape(14, 3, 15, 3).mean((1, 3)), box, rtol=0, atol=1e-15)
     along = np.asarray(start.u)[1::3, 2::3], np.asarray(outer.u)[family.places["harbour"].box_slices]

@@ -14,6 +14,11 @@
     boundary.0.elevation.height         the height of a SolitaryWave
     uplift                              the time records of the sea floor's uplift, without the first
 
+In a family of nested grids they are those of the outermost one. A control has the value c_0 in the family as it was
+made. With another value c every nest changes its own value of the control by P (c - c_0). P interpolates a field
+linearly between the cells of the grid around the nest, elevations and depths between wet cells alone, and is 1 for a
+number. So an uplift raises all grids alike, and a gradient holds what a change does in all of them.
+
 A value is a number that every rank holds, a tile array (ny, nx), or {record: one of these} for time records. A
 `Transformed` computes such values from parameters by any differentiable function.
 """
@@ -28,6 +33,7 @@ import jax
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ...dynamics.carried import CARRIED
 from ...dynamics.system import System
 from ...dynamics.terms import Series
 from ...errors import ConfigError
@@ -38,9 +44,19 @@ from ...forcing.barometer import BarometricElevation
 from ...forcing.tides import Harmonics
 from ...forcing.waves import Table
 from ...models.shallow_water import ShallowWater
+from ...nests.family import Family
 from ...parallel.halo import Sides, without_padding
 
-__all__ = ["Control", "ControlDict", "Transformed", "controls_of", "names_of"]
+__all__ = [
+    "Control",
+    "ControlDict",
+    "FamilyControl",
+    "Transformed",
+    "controls_of",
+    "names_of",
+    "split_controls",
+    "units_in",
+]
 
 ControlDict = dict[str, Any]
 """{name: value}: tile arrays (ny, nx), numbers and vectors that every rank holds, or {record: one of these}."""
@@ -129,6 +145,42 @@ def _with_inside(holder, keys, value):
 
 
 @dataclasses.dataclass(frozen=True)
+class FamilyControl(Control):
+    """A Control of a FamilySystem and the States of its grids.
+
+    Attributes:
+        outer: the same Control of the outermost grid.
+        nests: that of each nest; None for a nest that does not have it, or has another kind of part in its place.
+    """
+
+    outer: Any = None
+    nests: tuple[Control | None, ...] = ()
+
+    def get(self, dynamics: Any, state: Any) -> Any:
+        return self.outer.get(dynamics.systems[0], None if state is None else state[0])
+
+    def put(self, dynamics: Any, state: Any, value: Any) -> tuple[Any, Any]:
+        systems, states = list(dynamics.systems), [None] * len(dynamics.systems) if state is None else list(state)
+        change = jax.tree.map(lambda new, old: new - old, value, self._values(self.get(dynamics, state)))
+        systems[0], states[0] = self.outer.put(systems[0], states[0], value)
+        changes = [change]
+        for k, (around, border, own) in enumerate(zip(dynamics.inside, dynamics.borders, self.nests, strict=True), 1):
+            changes.append(change if not self.distributed else self._on_nest(border, changes[around]))
+            if own is not None:
+                old = self._values(own.get(systems[k], states[k]))
+                new = jax.tree.map(lambda old, change: old + change, old, changes[k])
+                systems[k], states[k] = own.put(systems[k], states[k], new)
+        return dataclasses.replace(dynamics, systems=tuple(systems)), None if state is None else tuple(states)
+
+    def _values(self, held):
+        return (held.first, held.second) if self.records else held
+
+    def _on_nest(self, border, change):
+        of_water = self.of_state or self.name == "depth"
+        return jax.tree.map(lambda x: border.on_nest(x, self.position, of_water), change)
+
+
+@dataclasses.dataclass(frozen=True)
 class Transformed:
     """Controls that are a differentiable function of other parameters.
 
@@ -150,18 +202,38 @@ class Transformed:
     units: dict = dataclasses.field(default_factory=dict)
 
 
+def units_in(transformed: Transformed) -> dict[str, str]:
+    """{parameter: units} of a Transformed; raises ConfigError for units of unknown parameters."""
+    unknown = sorted(set(transformed.units) - set(transformed.parameters))
+    if unknown:
+        raise ConfigError(
+            f"Transformed: got units for {', '.join(unknown)}, and its parameters are "
+            f"{', '.join(transformed.parameters)}; give units for these."
+        )
+    return {name: transformed.units.get(name, "1") for name in transformed.parameters}
+
+
+def split_controls(
+    controls: str | Transformed | Iterable[str | Transformed],
+) -> tuple[list[Transformed], list[str]]:
+    """(the Transformed objects, the names of the model's controls)."""
+    controls = [controls] if isinstance(controls, (str, Transformed)) else list(controls)
+    return [c for c in controls if isinstance(c, Transformed)], [c for c in controls if not isinstance(c, Transformed)]
+
+
 def names_of(model: ShallowWater) -> list[str]:
     """The names of all controls of a model."""
     return list(_catalogue(model))
 
 
-def controls_of(model: ShallowWater, names: Iterable[str]) -> list[Control]:
-    """The Controls with these names.
+def controls_of(model: ShallowWater | Family, names: Iterable[str]) -> list[Control]:
+    """The Controls with these names; of a Family FamilyControls.
 
     Raises:
         ConfigError: if the model lacks some of them; it names all of these, each with the most similar control.
     """
-    known = _catalogue(model)
+    outer, *nests = model.models.values() if isinstance(model, Family) else [model]
+    known = _catalogue(outer)
     mistakes = []
     for name in names:
         if name not in known:
@@ -173,12 +245,29 @@ def controls_of(model: ShallowWater, names: Iterable[str]) -> list[Control]:
             )
     if mistakes:
         raise ConfigError(mistakes)
-    return [known[name] for name in names]
+    found = [known[name] for name in names]
+    if not isinstance(model, Family):
+        return found
+    return [FamilyControl(**vars(c), outer=c, nests=tuple(_in_nest(c, outer, nest) for nest in nests)) for c in found]
+
+
+def _in_nest(control, outer, model):
+    """The Control of a nest's model that changes with `control`; None if there is none of the same kind of part."""
+    found = _catalogue(model).get(control.name)
+    if found is None or found.position != control.position or bool(found.records) != bool(control.records):
+        return None
+    if control.records and not np.array_equal(found.series.times, control.series.times):
+        return None
+    if control.place[0] in ("state", "dynamics"):
+        return found
+    both = (getattr(one.system, place[0])[place[1]] for one, place in ((outer, control.place), (model, found.place)))
+    return found if len({type(part) for part in both}) == 1 else None
 
 
 def _catalogue(model):
     """{name: Control} of all controls of a model."""
-    found = [Control(f"initial.{x.name}", x.position, x.units, ("state", x.name)) for x in model.variables]
+    stepped = [x for x in model.variables if x not in CARRIED.values()]
+    found = [Control(f"initial.{x.name}", x.position, x.units, ("state", x.name)) for x in stepped]
     found.append(Control("depth", "h", "m", ("dynamics", "depth")))
     found.append(Control("gravity", "scalar", "m s-2", ("dynamics", "gravity")))
     if model.layers is not None:

@@ -25,7 +25,6 @@ import jax.numpy as jnp
 from ...dynamics.clock import Time
 from ...dynamics.system import System
 from ...fields.pytrees import pytree, remembered
-from ...fields.state import State
 from ...stencils import evaluate
 from ...stepping.explicit import TimeStepper
 from ...stepping.loop import run_steps, step_loop
@@ -58,9 +57,9 @@ class Span:
 class Readings:
     """What a cost reads along a run of a step loop, and how it is accumulated; a cost of None reads nothing."""
 
-    def __init__(self, cost: TileCost | None, loop: Any, state: State):
+    def __init__(self, cost: TileCost | None, loop: Any, state: Any):
         self.cost: Any = cost
-        self.equations, self.dtype = loop.equations, state.eta.dtype
+        self.equations, self.dtype = loop.equations, jax.tree.leaves(state)[0].dtype
         self.count = 0
         if cost is not None and cost.read is not None:
             (self.count,) = jax.eval_shape(self._share, state, jnp.int32(0)).shape
@@ -70,7 +69,7 @@ class Readings:
         share = self.cost.read(state, self.equations, Time(step + 1))
         return share.astype(self.dtype)
 
-    def monitor(self, step: Any, get_state: Callable[[], State], monitored: Any) -> Any:
+    def monitor(self, step: Any, get_state: Callable[[], Any], monitored: Any) -> Any:
         """`_share` of the newest state: the `monitor` of a step loop of single steps."""
         return self._share(get_state(), step) if self.count else monitored
 

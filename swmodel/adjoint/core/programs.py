@@ -134,8 +134,9 @@ class Programs:
         if dynamics is not fixed["dynamics"]:  # a control has changed the depth
             loop = step_loop(dynamics, stepper)
         state = loop.equations.stored(state, first)
-        acc = jax.tree.map(lambda x: jnp.asarray(x, state.eta.dtype), fixed["cost"].start())
-        carry = loop.pack_state(state, stepper.history(state))
+        dtype = jax.tree.leaves(state)[0].dtype
+        acc = jax.tree.map(lambda x: jnp.asarray(x, dtype), fixed["cost"].start())
+        carry = loop.start(state)
         return jax.tree.map(jnp.copy, (carry, acc))  # copies, since later programs donate them
 
     def _made(self, fixed):

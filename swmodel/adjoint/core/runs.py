@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import SwmodelError
-from ...models.shallow_water import ShallowWater
 from ..controls.controls import ControlDict
 from ..costs.tile_costs import TileCost
 from .checkpointing import Span
@@ -39,7 +38,7 @@ Plan = tuple[list[Unit], tuple[int, ...], int]
 """(the Units of a run, the number of parts at each level of a Tape, how many points the host holds)."""
 
 
-def intervals(model: ShallowWater, first_step: int, steps: int, dt: float) -> list[tuple[int, int]]:
+def intervals(model: Any, first_step: int, steps: int, dt: float) -> list[tuple[int, int]]:
     """[(first step, number of steps)] of the intervals between forcing records."""
     found, step, last = [], first_step, first_step + steps
     while step < last:
@@ -248,6 +247,6 @@ def programs_of(problem: Any, lengths: Sequence[int], pairs: bool) -> Programs:
     """The Programs of a problem; each kind is built once."""
     key = tuple(lengths), pairs
     if key not in problem.programs:
-        contents = bool(problem.model.system.contents)
-        problem.programs[key] = Programs(problem.communicator, problem.controls, lengths, pairs, contents)
+        of = problem.communicator, problem.controls, lengths, pairs, problem.has_contents
+        problem.programs[key] = Programs(*of)
     return problem.programs[key]

@@ -51,7 +51,7 @@ class Checkpoints(abc.ABC):
 
 
 def _intervals(problem):
-    return intervals(problem.model, problem.first_step, problem.steps, problem.dt)
+    return intervals(problem.stepped, problem.first_step, problem.steps, problem.dt)
 
 
 @dataclasses.dataclass(frozen=True)

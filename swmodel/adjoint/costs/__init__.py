@@ -10,7 +10,6 @@ from .costs import (
     Record,
     SectionTransport,
     TileCost,
-    checked,
 )
 
 __all__ = [
@@ -23,5 +22,4 @@ __all__ = [
     "Record",
     "SectionTransport",
     "TileCost",
-    "checked",
 ]

@@ -19,10 +19,12 @@ from ...defaults import WATER_DENSITY
 from ...dynamics.layers import which_layer
 from ...errors import ConfigError
 from ...fields.parameters import COORDINATES, POINT, Pair, Places, declared, parameter
+from ...fields.parts import name_of
 from ...fields.pytrees import static
 from ...models.shallow_water import ShallowWater
+from ...nests.family import Family
 from ...simulation.progress import duration
-from .readers import BoxReader, GaugeReader, SectionReader, everywhere, time_weights
+from .readers import BoxReader, GaugeReader, SectionReader, everywhere, outermost, time_weights
 from .records import Record, Records, observation_tables
 from .tile_costs import AtEnd, Cost, OfLastState, PowerMean, Squares, TileCost, Weighted
 
@@ -37,11 +39,11 @@ __all__ = [
     "SectionTransport",
     "TileCost",
     "TimedCost",
-    "checked",
     "of_box",
     "of_gauges",
     "of_time",
     "of_window",
+    "tile_cost",
 ]
 
 
@@ -114,6 +116,7 @@ class GaugeElevation(TimedCost):
     time: float | None = of_time()
     window: tuple[float, float] | None = of_window()
 
+    reads_families = True
     units = "m"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
@@ -143,6 +146,7 @@ class GaugeMaximum(Cost):
     window: tuple[float, float] | None = of_window("(first, last) of the maximum; all steps unless given")
     power: float = parameter(minimum=2.0, default=16.0, static=True, doc="p: the larger, the closer to the maximum")
 
+    reads_families = True
     units = "m"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
@@ -181,6 +185,7 @@ class SectionTransport(TimedCost):
     window: tuple[float, float] | None = of_window()
     layer: int | None = which_layer(verb="reads")
 
+    reads_families = True
     units = "m3 s-1"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
@@ -214,6 +219,7 @@ class BoxEnergy(TimedCost):
         None, "kg m-3", above=0.0, default=WATER_DENSITY, static=True, doc="density of the water"
     )
 
+    reads_families = True
     units = "J"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
@@ -234,6 +240,8 @@ class Misfit(Cost):
     """
 
     records: dict[str, Record] = declared(Records(), doc="{name: Record} of the observations")
+
+    reads_families = True
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         share, observed, per_deviation = (
@@ -258,29 +266,36 @@ class FinalState(Cost):
     Args:
         function: `function(state, equations, *arguments)` in JAX, called on each tile. It gets the State of one tile,
             0 on land and in padding, the System (for example equations.depth.interior) and this tile's part of
-            `arguments`. It returns this tile's share of J, a number.
-        arguments: host arrays (ny, nx) of the whole grid, and numbers.
+            `arguments`. It returns this tile's share of J, a number. In a family of grids it gets the tuple of their
+            States and a FamilySystem, whose `systems` are those of the grids.
+        arguments: host arrays (ny, nx) of the whole (outermost) grid, and numbers.
         units: units of J.
     """
 
     kind = None  # an experiment file cannot hold a function
+    reads_families = True
 
     function: Any = static()
     arguments: tuple = ()
     units: str = static(default="1")
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        return OfLastState(tuple(model.domain.cut(x) for x in self.arguments), self.function)
+        return OfLastState(tuple(outermost(model).domain.cut(x) for x in self.arguments), self.function)
 
 
-def checked(cost: Any) -> Cost:
-    """`cost`, if it is a Cost.
+def tile_cost(cost: Any, model: ShallowWater | Family, dt: float, first_step: int, steps: int) -> TileCost:
+    """The TileCost of a Cost for a run; the arguments are those of `on_tile`.
 
     Raises:
-        ConfigError: if it is not a Cost.
+        ConfigError: if it is not a Cost, or reads one grid alone and the model is a family.
     """
     if isinstance(cost, Cost):
-        return cost
+        if isinstance(model, Family) and not cost.reads_families:
+            raise ConfigError(
+                f"{name_of(cost)} reads one grid, and a family has several; give GaugeElevation, GaugeMaximum, "
+                "SectionTransport, BoxEnergy, a misfit of gauges or transports, or FinalState(function)."
+            )
+        return cost.on_tile(model, dt, first_step, steps)
     if callable(cost):
         raise ConfigError(f"the cost is a function, {getattr(cost, '__name__', cost)}; wrap it: FinalState(function).")
     raise ConfigError(

@@ -29,7 +29,7 @@ from ...models.shallow_water import ShallowWater
 from ...output.products.gauges import Gauges
 from ...output.products.harmonics import why_not_separable
 from .costs import Cost, of_window
-from .readers import GaugeReader, everywhere
+from .readers import GaugeReader, everywhere, outermost
 from .tile_costs import SquaresOfSums, TileCost
 
 __all__ = ["AllConstants", "HarmonicConstants", "HarmonicMisfit", "constants_in_water", "constants_in", "fit_weights"]
@@ -112,11 +112,13 @@ class HarmonicMisfit(Cost):
     window: tuple[float, float] | None = of_window("(first, last) of the fit; all steps unless given")
     start: datetime.datetime | None = declared(Moment(), default=None, doc="date of step 0; that of the tides")
 
+    reads_families = True
+
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        names = _common_names(self.constants)
-        start = _start_of(self.start, model)
-        check_gregorian(model, start, "the misfit of harmonic constants")
-        factors = [nodal(name, start, middle_latitude(model.grid)) for name in names]
+        names, outer = _common_names(self.constants), outermost(model)
+        start = _start_of(self.start, outer)
+        check_gregorian(outer, start, "the misfit of harmonic constants")
+        factors = [nodal(name, start, middle_latitude(outer.grid)) for name in names]
         weights = fit_weights(names, factors, self.window, dt, first_step, steps)
         tables = self._tables()
         reader = GaugeReader.at(self.locations(), model)

@@ -28,7 +28,7 @@ from ...grids.observed_tables import read_series
 from ...models.shallow_water import ShallowWater
 from ...output.products.gauges import Gauges
 from .costs import Cost
-from .readers import SectionReader, everywhere
+from .readers import OnGrids, SectionReader, everywhere
 from .records import Record, observation_tables
 from .tile_costs import Squares, TileCost
 
@@ -172,6 +172,8 @@ class TransportMisfit(Cost):
 
     transports: dict[str, SectionRecord] = declared(SectionRecords(), doc="{name: SectionRecord} of the observations")
 
+    reads_families = True
+
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         readers = tuple(SectionReader.between(each.start, each.end, model) for each in self.transports.values())
         records = {name: each.record for name, each in self.transports.items()}
@@ -215,7 +217,7 @@ class VelocityReader:
 class TransportReader:
     """Volume transport through sections [m3 s-1], (n,)."""
 
-    sections: tuple[SectionReader, ...]
+    sections: tuple[SectionReader | OnGrids, ...]
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return jnp.concatenate([section.read(state, equations, time) for section in self.sections])

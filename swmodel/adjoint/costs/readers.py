@@ -6,6 +6,7 @@ The places and times that users give become tile arrays and tables of steps. A r
 
 import functools
 import operator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,21 +18,55 @@ from ...dynamics.clock import Time
 from ...dynamics.layers import check_layer
 from ...dynamics.system import System
 from ...errors import ConfigError
-from ...fields.pytrees import pytree, static
+from ...fields.pytrees import pytree, replace, static
 from ...fields.state import State
 from ...grids.windows import GridValues, Outer, Stored
 from ...models.shallow_water import ShallowWater
+from ...nests.family import Family
 from ...output.products.gauges import Gauges
 
-__all__ = ["BoxReader", "GaugeReader", "SectionReader", "cells_within", "everywhere", "time_weights"]
+__all__ = [
+    "BoxReader",
+    "GaugeReader",
+    "OnGrids",
+    "SectionReader",
+    "cells_within",
+    "everywhere",
+    "outermost",
+    "time_weights",
+]
 
 
-def everywhere(model: ShallowWater, table: ArrayLike) -> jax.Array:
+def everywhere(model: ShallowWater | Family, table: ArrayLike) -> jax.Array:
     """A table or number with one copy for each tile, in the form that programs take."""
     return model.communicator.place(lambda rank: np.asarray(table, model.dtype))
 
 
+def outermost(model: ShallowWater | Family) -> ShallowWater:
+    """The model, or that of the outermost grid of a family."""
+    return model.outer if isinstance(model, Family) else model
+
+
 # -- places ------------------------------------------------------------------------------------------------------------
+
+
+@pytree
+class OnGrids:
+    """Readings of the tuple of States and the FamilySystem of a family, after steps of the outermost grid.
+
+    Attributes:
+        readers: {number of a grid: the reader of its State}.
+        order: the places of the readings in the list of those of all grids; None adds up those of each grid.
+    """
+
+    readers: dict[int, Any]
+    order: tuple[int, ...] | None = static(default=None)
+
+    def read(self, states: Any, equations: Any, time: Time) -> jax.Array:
+        totals, found = equations.total_steps, []
+        for k, reader in self.readers.items():
+            found.append(reader.read(states[k], equations.systems[k], replace(time, step=time.step * totals[k])))
+        return functools.reduce(operator.add, found) if self.order is None else jnp.concatenate(found)[self.order,]
 
 
 @pytree
@@ -41,11 +76,22 @@ class GaugeReader:
     gauges: Gauges
 
     @staticmethod
-    def at(places: dict[str, tuple[float, float]], model: ShallowWater) -> "GaugeReader":
-        """The reader of `places` {name: (x, y)}; raises ConfigError if one of them does not lie in water."""
+    def at(places: dict[str, tuple[float, float]], model: ShallowWater | Family) -> "GaugeReader | OnGrids":
+        """The reader of `places` {name: (x, y)}, each in the finest grid that holds it.
+
+        Raises:
+            ConfigError: if one of them does not lie in water.
+        """
         if not places:
             raise ConfigError("the cost names no gauge; give one or several, {name: (x, y)}.")
-        return GaugeReader(Gauges.at(dict(places), model))
+        if not isinstance(model, Family):
+            return GaugeReader(Gauges.at(dict(places), model))
+        grids = [model.names.index(model.finest(at)) for at in places.values()]
+        models, readers = list(model.models.values()), {}
+        for k in sorted(set(grids)):
+            own = {name: at for (name, at), grid in zip(places.items(), grids) if grid == k}
+            readers[k] = GaugeReader(Gauges.at(own, models[k]))
+        return OnGrids(readers, tuple(map(int, np.argsort(np.argsort(grids, kind="stable")))))
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return self.gauges.read(state.eta)
@@ -64,14 +110,20 @@ class SectionReader:
 
     @staticmethod
     def between(
-        start: tuple[float, float], end: tuple[float, float], model: ShallowWater, layer: int | None = None
-    ) -> "SectionReader":
+        start: tuple[float, float], end: tuple[float, float], model: ShallowWater | Family, layer: int | None = None
+    ) -> "SectionReader | OnGrids":
         """The section from `start` to `end` (x, y), which are moved to the nearest corners of cells.
+
+        In a family it is that of the finest grid that holds both ends.
 
         Raises:
             ConfigError: if the model has no such layer, or the section leaves the grid, is not parallel to x or y, lies
                 on a wall, or crosses no water.
         """
+        if isinstance(model, Family):
+            grid = model.finest(start, end)
+            one: Any = SectionReader.between(start, end, model.models[grid], layer)
+            return OnGrids({model.names.index(grid): one})
         grid, name = model.grid, f"the section from {_point(start)} to {_point(end)}"
         (i0, j0), (i1, j1) = (_corner(grid, place, name) for place in (start, end))
         if (i0 == i1) == (j0 == j1):
@@ -125,13 +177,28 @@ class BoxReader:
     inside: jax.Array
 
     @staticmethod
-    def over(x: tuple | None, y: tuple | None, density: float, model: ShallowWater) -> "BoxReader":
+    def over(x: tuple | None, y: tuple | None, density: float, model: ShallowWater | Family) -> "BoxReader | OnGrids":
         """The box of the cells whose centres lie in the ranges `x` and `y`; None is the whole range.
+
+        In a family each place counts once, in its finest grid.
 
         Raises:
             ConfigError: if the box holds no wet cell.
         """
-        inside = cells_within(x, y, model)
+        if not isinstance(model, Family):
+            return BoxReader._of(cells_within(x, y, model), density, model)
+        readers = {}
+        for k, (name, one) in enumerate(model.models.items()):
+            counted = Stored(model.counted(name), one.grid.shape)
+            inside = _wet_within(x, y, one).map(np.logical_and, counted, dtype=bool)
+            if one.domain.any(inside):
+                readers[k] = BoxReader._of(inside, density, one)
+        if not readers:
+            cells_within(x, y, model.outer)
+        return OnGrids(readers)
+
+    @staticmethod
+    def _of(inside, density, model):
         return BoxReader(model.scatter(inside.map(lambda inside: inside * float(density))))
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
@@ -145,15 +212,19 @@ def cells_within(x: tuple | None, y: tuple | None, model: ShallowWater) -> GridV
     Raises:
         ConfigError: if there are none.
     """
-    grid = model.grid
-    box = Outer(_within(grid.y_centres, y, False), _within(grid.x_centres, x, grid.spherical))
-    inside = box.map(np.logical_and, model.sea_floor.wet, dtype=bool)
+    grid, inside = model.grid, _wet_within(x, y, model)
     if not model.domain.any(inside):
         raise ConfigError(
             f"the box with x from {_range(x)} and y from {_range(y)} holds no wet cell of the grid, which spans "
             f"{_range(grid.x_edges)} and {_range(grid.y_edges)}; move it to sea, or make it larger."
         )
     return inside
+
+
+def _wet_within(x, y, model):
+    grid = model.grid
+    box = Outer(_within(grid.y_centres, y, False), _within(grid.x_centres, x, grid.spherical))
+    return box.map(np.logical_and, model.sea_floor.wet, dtype=bool)
 
 
 def _within(centres, limits, angle):

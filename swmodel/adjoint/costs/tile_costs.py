@@ -23,7 +23,6 @@ from ...fields.methods import Result, a_number, like_argument
 from ...fields.parts import ModelPart, name_of
 from ...fields.pytrees import pytree, static
 from ...fields.state import State
-from ...stepping.steps import ArrayStepLoop
 
 __all__ = [
     "AllReadings",
@@ -45,10 +44,12 @@ class Cost(ModelPart, abc.ABC):
 
     Attributes:
         units: units of J.
+        reads_families: whether it takes a Family in place of a model, and the tuple of States of its grids.
     """
 
     kind = "cost"
     units = "1"
+    reads_families: ClassVar[bool] = False
 
     @abc.abstractmethod
     def on_tile(self, model: Any, dt: float, first_step: int, steps: int) -> "TileCost":
@@ -117,27 +118,30 @@ class TileCost(Cost):
         return final
 
 
-def trace_cost(model: Any, stepper: Any, state: State, cost: TileCost) -> None:
+def trace_cost(outline: System, stepper: Any, state: Any, cost: TileCost) -> None:
     """Trace a cost of the user's own over one state, so that its mistakes show before anything is compiled.
+
+    Args:
+        outline: of the model.
+        stepper, state, cost: as programs take them.
 
     Raises:
         ConfigError: for an error in one of its methods, or for results that make no number.
     """
     if is_shipped(type(cost)):
         return
-    communicator = model.communicator
+    communicator = outline.communicator
 
     def value(dynamics, stepper, state, cost):
-        equations, time = ArrayStepLoop(dynamics, stepper).equations, Time(jnp.int32(0))
-        acc, final = jax.tree.map(lambda x: jnp.asarray(x, state.eta.dtype), cost.start()), None
+        equations, time, dtype = stepper.system(dynamics), Time(jnp.int32(0)), jax.tree.leaves(state)[0].dtype
+        acc, final = jax.tree.map(lambda x: jnp.asarray(x, dtype), cost.start()), None
         if cost.read is not None:
-            readings = communicator.sum(cost.read(state, equations, time).astype(state.eta.dtype))
+            readings = communicator.sum(cost.read(state, equations, time).astype(dtype))
             acc = cost.update(acc, readings[None], time.step)
         if cost.final is not None:
             final = communicator.sum(cost.final(state, equations, time))
         return () if cost.read is None and cost.final is None else cost.value(acc, final)
 
-    outline = model.outline(model.halo(stepper), 0, float(stepper.dt))
     J = jax.eval_shape(communicator.spmd(value), outline, stepper, state, cost)
     if not isinstance(J, jax.ShapeDtypeStruct):
         raise ConfigError(f"{name_of(cost)}: it reads neither states nor the last one; define read or final.")
@@ -357,7 +361,7 @@ class OfLastState(TileCost):
             raise ConfigError(f"the cost's function gives {what}, and a cost is one number; sum it up.")
         if not jnp.issubdtype(jnp.result_type(found), jnp.floating):
             raise ConfigError(f"the cost's function gives a {kind}, which has no derivative; give a real number.")
-        return jnp.asarray(found, state.eta.dtype)
+        return jnp.asarray(found, jax.tree.leaves(state)[0].dtype)
 
 
 def rows(table: jax.Array, first: Any, count: int) -> jax.Array:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,8 @@ from ...grids.grid import Grid
 from ...grids.windows import GridValues, Stored
 from ...models.noise import RandomWaves
 from ...models.shallow_water import ShallowWater
+from ...nests.family import Family
+from ...nests.start import state_from_outer
 from ...runtime.compilation import jit
 from ...stepping.explicit import TimeStepper
 from ...stepping.steps import one_step
@@ -38,15 +41,26 @@ def longer_side(grid: Grid) -> float:
     return max(float(np.max(sides["dx_h"])) * grid.nx, float(np.max(sides["dy_h"])) * grid.ny)
 
 
-def moving_state(model: ShallowWater, state: State, seed: int = 0) -> State:
+def moving_state(model: Any, state: Any, seed: int = 0) -> Any:
     """`state` if it is not at rest; else a random state in geostrophic balance, the same on any number of ranks.
 
     Its streamfunction is smooth over a tenth of the domain. Without rotation, eta is an independent random field. Each
     rank computes the fields of its own tile.
+
+    Args:
+        model: a ShallowWater, or a Family, whose nests take the flow of the grid around them.
+        state: a State; of a Family {name: State}.
+        seed: of the random field.
     """
     tiles = jax.tree.leaves(list(model.communicator.tiles(state).values()))
     if model.communicator.agree(any(np.any(x) for x in tiles)):
         return state
+    if isinstance(model, Family):
+        states = {"": moving_state(model.outer, state[""], seed)}
+        for (name, nest), border in zip(model.nests.items(), model.borders, strict=True):
+            around = nest.inside or ""
+            states[name] = state_from_outer(border, model.models[around], model.models[name], states[around])
+        return states
     grid, depth = model.grid, model.sea_floor.typical_depth
     height, radius = ELEVATION * depth, 0.1 * longer_side(grid)
     psi = RandomWaves(grid, radius, (seed, 1))

@@ -15,6 +15,8 @@ from ...dynamics.system import System
 from ...fields.pytrees import pytree
 from ...fields.state import State
 from ...models.shallow_water import ShallowWater
+from ...nests.family import Family
+from ..costs.costs import tile_cost
 from ..costs.tile_costs import Cost, TileCost
 from ..problem import Problem, dot
 
@@ -29,14 +31,18 @@ class Probe(TileCost):
     """A cost that reads a few random dimensionless sums over each state; J is the sum of all readings.
 
     Attributes:
-        weights: a State of weights (n, ny, nx).
+        weights: a State of weights (n, ny, nx); of nested grids a tuple of them.
     """
 
-    weights: State
+    reads_families = True
+
+    weights: Any
 
     @staticmethod
-    def of(model: ShallowWater, seed: int = 0, number: int = PROBES) -> "Probe":
+    def of(model: ShallowWater | Family, seed: int = 0, number: int = PROBES) -> "Probe":
         """A Probe of `number` sums, the same on any number of ranks; velocities are scaled by those of 1 m waves."""
+        if isinstance(model, Family):
+            return Probe(tuple(Probe.of(one, seed, number).weights for one in model.models.values()))
         random = np.random.default_rng(seed)
         cells = math.sqrt(model.sea_floor.wet_cells)
         speed = math.sqrt(model.gravity / model.sea_floor.typical_depth)  # of the water per metre of elevation [s-1]
@@ -53,11 +59,11 @@ class Probe(TileCost):
         return Probe(State.of(weights, positions))
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
-        sums = [jnp.sum(weights * state[name][None], axis=(1, 2)) for name, weights in self.weights]
-        return functools.reduce(jnp.add, sums)
+        leaves = zip(jax.tree.leaves(self.weights), jax.tree.leaves(state), strict=True)
+        return functools.reduce(jnp.add, [jnp.sum(weights * x[None], axis=(1, 2)) for weights, x in leaves])
 
     def start(self) -> jax.Array:
-        return jnp.zeros((), self.weights.eta.dtype)
+        return jnp.zeros((), jax.tree.leaves(self.weights)[0].dtype)
 
     def update(self, acc: Any, readings: jax.Array, first_step: Any) -> jax.Array:
         return acc + jnp.sum(readings)
@@ -70,7 +76,7 @@ def with_cost(problem: Problem, cost: Cost) -> Problem:
     """The same Problem with another cost."""
     other = copy.copy(problem)
     other.__dict__.pop("_count", None)  # of the other cost's readings
-    other.cost = cost.on_tile(problem.model, problem.dt, problem.first_step, problem.steps)
+    other.cost = tile_cost(cost, problem.stepped, problem.dt, problem.first_step, problem.steps)
     return other
 
 

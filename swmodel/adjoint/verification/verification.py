@@ -282,9 +282,9 @@ def verify(
         ConfigError: if the model computes in float32, or does not stay finite.
     """
     check_precision(problem.model)
-    kinks, amplitudes = has_kinks(problem.model), default_amplitudes(problem) | (amplitudes or {})
-    directions, second = Directions(problem, amplitudes, seed), second and has_second_rates(problem.model)
-    probe = with_cost(problem, Probe.of(problem.model, seed))
+    kinks, amplitudes = any(map(has_kinks, problem.models)), default_amplitudes(problem) | (amplitudes or {})
+    directions, second = Directions(problem, amplitudes, seed), second and all(map(has_second_rates, problem.models))
+    probe = with_cost(problem, Probe.of(problem.stepped, seed))
     found = DotProducts(probe, directions, seed, report)
     agreed = found.agreed_steps(report) if kinks else {}
     departures = nonlinearities(probe, directions, report)

@@ -70,6 +70,7 @@ class Assembly:
     """The objects of an experiment file that could be made, and all mistakes; None stands for the others."""
 
     draft: Draft
+    output: Any = None  # the section [output] of the file; that of `draft` has the gauges of the outermost grid alone
     grid: Any = None
     bathymetry: Any = None
     forcing: tuple[Any, ...] = ()
@@ -125,7 +126,7 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
         records: the most intervals in which a source's motion is sampled; 1 suffices for a summary.
         here: whether the run is to be on this machine, whose memory must then suffice.
     """
-    made = Assembly(draft)
+    made = Assembly(draft, draft.sections.get("output"))
     if made.section("grid") is None:
         return made
     made.grid = made.attempt(("grid",), grid_of, made.section("grid"))
@@ -151,15 +152,14 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
     if (run := made.section("run")) is not None:
         made.forcing = made.attempt_each("forcing", _forcing, made.grid, run)
         made.tracers = made.attempt_each("tracer", tracer_of, made.grid, run)
-    faults = None
-    if made.section("source") is not None:
-        faults = made.attempt(("source",), made.section("source").faults_on, made.grid)
+    source = made.section("source")
+    faults = None if source is None else made.attempt(("source",), source.faults_on, made.grid)
     if made.bathymetry is not None and made.section("output") is not None and made.section("output").gauges is not None:
         made.attempt(("output", "gauges", "positions"), _check_gauges, made)
     if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds
         of_lakes = made.bathymetry is not None and made.bathymetry.fill_lakes  # of a large grid: not yet surveyed
         motion_of_source = motion_after_survey if of_lakes or launch.launched_ranks() > 1 else motion_of
-        arguments = made.section("source"), made.grid, made.bathymetry, faults, records
+        arguments = source, made.grid, made.bathymetry, faults, records
         motion = made.attempt(("source",), motion_of_source, *arguments)
         made.source, made.summary = motion or (None, None)
     return made

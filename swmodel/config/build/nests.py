@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError
 from ...nests.family import Family
-from ...nests.nest import Nest, Place, frame_of
+from ...nests.nest import Nest, Place, finest, frame_of
 from ..consistency import mistakes_between
 from ..mistakes import Mistake
 from ..parts import arguments_of
@@ -61,10 +61,12 @@ def assemble_family(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
         return assemble(draft, *arguments, **options)
     nests, mistakes = _placed(draft, outer)
     gauges = None if (output := draft.sections.get("output")) is None else output.gauges
-    finest = {} if gauges is None else {name: _finest(at, outer, nests) for name, at in gauges.positions.items()}
-    parts = {name: _output(draft, name, finest) for name in ("", *nests)}
+    places = {} if gauges is None else gauges.positions
+    grids = {name: finest([at], outer, nests.values()) for name, at in places.items()}
+    parts = {name: _output(draft, name, grids) for name in ("", *nests)}
     made = assemble(_changed(draft, {"output": parts[""]}), *arguments, **options)
-    made.mistakes += mistakes + list(_gauges_of_one_name(sections, finest))
+    made.output = draft.sections.get("output")
+    made.mistakes += mistakes + list(_gauges_of_one_name(sections, grids))
     for k, name in ((k, each.name) for k, each in enumerate(sections) if each.name in nests):
         nest, place, around = nests[name]
         sections_here = _sections(draft, sections[k], place.grid(around), parts[name])
@@ -73,7 +75,7 @@ def assemble_family(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
             continue
         own = assemble(dataclasses.replace(draft, sections=sections_here, mistakes=()), *arguments, **options)
         made.mistakes += _renamed(own.mistakes, sections[k], k, others=True)
-        made.nests += (NestAssembly(nest, place, own, tuple(g for g in finest if finest[g] == name)),)
+        made.nests += (NestAssembly(nest, place, own, tuple(g for g in grids if grids[g] == name)),)
     return made
 
 
@@ -122,23 +124,12 @@ def _sections(draft, section, grid, output):
         "boundary": (),
         "source": None,  # nests take the motion of the grid around them
         "nest": (),
+        "adjoint": None,
     }
     return {name: value for name, value in (given | replaced).items() if name in given or value is not None}
 
 
-def _finest(at, outer, nests):
-    """The name of the finest grid that holds a place; "" is the outermost one."""
-    x, y = at
-    x = outer.x_edges[0] + (x - outer.x_edges[0]) % 360.0 if outer.spherical else x
-    name = ""
-    for nest, place, around in nests.values():
-        (west, east), (south, north) = place.box(around)
-        if (nest.inside or "") == name and west <= x <= east and south <= y <= north:
-            name = nest.name
-    return name
-
-
-def _output(draft, name, finest):
+def _output(draft, name, grids):
     """The [output] section of a grid, with the gauges that are its own, and a restart where the run writes one."""
     whole = draft.sections.get("output")
     section = next((nest for nest in draft.sections["nest"] if nest.name == name), None)
@@ -151,18 +142,18 @@ def _output(draft, name, finest):
     own = None if section is None else output.gauges
     if both := [gauges for gauges in (own, whole.gauges) if gauges is not None]:
         here = {} if own is None else dict(own.positions)
-        here |= {} if whole.gauges is None else {g: at for g, at in whole.gauges.positions.items() if finest[g] == name}
+        here |= {} if whole.gauges is None else {g: at for g, at in whole.gauges.positions.items() if grids[g] == name}
         windows = {g: limits for gauges in both for g, limits in gauges.windows.items() if g in here}
         changes["gauges"] = both[0].replaced(positions=here, window=windows or None) if here else None
     return output.replaced(**changes)
 
 
-def _gauges_of_one_name(sections, finest):
+def _gauges_of_one_name(sections, grids):
     """Mistakes of gauges of nests that have the name of a gauge of [output.gauges] that lies there, too."""
     for k, section in enumerate(sections):
         gauges = None if section.output is None else section.output.gauges
         for name in () if gauges is None else gauges.positions:
-            if finest.get(name) == section.name:
+            if grids.get(name) == section.name:
                 text = f"{name!r} of [output.gauges] is read here, too; give this gauge another name"
                 yield Mistake(("nest", k, "output", "gauges", "positions", name), text)
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...adjoint.assimilation.priors import Setting, joined
+from ...adjoint.costs.costs import tile_cost
 from ...adjoint.costs.harmonics import HarmonicMisfit
 from ...errors import ConfigError
 from ...output.products.gauges import Gauges
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ...adjoint.costs.costs import Cost
     from ...fields.state import State
     from ...models.shallow_water import ShallowWater
+    from ...nests.family import Family
     from ...stepping.explicit import TimeStepper
     from .. import Draft, Experiment
     from ..inversion import Inversion
@@ -110,32 +112,31 @@ def problem_on_tile(
     section: Adjoint,
     experiment: Experiment,
     cost: Cost,
-    model: ShallowWater,
-    state: State,
+    model: ShallowWater | Family,
+    state: Any,
     dt: float,
     steps: int,
 ) -> Problem | None:
     """The adjoint.Problem of a cost; None if there are mistakes, which are added to the Assembly `made`."""
-    on_tile = made.attempt(("adjoint", "cost"), cost.on_tile, model, dt, 0, steps)
-    if on_tile is None:
+    if made.attempt(("adjoint", "cost"), tile_cost, cost, model, dt, 0, steps) is None:
         return None
-    given = section, on_tile, model, state, stepper_of(experiment.stepper, dt), steps
+    given = section, cost, model, state, stepper_of(experiment.stepper, dt), steps
     return made.attempt(("adjoint",), problem_of, *given)
 
 
-def adjoint_line(made: Assembly, model: ShallowWater, state: State, dt: float) -> str | None:
+def adjoint_line(made: Assembly, model: ShallowWater | Family, state: Any, dt: float) -> str | None:
     """A summary of [adjoint] in words; None if it has mistakes, which are added to the Assembly `made`."""
     from ...adjoint.verification.verification import units_of
 
     experiment, section = made.experiment(), made.section("adjoint")
     _, steps = steps_of(section, experiment.run, dt)
-    cost = made.attempt(("adjoint", "cost"), cost_of, section, experiment.output, experiment.run.start)
+    cost = made.attempt(("adjoint", "cost"), cost_of, section, made.output, experiment.run.start)
     if cost is None:
         return None
     problem = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
     if problem is None:
         return None
-    if not _is_covered(made, "adjoint", model, steps * dt, dt):
+    if not _is_covered(made, "adjoint", problem.models, steps * dt, dt):
         return None
     if made.attempt(("adjoint", "amplitude"), amplitudes_of, section, units_of(problem)) is None:
         return None
@@ -147,7 +148,7 @@ def inversion_line(made: Assembly, model: ShallowWater, state: State, dt: float)
     """A summary of [inversion] in words; None if it has mistakes, which are added to the Assembly `made`."""
     experiment, section = made.experiment(), made.section("inversion")
     (first, steps), before = steps_of(section, experiment.run, dt), len(made.mistakes)
-    _is_covered(made, "inversion", model, (first + steps) * dt, dt)
+    _is_covered(made, "inversion", [model], (first + steps) * dt, dt)
     unknowns = check_controls(section, made, model, state, dt)
     path = ("inversion", "observations")
     in_water = check_places(section, made, model)
@@ -181,11 +182,12 @@ def green_line(made: Assembly, model: ShallowWater, state: State, dt: float) -> 
     return f"{len(points):,} points from {count:,} sources, over {duration(until)}"
 
 
-def _is_covered(made, name, model, end, dt):
+def _is_covered(made, name, models, end, dt):
     """Whether records of forcing reach the end [s] of the study `name`, which may be after that of [run]."""
     before = len(made.mistakes)
-    for check in (lambda: model.check_records(end, dt), lambda: model.check_files(end)):
-        made.attempt((name,), check)
+    for model in models:
+        made.attempt((name,), model.check_records, end, dt)
+        made.attempt((name,), model.check_files, end)
     return len(made.mistakes) == before
 
 
@@ -200,7 +202,7 @@ def length_line(steps: int, dt: float) -> str:
 
 
 def problem_of(
-    section: Adjoint, cost: Cost, model: ShallowWater, state: State, stepper: TimeStepper, steps: int
+    section: Adjoint, cost: Cost, model: ShallowWater | Family, state: Any, stepper: TimeStepper, steps: int
 ) -> Problem:
     """The Problem of an [adjoint] section; collective.
 
