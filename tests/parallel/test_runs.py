@@ -16,6 +16,7 @@ from swmodel.simulation.simulation import Simulation
 from . import cases
 
 CASE, LAYOUT = "walls and islands", cases.LAYOUTS[0]
+BOX = (2.0e4, 9.0e4, 1.5e4, 7.5e4)  # across the tiles
 GAUGES = {"in the middle": (6.1e4, 4.7e4), "by a corner": (1.0e3, 1.0e3)}
 
 
@@ -30,18 +31,19 @@ def models():
 
 
 def test_files_of_many_ranks_hold_what_one_rank_would_write(models, tmp_path):
-    """Snapshots, gauges and maxima, faces on the west and south edge included."""
+    """Snapshots, also of blocks in a box, gauges and maxima, faces on the west and south edge included."""
     for name, (model, stepper) in zip(("all", "one"), models):
         if name == "one" and not models[0][0].communicator.is_root:
             continue
         run = simulation(model, stepper)
         run.write(tmp_path / f"{name}.nc", ("eta", "u", "v", "vorticity", "thickness", "speed"), every=100.0)
+        run.write(tmp_path / f"{name}-box.nc", ("eta", "u"), every=100.0, box=BOX, coarsen=2)
         run.gauges(tmp_path / f"{name}-gauges.nc", GAUGES, variables=("eta", "u", "v")).maxima(
             tmp_path / f"{name}-maxima.nc", threshold=0.5
         )
         run.run(until=300.0)
     if models[0][0].communicator.is_root:
-        for kind in ("", "-gauges", "-maxima"):
+        for kind in ("", "-box", "-gauges", "-maxima"):
             with (
                 xr.open_dataset(tmp_path / f"all{kind}.nc") as ours,
                 xr.open_dataset(tmp_path / f"one{kind}.nc") as one,
