@@ -41,6 +41,7 @@ class Options:
     begin: str
     start: str | None
     points: tuple[str, ...]
+    without: tuple[str, ...]
     threshold: str
     rises: bool
     follow: bool
@@ -59,7 +60,7 @@ def forecast_waves(path: str, options: Options) -> None:
     bank = _bank_for(path, options.output, options.plot, [("--observations", Path(options.observations))])
     if bank is None:
         return
-    bank.rows(options.points)
+    bank.rows([*options.points, *options.without])  # which it has
     if "error_of_a_run" not in bank.about:
         raise ConfigError(f"{path} has not been compared with a run; complete it by swmodel green --resume.")
     begin = quantity_of_option("--begin", options.begin, "s")
@@ -108,11 +109,14 @@ def _bank_for(path: str, output: str | None, is_drawn: bool, inputs: Sequence[tu
     return Bank.read(path)
 
 
-def records_for(bank: Bank, folder: str, start: str | None = None) -> dict[str, xr.DataArray]:
+def records_for(
+    bank: Bank, folder: str, start: str | None = None, without: Sequence[str] = ()
+) -> dict[str, xr.DataArray]:
     """{point: level over time} of the points that have a record in a folder.
 
     Args:
         start: date and time of the earthquake in UTC; that of the bank's experiment unless given.
+        without: points whose records are not read.
 
     Raises:
         ConfigError: if it is none.
@@ -123,7 +127,7 @@ def records_for(bank: Bank, folder: str, start: str | None = None) -> dict[str, 
         moment = None if date is None else datetime.datetime.fromisoformat(date)
     except ValueError:
         raise ConfigError(f"--start {date} is no date and time in UTC; give one as in 2011-03-11T05:46:23.") from None
-    records = read_folder(folder, list(bank.places), moment)
+    records = read_folder(folder, [name for name in bank.places if name not in without], moment, without)
     for each in records.values():
         logs.LOGGER.info("%s", each)
     return {name: xr.DataArray(each.value, {"time": each.time}, ("time",)) for name, each in records.items()}
@@ -132,7 +136,7 @@ def records_for(bank: Bank, folder: str, start: str | None = None) -> dict[str, 
 def _forecast(bank: Bank, errors: Errors, options: Options):
     until = None if options.until is None else quantity_of_option("--until", options.until, "s")
     threshold = quantity_of_option("--threshold", options.threshold, "m")
-    records = records_for(bank, str(options.observations), options.start)
+    records = records_for(bank, str(options.observations), options.start, options.without)
     points = list(options.points or bank.places)
     begun = clock.perf_counter()
     posterior = bank.posterior(records, until, errors)

@@ -40,6 +40,7 @@ def green(
     epilog=examples(
         "swmodel forecast bank.nc --observations records --until 25min",
         "swmodel forecast bank.nc --observations records --begin 15min --point Miyako -o miyako.nc",
+        "swmodel forecast bank.nc --observations records --without 21418",
         "swmodel forecast bank.nc --observations incoming --start 2011-03-11T05:46:23 --follow",
     )
 )
@@ -52,6 +53,7 @@ def forecast(
         str | None, typer.Option(metavar="DATE", help="Moment of the earthquake, in UTC; run.start unless given.")
     ] = None,
     point: Annotated[list[str] | None, typer.Option(help="A point of the bank; may be repeated.")] = None,
+    without: Annotated[list[str] | None, typer.Option(help="A gauge with a bad record; may be repeated.")] = None,
     threshold: Annotated[str, typer.Option(metavar="LEVEL", help="Level at which a wave arrives.")] = "0.1 m",
     rises: Annotated[bool, typer.Option("--rises", help="Sources rise only: amplitudes are positive.")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Forecast again when a record grows.")] = False,
@@ -67,7 +69,8 @@ def forecast(
     """
     from .forecast import Options, forecast_waves
 
-    given = Options(observations, until, begin, start, tuple(point or ()), threshold, rises, follow, output, plot)
+    names = tuple(point or ()), tuple(without or ())
+    given = Options(observations, until, begin, start, *names, threshold, rises, follow, output, plot)
     forecast_waves(bank, given)
 
 

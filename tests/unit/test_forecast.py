@@ -347,6 +347,13 @@ def _forecast_of_a_twin(b, folder, command, tmp_path):
     ):
         status, _, errors = command("forecast", folder / "bank.nc", "--observations", records, "-o", output)
         assert status != 0 and sentence in errors
+    (records / "far.csv").write_text("time_s,elevation_m\n0,0.1\n60,high\n")
+    status, _, errors = command("forecast", folder / "bank.nc", *given)
+    assert status != 0 and "far.csv" in errors
+    status, printed, errors = command("forecast", folder / "bank.nc", *given, "--without", "far")
+    assert status == 0 and "samples: near 8\n" in printed, errors
+    status, _, errors = command("forecast", folder / "bank.nc", *given, "--without", "fra")
+    assert status != 0 and "fra" in errors
     status, _, errors = command("forecast", folder / "bank.nc", *given, "--start", "yesterday")
     assert status != 0 and "--start yesterday is no date and time in UTC" in errors
     status, _, errors = command("forecast", folder / "bank.nc")
