@@ -298,27 +298,33 @@ def test_neither_one_slow_chunk_nor_short_ones_make_the_next_ones_short():
     pace.measure(8, 30.0)  # compiles
     for _ in range(8):
         pace.steps = pace.measure(pace.steps, pace.steps * 1e-3)
-    assert pace.steps == 1000
+    assert pace.steps in (1000, 2000)  # every sixth chunk is longer, which shows a fixed cost
     pace.steps = pace.measure(1000, 500.0)  # the machine slept
-    assert pace.steps == 1000
+    assert pace.steps in (500, 1000, 2000)
     for _ in range(20):  # something is due at every step
         pace.steps = pace.measure(1, 2e-3)
     assert pace.steps == 500
     for _ in range(8):
         pace.steps = pace.measure(1, 3.0)
-    assert pace.steps == 1
+    assert pace.steps <= 2
     for _ in range(20):
         pace.steps = pace.measure(pace.steps, pace.steps * 1e-9)
     assert pace.steps == LONGEST_CHUNK
 
 
+@pytest.mark.parametrize("slow", [None, 1, 2, 3])
 @pytest.mark.parametrize(("fixed", "step"), [(0.0, 1e-2), (0.3, 1e-2), (0.9, 2e-3), (1.0, 2e-3), (1.2, 0.03)])
-def test_a_fixed_cost_of_each_chunk_takes_a_fifth_of_the_time_at_most(fixed, step):
-    """Chunks of a second were 12 times as slow as their steps with 0.9 s, and 100 times with 1 s."""
-    pace, count = Pace(), 0
-    for _ in range(12):
-        count, pace.steps = pace.steps, pace.measure(pace.steps, fixed + pace.steps * step)
-    assert fixed <= 1.01 * SHARE * (fixed + count * step) and 0.9 < count * step < 5.1
+def test_a_fixed_cost_of_each_chunk_takes_about_a_fifth_of_the_time(fixed, step, slow):
+    """Chunks of a second were 12 times as slow as their steps with 0.9 s, and 100 times with 1 s.
+
+    One chunk that another program delays by a second does not keep them so: it did if it was the second one.
+    """
+    pace, taken = Pace(), []
+    for k in range(24):
+        count, took = pace.steps, fixed + pace.steps * step
+        pace.steps = pace.measure(count, took + (k == slow))
+        taken.append(took)
+    assert 12 * fixed <= 1.1 * SHARE * sum(taken[-12:]) and max(taken[-12:]) < 1.03 * fixed + 5.1
 
 
 def test_slow_output_does_not_make_chunks_short(tmp_path, monkeypatch):
