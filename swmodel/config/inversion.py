@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from ..adjoint.assimilation.priors import OfFaults, Prior
+from ..fields.code import is_shipped
 from ..fields.parts import unchecked
 from .adjoint import Memory, known_controls
 from .mistakes import Mistake, nearest
@@ -134,11 +135,12 @@ def _control_mistakes(section, sections):
     """Mistakes of names that the model does not have, and of those that two controls change."""
     known, taken = known_controls(sections), {}
     for k, control in enumerate(section.controls):
-        for name in unchecked(control.part, dict(control)).targets():
+        part = unchecked(control.part, dict(control))
+        key, of = ("name", "") if is_shipped(control.part) else ("type", f"{control.part.__name__}: its targets: ")
+        for name in part.targets():
             if name not in known:
-                yield Mistake(
-                    ("inversion", "controls", k, "name"), f"there is no control {name!r}; {nearest(name, known)}"
-                )
+                text = f"{of}there is no control {name!r}; {nearest(name, known)}"
+                yield Mistake(("inversion", "controls", k, key), text)
             elif name in taken:
                 text = f"{name} is changed by the control number {taken[name] + 1}, too; one has to do"
                 yield Mistake(("inversion", "controls", k), text)

@@ -62,11 +62,19 @@ class Named:
 
 
 def name_mistakes(cls: type) -> None:
-    """Let the methods that a class has in place of those of its base classes name their mistakes."""
+    """Let the methods that a class has in place of those of its base classes name their mistakes.
+
+    Raises:
+        ConfigError: for something else in place of a method.
+    """
     bases = [base for base in cls.__mro__[1:] if is_shipped(base) and base is not object]
     results = {name: result for base in reversed(bases) for name, result in vars(base).get("results", {}).items()}
     for name, method in list(vars(cls).items()):
         inherited = [vars(base)[name] for base in bases if name in vars(base)]
+        replaced = next((one for one in inherited if isinstance(one, types.FunctionType)), None)
+        if replaced is not None and not (callable(method) or hasattr(method, "__get__") or name == "__hash__"):
+            wanted = f"define the method {name}{_signature(replaced)}"
+            raise ConfigError(f"{cls.__name__}.{name} is {_named(method)}; {wanted}.")
         if inherited and isinstance(method, types.FunctionType) and name not in ("__init__", "__new__"):
             setattr(cls, name, _naming(method, results.get(name), inherited[0]))
 
@@ -77,19 +85,33 @@ def _naming(method, result, inherited):
 
     @functools.wraps(method)
     def call(self, *arguments, **named):
+        before = [dict(vars(value)) for value in arguments if result is not None and hasattr(value, "__dict__")]
         try:
             value = method(self, *arguments, **named)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if is_shipped(type(error)) and not isinstance(error, FieldError):
                 raise
             line = _line(error, code.co_filename)
             raise _mistake(self, method, line, f": {_explained(error, line, inherited)}") from error
+        if name := _changed(before, arguments):
+            why = "the other parts read it, too; return what this one adds"
+            raise _mistake(self, method, code.co_firstlineno, f" changed {name}; {why}.")
         what = None if result is None else result.wrong(value, arguments)
         if result is not None and what is not None:
             raise _mistake(self, method, code.co_firstlineno, f" returned {what}; return {result.wanted}.")
         return value
 
     return call
+
+
+def _changed(before, arguments):
+    """The name of an attribute of an argument that is no longer what it was, as "LayerFlow.u"; None without one."""
+    now = (value for value in arguments if hasattr(value, "__dict__"))
+    for old, value in zip(before, now):
+        for name, was in old.items():
+            if vars(value).get(name) is not was:
+                return f"{type(value).__name__}.{name}"
+    return None
 
 
 def _mistake(part, method, line, text):

@@ -72,6 +72,8 @@ IN_CALL = [
     ("return np.sin(flow.u), 0.0", "functions of values go through map, as in flow.u.map(jnp.sin)"),
     ("return flow.u.map(lambda u: u if u[0, 0] > 0 else -u), 0.0", "use jnp.where in place of if"),
     ("return flow.u.map(np.asarray), 0.0", "jnp in place of np"),
+    ("raise SystemExit(3)", "Mine.__call__ (own.py:8): SystemExit: 3."),
+    ("flow.u = 0", "Mine.__call__ (own.py:8) changed LayerFlow.u; the other parts read it, too"),
     ("self.n = 1", "a part cannot change; what changes in a run belongs to the state"),
 ]
 CALL = "def __call__(self, flow, time): return 0.0, 0.0"
@@ -84,6 +86,12 @@ TARGETS = "numbers = True\n    def targets(self): return {}\n    def transform(s
 ANY = "(self, state, equations, time)"
 MISTAKES = [("Term", f"def __call__(self, flow, time): {body}", said) for body, said in IN_CALL] + [
     ("Term", "def __call__(self, flow): return 0.0, 0.0", "define it as __call__(self, flow, time)"),
+    (
+        "Term",
+        "__call__ = None",
+        "own.py:7: ConfigError: Mine.__call__ is None; define the method __call__(self, flow, ",
+    ),
+    ("Term", f"rates = 3\n    {CALL}", "ConfigError: Mine.rates is 3; define the method rates(self, site)"),
     ("Term", f"{CALL}\n    def continuity(self, flow, time): return flow.u", "returned a Field at u; return d eta/dt"),
     ("Term", f"{CALL}\n    def rates(self, site): return None", "Mine.rates (own.py:9) returned None; return a number"),
     (
@@ -112,6 +120,7 @@ MISTAKES = [("Term", f"def __call__(self, flow, time): {body}", said) for body, 
     ("TileCost", READ.format("state.eta[0]", "readings"), "Mine.update (own.py:10) returned an array of shape (1, 8)"),
     ("TileCost", f"def final{ANY}: return state.eta", "Mine.final (own.py:8) returned an array of shape (6, 8)"),
     ("TileCost", "pass", "own:Mine: it reads neither states nor the last one; define read or final"),
+    ("Prior", TARGETS.format("('nothing',)"), "Mine: its targets: there is no control 'nothing'; known are depth,"),
     ("Prior", TARGETS.format("'depth'"), "Mine.targets (own.py:9) returned 'depth'; return a tuple of names"),
     (
         "Prior",
