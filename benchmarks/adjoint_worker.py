@@ -1,7 +1,8 @@
 """The workers of benchmarks/figures/adjoint.py. One argument, a JSON object, whose `kind` is
 
     time      times `what` of `steps` steps of the basin, `size`: "forward", "gradient" (with `checkpoints`), "tangent",
-              or "plain", jax.grad of integrate; by `engine`; with `coastal`, of waves towards a beach, by `stepper`
+              or "plain", jax.grad of integrate; by `engine`; with `coastal`, of waves towards a beach, by `stepper`;
+              with `nested`, of a sea with a nest of a `ratio`: of "all", or of a grid of them alone by its name
     memory    runs one gradient, or one Hessian `product`, and reports the peak resident memory of this process and the
               prediction
 
@@ -22,6 +23,8 @@ def problem_of(options, process):
     from swmodel import adjoint
     from swmodel.performance import basin, beach, stepper_named
 
+    if "nested" in options:
+        return nested_problem(options, process)
     precision, engine = options.get("precision", "float32"), options.get("engine", "auto")
     if options.get("coastal"):
         model, state = beach(*options["size"], precision, process.communicator)
@@ -38,6 +41,25 @@ def problem_of(options, process):
         options.get("controls", ["initial.eta"]),
         checkpoints=getattr(adjoint, name)(**arguments),
     )
+
+
+def nested_problem(options, process):
+    """The Problem of the last energy of a family whose nest lies in the middle third, or of one of its grids."""
+    import numpy as np
+
+    import swmodel as sw
+    from swmodel import adjoint
+
+    (nx, ny), ratio = options["size"], options["ratio"]
+    grid = sw.CartesianGrid(nx=nx, ny=ny, x=(0, 1e3 * nx), y=(0, 1e3 * ny))
+    box = {"x": (1e3 * (nx // 3), 1e3 * (2 * nx // 3)), "y": (1e3 * (ny // 3), 1e3 * (2 * ny // 3))}
+    shared = {"coriolis": sw.FPlane(1e-4), "dtype": "float32", "communicator": process.communicator}
+    family = sw.Family(grid, 1000.0, [sw.Nest("nest", ratio=ratio, **box)], **shared)
+    stepper, name = sw.ForwardBackward(dt=3.0), options["nested"]
+    states = family.states(eta=lambda x, y: np.exp(-((x - 5e2 * nx) ** 2 + (y - 5e2 * ny) ** 2) / 1e4**2))
+    model, state = (family, states) if name == "all" else (family.models[name], states[name])
+    stepper = stepper if name == "all" else family.steppers(stepper)[name]
+    return adjoint.Problem(model, stepper, state, options["steps"], adjoint.BoxEnergy(), ["initial.eta"])
 
 
 def plain(problem):
