@@ -194,3 +194,31 @@ def test_steps_are_what_the_limit_of_the_nest_allows(tmp_path):
     )
     family, _, _ = family_of(assemble_family(read_text(SEA + shallow, "sea.toml", tmp_path)), "serial", None, "arrays")
     assert family.steps == {"a": 1, "b": 3}
+
+
+ADJOINT = """
+[adjoint]
+controls = ["initial.eta", "gravity"]
+steps = 4
+
+[adjoint.cost]
+type = "gauge_elevation"
+gauges = ["sea", "town"]
+"""
+
+
+def test_sensitivities_are_those_of_the_family(command, sea, tmp_path):
+    """Of a gauge on each grid; the forward check runs the nonlinear model, and the file has the boxes for figures."""
+    sea.write_text(SEA + HARBOUR + QUAY + ADJOINT)
+    status, _, err = command("check", sea)
+    assert status == 2 and "nest[1].start: an adjoint steps all grids from the beginning" in err, err
+    sea.write_text(SEA + HARBOUR + ADJOINT)
+    status, out, err = command("adjoint", sea, "-o", tmp_path / "out", "--plot")
+    assert status == 0, err
+    assert "town, pier of [output.gauges] are read here" in out + err
+    checks = [line for line in (out + err).splitlines() if line.startswith("forward check of")]
+    assert len(checks) == 2 and all(float(line.split("(")[-1].split(" %")[0]) < 2.0 for line in checks), checks
+    with xr.open_dataset(tmp_path / "out" / "sensitivity.nc") as file:
+        assert file.nest_boxes == '{"harbour": [[10000.0, 20000.0], [8000.0, 18000.0]]}'
+        values = file["sensitivity_initial_eta"].squeeze().values
+    assert values.shape == (26, 30) and abs(values[12:14, 12:14]).sum() > 0 < abs(values[12:14, 4:6]).sum()
