@@ -2,9 +2,11 @@
 runs on arrays."""
 
 from collections.abc import Sequence
+from typing import cast
 
 from ..config import Override, read
 from ..config.build.steppers import stepper_of
+from ..dynamics.system import System
 from ..errors import ConfigError
 from ..runtime.paths import make_folder
 from . import facts
@@ -55,7 +57,9 @@ def explain_experiment(
     ]
     print(facts.table(lines))
     if engine == "fused":
-        loops, steps = loops_of_steps(simulation._dynamics(), simulation.stepper, (state, simulation.history))
+        loops, steps = loops_of_steps(
+            cast(System, simulation._dynamics()), simulation.stepper, (state, simulation.history)
+        )
         cells = model.grid.nx * model.grid.ny * (model.members or 1)
         _print_loops(_counted(loops), steps, source, graph)
         print(_total("a step", loops, steps, cells, bandwidth))

@@ -21,10 +21,10 @@ from ..simulation.progress import duration
 
 if TYPE_CHECKING:
     from ..config import Experiment
+    from ..dynamics.floor import Floor
     from ..grids.grid import CartesianGrid, SphericalGrid
     from ..grids.windows import GridValues
     from ..models.ensemble import Ensemble
-    from ..models.floor import Floor
     from ..models.shallow_water import ShallowWater
     from ..parallel.decomposition import Decomposition
     from ..stepping.stability import Limit

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..config import read
 from ..config.build.steppers import stepper_of
 from ..config.build.studies import section_of
+from ..config.experiment import Draft
 from ..config.parts import part_of
 from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart
@@ -84,7 +85,7 @@ def make_bank(file: str, overrides: Sequence[str | Override], options: Options) 
         logs.LOGGER.info("next:\n  swmodel forecast %s --observations DIR", path)
 
 
-def _begun(path: Path, model: str, options: Options, draft: Any) -> Bank | None:
+def _begun(path: Path, model: str, options: Options, draft: Draft) -> Bank | None:
     """The bank that --resume continues; None for a new one. On the root."""
     from ..forecast import Bank
 

@@ -14,12 +14,16 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..runtime import budget, launch
 from ..runtime.launchers import cuda_aware, loaded_mpi
 from ..runtime.signals import PROCESS
 from ..runtime.version import versions
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
 
 __all__ = ["Report", "examine", "run"]
 
@@ -41,7 +45,7 @@ class Report:
         self.rows.append((section, name, str(text)))
 
 
-def run(ranks: int = 2, timeout: float = 120.0, console: Any = None) -> int:
+def run(ranks: int = 2, timeout: float = 120.0, console: "Console | None" = None) -> int:
     """Print the report; return the exit status: 0, or 1 if something that is installed does not work."""
     started = launch.launcher()
     if started is None or started.size == 1:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..config.build.experiment import model_of, state_of
 from ..config.build.variants import coarsened
 from ..errors import ConfigError
+from ..stepping.explicit import TimeStepper
 
 if TYPE_CHECKING:
     from ..config import Draft
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["count_iterations"]
 
 
-def count_iterations(draft: Draft, model: ShallowWater, state: State, stepper: Any, cut: int) -> tuple[int, str]:
+def count_iterations(
+    draft: Draft, model: ShallowWater, state: State, stepper: TimeStepper, cut: int
+) -> tuple[int, str]:
     """(iterations of a step, a note on where they were counted); 0 for explicit steps and direct solvers.
 
     Args:

@@ -16,6 +16,7 @@ import numpy as np
 from ..config.series import CnoidalSection, SolitarySection
 from ..fields.parameters import in_utc
 from ..fields.parts import positions_of
+from ..fields.state import State
 from ..forcing.constituents import drift
 from ..forcing.tides import LARGEST, Harmonics, middle_latitude
 from ..forcing.waves import Table
@@ -196,7 +197,7 @@ def _depths(model, side):
 # -- waves of a source over banks -------------------------------------------------------------------------------------
 
 
-def wave_remarks(made: Any, model: Any, state: Any) -> list[str]:
+def wave_remarks(made: Any, model: Any, state: State) -> list[str]:
     """The warning of banks over which a wave of the source is too short for the cells; collective.
 
     A wave of length L in water of depth H has the length L sqrt(h / H) over a bank of depth h, since its period stays.

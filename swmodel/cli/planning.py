@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +47,7 @@ class Case:
     stepper: Any
     dt: float
 
-    def make(self, engine: str) -> Any:
+    def make(self, engine: str) -> Callable:
         """The function from a communicator to (model, state)."""
 
         def make(communicator):

@@ -7,9 +7,8 @@ import contextlib
 import json
 import os
 import time as clock
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from ..output import replacing
 from ..runtime.paths import make_folder
@@ -84,7 +83,7 @@ def remove_entries(folder: Path) -> None:
     (folder / FILE).unlink(missing_ok=True)
 
 
-def append_entry(folder: Path, leg: dict[str, Any]) -> None:
+def append_entry(folder: Path, leg: Mapping[str, object]) -> None:
     """Append an entry.
 
     Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..config.series import SeriesSection
 from ..fields.parameters import in_utc
 from ..forcing.constituents import period
 from ..forcing.tracks import SHAPES, largest_winds
+from ..grids.grid import Grid
 from ..output.products.base import Sampler
 from ..simulation.progress import duration
 
@@ -37,7 +38,7 @@ OF_METHODS = {  # keys that only these methods of an inversion read
 }
 
 
-def remarks(experiment: Experiment, grid: Any, dt: float, deepest: float = math.inf) -> list[str]:
+def remarks(experiment: Experiment, grid: Grid, dt: float, deepest: float = math.inf) -> list[str]:
     """All warnings of an experiment.
 
     Args:

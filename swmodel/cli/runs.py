@@ -6,7 +6,7 @@ import shlex
 import time as clock
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,10 @@ from .starting import (
     process_age,
     started_with_step,
 )
+
+if TYPE_CHECKING:
+    pass
+
 
 __all__ = ["Options", "run_experiment", "resume_experiment"]
 

@@ -4,9 +4,13 @@ import dataclasses
 import difflib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .toml import line_of
+
+if TYPE_CHECKING:
+    from .experiment import Override
+
 
 __all__ = ["Mistake", "as_written", "dotted", "mistakes_of_names", "nearest"]
 
@@ -19,7 +23,7 @@ class Mistake:
     text: str
 
     def sentence(
-        self, file: str | os.PathLike, lines: Mapping[tuple[str | int, ...], int], overrides: Sequence[Any] = ()
+        self, file: str | os.PathLike, lines: Mapping[tuple[str | int, ...], int], overrides: "Sequence[Override]" = ()
     ) -> str:
         """The mistake in a sentence, with the file and line, or the command-line option, that has the key."""
         key = dotted(self.path)

@@ -6,12 +6,13 @@ Numbers are sums over all ranks: volume, energy, potential enstrophy. All are di
 
 import functools
 import operator
-from typing import Any
+from typing import cast
 
 import jax
 import jax.numpy as jnp
 
-from ..dynamics.layer import divergence
+from ..dynamics.domain import Model
+from ..dynamics.layer import LayerFlow, divergence
 from ..dynamics.layers import over_deep_water
 from ..fields.field import AbstractField, Field, mean_x, mean_y
 from ..fields.variables import in_layer, layer_of
@@ -52,56 +53,57 @@ FIELDS = {
 }
 
 
-def in_all_layers(name: str, model: Any) -> list[str]:
+def in_all_layers(name: str, model: Model) -> list[str]:
     """The names of a field in each layer, as "u" and "u_2"; of a field that no layer has of its own, its name alone."""
     if name in FIELDS:
         return [in_layer(name, k) for k in range(model.layer_count)] if name != "depth" else [name]
     return [row.name for row, whole, _ in model.system.contents if whole.name == name] or [name]
 
 
-def names_in_files(model: Any) -> list[str]:
+def names_in_files(model: Model) -> list[str]:
     """The names of all fields that the files of a model's runs can hold, each with all layers."""
     own = dict.fromkeys((*FIELDS, *(whole.name for _, whole, _ in model.system.contents)))
     of_layers = {each for name in own for each in in_all_layers(name, model)}
     return [*own, *(row.name for row in model.variables if row.name not in of_layers)]
 
 
-def field(name: str, flow: Any) -> AbstractField:
+def field(name: str, flow: LayerFlow) -> AbstractField:
     """The Field of this name, as "vorticity" or that of the second layer "vorticity_2", as files hold it."""
     base, layer = layer_of(name)
-    return FIELDS[base](flow.layers[layer]) if base in FIELDS and layer < len(flow.layers) else flow.shown(name)
+    found = FIELDS[base](flow.layers[layer]) if base in FIELDS and layer < len(flow.layers) else flow.shown(name)
+    return cast(AbstractField, found)
 
 
-def total(field: Field, flow: Any, ordered: bool = False) -> jax.Array:
+def total(field: Field, flow: LayerFlow, ordered: bool = False) -> jax.Array:
     """The sum of a Field of LayerFlow over the cells of all tiles; in a fixed order if `ordered`."""
     own = without_padding(field.interior, flow.geometry.tile.sides)
     return flow.equations.communicator.sum(jnp.sum(own), ordered=ordered)
 
 
-def volume(flow: Any) -> jax.Array:
+def volume(flow: LayerFlow) -> jax.Array:
     """The water above rest in all layers, sum of area (h - H) [m3]: constant in a closed domain."""
     last = flow.layers[-1 if over_deep_water(flow.equations.layers) else 0]
     return total(flow.geometry.wet_area * last.eta, flow)
 
 
-def energies(flow: Any) -> tuple[list, list]:
+def energies(flow: LayerFlow) -> tuple[list, list]:
     """(kinetic h K of each layer, potential g_k eta_k^2 / 2 of each interface) over density [m3 s-2], Fields at h."""
     kinetic = [layer.h * layer.kinetic_energy for layer in flow.layers]
     potential = [0.5 * g * (x.eta * x.eta) for g, x in zip(flow.equations.level_gravities, flow.layers)]
     return kinetic, potential
 
 
-def specific_energy(flow: Any) -> AbstractField:
+def specific_energy(flow: LayerFlow) -> AbstractField:
     """Kinetic and potential energy over density, the sum of h K + g eta^2 / 2 of all layers [m3 s-2], a Field at h."""
     return functools.reduce(operator.add, [kinetic + potential for kinetic, potential in zip(*energies(flow))])
 
 
-def energy(flow: Any) -> jax.Array:
+def energy(flow: LayerFlow) -> jax.Array:
     """Kinetic and potential energy over density, sum of area (h K + g eta^2 / 2) of all layers [m5 s-2]."""
-    return total(flow.geometry.wet_area * specific_energy(flow), flow)
+    return total(cast(Field, flow.geometry.wet_area * specific_energy(flow)), flow)
 
 
-def potential_enstrophy(flow: Any) -> jax.Array:
+def potential_enstrophy(flow: LayerFlow) -> jax.Array:
     """Sum of area h_q q^2 / 2 over corners and layers [m s-2]."""
-    each = [total(0.5 * flow.geometry.area_q * (x.h_q * (x.q * x.q)), flow) for x in flow.layers]
+    each = [total(cast(Field, 0.5 * flow.geometry.area_q * (x.h_q * (x.q * x.q))), flow) for x in flow.layers]
     return functools.reduce(operator.add, each)

@@ -33,7 +33,9 @@ from jax import lax
 
 from ..dynamics.clock import Time
 from ..dynamics.cores import named_after
+from ..dynamics.domain import Model
 from ..dynamics.spectral.series import Series
+from ..dynamics.system import System
 from ..errors import ConfigError
 from ..fields.parameters import Flag, Part, check_arguments
 from ..fields.pytrees import pytree, replace
@@ -135,7 +137,7 @@ class Spectra:
     # -- on the host --------------------------------------------------------------------------------------------------
 
     def of(
-        self, state: Any, *, step: int | None = None, dt: float | None = None, halo: int | None = None
+        self, state: State, *, step: int | None = None, dt: float | None = None, halo: int | None = None
     ) -> dict[str, np.ndarray]:
         """{name: (rings,)} of a State, on every rank; of an Ensemble (members, rings). Collective.
 
@@ -164,7 +166,9 @@ class Spectra:
 
     # -- inside a program ---------------------------------------------------------------------------------------------
 
-    def traced(self, equations: Any, state: Any, rings: Any, time: Any = None) -> dict[str, jax.Array]:
+    def traced(
+        self, equations: System, state: State, rings: jax.Array, time: Time | None = None
+    ) -> dict[str, jax.Array]:
         """{name: (rings,)} of the tile arrays of a State, summed over ranks; differentiable. In `communicator.spmd`.
 
         `time` is the Time of the state; it is needed where forcing changes in time.
@@ -172,7 +176,7 @@ class Spectra:
         rows = equations.communicator.sum(self.share(equations, state, rings, time))
         return dict(zip(self.names, rows))
 
-    def share(self, equations: Any, state: Any, rings: Any, time: Any = None) -> jax.Array:
+    def share(self, equations: System, state: State, rings: jax.Array, time: Time | None = None) -> jax.Array:
         """The contribution of this rank's modes to each of `names`, (names, rings)."""
         if time is None and self.transfers and self.model.changes_in_time:
             raise ValueError(
@@ -301,7 +305,7 @@ def _per_second(units):
     return f"{head}s-{int(power) + 1}"
 
 
-def check_model(model: Any) -> None:
+def check_model(model: Model) -> None:
     """Raise ConfigError for a model whose states have no spectra."""
     grid = model.grid
     if model.layers is not None:

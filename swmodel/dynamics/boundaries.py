@@ -201,7 +201,7 @@ class OpenBoundary(TiledPart):
                     out = out * inside.wet
                 else:
                     following = next_velocity(side, near)
-                    out, level = inside.shore.crossed(inside.gravity, inside.eta, out, outside, following)
+                    out, level = inside.shore.crossed(inside.gravity, inside.eta, cast(Field, out), outside, following)
                     eta = set_beyond(eta, near[2], level, side, is_open)
                 along = still_along(side, near[1 if side in (WEST, EAST) else 0], out) if self.rest_outside else None
                 out = -out if side in (WEST, SOUTH) else out

@@ -92,7 +92,7 @@ class Time:
         """
         return 2.0 * np.pi * self.cycles(period)
 
-    def cycles(self, period: Scalar) -> jax.Array:
+    def cycles(self, period: Scalar | np.ndarray) -> jax.Array:
         """t / `period` without its integer part [1]: between -1/2 and 1/2, and up to dt / `period` more within a step.
 
         dt / `period` is a fixed-point number of 64 bits. Its product with the number of steps, modulo one cycle, is

@@ -22,6 +22,7 @@ from ..fields.state import State
 from ..grids.geometry import safe_inverse
 from .clock import Time
 from .coriolis import Coriolis
+from .domain import Model
 from .layer import divergence
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Discretisation(abc.ABC):
     waves: Any = 2.0
     advection: Any = 1.0
 
-    def on_tile(self, model: Any) -> Self:
+    def on_tile(self, model: Model) -> Self:
         """This core for the tiles of a ShallowWater model.
 
         Raises:

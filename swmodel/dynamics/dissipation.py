@@ -29,6 +29,7 @@ from ..fields.field import AbstractField, Scalar, Value, difference_x, differenc
 from ..fields.parameters import parameter
 from ..fields.pytrees import pytree
 from .clock import Time
+from .domain import Model
 from .layers import which_layer
 from .terms import Term
 
@@ -138,7 +139,7 @@ class ManningDrag(DragBySpeed):
 
     uses_time = False
 
-    def check_water(self, model: Any) -> None:
+    def check_water(self, model: Model) -> None:
         """Raise ConfigError if a map is 0 on land that may be flooded, where thin water would not be slowed down."""
         n = self.roughness
         if model.film is None or np.ndim(n) < 2 or not isinstance(n, jax.Array) or isinstance(n, Tracer):

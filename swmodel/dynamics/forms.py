@@ -94,7 +94,7 @@ class Exchange:
         )
         self.sides = replace(tile.sides, open=1.0 - tile.sides.linked, open_sides=every)
 
-    def pointwise(self, x: Any, position: str) -> Any:
+    def pointwise(self, x: jax.Array | TimeVarying, position: str) -> Field | jax.Array | TimeVarying:
         """A parameter that is read at its own points only, as a number or a Field; with halo where `wide`."""
         return self.parameter(x, position) if self.wide else as_field(x, position)
 
@@ -102,7 +102,7 @@ class Exchange:
         """An array that has the tile's halo already, as a Field."""
         return Field(x, position, (self.tile.halo,) * 4)
 
-    def parameter(self, x: Any, position: str = "h") -> Any:
+    def parameter(self, x: jax.Array | TimeVarying, position: str = "h") -> Field | jax.Array | TimeVarying:
         """A number as it is; a tile array at `position` as a Field with halo; a TimeVarying with its arrays so."""
         if isinstance(x, TimeVarying):
             return x.prepared().map(lambda array: self.parameter(array, position))
@@ -111,7 +111,9 @@ class Exchange:
         (padded,) = exchange([x], self.tile.halo, self.sides, self.communicator)
         return Field(padded, position, (self.tile.halo,) * 4)
 
-    def along_side(self, x: Any, position: str, side: int, halo: bool) -> Any:
+    def along_side(
+        self, x: jax.Array | TimeVarying, position: str, side: int, halo: bool
+    ) -> Field | jax.Array | TimeVarying:
         """A tile array's cells next to a side, a Field of one row or column; numbers as they are.
 
         Args:
@@ -186,9 +188,9 @@ OTHER = Kind(mark=None)  # a pytree that is used as it is
 
 def declare(
     kind: Kind,
-    default: Any = None,
+    default: object = None,
     units: str = "",
-    argument: Any = None,
+    argument: object = None,
     label: str = "",
     shared: str = "",
     recorded: str = "",

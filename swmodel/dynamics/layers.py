@@ -19,7 +19,7 @@ section 3.3.
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any, Self, TypeAlias, TypeVar
 
@@ -32,6 +32,7 @@ from ..fields.field import Scalar, Value
 from ..fields.parameters import DERIVED, Flag, Number, NumberForEach, declared
 from ..fields.parts import ModelPart, replaced
 from ..fields.pytrees import pytree
+from .domain import Domain
 
 Column: TypeAlias = Sequence[float] | np.ndarray | jax.Array  # a number for each layer, or interface
 
@@ -110,7 +111,7 @@ class Layers(ModelPart):
             values |= {"densities": values["densities"] - top, "reference": top}
         return replaced(self, values)
 
-    def on_tile(self, domain: Any) -> Self:
+    def on_tile(self, domain: Domain) -> Self:
         """These layers of a model as programs take them."""
         return jax.tree.map(domain.cut, self)
 
@@ -168,7 +169,7 @@ class Layers(ModelPart):
         rest = np.array([float(x) for x in self.rest(depth)])
         return modes(np.asarray(self.gravities(gravity), float), rest, self.deep_at_rest)[0]
 
-    def wave_gravity(self, gravity: float, depths: Sequence[float], mode: int = 0) -> float:
+    def wave_gravity(self, gravity: float, depths: Iterable[float], mode: int = 0) -> float:
         """The gravity [m s-2] with which a mode, 0 the fastest, is at most sqrt(g H) fast, over these depths H [m]."""
         return max(self.celerities(gravity, depth)[mode] ** 2 / depth for depth in depths)
 

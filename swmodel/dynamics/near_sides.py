@@ -4,7 +4,7 @@ The functions take Fields, and give back numbers and columns as they are. A side
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -110,7 +110,7 @@ def passing_velocity(side: int, column: Value, flow: Sequence, equations: "Syste
         share = share * (_cell(lengths, other) / _cell(lengths, own))
     most = pointwise(jnp.maximum, following, (equations.gravity * column).map(jnp.sqrt))
     least = following.map(lambda u: jnp.minimum(u, 0.0))
-    return pointwise(jnp.maximum, pointwise(jnp.minimum, share * following, most), least)
+    return cast(Field, pointwise(jnp.maximum, pointwise(jnp.minimum, share * following, most), least))
 
 
 def without_normal_flow(velocities: list[Field], sides: Sides, beyond: bool = True) -> list[Field]:

@@ -14,7 +14,7 @@ before the filter. The mean of each row is kept (S(0) = 1), and so is mass.
 Each evaluation takes a distributed Fourier transform along x and its inverse (parallel/fft).
 """
 
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,9 +24,11 @@ from ..fields.field import Field
 from ..fields.parameters import check_fields, parameter
 from ..fields.pytrees import pytree, replace, static
 from ..fields.state import State, fields_of
+from ..grids.grid import SphericalGrid
 from ..parallel import fft
 from .clock import Time
 from .cores import Discretisation, FiniteDifferences
+from .domain import Model
 
 if TYPE_CHECKING:
     from .layer import LayerFlow
@@ -61,7 +63,7 @@ class FilteredDifferences(Discretisation):
     def __post_init__(self):
         check_fields(self)
 
-    def on_tile(self, model: Any) -> Self:
+    def on_tile(self, model: Model) -> Self:
         grid = model.grid
         if not (grid.spherical and grid.periodic_x):
             raise ConfigError(
@@ -70,7 +72,7 @@ class FilteredDifferences(Discretisation):
             )
         _check_rows(self, model)
         plan = fft.Plan(model.communicator, grid.shape, (fft.Unchanged(), fft.RealFourier()))
-        return replace(self, plan=plan, ends=tuple(map(float, grid.latitude)))
+        return replace(self, plan=plan, ends=tuple(map(float, cast(SphericalGrid, grid).latitude)))
 
     def prepare(self, equations: "System") -> Self:
         dtype, (south, north), ny = equations.depth.dtype, self.ends, self.plan.shape[0]

@@ -2,13 +2,14 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from ..fields.state import State
 from ..fields.variables import in_layer
-from .layers import over_deep_water
+from .domain import Model
+from .layers import Layers, over_deep_water
 from .terms import Term
 
 __all__ = ["Site"]
@@ -34,7 +35,7 @@ class Site:
     Padding of the tile counts as land. `thickness` [m] is that of the thinnest layer, `column` that of all.
     """
 
-    def __init__(self, model: Any, rank: int, state: State | None, terms: Sequence[Term], tracers: Sequence = ()):
+    def __init__(self, model: Model, rank: int, state: State | None, terms: Sequence[Term], tracers: Sequence = ()):
         self.model, self.rank, self.state, self.gravity = model, rank, state, model.gravity
         largest = functools.partial(_largest_record, rank)
         self.terms = [term.bound(largest) if type(term).rates is not Term.rates else term for term in terms]
@@ -60,7 +61,7 @@ class Site:
 
     def _thinnest(self, state):
         """The thickness of the thinnest layer [m]."""
-        layers, count = self.model.layers, self.model.layer_count
+        layers, count = cast(Layers, self.model.layers), self.model.layer_count
         heights = layers.rest(np.where(self.wet, self.box.cut(self.model.sea_floor.depth, 0, 0, 0), np.inf))
         if state is not None and not self.model.linear:
             eta = [np.asarray(state[in_layer("eta", k)], float) for k in range(count)]

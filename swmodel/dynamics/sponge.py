@@ -18,6 +18,7 @@ from ..grids.windows import GridValues
 from ..parallel.halo import SIDES
 from .boundaries import CURRENTS, LEVELS
 from .clock import Time
+from .domain import Domain, Model
 from .layers import which_layer
 from .terms import Term
 
@@ -64,12 +65,12 @@ class Sponge(Term):
     def __post_init__(self):
         object.__setattr__(self, "sides", Sides.tuple_of(self.sides))
 
-    def on_tile(self, domain: Any) -> Self:
+    def on_tile(self, domain: Domain) -> Self:
         profile = SpongeProfile(domain.grid, self.sides, self.width)
         here = super().on_tile(domain)
         return replaced(here, {"rate": here.rate * domain.cut(profile)})
 
-    def check_water(self, model: Any) -> None:
+    def check_water(self, model: Model) -> None:
         """Raise ConfigError if its layer at a side holds no cell, or land alone; of all four sides one needs water."""
         dry = {side: why for side in self.sides if (why := self._why_dry(model, side))}
         if dry and not (len(self.sides) == len(SIDES) and len(dry) < len(SIDES)):

@@ -19,7 +19,7 @@ A System has four forms. Its fields are the same in all of them, and what their 
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -44,6 +44,8 @@ from .terms import Series, Term, TiledPart, TimeVarying, Windows, value_at
 from .transported import Transported, converted
 
 __all__ = ["System", "declared_fields"]
+
+T = TypeVar("T")
 
 SHALLOWEST = 1e-6  # the least depth of water where the shore is fixed [m]
 
@@ -485,7 +487,7 @@ class System:
         """d eta/dt [m s-1], a Field at h."""
         return self.with_sources(-divergence(flow.U, flow.V, self.geometry), flow, time)
 
-    def with_sources(self, rate: Value, flow: LayerFlow, time: Time) -> Any:
+    def with_sources(self, rate: T, flow: LayerFlow, time: Time) -> T | AbstractField:
         """`rate` of a layer's eta [m s-1], a Field at h, plus the sources that terms add to the continuity equation."""
         for term in self.terms:
             if term.changes_elevation and term.acts_on(flow.layer, self.layer_count):

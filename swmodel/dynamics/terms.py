@@ -20,6 +20,7 @@ from jax.typing import DTypeLike
 
 from ..fields.field import AbstractField, Field, Scalar, Value
 from ..fields.methods import a_pair, a_rate, at
+from ..fields.parameters import Number
 from ..fields.parts import ModelPart, numbers_of, positions_of, replaced
 from ..fields.pytrees import pytree, replace
 from ..fields.state import State
@@ -28,6 +29,7 @@ from ..grids.windows import GridRecords, GridValues, cached, grid_values
 from .clock import Time, as_time
 
 if TYPE_CHECKING:
+    from .domain import Domain, Model
     from .forms import Exchange
     from .layer import LayerFlow
     from .site import Site
@@ -286,7 +288,7 @@ def rate_at(x: Value | TimeVarying, time: Time) -> Value:
     return x.rate(time) if isinstance(x, TimeVarying) else 0.0
 
 
-def as_field(x: Any, position: str) -> Any:
+def as_field(x: jax.Array | TimeVarying, position: str) -> Field | jax.Array | TimeVarying:
     """A tile array as a Field without halo; a number unchanged; a TimeVarying with its arrays as Fields."""
     if isinstance(x, TimeVarying):
         return x.prepared().map(lambda array: as_field(array, position))
@@ -303,7 +305,7 @@ class TiledPart(ModelPart, abc.ABC):
 
     uses_time: ClassVar[bool] = True
 
-    def on_tile(self, domain: Any) -> Self:
+    def on_tile(self, domain: "Domain") -> Self:
         """This part with parameters that vary in space as arrays of the tile."""
         rules, who = numbers_of(type(self)), type(self).__name__
         return self._each(lambda x, name, position: tile_array(x, position, domain, f"{who}.{name}", rules[name]))
@@ -423,7 +425,7 @@ class Term(TiledPart):
     def check_reference(self, reference: float, water: jax.Array, agree: Callable) -> None:
         """Raise ConfigError if its air pressure is nowhere near a reference p_0 [Pa]; collective."""
 
-    def check_water(self, model: Any) -> None:
+    def check_water(self, model: "Model") -> None:
         """Raise ConfigError if it acts on no water of a model; collective."""
 
     def rates(self, site: "Site") -> np.ndarray | float:
@@ -437,16 +439,14 @@ class Forcing(Term):
     kind = "forcing"
 
 
-def tile_array(x: Any, position: str, domain: Any, name: str, rule: Any = None) -> Any:
+def tile_array(x: Any, position: str, domain: "Domain", name: str, rule: Number | None = None) -> Any:
     """A parameter as the user gave it, as a number, a tile array, a Series of tile arrays, or a TimeVarying.
 
     Args:
         x: number; callable(x, y) of the grid's coordinates at `position`; GridValues; (ny, nx) array; a tile array as
             programs hold it (jax.Array); an object with `times`, `values` (n, ny, nx) and `cycle`; an object whose
             method `placed` makes a TimeVarying of tile arrays, such as a Tide.
-        position: "h", "u", "v" or "q", where the parameter lies on the C-grid.
-        domain: the model's Domain.
-        name: of the parameter, for messages.
+        position, name: where the parameter lies on the C-grid, "h", "u", "v" or "q"; and its name, for messages.
         rule: a Number whose limits the values of functions and GridValues must keep, or None.
 
     Raises:

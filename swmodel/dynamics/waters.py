@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import ConfigError, of_part
-from ..fields.field import AbstractField, Value, pointwise, to_u, to_v
+from ..fields.field import AbstractField, Scalar, Value, pointwise, to_u, to_v
 from ..fields.parameters import OF_GRID, Concentrations, Number, Points, declared, parameter, refuse
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree
@@ -38,7 +38,9 @@ from ..fields.variables import Variable
 from ..grids.grid import Grid
 from ..grids.water import nearest_water
 from ..grids.windows import GridValues
+from ..parallel.communicator import Communicator
 from .clock import Time
+from .domain import Domain, Model
 from .limiters import larger, smaller
 from .terms import Forcing, Series, TimeVarying
 from .transported import Transported
@@ -82,13 +84,12 @@ def with_waters(system: "System", state: State, time: Time) -> State:
     return like(state, fields.replace(**new))
 
 
-def check_resolved(model: Any, dt: float) -> None:
+def check_resolved(model: Model, dt: float) -> None:
     """Raise ConfigError if the level over land is too coarse, in the model's precision, for a step's rain; collective.
 
     A level 100 m above 0 has steps of 8e-6 m in single precision, and a step of 1 s of 10 mm/h is a third of that.
 
     Args:
-        model: a ShallowWater.
         dt: the time step [s].
     """
     sources = [(name, term) for name, term in zip(model.term_names, model.terms) if isinstance(term, WaterSource)]
@@ -128,7 +129,7 @@ class WaterSource(Forcing):
     def rise(self) -> Value:
         """W [m s-1], of a source at a moment; below 0 where it takes water. A number or a Field at h."""
 
-    def depth(self, h: AbstractField, values: dict[str, AbstractField], dt: Any) -> AbstractField:
+    def depth(self, h: AbstractField, values: dict[str, AbstractField], dt: Scalar) -> AbstractField:
         """d of a step [m], before it is limited, a Field at h, of a source averaged over the step.
 
         Args:
@@ -156,11 +157,11 @@ class WaterSource(Forcing):
         pairs = zip((to_u, to_v), self.velocity, (flow.u, flow.v))
         return tuple(_share(move(coming), move(flow.h), flow.time.dt) * (new - old) for move, new, old in pairs)
 
-    def fastest(self, communicator: Any) -> float:
+    def fastest(self, communicator: Communicator) -> float:
         """The largest |W| on the tiles here [m s-1], where files have at most 10 mm/h; 0 where it is traced."""
         return float(np.prod([_largest(getattr(self, name), communicator) for name in self.factors]))
 
-    def check_water(self, model: Any) -> None:
+    def check_water(self, model: Model) -> None:
         """Raise ConfigError for concentrations of tracers that the model does not have."""
         names, given = [tracer.name for tracer in model.tracers], dict(self.concentrations)
         for name in given:
@@ -170,7 +171,7 @@ class WaterSource(Forcing):
                     f"{', '.join(names) or 'none'}; name one of these, or leave it out."
                 )
 
-    def summary(self, model: Any, seconds: float) -> str:
+    def summary(self, model: Model, seconds: float) -> str:
         """The water that it brings, or takes at most, in a run of `seconds`, in words; collective."""
         size = _run_mean(getattr(self, self.factors[0]), seconds, model.communicator)
         if size is None:
@@ -180,7 +181,7 @@ class WaterSource(Forcing):
         area = model.communicator.host_sum(np.array([sum(areas)]))[0]
         return f"{size * seconds * area:.4g} m3 in the run{' at most' * self.takes}, on {area / 1e6:.4g} km2"
 
-    def where(self, model: Any) -> GridValues:
+    def where(self, model: Model) -> GridValues:
         """1 in the cells that it acts on, 0 elsewhere."""
         return model.sea_floor.wet.map(lambda wet: np.asarray(wet, float))
 
@@ -280,10 +281,10 @@ class Infiltration(WaterSource):
         default=None, metadata=OF_GRID | {"rule": Number("h", optional=True, differentiable=False, halo=False)}
     )
 
-    def on_tile(self, domain: Any) -> Self:
+    def on_tile(self, domain: Domain) -> Self:
         return replaced(super().on_tile(domain), {"land": domain.cut(_land(domain.sea_floor))})
 
-    def check_water(self, model: Any) -> None:
+    def check_water(self, model: Model) -> None:
         if model.film is None:
             raise ConfigError(
                 "Infiltration takes water on land, and without wetting no land is ever wet; give the model "
@@ -293,13 +294,13 @@ class Infiltration(WaterSource):
     def state_variables(self) -> tuple[Variable, ...]:
         return (self.variable,)
 
-    def where(self, model: Any) -> GridValues:
+    def where(self, model: Model) -> GridValues:
         return _land(model.sea_floor)
 
     def rise(self) -> Value:
         return -1.0 * self.conductivity * self.land
 
-    def depth(self, h: AbstractField, values: dict[str, AbstractField], dt: Any) -> AbstractField:
+    def depth(self, h: AbstractField, values: dict[str, AbstractField], dt: Scalar) -> AbstractField:
         soaked, rate = values[self.variable.name], dt * self.conductivity * self.land
         front = (self.suction + h) * self.deficit
         squared = (rate + 2.0 * soaked) * (rate + 2.0 * soaked) + 8.0 * rate * front
@@ -349,7 +350,7 @@ class River(WaterSource):
         if callable(self.discharge) or hasattr(self.discharge, "series_on") or np.ndim(values) > 1:
             refuse("River", "discharge", self.discharge, "varies in space", "a number in m3 s-1, or records of numbers")
 
-    def on_tile(self, domain: Any) -> Self:
+    def on_tile(self, domain: Domain) -> Self:
         mouth = RiverMouth(domain.grid, self.cells(domain.grid, domain.sea_floor.wet))
         return replaced(super().on_tile(domain), {"share": domain.cut(mouth)})
 
@@ -357,7 +358,7 @@ class River(WaterSource):
         """[(j, i)] of the cells of its positions; raises ConfigError for one without water near."""
         return list(dict.fromkeys(nearest_water("River", point, grid, wet) for point in self.positions))
 
-    def summary(self, model: Any, seconds: float) -> str:
+    def summary(self, model: Model, seconds: float) -> str:
         mean, cells = (
             _run_mean(self.discharge, seconds, model.communicator),
             self.cells(model.grid, model.sea_floor.wet),
@@ -367,7 +368,7 @@ class River(WaterSource):
         return f"{brought}, at {', '.join(f'({x[i]:g}, {y[j]:g})' for j, i in cells)}"
 
     @property
-    def velocity(self) -> tuple[Any, Any]:
+    def velocity(self) -> tuple[Scalar, Scalar]:
         return self.velocity_x, self.velocity_y
 
     def rise(self) -> Value:

@@ -15,7 +15,6 @@ import functools
 import inspect
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Any
 
 from .base import Plan, Report, Solver, check_solver, solve
 from .krylov import ConjugateGradients, Diagonal, FastPoisson, Preconditioner
@@ -72,7 +71,7 @@ def names() -> list[str]:
     return sorted({*_named, *(point.name for point in entry_points(group=GROUP))})
 
 
-def named(name: str, **options: Any) -> Solver:
+def named(name: str, **options: object) -> Solver:
     """The Solver of this name.
 
     Raises:

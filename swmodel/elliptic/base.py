@@ -85,7 +85,7 @@ class Solver(Named, abc.ABC):
     results = {"invert": Result("the pair (x, Report), x like r", _no_solution)}
 
     @abc.abstractmethod
-    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> object:
         """The pytree that `invert` needs, or None; computed once for all right-hand sides.
 
         Raises:
@@ -168,7 +168,7 @@ def check(domain: Domain, coefficients: Coefficients) -> None:
                 _refuse_sign(name, float(x))
 
 
-def check_solver(solver: Any, who: str) -> None:
+def check_solver(solver: object, who: str) -> None:
     """Raise EllipticError unless `solver` is a Solver; the message begins with `who`."""
     if not isinstance(solver, Solver):
         raise EllipticError(

@@ -39,7 +39,7 @@ class Preconditioner(abc.ABC):
     """The base class of approximate inverses of -A; objects are frozen and hashable."""
 
     @abc.abstractmethod
-    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any: ...
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> object: ...
 
     @abc.abstractmethod
     def apply(self, prepared: Any, r: jax.Array) -> jax.Array: ...
@@ -49,7 +49,7 @@ class Preconditioner(abc.ABC):
 class Diagonal(Preconditioner):
     """The Jacobi preconditioner, z = r / -a_ii."""
 
-    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> object:
         return safe_inverse(stencil.diagonal)
 
     def apply(self, prepared: Any, r: jax.Array) -> jax.Array:
@@ -64,7 +64,7 @@ class FastPoisson(Preconditioner):
     doi:10.1137/0710092).
     """
 
-    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> object:
         total = lambda x: domain.communicator.sum(jnp.sum(x))  # noqa: E731
         unit = assemble(domain, Coefficients(1.0, None, coefficients.dirichlet))
         c = total(stencil.diagonal) if stencil.loss is None else total(stencil.diagonal - stencil.loss)
@@ -114,7 +114,7 @@ class ConjugateGradients(Solver):
     def with_iterations(self, count: int) -> "ConjugateGradients":
         return dataclasses.replace(self, tolerance=NEVER, iterations=count)
 
-    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> object:
         return self.preconditioner.prepare(domain, coefficients, stencil)
 
     def replanned(self, plan: Plan, domain: Domain, coefficients: Coefficients) -> Plan:

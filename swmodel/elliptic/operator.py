@@ -61,7 +61,12 @@ class Domain:
     masked: bool = static()
 
     @staticmethod
-    def of(grid: Grid, communicator: Communicator, wet: Any = None, dtype: DTypeLike | None = None) -> "Domain":
+    def of(
+        grid: Grid,
+        communicator: Communicator,
+        wet: GridValues | np.ndarray | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> "Domain":
         """The Domain of a grid with water where `wet`, (ny, nx) or GridValues, is true; everywhere unless given."""
         dtype = np.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
         wet = Stored(True, grid.shape) if wet is None else wet if isinstance(wet, GridValues) else np.asarray(wet, bool)
@@ -74,7 +79,7 @@ class Domain:
         return replace(Domain.without_tile(grid, communicator, wet), tile=tile)
 
     @staticmethod
-    def without_tile(grid: Grid, communicator: Communicator, wet: Any) -> "Domain":
+    def without_tile(grid: Grid, communicator: Communicator, wet: GridValues | np.ndarray) -> "Domain":
         """The Domain of a grid with water where `wet` is true, GridValues or an array; collective.
 
         Its `tile` is None, and has to be set.

@@ -33,7 +33,7 @@ class Spectral(Solver):
     projects = True  # the constant is a mode, which `invert` leaves out
     needs_constants = True
 
-    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> object:
         _check("Spectral", domain, coefficients)
         if domain.grid.spherical:
             raise EllipticError(
@@ -51,7 +51,7 @@ class FourierTridiagonal(Solver):
 
     needs_constants = True
 
-    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> Any:
+    def prepare(self, domain: Domain, coefficients: Coefficients, stencil: Stencil) -> object:
         _check("FourierTridiagonal", domain, coefficients)
         return _tridiagonal(domain, coefficients.c, coefficients.screening, coefficients.dirichlet)
 
@@ -72,7 +72,9 @@ def _check(name, domain, coefficients):
             )
 
 
-def rectangle_inverse(domain: Domain, c: Any, screening: Any, dirichlet: tuple[str, ...]) -> "Modes | Rows":
+def rectangle_inverse(
+    domain: Domain, c: jax.Array, screening: jax.Array | None, dirichlet: tuple[str, ...]
+) -> "Modes | Rows":
     """The inverse of A for constant coefficients on the whole grid, with land as water: an object with apply(r)."""
     make = _tridiagonal if domain.grid.spherical else _modes
     return make(domain, c, screening, dirichlet)

@@ -18,8 +18,8 @@ import contextlib
 import contextvars
 import dataclasses
 import operator
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Self, TypeAlias, TypeGuard, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Self, TypeAlias, TypeGuard, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -107,7 +107,7 @@ def _by_primitive(primitive: Callable, function: Callable) -> Callable:
     return apply
 
 
-def _is_real(x: Any) -> TypeGuard[jax.Array]:
+def _is_real(x: object) -> TypeGuard[jax.Array]:
     """Whether a value is an array of real numbers whose type is definite."""
     return isinstance(x, jax.Array) and x.dtype.kind == "f" and not x.weak_type
 
@@ -154,37 +154,37 @@ class AbstractField(abc.ABC):
         """
 
     @abc.abstractmethod
-    def _with(self, other: Any, function: Callable) -> Any:
+    def _with(self, other: "Value", function: Callable) -> Self:
         """The Field of `function(value, other value)`, in the halo that both share."""
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: "Value") -> Self:
         return self._with(other, add)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: "Value") -> Self:
         return self._with(other, subtract)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: "Value") -> Self:
         return self._with(other, multiply)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: "Value") -> Self:
         return self._with(other, divide)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: "Value") -> Self:
         return self._with(other, lambda a, b: add(b, a))
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: "Value") -> Self:
         return self._with(other, lambda a, b: subtract(b, a))
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: "Value") -> Self:
         return self._with(other, lambda a, b: multiply(b, a))
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: "Value") -> Self:
         return self._with(other, lambda a, b: divide(b, a))
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Self:
         return self.map(operator.neg)
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> Self:
         return self.map(abs)
 
     def check_position(self, other: "AbstractField") -> None:
@@ -214,7 +214,7 @@ class Field(AbstractField):
         return (self.data,), (self.position, self.halo)
 
     @classmethod
-    def tree_unflatten(cls, static: tuple, leaves: Any) -> "Field":
+    def tree_unflatten(cls, static: tuple, leaves: Sequence[jax.Array]) -> "Field":
         """The inverse of tree_flatten."""
         return cls(leaves[0], *static)
 
@@ -271,7 +271,7 @@ class Field(AbstractField):
             raise HaloError(f"the stencil of a field at {self.position!r} reached beyond all cells of a thin tile.")
         return dataclasses.replace(self, data=pair.array(self.data, axis=axis), position=position, halo=halo)
 
-    def _with(self, other: Any, function: Callable) -> Any:
+    def _with(self, other: "Value", function: Callable) -> "Field":
         if not isinstance(other, AbstractField):
             return Field(function(self.data, other), self.position, self.halo)
         if not isinstance(other, Field):

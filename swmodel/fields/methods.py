@@ -55,7 +55,7 @@ class Named:
 
     results: ClassVar[Mapping[str, Result]] = {}
 
-    def __init_subclass__(cls, **options: Any):
+    def __init_subclass__(cls, **options: object):
         super().__init_subclass__(**options)
         if not is_shipped(cls):
             name_mistakes(cls)

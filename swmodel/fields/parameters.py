@@ -18,7 +18,7 @@ import itertools
 import math
 import numbers
 import os
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, cast
 
 import numpy as np
 
@@ -67,12 +67,12 @@ COORDINATES = "the grid's coordinates"  # the units of places: degrees on the sp
 RECORDS = ", an (ny, nx) array or time records"
 
 
-def refuse(who: str, name: str, value: Any, why: str, remedy: str) -> NoReturn:
+def refuse(who: str, name: str, value: object, why: str, remedy: str) -> NoReturn:
     """Raise ConfigError with one sentence: the argument and its value, why it is wrong, and the remedy."""
     raise ConfigError(f"{who}: {name} = {shown(value)} {why}; give {remedy}.")
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as text for a message: classes by their name, arrays by their shape, long texts shortened."""
     if isinstance(value, type):
         return value.__name__
@@ -121,7 +121,7 @@ class Number:
     halo: bool = True
     differentiable: bool = True
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if value is None and self.optional:
             return
         if isinstance(value, (list, tuple)) and self.position is not None:
@@ -193,7 +193,7 @@ class Number:
         return found + ", or None" * self.optional + self.hint
 
 
-def array_of(value: Any) -> np.ndarray | None:
+def array_of(value: object) -> np.ndarray | None:
     """`value` as an array of real numbers, or None where it cannot be one, such as rows of different lengths."""
     try:
         found = np.asarray(value)
@@ -208,7 +208,7 @@ class Flag:
 
     optional: bool = False
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if not isinstance(value, (bool, np.bool_)) and not (value is None and self.optional):
             refuse(who, name, value, "is neither True nor False", "one of them" + ", or None" * self.optional)
 
@@ -219,7 +219,7 @@ class Choice:
 
     choices: tuple
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if not isinstance(value, (str, type(None))) or value not in self.choices:
             known = ", ".join(map(repr, self.choices))
             refuse(who, name, value, f"is not one of {known}", "one of these")
@@ -229,9 +229,9 @@ class Choice:
 class Precision:
     """The rule of float32 or float64, by name or as a type; None for JAX's default."""
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         try:
-            known = value is None or np.dtype(value) in (np.float32, np.float64)
+            known = value is None or np.dtype(cast(str, value)) in (np.float32, np.float64)
         except TypeError:
             known = False
         if not known:
@@ -242,7 +242,7 @@ class Precision:
 class Text:
     """The rule of text."""
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if not isinstance(value, str):
             refuse(who, name, value, "is not text", "some in quotes")
 
@@ -263,7 +263,7 @@ class Pair:
     optional: bool = False
     ascending: bool = False
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if value is None and self.optional:
             return
         remedy = f"{self.names} in {self.units}" + ", or None" * self.optional
@@ -308,7 +308,7 @@ class NumberForEach:
         """The rule of each of them."""
         return Number(None, self.units, above=self.above, minimum=self.minimum)
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if value is None and self.optional:
             return
         remedy = f"a tuple of {self.least} or more numbers in {self.units}" + ", ascending" * self.ascending
@@ -340,7 +340,7 @@ class Part:
     several: bool = False
     alone: bool = True
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if value is None and self.optional:
             return
         if not self.alone and not isinstance(value, (tuple, list)):
@@ -367,7 +367,7 @@ class Part:
 class Moment:
     """The rule of a datetime, or None."""
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if value is not None and not isinstance(value, datetime.datetime):
             refuse(who, name, value, "is not a date and time", "a datetime.datetime in UTC, or None")
 
@@ -381,7 +381,7 @@ def in_utc(moment: datetime.datetime) -> datetime.datetime:
 class Stages:
     """The rule of a number of stages per exchange, or "auto"."""
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if isinstance(value, str) and value == "auto":
             return
         Number(None, "stages", minimum=1, whole=True, hint=', or "auto"').check(who, name, value)
@@ -391,7 +391,7 @@ class Stages:
 class FileName:
     """The rule of the name of a file, as text or a path."""
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if not isinstance(value, (str, os.PathLike)):
             refuse(who, name, value, "is not the name of a file", "one, as 'output.nc'")
         expanded(value)
@@ -403,7 +403,7 @@ class Names:
 
     read: ClassVar[collections.abc.Callable | None] = None
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if isinstance(value, str) or not isinstance(value, collections.abc.Collection):
             refuse(who, name, value, "is not a tuple of names", "one, as ('eta', 'u')")
         for each in value:
@@ -419,7 +419,7 @@ class Names:
 class Sides:
     """The rule of one or more sides of the domain."""
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         sides = self.tuple_of(value)
         if not sides or any(side not in SIDES for side in sides):
             raise ConfigError(f"{who}: {name} = {sides} are not among {', '.join(SIDES)}; name one or more of these.")
@@ -434,7 +434,7 @@ class Sides:
 class Places:
     """The rule of places, {name: (x, y)}."""
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if not isinstance(value, collections.abc.Mapping) or not value:
             refuse(who, name, value, "is not a dict of places", "one, as {'Lisbon': (x, y)}")
         for key, place in value.items():
@@ -445,7 +445,7 @@ class Places:
 class Points:
     """The rule of one point (x, y) or several, in the grid's coordinates."""
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         points = self.tuple_of(value)
         if not isinstance(points, tuple) or not points:
             refuse(who, name, value, "is not a point", "(x, y), or several of them")
@@ -453,7 +453,7 @@ class Points:
             POINT.check(who, f"{name}[{k}]", point)
 
     @staticmethod
-    def tuple_of(value: Any) -> Any:
+    def tuple_of(value: object) -> object:
         """Points as a tuple of pairs, also where a single one is given; what is no list as it is."""
         if isinstance(value, NOT_NUMBERS) or not isinstance(value, collections.abc.Collection):
             return value
@@ -466,14 +466,14 @@ class Points:
 class Concentrations:
     """The rule of concentrations of tracers, {name: concentration}."""
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if not isinstance(self.tuple_of(value), tuple):
             refuse(who, name, value, "is no dict of concentrations", "{name of a tracer: concentration}")
         for key, each in self.tuple_of(value):
             Number(None, "the tracer's units").check(who, f"{name}[{key!r}]", each)
 
     @staticmethod
-    def tuple_of(value: Any) -> Any:
+    def tuple_of(value: object) -> Any:
         """((name, concentration), ...) of a dict of them; anything else as it is."""
         return tuple(value.items()) if isinstance(value, collections.abc.Mapping) else value
 
@@ -485,7 +485,7 @@ def parameter(
     position: str | None = None,
     units: str = "1",
     *,
-    default: Any = dataclasses.MISSING,
+    default: object = dataclasses.MISSING,
     static: bool = False,
     required: bool = False,
     **limits: Any,
@@ -512,9 +512,9 @@ OF_GRID = DERIVED | {"of_grid": True}
 
 
 def declared(
-    rule: Any,
+    rule: object,
     *,
-    default: Any = dataclasses.MISSING,
+    default: object = dataclasses.MISSING,
     static: bool = False,
     required: bool = False,
     kw_only: bool = False,

@@ -16,7 +16,7 @@ import functools
 import inspect
 import re
 import sys
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from ..errors import ConfigError
 from .code import code_of, is_shipped
@@ -37,6 +37,8 @@ __all__ = [
     "unchecked",
     "units_of",
 ]
+
+T = TypeVar("T")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static, parameter, declared, dataclasses.field))
@@ -60,7 +62,7 @@ class ModelPart(Named):
     exclusive: ClassVar[tuple[tuple[str, str], ...]] = ()
     required: ClassVar[dict[str, str]] = {}
 
-    def __new__(cls, *arguments: Any, **parameters: Any):
+    def __new__(cls, *arguments: object, **parameters: object):
         as_pytree(cls)
         return super().__new__(cls)
 
@@ -146,14 +148,14 @@ def _base_of(cls):
     return f"sw.{base.__name__}"
 
 
-def replaced(part: Any, changes: dict) -> Any:
+def replaced(part: T, changes: dict) -> T:
     """A copy of a part with other values of some of its fields. The new values are not checked."""
     new = object.__new__(type(part))
     vars(new).update(vars(part), **changes)
     return new
 
 
-def unchecked(cls: type[ModelPart], values: dict) -> Any:
+def unchecked(cls: type[T], values: dict) -> T:
     """An object of a class with these `values` of some of its fields. They are not checked."""
     new = object.__new__(cls)
     vars(new).update(values)
@@ -171,7 +173,7 @@ def numbers_of(cls: type) -> dict[str, Number]:
     return {name: rule for name, rule in rules.items() if isinstance(rule, Number)}
 
 
-def positions_of(part: Any) -> dict[str, str]:
+def positions_of(part: object) -> dict[str, str]:
     """{name: C-grid position} of the parameters of a part, or a class, that may vary in space and time."""
     return _positions(part if isinstance(part, type) else type(part))
 
@@ -200,7 +202,7 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
-def name_of(part: Any) -> str:
+def name_of(part: object) -> str:
     """The name of a part's class in files: "Laplacian", or "module:Class" of a part from outside this package."""
     cls = part if isinstance(part, type) else type(part)
     return cls.__name__ if is_shipped(cls) else f"{cls.__module__}:{cls.__qualname__}"

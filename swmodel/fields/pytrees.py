@@ -15,7 +15,7 @@ T = TypeVar("T")
 MOST_REMEMBERED = 64
 
 
-def replace(instance: T, **changes: Any) -> T:
+def replace(instance: T, **changes: object) -> T:
     """A copy of a frozen dataclass, or of a State, with other values of some fields."""
     if dataclasses.is_dataclass(instance) and not isinstance(instance, type):
         return dataclasses.replace(instance, **changes)
@@ -23,7 +23,7 @@ def replace(instance: T, **changes: Any) -> T:
     return change(**changes)
 
 
-def remembered(results: dict[Any, T], tree: Any, make: Callable[[], T]) -> T:
+def remembered(results: dict[object, T], tree: object, make: Callable[[], T]) -> T:
     """The result of `make()` for a pytree, kept in `results` for trees of the same structure, shapes and types.
 
     What follows from tracing a function of the tree depends on these alone. The oldest of 64 results is dropped.
@@ -38,7 +38,7 @@ def remembered(results: dict[Any, T], tree: Any, make: Callable[[], T]) -> T:
     return results[key]
 
 
-def static(*, default: Any = dataclasses.MISSING, kw_only: bool = False) -> Any:
+def static(*, default: object = dataclasses.MISSING, kw_only: bool = False) -> Any:
     """A dataclass field that belongs to the structure: hashable, compared by value, never differentiated."""
     return dataclasses.field(metadata={"static": True}, default=default, kw_only=kw_only)
 

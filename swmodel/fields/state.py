@@ -7,14 +7,16 @@ content. Only the momentum and continuity equations name u, v and eta. Other cod
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import jax
 
-from .field import AbstractField, Field
+from .field import AbstractField, Field, Scalar, Value
 from .variables import PROGNOSTIC
 
 __all__ = ["RESERVED", "State", "as_tile_field", "check_state", "each_state", "fields_of", "like", "states_of"]
+
+T = TypeVar("T")
 
 _POSITIONS = {variable.name: variable.position for variable in PROGNOSTIC}
 
@@ -36,12 +38,12 @@ class State:
     __slots__ = ("_positions", "_values", "__weakref__")
     __array_ufunc__ = None  # numpy's numbers leave `2.0 * state` to the State
 
-    def __init__(self, u: Any, v: Any, eta: Any, **others: Any):
+    def __init__(self, u: Value, v: Value, eta: Value, **others: Value):
         values = {"u": u, "v": v, "eta": eta, **others}
         _set(self, values, tuple(_POSITIONS.get(name, "h") for name in values))
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], positions: Mapping[str, str]) -> "State":
+    def of(cls, values: Mapping[str, Value], positions: Mapping[str, str]) -> "State":
         """A State of any named fields at the given positions, such as a stepper's history may contain."""
         return _set(object.__new__(cls), dict(values), tuple(positions[name] for name in values))
 
@@ -80,11 +82,11 @@ class State:
 
     # -- making another one -------------------------------------------------------------------------------------------
 
-    def map(self, function: Callable, *others: Any) -> "State":
+    def map(self, function: Callable, *others: "State | Mapping[str, object]") -> "State":
         """The State of `function` of each field, and of the fields of that name in `others`, States or dicts."""
         return self.replace(**{name: function(x, *(other[name] for other in others)) for name, x in self})
 
-    def replace(self, **changes: Any) -> "State":
+    def replace(self, **changes: Value) -> "State":
         """This State with other values of some fields.
 
         Raises:
@@ -98,12 +100,12 @@ class State:
     def __add__(self, other: "State") -> "State":
         return self.map(operator.add, other)
 
-    def __rmul__(self, factor: Any) -> "State":
+    def __rmul__(self, factor: Scalar) -> "State":
         return self.map(lambda x: factor * x)
 
     # -- as an immutable object ---------------------------------------------------------------------------------------
 
-    def __setattr__(self, name: str, value: Any):
+    def __setattr__(self, name: str, value: object):
         raise AttributeError(f"a State is not changed; state.replace({name}=...) makes another one.")
 
     def __reduce__(self):
@@ -137,9 +139,9 @@ RESERVED = frozenset(name for name in dir(State) if not name.startswith("_"))  #
 # -- Fields and arrays ------------------------------------------------------------------------------------------------
 
 
-def as_tile_field(x: Any, position: str) -> AbstractField:
+def as_tile_field(x: Value, position: str) -> AbstractField:
     """A tile array as a Field without halo; a Field unchanged."""
-    return x if isinstance(x, AbstractField) else Field(x, position, (0, 0, 0, 0))
+    return x if isinstance(x, AbstractField) else Field(cast(jax.Array, x), position, (0, 0, 0, 0))
 
 
 def like(state: State, new: State) -> State:
@@ -151,22 +153,22 @@ def _is_state(x):
     return isinstance(x, State)
 
 
-def states_of(tree: Any) -> list[State]:
+def states_of(tree: object) -> list[State]:
     """The States in a pytree, in order."""
     return [x for x in jax.tree.leaves(tree, is_leaf=_is_state) if _is_state(x)]
 
 
-def fields_of(tree: Any) -> list:
+def fields_of(tree: object) -> list:
     """The fields of all States in a pytree, in order."""
     return [x for state in states_of(tree) for _, x in state]
 
 
-def each_state(function: Callable, tree: Any) -> Any:
+def each_state(function: Callable, tree: T) -> T:
     """The pytree with `function` of each State in its place."""
     return jax.tree.map(lambda x: function(x) if _is_state(x) else x, tree, is_leaf=_is_state)
 
 
-def check_state(who: str, state: Any, variables: tuple) -> None:
+def check_state(who: str, state: State, variables: tuple) -> None:
     """Raise ValueError unless a State holds the fields of these Variables, in their order."""
     wanted = tuple(variable.name for variable in variables)
     if state.names != wanted:

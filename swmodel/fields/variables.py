@@ -54,7 +54,7 @@ class Variable:
     cell_methods: str = "time: point"
 
 
-def variable(name: str, *arguments: Any, **options: Any) -> dict[str, Variable]:
+def variable(name: str, *arguments: Any, **options: object) -> dict[str, Variable]:
     """{name: Variable}, one row of the table; the arguments are those of Variable."""
     return {name: Variable(name, *arguments, **options)}
 

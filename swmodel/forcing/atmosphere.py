@@ -9,22 +9,27 @@ open side, `inverse_barometer(...)` gives this elevation for the outside.
 
 import inspect
 import numbers
+from collections.abc import Callable
 from typing import Any, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
 from ..defaults import AIR_DENSITY, GRAVITY, WATER_DENSITY
-from ..dynamics.layer import gradient
+from ..dynamics.clock import Time
+from ..dynamics.domain import Domain
+from ..dynamics.layer import LayerFlow, gradient
 from ..dynamics.terms import Forcing, Series, TimeVarying, value_at
 from ..errors import ConfigError
-from ..fields.field import to_u, to_v
+from ..fields.field import AbstractField, Scalar, Value, to_u, to_v
 from ..fields.parameters import array_of, declared, parameter, refuse
 from ..fields.pytrees import pytree
 from .wind_laws import WindLaw, drag_law
 
 __all__ = ["PRESSURES", "AirPressure", "Wind", "inverse_barometer", "look_like_hectopascals"]
+
 
 SPEEDS = np.array([1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0])  # [m s-1]
 WINDS: dict[str, Any] = {"minimum": -150.0, "maximum": 150.0}  # [m s-1], which no mean wind at 10 m exceeds
@@ -37,7 +42,7 @@ LARGEST_ANOMALY = 2e4  # [Pa]
 class DragLaw:
     """The rule of a parameter that is a wind law."""
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         drag_law(who, value)
 
     def samples(self, law: WindLaw) -> tuple[float, ...]:
@@ -68,23 +73,23 @@ class AirPressure(Forcing):
         if known is not None:
             _refuse_hectopascals(known)
 
-    def on_tile(self, domain: Any) -> Self:
+    def on_tile(self, domain: Domain) -> Self:
         if inspect.isroutine(self.pressure):  # in the corners and the middle of the grid, the same for all tiles
             x, y = domain.grid.coordinates("h")
             _refuse_hectopascals(self.pressure(_ends_and_middle(x, 1), _ends_and_middle(y, 0)))
         return super().on_tile(domain)
 
-    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
+    def __call__(self, flow: LayerFlow, time: Time) -> tuple[Value, Value]:
         if not hasattr(self.pressure, "position"):
             return 0.0, 0.0
         along_x, along_y = gradient(self.pressure / self.density, flow.geometry)
         return -along_x, -along_y
 
-    def pressure_head(self, time: Any, reference: float) -> Any:
+    def pressure_head(self, time: Time, reference: float) -> Value:
         """(p - p_0) / rho [m2 s-2] at a Time, for the reference p_0 [Pa]."""
         return (value_at(self.pressure, time) - reference) / self.density
 
-    def check_reference(self, reference: float, water: Any, agree: Any) -> None:
+    def check_reference(self, reference: float, water: jax.Array, agree: Callable) -> None:
         """Raise ConfigError if the pressure is nowhere near p_0, as departures from a mean are with p_0 = 1013.25 hPa.
 
         Args:
@@ -119,7 +124,7 @@ def _ends_and_middle(coordinates, axis):
     return np.take(coordinates, [0, size // 2, size - 1], axis)
 
 
-def look_like_hectopascals(values: Any) -> bool:
+def look_like_hectopascals(values: np.ndarray) -> bool:
     """Whether air pressures given in Pa are probably in hPa: in Pa they are a hundred times as large."""
     return bool(300.0 < np.min(values) and np.max(values) < 1200.0)
 
@@ -132,7 +137,7 @@ def _refuse_hectopascals(values):
         )
 
 
-def stress(x: Any, y: Any, law: WindLaw, scale: Any) -> tuple[Any, Any]:
+def stress(x: AbstractField, y: AbstractField, law: WindLaw, scale: Scalar) -> tuple[AbstractField, AbstractField]:
     """scale C_D |W| (x, y) of the wind components, Fields at one position."""
     speed = (x * x + y * y).map(lambda s: jnp.sqrt(s + CALM**2))
     transfer = scale * speed.map(lambda s: law(s) * s)
@@ -162,7 +167,7 @@ class Wind(Forcing):
 
     uses_time = False
 
-    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
+    def __call__(self, flow: LayerFlow, time: Time) -> tuple[Value, Value]:
         still = 0.0 * flow.eta
         along_x, along_y = stress(
             self.x + still, self.y + still, drag_law("Wind", self.drag), self.air_density / self.density
@@ -172,8 +177,11 @@ class Wind(Forcing):
 
 
 def inverse_barometer(
-    pressure: Any, reference: float = STANDARD_PRESSURE, density: float = WATER_DENSITY, gravity: float = GRAVITY
-) -> Any:
+    pressure: np.ndarray | float,
+    reference: float = STANDARD_PRESSURE,
+    density: float = WATER_DENSITY,
+    gravity: float = GRAVITY,
+) -> np.ndarray | float:
     """The elevation [m] at which the sea balances an air pressure: -(p - p0) / (rho g).
 
     Args:

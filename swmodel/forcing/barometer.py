@@ -13,8 +13,11 @@ import numbers
 from collections.abc import Callable
 from typing import Any, Self
 
+from ..dynamics.clock import Time
+from ..dynamics.domain import Domain
 from ..dynamics.terms import TimeVarying, rate_at, tile_array, value_at
 from ..errors import ConfigError
+from ..fields.field import Scalar, Value
 from ..fields.parameters import Number, check_arguments
 from ..fields.pytrees import pytree, replace, static
 from .atmosphere import PRESSURES, STANDARD_PRESSURE
@@ -54,7 +57,7 @@ class InverseBarometer:
         """The date and time of step 0 in the tide or the records."""
         return getattr(self.plus, "start", None)
 
-    def placed(self, position: str, domain: Any, name: str, rule: Number | None = None) -> "BarometricElevation":
+    def placed(self, position: str, domain: Domain, name: str, rule: Number | None = None) -> "BarometricElevation":
         """The BarometricElevation of it; position, name and rule are those of the parameter."""
         return BarometricElevation(tile_array(self.plus, position, domain, name, rule), float(self.reference))
 
@@ -84,7 +87,7 @@ class BarometricElevation(TimeVarying):
         mapped = self.plus.map(function) if isinstance(self.plus, TimeVarying) else function(self.plus)
         return replace(self, plus=mapped)
 
-    def within(self, terms: tuple, gravity: Any) -> Self:
+    def within(self, terms: tuple, gravity: Scalar) -> Self:
         parts = tuple(term for term in terms if term.has_pressure)
         if not parts:
             raise ConfigError(
@@ -97,10 +100,10 @@ class BarometricElevation(TimeVarying):
         if isinstance(self.plus, TimeVarying):
             self.plus.check_covers(end, slack, remedy)
 
-    def at(self, time: Any) -> Any:
+    def at(self, time: Time) -> Value:
         return value_at(self.plus, time) - self._lowered(time)
 
-    def rate(self, time: Any) -> Any:
+    def rate(self, time: Time) -> Value:
         change = self._lowered(time + 0.5) - self._lowered(time + (-0.5))
         return rate_at(self.plus, time) - change * (1.0 / time.dt)
 

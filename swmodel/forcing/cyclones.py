@@ -15,7 +15,7 @@ Holland (1980), doi:10.1175/1520-0493(1980)108<1212:AAMOTW>2.0.CO;2; Holland et 
 
 import dataclasses
 import math
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import jax
 import jax.numpy as jnp
@@ -23,13 +23,16 @@ import numpy as np
 
 from ..defaults import AIR_DENSITY, EARTH_RADIUS, EARTH_ROTATION, WATER_DENSITY
 from ..dynamics.clock import Moments, Time
-from ..dynamics.layer import gradient
+from ..dynamics.domain import Domain
+from ..dynamics.forms import Exchange
+from ..dynamics.layer import LayerFlow, gradient
 from ..dynamics.terms import Forcing, tile_array
 from ..errors import ConfigError
-from ..fields.field import Field, to_u, to_v
+from ..fields.field import AbstractField, Field, Value, to_u, to_v
 from ..fields.parameters import DERIVED, Choice, Moment, array_of, declared, parameter, refuse
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree, static
+from ..parallel.communicator import Communicator
 from .atmosphere import PRESSURES, DragLaw, stress
 from .wind_laws import drag_law
 
@@ -45,7 +48,7 @@ class Points:
     def __init__(self, units: str, minimum: float | None = None, maximum: float | None = None, why: str = "") -> None:
         self.units, self.minimum, self.maximum, self.why = units, minimum, maximum, why
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         found = array_of(value) if not hasattr(value, "aval") else None
         if hasattr(value, "aval"):
             return
@@ -170,7 +173,7 @@ class Cyclone(Forcing):
                 "a longer track, or shorten the run."
             )
 
-    def on_tile(self, domain: Any) -> Self:
+    def on_tile(self, domain: Domain) -> Self:
         if self.times[0] > 0:
             raise ConfigError(
                 f"Cyclone: the track starts {self.times[0]:g} s after the run; start the run later, or give an earlier "
@@ -207,19 +210,19 @@ class Cyclone(Forcing):
             f = WITHOUT_ROTATION if domain.coriolis is None else domain.coriolis.at(domain.grid, rows)
         return {"corner_y": domain.grid.y_edges, "f": np.broadcast_to(np.ravel(f), rows.shape).astype(float)}
 
-    def points(self, communicator: Any) -> np.ndarray:
+    def points(self, communicator: Communicator) -> np.ndarray:
         """The moments of the track's points [s]."""
         return np.asarray(self.times)
 
-    def with_points(self, moments: np.ndarray, lines: dict[str, Any], communicator: Any) -> Self:
+    def with_points(self, moments: np.ndarray, lines: dict[str, np.ndarray], communicator: Communicator) -> Self:
         """This part with other points: its `lines`, {name: values}, at these moments [s]."""
         return replaced(self, {"times": tuple(moments.tolist()), **lines})
 
-    def prepare(self, exchange: Any) -> Self:
+    def prepare(self, exchange: Exchange) -> Self:
         ready = {name: exchange.parameter(x, "h") for name, x in self.coordinates.items()}
         return replaced(self, {"coordinates": ready})
 
-    def centre(self, time: Any) -> dict[str, Any]:
+    def centre(self, time: Time) -> dict[str, jax.Array]:
         """{name: value at a Time} of the lines of the track, and the motion of the centre: dx, dy [units s-1]."""
         dtype = self.x.dtype
         place = lambda x: jnp.asarray(x, dtype if x.dtype.kind == "f" else None)  # noqa: E731
@@ -229,7 +232,7 @@ class Cyclone(Forcing):
         length = jnp.asarray(np.diff(self.times), dtype)[k]
         return values | {f"d{name}": (lines[name][k + 1] - lines[name][k]) / length for name in ("x", "y")}
 
-    def fields(self, time: Any) -> tuple[Any, Any, Any]:
+    def fields(self, time: Time) -> tuple[AbstractField, AbstractField, AbstractField]:
         """(air pressure [Pa], wind towards +x, towards +y [m s-1]) at a Time, Fields at h, of a prepared part."""
         at, c, spherical = self.centre(time), self.coordinates, self.spherical
         east = c["x"] - at["x"]
@@ -271,7 +274,7 @@ class Cyclone(Forcing):
         whole = int(seconds)
         time = Time(whole, seconds - whole, jnp.asarray(1.0), 1.0)
         _, wind_x, wind_y = storm.fields(time)
-        return np.asarray(wind_x.data), np.asarray(wind_y.data)
+        return np.asarray(cast(Field, wind_x).data), np.asarray(cast(Field, wind_y).data)
 
     def _speed(self, r, shape, strength, f):
         """(V, a Field [m s-1], about the largest V)."""
@@ -283,11 +286,11 @@ class Cyclone(Forcing):
         speed = (shape * strength + half * half).map(lambda s: jnp.sqrt(s + CALM**2)) - half
         return speed, largest
 
-    def pressure_head(self, time: Any, reference: float) -> Any:
+    def pressure_head(self, time: Time, reference: float) -> Value:
         """(p - p_n) / rho [m2 s-2] at a Time; the pressure far from the storm is its own, whatever the reference."""
         return (self.fields(time)[0] - self.ambient_pressure) / self.density
 
-    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
+    def __call__(self, flow: LayerFlow, time: Time) -> tuple[Value, Value]:
         pressure, x, y = self.fields(time)
         along_x, along_y = stress(x, y, drag_law("Cyclone", self.drag), self.air_density / self.density)
         head_x, head_y = gradient(pressure / self.density, flow.geometry)

@@ -167,7 +167,7 @@ class StressRecords(FileRecords):
     drag: Any = WIND_DRAG
     air_density: float = AIR_DENSITY
 
-    def records(self, grid: Any, position: str, units: str | None = None) -> Records:
+    def records(self, grid: Grid, position: str, units: str | None = None) -> Records:
         wind = [
             FileRecords(self.file, name, self.start, self.units, self.missing).records(grid, position, "m s-1")
             for name in (self.variable, self.other)

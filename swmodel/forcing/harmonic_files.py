@@ -10,7 +10,6 @@ around it is read, and the file need not cover more.
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from ..errors import ConfigError, DataError
 from ..fields.parameters import Sides
 from ..grids import axes
 from ..grids.file_units import normalised_units
+from ..grids.grid import Grid
 from ..grids.remapping import filled, remapping
 from ..grids.windows import GridValues, along_side, cached
 from ..runtime.formats import check_format
@@ -39,7 +39,7 @@ TRANSPORTS = {"m2 s-1": 1.0, "cm2 s-1": 1e-4, "meter^2/s": 1.0, "centimeter^2/se
 def harmonic_constants(
     path: str | os.PathLike,
     constituents: Iterable[str] | Mapping[str, tuple[str | None, str | None]],
-    grid: Any,
+    grid: Grid,
     *,
     sides: str | tuple | None = None,
     units: str = "m",
@@ -79,7 +79,7 @@ def harmonic_constants(
 
 def atlas_constants(
     files: str | os.PathLike | Iterable[str | os.PathLike],
-    grid: Any,
+    grid: Grid,
     *,
     names: Iterable[str] | None = None,
     sides: str | tuple | None = None,

@@ -28,20 +28,29 @@ The fraction c_N acts in every step.
 """
 
 import dataclasses
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..defaults import WATER_DENSITY
-from ..dynamics.layer import gradient
+from ..dynamics.clock import Time
+from ..dynamics.domain import Domain
+from ..dynamics.forms import Exchange
+from ..dynamics.layer import LayerFlow, gradient
+from ..dynamics.system import System
 from ..dynamics.terms import Forcing
 from ..errors import ConfigError
+from ..fields.field import Field, Value
 from ..fields.parameters import OF_GRID, parameter
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree
+from ..fields.state import State
 from ..fields.variables import Variable
+from ..grids.grid import SphericalGrid
+from ..parallel.communicator import Communicator
 from ..parallel.halo import without_padding
 from .potential import air_heads
 
@@ -67,7 +76,7 @@ LOVE_NUMBERS = np.array([
 HIGHEST = 200  # degree
 
 
-def load_factor(degree: Any, density: float = WATER_DENSITY) -> np.ndarray:
+def load_factor(degree: ArrayLike, density: float = WATER_DENSITY) -> np.ndarray:
     """c_n [1] of each degree from 1 to 200; Love numbers between those of the table are linear in log n.
 
     Args:
@@ -148,7 +157,7 @@ class SelfAttractionLoading(Forcing):
         "self_attraction", "h", "m", "elevation by self-attraction and loading, less a fraction of the elevation"
     )
 
-    def on_tile(self, domain: Any) -> Self:
+    def on_tile(self, domain: Domain) -> Self:
         grid = domain.grid
         self._check(grid)
         n = np.arange(self.degree + 1)
@@ -163,7 +172,7 @@ class SelfAttractionLoading(Forcing):
             latitude = np.deg2rad(grid.y_edges[0] + (rows + 0.5) * (grid.y_edges[-1] - grid.y_edges[0]) / grid.ny)
             found = {
                 "legendre": harmonics_of(self.degree, latitude),
-                "weights": area / grid.radius**2,
+                "weights": area / cast(SphericalGrid, grid).radius ** 2,
                 "rotations": np.stack([np.cos(angle), np.sin(angle)])[:, None, :],
                 "factors": factors,
             }
@@ -184,7 +193,7 @@ class SelfAttractionLoading(Forcing):
                 f"{grid.nx // 2 - 1} or less."
             )
 
-    def prepare(self, exchange: Any) -> Self:
+    def prepare(self, exchange: Exchange) -> Self:
         return self
 
     def state_variables(self) -> tuple[Variable, ...]:
@@ -195,19 +204,19 @@ class SelfAttractionLoading(Forcing):
         """c_N [1], with which the elevation itself acts."""
         return float(load_factor(self.degree, self.density))
 
-    def is_due(self, time: Any) -> Any:
+    def is_due(self, time: Time) -> bool | jax.Array:
         return jnp.asarray(time.step, jnp.int32) % time.steps_in(self.every) == 0
 
-    def renewed(self, equations: Any, state: Any, time: Any) -> dict[str, Any]:
+    def renewed(self, equations: System, state: State, time: Time) -> dict[str, jax.Array]:
         flow = equations.flow(state, time)
         rise = equations.continuity(flow, time)
-        middle = flow.load(flow.eta + 0.5 * time.steps_in(self.every) * time.dt * rise).interior
+        middle = cast(Field, flow.load(flow.eta + 0.5 * time.steps_in(self.every) * time.dt * rise)).interior
         here = equations.geometry.tile.sides
         middle = middle + self._air(equations, time + 0.5 * time.steps_in(self.every))
         middle = without_padding(middle * equations.geometry.wet.interior, here)
         return {self.variable.name: without_padding(self.convolved(middle, equations.communicator), here)}
 
-    def convolved(self, eta: jax.Array, communicator: Any) -> jax.Array:
+    def convolved(self, eta: jax.Array, communicator: Communicator) -> jax.Array:
         """sum_n (c_n - c_N) eta_n [m] of an elevation [m] that is 0 on land, tile arrays; collective."""
         along_x = eta.shape[-1]
         lines = jnp.fft.rfft(eta * self.weights, self.columns)[:, : self.degree + 1]  # sum of w eta e^(-i m (x - x_0))
@@ -223,7 +232,7 @@ class SelfAttractionLoading(Forcing):
         turned = jax.lax.complex(once * (even * cos + odd * sin), once * (even * sin - odd * cos))
         return jnp.fft.irfft(turned, self.columns)[:, :along_x]
 
-    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
+    def __call__(self, flow: LayerFlow, time: Time) -> tuple[Value, Value]:
         raised = flow.gravity * (flow.state[self.variable.name] + self.fraction * flow.load(flow.level))
         for head in air_heads(flow.equations, time):
             raised = raised + self.fraction * head

@@ -27,11 +27,16 @@ from typing import Any, Self
 import jax.numpy as jnp
 import numpy as np
 
+from ..dynamics.clock import Time
 from ..dynamics.dissipation import Drag
-from ..dynamics.layer import gradient
+from ..dynamics.domain import Domain
+from ..dynamics.forms import Exchange
+from ..dynamics.layer import LayerFlow, gradient
+from ..dynamics.site import Site
+from ..dynamics.system import System
 from ..dynamics.terms import Forcing, tile_array
 from ..errors import ConfigError, ended
-from ..fields.field import to_u, to_v
+from ..fields.field import Value, to_u, to_v
 from ..fields.parameters import DERIVED, Moment, Names, declared, parameter
 from ..fields.parts import replaced
 from ..fields.pytrees import pytree
@@ -85,7 +90,7 @@ class TidalPotential(Forcing):
             )
         object.__setattr__(self, "constituents", names)
 
-    def on_tile(self, domain: Any) -> Self:
+    def on_tile(self, domain: Domain) -> Self:
         if not domain.grid.spherical:
             raise ConfigError(
                 "TidalPotential: the potential depends on longitude and latitude, and the grid is a plane; use a "
@@ -112,14 +117,14 @@ class TidalPotential(Forcing):
             },
         )
 
-    def prepare(self, exchange: Any) -> Self:
+    def prepare(self, exchange: Exchange) -> Self:
         ready = {
             s: tuple(None if x is None else exchange.parameter(x, "h") for x in pair)
             for s, pair in self.patterns.items()
         }
         return replaced(self, {"patterns": ready})
 
-    def elevation(self, time: Any) -> Any:
+    def elevation(self, time: Time) -> Value:
         """eta_eq at a Time [m], a Field at h, of a prepared part."""
         cos, sin = waves_at(time, self.constituents, self.arguments)
         sizes, total = self.amplitudes * ramp_at(time, self.ramp), 0.0
@@ -130,11 +135,11 @@ class TidalPotential(Forcing):
                 total = total - odd * jnp.sum(share * sin)
         return total
 
-    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
+    def __call__(self, flow: LayerFlow, time: Time) -> tuple[Value, Value]:
         return gradient(flow.gravity * self.elevation(time), flow.geometry)
 
 
-def air_heads(equations: Any, time: Any) -> Iterator[Any]:
+def air_heads(equations: System, time: Time) -> Iterator[Value]:
     """p / rho [m2 s-2] at a Time of each term of a System with an air pressure, a Field at h or a number."""
     return (term.pressure_head(time, 0.0) for term in equations.terms if term.has_pressure)
 
@@ -155,7 +160,7 @@ class SelfAttraction(Forcing):
     uses_time = False
     follows_pressure = True
 
-    def __call__(self, flow: Any, time: Any) -> tuple[Any, Any]:
+    def __call__(self, flow: LayerFlow, time: Time) -> tuple[Value, Value]:
         load = flow.gravity * self.fraction * flow.load(flow.level)
         for head in air_heads(flow.equations, time):
             load = load + self.fraction * head
@@ -182,9 +187,9 @@ class InternalWaveDrag(Drag):
     def _strength(self):
         return 0.5 * self.wavenumber * self.roughness * self.roughness * self.buoyancy
 
-    def rates(self, site: Any) -> Any:
+    def rates(self, site: Site) -> np.ndarray | float:
         return self._strength() / site.thickness
 
-    def damping(self, flow: Any, time: Any) -> tuple[Any, Any]:
+    def damping(self, flow: LayerFlow, time: Time) -> tuple[Value, Value]:
         strength = self._strength()
         return to_u(strength) * flow.per_h_u, to_v(strength) * flow.per_h_v

@@ -17,12 +17,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..dynamics.domain import Domain
 from ..dynamics.terms import Series
 from ..errors import ConfigError, DataError, of_part
 from ..fields.parameters import Number, Part, check_arguments
 from ..grids.grid import Grid
 from ..grids.regrid import Records
-from ..grids.windows import LazyRecords, TileRecords, blocks_of, grid_values
+from ..grids.windows import GridValues, LazyRecords, TileRecords, blocks_of, grid_values
 from .atmosphere import look_like_hectopascals
 
 __all__ = ["FunctionOfTime", "RecordsInTime", "check_calendars", "check_coverage"]
@@ -61,7 +62,7 @@ class RecordsInTime(abc.ABC):
             DataError: for a file that cannot be used, or is in other units.
         """
 
-    def check(self, grid: Any, name: str, rule: Any, end: float) -> None:
+    def check(self, grid: Grid, name: str, rule: Number, end: float) -> None:
         """Raise DataError for records that cannot be used, or do not cover a run until `end` [s].
 
         Args:
@@ -77,7 +78,7 @@ class RecordsInTime(abc.ABC):
     def _source(self, found, name, rule):
         return _Source(name, self.words, self.remedy, found.calendar, found.cycle, rule)
 
-    def series_on(self, position: str, domain: Any, name: str, rule: Any = None) -> Series:
+    def series_on(self, position: str, domain: Domain, name: str, rule: Number | None = None) -> Series:
         """The Series of tile records.
 
         Args:
@@ -116,7 +117,7 @@ class _Source:
     cycle: float | None
     rule: Any
 
-    def cut(self, domain: Any, rank: int, wet: np.ndarray, record: Any) -> np.ndarray:
+    def cut(self, domain: Domain, rank: int, wet: np.ndarray, record: GridValues) -> np.ndarray:
         """A rank's tile of a record: finite in the sea, with 0 on land where the file has no value.
 
         Raises:
@@ -198,7 +199,7 @@ class FunctionOfTime(RecordsInTime):
 
         return Records(times, LazyRecords(make, (times.size, *grid.shape), (self, position)), None, None)
 
-    def check(self, grid: Any, name: str, rule: Any, end: float) -> None:
+    def check(self, grid: Grid, name: str, rule: Number, end: float) -> None:
         """As of the base class, and for values at the beginning, in the middle and at the end that are no values."""
         super().check(grid, name, rule, end)
         found = self.records(grid, rule.position or "h", rule.units)
@@ -216,7 +217,7 @@ class FunctionOfTime(RecordsInTime):
 # -- what a model checks ----------------------------------------------------------------------------------------------
 
 
-def check_calendars(series: Mapping[str, Any], gregorian: str | None = None) -> None:
+def check_calendars(series: Mapping[str, Series], gregorian: str | None = None) -> None:
     """Raise ConfigError if the dates of the files of some {name: Series} are in different calendars.
 
     Args:
@@ -244,7 +245,7 @@ def check_calendars(series: Mapping[str, Any], gregorian: str | None = None) -> 
                 )
 
 
-def check_coverage(series: Mapping[str, Any], end: float, dt: float = 0.0) -> None:
+def check_coverage(series: Mapping[str, Series], end: float, dt: float = 0.0) -> None:
     """Raise DataError if the records of files in some {name: Series} do not cover a run from 0 to `end` [s].
 
     A run ends at the step nearest to its end, so that half a step `dt` [s] may be missing.

@@ -24,11 +24,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..dynamics.clock import Time
+from ..dynamics.domain import Domain
 from ..dynamics.terms import TimeVarying, rate_at, tile_array, value_at
 from ..errors import ConfigError, ended
-from ..fields.field import AbstractField
+from ..fields.field import AbstractField, Scalar, Value
 from ..fields.parameters import Moment, Number, array_of, check_arguments
 from ..fields.pytrees import pytree, replace, static
+from ..grids.grid import Grid
 from ..grids.windows import GridValues
 from .constituents import distinct, nodal, periods
 
@@ -45,27 +48,27 @@ _RULES = {
 }
 
 
-def waves_at(time: Any, names: tuple[str, ...], argument: Any = 0.0) -> tuple[jax.Array, jax.Array]:
+def waves_at(time: Time, names: tuple[str, ...], argument: Scalar = 0.0) -> tuple[jax.Array, jax.Array]:
     """(cos theta, sin theta) of constituents at a Time, (n,) each, with theta = omega t + argument [rad]."""
     theta = 2.0 * np.pi * time.cycles(periods(names)) + argument
     return jnp.cos(theta), jnp.sin(theta)
 
 
-def ramp_at(time: Any, length: float) -> Any:
+def ramp_at(time: Time, length: float) -> Value:
     """The share of a forcing at a Time that is switched on over `length` [s]."""
     if not length:
         return 1.0
     return 0.5 - 0.5 * jnp.cos(np.pi * jnp.clip(time.since(0.0) / length, 0.0, 1.0))
 
 
-def ramp_rate_at(time: Any, length: float) -> Any:
+def ramp_rate_at(time: Time, length: float) -> Value:
     """d/dt of `ramp_at` [s-1]."""
     if not length:
         return 0.0
     return 0.5 * np.pi / length * jnp.sin(np.pi * jnp.clip(time.since(0.0) / length, 0.0, 1.0))
 
 
-def middle_latitude(grid: Any) -> float | None:
+def middle_latitude(grid: Grid) -> float | None:
     """The latitude in the middle of a grid [degrees], for nodal factors; that of a plane is taken as 45.
 
     None of a grid that spans more than 60 degrees: nodal factors are then those without satellites of third degree.
@@ -151,7 +154,7 @@ class Tide:
                     f"{rule.units} that are possible; give it in {rule.units}."
                 )
 
-    def placed(self, position: str, domain: Any, name: str, rule: Number | None = None) -> "Harmonics":
+    def placed(self, position: str, domain: Domain, name: str, rule: Number | None = None) -> "Harmonics":
         """The Harmonics of tile arrays.
 
         Args:
@@ -256,10 +259,10 @@ class Harmonics(TimeVarying):
     def map(self, function: Callable) -> Self:
         raise TypeError("Harmonics are not linear in their phases; use prepared().")
 
-    def at(self, time: Any) -> Any:
+    def at(self, time: Time) -> Value:
         return self.prepared().at(time)
 
-    def rate(self, time: Any) -> Any:
+    def rate(self, time: Time) -> Value:
         return self.prepared().rate(time)
 
 
@@ -289,14 +292,14 @@ class Quadratures(TimeVarying):
             anomaly = anomaly.map(function) if isinstance(anomaly, TimeVarying) else function(anomaly)
         return replace(self, cosines=each(self.cosines), sines=each(self.sines), level=level, anomaly=anomaly)
 
-    def at(self, time: Any) -> Any:
+    def at(self, time: Time) -> Value:
         cos, sin = waves_at(time, self.names)
         share = ramp_at(time, self.ramp)
         rest = [] if self.level is None else [self.level]
         rest += [] if self.anomaly is None else [value_at(self.anomaly, time)]
         return sum(rest, self._sum(share * cos, share * sin))
 
-    def rate(self, time: Any) -> Any:
+    def rate(self, time: Time) -> Value:
         cos, sin = waves_at(time, self.names)
         share, growth = ramp_at(time, self.ramp), ramp_rate_at(time, self.ramp)
         turning = share * jnp.asarray(2.0 * np.pi / periods(self.names), cos.dtype)

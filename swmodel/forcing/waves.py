@@ -20,11 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..defaults import GRAVITY
-from ..dynamics.clock import Moments
-from ..dynamics.terms import TimeVarying
+from ..dynamics.clock import Moments, Time
+from ..dynamics.domain import Domain
+from ..dynamics.terms import TiledPart, TimeVarying
 from ..errors import ConfigError
+from ..fields.field import Value
 from ..fields.parameters import Number, check_fields, declared
 from ..fields.pytrees import pytree, replace, static
+from ..parallel.communicator import Communicator
 from .tides import ramp_at
 
 __all__ = ["CnoidalWave", "Record", "SolitaryWave", "check_records"]
@@ -72,7 +75,7 @@ class Record:
                     f"{why}; give it in {rule.units}, and leave out numbers that stand for missing values."
                 )
 
-    def placed(self, position: str, domain: Any, name: str, rule: Any = None) -> "Table":
+    def placed(self, position: str, domain: Domain, name: str, rule: Number | None = None) -> "Table":
         """The Table of it; position and name are those of the parameter."""
         return Table(Moments.of(self.times, domain.cut_exactly), domain.cut(self.values), name)
 
@@ -105,11 +108,11 @@ class Table(TimeVarying):
                 f"give a longer record, or {remedy}."
             )
 
-    def points(self, communicator: Any) -> np.ndarray:
+    def points(self, communicator: Communicator) -> np.ndarray:
         """The moments of the record [s]."""
         return self.moments.seconds(lambda x: communicator.tiles(x)[communicator.ranks[0]])
 
-    def with_points(self, moments: np.ndarray, lines: dict[str, Any], communicator: Any) -> Self:
+    def with_points(self, moments: np.ndarray, lines: dict[str, np.ndarray], communicator: Communicator) -> Self:
         """This record with other points: its `lines`, {name: values}, at these moments [s]."""
 
         def place(x):
@@ -120,11 +123,11 @@ class Table(TimeVarying):
     def map(self, function: Callable) -> Self:
         return replace(self, values=function(self.values))
 
-    def at(self, time: Any) -> Any:
+    def at(self, time: Time) -> Value:
         k, weight = self.moments.bracket(time)
         return self.values[k] + weight * (self.values[k + 1] - self.values[k])
 
-    def mean(self, time: Any) -> Any:
+    def mean(self, time: Time) -> Value:
         """The mean over the step that begins at a Time: the integral of the lines in it, and of the ends beyond."""
         points, values = self.moments.steps_from(time), self.values
         within = jnp.clip(points, 0.0, 1.0)
@@ -134,7 +137,7 @@ class Table(TimeVarying):
         return within[0] * values[0] + lines + (1.0 - within[-1]) * values[-1]
 
 
-def check_records(parts: Iterable[Any], end: float, dt: float = 0.0) -> None:
+def check_records(parts: Iterable[TiledPart], end: float, dt: float = 0.0) -> None:
     """Raise ConfigError if a Record or a track of some parts of a model does not cover a run until `end` [s].
 
     A run ends at the step nearest to its end, so that half a step `dt` [s] may be missing.
@@ -175,12 +178,12 @@ class SolitaryWave:
         """c [m s-1]."""
         return float(np.sqrt(self.gravity * (self.depth + self.height)))
 
-    def elevation(self, seconds: Any) -> np.ndarray:
+    def elevation(self, seconds: np.ndarray) -> np.ndarray:
         """eta [m] at times [s]."""
         rate = np.sqrt(0.75 * self.height / self.depth**3) * self.speed
         return self.height / np.cosh(np.clip(rate * (np.asarray(seconds) - self.peak), -STEEPEST, STEEPEST)) ** 2
 
-    def placed(self, position: str, domain: Any, name: str, rule: Any = None) -> "Sech":
+    def placed(self, position: str, domain: Domain, name: str, rule: Number | None = None) -> "Sech":
         """The wave as programs hold it."""
         rate = np.sqrt(0.75 * self.height / self.depth**3) * self.speed
         return Sech(domain.cut(np.float64(self.height)), float(rate), float(self.peak))
@@ -199,7 +202,7 @@ class Sech(TimeVarying):
     def map(self, function: Callable) -> Self:
         return replace(self, height=function(self.height))
 
-    def at(self, time: Any) -> Any:
+    def at(self, time: Time) -> Value:
         phase = jnp.clip(self.wavenumber * time.since(self.peak), -STEEPEST, STEEPEST)
         return self.height / jnp.cosh(phase) ** 2
 
@@ -258,7 +261,7 @@ class CnoidalWave:
         root: Any = brentq(longer, *tried[short[-1] :][:2])
         return float(-np.expm1(-root))
 
-    def elevation(self, cycles: Any) -> np.ndarray:
+    def elevation(self, cycles: np.ndarray) -> np.ndarray:
         """eta [m] at numbers of periods after a crest, without the ramp."""
         from scipy.special import ellipe, ellipj, ellipk
 
@@ -267,7 +270,7 @@ class CnoidalWave:
         cn = ellipj(2 * K * np.asarray(cycles, float), m)[1]
         return self.height * ((1 - m - E / K) / m + cn**2)
 
-    def placed(self, position: str, domain: Any, name: str, rule: Any = None) -> "Cycle":
+    def placed(self, position: str, domain: Domain, name: str, rule: Number | None = None) -> "Cycle":
         """The wave as programs hold it."""
         return Cycle(domain.cut(self.elevation(np.linspace(0.0, 1.0, SAMPLES + 1))), float(self.period), self.ramp)
 
@@ -285,7 +288,7 @@ class Cycle(TimeVarying):
     def map(self, function: Callable) -> Self:
         return replace(self, values=function(self.values))
 
-    def at(self, time: Any) -> Any:
+    def at(self, time: Time) -> Value:
         place = jnp.mod(time.cycles(self.period), 1.0) * (self.values.shape[-1] - 1)
         moments = jnp.arange(self.values.shape[-1], dtype=self.values.dtype)
         return ramp_at(time, self.ramp) * jnp.interp(place, moments, self.values)

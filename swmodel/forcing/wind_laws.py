@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..defaults import AIR_DENSITY, WIND_DRAG
 from ..errors import ConfigError
@@ -25,7 +26,7 @@ def _library(speed):
     return jnp if isinstance(speed, jax.Array) else np
 
 
-def large_pond(speed: Any) -> Any:
+def large_pond(speed: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
     """C_D of Large & Pond (1981): 1.2e-3, from 11 m s-1 on (0.49 + 0.065 |W|) 1e-3, and constant above 25 m s-1.
 
     doi:10.1175/1520-0485(1981)011<0324:OOMFMI>2.0.CO;2; it was measured between 4 and 25 m s-1.
@@ -33,7 +34,7 @@ def large_pond(speed: Any) -> Any:
     return 1e-3 * (0.49 + 0.065 * _library(speed).clip(speed, 0.71 / 0.065, 25.0))
 
 
-def trenberth(speed: Any) -> Any:
+def trenberth(speed: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
     """C_D of Trenberth, Large & Olson (1990): that of Large & Pond made continuous, and growing in light winds.
 
     (0.62 + 1.56 / |W|) 1e-3 up to 3 m s-1, 1.14e-3 up to 10 m s-1, (0.49 + 0.065 |W|) 1e-3 above.
@@ -44,12 +45,12 @@ def trenberth(speed: Any) -> Any:
     return 1e-3 * xp.where(speed <= 10.0, light, 0.49 + 0.065 * speed)
 
 
-def garratt(speed: Any) -> Any:
+def garratt(speed: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
     """C_D of Garratt (1977), doi:10.1175/1520-0493(1977)105<0915:RODCOO>2.0.CO;2, at most 3.5e-3."""
     return _library(speed).minimum(1e-3 * (0.75 + 0.067 * speed), 3.5e-3)
 
 
-def powell(speed: Any) -> Any:
+def powell(speed: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
     """C_D that falls in the strongest winds, after Powell et al. (2003), doi:10.1038/nature01481.
 
     Large & Pond up to 25 m s-1, constant to 33 m s-1, and from there a fall to 1.5e-3 at 52 m s-1.
@@ -68,7 +69,7 @@ DRAG_LAWS: dict[str, WindLaw] = {
 }
 
 
-def drag_law(who: str, law: Any) -> WindLaw:
+def drag_law(who: str, law: object) -> WindLaw:
     """The function C_D(speed [m s-1]) of a name, a number or a function.
 
     Raises:
@@ -86,7 +87,9 @@ def drag_law(who: str, law: Any) -> WindLaw:
     )
 
 
-def wind_stress(u10: Any, v10: Any, drag: Any = WIND_DRAG, air_density: float = AIR_DENSITY) -> tuple[Any, Any]:
+def wind_stress(
+    u10: ArrayLike, v10: ArrayLike, drag: str | float | WindLaw = WIND_DRAG, air_density: float = AIR_DENSITY
+) -> tuple[np.ndarray, np.ndarray]:
     """(tau_x, tau_y) of host arrays of the wind [N m-2].
 
     The stress of a monthly mean wind underestimates the monthly mean stress, most of all under storm tracks: the law

@@ -72,8 +72,8 @@ class Bank:
         interval: float = 30.0,
         *,
         begun: "Bank | None" = None,
-        progress: Callable[[int, int], Any] | None = None,
-        store: Callable[["Bank"], Any] | None = None,
+        progress: Callable[[int, int], object] | None = None,
+        store: "Callable[['Bank'], object] | None" = None,
         about: Mapping[str, Any] | None = None,
     ) -> "Bank":
         """Compute a bank. Collective.

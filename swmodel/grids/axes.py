@@ -13,7 +13,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ANGLES",
     "Axis",
+    "Gridded",
     "check_file",
     "decode",
     "find_axis",
@@ -41,6 +42,8 @@ __all__ = [
     "open_raw",
     "rectilinear",
 ]
+
+Gridded: TypeAlias = "str | os.PathLike | xr.DataArray"  # a file, or what was read from one
 
 _DEGREES = {
     "x": "degrees_east degree_east degrees_e degree_e degreese degreee".split(),
@@ -80,13 +83,13 @@ def check_file(path: str | os.PathLike) -> None:
         raise DataError(f"there is no file {path} (looked from {pathlib.Path.cwd()}); check the path.")
 
 
-def is_data_array(x: Any) -> TypeIs[xr.DataArray]:
+def is_data_array(x: object) -> TypeIs[xr.DataArray]:
     """Whether x is an xarray.DataArray, of which there is none before xarray was imported."""
     xarray = sys.modules.get("xarray")
     return xarray is not None and isinstance(x, xarray.DataArray)
 
 
-def is_dataset(x: Any) -> TypeIs[xr.Dataset]:
+def is_dataset(x: object) -> TypeIs[xr.Dataset]:
     """Whether x is an xarray.Dataset."""
     xarray = sys.modules.get("xarray")
     return xarray is not None and isinstance(x, xarray.Dataset)

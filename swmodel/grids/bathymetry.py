@@ -35,13 +35,14 @@ import numpy as np
 
 from ..defaults import GRAVITY, SOUND_SPEEDS
 from ..errors import ConfigError, DataError
+from ..parallel.communicator import Communicator
 from ..parallel.serial import SerialCommunicator
-from .axes import is_data_array, label
+from .axes import Gridded, is_data_array, label
 from .elevation import at_level, elevation_in, notes_on, open_elevation, read_elevation
 from .grid import Grid
 from .patches import DOUBTFUL, Layer, Overlay, Patch, layers_of
 from .water import survey, without
-from .windows import BlockCache, CachedValues, GridValues, Stored, grid_values
+from .windows import BlockCache, CachedValues, FieldLike, GridValues, Stored, grid_values
 
 __all__ = [
     "Bathymetry",
@@ -74,7 +75,7 @@ class Bathymetry:
     report: tuple = ()
 
 
-def as_bathymetry(source: Any, grid: Grid, **options: Any) -> Bathymetry:
+def as_bathymetry(source: "Bathymetry | Gridded | FieldLike", grid: Grid, **options: Any) -> Bathymetry:
     """The Bathymetry of `grid` from any source.
 
     Args:
@@ -97,7 +98,6 @@ class SeaFloor:
     """Depth and mask of a grid, of which any window can be evaluated or read without the rest.
 
     Args:
-        grid: the Grid.
         raw: `raw(rows, columns)` gives (depth [m] without minimum, wet) of such a block, and of a file also its gaps.
         minimum_depth: wet cells shallower than this are deepened to it [m].
         fill_lakes: whether water that no cell faces join to the largest water body becomes land.
@@ -115,7 +115,7 @@ class SeaFloor:
 
     def __init__(
         self,
-        grid: Any,
+        grid: Grid,
         raw: Callable,
         minimum_depth: float = 0.0,
         fill_lakes: bool = False,
@@ -151,7 +151,7 @@ class SeaFloor:
 
         return self._as_given.map(depth_of_waves, wet)
 
-    def surveyed(self, communicator: Any) -> "SeaFloor":
+    def surveyed(self, communicator: Communicator) -> "SeaFloor":
         """This sea floor with its report, and with lakes filled where `fill_lakes` is True; collective.
 
         Raises:
@@ -201,7 +201,7 @@ class SeaFloor:
         return Bathymetry(np.asarray(found.depth), np.asarray(found.wet), found.report)
 
 
-def onto_grid(elevation: Any, grid: Grid, method: str = "average", **options: Any) -> Bathymetry:
+def onto_grid(elevation: "Gridded", grid: Grid, method: str = "average", **options: Any) -> Bathymetry:
     """Depth and mask of `grid` from gridded elevations, by the rule at the top of this module.
 
     Arguments and errors are those of `elevation_on`; it also raises DataError where there is no water on the grid.
@@ -217,7 +217,7 @@ def elevation_on(
     grid: Grid,
     method: str = "average",
     minimum_depth: float = 20.0,
-    mask: Any = None,
+    mask: FieldLike | None = None,
     fill_lakes: bool = False,
     sound_speed: float | None = None,
     datum: float = 0.0,
@@ -328,10 +328,10 @@ def _wet_sums(layer: Layer, rows: slice, columns: slice, least: float | None = N
 
 
 def from_depth(
-    depth: Any,
+    depth: FieldLike,
     grid: Grid,
     minimum_depth: float = 0.0,
-    mask: Any = None,
+    mask: FieldLike | None = None,
     fill_lakes: bool = False,
     sound_speed: float | None = None,
 ) -> Bathymetry:
@@ -349,10 +349,10 @@ def from_depth(
 
 
 def depth_on(
-    depth: Any,
+    depth: FieldLike,
     grid: Grid,
     minimum_depth: float = 0.0,
-    mask: Any = None,
+    mask: FieldLike | None = None,
     fill_lakes: bool = False,
     sound_speed: float | None = None,
 ) -> SeaFloor:

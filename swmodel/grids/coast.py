@@ -11,13 +11,13 @@ import os
 import struct
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..errors import ConfigError, DataError
 from ..runtime.formats import check_format
 from .axes import check_file
+from .grid import Grid
 from .rasters.gdal import REMEDY, library
 from .windows import GridValues, cached
 
@@ -37,7 +37,7 @@ class Inside(GridValues):
 
     dtype = np.dtype(bool)
 
-    def __init__(self, polygons: list[dict], grid: Any):
+    def __init__(self, polygons: list[dict], grid: Grid):
         self.polygons, self.grid, self.shape = polygons, grid, grid.shape
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
@@ -55,7 +55,7 @@ class Inside(GridValues):
         return inside
 
 
-def coast_mask(path: str | os.PathLike, grid: Any, of: str = "land") -> GridValues:
+def coast_mask(path: str | os.PathLike, grid: Grid, of: str = "land") -> GridValues:
     """True in the cells of water, from the polygons in a file, which are those `of` "land" or "water".
 
     Raises:

@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from .axes import check_file, decode, find_axis, horizontal_axes, label, open_raw, rectilinear
 from .file_units import OTHER_LENGTHS
+from .grid import Grid
 from .land_masks import is_land_mask, land_mask_of
 from .rasters import open_raster
 from .stored import StoredField, open_stored
@@ -89,7 +90,7 @@ def open_elevation(
     variable: str | None = None,
     positive: str | None = None,
     masked: bool = False,
-    grid: Any = None,
+    grid: Grid | type[Grid] | None = None,
     coarsen: int = 1,
 ) -> Any:
     """The elevation of `read_elevation` for `remapping`: without xarray where the file does not need it.

@@ -10,12 +10,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..fields import field as op
 from ..fields.field import WHOLE, AbstractField, Field
 from ..fields.pytrees import pytree, replace, static
+from ..parallel.communicator import Communicator
 from ..parallel.halo import SIDES, Sides, without_padding
 from .grid import Grid
+from .windows import GridValues
 
 __all__ = ["TileGeometry", "Geometry"]
 
@@ -47,7 +50,13 @@ class TileGeometry:
 
     @staticmethod
     def build(
-        grid: Grid, wet: Any, coriolis: Any, halo: int, open_sides: tuple, communicator: Any, dtype: Any
+        grid: Grid,
+        wet: GridValues | np.ndarray,
+        coriolis: Any,
+        halo: int,
+        open_sides: tuple,
+        communicator: Communicator,
+        dtype: DTypeLike,
     ) -> "TileGeometry":
         """The placed geometry of this process's tiles.
 
@@ -124,14 +133,14 @@ class Geometry:
     dy: dict
     per_dx: dict
     per_dy: dict
-    f: Any
+    f: AbstractField
     wet: Field
     wet_u: Field
     wet_v: Field
-    area_h: Any
-    area_q: Any
-    per_area_h: Any
-    per_area_q: Any
+    area_h: AbstractField
+    area_q: AbstractField
+    per_area_h: AbstractField
+    per_area_q: AbstractField
     wet_area: Field
     wet_area_q: Field
     dry_q: Field
@@ -191,28 +200,28 @@ class Geometry:
         return replace(geometry, wet_area_q=around, dry_q=cells.map(lambda a: (a == 0).astype(a.dtype)))
 
     @property
-    def area_u(self) -> Any:
+    def area_u(self) -> AbstractField:
         """dx_u dy_u [m2], at u."""
         return self.dx["u"] * self.dy["u"]
 
     @property
-    def area_v(self) -> Any:
+    def area_v(self) -> AbstractField:
         """dx_v dy_v [m2], at v."""
         return self.dx["v"] * self.dy["v"]
 
-    def ddx(self, f: AbstractField) -> Any:
+    def ddx(self, f: AbstractField) -> AbstractField:
         """The derivative along x [per m] of f, half a cell away."""
         __tracebackhide__ = True  # the source of a fused loop shows the line of the caller
         slope = op.difference_x(f)
         return slope * self.per_dx[slope.position]
 
-    def ddy(self, f: AbstractField) -> Any:
+    def ddy(self, f: AbstractField) -> AbstractField:
         """The derivative along y [per m] of f, half a cell away."""
         __tracebackhide__ = True
         slope = op.difference_y(f)
         return slope * self.per_dy[slope.position]
 
-    def at_poles(self, field: Any, communicator: Any) -> Any:
+    def at_poles(self, field: Any, communicator: Communicator) -> Any:
         """A corner Field whose rows at a pole are replaced by their zonal mean over all tiles."""
         if self.tile.pole is None:
             return field

@@ -85,7 +85,7 @@ class Grid(abc.ABC):
         return x[None, :], y[:, None]
 
     @abc.abstractmethod
-    def metrics(self, rows: Any) -> dict[str, Any]:
+    def metrics(self, rows: np.ndarray) -> dict[str, Any]:
         """Sides and areas of the cells in `rows` (global row numbers, also beyond the domain).
 
         Returns:
@@ -137,7 +137,7 @@ class CartesianGrid(Grid):
     def _limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
         return self.x, self.y
 
-    def metrics(self, rows: Any) -> dict[str, Any]:
+    def metrics(self, rows: np.ndarray) -> dict[str, Any]:
         dx, dy = (self.x[1] - self.x[0]) / self.nx, (self.y[1] - self.y[0]) / self.ny
         sides = {f"dx_{p}": dx for p in POSITIONS} | {f"dy_{p}": dy for p in POSITIONS}
         return sides | {"area_h": dx * dy}
@@ -196,7 +196,7 @@ class SphericalGrid(Grid):
         south, north = (bool(np.isclose(abs(phi), 90.0, atol=1e-9)) for phi in self.latitude)
         return south, north
 
-    def metrics(self, rows: Any) -> dict[str, Any]:
+    def metrics(self, rows: np.ndarray) -> dict[str, Any]:
         rows = np.asarray(rows)[:, None]
         step_x = np.deg2rad(self.longitude[1] - self.longitude[0]) / self.nx
         step_y = np.deg2rad(self.latitude[1] - self.latitude[0]) / self.ny

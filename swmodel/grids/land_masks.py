@@ -8,6 +8,7 @@ attributes, else by its name in the usual models: ROMS, MOM, NEMO, MITgcm and PO
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def land_mask_of(dataset: Any, name: str) -> LandMask | None:
     return next(iter([*sure, *map(LandMask, kinds, kinds.values())]), None)
 
 
-def is_land_mask(name: str, attrs: Any) -> bool:
+def is_land_mask(name: str, attrs: Mapping) -> bool:
     """Whether a variable with this name and these attributes is a land mask."""
     return _kind(name, attrs) is not None
 

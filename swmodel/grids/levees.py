@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from ..fields.parameters import array_of
 from ..runtime.tables import read_csv
+from .grid import Grid
 from .windows import GridValues
 
 __all__ = ["NO_CREST", "CrestDepths", "Levee", "check_on_grid", "read_levees"]
@@ -95,7 +96,7 @@ def read_levees(path: str | os.PathLike, datum: float = 0.0, land_datum: float =
     return tuple(found)
 
 
-def check_on_grid(levees: Sequence[Levee], grid: Any) -> None:
+def check_on_grid(levees: Sequence[Levee], grid: Grid) -> None:
     """Raise ConfigError for a levee that stands on no face of the grid."""
     for number, levee in enumerate(levees, 1):
         if not any(CrestDepths([levee], grid, position).count() for position in "uv"):
@@ -115,7 +116,7 @@ class CrestDepths(GridValues):
         position: "u" for the east face of each cell, "v" for the north face.
     """
 
-    def __init__(self, levees: Sequence[Levee], grid: Any, position: str):
+    def __init__(self, levees: Sequence[Levee], grid: Grid, position: str):
         self.levees, self.grid, self.along_x, self.shape = tuple(levees), grid, position == "u", grid.shape
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:

@@ -100,9 +100,7 @@ def read_series(path: str | Path, names: Sequence[str], start: datetime.datetime
     return [columns[name][order] for name in (TIME, *names)]
 
 
-def read_columns(
-    path: str | Path, names: Sequence[str], start: datetime.datetime | None = None
-) -> dict[str, np.ndarray]:
+def read_columns(path: str | Path, names: Sequence[str], start: datetime.datetime | None = None) -> dict[str, Any]:
     """{name: (n,)} of the columns of a table with times, see `read_table`.
 
     Rows without a time are left out. An observation that the table has twice counts once, with a remark.
@@ -116,7 +114,7 @@ def read_columns(
     return checked(path, read_table(path, names, start=start))
 
 
-def checked(path: str | Path, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def checked(path: str | Path, columns: dict[str, np.ndarray]) -> dict[str, Any]:
     """Columns of observations with one row for each time and place, without rows that have no time.
 
     Raises:

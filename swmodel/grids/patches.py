@@ -23,6 +23,7 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from .axes import is_data_array
 from .elevation import coarsened, elevation_in, open_elevation
+from .grid import Grid
 from .remapping import Remapping, remapping
 from .undeclared import Undeclared
 
@@ -52,7 +53,7 @@ class Patch:
     land_datum: float = 0.0
     coarsen: int = 1
 
-    def elevation(self, grid: Any, masked: bool, positive: str | None = None) -> Any:
+    def elevation(self, grid: Grid, masked: bool, positive: str | None = None) -> Any:
         """The elevation on axes of its file; `positive` is used unless the patch has its own."""
         if is_data_array(self.file):
             name = self.variable or str(self.file.name or "patch")
@@ -82,7 +83,7 @@ def layers_of(
     elevation: Any,
     levels: tuple[float, float],
     patches: Sequence[Patch | str | os.PathLike],
-    grid: Any,
+    grid: Grid,
     method: str,
     masked: bool = False,
     positive: str | None = None,

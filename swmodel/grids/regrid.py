@@ -65,7 +65,7 @@ class Records:
         i = min(int(np.searchsorted(self.times, time, side="right")) - 1, n - 2)
         return i, i + 1, float((time - self.times[i]) / (self.times[i + 1] - self.times[i]))
 
-    def at(self, time: float) -> Any:
+    def at(self, time: float) -> np.ndarray:
         """The field (ny, nx) at `time` [s]."""
         i, j, weight = self.bracket(time)
         values: Any = self.values

@@ -12,7 +12,7 @@ mean, too.
 """
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from .grid import Grid
 from .remapping import remapping
 from .undeclared import impossible
 from .windows import BlockCache, CachedValues, GridValues
+
+if TYPE_CHECKING:
+    pass
+
 
 __all__ = ["deviation_from_plane", "rough_bottom"]
 

@@ -24,8 +24,10 @@ import numpy as np
 
 from ..errors import ConfigError, DataError
 from ..fields.parameters import Number, check_arguments
+from ..parallel.communicator import Communicator
 from .axes import is_data_array, label
 from .elevation import at_level, elevation_in, notes_on, open_elevation
+from .grid import Grid
 from .patches import Layer, Overlay, Patch, layers_of
 from .undeclared import HIGHEST
 from .windows import BlockCache, CachedValues, GridValues, grid_values
@@ -54,18 +56,18 @@ class Topography:
     fill_lakes = False
     is_surveyed = True
 
-    def __init__(self, grid: Any, depth: GridValues, report: tuple = (), wet: GridValues | None = None):
+    def __init__(self, grid: Grid, depth: GridValues, report: tuple = (), wet: GridValues | None = None):
         self.grid, self.depth, self.report = grid, depth, tuple(report)
         self.wet = depth.map(lambda depth: np.ones(depth.shape, bool), dtype=bool) if wet is None else wet
 
-    def surveyed(self, communicator: Any) -> Topography:
+    def surveyed(self, communicator: Communicator) -> Topography:
         """This topography itself: lakes and channels are not reported where the shore moves."""
         return self
 
 
 def topography(
     source: str | os.PathLike | xr.DataArray | Any,
-    grid: Any,
+    grid: Grid,
     method: str = "average",
     datum: float = 0.0,
     land_datum: float = 0.0,
@@ -109,7 +111,7 @@ def topography(
     return _on_grid(elevation, grid, method, levels, wet, patches, margin)
 
 
-def topography_of(section: Any, grid: Any, mask: Any = None) -> Topography:
+def topography_of(section: Any, grid: Grid, mask: Any = None) -> Topography:
     """The Topography of `grid` from a [bathymetry] section of an experiment file, with a `mask` as of `topography`."""
     wet = None if mask is None else _mask_on(mask, grid)
     if section.type == "file":
@@ -165,7 +167,7 @@ class _Signed:
     is land for the whole run. Without a mask all cells may be wet.
     """
 
-    def __init__(self, layers: Sequence[Layer], grid: Any, margin: int):
+    def __init__(self, layers: Sequence[Layer], grid: Grid, margin: int):
         self.base, self.grid, self.is_alone = layers[-1], grid, len(layers) == 1
         sums = [functools.partial(self._sums, each) for each in layers]
         self.overlay = Overlay(sums, [each.plan for each in layers], grid.shape, margin)

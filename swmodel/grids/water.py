@@ -8,13 +8,14 @@ root a few numbers for each component.
 """
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
 from ..errors import ConfigError
+from ..parallel.communicator import Communicator
 from ..parallel.decomposition import Tile
 from ..parallel.serial import SerialCommunicator
+from .grid import Grid
 from .windows import GridValues, grid_values
 
 __all__ = ["Bodies", "Survey", "bodies", "label_bodies", "nearest_water", "survey", "without"]
@@ -45,7 +46,11 @@ class Bodies:
 
 
 def label_bodies(
-    mask: GridValues, grid: Any, communicator: Any, periodic: str | None = None, weight: GridValues | None = None
+    mask: GridValues,
+    grid: Grid,
+    communicator: Communicator,
+    periodic: str | None = None,
+    weight: GridValues | None = None,
 ) -> Bodies:
     """The Bodies of a mask; collective.
 
@@ -64,7 +69,7 @@ def label_bodies(
     return Bodies(tiles=tiles, **shared)
 
 
-def bodies(wet: np.ndarray, grid: Any) -> np.ndarray:
+def bodies(wet: np.ndarray, grid: Grid) -> np.ndarray:
     """(ny, nx) numbers of the water bodies of a whole mask, from 1; 0 is land."""
     return label_bodies(grid_values(np.asarray(wet, bool), grid), grid, SerialCommunicator()).tiles[0]
 
@@ -187,7 +192,7 @@ class Survey:
     lakes: np.ndarray
 
 
-def survey(wet: GridValues, depth: GridValues, grid: Any, communicator: Any, fill_lakes: bool) -> Survey:
+def survey(wet: GridValues, depth: GridValues, grid: Grid, communicator: Communicator, fill_lakes: bool) -> Survey:
     """Lakes, straits and channels of a mask; collective.
 
     Args:
@@ -341,7 +346,7 @@ def _place(grid, number):
     return f"{abs(x):.2f} {'E' if x >= 0 else 'W'} {abs(y):.2f} {'N' if y >= 0 else 'S'}"
 
 
-def nearest_water(who: str, point: tuple[float, float], grid: Any, wet: GridValues) -> tuple[int, int]:
+def nearest_water(who: str, point: tuple[float, float], grid: Grid, wet: GridValues) -> tuple[int, int]:
     """(j, i) of the cell that a point lies in or, if that is land, of the nearest wet one, at most NEAR cells away.
 
     Raises:

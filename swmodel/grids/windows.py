@@ -8,16 +8,18 @@ for grids that fit into one process.
 
 import abc
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from ..errors import ConfigError
 from ..fields.parameters import array_of
 from .grid import Grid
 
 __all__ = [
+    "FieldLike",
     "Formula",
     "GridRecords",
     "GridValues",
@@ -54,7 +56,7 @@ class GridValues(abc.ABC):
     def block(self, rows: slice, columns: slice) -> np.ndarray:
         """The values (rows, columns) of slices that start and stop within the grid."""
 
-    def map(self, function: Callable, *others: "GridValues", dtype: Any = float) -> "Mapped":
+    def map(self, function: Callable, *others: "GridValues", dtype: DTypeLike = float) -> "Mapped":
         """The GridValues of `function(value, *others)`, point by point."""
         return Mapped(function, (self, *others), dtype)
 
@@ -68,8 +70,12 @@ class GridValues(abc.ABC):
             found[here] = self.block(slice(int(j), int(j) + 1), slice(first, last + 1))[0][columns[here] - first]
         return found
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.block(slice(0, self.shape[0]), slice(0, self.shape[1])), dtype)
+
+
+FieldLike: TypeAlias = ArrayLike | Callable[..., object] | GridValues
+"""A field as a user gives it: a number, an array (ny, nx), a function of (x, y) of the grid, or GridValues."""
 
 
 class Formula(GridValues):
@@ -128,7 +134,7 @@ class Stored(GridValues):
         shape: (ny, nx).
     """
 
-    def __init__(self, array: Any, shape: Sequence[int]):
+    def __init__(self, array: ArrayLike, shape: Sequence[int]):
         ny, nx = shape
         self.shape = ny, nx
         self.whole = np.broadcast_to(array, self.shape)
@@ -157,7 +163,7 @@ class Outer(GridValues):
 class Mapped(GridValues):
     """A function of values at the same points."""
 
-    def __init__(self, function: Callable, values: Sequence[GridValues], dtype: Any):
+    def __init__(self, function: Callable, values: Sequence[GridValues], dtype: DTypeLike):
         self.function, self.values = function, tuple(values)
         self.shape, self.dtype = self.values[0].shape, np.dtype(dtype)
 
@@ -210,7 +216,7 @@ class CachedValues(GridValues):
         dtype: of its values.
     """
 
-    def __init__(self, cache: BlockCache, number: int = 0, dtype: Any = float):
+    def __init__(self, cache: BlockCache, number: int = 0, dtype: DTypeLike = float):
         self.cache, self.number, self.shape, self.dtype = cache, number, cache.shape, np.dtype(dtype)
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:
@@ -229,7 +235,7 @@ def cached(values: GridValues, most: int = 8) -> GridValues:
     return CachedValues(BlockCache(evaluated, values.shape, most), dtype=values.dtype)
 
 
-def grid_values(x: Any, grid: Grid, position: str = "h", name: str = "the") -> GridValues:
+def grid_values(x: FieldLike, grid: Grid, position: str = "h", name: str = "the") -> GridValues:
     """GridValues at `position` of a number, an array, a function of (x, y), or GridValues.
 
     `name` is that of a Formula, for messages.
@@ -279,10 +285,10 @@ class GridRecords:
     def __getitem__(self, k: int) -> GridValues:
         return self.values[k]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.stack([np.asarray(values, dtype) for values in self.values])
 
-    def same(self, other: Any) -> bool:
+    def same(self, other: object) -> bool:
         """Whether other records are the same, as far as that is known without reading them."""
         return self is other
 
@@ -301,7 +307,7 @@ class LazyRecords(GridRecords):
         key: identifies the records: those with equal keys are the same. With None, records equal only themselves.
     """
 
-    def __init__(self, make: Callable[[int], GridValues], shape: Sequence[int], key: Any = None):
+    def __init__(self, make: Callable[[int], GridValues], shape: Sequence[int], key: Hashable = None):
         self.make, self.key, self.dtype = make, key, np.dtype(float)
         self.shape = shape[0], shape[1], shape[2]
 
@@ -316,7 +322,7 @@ class LazyRecords(GridRecords):
     def __getitem__(self, k: int) -> GridValues:
         return self.make(range(len(self))[k])
 
-    def same(self, other: Any) -> bool:
+    def same(self, other: object) -> bool:
         """Whether other records are the same, as far as that is known without reading them."""
         return self is other or (self.key is not None and self.key == getattr(other, "key", None))
 
@@ -373,7 +379,7 @@ class TileRecords:
     def _made(self, k):
         return self.cut(self.records[k])
 
-    def read_ahead(self, k: int, submit: Callable[..., Any]) -> None:
+    def read_ahead(self, k: int, submit: Callable[..., object]) -> None:
         """Start a thread that reads record number k, unless it is in memory or being read.
 
         `submit` is an Executor's method.
@@ -381,5 +387,5 @@ class TileRecords:
         if k not in self._held and (self._coming is None or self._coming[0] != k):
             self._coming = k, submit(self._made, k)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.stack([np.asarray(self[k], dtype) for k in range(len(self))])

@@ -3,8 +3,10 @@
 import dataclasses
 import datetime
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..dynamics.layers import check_layer, over_deep_water
 from ..dynamics.system import declared_fields
@@ -21,6 +23,10 @@ from ..parallel.halo import SIDES
 from ..runtime import budget
 from ..stepping.explicit import TimeStepper
 from .names import named, named_series, named_terms
+
+if TYPE_CHECKING:
+    from .shallow_water import ShallowWater
+
 
 __all__ = [
     "RULES",
@@ -50,7 +56,7 @@ RULES = {
 }
 
 
-def check_memory(grid: Grid, decomposition: Decomposition, tiles: int, dtype: Any) -> None:
+def check_memory(grid: Grid, decomposition: Decomposition, tiles: int, dtype: np.dtype) -> None:
     """Raise ConfigError if the arrays of a model would need more memory than there is, from the sizes alone."""
     tile = math.prod(decomposition.tile(0).shape) * tiles
     needed = budget.of_model(budget.on_host(tile), tile, dtype.itemsize)
@@ -73,7 +79,7 @@ def _without_limiter(model):
     return [x.name for x in model.tracers if isinstance(x, Tracer) and not x.scheme.growth]
 
 
-def check_momentum(model: Any) -> None:
+def check_momentum(model: "ShallowWater") -> None:
     """Raise ConfigError for parts that MomentumConserving, or wetting and drying, does not support."""
     form = type(model.momentum).__name__
     if model.film is not None and not model.momentum.conserves_momentum:
@@ -99,7 +105,7 @@ def check_momentum(model: Any) -> None:
         )
 
 
-def check_linear(model: Any) -> None:
+def check_linear(model: "ShallowWater") -> None:
     """Raise ConfigError for a part that is not linear in a model that is."""
     for name, term in named_terms(model):
         if model.linear and term.nonlinear:
@@ -110,7 +116,7 @@ def check_linear(model: Any) -> None:
                 )
 
 
-def check_sides(model: Any) -> None:
+def check_sides(model: "ShallowWater") -> None:
     """Raise ConfigError for an open side where the grid is periodic, and for one with two conditions."""
     kinds: dict[str, str] = {}
     for name, condition in zip(model.open_names, model.open_boundaries):
@@ -130,7 +136,7 @@ def check_sides(model: Any) -> None:
                     )
 
 
-def check_level(model: Any) -> None:
+def check_level(model: "ShallowWater") -> None:
     """Raise ConfigError for open sides none of which holds the mean level."""
     if model.open_boundaries and not any(part.holds_level for part in (*model.open_boundaries, *model.terms)):
         raise ConfigError(
@@ -139,7 +145,7 @@ def check_level(model: Any) -> None:
         )
 
 
-def check_barometers(model: Any) -> None:
+def check_barometers(model: "ShallowWater") -> None:
     """Raise ConfigError for an inverse barometer without an air pressure, or with another reference; collective."""
     pressures = [term for term in model.terms if term.has_pressure]
     for name, condition in (*zip(model.open_names, model.open_boundaries), *zip(model.term_names, model.terms)):
@@ -157,7 +163,7 @@ def check_barometers(model: Any) -> None:
                     term.check_reference(value.reference, water, model.communicator.agree)
 
 
-def check_water(model: Any) -> None:
+def check_water(model: "ShallowWater") -> None:
     """Raise ConfigError for an open side along which there is land alone, and for terms without water; collective.
 
     Of a condition on all four sides, which is what it has unless sides are named, one side needs water. Nothing is
@@ -200,7 +206,7 @@ def _has_water(model, side):
     return model.communicator.agree(wet)
 
 
-def check_layers(model: Any) -> None:
+def check_layers(model: "ShallowWater") -> None:
     """Raise ConfigError for parts that need other layers or do not support them yet, and shallow water; collective."""
     tracers = named("tracer", model.tracers)
     for name, term in (*zip(model.term_names, model.terms), *tracers.items()):
@@ -243,14 +249,14 @@ def check_layers(model: Any) -> None:
     model.layers.check_depth(model.sea_floor.depths[0], model.least_thickness)
 
 
-def check_model(model: Any) -> None:
+def check_model(model: "ShallowWater") -> None:
     """Raise ConfigError for parts of a model that exclude one another; collective."""
     for check in (check_momentum, check_linear, check_sides, check_level, check_water, check_barometers):
         check(model)
     check_calendars(model)
 
 
-def check_stepper(model: Any, stepper: TimeStepper) -> None:
+def check_stepper(model: "ShallowWater", stepper: TimeStepper) -> None:
     """Raise ConfigError for a stepper that cannot step the momentum equation's form, or a condition on open sides."""
     closing = [type(condition).__name__ for condition in model.open_boundaries if condition.closes_volume]
     if stepper.is_implicit and closing:
@@ -333,7 +339,7 @@ class Dated:
             )
 
 
-def dated_parts(parts: dict[str, Any]) -> tuple[Dated, ...]:
+def dated_parts(parts: Mapping[str, object]) -> tuple[Dated, ...]:
     """The parts of a model with a date; all have the same one.
 
     Raises:
@@ -363,13 +369,13 @@ def dated_parts(parts: dict[str, Any]) -> tuple[Dated, ...]:
     return tuple(found)
 
 
-def check_calendars(model: Any) -> None:
+def check_calendars(model: "ShallowWater") -> None:
     """Raise ConfigError for files whose dates drift apart, from one another or from those of tides and tracks."""
     others = [dated.name for dated in model.dated if dated.kind != "records"]
     records.check_calendars(named_series(model), others[0] if others else None)
 
 
-def check_gregorian(model: Any, start: datetime.datetime | None, who: str) -> None:
+def check_gregorian(model: "ShallowWater", start: datetime.datetime | None, who: str) -> None:
     """Raise ConfigError for files in another calendar than the Gregorian one, by whose dates `who` finds phase lags.
 
     Args:

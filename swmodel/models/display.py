@@ -9,11 +9,19 @@ import html
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..dynamics.system import declared_fields
+from ..fields.state import State
+from ..grids.grid import Grid
+
+if TYPE_CHECKING:
+    from .ensemble import Ensemble
+    from .shallow_water import ShallowWater
+
 
 __all__ = [
     "as_html",
@@ -58,7 +66,7 @@ def as_html(name: str, rows: Sequence[tuple[str, str]], image: str = "", caption
     )
 
 
-def rows_of_grid(grid: Any) -> list[tuple[str, str]]:
+def rows_of_grid(grid: Grid) -> list[tuple[str, str]]:
     """The grid's kind, cells and extent."""
     kind, unit = ("spherical", "degrees") if grid.spherical else ("Cartesian", "m")
     (west, east), (south, north) = grid.x_edges[[0, -1]], grid.y_edges[[0, -1]]
@@ -68,12 +76,13 @@ def rows_of_grid(grid: Any) -> list[tuple[str, str]]:
     return [("grid", f"{kind}, {grid.nx} x {grid.ny} cells{periodic}"), ("extent", extent)]
 
 
-def rows_of_model(model: Any) -> list[tuple[str, str]]:
+def rows_of_model(model: "ShallowWater | Ensemble") -> list[tuple[str, str]]:
     """The parts of a ShallowWater, as (label, text) pairs; for an Ensemble, those of its first member."""
     if model.members is not None:
-        varied = ", ".join(f"{name} ({len(set(map(str, values)))} values)" for name, values in model.varied.items())
+        ensemble = cast("Ensemble", model)
+        varied = ", ".join(f"{name} ({len(set(map(str, values)))} values)" for name, values in ensemble.varied.items())
         members = f"{model.members}" + (f", which differ in {varied}" if varied else "")
-        return [("members", members), *rows_of_model(model.models[0])]
+        return [("members", members), *rows_of_model(ensemble.models[0])]
     rows = rows_of_grid(model.grid)
     if has_all_tiles(model):
         floor, cells = model.sea_floor, model.grid.nx * model.grid.ny
@@ -102,18 +111,18 @@ def _ranks(model):
     return "one tile" if communicator.size == 1 else f"{communicator.size} tiles ({py} x {px})"
 
 
-def has_all_tiles(model: Any) -> bool:
+def has_all_tiles(model: "ShallowWater | Ensemble") -> bool:
     """Whether this process has all tiles, so that no call of the model's methods is collective."""
     return len(model.communicator.ranks) == model.communicator.size
 
 
-def map_of_depth(model: Any) -> str:
+def map_of_depth(model: "ShallowWater | Ensemble") -> str:
     """A PNG of the depth as a data URI, darker where it is deeper; "" where no map is drawn."""
     sampled = _sampled(model)
     return "" if sampled is None else map_of_floor(model.sea_floor.depth, model.sea_floor.wet)
 
 
-def map_of_floor(depth: np.ndarray, wet: np.ndarray) -> str:
+def map_of_floor(depth: ArrayLike, wet: ArrayLike) -> str:
     """A PNG of the depth (ny, nx) as a data URI, with land where `wet` is False; "" where the grid is too large."""
     if np.size(wet) > LARGEST:
         return ""
@@ -123,7 +132,7 @@ def map_of_floor(depth: np.ndarray, wet: np.ndarray) -> str:
     return _png(np.where(wet[..., None], SHALLOW + np.sqrt(share) * (DEEP - SHALLOW), LAND))
 
 
-def map_of_elevation(model: Any, state: Any) -> tuple[str, float]:
+def map_of_elevation(model: "ShallowWater | Ensemble", state: State) -> tuple[str, float]:
     """(a PNG of eta as a data URI, blue below and red above zero, or ""; the end of the scale [m])."""
     sampled = _sampled(model)
     if sampled is None or np.ndim(state.eta) != 2:

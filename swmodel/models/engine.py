@@ -2,10 +2,11 @@
 
 import functools
 import logging
-from typing import Any
 
 import jax
 
+from ..dynamics.cores import Discretisation
+from ..parallel.communicator import Communicator
 from ..stencils.native import why_not
 from ..stepping.fused import FusedStepLoop
 from ..stepping.steps import ArrayStepLoop, StepLoop
@@ -13,7 +14,7 @@ from ..stepping.steps import ArrayStepLoop, StepLoop
 __all__ = ["kind_of_loop"]
 
 
-def kind_of_loop(engine: str, communicator: Any, core: Any) -> type[StepLoop]:
+def kind_of_loop(engine: str, communicator: Communicator, core: Discretisation) -> type[StepLoop]:
     """The class of StepLoop for an engine's name, the same on every rank."""
     if engine not in ("auto", "fused", "arrays"):
         raise ValueError(f"ShallowWater: engine = {engine!r} is not known; use 'auto', 'fused' or 'arrays'.")

@@ -8,18 +8,20 @@ The values of numbers and arrays may differ. stepping/members.py describes how t
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..dynamics.domain import Model
 from ..dynamics.system import declared_fields
 from ..errors import ConfigError
 from ..fields.parameters import Part, check_arguments
 from ..fields.parts import units_of
 from ..fields.state import State
 from ..grids.windows import TileRecords
+from ..parallel.communicator import Communicator
 from ..runtime import budget
 from ..stepping.explicit import TimeStepper
 from ..stepping.members import FIELD, NUMBER, SAME, Members, stacked
@@ -35,7 +37,7 @@ UNITS = {"model.gravity": "m s-2", "bathymetry.depth": "m"}  # of varied values 
 REMEDY = "and one program steps all members; vary numbers and fields, or make runs of their own"
 
 
-class Ensemble:
+class Ensemble(Model):
     """Members of one structure, in place of a model.
 
     Args:
@@ -51,7 +53,14 @@ class Ensemble:
         ConfigError: for members that one program cannot step, naming what differs.
     """
 
-    def __init__(self, models: Any, states: Sequence[State], varied: dict[str, Sequence] | None = None):
+    members: int
+
+    def __init__(
+        self,
+        models: ShallowWater | list[ShallowWater] | tuple[ShallowWater, ...],
+        states: Sequence[State],
+        varied: dict[str, Sequence] | None = None,
+    ):
         check_arguments("Ensemble", {"models": MODELS, "states": STATES}, locals())
         self.members, self.varied = len(states), {name: list(values) for name, values in (varied or {}).items()}
         self.models = list(models) if isinstance(models, (list, tuple)) else [models] * self.members
@@ -95,7 +104,7 @@ class Ensemble:
         return getattr(self.models[0], name)
 
     @property
-    def depth(self) -> Any:
+    def depth(self) -> np.ndarray:
         """(ny, nx), or (members, ny, nx) where it differs [m]."""
         return _one_or_each([model.depth for model in self.models])
 
@@ -132,7 +141,7 @@ class Ensemble:
             model.ready_for(stepper)
         return self.models[0].halo(stepper)
 
-    def dynamics(self, stepper: TimeStepper, step: int = 0, steps: int | None = None) -> Any:
+    def dynamics(self, stepper: TimeStepper, step: int = 0, steps: int | None = None) -> NoReturn:
         """Raise an error, since `integrate` takes one model's System."""
         raise ConfigError(
             "Ensemble.dynamics: integrate runs one member at a time; take that of one of `ensemble.models`, "
@@ -281,12 +290,12 @@ def _names(path):
 # Members then differ in the values of their vectors alone, and one program steps them.
 
 
-def has_points(part: Any) -> bool:
+def has_points(part: object) -> bool:
     """Whether a part of a model, or a value of its parameters, has lines between points in time."""
     return bool(getattr(part, "lines", ()))
 
 
-def on_common_points(communicator: Any, trees: Sequence) -> list:
+def on_common_points(communicator: Communicator, trees: Sequence) -> list:
     """The pytrees of all members, in which lines have the points of all members in the time that all of them cover."""
     flat = [jax.tree.flatten(tree, is_leaf=has_points) for tree in trees]
     columns = [_common(communicator, column) for column in zip(*(leaves for leaves, _ in flat))]

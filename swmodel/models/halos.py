@@ -1,6 +1,6 @@
 """The halo that a stepper needs with the terms of a model, found by tracing a step."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -12,13 +12,17 @@ from ..fields.pytrees import remembered
 from ..stepping.explicit import TimeStepper
 from ..stepping.steps import one_step
 
+if TYPE_CHECKING:
+    from .shallow_water import ShallowWater
+
+
 __all__ = ["dynamics_at_start", "narrowest_halo"]
 
 WIDEST = 16  # cells
 _WIDTHS: dict = {}  # {(structure, shapes and types of dynamics and stepper): halo}
 
 
-def narrowest_halo(model: Any, stepper: TimeStepper, tiled: dict[int, System]) -> int:
+def narrowest_halo(model: "ShallowWater", stepper: TimeStepper, tiled: dict[int, System]) -> int:
     """The narrowest halo for which no stencil of a step reaches beyond it.
 
     A halo that is n cells wider leaves n more of every field of a step. So one trace with a halo of one cell finds by
@@ -57,7 +61,7 @@ def narrowest_halo(model: Any, stepper: TimeStepper, tiled: dict[int, System]) -
     raise HaloError(f"{type(stepper).__name__} needs a halo of more than {WIDEST} cells{why}.")
 
 
-def dynamics_at_start(model: Any, halo: int) -> Any:
+def dynamics_at_start(model: "ShallowWater", halo: int) -> System:
     """The System of a ShallowWater at step 0 for a program on initial states; a run does not keep their metrics."""
     kept = halo in model._tiled
     dynamics = model.interval(halo, 0, 1.0)

@@ -2,16 +2,18 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from ..defaults import WATER_DENSITY
 from ..diagnostics import derived
+from ..dynamics.layer import LayerFlow
+from ..dynamics.system import System
 from ..fields.parameters import Part, check_arguments
 from ..fields.state import State
 from ..runtime.compilation import jit
+from .shallow_water import ShallowWater
 
 __all__ = ["energy", "potential_enstrophy", "volume"]
 
@@ -22,7 +24,7 @@ _RULES = {
 HALO = 2  # cells: potential vorticity at the corners of all cells needs two
 
 
-def volume(model: Any, state: State) -> float:
+def volume(model: ShallowWater, state: State) -> float:
     """The volume of the water above rest, sum of area eta over all wet cells [m3]; collective.
 
     It is constant in a domain without open sides.
@@ -30,7 +32,7 @@ def volume(model: Any, state: State) -> float:
     return _total(model, state, derived.volume)
 
 
-def energy(model: Any, state: State, density: float = WATER_DENSITY) -> float:
+def energy(model: ShallowWater, state: State, density: float = WATER_DENSITY) -> float:
     """The energy, density times the sum of area (h K + g eta^2 / 2) over all wet cells [J]; collective.
 
     K is the mean of u^2 / 2 and v^2 / 2 at a cell's faces, with which the energy-conserving form keeps this sum
@@ -39,7 +41,7 @@ def energy(model: Any, state: State, density: float = WATER_DENSITY) -> float:
     return density * _total(model, state, derived.energy)
 
 
-def potential_enstrophy(model: Any, state: State) -> float:
+def potential_enstrophy(model: ShallowWater, state: State) -> float:
     """The potential enstrophy, sum of area h q^2 / 2 over all corners, with q = (f + zeta) / h [m s-2]; collective."""
     return _total(model, state, derived.potential_enstrophy)
 
@@ -51,9 +53,9 @@ def _total(model, state, function):
 
 
 @functools.cache
-def _program(function: Callable[[Any], jax.Array]) -> Callable[..., jax.Array]:
+def _program(function: Callable[[LayerFlow], jax.Array]) -> Callable[..., jax.Array]:
     @jit
-    def program(dynamics: Any, state: State) -> jax.Array:
+    def program(dynamics: System, state: State) -> jax.Array:
         sums = dynamics.communicator.spmd(lambda d, s: function(d.prepare().flow(s, jnp.zeros((), s.eta.dtype))))
         return sums(dynamics, state)
 

@@ -6,8 +6,10 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from ..dynamics.clock import Coverage
+from ..dynamics.domain import Domain
 from ..dynamics.terms import Series, Window
 from ..errors import of_part
 
@@ -21,10 +23,10 @@ class CurrentWindows:
         dtype: of the numbers in the windows.
     """
 
-    def __init__(self, dtype: Any):
+    def __init__(self, dtype: DTypeLike):
         self._dtype, self._held = dtype, {}
 
-    def at(self, series: Series, step: int, dt: float) -> Any:
+    def at(self, series: Series, step: int, dt: float) -> Window:
         """The Window of a Series at step number `step` of `dt` [s]."""
         interval = series.interval(step, dt)
         held, window = self._held.get(id(series), (None, None))
@@ -34,7 +36,7 @@ class CurrentWindows:
             self._held[id(series)] = interval, window
         return window
 
-    def outlines(self, later: Series | None, domain: Any, step: int, dt: float) -> Callable[[Series], Any]:
+    def outlines(self, later: Series | None, domain: Domain, step: int, dt: float) -> Callable[[Series], Window]:
         """The function `at` for this step, which gives of the Series `later`, of fields on a Domain, shapes alone."""
         shape = domain.communicator.placed_shape(domain.grid.shape)
         record, number = jax.ShapeDtypeStruct(shape, self._dtype), jax.ShapeDtypeStruct((), jnp.int32)

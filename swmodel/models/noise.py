@@ -17,7 +17,6 @@ The white noise is drawn in blocks of cells, each with a generator of its own.
 """
 
 import functools
-from typing import Any
 
 import numpy as np
 
@@ -140,7 +139,7 @@ def _gaussian(deviation):
     return weights / weights.sum()
 
 
-def _variance(weights: np.ndarray, at: np.ndarray, n: int, periodic: bool) -> Any:
+def _variance(weights: np.ndarray, at: np.ndarray, n: int, periodic: bool) -> np.ndarray:
     """The variance of the weighted sum at the places `at` of an axis of n cells."""
     product = np.convolve(weights, weights)  # a(l) at l = -(size - 1) to size - 1
     most = weights.size - 1

@@ -15,13 +15,14 @@ import dataclasses
 import math
 import numbers
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from numpy.typing import DTypeLike
 
 from ..fields.parameters import refuse
 from ..parallel import fft
@@ -29,7 +30,7 @@ from ..parallel import fft
 __all__ = ["GaussianCovariance", "filtered", "white_noise"]
 
 
-def white_noise(seed: int, plan: fft.Plan, dtype: Any = float) -> jax.Array:
+def white_noise(seed: int, plan: fft.Plan, dtype: DTypeLike = float) -> jax.Array:
     """Tile arrays of independent standard normal numbers, one for each point of a plan's field, on any ranks.
 
     Each row (plane) of the first axis has a generator of its own. A process draws the rows that its tiles need.
@@ -64,7 +65,12 @@ def _check_plan(who, plan):
         refuse(who, "plan", plan, "is not a plan of transforms", "one, as fft.Plan(communicator, (ny, nx))")
 
 
-def filtered(plan: fft.Plan, x: jax.Array, response: Callable[[Any], Any], spacing: Any = None) -> jax.Array:
+def filtered(
+    plan: fft.Plan,
+    x: jax.Array,
+    response: Callable[[jax.Array], jax.Array],
+    spacing: float | Sequence[float] | None = None,
+) -> jax.Array:
     """x with each mode multiplied by `response(|k|^2)`; inside `communicator.spmd`.
 
     Args:
@@ -117,7 +123,7 @@ class GaussianCovariance:
         """The covariance times x."""
         return self.root(self.root(x))
 
-    def sample(self, seed: int, dtype: Any = float) -> jax.Array:
+    def sample(self, seed: int, dtype: DTypeLike = float) -> jax.Array:
         """A random field, placed tile arrays, the same on any number of ranks. It is called on the host."""
         return jax.jit(self.plan.communicator.spmd(self.root))(white_noise(seed, self.plan, dtype))
 

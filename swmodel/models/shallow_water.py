@@ -1,23 +1,28 @@
 """ShallowWater: a model as the user describes it, on this rank's tile."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from .. import elliptic
 from ..defaults import GRAVITY, LEAST_THICKNESS
 from ..dynamics.boundaries import OpenBoundary
-from ..dynamics.cores import FiniteDifferences
+from ..dynamics.cores import Discretisation, FiniteDifferences
+from ..dynamics.coriolis import Coriolis
+from ..dynamics.domain import Domain, Model
+from ..dynamics.floor import DepthLike, floor_of
 from ..dynamics.layers import Layers
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
-from ..dynamics.slip import FreeSlip
+from ..dynamics.momentum import VorticityFlux
+from ..dynamics.slip import FreeSlip, NoSlip
 from ..dynamics.system import System, declared_fields
-from ..dynamics.terms import tile_array
-from ..dynamics.transported import converted
+from ..dynamics.terms import Term, tile_array
+from ..dynamics.transported import Transported, converted
+from ..dynamics.wetting import WettingDrying
 from ..fields.parameters import Number, check_arguments
 from ..fields.pytrees import replace
 from ..fields.state import State, check_state
@@ -26,15 +31,16 @@ from ..forcing.records import check_coverage
 from ..forcing.waves import check_records
 from ..grids.geometry import TileGeometry
 from ..grids.grid import Grid
-from ..parallel import make_communicator
+from ..grids.levees import Levee
+from ..grids.windows import FieldLike, GridValues
+from ..parallel import Communicator, make_communicator
 from ..parallel.decomposition import Tile
+from ..sources.bottom_motion import BottomMotion
 from ..stepping.explicit import TimeStepper, check_steps, known_dt
 from ..stepping.steps import ArrayStepLoop, StepLoop
 from . import checks
 from .display import as_html, as_text, map_of_depth, rows_of_model
-from .domain import Domain
 from .engine import kind_of_loop
-from .floor import floor_of
 from .halos import narrowest_halo
 from .initial_flow import ending_at_shores, with_memory_of_sides
 from .intervals import CurrentWindows, coverage_of, next_record, read_ends
@@ -45,7 +51,7 @@ __all__ = ["ShallowWater"]
 CONTENTS = frozenset(("film", "layer_count", *(name for name, _ in declared_fields("recorded"))))
 
 
-class ShallowWater:
+class ShallowWater(Model):
     """A shallow-water ocean on a grid, distributed over the ranks.
 
     Args:
@@ -90,31 +96,29 @@ class ShallowWater:
         dated: the parts with such a date.
     """
 
-    members = None  # the number of members of an Ensemble
-
     def __init__(
         self,
         grid: Grid,
-        depth: Any,
+        depth: DepthLike,
         *,
         gravity: float = GRAVITY,
-        coriolis: Any = None,
-        momentum: Any = DEFAULT_FORM,
-        coriolis_form: Any = None,
-        forcing: Any = (),
-        dissipation: Any = (),
-        boundaries: Any = (),
-        source: Any = None,
+        coriolis: Coriolis | None = None,
+        momentum: VorticityFlux = DEFAULT_FORM,
+        coriolis_form: VorticityFlux | None = None,
+        forcing: Term | Sequence[Term] = (),
+        dissipation: Term | Sequence[Term] = (),
+        boundaries: Term | OpenBoundary | Sequence[Term | OpenBoundary] = (),
+        source: BottomMotion | None = None,
         linear: bool = False,
-        side: Any = FreeSlip(),
-        communicator: Any = "auto",
+        side: FreeSlip | NoSlip = FreeSlip(),
+        communicator: str | Communicator = "auto",
         layout: tuple[int, int] | None = None,
         engine: str = "auto",
-        core: Any = FiniteDifferences(),
-        dtype: Any = None,
-        tracers: Any = (),
-        wetting: Any = None,
-        levees: Any = (),
+        core: Discretisation = FiniteDifferences(),
+        dtype: DTypeLike | None = None,
+        tracers: Transported | Sequence[Transported] = (),
+        wetting: WettingDrying | None = None,
+        levees: Levee | Sequence[Levee] = (),
         least_thickness: float | None = None,
         layers: Layers | None = None,
     ):
@@ -164,10 +168,9 @@ class ShallowWater:
         self.system = replace(self.system, core=core.on_tile(self))
         checks.check_layers(self)
         self._tiled: dict[int, System] = {}  # the System on tiles, by the width of their halo
-        self._windows = CurrentWindows(self.dtype)
-        self._halos: dict[Any, int] = {}  # by the structure of a stepper
+        self._windows, self._halos = CurrentWindows(self.dtype), {}  # halos by the structure of a stepper
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         """What the model consists of, such as `terms`, `tracers` or `wetting`, is in its System."""
         if name in CONTENTS:
             return getattr(self.system, name)
@@ -200,11 +203,11 @@ class ShallowWater:
             raise AttributeError("this process holds many tiles; use model.decomposition.tile(rank) for each of them.")
         return self.decomposition.tile(rank)
 
-    def scatter(self, whole: Any) -> Any:
+    def scatter(self, whole: ArrayLike | GridValues) -> jax.Array:
         """Tile arrays, as compiled programs take them, of a host array (..., ny, nx) that every process has."""
         return self.domain.cut(whole)
 
-    def gather(self, tile: Any) -> np.ndarray | None:
+    def gather(self, tile: jax.Array | np.ndarray) -> np.ndarray | None:
         """The host array (..., ny, nx) of tile arrays, on the root; None elsewhere. Collective."""
         return self.communicator.gather_to_root(tile, self.grid.shape)
 
@@ -220,7 +223,7 @@ class ShallowWater:
         """The State of this tile with u = v = eta = 0."""
         return self.state()
 
-    def state(self, u: Any = 0.0, v: Any = 0.0, eta: Any = 0.0, **tracers: Any) -> State:
+    def state(self, u: FieldLike = 0.0, v: FieldLike = 0.0, eta: FieldLike = 0.0, **tracers: FieldLike) -> State:
         """A State of this tile; zero on land and at coasts.
 
         Args:
@@ -350,7 +353,7 @@ class ShallowWater:
         """Whether the equations depend on the time, through records or through terms that read it."""
         return bool(self._series) or any(part.reads_time for part in self.system.parts)
 
-    def share_arrays(self, arrays: dict[int, Any]) -> None:
+    def share_arrays(self, arrays: dict[int, jax.Array]) -> None:
         """Use `arrays`, {id: array}, in place of equal ones, to share their memory."""
         self._tiled, self.system = jax.tree.map(lambda x: arrays.get(id(x), x), (self._tiled, self.system))
 
@@ -368,7 +371,7 @@ class ShallowWater:
         """Let steps run on arrays from now on, whatever engine was chosen."""
         self._change(step_loop=ArrayStepLoop)
 
-    def _change(self, **changes: Any) -> None:
+    def _change(self, **changes: object) -> None:
         self.system = replace(self.system, **changes)
         self._tiled.clear()
 

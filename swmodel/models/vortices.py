@@ -7,7 +7,7 @@ The noise of a point depends on the seed and the point alone, so that the flow i
 for any core. Along walls psi is constant, so that nothing flows through them.
 """
 
-from typing import Any
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +16,14 @@ import numpy as np
 from ..dynamics.spectral.series import Series, scaled
 from ..errors import ConfigError
 from ..fields.state import State
+from ..grids.grid import CartesianGrid
 from .random_fields import white_noise
+from .shallow_water import ShallowWater
 
 __all__ = ["random_vortices"]
 
 
-def random_vortices(model: Any, speed: float, length: float, seed: int = 0) -> State:
+def random_vortices(model: ShallowWater, speed: float, length: float, seed: int = 0) -> State:
     """A State of random vortices in geostrophic balance with the elevation.
 
     Args:
@@ -35,7 +37,7 @@ def random_vortices(model: Any, speed: float, length: float, seed: int = 0) -> S
     """
     grid = model.grid
     _check(grid, length)
-    series = Series.on(grid, model.communicator, 2 / 3)
+    series = Series.on(cast(CartesianGrid, grid), model.communicator, 2 / 3)
     f = 0.0 if model.coriolis is None else model.coriolis.at(grid, np.arange(grid.ny) - 0.5)
     per_g = model.scatter(np.broadcast_to(f / model.gravity, grid.shape))
     made = jax.jit(model.communicator.spmd(lambda *tiles: _balanced(series, length, speed, *tiles)))

@@ -20,7 +20,7 @@ rounding. A level surface at rest stays so, over any depth, since every formula 
 """
 
 import functools
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +31,7 @@ from ..dynamics.clock import Time
 from ..errors import TileError
 from ..fields.field import Count
 from ..fields.pytrees import pytree, static
+from ..models.shallow_water import ShallowWater
 from ..parallel.boxes import collect, place_of_tile, spread
 from ..stepping.steps import Carry, StepLoop
 from .interpolation import weights_of
@@ -76,7 +77,7 @@ class Border:
     outer_area: jax.Array
 
     @staticmethod
-    def between(outer: Any, inner: Any, place: Place, two_way: bool) -> "Border":
+    def between(outer: ShallowWater, inner: ShallowWater, place: Place, two_way: bool) -> "Border":
         """The Border of two models on the tiles of this rank.
 
         Args:
@@ -94,7 +95,7 @@ class Border:
                 f"the nest has {ny} x {nx} cells on {py} x {px} tiles, and a tile needs at least {place.width} cells, "
                 f"the width of the frame; use at most {ny // place.width} x {nx // place.width} tiles."
             )
-        return outer.communicator.place(lambda rank: _on_rank(outer, inner, place, two_way, rank))
+        return cast(Border, outer.communicator.place(lambda rank: _on_rank(outer, inner, place, two_way, rank)))
 
     # -- from the outer grid to the frame ------------------------------------------------------------------------------
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from ..dynamics.carried import CARRIED, CarriedVolume
 from ..dynamics.cores import FiniteDifferences
+from ..dynamics.domain import Domain
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..errors import ConfigError, SwmodelError, of_part
 from ..fields.parts import replaced
 from ..fields.state import State
 from ..grids.grid import Grid
 from ..grids.topography import topography
-from ..models.domain import Domain
 from ..models.shallow_water import ShallowWater
 from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
@@ -231,7 +231,8 @@ class Family:
     def halo(self, stepper: TimeStepper) -> tuple[tuple[int, TimeStepper], ...]:
         """(the halo, the stepper on this tile) of each grid, for `interval`; `stepper` is the outermost one's."""
         steppers, models = self.steppers(stepper), self.models
-        return tuple((model.halo(steppers[name]), _placed(model, steppers[name])) for name, model in models.items())
+        placed: Any = {name: _placed(model, steppers[name]) for name, model in models.items()}
+        return tuple((model.halo(steppers[name]), placed[name]) for name, model in models.items())
 
     def interval(self, halos: tuple[tuple[int, TimeStepper], ...], step: int, dt: float) -> FamilySystem:
         """The FamilySystem from step number `step` of the outermost grid to the next record of forcing.

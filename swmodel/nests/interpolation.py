@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from ..dynamics.domain import Domain
+from ..dynamics.floor import floor_of
 from ..grids.remapping import linear_weights
-from ..models.domain import Domain
-from ..models.floor import floor_of
 from .nest import Nest, Place
 
 __all__ = ["blended", "conserving", "depth_of", "difference", "interpolated", "interpolated_of", "weights_of"]

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from ..dynamics.domain import Domain
 from ..dynamics.terms import Series
 from ..grids.grid import Grid
 from ..grids.windows import LazyRecords, Stored
-from ..models.domain import Domain
 from ..parallel import SerialCommunicator
 from .interpolation import interpolated
 from .nest import Place

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dynamics.momentum import VorticityFlux
 from ..errors import ConfigError
 from ..fields.parameters import COORDINATES, Flag, Number, Pair, Text, check_fields, declared, refuse
 from ..grids.grid import Grid
@@ -186,7 +187,7 @@ class Nest:
         return place
 
 
-def frame_of(form: Any) -> int:
+def frame_of(form: VorticityFlux) -> int:
     """The least width of the frame, in cells of the nest, of a form of momentum advection."""
     return FRAME_OF_BORES if form.conserves_momentum else FRAME
 

@@ -1,11 +1,11 @@
 """The state of a nest that starts during a run: that of the grid around it."""
 
-from typing import Any
-
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..fields.state import State
+from ..models.shallow_water import ShallowWater
 from ..parallel.boxes import collect
 from .border import Border
 from .interpolation import conserving, interpolated, interpolated_of, weights_of
@@ -14,7 +14,11 @@ __all__ = ["state_from_outer"]
 
 
 def state_from_outer(
-    border: Border, outer: Any, inner: Any, state: State, uplifts: tuple[Any, Any] = (None, None)
+    border: Border,
+    outer: ShallowWater,
+    inner: ShallowWater,
+    state: State,
+    uplifts: tuple[jax.Array | None, jax.Array | None] = (None, None),
 ) -> State:
     """The State of a nest at the time of a State of the grid around it; collective.
 

@@ -74,7 +74,7 @@ def _nest_steps(border: Border, steps: int, nest: Level, carries: tuple, first: 
         packed, monitored = carries[nest.number]
         carries = _with(carries, nest.number, (without_volumes(nest.loop, packed), monitored))
 
-    def one(k: Any, carries: tuple) -> tuple:
+    def one(k: Count, carries: tuple) -> tuple:
         share = jnp.asarray(k, before.dtype) / steps
         packed, monitored = carries[nest.number]
         packed = border.fill_frame(nest.loop, packed, before + share * (after - before), first + k)

@@ -10,6 +10,7 @@ from typing import Any
 
 import netCDF4
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from ..fields.variables import Variable
 from ..grids.grid import Grid
@@ -18,6 +19,7 @@ from .metadata import (
     AREA,
     DIMENSIONS,
     WET,
+    Attribute,
     Compression,
     MemberValues,
     at_point,
@@ -66,12 +68,12 @@ def define(
     dataset: netCDF4.Dataset,
     name: str,
     dimensions: Iterable[str],
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, Attribute],
     values: np.ndarray | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     chunks: Sequence[int] | None = None,
-    fill: Any = False,
+    fill: bool | float | str | None = False,
     compression: Compression = 0,
 ) -> netCDF4.Variable:
     """Create a variable, with its values where they are known.
@@ -159,13 +161,13 @@ def define_field(
     dataset: netCDF4.Dataset,
     row: Variable,
     grid: Grid,
-    dtype: Any,
+    dtype: DTypeLike,
     *,
     time: bool = False,
     members: MemberValues | None = None,
     layered: bool = False,
     compression: Compression = 1,
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Attribute] | None = None,
 ) -> netCDF4.Variable:
     """Define a field of the variable table, with records in time if `time`, in chunks of whole slices or bands of rows.
 
@@ -186,7 +188,7 @@ def define_field(
     chunks = math.ceil(size[0] / bands), size[1]
     dimensions, _, more = of_members(members)
     dimensions += ("layer",) * layered
-    coordinates = [a["coordinates"] for a in (attributes, more) if "coordinates" in a]
+    coordinates = [str(a["coordinates"]) for a in (attributes, more) if "coordinates" in a]
     attributes |= {"coordinates": " ".join(coordinates)} if coordinates else {}
     return define(
         dataset,
@@ -266,7 +268,7 @@ def define_gauges(
     define(dataset, "gauge_name", ("gauge", "name_length"), attributes, letters, dtype="S1")
     points = np.array(list(gauges.values()), float).reshape(-1, 2)
     for (name, attributes), values in zip(gauge_coordinates(grid).items(), points.T):
-        attributes["long_name"] += " of the gauge"
+        attributes["long_name"] = f"{attributes['long_name']} of the gauge"
         define(dataset, name, ("gauge",), attributes, values)
     if depth is not None:
         attributes = at_point(variable_of("depth"), grid) | {"cell_methods": "gauge: point"}
@@ -279,7 +281,7 @@ def define_series(
     """Define a variable of the table at gauges, along time, in chunks of `chunk` records."""
     dimensions, _, more = of_members(members)
     attributes = at_point(row, grid) | places(grid)
-    attributes["coordinates"] = " ".join([attributes["coordinates"], *more.values()])
+    attributes["coordinates"] = " ".join(map(str, (attributes["coordinates"], *more.values())))
     sizes = (1,) * len(dimensions) + (min(len(dataset.dimensions["gauge"]), 64), chunk)
     define(
         dataset, row.name, (*dimensions, "gauge", "time"), attributes, dtype=dtype, chunks=sizes, fill=fill_value(dtype)
@@ -290,7 +292,7 @@ def define_series(
 def whole_file(
     path: str | Path,
     grid: Grid,
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, Attribute],
     static: Mapping[str | Variable, np.ndarray],
     *,
     seconds: float,
@@ -322,10 +324,10 @@ def store_field(
     dataset: netCDF4.Dataset,
     grid: Grid,
     row: Variable,
-    values: Any,
+    values: np.ndarray,
     static: Mapping[str | Variable, np.ndarray],
     members: MemberValues | None = None,
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Attribute] | None = None,
 ) -> None:
     """Define a field, and write its values in their own dtype; NaN, and where no water is, are missing values.
 
@@ -361,7 +363,7 @@ def variable_name(key: str | Variable) -> str:
     return key if isinstance(key, str) else key.name
 
 
-def checked_shape(name: str, array: Any, shape: Sequence[int]) -> np.ndarray:
+def checked_shape(name: str, array: ArrayLike, shape: Sequence[int]) -> np.ndarray:
     """`array` as a NumPy array.
 
     Raises:
@@ -373,14 +375,14 @@ def checked_shape(name: str, array: Any, shape: Sequence[int]) -> np.ndarray:
     return array
 
 
-def dry_points(static: Mapping[Any, np.ndarray], grid: Grid, position: str) -> np.ndarray | bool:
+def dry_points(static: Mapping[str | Variable, np.ndarray], grid: Grid, position: str) -> np.ndarray | bool:
     """True at the points of the C-grid position that touch no wet cell; False if `static` has no land mask "wet"."""
     if "wet" not in static:
         return False
     return ~reach_of_water(checked_shape("wet", static["wet"], grid.shape), grid, position)
 
 
-def fill_dry(array: np.ndarray, dry: np.ndarray | bool, dtype: Any) -> np.ndarray:
+def fill_dry(array: np.ndarray, dry: np.ndarray | bool, dtype: DTypeLike) -> np.ndarray:
     """`array` in `dtype`, with netCDF's fill value where `dry` is true."""
     with np.errstate(over="ignore"):
         filled = np.array(array, dtype)

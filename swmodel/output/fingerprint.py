@@ -29,6 +29,7 @@ import jax
 import numpy as np
 
 from ..dynamics.clock import Moments
+from ..dynamics.domain import Model
 from ..dynamics.system import declared_fields
 from ..fields.code import code_of
 from ..fields.parts import name_of
@@ -90,7 +91,7 @@ class _Tiles:
 
 
 def fingerprint(
-    model: Any, step: int, dt: float, like: dict | None = None, known: dict | None = None, steps: int = 0
+    model: Model, step: int, dt: float, like: dict | None = None, known: dict | None = None, steps: int = 0
 ) -> dict:
     """The fingerprint of a ShallowWater or an Ensemble; collective.
 

@@ -7,6 +7,7 @@ corner keeps its value.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -37,7 +38,7 @@ class GridPart:
     static: Mapping[Any, np.ndarray] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, path: Any, grid: Grid, box: Sequence[float] | None, coarsen: int) -> Self:
+    def of(cls, path: str | Path, grid: Grid, box: Sequence[float] | None, coarsen: int) -> Self:
         """The part of the cells whose centres lie in a box (x0, x1, y0, y1), up to whole blocks.
 
         Raises:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..fields.variables import PROGNOSTIC, Variable
 from ..grids.grid import Grid
 from .definitions import define, define_times_of, store_field, whole_file
+from .metadata import Attribute
 
 __all__ = ["ROLES", "Estimate", "write_inversion"]
 
@@ -46,12 +48,12 @@ def write_inversion(
     path: str | Path,
     grid: Grid,
     controls: Mapping[str, Estimate],
-    tables: Mapping[str, Mapping[str, tuple[str, str, Any]]],
+    tables: Mapping[str, Mapping[str, tuple[str, str, ArrayLike]]],
     *,
-    about: Mapping[str, Any],
+    about: Mapping[str, Attribute | dict],
     seconds: float,
     start: datetime.datetime | None = None,
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Attribute] | None = None,
     static: Mapping[str | Variable, np.ndarray] | None = None,
     initial: Mapping[Variable, np.ndarray] | None = None,
 ) -> None:

@@ -12,21 +12,26 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, cast
 
 import netCDF4
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..fields.parameters import in_utc
+from ..fields.parts import ModelPart
 from ..fields.variables import VARIABLES, Variable, row_of
 from ..grids.grid import Grid
+from ..models.ensemble import Ensemble
+from ..models.shallow_water import ShallowWater
 from ..runtime.version import VERSION, git_commit
 
 __all__ = [
     "AREA",
     "DIMENSIONS",
     "WET",
+    "Attribute",
     "Attributes",
     "Compression",
     "MemberValues",
@@ -56,7 +61,8 @@ DIMENSIONS = {"h": ("yh", "xh"), "u": ("yh", "xq"), "v": ("yq", "xh"), "q": ("yq
 LOCATIONS = {"h": "face", "u": "edge1", "v": "edge2", "q": "node"}  # the terms of SGRID
 Compression = Literal[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, "zstd"]
 MemberValues = Mapping[str, Sequence[Any]]  # {name: values, one for each member of an ensemble}
-Attributes = dict[str, Any]  # of a variable or a file: {name: text, number or array}
+Attribute: TypeAlias = str | float | np.generic | np.ndarray | Sequence[float] | Sequence[str] | None
+Attributes: TypeAlias = dict[str, Attribute]  # of a variable or a file
 NOMINAL_START = datetime.datetime(2000, 1, 1)
 
 # On the sphere x points east and y north, and CF has standard names for these components.
@@ -153,7 +159,7 @@ def metrics(grid: Grid) -> dict[str, tuple[np.ndarray, Attributes, str]]:
     return found
 
 
-def _direction(grid, axis):
+def _direction(grid, axis) -> Attributes:
     # CF reserves `axis` for horizontal coordinates that can be transformed to longitude and latitude (section 5.6)
     if not grid.spherical:
         return {"long_name": axis, "units": "m", "cartesian_axis": axis.upper()}
@@ -187,8 +193,8 @@ def variable_attributes(variable: Variable, grid: Grid) -> Attributes:
     }
     if grid.spherical:
         found["standard_name"] = ON_SPHERE.get(variable.standard_name or "", variable.standard_name)
-        found["long_name"] = re.sub("(.+) along x", r"eastward \1", found["long_name"])
-        found["long_name"] = re.sub("(.+) along y", r"northward \1", found["long_name"])
+        found["long_name"] = re.sub("(.+) along x", r"eastward \1", str(found["long_name"]))
+        found["long_name"] = re.sub("(.+) along y", r"northward \1", str(found["long_name"]))
     if variable.position == "h":
         found["cell_measures"] = "area: area"
     found |= {"grid": "grid", "location": LOCATIONS[variable.position]}
@@ -201,7 +207,7 @@ def at_point(variable: Variable, grid: Grid) -> Attributes:
     return {name: value for name, value in found.items() if name not in ("cell_measures", "grid", "location")}
 
 
-def fill_value(dtype: Any) -> int | float | str:
+def fill_value(dtype: DTypeLike) -> int | float | str:
     """The default fill value of netCDF for missing values of `dtype`."""
     return netCDF4.default_fillvals[np.dtype(dtype).str[1:]]
 
@@ -228,7 +234,7 @@ AREA = {
 class Varied(list):
     """The values of a parameter, one for each member of an ensemble, in `units`."""
 
-    def __init__(self, values: Any, units: str):
+    def __init__(self, values: Iterable, units: str):
         super().__init__(values)
         self.units = units
 
@@ -250,7 +256,7 @@ def time_attributes(start: datetime.datetime | None) -> Attributes:
     """The CF attributes of time, counted from `start` (in UTC if it has no time zone), or from a nominal date."""
     nominal = start is None
     start = NOMINAL_START if start is None else in_utc(start)
-    found = {
+    found: Attributes = {
         "long_name": "time",
         "standard_name": "time",
         "axis": "T",
@@ -263,12 +269,12 @@ def time_attributes(start: datetime.datetime | None) -> Attributes:
     return found
 
 
-def describe_grid(grid: Any) -> str:
+def describe_grid(grid: Grid) -> str:
     """The class of a Grid and its arguments, as JSON."""
-    return json.dumps({"type": type(grid).__name__, **dataclasses.asdict(grid)})
+    return json.dumps({"type": type(grid).__name__, **dataclasses.asdict(cast(Any, grid))})
 
 
-def references(model: Any, *parts: Any) -> str | None:
+def references(model: ShallowWater | Ensemble, *parts: ModelPart | None) -> str | None:
     """The literature of the parts of a model that a run uses, and of further `parts`, as one text, or None."""
     has_vorticity_flux = model.coriolis is not None or not model.linear
     forms = [model.momentum, model.coriolis_form] if model.core.halos and has_vorticity_flux else []
@@ -281,7 +287,7 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def run_attributes(grid: Grid, attributes: Mapping[str, Any] | None, *, points: bool = False) -> Attributes:
+def run_attributes(grid: Grid, attributes: Mapping[str, Attribute] | None, *, points: bool = False) -> Attributes:
     """The global attributes of a file: its conventions, the program that wrote it, and how to write it again.
 
     Args:
@@ -304,7 +310,7 @@ def run_attributes(grid: Grid, attributes: Mapping[str, Any] | None, *, points: 
     return dict(sorted(found.items(), key=lambda item: item[0] == "config"))  # the experiment's text is the longest
 
 
-def continued_attributes(old: Mapping[str, Any], new: Mapping[str, Any], seconds: float) -> Attributes:
+def continued_attributes(old: Mapping[str, Attribute], new: Mapping[str, Attribute], seconds: float) -> Attributes:
     """The attributes of a file that a later run continues from `seconds` [s] on.
 
     Attributes of the earlier run keep their names. Those that differ are added as NAME_from_SECONDS_s.
@@ -313,7 +319,7 @@ def continued_attributes(old: Mapping[str, Any], new: Mapping[str, Any], seconds
     for name, value in new.items():
         if name != "history" and str(old.get(name, "")) != str(value):
             kept[f"{name}_from_{seconds:.0f}_s"] = value
-    line = new["history"].replace("written", f"continued at {seconds:g} s", 1)
+    line = str(new["history"]).replace("written", f"continued at {seconds:g} s", 1)
     return {**kept, "history": f"{old['history']}\n{line}" if "history" in old else line}
 
 

@@ -18,12 +18,14 @@ from typing import Any
 
 import netCDF4
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from ..fields.variables import Variable, layer_of
 from ..grids.grid import Grid
 from ..runtime.netcdf import LOCK
 from . import Claim, definitions, metadata
 from .definitions import checked_shape, dry_points, fill_dry, store_field, variable_name, whole_file
+from .metadata import Attribute
 from .records import GAUGE_CHUNK, RecordFile, Records
 
 __all__ = ["FieldFile", "GaugeFile", "has_zstd", "write_fields"]
@@ -70,11 +72,11 @@ class FieldFile(RecordFile):
         variables: Sequence[str | Variable],
         *,
         start: datetime.datetime | None = None,
-        attributes: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
         static: Mapping[str | Variable, np.ndarray] | None = None,
         members: metadata.MemberValues | None = None,
         layers: int = 1,
-        dtype: Any = "float32",
+        dtype: DTypeLike = "float32",
         append: bool = False,
         resume_time: float | None = None,
         overwrite: bool = False,
@@ -160,14 +162,14 @@ class GaugeFile(RecordFile):
         grid: Grid,
         *,
         start: datetime.datetime | None = None,
-        attributes: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
         append: bool = False,
         resume_time: float | None = None,
         overwrite: bool = False,
         variables: Sequence[str | Variable] = ("eta",),
         depth: np.ndarray | None = None,
         members: metadata.MemberValues | None = None,
-        dtype: Any = "float32",
+        dtype: DTypeLike = "float32",
     ) -> None:
         self._members = metadata.of_members(members)[1]
         self._gauges, self._dtype = dict(gauges), np.dtype(dtype)
@@ -192,7 +194,7 @@ class GaugeFile(RecordFile):
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
         self._buffer, self._count, self._written_at = [], 0, clock.monotonic()
 
-    def append(self, seconds: Any, values: Any) -> None:
+    def append(self, seconds: ArrayLike, values: ArrayLike | dict[str, ArrayLike]) -> None:
         """Append n records.
 
         Args:
@@ -201,9 +203,9 @@ class GaugeFile(RecordFile):
         """
         seconds = np.array(seconds, float, ndmin=1)
         shape = (*self._members, seconds.size, len(self._gauges))
-        values = values if isinstance(values, dict) else {self._rows[0].name: values}
-        values = {row.name: np.array(checked_shape(row.name, values[row.name], shape)) for row in self._rows}
-        self._buffer.append((seconds, values))
+        arrays = values if isinstance(values, dict) else {self._rows[0].name: values}
+        arrays = {row.name: np.array(checked_shape(row.name, arrays[row.name], shape)) for row in self._rows}
+        self._buffer.append((seconds, arrays))
         self._count += seconds.size
         if self._count >= GAUGE_CHUNK or clock.monotonic() - self._written_at > GAUGE_SECONDS:
             self.flush()
@@ -234,7 +236,7 @@ def write_fields(
     seconds: float,
     since: float | None = None,
     start: datetime.datetime | None = None,
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Attribute] | None = None,
     static: Mapping[str | Variable, np.ndarray] | None = None,
     members: metadata.MemberValues | None = None,
 ) -> None:

@@ -5,10 +5,13 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import jax
 import numpy as np
+from numpy.typing import DTypeLike
 
+from ..dynamics.domain import Domain
 from ..errors import DataError
 from ..grids.grid import Grid
 from . import metadata
@@ -16,6 +19,8 @@ from .restart import Restart, check_grid, open_restart
 from .zarr_store import ZarrStore, checksum_of, is_store
 
 __all__ = ["STORE_FORMAT", "StoredChunks", "description_of", "opened", "opened_together"]
+
+T = TypeVar("T")
 
 STORE_FORMAT = 2  # of stores; those of format 1 need not have a checksum
 
@@ -35,7 +40,9 @@ def opened(path: str | Path, grid: Grid | None = None, verify: bool = True) -> R
     return open_store(Path(path), grid, verify) if is_store(path) else open_restart(path, grid, verify)
 
 
-def opened_together(domain: Any, path: str | Path, about: Callable[[Restart], Any]) -> tuple[Callable, Any]:
+def opened_together(
+    domain: Domain, path: str | Path, about: Callable[[Restart], T]
+) -> tuple[Callable[[str], jax.Array | np.ndarray], T]:
     """(`tile(name)`, which gives the placed tile arrays of an array, `about(the Restart)` of the root); collective.
 
     The root compares the file with its checksum. Then every rank reads its own window. If some rank has no access to
@@ -83,7 +90,7 @@ class StoredChunks:
                 found[..., r0 - rows.start : r1 - rows.start, c0 - columns.start : c1 - columns.start] = part
         return found
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self.block(slice(0, self.shape[-2]), slice(0, self.shape[-1])), dtype)
 
 
@@ -117,7 +124,7 @@ def description_of(store: ZarrStore) -> tuple[dict[str, dict], dict[str, Any]]:
     return arrays, about
 
 
-def open_store(path: Path, grid: Any = None, verify: bool = True) -> Restart:
+def open_store(path: Path, grid: Grid | None = None, verify: bool = True) -> Restart:
     """The Restart in a store, whose arrays are read by windows when they are used.
 
     With `verify`, a store that may have no checksum leads to a warning.

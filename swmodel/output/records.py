@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import DataError, SwmodelError
 from ..fields.variables import layer_of
 from . import Claim, Footprint, claim, definitions, disturbed, metadata, replacing, reserve
+from .metadata import Attribute
 
 __all__ = ["GAUGE_CHUNK", "RecordFile", "Records"]
 
@@ -38,7 +39,7 @@ class Records:
         self,
         path: str | Path | Claim,
         define: Callable[[netCDF4.Dataset], None],
-        attributes: Mapping[str, Any],
+        attributes: Mapping[str, Attribute],
         append: bool,
         resume_time: float | None,
         overwrite: bool,

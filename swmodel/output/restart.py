@@ -13,16 +13,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
 import netCDF4
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from ..errors import DataError
 from ..grids.grid import Grid
+from ..models.ensemble import Ensemble
+from ..models.shallow_water import ShallowWater
 from ..parallel.decomposition import row_blocks
 from ..runtime.netcdf import LOCK
 from ..runtime.version import VERSION
 from . import replacing
-from .metadata import describe_grid
+from .metadata import Attribute, describe_grid
 
 __all__ = [
     "Layout",
@@ -75,9 +79,9 @@ class Layout:
 def write_restart(
     path: str | Path,
     grid: Grid,
-    arrays: Mapping[str, Any],
-    scalars: Mapping[str, Any],
-    attributes: Mapping[str, Any] | None = None,
+    arrays: Mapping[str, ArrayLike],
+    scalars: Mapping[str, bool | int | float | str],
+    attributes: Mapping[str, Attribute] | None = None,
 ) -> None:
     """Write a restart; an older file of that name stays until the new one is complete and on disk.
 
@@ -102,9 +106,9 @@ def write_restart_parts(
     path: str | Path,
     grid: Grid,
     layout: Mapping[str, Layout],
-    parts: Iterable[tuple[str, Any, np.ndarray]],
-    scalars: Mapping[str, Any],
-    attributes: Mapping[str, Any] | None = None,
+    parts: Iterable[tuple[str, object, np.ndarray]],
+    scalars: Mapping[str, bool | int | float | str],
+    attributes: Mapping[str, Attribute] | None = None,
 ) -> None:
     """`write_restart` of arrays of which one part is held at a time.
 
@@ -142,11 +146,11 @@ def write_restart_parts(
 
 def write_restart_together(
     path: str | Path,
-    model: Any,
-    fields: Mapping[str, Any],
-    arrays: Mapping[str, Any],
-    scalars: Mapping[str, Any],
-    attributes: Mapping[str, Any],
+    model: ShallowWater | Ensemble,
+    fields: Mapping[str, jax.Array],
+    arrays: Mapping[str, ArrayLike],
+    scalars: Mapping[str, bool | int | float | str],
+    attributes: Mapping[str, Attribute],
 ) -> None:
     """Write a restart of fields whose tiles all ranks hold, of which the root gathers a block at a time; collective.
 
@@ -172,7 +176,7 @@ def write_restart_together(
             for where, block in communicator.rows_to_root(fields[name], grid.shape, PART):
                 yield name, where, block
 
-    parts = gathered()
+    parts: Any = gathered()
     if communicator.is_root:
         try:
             write_restart_parts(path, grid, layout, parts, scalars, attributes)
@@ -200,12 +204,12 @@ class StoredArray:
         """(..., rows, columns) of an array (..., ny, nx)."""
         return self[(..., rows, columns)]
 
-    def __getitem__(self, where: Any) -> np.ndarray:
+    def __getitem__(self, where: object) -> np.ndarray:
         with LOCK, netCDF4.Dataset(self.path) as dataset:
             dataset.set_auto_maskandscale(False)
             return np.asarray(dataset[self.name][where], order="C").view(self.dtype)  # a number keeps its shape ()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self[...], dtype)
 
 
@@ -355,7 +359,7 @@ def _read(dataset, path):
     return Restart(arrays, scalars, attributes, json.loads(dataset.grid_description))
 
 
-def _python(value: Any) -> Any:
+def _python(value: object) -> Any:
     """The value of an attribute as a bool, int, float or str; bools are stored as 8-bit integers."""
     if isinstance(value, np.generic) and value.dtype == np.int8:
         return bool(value)
@@ -365,12 +369,14 @@ def _python(value: Any) -> Any:
 class _Digest:
     """The SHA-256 digest of names, dtypes, shapes and bits."""
 
-    def __init__(self, scalars: Mapping[str, Any], attributes: Mapping[str, Any], grid: str) -> None:
+    def __init__(
+        self, scalars: Mapping[str, bool | int | float | str], attributes: Mapping[str, Attribute], grid: str
+    ) -> None:
         self._hash = hashlib.sha256(grid.encode())
         for name, value in sorted([*scalars.items(), *attributes.items()]):
             self._hash.update(f"{name}={value};".encode())
 
-    def begin(self, name: str, array: Any) -> None:
+    def begin(self, name: str, array: np.ndarray | StoredArray | Layout) -> None:
         """Add what describes an array; arrays come in the order of their names."""
         self._hash.update(f"{name}:{array.dtype.str}:{tuple(array.shape)};".encode())
 

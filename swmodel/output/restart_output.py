@@ -4,15 +4,15 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from . import Claim, ReplacedFile
 from .collisions import same_file
 from .fingerprint import fingerprint
+from .metadata import Attribute
 from .opening import opened
 from .restart import PART, Layout, write_restart_parts
 from .resuming import tiles_and_scalars_of
-from .schedule import Output
+from .schedule import AbstractSimulation, Output
 from .writing import owned
 
 __all__ = ["RestartOutput", "earlier", "restore_earlier"]
@@ -48,7 +48,7 @@ class RestartOutput(Output):
         self.tried = self.written = None
         self.keeps_earlier = False
 
-    def continues(self, simulation: Any) -> bool:
+    def continues(self, simulation: AbstractSimulation) -> bool:
         """Whether an existing restart at the path is the one from which this run was resumed, or its own."""
         resumed = simulation.resumed_from
         return self.begun or (resumed is not None and same_file(resumed, self.path))
@@ -57,12 +57,12 @@ class RestartOutput(Output):
         """Whether there is a restart at the path."""
         return self.path.is_file()
 
-    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
+    def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
         self.attributes = attributes
         self.file = ReplacedFile(claim)
         earlier(self.path).unlink(missing_ok=True)  # of another run
 
-    def write(self, simulation: Any) -> None:
+    def write(self, simulation: AbstractSimulation) -> None:
         if simulation.step == 0 or self.tried == simulation.step:
             return
         self.tried = simulation.step

@@ -11,7 +11,6 @@ start anew at the step of the restart, and a warning names their files.
 import json
 import logging
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +22,7 @@ from ..stepping.stability import check_time_step
 from .fingerprint import GROUPS, ROUNDING, Difference, describe, differences, explained, fingerprint
 from .opening import opened_together
 from .products.product_output import ProductOutput
+from .schedule import AbstractSimulation
 
 __all__ = ["allowed_names", "tiles_and_scalars_of", "restored"]
 
@@ -30,7 +30,9 @@ LAND = {"coast", "depth"}
 STATE = "state_"  # the prefix of the names of a State's arrays
 
 
-def tiles_and_scalars_of(simulation: Any) -> tuple[dict[str, jax.Array], dict[str, Any]]:
+def tiles_and_scalars_of(
+    simulation: AbstractSimulation,
+) -> tuple[dict[str, jax.Array], dict[str, bool | int | float | str]]:
     """(tile arrays, scalars) of a Simulation's restart; collective."""
     leaves, model = _named_leaves(_parts(simulation)), simulation.model
     arrays = {name: leaf for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
@@ -44,7 +46,7 @@ def tiles_and_scalars_of(simulation: Any) -> tuple[dict[str, jax.Array], dict[st
     return arrays, scalars
 
 
-def allowed_names(force: Any) -> tuple[str, ...]:
+def allowed_names(force: object) -> tuple[str, ...]:
     """`force` as a tuple of names; it may be "all", "depth,physics" or ("depth", "physics").
 
     Raises:
@@ -59,7 +61,7 @@ def allowed_names(force: Any) -> tuple[str, ...]:
     return tuple(name.strip() for name in names if name.strip())
 
 
-def restored(simulation: Any, path: str | Path, force: Any = ()) -> str:
+def restored(simulation: AbstractSimulation, path: str | Path, force: object = ()) -> str:
     """Put a restart's content into `simulation`, and return one or two sentences on what was resumed; collective.
 
     Args:

@@ -2,29 +2,32 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from ..dynamics.layers import over_deep_water
 from ..fields.variables import OF_LAYERS, OF_LAYERS_OVER_DEEP_WATER, Variable, named_for
+from ..models.ensemble import Ensemble
 from ..runtime.version import VERSION
 from .fingerprint import describe
-from .metadata import MemberValues, Varied, references
+from .metadata import Attributes, MemberValues, Varied, references
+from .schedule import AbstractSimulation
 
 __all__ = ["members_of", "rows_of", "run_attributes", "static_fields"]
 
 
-def members_of(simulation: Any) -> MemberValues | None:
+def members_of(simulation: AbstractSimulation) -> MemberValues | None:
     """{name: values, one for each member} of an ensemble, in the form of the file writers; None for a single model."""
     model = simulation.model
     if model.members is None:
         return None
-    varied = {name: Varied(values, model.units_of(name)) for name, values in model.varied.items()}
+    ensemble = cast(Ensemble, model)
+    varied = {name: Varied(values, ensemble.units_of(name)) for name, values in ensemble.varied.items()}
     return varied or {"": range(model.members)}
 
 
-def rows_of(simulation: Any, names: Iterable[str]) -> list[str | Variable]:
+def rows_of(simulation: AbstractSimulation, names: Iterable[str]) -> list[str | Variable]:
     """The names of variables, replaced by a row of this run if it differs from that of the variable table."""
     own: dict[str, Variable] = {row.name: row for row in simulation.model.variables}
     model = simulation.model
@@ -40,7 +43,7 @@ def _gravity(model):
     return min(one.gravity for one in getattr(model, "models", [model]))
 
 
-def static_fields(simulation: Any) -> dict[str | Variable, np.ndarray]:
+def static_fields(simulation: AbstractSimulation) -> dict[str | Variable, np.ndarray]:
     """{name or row: (ny, nx) array} of depth and land mask, in the form of the file writers.
 
     Where shores move, depths have the precision of the run, so that depth + eta of a file is nowhere negative.
@@ -50,7 +53,7 @@ def static_fields(simulation: Any) -> dict[str | Variable, np.ndarray]:
     return {rows_of(simulation, ["depth"])[0]: depth, "wet": np.asarray(model.sea_floor.wet)}
 
 
-def run_attributes(simulation: Any) -> dict[str, Any]:
+def run_attributes(simulation: AbstractSimulation) -> Attributes:
     """The global attributes that describe a run so that it can be repeated."""
     model = simulation.model
     py, px = model.communicator.layout

@@ -5,7 +5,6 @@ import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import netCDF4
 import numpy as np
@@ -17,7 +16,7 @@ from .collisions import check_apart
 from .figures import remove_figures
 from .restart_output import RestartOutput
 from .run_metadata import run_attributes
-from .schedule import Output
+from .schedule import AbstractSimulation, Output
 from .writing import Writer
 from .zarr_fields import times_of
 from .zarr_store import ZarrStore, is_store
@@ -42,7 +41,7 @@ class Run:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, simulation: Any, outputs: list[Output], last: int) -> Iterator["Run"]:
+    def opened(cls, simulation: AbstractSimulation, outputs: list[Output], last: int) -> Iterator["Run"]:
         """A Run to the step `last` with its files open on the root; an error there is raised on every rank."""
         attributes = run_attributes(simulation)
         run = cls(outputs)
@@ -74,7 +73,7 @@ class Run:
         except SwmodelError as error:
             self.writer.fail(output, error)
 
-    def due(self, simulation: Any, after_chunk: bool = False) -> None:
+    def due(self, simulation: AbstractSimulation, after_chunk: bool = False) -> None:
         """Write the files that are due at this step; after a chunk, those that `chunk` does not write. Collective."""
         for output in self.outputs:
             if after_chunk and output.is_written_by_chunk:
@@ -85,16 +84,16 @@ class Run:
                 else:
                     output.write(simulation)
 
-    def chunk(self, simulation: Any, count: int, end: int) -> None:
+    def chunk(self, simulation: AbstractSimulation, count: int, end: int) -> None:
         """Let outputs write what their watchers kept of the last `count` steps, up to step `end`; collective."""
         for output in self.outputs:
             output.chunk(simulation, count, end)
 
-    def next_step(self, simulation: Any) -> int | None:
+    def next_step(self, simulation: AbstractSimulation) -> int | None:
         """The next step at which an output is due, or None."""
         return min((n for n in (o.next_step(simulation) for o in self.outputs) if n is not None), default=None)
 
-    def finish(self, simulation: Any) -> None:
+    def finish(self, simulation: AbstractSimulation) -> None:
         """Write what is due at the end of a run, close all files, and raise the first error of any; collective."""
         for output in self.outputs:
             output.finish(simulation)
@@ -106,7 +105,7 @@ class Run:
             self._attempt(output, output.close)
         self.settle(simulation)
 
-    def settle(self, simulation: Any) -> None:
+    def settle(self, simulation: AbstractSimulation) -> None:
         """If a file could not be written, write a restart and raise the error, on every rank; collective."""
         if not simulation.communicator.agree(bool(self.writer.failed)):
             return
@@ -118,7 +117,7 @@ class Run:
         first = next(iter(self.writer.failed.values()))
         raise type(first)(f"{first} {self.restart_hint()}") from first
 
-    def write_restart(self, simulation: Any) -> None:
+    def write_restart(self, simulation: AbstractSimulation) -> None:
         """Write all records up to this step and then the restart, so that a resumed run leaves no gap; collective."""
         for output in self.outputs:
             output.flush()
@@ -171,7 +170,7 @@ def _open(outputs, simulation, attributes, last):
         raise
 
 
-def check_nothing_is_lost(outputs: list[Output], simulation: Any, end: float) -> None:
+def check_nothing_is_lost(outputs: list[Output], simulation: AbstractSimulation, end: float) -> None:
     """Refuse a resumed run that would destroy results of an earlier run, unless it may overwrite them; on the root.
 
     A run that was killed has records after its newest restart. They may be cut if the run is resumed as it was, since

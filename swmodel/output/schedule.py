@@ -3,24 +3,84 @@
 All ranks gather, and a thread of the root writes while the next steps are computed (writing.py).
 """
 
+import abc
 import contextlib
+import datetime
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from ..runtime.netcdf import LOCK
 from . import Claim
+from .metadata import Attribute
 from .writing import Writer
 
-__all__ = ["Output", "SnapshotOutput", "nearest_steps"]
+if TYPE_CHECKING:
+    from ..dynamics.system import System
+    from ..fields.state import State
+    from ..models.ensemble import Ensemble
+    from ..models.shallow_water import ShallowWater
+    from ..parallel.communicator import Communicator
+    from ..stepping.explicit import TimeStepper
+    from ..stepping.members import Members
+    from ..stepping.steps import Carry, History
+    from .products.base import Arrays, Reader, Watcher
+
+T = TypeVar("T")
+
+__all__ = ["AbstractSimulation", "Output", "SnapshotOutput", "nearest_steps"]
 
 
-def nearest_steps(steps: Any, every: float, dt: float) -> Any:
+def nearest_steps(steps: int | np.ndarray, every: float, dt: float) -> Any:
     """Whether each of `steps`, a number or an array, is the nearest one to a multiple of the interval `every` [s]."""
     return steps == np.round(np.round(steps * dt / every) * every / dt)
+
+
+class AbstractSimulation(abc.ABC):
+    """What outputs read of a Simulation (simulation/simulation.py)."""
+
+    model: "ShallowWater | Ensemble"
+    scheme: "TimeStepper"  # as the user gave it; `stepper` has arrays
+    stepper: "TimeStepper"
+    dt: float
+    step: int
+    halo: int
+    start: datetime.datetime | None
+    title: str
+    config: str
+    outputs: "list[Output]"
+    boxes: dict[str, tuple]
+    resumed_at: float | None
+    resumed_step: int | None
+    resumed_from: str | Path | None
+    resumed_alike: bool
+    resumed_without: tuple[str, ...]
+    time: float
+    overwrite: bool
+    communicator: "Communicator"
+    history: "History"
+
+    @property
+    @abc.abstractmethod
+    def state(self) -> "State": ...
+
+    @abc.abstractmethod
+    def set(self, state: "State", history: "History") -> None: ...
+
+    @abc.abstractmethod
+    def start_history(self, state: "State") -> "History": ...
+
+    @abc.abstractmethod
+    def outline(self) -> "System | Members": ...
+
+    @abc.abstractmethod
+    def packed(self) -> "tuple[System | Members, Carry]": ...
+
+    @abc.abstractmethod
+    def read(self, watcher: "Reader[T]") -> T: ...
 
 
 class Output:
@@ -47,8 +107,8 @@ class Output:
     file: Any = None
     writer: Writer | None = None
     begun = False
-    watcher: Any = None
-    arrays: Any = None
+    watcher: "Watcher | None" = None
+    arrays: "Arrays" = cast("Arrays", None)
 
     @property
     def is_written_by_chunk(self) -> bool:
@@ -68,11 +128,11 @@ class Output:
             return self.writer.stream(self, write)
         return contextlib.nullcontext(lambda part, size: None)
 
-    def continues(self, simulation: Any) -> bool:
+    def continues(self, simulation: AbstractSimulation) -> bool:
         """Whether records are appended to the file of a resumed run, or of an earlier call of `run`."""
         return self.begun or simulation.resumed_at is not None
 
-    def how_to_open(self, simulation: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    def how_to_open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute]) -> dict[str, Any]:
         """Arguments of the classes of files that grow along time."""
         return {
             "start": simulation.start,
@@ -82,13 +142,13 @@ class Output:
             "overwrite": simulation.overwrite,
         }
 
-    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
+    def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
         """Open the file of which `claim` is the Claim, with these global attributes; on the root."""
 
-    def check_continued(self, simulation: Any) -> None:
+    def check_continued(self, simulation: AbstractSimulation) -> None:
         """Raise DataError on every rank if the open file continues one with another coast or depth; collective."""
 
-    def of_another_run(self, simulation: Any) -> bool:
+    def of_another_run(self, simulation: AbstractSimulation) -> bool:
         """Whether an existing file at the path belongs to an earlier run."""
         return not self.continues(simulation)
 
@@ -97,7 +157,7 @@ class Output:
         if self.file is not None:
             self.file.check()
 
-    def next_step(self, simulation: Any) -> int | None:
+    def next_step(self, simulation: AbstractSimulation) -> int | None:
         """The next step after the present one at which a record is due, or None."""
         if self.every is None:
             return None
@@ -108,30 +168,32 @@ class Output:
             step = round(number * self.every / simulation.dt)
         return step
 
-    def is_due(self, simulation: Any) -> bool:
+    def is_due(self, simulation: AbstractSimulation) -> bool:
         """Whether a record is due at the present step."""
         return self.every is not None and bool(nearest_steps(simulation.step, self.every, simulation.dt))
 
-    def write(self, simulation: Any) -> None:
+    def write(self, simulation: AbstractSimulation) -> None:
         """Let a record of the present step be written; collective."""
 
-    def lowered(self, simulation: Any, dynamics: Any, packed: Any) -> list:
+    def lowered(
+        self, simulation: AbstractSimulation, dynamics: "System | Members", packed: "tuple[State, History]"
+    ) -> list:
         """The programs that its records need, not yet compiled, for this System and carry of the step loop."""
         return []
 
-    def start_arrays(self, simulation: Any, packed: Any) -> Any:
+    def start_arrays(self, simulation: AbstractSimulation, packed: "tuple[State, History]") -> "Arrays | None":
         """The watcher's arrays at the start of a run, which may be overwritten; `packed` is the step loop's carry."""
 
-    def begin(self, simulation: Any) -> None:
+    def begin(self, simulation: AbstractSimulation) -> None:
         """Let the state before the first step be written, if that is not due anyway; collective."""
 
-    def chunk(self, simulation: Any, count: int, end: int) -> None:
+    def chunk(self, simulation: AbstractSimulation, count: int, end: int) -> None:
         """Let what the watcher has kept of the last `count` steps be written; collective.
 
         `end` is the last valid step: the present one, or that before an invalid state.
         """
 
-    def finish(self, simulation: Any) -> None:
+    def finish(self, simulation: AbstractSimulation) -> None:
         """Let what is due at the end of a run be written; collective."""
 
     def flush(self) -> None:
@@ -148,9 +210,9 @@ class Output:
 class SnapshotOutput(Output):
     """A file of records: at the start, at regular intervals, and at the end."""
 
-    def is_due(self, simulation: Any) -> bool:
+    def is_due(self, simulation: AbstractSimulation) -> bool:
         return super().is_due(simulation) or (self.every is None and simulation.step == 0)
 
-    def finish(self, simulation: Any) -> None:
+    def finish(self, simulation: AbstractSimulation) -> None:
         if not self.is_due(simulation):
             self.write(simulation)

@@ -13,6 +13,7 @@ from ..fields.variables import Variable
 from ..grids.grid import Grid
 from . import metadata
 from .definitions import define, define_times_of, dry_points, fill_dry, store_field, whole_file, with_low_faces
+from .metadata import Attribute
 
 __all__ = ["name_of", "write_sensitivities"]
 
@@ -32,7 +33,7 @@ def write_sensitivities(
     cost: Mapping[str, Any],
     seconds: float,
     start: datetime.datetime | None = None,
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, Attribute] | None = None,
     static: Mapping[str | Variable, np.ndarray] | None = None,
 ) -> None:
     """Write {control: Sensitivity}; an older file stays until this one is complete.

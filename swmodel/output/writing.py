@@ -10,12 +10,16 @@ import collections
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import SwmodelError
 from ..runtime.netcdf import LOCK
+
+if TYPE_CHECKING:
+    from .schedule import Output
+
 
 __all__ = ["MOST_BYTES", "MOST_WRITES", "Writer", "owned"]
 
@@ -43,7 +47,7 @@ class Writer:
         self._busy = self._ending = False
         self._unexpected: BaseException | None = None
 
-    def submit(self, output: Any, write: Callable[[], object], size: int = 0) -> None:
+    def submit(self, output: "Output", write: Callable[[], object], size: int = 0) -> None:
         """Let the thread call `write()`, after all earlier submissions.
 
         Args:
@@ -57,7 +61,9 @@ class Writer:
         self._submit(output, write, size)
 
     @contextlib.contextmanager
-    def stream(self, output: Any, write: Callable[[Iterator[Any]], object]) -> Iterator[Callable[[Any, int], None]]:
+    def stream(
+        self, output: "Output", write: Callable[[Iterator[Any]], object]
+    ) -> Iterator[Callable[[Any, int], None]]:
         """Let the thread call `write(parts)`, after all earlier submissions, with the parts that the block puts in.
 
         The value of the block is a function `put(part, size)`, with the size in bytes. It waits while more than
@@ -126,7 +132,7 @@ class Writer:
                 self._thread = None
             self._ending = False
 
-    def fail(self, output: Any, error: SwmodelError) -> None:
+    def fail(self, output: "Output", error: SwmodelError) -> None:
         """Keep the first error of an output, and close its file; only the thread, or while nothing is being written."""
         self.failed.setdefault(output, error)
         with LOCK, contextlib.suppress(SwmodelError, OSError, RuntimeError):

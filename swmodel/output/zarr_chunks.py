@@ -12,7 +12,8 @@ import numpy as np
 
 from ..grids.grid import Grid
 from ..grids.windows import GridValues
-from ..parallel.decomposition import Tile
+from ..parallel.communicator import Communicator
+from ..parallel.decomposition import Decomposition, Tile
 from . import metadata
 
 __all__ = ["ChunkGrid", "chunk_grid", "chunks_of", "dry_block"]
@@ -88,7 +89,9 @@ def _within(part: tuple[slice, slice], of: tuple[slice, slice]) -> tuple[slice, 
     return rows, columns
 
 
-def chunks_of(tiles: Mapping[int, np.ndarray], grid: ChunkGrid, communicator: Any) -> dict[tuple[int, int], np.ndarray]:
+def chunks_of(
+    tiles: Mapping[int, np.ndarray], grid: ChunkGrid, communicator: Communicator
+) -> dict[tuple[int, int], np.ndarray]:
     """{chunk: its array} of the chunks that this process writes, from the fields of its tiles; collective.
 
     Args:
@@ -130,7 +133,7 @@ def dry_block(wet: GridValues, grid: Grid, position: str, part: tuple[slice, sli
     return ~wide
 
 
-def chunk_grid(array: Mapping[str, Any], decomposition: Any) -> ChunkGrid:
+def chunk_grid(array: Mapping[str, Any], decomposition: Decomposition) -> ChunkGrid:
     """The ChunkGrid of the field that an array's metadata describe."""
     chunk = array["chunk_grid"]["configuration"]["chunk_shape"]
     return ChunkGrid(tuple(array["shape"][-2:]), tuple(chunk[-2:]), decomposition)

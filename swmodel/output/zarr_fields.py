@@ -1,6 +1,7 @@
 """The fields of a run in a Zarr store: its arrays, their records in time, and whether a store can be continued."""
 
 import dataclasses
+import datetime
 import gzip
 import math
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from ..errors import DataError
 from ..fields.variables import Variable
 from ..grids.grid import Grid
 from . import Claim, metadata
+from .metadata import Attribute
 from .zarr_store import ZarrStore, array_metadata
 
 __all__ = ["ZarrFields", "not_continued", "same_values", "times_of"]
@@ -43,8 +45,8 @@ class ZarrFields:
         rows: Sequence[Variable],
         chunk: tuple[int, int],
         *,
-        start: Any,
-        attributes: Mapping[str, Any],
+        start: datetime.datetime | None,
+        attributes: Mapping[str, Attribute],
         depth: Variable | str,
         append: bool,
         resume_time: float,

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..errors import ConfigError, DataError, SwmodelError
 from . import Claim, ReplacedFile, metadata
+from .metadata import Attribute
 from .products.snapshots import AUTO, FieldOutput, fields_of_tiles
 from .run_metadata import rows_of
+from .schedule import AbstractSimulation
 from .zarr_chunks import chunk_grid, chunks_of, dry_block
 from .zarr_fields import ZarrFields, not_continued, same_values
 from .zarr_store import ZarrStore
@@ -34,7 +35,12 @@ class ZarrFieldOutput(FieldOutput):
     """Snapshots of fields in a Zarr store. Each rank writes its chunks before it computes the next steps."""
 
     def __init__(
-        self, path: str | Path, variables: Sequence[str], every: float | None, simulation: Any, compression: str = AUTO
+        self,
+        path: str | Path,
+        variables: Sequence[str],
+        every: float | None,
+        simulation: AbstractSimulation,
+        compression: str = AUTO,
     ) -> None:
         super().__init__(path, variables, every, simulation)
         if compression not in (AUTO, "zlib"):
@@ -43,7 +49,7 @@ class ZarrFieldOutput(FieldOutput):
         if simulation.model.members is not None:
             raise ConfigError(f"{path}: the fields of an ensemble are written as netCDF; give a name that ends in .nc.")
 
-    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
+    def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
         model = simulation.model
         rows = [metadata.variable_of(row) for row in rows_of(simulation, self.variables)]
         fields = ZarrFields.opened(
@@ -59,13 +65,13 @@ class ZarrFieldOutput(FieldOutput):
         )
         self.file = _OpenStore(claim, fields)
 
-    def bytes_of_record(self, simulation: Any) -> int:
+    def bytes_of_record(self, simulation: AbstractSimulation) -> int:
         return -(-super().bytes_of_record(simulation) // simulation.communicator.size)  # nothing is gathered
 
-    def write(self, simulation: Any) -> None:
+    def write(self, simulation: AbstractSimulation) -> None:
         self._write_record(simulation, simulation.time, fields_of_tiles(simulation, self.variables))
 
-    def write_kept(self, simulation: Any, steps: Sequence[int], tiles: Mapping[str, np.ndarray]) -> None:
+    def write_kept(self, simulation: AbstractSimulation, steps: Sequence[int], tiles: Mapping[str, np.ndarray]) -> None:
         for k, step in enumerate(steps):
             self._write_record(simulation, step * simulation.dt, {name: x[k] for name, x in tiles.items()})
 
@@ -112,7 +118,7 @@ class ZarrFieldOutput(FieldOutput):
                 error = error or _attempted(store, static, arrays[static], chunk, values)
         return error
 
-    def check_continued(self, simulation: Any) -> None:
+    def check_continued(self, simulation: AbstractSimulation) -> None:
         """Each rank compares its chunks of mask and depth with the store's; then the later records are dropped."""
         communicator, file = simulation.communicator, self.file
         if not self.continues(simulation):

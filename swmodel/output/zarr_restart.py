@@ -9,7 +9,6 @@ is complete. The older restart therefore stays until the new one is complete and
 import contextlib
 import json
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -17,9 +16,11 @@ from ..errors import DataError, SwmodelError
 from ..runtime.version import VERSION
 from . import Claim, ReplacedFile, metadata
 from .fingerprint import fingerprint
+from .metadata import Attribute
 from .opening import STORE_FORMAT, description_of
 from .restart_output import RestartOutput
 from .resuming import tiles_and_scalars_of
+from .schedule import AbstractSimulation
 from .zarr_chunks import chunk_grid, chunks_of
 from .zarr_store import ZarrStore, array_metadata, checksum_of
 
@@ -34,10 +35,10 @@ class ZarrRestartOutput(RestartOutput):
     def exists(self) -> bool:
         return (self.path / "zarr.json").is_file()
 
-    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
+    def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
         self.attributes, self.file = attributes, _OpenRestart(claim)
 
-    def write(self, simulation: Any) -> None:
+    def write(self, simulation: AbstractSimulation) -> None:
         if simulation.step == 0 or self.tried == simulation.step:
             return
         self.tried = simulation.step

@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..errors import DataError, SwmodelError
 from . import disturbed
+from .metadata import Attribute
 
 __all__ = ["ZarrStore", "array_metadata", "checksum_of", "is_store"]
 
@@ -51,7 +53,7 @@ class ZarrStore:
 
     # -- on the root ---------------------------------------------------------------------------------------------------
 
-    def create(self, arrays: Mapping[str, dict], attributes: Mapping[str, Any]) -> None:
+    def create(self, arrays: Mapping[str, dict], attributes: Mapping[str, Attribute]) -> None:
         """A new store without records; an older one of this name is removed.
 
         Args:
@@ -156,7 +158,7 @@ class ZarrStore:
                 _replace(self.path / name / "zarr.json", described)
                 self._described[name] = described
 
-    def commit(self, arrays: Mapping[str, dict], attributes: Mapping[str, Any]) -> None:
+    def commit(self, arrays: Mapping[str, dict], attributes: Mapping[str, Attribute]) -> None:
         """Replace the description of the store by `arrays` and `attributes`, atomically."""
         self.describe(arrays)
         group = {
@@ -200,7 +202,11 @@ class ZarrStore:
 
 
 def array_metadata(
-    shape: Sequence[int], chunk: Sequence[int], dtype: Any, dimensions: Sequence[str], attributes: Mapping[str, Any]
+    shape: Sequence[int],
+    chunk: Sequence[int],
+    dtype: DTypeLike,
+    dimensions: Sequence[str],
+    attributes: Mapping[str, Attribute],
 ) -> dict[str, Any]:
     """The metadata of an array; missing values of real numbers are NaN."""
     dtype = np.dtype(dtype)
@@ -222,7 +228,7 @@ def array_metadata(
     }
 
 
-def checksum_of(arrays: Mapping[str, dict], attributes: Mapping[str, Any]) -> str:
+def checksum_of(arrays: Mapping[str, dict], attributes: Mapping[str, Attribute]) -> str:
     """The SHA-256 digest of the metadata of arrays and of global attributes."""
     return hashlib.sha256(json.dumps([dict(arrays), _plain(attributes)], sort_keys=True).encode()).hexdigest()
 

@@ -23,7 +23,7 @@ are collective, and use an MPI communicator of their own.
 import abc
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
@@ -31,11 +31,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..fields.linear import linear_pair, plain_primitive
-from .decomposition import Decomposition, row_blocks
+from .decomposition import Decomposition, Windowed, row_blocks
 
 __all__ = ["Communicator", "AXES", "rank_after_rank"]
 
 AXES = {"y": 0, "x": 1}
+T = TypeVar("T")
 
 
 def _effects(communicator, **parameters):
@@ -121,7 +122,7 @@ class Communicator(abc.ABC):
         return self.rank == 0
 
     @property
-    def coordinates(self) -> tuple[Any, Any]:
+    def coordinates(self) -> tuple[int, int]:
         """(iy, ix) of this rank in the mesh."""
         return divmod(self.rank, self.layout[1])
 
@@ -141,7 +142,13 @@ class Communicator(abc.ABC):
         """The ranks whose tiles this process holds."""
         return (self.rank,)
 
-    def place(self, make: Callable[[int], Any]) -> Any:
+    @overload
+    def place(self, make: Callable[[int], np.ndarray | np.generic]) -> jax.Array: ...
+
+    @overload
+    def place(self, make: Callable[[int], T]) -> T: ...
+
+    def place(self, make: Callable[[int], object]) -> object:
         """The arguments of a program from `make(rank)`, a pytree of host arrays for each rank of this process.
 
         Serial and MPI communicators return those of their own rank. The sharded one makes one array of each leaf, in
@@ -158,17 +165,17 @@ class Communicator(abc.ABC):
         """
         return function
 
-    def tiles(self, tree: Any) -> dict[int, Any]:
+    def tiles(self, tree: T) -> dict[int, T]:
         """{rank: its pytree} for the ranks that this process holds, of a result of `place` or of a program."""
         return {self.rank: tree}
 
     # -- on the device, differentiable ------------------------------------------------------------------------------
 
-    def shift(self, x: Any, axis: str, direction: int) -> jax.Array:
+    def shift(self, x: jax.Array, axis: str, direction: int) -> jax.Array:
         """Send x to the rank `direction` (+1 or -1) away along the axis; return the x of the opposite one."""
         return x if self.along(axis) == 1 else _shift(x, communicator=self, axis=axis, direction=direction)
 
-    def all_to_all(self, x: Any, axis: str) -> jax.Array:
+    def all_to_all(self, x: jax.Array, axis: str) -> jax.Array:
         """Send x[..., k, :] to rank k along the axis; result[..., k, :] is what rank k sent here."""
         if x.ndim < 2 or x.shape[-2] != self.along(axis):
             raise ValueError(
@@ -177,11 +184,11 @@ class Communicator(abc.ABC):
             )
         return x if self.along(axis) == 1 else _all_to_all(x, communicator=self, axis=axis)
 
-    def sum(self, x: Any, axis: str | None = None, ordered: bool = False) -> Any:
+    def sum(self, x: jax.Array, axis: str | None = None, ordered: bool = False) -> jax.Array:
         """The sum over all ranks, or along one axis; `ordered` adds by rank, with the same bits each time."""
         return x if self._alone(axis) else _sum(x, communicator=self, axis=axis, ordered=ordered)
 
-    def replicated(self, x: Any, axis: str | None = None) -> Any:
+    def replicated(self, x: jax.Array, axis: str | None = None) -> jax.Array:
         """A value that every rank holds, unchanged; its cotangents are summed over ranks.
 
         Apply it once, before the value is combined with distributed ones. It is applied to the numbers of Systems and
@@ -191,7 +198,7 @@ class Communicator(abc.ABC):
             return x
         return _replicated(x, communicator=self, axis=axis, ordered=False)
 
-    def broadcast(self, x: Any) -> jax.Array:
+    def broadcast(self, x: jax.Array) -> jax.Array:
         """The root's x on every rank."""
         return x if self.size == 1 else _broadcast(x, communicator=self)
 
@@ -210,14 +217,14 @@ class Communicator(abc.ABC):
             )
         return tile if self.size == 1 else _gather(tile, communicator=self, shape=shape)
 
-    def scatter(self, whole: Any) -> jax.Array:
+    def scatter(self, whole: jax.Array) -> jax.Array:
         """This rank's tile of the root's (..., ny, nx) array; other ranks give any array of that shape and type."""
         if whole.ndim < 2:
             raise ValueError(f"scatter: the array has shape {whole.shape}; give the whole grid's, (..., ny, nx).")
-        self.decomposition(whole.shape[-2:])  # or it cannot be cut
+        self.decomposition((whole.shape[-2], whole.shape[-1]))  # or it cannot be cut
         return whole if self.size == 1 else _scatter(whole, communicator=self, shape=tuple(whole.shape[-2:]))
 
-    def maximum(self, x: Any) -> jax.Array:
+    def maximum(self, x: jax.Array) -> jax.Array:
         """The largest x of all ranks. Not differentiable: the tangent is zero."""
         if jnp.issubdtype(x.dtype, jnp.complexfloating):
             raise TypeError(f"maximum: {x.dtype} numbers have no order; take the maximum of their absolute values.")
@@ -266,7 +273,7 @@ class Communicator(abc.ABC):
     # -- on the host, collective ------------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def gather_to_root(self, tile: jax.Array, shape: tuple[int, int] | None = None) -> np.ndarray | None:
+    def gather_to_root(self, tile: jax.Array | np.ndarray, shape: tuple[int, int] | None = None) -> np.ndarray | None:
         """The whole array of the tiles (..., my, mx) of all ranks, on the root; None on the others.
 
         Args:
@@ -302,29 +309,35 @@ class Communicator(abc.ABC):
         return block
 
     @abc.abstractmethod
-    def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:
+    def scatter_from_root(self, array: np.ndarray | Windowed | None, shape: tuple[int, int]) -> jax.Array | np.ndarray:
         """The placed tile of the root's (..., *shape) array (None elsewhere); `shape` is (ny, nx).
 
         The array may be one that is read by windows, `block(rows, columns)`; the root then holds one tile at a time.
         """
 
     @abc.abstractmethod
-    def host_sum(self, array: Any) -> Any:
+    def host_sum(self, array: np.ndarray) -> np.ndarray:
         """The sum of numpy arrays over ranks, on every rank."""
 
+    @overload
+    def host_maximum(self, value: np.ndarray) -> np.ndarray: ...
+
+    @overload
+    def host_maximum(self, value: float) -> float: ...
+
     @abc.abstractmethod
-    def host_maximum(self, value: Any) -> Any:
+    def host_maximum(self, value: float | np.ndarray) -> float | np.ndarray:
         """The largest of all ranks, on every rank: of a number, or number by number of an array."""
 
     @abc.abstractmethod
-    def host_broadcast(self, value: Any) -> Any:
+    def host_broadcast(self, value: T) -> T:
         """The root's Python object on every rank."""
 
     @abc.abstractmethod
-    def host_gather(self, value: Any) -> list:
+    def host_gather(self, value: T) -> list[T]:
         """The list of all ranks' Python objects, on every rank."""
 
-    def through_root(self, value: Any, function: Callable[[list], list]) -> Any:
+    def through_root(self, value: object, function: Callable[[list], list]) -> Any:
         """This process's item of `function(the values of all processes)`, a list of one item for each of them.
 
         Only the root holds all values, and it alone calls `function`, where a communicator can do so.
@@ -348,13 +361,13 @@ class Communicator(abc.ABC):
     def abort(self, status: int = 1) -> None:
         """End every rank of the run with this exit status."""
 
-    def agree(self, flag: Any) -> bool:
+    def agree(self, flag: object) -> bool:
         """True on every rank if `flag` is true on any."""
         return bool(self.host_maximum(1.0 if flag else 0.0))
 
-    def from_root(self, function: Callable) -> Any:
+    def from_root(self, function: Callable[[], T]) -> T:
         """The result of `function()` on the root, on every rank; an exception that it raises is raised everywhere."""
-        outcome = None
+        outcome: Any = None
         if self.is_root:
             try:
                 outcome = function(), None

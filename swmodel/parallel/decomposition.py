@@ -9,9 +9,10 @@ with the domain, so that the edges of the domain are those of the arrays. Arrays
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..errors import TileError
 
@@ -21,6 +22,19 @@ COST_ACROSS = (
     4  # cost of a cell next to a cut across rows; measure it by mpirun -n 2 swmodel bench --layout 2x1, and 1x2
 )
 COMFORTABLE = 8  # cells; layouts with thinner tiles come last
+
+
+Mode: TypeAlias = str | float | tuple[str | float, str | float]
+"""How cells beyond the edge of the domain are filled (Tile.cut), or those beyond the (low, high) side."""
+
+
+class Windowed(Protocol):
+    """A host array (..., ny, nx) of which windows are read, such as GridValues or an array of a restart."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def block(self, rows: slice, columns: slice) -> np.ndarray: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,17 +59,17 @@ class Tile:
         j, i = rows.start, 0 if columns is None else columns.start
         return slice(self.j0 - j, self.j1 - j), slice(self.i0 - i, self.i1 - i)
 
-    def cut(self, array: Any, halo: int, y_mode: str | bool, x_mode: str | bool) -> np.ndarray:
+    def cut(self, array: ArrayLike | Windowed, halo: int, y_mode: Mode, x_mode: Mode) -> np.ndarray:
         """This tile of a global (..., ny, nx) host array, or of GridValues, with `halo` more cells on every side.
 
         Beyond the edge of the domain each direction is filled by its mode: "wrap" (periodic), "edge" (the nearest
         cell again), or a number. A mode may be a pair, (low side, high side).
         """
         rows, columns = (np.arange(low - halo, high + halo) for low, high in ((self.j0, self.j1), (self.i0, self.i1)))
-        ny, nx = np.shape(array)[-2:]
+        ny, nx = cast(tuple[int, int], np.shape(cast(ArrayLike, array))[-2:])
         inside = _inside(rows, ny, y_mode), _inside(columns, nx, x_mode)
         if hasattr(array, "block"):  # GridValues, of which only the tile and its halo are evaluated or read
-            part = np.block([[array.block(j, i) for i in _runs(inside[1])] for j in _runs(inside[0])])
+            part = np.block([[cast(Windowed, array).block(j, i) for i in _runs(inside[1])] for j in _runs(inside[0])])
         else:
             part = np.take(np.take(np.asarray(array), inside[0], axis=-2), inside[1], axis=-1)
         return _filled(_filled(part, rows, ny, -2, y_mode), columns, nx, -1, x_mode)
@@ -146,16 +160,18 @@ class Decomposition:
         (ny, nx), (py, px) = self.shape, self.layout
         return "x" * bool(self.padded and nx % px) + "y" * bool(self.padded and ny % py)
 
-    def cut(self, whole: Any, rank: int) -> np.ndarray:
+    def cut(self, whole: ArrayLike | Windowed, rank: int) -> np.ndarray:
         """A rank's array, a copy, of a global host array (..., ny, nx) or of GridValues; its padding is zero."""
         where = self.box(rank).slices
-        part = np.array(whole.block(*where) if hasattr(whole, "block") else np.asarray(whole)[(..., *where)])
+        part = np.array(
+            cast(Windowed, whole).block(*where) if hasattr(whole, "block") else np.asarray(whole)[(..., *where)]
+        )
         rows, columns = self.padding(rank)
         part[..., :rows, :] = 0
         part[..., :, :columns] = 0
         return part
 
-    def own(self, array: Any, rank: int) -> np.ndarray:
+    def own(self, array: np.ndarray, rank: int) -> np.ndarray:
         """A rank's array without padding, and without faces on its low side unless they lie at the domain's edge.
 
         Args:

@@ -23,6 +23,7 @@ from ..fields.field import Field
 from ..fields.parameters import SIDES
 from ..fields.pytrees import pytree, replace, static
 from ..stencils.native import paste, read_strips
+from .communicator import Communicator
 
 __all__ = [
     "Sides",
@@ -64,7 +65,7 @@ class Sides:
 
     @staticmethod
     def of(
-        grid: Any, communicator: Any, open_sides: Iterable[str], dtype: DTypeLike, rank: int | None = None
+        grid: Any, communicator: Communicator, open_sides: Iterable[str], dtype: DTypeLike, rank: int | None = None
     ) -> "Sides":
         """The sides of a rank's tile; of this rank's unless another one is given."""
         rank = communicator.rank if rank is None else rank
@@ -85,12 +86,12 @@ class Sides:
     def has_open(self, axis: str) -> bool:
         return any(SIDES[k] in self.open_sides for k in _OF_AXIS[axis])
 
-    def padded(self, axis: str) -> Any:
+    def padded(self, axis: str) -> jax.Array | None:
         """Whether this tile is padded along `axis`: an array of one bool, or None where no tile is."""
         return self.pad["yx".index(axis)] > 0.5 if self.pad is not None and axis in self.uneven else None
 
 
-def without_padding(array: Any, sides: Sides, axes: str = "yx") -> Any:
+def without_padding(array: jax.Array, sides: Sides, axes: str = "yx") -> jax.Array:
     """A tile's (..., my, mx) array with zeros in its padding along `axes`, so that sums of it count every cell once."""
     for axis, place in (("y", -2), ("x", -1)):
         padded = sides.padded(axis)
@@ -101,7 +102,7 @@ def without_padding(array: Any, sides: Sides, axes: str = "yx") -> Any:
     return array
 
 
-def without_open_faces(array: Any, position: str, sides: Sides) -> jax.Array:
+def without_open_faces(array: jax.Array, position: str, sides: Sides) -> jax.Array:
     """A tile's array at `position` with zeros on those faces of open sides that belong to the tile.
 
     They are east faces of u and north faces of v. The velocity there is diagnosed from the elevation, and is no part of
@@ -116,7 +117,7 @@ def without_open_faces(array: Any, position: str, sides: Sides) -> jax.Array:
     return array
 
 
-def exchange(arrays: list, width: int, sides: Sides, communicator: Any, axes: str = "xy") -> list:
+def exchange(arrays: list, width: int, sides: Sides, communicator: Communicator, axes: str = "xy") -> list:
     """Each (..., ny, nx) array of `arrays`, of one shape, with `width` ghost cells on all four sides.
 
     Args:
@@ -135,7 +136,7 @@ def exchange(arrays: list, width: int, sides: Sides, communicator: Any, axes: st
 
 
 def refresh(
-    arrays: list, width: int, sides: Sides, communicator: Any, border: tuple[int, int, int, int] | None = None
+    arrays: list, width: int, sides: Sides, communicator: Communicator, border: tuple[int, int, int, int] | None = None
 ) -> list:
     """Fill the ghost cells of arrays that already have a border around the tile's cells, in place.
 

@@ -17,7 +17,6 @@ import functools
 import importlib
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 from jax.interpreters import mlir
@@ -43,7 +42,7 @@ _ranks: dict[tuple[int | None, int], int] = {}  # {(number of a communicator, ra
 _free = itertools.count(FIRST_COMMUNICATOR)
 
 
-def number_communicators(*communicators: Any) -> None:
+def number_communicators(*communicators: MPI.Comm) -> None:
     """Give numbers to these MPI communicators, in their order, for the programs that are compiled from now on.
 
     Runs that make their communicators in the same order get the same programs.
@@ -56,7 +55,7 @@ def number_communicators(*communicators: Any) -> None:
             _number(communicator, number)
 
 
-def number_ranks(communicator: Any, ranks: Sequence[int]) -> None:
+def number_ranks(communicator: MPI.Comm, ranks: Sequence[int]) -> None:
     """Give numbers to these ranks, in their order, for messages on a communicator that has a number.
 
     Each rank names its own neighbours in the same order. The programs of all ranks are then the same where their tiles

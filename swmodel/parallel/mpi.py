@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +19,12 @@ from numpy.typing import DTypeLike
 
 from ..runtime.launch import LaunchError
 from .communicator import AXES, Communicator, rank_after_rank
-from .decomposition import Decomposition, check_ranks
+from .decomposition import Decomposition, Windowed, check_ranks
 from .handles import number_communicators, number_ranks, ordered_effect
 
 __all__ = ["MPICommunicator"]
+
+T = TypeVar("T")
 
 
 PIECES = 77  # the tag of messages of `exchange_pieces`
@@ -49,7 +51,11 @@ class MPICommunicator(Communicator):
     effects = frozenset({ordered_effect})
 
     def __init__(
-        self, layout: tuple[int, int], world: Any = None, most_elements: int = 2**31 - 1, most_bytes: int = 2**31 - 1
+        self,
+        layout: tuple[int, int],
+        world: MPI.Comm | None = None,
+        most_elements: int = 2**31 - 1,
+        most_bytes: int = 2**31 - 1,
     ):
         world = MPI.COMM_WORLD if world is None else world
         self.rank, self.size, self.layout = world.rank, world.size, tuple(layout)
@@ -150,10 +156,10 @@ class MPICommunicator(Communicator):
 
     # -- host ---------------------------------------------------------------------------------------------------------
 
-    def gather_to_root(self, tile: jax.Array, shape: tuple[int, int] | None = None) -> np.ndarray | None:
+    def gather_to_root(self, tile: jax.Array | np.ndarray, shape: tuple[int, int] | None = None) -> np.ndarray | None:
         own = np.asarray(tile)
         own = np.ascontiguousarray(own if shape is None else self.decomposition(shape).own(own, self.rank))
-        shapes = self.host.gather(own.shape)
+        shapes = self.host.gather(own.shape) or []
         if not self.is_root:
             self.host.Send(own, dest=0)
             return None
@@ -192,37 +198,37 @@ class MPICommunicator(Communicator):
                 block[cells.within(rows)] = part
         return block
 
-    def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:
-        leading, dtype = self.host.bcast((array.shape[:-2], array.dtype) if self.is_root else None)
+    def scatter_from_root(self, array: np.ndarray | Windowed | None, shape: tuple[int, int]) -> jax.Array | np.ndarray:
+        leading, dtype = self.host.bcast(None if array is None else (array.shape[:-2], array.dtype))
         parts = Decomposition(tuple(shape), self.layout)
         tile = np.empty(leading + parts.tile(self.rank).shape, dtype)
         if not self.is_root:
             self.host.Recv(tile, source=0)
             return tile
         for rank in range(1, self.size):
-            self.host.Send(np.ascontiguousarray(parts.cut(array, rank)), dest=rank)
-        return np.ascontiguousarray(parts.cut(array, 0))
+            self.host.Send(np.ascontiguousarray(parts.cut(cast(Windowed, array), rank)), dest=rank)
+        return np.ascontiguousarray(parts.cut(cast(Windowed, array), 0))
 
-    def host_sum(self, array: Any) -> Any:
+    def host_sum(self, array: np.ndarray) -> np.ndarray:
         array = np.ascontiguousarray(array)
         total = np.empty_like(array)
         self.host.Reduce(array, total)
         self.host.Bcast(total)  # Allreduce need not give every rank the same bits, on which decisions depend
         return total
 
-    def host_maximum(self, value: Any) -> Any:
+    def host_maximum(self, value: float | np.ndarray) -> float | np.ndarray:
         values = np.atleast_1d(np.asarray(value, float))
         largest = np.empty_like(values)
         self.host.Allreduce(values, largest, MPI.MAX)
         return largest if np.ndim(value) else float(largest[0])
 
-    def host_broadcast(self, value: Any) -> Any:
+    def host_broadcast(self, value: T) -> T:
         return self.host.bcast(value)
 
-    def host_gather(self, value: Any) -> list:
+    def host_gather(self, value: T) -> list[T]:
         return self.host.allgather(value)
 
-    def through_root(self, value: Any, function: Callable) -> Any:
+    def through_root(self, value: object, function: Callable) -> Any:
         values = self.host.gather(value)
         return self.host.scatter(function(values) if self.is_root else None)
 

@@ -6,7 +6,7 @@ not those of a run.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.core
@@ -44,7 +44,7 @@ class OneTileCommunicator(LoneTile):
     def is_root(self) -> bool:
         return True
 
-    def _refused(self, *arguments: Any) -> Any:
+    def _refused(self, *arguments: object) -> NoReturn:
         raise RuntimeError(
             "OneTileCommunicator: the whole grid is not available; this communicator has one tile alone."
         )
@@ -52,12 +52,12 @@ class OneTileCommunicator(LoneTile):
     _no_grid: Any = _refused
     gather_to_root = rows_to_root = scatter_from_root = _no_grid
 
-    def gather(self, tile: Any, shape: Any) -> jax.Array:
+    def gather(self, tile: jax.Array, shape: tuple[int, int]) -> jax.Array:
         """An array of the whole grid, in a program that is only traced, as for the width of a halo."""
         return super().gather(tile, shape) if isinstance(tile, jax.core.Tracer) else self._refused()
 
-    def scatter(self, whole: Any) -> jax.Array:
+    def scatter(self, whole: jax.Array) -> jax.Array:
         return super().scatter(whole) if isinstance(whole, jax.core.Tracer) else self._refused()
 
-    def through_root(self, value: Any, function: Callable[[list], list]) -> Any:
+    def through_root(self, value: object, function: Callable[[list], list]) -> Any:
         return function([value])[0]

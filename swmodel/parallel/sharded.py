@@ -15,7 +15,7 @@ import functools
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.core
@@ -26,9 +26,11 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from ..runtime.devices import leave
 from .communicator import Communicator, rank_after_rank
-from .decomposition import Decomposition, TileError, row_blocks
+from .decomposition import Decomposition, TileError, Windowed, row_blocks
 
 __all__ = ["ShardedCommunicator"]
+
+T = TypeVar("T")
 
 MESH = ("y", "x")
 HEAD = 1024  # bytes that processes exchange at once; longer objects take a second round
@@ -67,7 +69,7 @@ class ShardedCommunicator(Communicator):
         return tuple(self._here)
 
     @property
-    def coordinates(self) -> tuple[Any, Any]:
+    def coordinates(self) -> tuple[int, int]:
         raise AttributeError(
             "the sharded communicator has many tiles, and no coordinates; use decomposition(shape).coordinates(rank)."
         )
@@ -90,7 +92,7 @@ class ShardedCommunicator(Communicator):
             return PartitionSpec(MESH) if ndim else PartitionSpec()
         return PartitionSpec(*[None] * (ndim - 2), *MESH)
 
-    def place(self, make: Callable[[int], Any]) -> Any:
+    def place(self, make: Callable[[int], T]) -> T:
         return jax.tree.map(self._put, *(make(rank) for rank in self.ranks))
 
     def _put(self, *parts):
@@ -102,7 +104,7 @@ class ShardedCommunicator(Communicator):
         sharding = NamedSharding(self.mesh, self.spec(len(tile)))
         return jax.make_array_from_single_device_arrays(whole, sharding, parts)
 
-    def tiles(self, tree: Any) -> dict[int, Any]:
+    def tiles(self, tree: T) -> dict[int, T]:
         leaves, structure = jax.tree.flatten(tree)
         held = [self._blocks(leaf) for leaf in leaves]
         return {rank: structure.unflatten([blocks[rank] for blocks in held]) for rank in self.ranks}
@@ -201,10 +203,10 @@ class ShardedCommunicator(Communicator):
 
     # -- host ---------------------------------------------------------------------------------------------------------
 
-    def gather_to_root(self, tile: jax.Array, shape: tuple[int, int] | None = None) -> np.ndarray | None:
+    def gather_to_root(self, tile: jax.Array | np.ndarray, shape: tuple[int, int] | None = None) -> np.ndarray | None:
         parts = self.decomposition((tile.shape[-2], tile.shape[-1]) if shape is None else shape)
         if self.processes == 1:
-            return parts.assemble(self.tiles(tile))
+            return parts.assemble(cast(dict[int, np.ndarray], self.tiles(tile)))
         tiles = {}
         for rank in range(self.size):  # one at a time, so that no device but the root's host holds more
             part = self._from_device(tile.reshape(-1, *tile.shape[-2:]), rank)
@@ -238,25 +240,25 @@ class ShardedCommunicator(Communicator):
         program = _rows_of_a_device(self.mesh, self.spec(x.ndim), rows.stop - rows.start)
         return np.asarray(program(x, np.int32(rank), np.int32(rows.start)).addressable_data(0)).view(x.dtype)
 
-    def scatter_from_root(self, array: Any, shape: tuple[int, int]) -> Any:
+    def scatter_from_root(self, array: np.ndarray | Windowed | None, shape: tuple[int, int]) -> jax.Array | np.ndarray:
         parts = self.decomposition(shape)
         if self.processes == 1:
-            return self.place(lambda rank: parts.cut(array, rank))
+            return self.place(lambda rank: parts.cut(cast(Windowed, array), rank))
         tiles = {}
         for rank in range(self.size):  # one at a time: a process keeps those of its own devices alone
-            part = self.host_broadcast(parts.cut(array, rank) if self.is_root else None)
+            part = self.host_broadcast(parts.cut(cast(Windowed, array), rank) if self.is_root else None)
             if rank in self.ranks:
                 tiles[rank] = part
         return self.place(lambda rank: tiles[rank])
 
-    def host_sum(self, array: Any) -> Any:
-        return sum(map(np.asarray, self.host_gather(np.asarray(array))))
+    def host_sum(self, array: np.ndarray) -> np.ndarray:
+        return cast(np.ndarray, sum(map(np.asarray, self.host_gather(np.asarray(array)))))
 
-    def host_maximum(self, value: Any) -> Any:
+    def host_maximum(self, value: float | np.ndarray) -> float | np.ndarray:
         largest = np.max([np.asarray(v, float) for v in self.host_gather(value)], axis=0)
         return largest if np.ndim(value) else float(largest)
 
-    def host_broadcast(self, value: Any) -> Any:
+    def host_broadcast(self, value: T) -> T:
         if self.processes == 1:
             return value
         from jax.experimental.multihost_utils import broadcast_one_to_all
@@ -268,7 +270,7 @@ class ShardedCommunicator(Communicator):
             found = broadcast_one_to_all(_filled_up(mine, _longer(length)))
         return pickle.loads(found[8:length].tobytes())
 
-    def host_gather(self, value: Any) -> list:
+    def host_gather(self, value: T) -> list[T]:
         if self.processes == 1:
             return [value]
         from jax.experimental.multihost_utils import process_allgather

@@ -15,7 +15,6 @@ So the counts of all ranks are the same.
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.core
@@ -104,7 +103,7 @@ def _sums(one, other):
 NOTHING = Traffic({})
 
 
-def traffic(function: Callable, *arguments: Any) -> Traffic:
+def traffic(function: Callable, *arguments: object) -> Traffic:
     """The Traffic of one call `function(*arguments)` of this rank; nothing is compiled or sent.
 
     Args:

@@ -21,6 +21,7 @@ from ..fields.parts import snake_case
 from ..fields.state import State
 from ..grids.grid import CartesianGrid
 from ..models.shallow_water import ShallowWater
+from ..parallel.communicator import Communicator
 from ..parallel.one_tile import LoneTile
 from ..stepping.explicit import AB2, AB3, RK4, SSPRK3, TimeStepper
 from ..stepping.forward_backward import ForwardBackward
@@ -68,7 +69,7 @@ def basin(
     nx: int,
     ny: int,
     precision: str = "float32",
-    communicator: Any = "auto",
+    communicator: str | Communicator = "auto",
     layout: tuple[int, int] | None = None,
     *,
     term: str | None = None,
@@ -115,7 +116,7 @@ def basin(
 
 
 def beach(
-    nx: int, ny: int, precision: str = "float32", communicator: Any = "auto", *, coastal: bool = True
+    nx: int, ny: int, precision: str = "float32", communicator: str | Communicator = "auto", *, coastal: bool = True
 ) -> tuple[ShallowWater, State]:
     """(ShallowWater, State of this tile) of waves towards a beach, of whose nx x ny cells a fifth lies above the level.
 

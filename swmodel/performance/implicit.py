@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from ..elliptic.base import Plan, Report, Solver
-from ..elliptic.operator import Stencil
+from ..elliptic.operator import Coefficients, Stencil
 from ..fields.pytrees import replace
 from ..fields.state import State
 from ..models.shallow_water import ShallowWater
@@ -29,10 +29,10 @@ class Counted(Solver):
 
     of: Any
 
-    def plan(self, domain: Any, coefficients: Any) -> Plan:
+    def plan(self, domain: Any, coefficients: Coefficients) -> Plan:
         return self.of.plan(domain, coefficients)
 
-    def prepare(self, domain: Any, coefficients: Any, stencil: Stencil) -> Any:
+    def prepare(self, domain: Any, coefficients: Coefficients, stencil: Stencil) -> object:
         return self.of.prepare(domain, coefficients, stencil)
 
     def invert(self, plan: Plan, r: jax.Array) -> tuple[jax.Array, Report]:

@@ -18,7 +18,7 @@ from ..fields.state import State
 from ..models.shallow_water import ShallowWater
 from ..parallel.communicator import Communicator
 from ..parallel.decomposition import best_layout
-from ..parallel.traffic import Traffic
+from ..parallel.traffic import Count, Traffic
 from ..stepping.explicit import TimeStepper
 from .cases import OneOfMany
 from .prediction import Compute, Machine, predict
@@ -171,7 +171,7 @@ class Plan:
         return tuple(parts * each if parts > 1 else 1 for parts in layout)
 
 
-def tree(traffic: Traffic, traced: int, ranks: int) -> Any:
+def tree(traffic: Traffic, traced: int, ranks: int) -> Count:
     """The Count of a Traffic in which the root's messages go along a tree of `ranks` ranks, not to one after another.
 
     Args:

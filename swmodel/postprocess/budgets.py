@@ -11,7 +11,6 @@ the first corner, in the south-west.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -44,7 +43,10 @@ def gravity_of(dataset: xr.Dataset, gravity: float | None = None) -> float | Non
 
 
 def budgets(
-    dataset: xr.Dataset, gravity: float | None = None, coriolis: Any = None, density: float = 1025.0
+    dataset: xr.Dataset,
+    gravity: float | None = None,
+    coriolis: np.ndarray | float | None = None,
+    density: float = 1025.0,
 ) -> xr.Dataset:
     """Volume, mean elevation, energies and enstrophies of every record, and the volume that has infiltrated.
 
@@ -242,7 +244,7 @@ def _through(path, along_x, along_y, mesh):
     return total
 
 
-def figure(dataset: xr.Dataset, gravity: float | None = None, coriolis: Any = None) -> Figure:
+def figure(dataset: xr.Dataset, gravity: float | None = None, coriolis: np.ndarray | float | None = None) -> Figure:
     """A figure of the budgets over time, each as its values or, if it hardly changes, as its change since the start."""
     sums = budgets(dataset, gravity, coriolis)
     time, unit = time_axis(sums["time"].values)

@@ -4,7 +4,6 @@ import contextlib
 import importlib.util
 import pathlib
 from collections.abc import Sequence
-from typing import Any
 
 from ..errors import PlotError
 from ..output import figures
@@ -26,7 +25,7 @@ WRITTEN_BY = {
 
 
 def plot(
-    paths: Any,
+    paths: str | pathlib.Path | Sequence[str | pathlib.Path],
     output: str | pathlib.Path | None = None,
     kind: str = "auto",
     observations: str | pathlib.Path | None = None,
@@ -35,7 +34,7 @@ def plot(
     member: int | None = None,
     box: Sequence | None = None,
     layer: int = 1,
-) -> Any:
+) -> list[pathlib.Path]:
     """Draw the figures that suit `paths`, one or several output files of one run.
 
     There is one page of the fields, with gauges and maxima, and one each of spectra and of the files of other products.

@@ -409,7 +409,7 @@ class Mesh:
         phi = np.deg2rad(np.clip(self.y_edges, -90, 90))
         return self.radius**2 * np.deg2rad(self.width) * np.diff(np.sin(phi))[:, None]
 
-    def dx(self, y: Any) -> np.ndarray:
+    def dx(self, y: np.ndarray | float) -> np.ndarray:
         """Lengths [m] of the cells' sides along x at the coordinates `y`, (len(y), 1)."""
         if not self.spherical:
             return np.full((np.size(y), 1), self.width)

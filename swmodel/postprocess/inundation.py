@@ -101,7 +101,7 @@ class Inundation:
         """The highest level of the water along the run-up line [m], NaN elsewhere."""
         return np.where(self.edge, self.level, np.nan)
 
-    def run_up(self, where: Any = True) -> RunUp:
+    def run_up(self, where: np.ndarray | bool = True) -> RunUp:
         """The RunUp of the whole domain, or of the cells `where`, (ny, nx), is True."""
         heights = np.where(self.flooded & where, self.ground, -np.inf)
         levels = self.level[(self.flooded | self.edge) & where]

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm, Normalize
+from matplotlib.cm import ScalarMappable
+from matplotlib.colorbar import Colorbar
+from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator, NullLocator
 
@@ -68,7 +70,7 @@ def _next_to_water(dataset, mesh, places, record):
     return found > 0.5
 
 
-def draw_field(axes: Axes, mesh: Mesh, values: np.ndarray, norm: Normalize, colormap: Any) -> Any:
+def draw_field(axes: Axes, mesh: Mesh, values: np.ndarray, norm: Normalize, colormap: Colormap) -> Any:
     """`values` as an image: (ny, nx) at centres, one more along a direction of faces. NaN stays empty."""
     west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
     rows, columns = values.shape
@@ -244,7 +246,7 @@ def map_axes(figure: Figure, box: Sequence[float], mesh: Mesh) -> Axes:
     return figure.add_axes((left / w, bottom / h, drawn[0] / w, drawn[1] / h))
 
 
-def colorbar_right_of(axes: Axes, image: Any, text: str, part: tuple[float, float] = (0.0, 1.0)) -> Any:
+def colorbar_right_of(axes: Axes, image: ScalarMappable, text: str, part: tuple[float, float] = (0.0, 1.0)) -> Colorbar:
     """A colour bar along the right side of `axes`, or along the `part` (low, high) of it."""
     figure: Any = axes.get_figure(root=True)
     w, h = figure.get_size_inches()
@@ -256,8 +258,13 @@ def colorbar_right_of(axes: Axes, image: Any, text: str, part: tuple[float, floa
 
 
 def add_colorbar(
-    figure: Figure, box: Sequence[float], image: Any, text: str, extend: str = "both", ticks: Any = None
-) -> Any:
+    figure: Figure,
+    box: Sequence[float],
+    image: ScalarMappable,
+    text: str,
+    extend: str = "both",
+    ticks: Sequence[float] | None = None,
+) -> Colorbar:
     """A colour bar in `box` (left, bottom, width, height in inches); upright if it is taller than wide."""
     w, h = figure.get_size_inches()
     axes = figure.add_axes((box[0] / w, box[1] / h, box[2] / w, box[3] / h))
@@ -289,7 +296,7 @@ def _logarithmic_ticks(norm):
     return ticks[(ticks >= norm.vmin) & (ticks <= norm.vmax)]
 
 
-def field_norm(array: xr.DataArray, values: np.ndarray) -> tuple[Normalize, Any]:
+def field_norm(array: xr.DataArray, values: np.ndarray) -> tuple[Normalize, Colormap]:
     """(norm, colour map) for `values` of a variable: diverging and symmetric if the variable can have both signs."""
     low, high = style.limits(values)
     if str(array.name) in _SIGNED or low < 0:

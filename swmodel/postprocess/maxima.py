@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 
@@ -92,7 +93,7 @@ def _is_at_sea(mesh, arrival, point):
 
 def draw_maximum(
     axes: Axes, dataset: xr.Dataset, gauges: Sequence = (), every: float | None = None
-) -> list[tuple[Any, str]]:
+) -> Sequence[tuple[ScalarMappable, str]]:
     """The map of a file with maximum_elevation; returns its images with the labels of their colour bars.
 
     The maximum elevation has a logarithmic scale. Of a run with wetting and drying it has a linear one and is that at
@@ -124,7 +125,7 @@ def draw_maximum(
     return found
 
 
-def _draw_flood(axes: Axes, flood: Inundation) -> Any:
+def _draw_flood(axes: Axes, flood: Inundation) -> ScalarMappable:
     mesh, depth, top = flood.mesh, flood.flow_depth, flood.run_up()
     high = style.limits(depth)[1] if flood.flooded.any() else 1.0
     image = draw_field(axes, mesh, depth, Normalize(0.0, high), style.colormap("deep"))
@@ -155,7 +156,7 @@ def _wettest_corner(land) -> Any:
     return min(corners, key=lambda corner: corners[corner].mean())
 
 
-def bars_right_of(axes: Axes, images: Sequence[tuple[Any, str]]) -> None:
+def bars_right_of(axes: Axes, images: Sequence[tuple[ScalarMappable, str]]) -> None:
     """The colour bars of the images, one above the other, along the right side of `axes`.
 
     Bars that are too short for their labels have those of BRIEF.

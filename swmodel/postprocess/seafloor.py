@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from ..errors import DataError
 from ..grids.axes import label
 from ..grids.elevation import notes_on, open_elevation
-from ..grids.grid import CartesianGrid, SphericalGrid
+from ..grids.grid import CartesianGrid, Grid, SphericalGrid
 from ..grids.patches import Layer, Overlay, Patch, layers_of
 from ..grids.remapping import cell_edges
 from ..grids.undeclared import FAR, impossible, repeated_far_from_others
@@ -164,7 +165,7 @@ def _suspects(z: np.ndarray) -> np.ndarray:
     return np.where(far & valid & (high >= low), beyond, 0.0)
 
 
-def _figure(grid: Any, z: np.ndarray, found: Sequence[FileOfElevations]) -> Any:
+def _figure(grid: Grid, z: np.ndarray, found: Sequence[FileOfElevations]) -> Figure:
     """The map with suspicious nodes circled, and the histogram, at sizes in inches."""
     scale, unit = (1.0, "°") if grid.spherical else (1e-3, " km")
     west, east, south, north = (scale * float(edges[k]) for edges in (grid.x_edges, grid.y_edges) for k in (0, -1))

@@ -8,11 +8,11 @@ direction), in which such waves of two cells vanish and longer ones remain.
 import json
 import re
 import types
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
@@ -81,7 +81,7 @@ def figure(dataset: xr.Dataset, variable: str | None = None, columns: int | None
     return page
 
 
-def draw_map(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str) -> tuple[Any, str]:
+def draw_map(axes: Axes, dataset: xr.Dataset, mesh: Mesh, name: str) -> tuple[ScalarMappable, str]:
     """(the image of one map, with its own symmetric scale; the units of that scale)."""
     values = _smoothed(drawable(dataset, mesh, name, None))
     y = mesh.y if len(values) == mesh.y.size else mesh.y_edges

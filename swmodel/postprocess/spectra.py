@@ -46,7 +46,10 @@ def frequency_spectrum(series: Series, segments: int = 1) -> tuple[np.ndarray, n
 
 
 def of_fields(
-    dataset: xr.Dataset, variable: str | None = None, records: Sequence[int] | None = None, box: Any = None
+    dataset: xr.Dataset,
+    variable: str | None = None,
+    records: Sequence[int] | None = None,
+    box: Sequence[float] | None = None,
 ) -> xr.Dataset:
     """The spectra of a file of fields as a run's own file of spectra has them, (time, wavenumber).
 
@@ -78,7 +81,10 @@ def of_fields(
 
 
 def figure(
-    dataset: xr.Dataset, variable: str | None = None, records: Sequence[int] | None = None, box: Any = None
+    dataset: xr.Dataset,
+    variable: str | None = None,
+    records: Sequence[int] | None = None,
+    box: Sequence[float] | None = None,
 ) -> Figure:
     """A page of a run's own file of spectra, or of the spectra of its fields.
 

@@ -1,5 +1,6 @@
 """The style of all figures: type, line weights, and colours that can be distinguished with any colour vision."""
 
+import contextlib
 import pathlib
 import warnings
 from collections.abc import Sequence
@@ -7,11 +8,14 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import xarray as xr
 from cycler import cycler
 from matplotlib import patheffects
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
+from numpy.typing import ArrayLike
 
 from ..errors import PlotError
 from .files import replacing
@@ -91,12 +95,12 @@ _FALLBACK = {
 }
 
 
-def applied() -> Any:
+def applied() -> contextlib.AbstractContextManager:
     """A context in which matplotlib draws in this package's style; the user's own settings are restored afterwards."""
     return mpl.rc_context(_RC)
 
 
-def colormap(name: str) -> Any:
+def colormap(name: str) -> Colormap:
     """cmocean's map of that name, or matplotlib's nearest to it where cmocean is not installed."""
     try:
         with warnings.catch_warnings():
@@ -107,7 +111,7 @@ def colormap(name: str) -> Any:
     return cmocean.cm.cmap_d[name].copy()
 
 
-def limits(values: Any, percentile: float = 99.5) -> tuple[float, float]:
+def limits(values: ArrayLike, percentile: float = 99.5) -> tuple[float, float]:
     """(low, high) that leave out the outermost values; symmetric about zero where the values have both signs.
 
     Args:
@@ -151,7 +155,7 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
-def titled_figure(width: float, height: float, dataset: Any) -> Figure:
+def titled_figure(width: float, height: float, dataset: xr.Dataset) -> Figure:
     """`new_figure` with space above it for the title of a dataset, if it has one."""
     title = dataset.attrs.get("title", "")
     figure = new_figure(width, height + (TITLE_HEIGHT if title else 0.0))

@@ -16,6 +16,7 @@ the mean is subtracted, and a Hann window is applied along each direction. The l
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ FEWEST = 8  # cells a side
 
 
 def wavenumber_spectrum(
-    dataset: xr.Dataset, variable: str = "kinetic_energy", record: int = -1, box: Any = None
+    dataset: xr.Dataset, variable: str = "kinetic_energy", record: int = -1, box: Sequence[float] | None = None
 ) -> xr.DataArray:
     """The isotropic spectrum of one record.
 
@@ -66,7 +67,7 @@ def _of_spectrum(units):
     return " ".join(name if power == 1 else f"{name}{power}" for name, power in powers.items() if power)
 
 
-def transfers(dataset: xr.Dataset, record: int = -1, box: Any = None) -> xr.Dataset:
+def transfers(dataset: xr.Dataset, record: int = -1, box: Sequence[float] | None = None) -> xr.Dataset:
     """The transfers of energy and enstrophy by advection and pressure at one record, on a plane.
 
     They are those of Sadourny's energy-conserving form (1975, doi:10.1175/1520-0469(1975)032<0680:TDOFDM>2.0.CO;2).
@@ -108,7 +109,7 @@ def transfers(dataset: xr.Dataset, record: int = -1, box: Any = None) -> xr.Data
 class Sea:
     """The part of a record that is transformed: fields of one value for each cell, and their modes."""
 
-    def __init__(self, dataset: xr.Dataset, record: int, box: Any):
+    def __init__(self, dataset: xr.Dataset, record: int, box: Sequence[float] | None):
         self.dataset, self.record, self.box, self.mesh = dataset, record, box, mesh_of(dataset)
         self.rows, self.columns = _cut(self.mesh, box)
         shape = tuple(len(range(*part.indices(n))) for part, n in zip((self.rows, self.columns), self._cells))

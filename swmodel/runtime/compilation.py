@@ -15,7 +15,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.core
@@ -24,6 +24,8 @@ import jaxlib
 from . import cache
 
 __all__ = ["OPTIONS", "compilations", "compiler_options", "jit", "lowering_for"]
+
+T = TypeVar("T")
 
 OPTIONS: dict[str, dict[str, Any]] = {  # of XLA, by platform
     "cpu": {"xla_cpu_use_fusion_emitters": False},
@@ -58,7 +60,7 @@ def compilations() -> int:
 
 
 @functools.cache
-def compiler_options() -> dict[str, Any] | None:
+def compiler_options() -> dict[str, str | bool | int] | None:
     """The OPTIONS of this process's devices, if this jaxlib has them; else None.
 
     The first process that needs them compiles a program to find out, and stores the result for others and later ones.
@@ -137,7 +139,7 @@ def _called(compiled, name, *arguments, **keywords):
     return getattr(compiled(), name)(*arguments, **keywords)
 
 
-def _with(function: Any, **attributes: Any) -> Any:
+def _with(function: T, **attributes: object) -> T:
     """`function`, with these attributes."""
     vars(function).update(attributes)
     return function

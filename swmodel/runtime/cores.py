@@ -4,7 +4,11 @@ import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
 
 __all__ = ["binding_warning", "crowding", "physical_cores", "placement", "share", "share_cores", "threads_per_rank"]
 
@@ -56,7 +60,7 @@ def physical_cores(cpus: Iterable[int]) -> list[set[int]]:
     return [cores[key] for key in sorted(cores)]
 
 
-def binding_warning(world: Any) -> str | None:
+def binding_warning(world: "MPI.Comm") -> str | None:
     """One sentence if ranks of a host would wait for each other's cores, else None; collective over `world`."""
     return crowding(world.allgather(placement()))
 

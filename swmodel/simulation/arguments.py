@@ -1,6 +1,7 @@
 """The rules that the arguments of Simulation and of its methods are checked by."""
 
-from typing import Any
+from pathlib import Path
+from typing import cast
 
 from ..fields.parameters import FileName, Flag, Moment, Number, Part, Stages, Text, refuse
 from ..output.zarr_store import is_store
@@ -11,9 +12,9 @@ __all__ = ["EVERY", "NetcdfName", "RULES", "SECONDS", "STEPS"]
 class NetcdfName(FileName):
     """The name of a netCDF file."""
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         super().check(who, name, value)
-        if is_store(value):
+        if is_store(cast(str | Path, value)):
             reason = "is the name of a Zarr store, which only fields and restarts can be written to"
             refuse(who, name, str(value), reason, "a name that ends in .nc")
 

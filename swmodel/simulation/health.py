@@ -3,20 +3,27 @@
 import functools
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..defaults import LEAST_THICKNESS
+from ..dynamics.system import System
 from ..fields.pytrees import pytree, static
 from ..fields.state import State
 from ..fields.variables import in_layer
+from ..models.ensemble import Ensemble
+from ..models.shallow_water import ShallowWater
 
 __all__ = ["HEALTH_INTERVAL", "Health"]
 
 HEALTH_INTERVAL = 20  # steps between two checks, each of which takes a fifth of a step or less
+
+
+Fault: TypeAlias = tuple[jax.Array, ...]
+"""The arrays of Health.start."""
 
 
 @pytree
@@ -39,7 +46,7 @@ class Health:
     also: tuple[int, ...] = static(default=())
 
     @staticmethod
-    def of(model: Any, dt: float, also: tuple[int, ...] = ()) -> Any:
+    def of(model: ShallowWater | Ensemble, dt: float, also: tuple[int, ...] = ()) -> "Health":
         """The Health of a model's tiles for steps of `dt` [s]."""
 
         def make(rank):
@@ -61,24 +68,39 @@ class Health:
         return jnp.full(1, -1, jnp.int32), jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.zeros(1)
 
     def update(
-        self, carry: Any, get_state: Callable[[], State], dynamics: Any, uplift: Callable[[], Any], step: jax.Array
-    ) -> Any:
+        self,
+        carry: Fault,
+        get_state: Callable[[], State],
+        dynamics: System,
+        uplift: Callable[[], jax.Array | None],
+        step: jax.Array,
+    ) -> Fault:
         """The arrays of `start` after a check, if one is due, of the State `get_state()` over the uplift `uplift()`."""
         return jax.lax.cond(
             self._is_due(step), lambda: self.assess(carry, get_state, dynamics, uplift, step), lambda: carry
         )
 
     def finish(
-        self, carry: Any, get_state: Callable[[], State], dynamics: Any, uplift: Callable[[], Any], step: jax.Array
-    ) -> Any:
+        self,
+        carry: Fault,
+        get_state: Callable[[], State],
+        dynamics: System,
+        uplift: Callable[[], jax.Array | None],
+        step: jax.Array,
+    ) -> Fault:
         """The arrays of `start` after a check at the end of a chunk, unless `update` has checked this step."""
         return jax.lax.cond(
             self._is_due(step), lambda: carry, lambda: self.assess(carry, get_state, dynamics, uplift, step)
         )
 
     def assess(
-        self, carry: Any, get_state: Callable[[], State], dynamics: Any, uplift: Callable[[], Any], step: Any
-    ) -> Any:
+        self,
+        carry: Fault,
+        get_state: Callable[[], State],
+        dynamics: System,
+        uplift: Callable[[], jax.Array | None],
+        step: jax.Array,
+    ) -> Fault:
         """The arrays of `start` after a check of the State; the first invalid step is kept.
 
         Args:

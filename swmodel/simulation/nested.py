@@ -30,6 +30,7 @@ from ..output.restart_output import RestartOutput, restore_earlier
 from ..output.running import Run
 from ..runtime.compilation import jit
 from ..runtime.signals import PROCESS, WRITING
+from ..stepping.explicit import TimeStepper
 from .arguments import SECONDS, STEPS
 from .pace import LONGEST_CHUNK
 from .program import finished_carry, monitor_of, start_carry
@@ -68,7 +69,7 @@ class NestedSimulation:
         ConfigError: for a time step over the limit of a grid, and for steppers that nests do not have.
     """
 
-    def __init__(self, family: Family, states: Mapping[str, State], stepper: Any, **options: Any):
+    def __init__(self, family: Family, states: Mapping[str, State], stepper: TimeStepper, **options: Any):
         self.family, self.simulations = family, {}
         steppers = family.steppers(stepper)
         if options.get("stages_per_exchange", 1) != 1:
@@ -151,7 +152,7 @@ class NestedSimulation:
         return messages
 
     def run(
-        self, until: float | None = None, steps: int | None = None, progress: Callable[..., Any] | bool | None = None
+        self, until: float | None = None, steps: int | None = None, progress: Callable[..., object] | bool | None = None
     ) -> dict[str, State]:
         """Step until `until` [s] of model time, or for `steps` steps of the outermost grid; as Simulation.run.
 

@@ -1,12 +1,10 @@
 """The methods of a Simulation that add outputs: snapshots, gauges, products, spectra, restarts."""
 
-import abc
-import datetime
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +15,6 @@ from ..errors import ConfigError
 from ..fields.code import is_shipped
 from ..fields.parameters import Choice, FileName, Flag, Names, Number, Part, Places, check_arguments
 from ..fields.parts import as_pytree
-from ..fields.state import State
 from ..output.products.base import Product, Samples, Trial
 from ..output.products.extremes import Extremes
 from ..output.products.gauges import GaugeOutput, Gauges, depth_at
@@ -28,7 +25,7 @@ from ..output.products.product_output import ProductOutput, rows_by_name
 from ..output.products.snapshots import AUTO, COMPRESSIONS, FieldOutput
 from ..output.products.spectra import SpectraOutput
 from ..output.restart_output import RestartOutput
-from ..output.schedule import Output
+from ..output.schedule import AbstractSimulation
 from ..output.zarr_output import ZarrFieldOutput
 from ..output.zarr_restart import ZarrRestartOutput
 from ..output.zarr_store import is_store
@@ -39,7 +36,7 @@ from .program import read_once
 __all__ = ["Outputs"]
 
 
-def _adding(cls: type[Product]) -> Callable[..., Any]:
+def _adding(cls: type[Product]) -> "Callable[..., 'Outputs']":
     """The method `(path, parameters of the product)` of a Simulation that adds a Product of class `cls`."""
 
     def add(self, path, *values, **named):
@@ -56,23 +53,8 @@ def _adding(cls: type[Product]) -> Callable[..., Any]:
     return add
 
 
-class Outputs(abc.ABC):
+class Outputs(AbstractSimulation):
     """The methods of a Simulation that add output files; each returns the Simulation, so that calls can be chained."""
-
-    model: Any
-    scheme: Any
-    stepper: Any
-    dt: float
-    step: int
-    start: datetime.datetime | None
-    outputs: list[Output]
-
-    @property
-    @abc.abstractmethod
-    def state(self) -> State: ...
-
-    @abc.abstractmethod
-    def outline(self) -> Any: ...
 
     def write(
         self,

@@ -4,19 +4,26 @@ import contextlib
 import functools
 import time as clock
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
 
 from ..dynamics.clock import Time
+from ..dynamics.system import System
 from ..errors import TileError
+from ..fields.field import Count
 from ..fields.pytrees import pytree
 from ..fields.state import State
-from ..output.products.base import Sample
+from ..output.products.base import Arrays, Reader, Sample
+from ..stepping.explicit import TimeStepper
 from ..stepping.loop import on_tiles, pack_state, run_steps, step_loop
-from ..stepping.steps import Monitor, StepLoop
-from .health import Health
+from ..stepping.steps import History, Monitor, StepLoop
+from .health import Fault, Health
+
+if TYPE_CHECKING:
+    from .simulation import Simulation
+
 
 __all__ = [
     "Carry",
@@ -29,6 +36,8 @@ __all__ = [
     "start_carry",
 ]
 
+T = TypeVar("T")
+
 
 @pytree
 class Carry:
@@ -40,23 +49,28 @@ class Carry:
         watched: {key: arrays} of the watchers of the run's outputs (output/schedule.py).
     """
 
-    packed: Any
-    health: Any
-    watched: dict[str, Any]
+    packed: tuple[State, History]
+    health: Fault
+    watched: dict[str, Arrays]
 
 
-def start_carry(simulation: Any, packed: Any, watched: bool = True) -> Carry:
+def start_carry(simulation: "Simulation", packed: tuple[State, History], watched: bool = True) -> Carry:
     """A Carry that may be overwritten, for the carry `packed` of the step loop; its watchers' arrays if `watched`."""
     place, members = simulation.communicator.place, simulation.model.members
     health = jax.tree.map(lambda x: x if members is None else jnp.stack([x] * members), Health.start())
     outputs = simulation.watched() if watched else {}
-    arrays = {key: output.start_arrays(simulation, packed) for key, output in outputs.items()}
-    return Carry(packed, place(lambda rank: health), arrays)
+    arrays: dict[str, Any] = {key: output.start_arrays(simulation, packed) for key, output in outputs.items()}
+    return Carry(packed, cast(Fault, place(lambda rank: health)), arrays)
 
 
 @functools.partial(on_tiles, donate_argnums=(2,))
 def advance(
-    dynamics: Any, stepper: Any, carry: Carry, monitors: tuple[Health, dict], first: jax.Array, count: jax.Array
+    dynamics: System,
+    stepper: TimeStepper,
+    carry: Carry,
+    monitors: tuple[Health, dict],
+    first: jax.Array,
+    count: jax.Array,
 ) -> Carry:
     """Make `count` steps from step number `first` on, on every tile; one program serves every count.
 
@@ -76,7 +90,7 @@ def advance(
     return finished_carry(loop, dynamics, monitors, packed, monitored, first + count)
 
 
-def monitor_of(loop: StepLoop, dynamics: Any, monitors: tuple[Health, dict], first: jax.Array) -> Monitor:
+def monitor_of(loop: StepLoop, dynamics: System, monitors: tuple[Health, dict], first: jax.Array) -> Monitor:
     """The Monitor of a chunk from step number `first` on; its carry is that of Health and of the watchers."""
     health, watchers = monitors
 
@@ -93,7 +107,12 @@ def monitor_of(loop: StepLoop, dynamics: Any, monitors: tuple[Health, dict], fir
 
 
 def finished_carry(
-    loop: StepLoop, dynamics: Any, monitors: tuple[Health, dict], packed: Any, monitored: Any, last: jax.Array
+    loop: StepLoop,
+    dynamics: System,
+    monitors: tuple[Health, dict],
+    packed: tuple[State, History],
+    monitored: tuple[Fault, dict[str, Arrays]],
+    last: jax.Array,
 ) -> Carry:
     """The Carry after a chunk whose last step has the number `last`; Health has checked its last state."""
     fault, watched = monitored
@@ -106,7 +125,7 @@ def _uplift(loop, step):
     return None if uplift is None else uplift.at(Time(step)).interior
 
 
-def sample_of(equations: Any, state: State, step: Any, dt: float | None = None) -> Sample:
+def sample_of(equations: System, state: State, step: Count, dt: float | None = None) -> Sample:
     """The Sample of a State after a number of steps; its time has seconds if `dt` [s] is given."""
     dtype = state.eta.dtype
     time = Time(step) if dt is None else Time(step, jnp.zeros((), dtype), jnp.asarray(dt, dtype), dt)
@@ -114,13 +133,13 @@ def sample_of(equations: Any, state: State, step: Any, dt: float | None = None) 
 
 
 @on_tiles
-def read_once(dynamics: Any, stepper: Any, at: tuple[State, jax.Array], watcher: Any) -> Any:
+def read_once(dynamics: System, stepper: TimeStepper, at: tuple[State, jax.Array], watcher: Reader[T]) -> T:
     """What `watcher.of(sample)` returns for `at`, (State, number of its step), on every tile."""
     state, step = at
     return watcher.of(sample_of(stepper.system(dynamics), state, step))
 
 
-def compile_ahead(simulation: Any) -> None:
+def compile_ahead(simulation: "Simulation") -> None:
     """Compile the programs of the first steps and snapshots before the uplift of a moving sea floor is known.
 
     JAX keeps them for the calls that follow. Ranks begin with different ones, and load what another rank has compiled
@@ -139,7 +158,7 @@ def compile_ahead(simulation: Any) -> None:
         lowered.compile()
 
 
-def fastest_stages(simulation: Any, stages: Sequence[int] = (1, 2, 3, 4, 6, 8), steps: int = 24) -> int:
+def fastest_stages(simulation: "Simulation", stages: Sequence[int] = (1, 2, 3, 4, 6, 8), steps: int = 24) -> int:
     """The number of stages per exchange, among `stages`, with which `steps` steps take the least time on all ranks."""
     model, seconds = simulation.model, {}
     monitors = (Health.of(model, simulation.dt), {})

@@ -6,7 +6,7 @@ import sys
 import time as clock
 import uuid
 from collections.abc import Callable
-from typing import Any, Literal, TextIO
+from typing import Literal, TextIO
 
 from ..runtime import launch
 from ..units import day, hour, minute, year
@@ -139,7 +139,7 @@ def in_notebook() -> bool:
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
-def reporter(progress: Callable[..., Any] | bool | None, is_root: bool) -> tuple[Callable[..., Any], bool]:
+def reporter(progress: Callable[..., object] | bool | None, is_root: bool) -> tuple[Callable[..., object], bool]:
     """(the function to call between chunks, whether it may read the run's files) for `progress` of Simulation.run."""
     if not is_root or progress in (None, False):
         return lambda *arguments: None, False

@@ -11,23 +11,30 @@ import datetime
 import time as clock
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..dynamics.system import System
 from ..errors import BlowUp, ConfigError, Interrupted
 from ..fields.parameters import MOST, check_arguments
 from ..fields.state import State
 from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
-from ..output.products.base import Shown
+from ..models.ensemble import Ensemble
+from ..models.shallow_water import ShallowWater
+from ..output.products.base import Reader, Shown, Watcher
 from ..output.running import Run
 from ..output.schedule import Output
 from ..parallel.communicator import Communicator
 from ..runtime.signals import PROCESS, WRITING, SignalMonitor
+from ..stepping.explicit import TimeStepper
+from ..stepping.implicit import Implicit
 from ..stepping.loop import arrays_if_loops_fail, engine_of, pack_state, unpack_state
+from ..stepping.members import Members
 from ..stepping.stability import check_time_step
+from ..stepping.steps import History
 from .arguments import RULES, SECONDS, STEPS
 from .health import Health
 from .outputs import Outputs
@@ -37,6 +44,8 @@ from .progress import duration, reporter
 from .stopping import diagnosis, how_to_continue, invalid_cells, progress_clause, stoppable
 
 __all__ = ["Simulation"]
+
+T = TypeVar("T")
 
 
 class Simulation(Outputs):
@@ -62,9 +71,9 @@ class Simulation(Outputs):
 
     def __init__(
         self,
-        model: Any,
+        model: ShallowWater | Ensemble,
         state: State,
-        stepper: Any,
+        stepper: TimeStepper,
         start: datetime.datetime | None = None,
         config: str = "",
         title: str = "Shallow-water model output",
@@ -77,8 +86,9 @@ class Simulation(Outputs):
         self.model, self.start, self.config, self._overwrite = model, _start_of(model, start), config, overwrite
         self.title, self.dt = title, float(stepper.dt)
         self.scheme = stepper
-        self.stepper = model.communicator.place(
-            lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper)
+        self.stepper = cast(
+            TimeStepper,
+            model.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper)),
         )
         self.step = 0
         self._packed: Any = None
@@ -90,7 +100,7 @@ class Simulation(Outputs):
         self.resumed_alike, self.resumed_without = False, ()  # nothing has changed; outputs that begin anew
         check_time_step(model, stepper, state)
         self.stages, self._knows_engine, self._why_arrays = 1, False, None
-        self.stages = fastest_stages(self) if stages_per_exchange == "auto" else stages_per_exchange
+        self.stages = fastest_stages(self) if stages_per_exchange == "auto" else int(stages_per_exchange)
 
     def __repr__(self) -> str:
         return as_text("Simulation", self._rows())
@@ -143,7 +153,7 @@ class Simulation(Outputs):
         self.set(state, self.history)
 
     @property
-    def history(self) -> Any:
+    def history(self) -> History:
         """The tendencies or states of earlier steps that the stepper reads; an empty tuple for one-step schemes."""
         return self._current()[1]
 
@@ -152,14 +162,14 @@ class Simulation(Outputs):
             self._unpacked = unpack_state(self._dynamics(), self.stepper, self._packed)
         return self._unpacked
 
-    def packed(self) -> tuple[Any, Any]:
+    def packed(self) -> tuple[System | Members, tuple[State, History]]:
         """(the System of the present step, the carry of the step loop), which the next chunk of steps overwrites."""
         dynamics = self._dynamics()
         if self._packed is None:
             self._packed = pack_state(dynamics, self.stepper, self._unpacked)
         return dynamics, self._packed
 
-    def read(self, watcher: Any) -> Any:
+    def read(self, watcher: Reader[T]) -> T:
         """What `watcher.of(sample)` returns for the Sample of the present State, on every tile; collective."""
         return read_once(self._dynamics(), self.stepper, (self.state, jnp.int32(self.step)), watcher)
 
@@ -167,7 +177,7 @@ class Simulation(Outputs):
         """The present State as files hold it: tracers as concentration instead of content; collective."""
         return self.read(Shown())
 
-    def set(self, state: State, history: Any) -> None:
+    def set(self, state: State, history: History) -> None:
         """Continue from another State and the stepper's history that belongs to it."""
         self._packed, self._unpacked = None, (state, history)
 
@@ -176,7 +186,7 @@ class Simulation(Outputs):
             self.outline()
         return self.model.interval(self.halo, self.step, self.dt, self.stages)
 
-    def outline(self) -> Any:
+    def outline(self) -> System | Members:
         """The System of the present step, with an uplift of which only the shape is known.
 
         The first call compiles the loops.
@@ -191,13 +201,15 @@ class Simulation(Outputs):
         """{key: output} of the outputs whose watchers see the state after every step."""
         return {str(k): output for k, output in enumerate(self.outputs) if output.watcher is not None}
 
-    def monitors(self) -> tuple[Health, dict[str, Any]]:
+    def monitors(self) -> tuple[Health, dict[str, Watcher]]:
         """(Health, {key: watcher}) of this run."""
         outputs = self.watched()
         every = (getattr(output.watcher, "every", 1) for output in outputs.values() if output.is_written_by_chunk)
-        return Health.of(self.model, self.dt, tuple(every)), {key: output.watcher for key, output in outputs.items()}
+        return Health.of(self.model, self.dt, tuple(every)), {
+            k: x.watcher for k, x in outputs.items() if x.watcher is not None
+        }
 
-    def start_history(self, state: State) -> Any:
+    def start_history(self, state: State) -> History:
         """The stepper's history before its first step from `state`."""
         return self.communicator.spmd(lambda stepper, state: stepper.history(state))(self.stepper, state)
 
@@ -227,7 +239,7 @@ class Simulation(Outputs):
     # -- running ------------------------------------------------------------------------------------------------------
 
     def run(
-        self, until: float | None = None, steps: int | None = None, progress: Callable[..., Any] | bool | None = None
+        self, until: float | None = None, steps: int | None = None, progress: Callable[..., object] | bool | None = None
     ) -> State:
         """Step until `until` [s] of model time, or for `steps` steps. A further call continues the run and its files.
 
@@ -248,7 +260,7 @@ class Simulation(Outputs):
         """
         check_arguments("Simulation.run", {"until": SECONDS, "steps": STEPS}, locals())
         last = self._last_step(until, steps)
-        for model in [model for _, model, _ in self.model.each(self.state)] if self.model.members else [self.model]:
+        for _, model, _ in self.model.each(self.state):
             model.check_records(last * self.dt, self.dt)
         report, reads_files = reporter(progress, self.communicator.is_root)
         began, runs = self.step, []
@@ -358,7 +370,9 @@ class Simulation(Outputs):
 
     def _check_solved(self, run):
         """Raise BlowUp, on every rank alike, if an implicit scheme's equation was not solved at some step so far."""
-        if self.scheme.has_solver and (complaint := self.scheme.complaint(self._packed[1], self.communicator)):
+        if self.scheme.has_solver and (
+            complaint := cast(Implicit, self.scheme).complaint(self._packed[1], self.communicator)
+        ):
             run.wait()
             raise BlowUp(f"The run stopped at step {self.step} ({self.time:g} s): {complaint}. {run.restart_hint()}")
 

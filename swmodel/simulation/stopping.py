@@ -4,17 +4,26 @@ import contextlib
 import shlex
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.clock import Time
 from ..fields.code import is_shipped
+from ..fields.field import Value
 from ..fields.parts import name_of
 from ..fields.pytrees import replace
+from ..models.ensemble import Ensemble
+from ..output.running import Run
 from ..runtime.signals import GRACE, PROCESS, SignalMonitor
+from .health import Fault
+
+if TYPE_CHECKING:
+    from .simulation import Simulation
+
 
 __all__ = ["diagnosis", "progress_clause", "how_to_continue", "invalid_cells", "stoppable"]
 
@@ -35,7 +44,7 @@ def stoppable(kept: Callable[[str], str]) -> Iterator[tuple[SignalMonitor, Threa
         yield signals, reader
 
 
-def invalid_cells(simulation: Any, health: Any) -> list[tuple]:
+def invalid_cells(simulation: "Simulation", health: Fault) -> list[tuple]:
     """[(step, member, layer, row, column, thickness, CFL number)] of the first invalid cell of each tile and member.
 
     Args:
@@ -52,7 +61,14 @@ def invalid_cells(simulation: Any, health: Any) -> list[tuple]:
 
 
 def diagnosis(
-    simulation: Any, step: int, member: int, layer: int, row: int, column: int, thickness: float, courant: float
+    simulation: "Simulation",
+    step: int,
+    member: int,
+    layer: int,
+    row: int,
+    column: int,
+    thickness: float,
+    courant: float,
 ) -> str:
     """A sentence on why a run stopped, where, and what to do; collective.
 
@@ -65,7 +81,7 @@ def diagnosis(
         courant: the CFL number there.
     """
     x, y = simulation.model.grid.x_centres[column], simulation.model.grid.y_centres[row]
-    whose = "" if simulation.model.members is None else f" of {simulation.model.name(member)}"
+    whose = "" if simulation.model.members is None else f" of {cast(Ensemble, simulation.model).name(member)}"
     when = f"stopped at step {step} ({step * simulation.dt:g} s): in the cell at ({x:.6g}, {y:.6g}){whose} "
     if not (np.isfinite(thickness) and np.isfinite(courant)):
         what = "the elevation or the velocity is not finite"
@@ -92,14 +108,14 @@ def diagnosis(
     return f"The run {when}{what}; {remedy}."
 
 
-def progress_clause(simulation: Any, first: int) -> str:
+def progress_clause(simulation: "Simulation", first: int) -> str:
     """A clause on how far a run that began at step `first` has come, if a chunk takes longer than a signal allows."""
     if simulation.step == first:
         return "before its first steps were computed"
     return f"after step {simulation.step} ({simulation.time:g} s), as the next steps took more than {GRACE:g} s"
 
 
-def how_to_continue(simulation: Any, run: Any = None) -> str:
+def how_to_continue(simulation: "Simulation", run: Run | None = None) -> str:
     """Sentences that name this run's newest restart, else the one from which it was resumed, else how to start again.
 
     Args:
@@ -129,7 +145,7 @@ def _parts_not_finite(simulation, member):
         state = state.map(lambda x: jnp.nan_to_num(x, posinf=0.0, neginf=0.0))
         flow = replace(equations, open_boundaries=()).flow(state, time)
 
-        def values(part) -> Any:
+        def values(part) -> tuple[Value, ...]:
             if isinstance(part, OpenBoundary):
                 memory = {name: flow.state[name] for name in equations.boundary_names}
                 levels = [layer.eta for layer in flow.layers]
@@ -138,7 +154,10 @@ def _parts_not_finite(simulation, member):
             return *part(flow, time), part.continuity(flow, time) if part.changes_elevation else 0.0
 
         parts = *equations.open_boundaries, *equations.terms
-        return [jnp.array([jnp.isfinite(getattr(x, "data", x)).all() for x in values(parts[k])]).all() for k in own]
+        return [
+            jnp.array([jnp.isfinite(cast(jax.Array, getattr(x, "data", x))).all() for x in values(parts[k])]).all()
+            for k in own
+        ]
 
     if not own:
         return []

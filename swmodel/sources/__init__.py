@@ -159,7 +159,7 @@ def _toml_rows(path):
     return [shared | fault | {"": f"[[fault]] {number}"} for number, fault in enumerate(faults, 1)]
 
 
-def _columns(rows: list[dict[str, Any]], found: list[str]) -> dict[str, tuple[str, float]]:
+def _columns(rows: list[dict[str, str]], found: list[str]) -> dict[str, tuple[str, float]]:
     """{header: (field, factor)} of the columns with numbers; mistakes go to `found`."""
     columns = {}
     for header in dict.fromkeys(name for row in rows for name in row if name not in ("", "name", "reference")):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,9 @@ from swmodel.grids.remapping import cell_edges, filled, is_circle, linear_weight
 from swmodel.grids.windows import GridRecords, grid_values
 from swmodel.runtime.formats import check_format, format_of
 from swmodel.sources.bottom_motion import BottomMotion
+
+from ..grids.bathymetry import Bathymetry, SeaFloor
+from ..grids.grid import Grid
 
 __all__ = ["Deformation", "is_deformation", "read_deformation", "read_level"]
 
@@ -58,7 +60,7 @@ class Deformation:
     uplift: np.ndarray
     assumed: str
 
-    def on(self, grid: Any) -> BottomMotion:
+    def on(self, grid: Grid) -> BottomMotion:
         """The motion on the cells of a grid; raises DataError where none of them lies in the file."""
         x, nodes, values = grid.x_centres, self.x, self.uplift
         if grid.spherical:
@@ -78,7 +80,7 @@ class Deformation:
             record[np.ix_(rows - rows[0], columns - columns[0])] = to_y @ (to_x @ uplift.T).T
         return BottomMotion(self.times, GridRecords.in_box(box, (rows[0], columns[0]), grid.shape))
 
-    def summary(self, grid: Any, bathymetry: Any) -> str:
+    def summary(self, grid: Grid, bathymetry: Bathymetry | SeaFloor) -> str:
         """Its records, heights, and the volumes of water that it displaces in the end."""
         uplift = np.asarray(self.on(grid).uplift[-1])
         wet = np.asarray(grid_values(bathymetry.wet, grid)) & (np.asarray(grid_values(bathymetry.depth, grid)) > 0)

@@ -48,7 +48,12 @@ class AzimuthalEqualArea:
 
     radius: float = EARTH_RADIUS
 
-    def local(self, longitude: Any, latitude: Any, at: Sequence[Any]) -> tuple[Any, Any]:
+    def local(
+        self,
+        longitude: np.ndarray | jax.Array | float,
+        latitude: np.ndarray | jax.Array | float,
+        at: Sequence[float | jax.Array],
+    ) -> tuple[Any, Any]:
         """Metres to the east and north of `at` = (longitude, latitude); everything else [degrees].
 
         The results are numpy arrays if no argument is an array of JAX, so that nothing is compiled for each new shape.
@@ -65,7 +70,7 @@ class AzimuthalEqualArea:
             scale * (xp.sin(north) + 2 * xp.sin(at_latitude) * xp.cos(latitude) * half),
         )
 
-    def position(self, east: np.ndarray, north: np.ndarray, at: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    def position(self, east: np.ndarray, north: np.ndarray, at: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """Longitudes and latitudes [degrees] of points at these distances from `at` [m]: the inverse of `local`."""
         sine = np.clip(np.hypot(east, north) / (2 * self.radius), 0.0, 1.0)  # of half the angle to `at`
         scale, cosine = np.sqrt(1 - sine**2) / self.radius, 1 - 2 * sine**2
@@ -79,11 +84,16 @@ class AzimuthalEqualArea:
 class Plane:
     """No projection: `longitude` and `latitude` are x and y [m] of a Cartesian grid, y to the north."""
 
-    def local(self, longitude: Any, latitude: Any, at: Sequence[Any]) -> tuple[Any, Any]:
+    def local(
+        self,
+        longitude: np.ndarray | jax.Array | float,
+        latitude: np.ndarray | jax.Array | float,
+        at: Sequence[float | jax.Array],
+    ) -> tuple[Any, Any]:
         """x and y [m], counted from `at`."""
         return longitude - at[0], latitude - at[1]
 
-    def position(self, east: np.ndarray, north: np.ndarray, at: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    def position(self, east: np.ndarray, north: np.ndarray, at: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """x and y [m] of points at these distances from `at` [m]: the inverse of `local`."""
         return at[0] + east, at[1] + north
 
@@ -184,7 +194,7 @@ def _numbers(fault):
     return {f.name: getattr(fault, f.name) for f in dataclasses.fields(fault) if not f.metadata.get("static")}
 
 
-def numpy_for(*values: Any) -> Any:
+def numpy_for(*values: object) -> Any:
     """jax.numpy if any of the values is being traced, else numpy."""
     return jnp if any(isinstance(value, jax.core.Tracer) for value in values) else np
 
@@ -229,12 +239,12 @@ def mistakes(fault: Fault, names: Sequence[str] | None = None) -> list[str]:
     ]
 
 
-def top_of(fault: Fault) -> Any:
+def top_of(fault: Fault) -> np.ndarray | jax.Array:
     """Depth of the upper edge [m]."""
     xp = numpy_for(fault.depth, fault.width, fault.dip)
     return fault.depth - REFERENCES[fault.reference][1] * fault.width * xp.sin(xp.deg2rad(fault.dip))
 
 
-def final_slip(source: Source) -> Any:
+def final_slip(source: Source) -> np.ndarray | jax.Array:
     """Slip of each fault in the end [m], (faults,)."""
     return numpy_for(source.faults.slip).sum(source.faults.slip, axis=1)

@@ -24,7 +24,7 @@ depth is a node, so that no flux enters land. Sides that are not periodic reflec
 
 import functools
 import operator
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -202,7 +202,7 @@ def _nodes(depths, latitudes, steps, grid, tolerance):
         squared = sum((2 / step * np.sin(p / 2)) ** 2 for p, step in zip((phase_x, phase_y), along))
         return _phi(phase_x, phase_y, along, depth[:, None, None, None], np), squared
 
-    def fewest(ends: tuple[float, float], error: Any) -> np.ndarray:
+    def fewest(ends: tuple[float, float], error: Callable[[np.ndarray], float]) -> np.ndarray:
         if ends[1] - ends[0] < 1e-9 * max(abs(ends[1]), 1.0):
             return np.array([0.5 * (ends[0] + ends[1])])
         nodes = _lobatto(ends[0], ends[1], 2)

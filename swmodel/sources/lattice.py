@@ -12,7 +12,6 @@ lifts, about 2e-3. n faults on N cells need about n (N / spacing^2 + (2 REACH sp
 
 import dataclasses
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -74,7 +73,7 @@ class Lattice:
         rows, columns = (self.spacing * math.ceil(max(n, b) / self.spacing) for n, b in zip(self.shape, self.block))
         return rows, columns
 
-    def corner(self, corner: tuple[Any, Any]) -> tuple[Any, Any]:
+    def corner(self, corner: tuple[float | jax.Array, float | jax.Array]) -> tuple[jax.Array, jax.Array]:
         """The corner of a block at a node, for one near it."""
         row, column = (
             jnp.clip((k + self.spacing // 2) // self.spacing, 0, (n - b) // self.spacing) * self.spacing

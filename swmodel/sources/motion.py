@@ -140,7 +140,7 @@ def uplift(
     return jax.lax.map(share, source.faults)
 
 
-def breakpoints(source: Source, shortest_rise: ArrayLike = 1.0) -> Any:
+def breakpoints(source: Source, shortest_rise: ArrayLike = 1.0) -> np.ndarray | jax.Array:
     """The onsets and ends of all windows that slip, ascending [s], between which the motion is linear in time.
 
     If they are traced their values are unknown, and equal ones, and those of windows without slip, are not removed.
@@ -161,7 +161,7 @@ def records(
     times: ArrayLike | None = None,
     gradient: Sequence[ArrayLike] | None = None,
     shortest_rise: float = 1.0,
-) -> tuple[Any, jax.Array]:
+) -> tuple[np.ndarray | jax.Array, jax.Array]:
     """The history of the sea floor, for linear interpolation in time (constant before the first and after the last).
 
     Args:
@@ -180,7 +180,9 @@ def records(
     return times, sum_over_faults(source, amounts, per_metre_at(source, longitude, latitude, lift(gradient)))
 
 
-def slip_history(source: Source, times: Any = None, shortest_rise: float = 1.0) -> tuple[Any, jax.Array]:
+def slip_history(
+    source: Source, times: Any = None, shortest_rise: float = 1.0
+) -> tuple[np.ndarray | jax.Array, jax.Array]:
     """(times (m,) [s], slip of every fault by then (m, faults) [m]), as `records` takes them."""
     if shortest_rise <= 0:
         raise ConfigError(f"records: shortest_rise = {shortest_rise} s is not positive; give the model's time step.")

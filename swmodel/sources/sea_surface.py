@@ -106,12 +106,16 @@ class SeaSurface:
         """`elevation` of the patch alone, (my, mx) [m]; the sea is as it was elsewhere."""
         return _patches(self, source, _all_slip(source))[0]
 
-    def records(self, source: Source, times: Any = None, shortest_rise: float = 1.0) -> tuple[Any, jax.Array]:
+    def records(
+        self, source: Source, times: Any = None, shortest_rise: float = 1.0
+    ) -> tuple[np.ndarray | jax.Array, jax.Array]:
         """(times (m,) [s], rise of the surface until then (m, ny, nx) [m]); arguments are those of motion.records."""
         times, amounts = slip_history(source, times, shortest_rise)
         return times, self._surface(source, amounts)
 
-    def patches(self, source: Source, times: Any = None, shortest_rise: float = 1.0) -> tuple[Any, jax.Array]:
+    def patches(
+        self, source: Source, times: Any = None, shortest_rise: float = 1.0
+    ) -> tuple[np.ndarray | jax.Array, jax.Array]:
         """(times, surface (m, my, mx) [m]) as `records`, of the patch alone; the sea is as it was elsewhere."""
         times, amounts = slip_history(source, times, shortest_rise)
         return times, _patches(self, source, amounts)

@@ -1,7 +1,7 @@
 """The call of a compiled loop, and its plan: the integers that the C++ runtime reads (abi.py)."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -12,6 +12,10 @@ from .native.library import TARGET, loop_name
 from .printing import keep_source
 from .schedule import compares_rounded, schedule
 from .source import c_source
+
+if TYPE_CHECKING:
+    from .stencil import Layout
+
 
 __all__ = ["compile_loop", "compiled_loop"]
 
@@ -32,12 +36,12 @@ def compile_loop(graph: Graph, dtypes: tuple) -> str:
 
 
 def compiled_loop(
-    *operands: Any,
+    *operands: jax.Array,
     graph: Graph,
     origins: Sequence[tuple[int, int]],
     aliases: Sequence[int | None],
     dtypes: Sequence[str],
-    layout: Any,
+    layout: "Layout",
     margin: int,
     sharers: int,
     slots: Sequence[int] = (),

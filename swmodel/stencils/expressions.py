@@ -9,16 +9,19 @@ loads. Its value at a neighbour is the same value with an offset, since all cell
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
+from numpy.typing import DTypeLike
 
 from ..fields.field import WHOLE, AbstractField, Field, Pair
 from .nodes import SCOPE, Line, calling_line
 
 __all__ = ["Source", "Expression", "Trace", "lift", "path_names", "stored"]
+
+T = TypeVar("T")
 
 load = Primitive("load")  # of a Source at cell (0, 0)
 load.def_abstract_eval(lambda *, source, dtype: ShapedArray((), dtype))
@@ -67,7 +70,7 @@ class Expression(AbstractField):
         self,
         position: str,
         value: Callable,
-        dtype: Any,
+        dtype: DTypeLike,
         sources: tuple[Source, ...] = (),
         plain: Source | None = None,
         pointwise: bool = True,
@@ -117,7 +120,7 @@ class Trace:
     def __init__(self):
         self.sources, self.lines, self._values, self._kept, self._numbers = [], [], {}, [], {}
 
-    def at(self, expression: Any, row: int = 0, column: int = 0) -> Any:
+    def at(self, expression: Expression, row: int = 0, column: int = 0) -> Any:
         """The value of an Expression, so many rows and columns away."""
         key = id(expression)
         if key not in self._values:
@@ -147,7 +150,7 @@ def stored(source: Source, position: str) -> Expression:
     return Expression(position, lambda trace: trace.load(source), source.dtype, known, source)
 
 
-def lift(x: Any, dtype: Any = None, name: str = "") -> Any:
+def lift(x: T, dtype: DTypeLike | None = None, name: str = "") -> Any:
     """A Field as an Expression that loads it, with values of its own type or of `dtype`; numbers as they are."""
     if not isinstance(x, Field) or x.data.ndim < 2:
         return x
@@ -156,7 +159,7 @@ def lift(x: Any, dtype: Any = None, name: str = "") -> Any:
     return stored(Source(x.data, origin, x.halo, dtype or x.data.dtype, name=name), x.position)
 
 
-def path_names(tree: Any) -> list[str]:
+def path_names(tree: object) -> list[str]:
     """The names of the leaves of a pytree of Expressions, from their paths, such as "terms.0.viscosity"."""
     leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda x: isinstance(x, AbstractField))
     return [

@@ -15,9 +15,11 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import Jaxpr
+from numpy.typing import DTypeLike
 
 from .expressions import Expression, Source, Trace
-from .nodes import At, Constant, Node, Unsupported, line_of
+from .nodes import At, Constant, Node, Ref, Unsupported, line_of
 
 __all__ = ["At", "Builder", "Constant", "Graph", "Node", "Unsupported", "trace_graph"]
 
@@ -120,7 +122,7 @@ class Builder:
     def __init__(self):
         self.nodes, self.line, self._known = [], None, {}
 
-    def add(self, name: str, arguments: Iterable, dtype: Any, parameters: tuple = ()) -> Any:
+    def add(self, name: str, arguments: Iterable, dtype: DTypeLike, parameters: tuple = ()) -> Any:
         """The At of an operation on At and Constants with offsets from one cell; common factors are taken out."""
         if np.issubdtype(np.dtype(dtype), np.floating):
             found = Factors(self, np.dtype(dtype).name).of(name, list(arguments))
@@ -128,7 +130,7 @@ class Builder:
                 return found
         return self.put(name, arguments, dtype, parameters)
 
-    def put(self, name: str, arguments: Iterable, dtype: Any, parameters: tuple = ()) -> At:
+    def put(self, name: str, arguments: Iterable, dtype: DTypeLike, parameters: tuple = ()) -> At:
         """The At of an operation, as it is."""
         arguments = list(arguments)
         if name in COMMUTE:
@@ -140,10 +142,10 @@ class Builder:
         arguments = tuple(self.shifted(a, -row, -column) for a in arguments)
         return At(self._number(Node(name, arguments, np.dtype(dtype).name, parameters, axes)), row, column)
 
-    def load(self, source: int, dtype: Any, is_column: bool, label: str = "") -> At:
+    def load(self, source: int, dtype: DTypeLike, is_column: bool, label: str = "") -> At:
         return At(self._number(Node("load", (), np.dtype(dtype).name, (source,), 1 if is_column else 2, label=label)))
 
-    def scalar(self, number: int, dtype: Any) -> At:
+    def scalar(self, number: int, dtype: DTypeLike) -> At:
         return At(self._number(Node("scalar", (), np.dtype(dtype).name, (number,), 0)))
 
     def inside(self, ref: At, box: tuple) -> At:
@@ -157,13 +159,13 @@ class Builder:
         node = Node("inside", (At(ref.node),), self.nodes[ref.node].dtype, box, self.nodes[ref.node].axes)
         return At(self._number(node), ref.row, ref.column)
 
-    def shifted(self, ref: Any, row: int, column: int) -> Any:
+    def shifted(self, ref: Ref, row: int, column: int) -> Any:
         """A reference with `row` and `column` added to its offset; a uniform value unchanged."""
         if isinstance(ref, Constant) or self.nodes[ref.node].axes == 0:
             return ref
         return At(ref.node, ref.row + row, ref.column + (column if self.nodes[ref.node].axes == 2 else 0))
 
-    def as_ref(self, reference: Any) -> At:
+    def as_ref(self, reference: Ref) -> At:
         return self.add("constant", (reference,), reference.dtype) if isinstance(reference, Constant) else reference
 
     def graph(self, outputs: Iterable, columns: Iterable[bool], scalars: int, names: Iterable[str] = ()) -> Graph:
@@ -177,7 +179,7 @@ class Builder:
             self.nodes.append(dataclasses.replace(node, line=self.line))
         return self._known[node]
 
-    def inline(self, jaxpr: Any, environment: dict, trace: Trace | None = None) -> list:
+    def inline(self, jaxpr: Jaxpr, environment: dict, trace: Trace | None = None) -> list:
         """Add the operations of a jaxpr and of the calls in it, and return its results.
 
         Args:
@@ -260,7 +262,7 @@ class Factors:
         dtype: the type of all values.
     """
 
-    def __init__(self, builder: Any, dtype: str):
+    def __init__(self, builder: Builder, dtype: str):
         self.builder, self.dtype = builder, dtype
 
     def of(self, name: str, arguments: Iterable) -> Any:
@@ -277,7 +279,7 @@ class Factors:
         except ArithmeticError:  # the product of constants would overflow or underflow
             return None
 
-    def split(self, ref: Any) -> tuple[Any, Any]:
+    def split(self, ref: Ref) -> tuple[Any, Any]:
         """(the factor of a product that does not vary along a row, the other factor); (None, ref) if there is none."""
         if isinstance(ref, Constant) or self.builder.nodes[ref.node].name != "mul":
             return None, ref

@@ -5,9 +5,11 @@ import linecache
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-__all__ = ["At", "Constant", "Line", "Node", "SCOPE", "Unsupported", "calling_line", "line_of"]
+from jax.extend.core import JaxprEqn
+
+__all__ = ["At", "Constant", "Line", "Node", "Ref", "SCOPE", "Unsupported", "calling_line", "line_of"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 INTERNAL = tuple(f"{PACKAGE / folder}/" for folder in ("fields", "stencils"))  # where operators are defined
@@ -56,7 +58,7 @@ def _is_operator(code):
     return code.co_filename.startswith(INTERNAL) or "__tracebackhide__" in code.co_varnames
 
 
-def line_of(equation: Any, lines: list[Line]) -> Line | None:
+def line_of(equation: JaxprEqn, lines: list[Line]) -> Line | None:
     """The Line of the innermost Expression whose evaluation made an equation of a jaxpr."""
     numbers = re.findall(rf"\b{SCOPE}(\d+)\b", str(equation.source_info.name_stack))
     return lines[int(numbers[-1])] if numbers else None
@@ -81,6 +83,9 @@ class Constant:
 
     value: Any
     dtype: str
+
+
+Ref: TypeAlias = At | Constant
 
 
 @dataclasses.dataclass(frozen=True)

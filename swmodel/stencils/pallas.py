@@ -10,7 +10,7 @@ since arithmetic would take longer than the memory does (parts.py). `make gpu` c
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,10 @@ from jax.experimental.pallas import triton
 from .derivatives import OPERATIONS
 from .graph import Constant, Graph, Unsupported
 from .parts import parts
+
+if TYPE_CHECKING:
+    from .stencil import Layout
+
 
 __all__ = ["pallas_loop"]
 
@@ -36,10 +40,10 @@ def pallas_loop(
     origins: Sequence[tuple[int, int]],
     aliases: Sequence[int | None],
     dtypes: Sequence[str],
-    layout: Any,
+    layout: "Layout",
     margin: int,
     interpret: bool = False,
-) -> Any:
+) -> Sequence[jax.Array]:
     """The results of a fused loop as padded arrays, zero outside the margin; the arguments are those of stencil.run."""
     if layout.members is not None:
         axes = [None if x.ndim in (0, 2) else 0 for x in operands]

@@ -12,9 +12,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
-from jax.extend.core import Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jax.interpreters import ad
 
+from ..fields.field import Count
 from .compiled import compiled_loop
 from .native import push_slot, read_slot
 from .native.primitives import declare
@@ -35,7 +36,7 @@ class Slot:
         return read_slot([self.slots], self.index)[0]
 
 
-def evaluate(closed: Any, arguments: Sequence) -> list:
+def evaluate(closed: ClosedJaxpr, arguments: Sequence) -> list:
     """The results of a closed jaxpr, some of whose arguments may be Slots. Operations other than loops read copies."""
     jaxpr, copies = closed.jaxpr, {}
     held = dict(zip(jaxpr.constvars, closed.consts)) | dict(zip(jaxpr.invars, arguments))
@@ -64,7 +65,7 @@ def evaluate(closed: Any, arguments: Sequence) -> list:
 
 
 def evaluate_storing(
-    jaxpr: Any, constants: Sequence, arguments: Sequence, slots: dict[int, jax.Array], index: Any
+    jaxpr: Jaxpr, constants: Sequence, arguments: Sequence, slots: dict[int, jax.Array], index: Count
 ) -> tuple:
     """(the arrays of slots with arguments in slot number `index`, the results of a jaxpr).
 

@@ -373,7 +373,7 @@ mlir.register_lowering(fused_loop, mlir.lower_fun(_on_gpu, multiple_results=True
 # -- loops in a program -----------------------------------------------------------------------------------------------
 
 
-def loops_in(jaxpr: Any) -> Iterator:
+def loops_in(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator:
     """The equations of a jaxpr, and of those within it, that are fused loops."""
     for equation in jaxpr.eqns:
         if isinstance(equation.params.get("graph"), Graph):

@@ -228,10 +228,10 @@ def known_dt(who: str, stepper: "TimeStepper") -> float:
     return float(stepper.dt)
 
 
-def check_steps(who: str, name: str, number: Any, least: int) -> None:
+def check_steps(who: str, name: str, number: object, least: int) -> None:
     """Raise TypeError unless `number` is None or a whole number of at least `least`."""
-    known = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-    if number is not None and not (known and number >= least):
+    fits = isinstance(number, (int, np.integer)) and not isinstance(number, bool) and number >= least
+    if number is not None and not fits:
         raise TypeError(f"{who}: {name} = {number!r} is not a number of steps; give a whole one, {least} or more.")
 
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.clock import Time
+from ..dynamics.domain import Model
 from ..dynamics.terms import holds_windows
 from ..fields.field import Count
 from ..fields.parameters import Number, Part, check_arguments
@@ -89,7 +90,7 @@ def _warn(why):
     logging.getLogger("swmodel").warning("steps run on arrays, several times slower than in fused loops: %s", why)
 
 
-def arrays_if_loops_fail(model: Any, dynamics: "System", stepper: "TimeStepper") -> str | None:
+def arrays_if_loops_fail(model: Model, dynamics: "System | Members", stepper: "TimeStepper") -> str | None:
     """Let a model's steps run on arrays on all ranks if one rank cannot compile one of their loops. Collective.
 
     Programs compile their loops while they are traced, when ranks can no longer agree. So call it before.
@@ -135,14 +136,15 @@ def _why_arrays(dynamics):
     return "engine = 'arrays' was chosen" if chosen else "no C++ compiler works here"
 
 
-def engine_of(dynamics: "System", stepper: "TimeStepper") -> tuple[str, str | None]:
+def engine_of(dynamics: "System | Members", stepper: "TimeStepper") -> tuple[str, str | None]:
     """(the engine of these steps, "fused" or "arrays"; the obstacle to fused loops, or None); collective.
 
     Args:
         dynamics: a System, or the Members of an ensemble, as programs take them.
         stepper: a TimeStepper, likewise.
     """
-    one, found = getattr(dynamics, "dynamics", dynamics), []
+    one: Any = getattr(dynamics, "dynamics", dynamics)
+    found = []
 
     def look(dynamics, stepper):
         found.append(obstacle(dynamics, stepper))
@@ -154,7 +156,7 @@ def engine_of(dynamics: "System", stepper: "TimeStepper") -> tuple[str, str | No
     return (one.step_loop if found[0] is None else ArrayStepLoop).name, found[0]
 
 
-def on_tiles(function: Callable, **options: Any) -> Callable:
+def on_tiles(function: Callable, **options: object) -> Callable:
     """The compiled program of a function of (dynamics, stepper, arrays of all members, ...), on every tile."""
 
     def program(dynamics, *arguments):

@@ -22,10 +22,12 @@ The stable intervals on both axes are the scheme's own (TimeStepper.stable_inter
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from ..dynamics.domain import Model
 from ..dynamics.site import Site
 from ..dynamics.terms import Term
 from ..dynamics.waters import check_resolved
@@ -69,7 +71,7 @@ _RULES = {
 }
 
 
-def limits(model: Any, stepper: "TimeStepper", state: State | None = None) -> list[Limit]:
+def limits(model: Model, stepper: "TimeStepper", state: State | None = None) -> list[Limit]:
     """The Limits of a run, tightest first, over the wet cells of all ranks; collective.
 
     Args:
@@ -121,7 +123,7 @@ def limits(model: Any, stepper: "TimeStepper", state: State | None = None) -> li
     return found
 
 
-def check_time_step(model: Any, stepper: "TimeStepper", state: State) -> None:
+def check_time_step(model: Model, stepper: "TimeStepper", state: State) -> None:
     """Raise ConfigError if dt is over a limit, with its name and place, or too short for the rain; collective.
 
     Args:
@@ -145,7 +147,9 @@ def _at_no_step(stepper, name):
     return f"{type(stepper).__name__}: {what} stable at no time step with the {name}; use {stepper.remedy}."
 
 
-def largest_time_step(found: Any, stepper: "TimeStepper | None" = None, state: State | None = None) -> Any:
+def largest_time_step(
+    found: Sequence[Limit] | Model, stepper: "TimeStepper | None" = None, state: State | None = None
+) -> float:
     """dt [s] for which all processes together are stable: 1/dt is the sum of theirs, except of those `alone`.
 
     Args:
@@ -153,9 +157,9 @@ def largest_time_step(found: Any, stepper: "TimeStepper | None" = None, state: S
         stepper: a TimeStepper; its dt is not used.
         state: a State of this tile, for advection and quadratic drag.
     """
-    found = found if stepper is None else limits(found, stepper, state)
-    together = 1.0 / sum(1.0 / limit.dt for limit in found if not limit.alone)
-    return min([together, *(limit.dt for limit in found if limit.alone)])
+    each = cast(Sequence[Limit], found) if stepper is None else limits(cast(Model, found), stepper, state)
+    together = 1.0 / sum(1.0 / limit.dt for limit in each if not limit.alone)
+    return min([together, *(limit.dt for limit in each if limit.alone)])
 
 
 def _transported_rate(site, k, carried, real):

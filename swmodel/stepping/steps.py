@@ -171,7 +171,11 @@ def one_step(
         eta = state.eta + (rise if isinstance(state.eta, AbstractField) else cast(Field, rise).interior)
         if equations.film is not None:  # rounded, a dry bed may rise by more than its depth falls
             bed = -(equations.depth_at(time + 1.0) * equations.geometry.wet)  # 0 on land that never falls under water
-            eta = pointwise(jnp.maximum, eta, bed) if isinstance(eta, AbstractField) else jnp.maximum(eta, bed.interior)
+            eta = (
+                pointwise(jnp.maximum, eta, bed)
+                if isinstance(eta, AbstractField)
+                else jnp.maximum(eta, cast(Field, bed).interior)
+            )
         state = state.replace(eta=eta)
     return with_waters(equations, state, time), history
 

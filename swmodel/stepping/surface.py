@@ -18,6 +18,7 @@ from jax.typing import DTypeLike
 
 from .. import elliptic
 from ..dynamics.layer import divergence
+from ..elliptic.base import Solver
 from ..errors import ConfigError
 from ..fields.field import (
     AbstractField,
@@ -40,6 +41,7 @@ from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 if TYPE_CHECKING:
     from ..dynamics.layer import LayerFlow
     from ..dynamics.system import System
+    from .split_explicit import Substeps
 
 __all__ = ["Surface", "automatic"]
 
@@ -81,7 +83,7 @@ class Surface:
     follows_level: bool = static(kw_only=True)
 
     @staticmethod
-    def of(equations: "System", who: str, solver: Any, span: Scalar) -> "Surface":
+    def of(equations: "System", who: str, solver: "Solver | Substeps | None", span: Scalar) -> "Surface":
         """The Surface of the scheme `who`.
 
         Args:

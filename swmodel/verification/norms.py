@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,21 +9,23 @@ import numpy as np
 
 from ..fields.state import State
 from ..fields.variables import in_layer
+from ..models.shallow_water import ShallowWater
 from ..runtime.compilation import jit
 from ..simulation.simulation import Simulation
+from ..stepping.explicit import TimeStepper
 from ..stepping.loop import integrate
 from .case import Outcome, Panel, Twin
 
 __all__ = ["adjoint_mismatch", "convergence", "energy_norm", "on_points", "order", "relative_l2", "run_until"]
 
 
-def relative_l2(found: Any, exact: Any, weight: Any = 1.0) -> float:
+def relative_l2(found: np.ndarray, exact: np.ndarray, weight: np.ndarray | float = 1.0) -> float:
     """sqrt(sum w (found - exact)^2 / sum w exact^2)."""
     found, exact = np.asarray(found, float), np.asarray(exact, float)
     return float(np.sqrt(np.sum(weight * (found - exact) ** 2) / np.sum(weight * exact**2)))
 
 
-def energy_norm(model: Any, found: State, exact: State) -> float:
+def energy_norm(model: ShallowWater, found: State, exact: State) -> float:
     """The relative error in the norm of linear energy, sqrt(sum A (h_u u^2 + h_v v^2 + g eta^2)) over the grid.
 
     Over a flat bottom, and of all layers.
@@ -50,13 +51,15 @@ def order(resolutions: Sequence[float], errors: Sequence[float]) -> float:
     return float(np.log(e / f) / np.log(m / n))
 
 
-def on_points(model: Any, fields: Callable[[Any, Any], Sequence]) -> State:
+def on_points(model: ShallowWater, fields: Callable[[np.ndarray, np.ndarray], Sequence]) -> State:
     """The State of `fields(x, y) -> (u, v, eta)`, each evaluated at its own C-grid position."""
     values = [fields(*model.grid.coordinates(at))[k] + np.zeros(model.grid.shape) for k, at in enumerate("uvh")]
     return model.state(*values)
 
 
-def run_until(model: Any, stepper: Callable[[float], Any], state: State, end: float, dt: float) -> State:
+def run_until(
+    model: ShallowWater, stepper: Callable[[float], TimeStepper], state: State, end: float, dt: float
+) -> State:
     """The State at `end` [s], after the whole number of equal steps whose length is at most `dt` [s]."""
     steps = int(np.ceil(end / dt - 1e-9))
     return Simulation(model, state, stepper(end / steps)).run(steps=steps)

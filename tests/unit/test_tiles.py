@@ -344,7 +344,7 @@ def test_lakes_straits_and_channels_of_tiles_are_those_of_the_whole(periodic):
 
 def test_one_process_fails_on_all_ranks_where_a_value_of_one_tile_is_refused():
     """`Domain.together` raises what any rank has raised."""
-    from swmodel.models.domain import Domain
+    from swmodel.dynamics.domain import Domain
 
     class Two(OneTileCommunicator):
         def host_gather(self, value):

@@ -221,7 +221,7 @@ class Tangent:
         space: Space,
         products: int,
         residual: float,
-        progress: Callable[[int, float], Any] | None = None,
+        progress: Callable[[int, float], object] | None = None,
     ) -> Lanczos:
         """The Lanczos basis from `downhill`, from which the solution of the inner problem follows."""
         return lanczos(self.product, downhill, space, products, residual, progress)
@@ -296,8 +296,8 @@ def incremental(
     rules: Rules = Rules(),
     start: ControlDict | Analysis | None = None,
     linearised: Callable[[ControlDict], Any] | None = None,
-    progress: Callable[[Analysis], Any] | None = None,
-    inner: Callable[[int, float], Any] | None = None,
+    progress: Callable[[Analysis], object] | None = None,
+    inner: Callable[[int, float], object] | None = None,
 ) -> Analysis:
     """The minimum of J by outer and inner loops.
 

@@ -18,11 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...dynamics.floor import Faces
 from ...errors import ConfigError
 from ...fields.field import Field, difference_x, difference_y
 from ...fields.pytrees import pytree, replace, static
 from ...grids.windows import GridValues, Stored
-from ...models.floor import Faces
 from ...models.shallow_water import ShallowWater
 from ...parallel.decomposition import Tile
 from ...parallel.halo import Sides, exchange, without_padding
@@ -90,8 +90,8 @@ class Smooth:
         bare = Smooth(**parts, sides=sides, steps=steps, position=position, communicator=model.communicator)
         variance = _variance(bare, model, length, samples)
         wet = model.sea_floor.mask(position)
-        deviation = model.domain.cut(Stored(deviation, model.grid.shape).map(lambda s, wet: wet * s, wet))
-        return replace(bare, deviation=deviation, amplitude=_amplitude(deviation, variance))
+        tiles = model.domain.cut(Stored(deviation, model.grid.shape).map(lambda s, wet: wet * s, wet))
+        return replace(bare, deviation=tiles, amplitude=_amplitude(tiles, variance))
 
     @staticmethod
     def check(model: ShallowWater, position: str, length: float) -> None:

@@ -217,7 +217,7 @@ class Inversion:
             return self.green.linearised(self.problem, departures)
         return tangent_columns(self.problem, departures) if self.method == "linear" else None
 
-    def _loops(self, departures: Departures, progress: Callable[[Any], None] | None = None):
+    def _loops(self, departures: Departures, progress: Callable[[object], None] | None = None):
         """The result of `minimise` by outer and inner loops."""
         start, (vectors, arrays) = None, self.stored
         if progress is not None and "parameters" in vectors:

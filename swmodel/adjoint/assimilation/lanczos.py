@@ -14,7 +14,6 @@ eigenvalues (Golub & Van Loan 2013, section 10.3).
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -89,7 +88,7 @@ def lanczos(
     space: Space,
     most: int,
     residual: float = 0.0,
-    progress: Callable[[int, float], Any] | None = None,
+    progress: Callable[[int, float], object] | None = None,
 ) -> Lanczos:
     """The Lanczos basis of `operator` from `start`.
 

@@ -82,7 +82,7 @@ class LinearModel:
         return SWEEP * (1.0 + STARTING / every)
 
     def run_each(
-        self, sources: Patterns, target: str, every: int = 1, progress: Callable[[int, int], Any] | None = None
+        self, sources: Patterns, target: str, every: int = 1, progress: Callable[[int, int], object] | None = None
     ) -> np.ndarray:
         """Readings for 1 m of each source (sources, times, readings), after every, 2 every, ... steps, by runs."""
         columns = []
@@ -99,7 +99,7 @@ class LinearModel:
         return self.readings({target: self._field(sources, everywhere(amplitudes, self.communicator))})
 
     def swept(
-        self, sources: Patterns, target: str, every: int = 1, progress: Callable[[int, int], Any] | None = None
+        self, sources: Patterns, target: str, every: int = 1, progress: Callable[[int, int], object] | None = None
     ) -> np.ndarray:
         """The same as `run_each`, by a sweep for each reading, and compared with a run from random amplitudes.
 
@@ -219,6 +219,6 @@ def _joined(numbers, rest):
     return jax.tree.map(lambda a, b: b if a is None else a, numbers, rest, is_leaf=lambda x: x is None)
 
 
-def everywhere(value: np.ndarray, communicator: Communicator) -> Any:
+def everywhere(value: np.ndarray, communicator: Communicator) -> jax.Array:
     """Numbers that every rank holds, in the form that programs take."""
     return communicator.place(lambda rank: np.asarray(value))

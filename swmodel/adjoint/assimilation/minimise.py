@@ -15,7 +15,6 @@ import math
 import time as clock
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -147,7 +146,7 @@ def minimise(
     space: Space,
     stop: Stop = Stop(),
     memory: int = 10,
-    progress: Callable[[Minimum], Any] | None = None,
+    progress: Callable[[Minimum], object] | None = None,
 ) -> Minimum:
     """The minimum of `function` by L-BFGS.
 

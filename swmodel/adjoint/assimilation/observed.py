@@ -15,6 +15,7 @@ import numpy as np
 from ...errors import ConfigError
 from ...fields.state import State
 from ...models.shallow_water import ShallowWater
+from ...stepping.explicit import TimeStepper
 from ..controls.controls import Control, controls_of
 from ..costs.costs import Cost
 from ..costs.harmonics import HarmonicConstants
@@ -139,7 +140,7 @@ class Truth:
             values = values + self.model.uplift.record(-1, self.model.dtype)
         return values
 
-    def observe(self, records: Mapping[str, Record], cost: Cost, stepper: Any, steps: int) -> dict[str, Record]:
+    def observe(self, records: Mapping[str, Record], cost: Cost, stepper: TimeStepper, steps: int) -> dict[str, Record]:
         """The records with the values of a run of the truth, without errors; collective.
 
         Args:

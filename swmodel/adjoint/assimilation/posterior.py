@@ -11,7 +11,6 @@ of freedom for signal (Rodgers 2000, section 2.4).
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -52,14 +51,14 @@ class Posterior:
 
     def reduction(
         self, transformed: Transformed | Transform, parameters: ControlDict, communicator: Communicator
-    ) -> dict[str, Any]:
+    ) -> dict[str, jax.Array]:
         """{control: reduction of its variance}: sum_k l_k / (1 + l_k) (X w_k)^2 at each point."""
         return self._sum_of_squares(self.vectors, self.shares, transformed, parameters, communicator)
 
     @staticmethod
     def prior(
         transformed: Transformed | Transform, parameters: ControlDict, communicator: Communicator
-    ) -> dict[str, Any]:
+    ) -> dict[str, jax.Array]:
         """{control: the background's variance}, by the transforms that have it, else by a sum over the parameters."""
         variance = jit(communicator.spmd(lambda function, p: function.variance(p)))
         known = variance(transformed.function, entered(parameters, communicator))
@@ -90,7 +89,7 @@ class Posterior:
         return total
 
 
-def entered(parameters: ControlDict, communicator: Communicator) -> dict[str, Any]:
+def entered(parameters: ControlDict, communicator: Communicator) -> dict[str, jax.Array]:
     """A control dict in the form that programs take."""
     return {
         name: value if np.ndim(value) >= 2 else communicator.place(lambda rank: np.asarray(value))  # noqa: B023
@@ -106,7 +105,7 @@ def eigenpairs(
     most: int = 30,
     tolerance: float = 1e-2,
     seed: int = 0,
-    progress: Callable[[int, float], Any] | None = None,
+    progress: Callable[[int, float], object] | None = None,
 ) -> Posterior:
     """The Posterior of A by Lanczos from a random vector.
 

@@ -222,7 +222,7 @@ class Faults(Prior):
     kajiura: bool = declared(Flag(), default=True, doc="whether the surface is smoothed by 1 / cosh(k H)")
 
     @staticmethod
-    def spreads(values: Any) -> dict[str, float]:
+    def spreads(values: object) -> dict[str, float]:
         """{field of Fault: error} of the errors that `values` has as attributes."""
         given = {name: getattr(values, name) for name in seafloor.UNCERTAIN}
         return {name: float(error) for name, error in given.items() if error is not None}
@@ -285,7 +285,7 @@ class _OfModel(Prior):
             raise ConfigError(f"{self.name} is {KINDS[actual]} in this model; use type = {actual!r}{GIVEN[kind]}")
         return found
 
-    def around(self, setting: Setting, spread: Any, records: bool) -> Transform:
+    def around(self, setting: Setting, spread: object, records: bool) -> Transform:
         """The transform around the background with errors `spread`."""
         background = background_of(setting.model, setting.state, self.name, setting.dt)
         if records:

@@ -13,7 +13,6 @@ Green's functions come from as many sweeps of the transposed model as there are 
 import contextlib
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
@@ -47,7 +46,7 @@ class Green:
     name: str
 
     @staticmethod
-    def of(problem: Problem, progress: Callable[[int, int], Any] | None = None) -> "Green":
+    def of(problem: Problem, progress: Callable[[int, int], object] | None = None) -> "Green":
         """Green's functions by a run of the linear model for each source, or a sweep for each gauge if this is less.
 
         Runs take the place of sweeps that do not give the readings of a run, as the model changes with time.
@@ -94,7 +93,7 @@ class Green:
 
 
 def tangent_columns(
-    problem: Problem, departures: Departures, progress: Callable[[int, int], Any] | None = None
+    problem: Problem, departures: Departures, progress: Callable[[int, int], object] | None = None
 ) -> "Callable[[ControlDict], Matrix]":
     """The function from parameters to G that `incremental` takes, by a run of the linear model for each parameter.
 
@@ -143,7 +142,7 @@ class Matrix:
         space: Space,
         products: int,
         residual: float,
-        progress: Callable[[int, float], Any] | None = None,
+        progress: Callable[[int, float], object] | None = None,
     ) -> "Dense":
         """The direct solution of the inner problem, with all eigenpairs."""
         values, vectors = np.linalg.eigh(self.matrix.T @ self.matrix)

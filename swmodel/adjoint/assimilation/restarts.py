@@ -11,12 +11,13 @@ history, the pairs of L-BFGS and Green's functions) is computed again.
 
 import dataclasses
 import json
-from typing import Any
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 
 from ...errors import DataError
+from ...models.shallow_water import ShallowWater
 from ...output.fingerprint import ROUNDING, Difference, differences, explained
 from ...output.opening import opened_together
 from ...output.restart import write_restart_together
@@ -55,7 +56,9 @@ class Identity:
         return np.concatenate([np.array(row, float) for row in rows], axis=1) if rows else np.zeros((3, 0))
 
 
-def write_inversion_restart(path: Any, model: Any, vectors: dict, arrays: dict, identity: Identity) -> None:
+def write_inversion_restart(
+    path: str | Path, model: ShallowWater, vectors: dict, arrays: dict, identity: Identity
+) -> None:
     """Write control dicts and arrays; collective.
 
     Args:
@@ -74,7 +77,7 @@ def write_inversion_restart(path: Any, model: Any, vectors: dict, arrays: dict, 
 
 
 def read_inversion_restart(
-    path: Any, model: Any, like: dict, identity: Identity, force: tuple = ()
+    path: str | Path, model: ShallowWater, like: dict, identity: Identity, force: tuple = ()
 ) -> tuple[dict, dict, list]:
     """({name: control dict}, {name: array}, the Differences that `force` allows) of a file; collective.
 

@@ -4,14 +4,13 @@ import dataclasses
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ...fields.parameters import COORDINATES
 from ...fields.variables import Variable
 from ...output.inversion import Estimate, write_inversion
-from ...output.metadata import references
+from ...output.metadata import Attribute, references
 from ..controls.controls import ControlDict
 from ..costs.harmonics import HarmonicConstants
 from ..problem import Problem
@@ -100,7 +99,7 @@ class Result:
         self,
         path: str | Path,
         start: datetime.datetime | None = None,
-        attributes: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
     ) -> None:
         """Write a netCDF file: controls before and after with their deviations, observations, the history; on the root.
 

@@ -4,8 +4,6 @@ BoundaryTide   amplitudes and phase lags of constituents along open sides, smoot
 DepthClasses   a positive field, such as a drag coefficient, by a factor for each range of depths
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,6 +12,7 @@ from ...fields.parameters import Names, NumberForEach, Text, declared, parameter
 from ...forcing.constituents import distinct
 from ..controls.controls import controls_of
 from ..controls.side_tides import ByClass, SideTide
+from ..controls.transforms import Transform
 from .priors import OF_MODEL, Prior, Setting, background_of
 
 __all__ = ["BoundaryTide", "DepthClasses"]
@@ -41,7 +40,7 @@ class BoundaryTide(Prior):
     def label(self) -> str:
         return self.name
 
-    def transform(self, setting: Setting) -> Any:
+    def transform(self, setting: Setting) -> Transform:
         model = setting.model
         of, _, _ = self.name.rpartition(".")
         if of not in model.open_names:
@@ -86,7 +85,7 @@ class DepthClasses(Prior):
     def label(self) -> str:
         return self.name
 
-    def transform(self, setting: Setting) -> Any:
+    def transform(self, setting: Setting) -> Transform:
         model = setting.model
         (found,) = controls_of(model, [self.name])
         if not found.distributed or found.records or found.position != "h":

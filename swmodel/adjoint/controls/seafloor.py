@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...errors import ConfigError
 from ...fields.parameters import COORDINATES
@@ -144,8 +145,8 @@ class UnitSources(_AtPlaces):
 
         along_x, along_y = place(cut)
         root = _root_on(model, centres, deviation, length)
-        bend = None if bend is None else place(lambda rank: np.asarray(bend, model.dtype))
-        return UnitSources(along_x, along_y, model.domain.cut(model.sea_floor.wet), root, bend, tuple(cells), centres)
+        bends = None if bend is None else place(lambda rank: np.asarray(bend, model.dtype))
+        return UnitSources(along_x, along_y, model.domain.cut(model.sea_floor.wet), root, bends, tuple(cells), centres)
 
     def amplitudes(self, p: jax.Array) -> jax.Array:
         """The coefficients a (k,) [m]."""
@@ -179,7 +180,7 @@ def _hat(s):
     return np.where(np.abs(s) < 1, np.cos(0.5 * np.pi * np.clip(s, -1, 1)) ** 2, 0.0)
 
 
-def distances_between(places: Any, grid: Any) -> np.ndarray:
+def distances_between(places: ArrayLike, grid: Any) -> np.ndarray:
     """Distances [m] between all pairs of (x, y)."""
     x, y = np.array(places).T
     if not grid.spherical:
@@ -314,7 +315,10 @@ class FaultSource(Transform):
                 f"FaultSource: {what} cannot be a parameter of a fault; give some of {', '.join(UNCERTAIN)}."
             )
         place = model.communicator.place
-        as_numbers = lambda tree: place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), tree))  # noqa: E731
+
+        def as_numbers(tree) -> Any:
+            return place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), tree))
+
         rows, columns = place(lambda rank: _cells_of_patch(surface, model.decomposition, rank))
         return FaultSource(as_numbers(surface), as_numbers(source), as_numbers(dict(spreads)), rows, columns)
 

@@ -23,6 +23,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...errors import ConfigError
 from ...fields.field import Field, difference_x, difference_y, mean_xy
@@ -53,14 +54,14 @@ class Transform(Named, abc.ABC):
     """A differentiable function of standard parameters p; subclasses are pytrees (`pytree`)."""
 
     @abc.abstractmethod
-    def __call__(self, p: jax.Array) -> Any:
+    def __call__(self, p: jax.Array) -> jax.Array | dict[str, jax.Array]:
         """This tile's values of the control, or {control: values} of several."""
 
     @abc.abstractmethod
     def zero(self, model: ShallowWater) -> Any:
         """The background p = 0, as a Problem takes it: a number, a vector, or a tile array."""
 
-    def variance(self, p: jax.Array) -> Any:
+    def variance(self, p: jax.Array) -> jax.Array | None:
         """The variance of the background error of the values, for small changes about p; None if it is not known."""
         return None
 
@@ -105,14 +106,14 @@ class Joined:
     parts: dict
     targets: tuple = static()
 
-    def __call__(self, parameters: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, parameters: dict[str, jax.Array]) -> dict[str, jax.Array]:
         found = {}
         for (name, part), target in zip(sorted(self.parts.items()), self.targets):
             value = part(parameters[name])
             found |= value if target is None else {target: value}
         return found
 
-    def variance(self, parameters: dict[str, Any]) -> dict[str, Any]:
+    def variance(self, parameters: dict[str, jax.Array]) -> dict[str, jax.Array]:
         """{control: variance of its background error} for small changes about `parameters`, of parts that have it."""
         found = {}
         for (name, part), target in zip(sorted(self.parts.items()), self.targets):
@@ -135,7 +136,7 @@ class Correlated:
     deviation: Any
 
     @staticmethod
-    def in_time(model: ShallowWater, times: Any, length: float, deviation: float) -> "Correlated":
+    def in_time(model: ShallowWater, times: ArrayLike, length: float, deviation: float) -> "Correlated":
         """Errors at times [s] (n,) with the correlations exp(-t^2 / 2 length^2), for a length [s], 0 of none."""
         times = np.asarray(times, float)
         root = correlation_root(np.abs(times[:, None] - times), length)

@@ -14,6 +14,7 @@ from ...fields.pytrees import pytree, static
 from ...fields.state import State
 from ...stepping.explicit import TimeStepper
 from ...stepping.loop import check_covered, each_interval, run_steps, step_loop
+from ...stepping.steps import History
 from .checkpointing import Span, Tape, even_lengths
 from .leaves import Floats
 
@@ -25,9 +26,9 @@ def integrate(
     stepper: TimeStepper,
     state: State,
     steps: int,
-    history: Any = None,
+    history: History | None = None,
     lengths: Sequence[int] | None = None,
-) -> tuple[State, Any]:
+) -> tuple[State, History]:
     """The same as `sw.integrate`, but it stores few states when JAX differentiates it in reverse mode.
 
     It serves costs of your own under jax.grad or jax.vjp, in one program. A custom VJP has no forward mode (jax.jvp
@@ -110,7 +111,7 @@ class Shape:
     dtype: str = static()
 
     @staticmethod
-    def of(x: Any) -> "Shape":
+    def of(x: jax.Array) -> "Shape":
         return Shape(jnp.shape(x), str(jnp.result_type(x)))
 
     @property

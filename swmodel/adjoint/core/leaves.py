@@ -1,22 +1,25 @@
 """Leaves of pytrees: which are real, which are differentiated, which an adjoint reads; and buffers that store them."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from ...fields.field import Count
 from ...stencils import Slot, evaluate_storing
 from ...stencils.native import empty, push_slot, read_slot
 
 __all__ = ["Floats", "Rows", "buffers_for", "inputs_read", "perturbed", "push_row", "read_row", "set_row"]
 
+T = TypeVar("T")
+
 
 class Floats:
     """The shapes of a pytree, and which of its leaves are real numbers."""
 
-    def __init__(self, tree: Any):
+    def __init__(self, tree: T):
         leaves, self._structure = jax.tree.flatten(tree)
         self.leaves = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
         self.real = [jnp.issubdtype(x.dtype, jnp.floating) for x in leaves]
@@ -80,14 +83,14 @@ class Rows:
         return buffers, leaves
 
     def store(
-        self, buffers: Sequence, k: Any, jaxpr: Any, constants: Sequence, arguments: Sequence
+        self, buffers: Sequence, k: Count, jaxpr: Jaxpr, constants: Sequence, arguments: Sequence
     ) -> tuple[list, list]:
         """(buffers that also hold the leaves before step number k, the results of the jaxpr of that step)."""
         by_root = dict(zip(self.roots, buffers))
         by_root, results = evaluate_storing(jaxpr, constants, arguments, by_root, k + self.earlier)
         return [by_root[root] for root in self.roots], results
 
-    def leaves(self, buffers: Sequence, k: Any, shapes: Sequence) -> list:
+    def leaves(self, buffers: Sequence, k: Count, shapes: Sequence) -> list:
         """All leaves before step number k, as Slots; zeros for those that are not stored."""
         zeros = (jnp.zeros(x.shape, x.dtype) for x in shapes)
         slots = [
@@ -106,24 +109,24 @@ def _line(leaf, passed):
     return line
 
 
-def buffers_for(tree: Any, count: int) -> Any:
+def buffers_for(tree: T, count: int) -> T:
     """Empty buffers (count, ...) for `count` copies of the arrays of a pytree."""
     return jax.tree.map(lambda x: empty((count, *jnp.shape(x)), jnp.result_type(x), [x]), tree)
 
 
-def push_row(buffers: Any, tree: Any, k: Any) -> tuple[Any, Any]:
+def push_row(buffers: Any, tree: Any, k: Count) -> tuple[Any, Any]:
     """(buffers with the arrays of a pytree in row k, the same pytree, which replaces the one that was given)."""
     leaves, structure = jax.tree.flatten(tree)
     buffers, leaves = push_slot(jax.tree.leaves(buffers), leaves, k)
     return structure.unflatten(buffers), structure.unflatten(leaves)
 
 
-def set_row(buffers: Any, tree: Any, k: Any) -> Any:
+def set_row(buffers: T, tree: T, k: Count) -> T:
     """Buffers with the arrays of a pytree in row k."""
     return jax.tree.map(lambda buffer, x: jax.lax.dynamic_update_index_in_dim(buffer, x, k, 0), buffers, tree)
 
 
-def read_row(buffers: Any, k: Any) -> Any:
+def read_row(buffers: T, k: Count) -> T:
     """Row k of each array of a pytree."""
     leaves, structure = jax.tree.flatten(buffers)
     return structure.unflatten(read_slot(leaves, k))
@@ -146,7 +149,7 @@ def perturbed(arrays: Sequence) -> list[bool]:
     return found
 
 
-def inputs_read(closed: Any) -> list[bool]:
+def inputs_read(closed: ClosedJaxpr) -> list[bool]:
     """For each input of a jaxpr, whether an output or a message depends on it; a loop counts as reading all inputs."""
     jaxpr = closed.jaxpr
     live = {v for v in jaxpr.outvars if not isinstance(v, Literal)}

@@ -13,6 +13,7 @@ import abc
 import contextlib
 import dataclasses
 import math
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -206,7 +207,7 @@ class Tiered(_Scheduled):
         return Tiers(run.problem.communicator, run.copy, self.states, self.folder)
 
 
-def binomial(number: int, in_memory: int, on_disk: int = 0) -> Any:
+def binomial(number: int, in_memory: int, on_disk: int = 0) -> Iterator:
     """The actions of a multistage binomial schedule for `number` units."""
     if in_memory + on_disk < 1:
         raise ConfigError("checkpoints: no state is kept, so that nothing can be run again; keep one or more.")
@@ -220,7 +221,7 @@ def binomial(number: int, in_memory: int, on_disk: int = 0) -> Any:
     return MultistageCheckpointSchedule(number, in_memory, on_disk)
 
 
-def follow(schedule: Any, run: Run, tiers: Tiers) -> None:
+def follow(schedule: Iterable, run: Run, tiers: Tiers) -> None:
     """Carry out the actions of a schedule."""
     import checkpoint_schedules as cs
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...errors import DataError
 from ...parallel.communicator import Communicator
+from .runs import Point
 
 __all__ = ["Tiers"]
 
@@ -28,7 +29,11 @@ class Tiers:
     """
 
     def __init__(
-        self, communicator: Communicator, copy: Callable[[Any], Any], on_device: int, folder: str | Path | None = None
+        self,
+        communicator: Communicator,
+        copy: Callable[[Any], Any],
+        on_device: int,
+        folder: str | Path | None = None,
     ):
         self.communicator, self.copy, self.on_device, self.folder = communicator, copy, on_device, folder
         self.device, self.host = {}, {}
@@ -44,7 +49,7 @@ class Tiers:
         else:
             self.host[number] = jax.tree.map(np.array, self._to_host(point))
 
-    def get(self, number: int, last: bool = False) -> Any:
+    def get(self, number: int, last: bool = False) -> Point:
         """The point with this number; with `last` it is removed."""
         if number in self.device:
             return self.device.pop(number) if last else self.copy(self.device[number])
@@ -81,7 +86,7 @@ class Slots:
         self.slots, self.free, self.structure = {}, [], None
         self.shapes: list[tuple[tuple[int, ...], Any]] = []
 
-    def write(self, number: int, tree: Any) -> None:
+    def write(self, number: int, tree: object) -> None:
         """Write a pytree of host arrays; raises DataError if the disk is full."""
         leaves, self.structure = jax.tree.flatten(tree)
         self.shapes = [(x.shape, x.dtype) for x in leaves]

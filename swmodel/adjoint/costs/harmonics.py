@@ -15,7 +15,6 @@ import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -92,7 +91,7 @@ class HarmonicConstants:
 class AllConstants:
     """The rule of a parameter that is {name: HarmonicConstants}."""
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if not isinstance(value, Mapping) or not all(isinstance(each, HarmonicConstants) for each in value.values()):
             example = "one, as {'Brest': HarmonicConstants((-4.5, 48.4), {'M2': (2.05, 108.9)})}"
             refuse(who, name, value, "is not a dict of harmonic constants", example)

@@ -115,7 +115,7 @@ class _DictOf:
 
     kind: type = Current
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if not isinstance(value, Mapping) or not value or not all(isinstance(x, self.kind) for x in value.values()):
             refuse(who, name, value, f"is not a dict of {self.kind.__name__}", f"one, {{name: {self.kind.__name__}}}")
 

@@ -6,7 +6,7 @@ The places and times that users give become tile arrays and tables of steps. A r
 
 import functools
 import operator
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -203,7 +203,7 @@ class BoxReader:
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
         flow = equations.flow(state, time)
-        return jnp.sum(self.inside * (specific_energy(flow) * flow.geometry.area_h).interior)[None]
+        return jnp.sum(self.inside * cast(Any, specific_energy(flow) * flow.geometry.area_h).interior)[None]
 
 
 def cells_within(x: tuple | None, y: tuple | None, model: ShallowWater) -> GridValues:

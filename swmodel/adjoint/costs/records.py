@@ -4,7 +4,6 @@ import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -76,7 +75,7 @@ class Record:
 class Records:
     """The rule of a parameter that is {name: Record}."""
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         if not isinstance(value, Mapping) or not all(isinstance(each, Record) for each in value.values()):
             refuse(who, name, value, "is not a dict of records", "one, as {'Lisbon': Record((x, y), time, eta)}")
 

@@ -5,8 +5,6 @@
 Each part J_k keeps its own tables, and all parts read the same states, in one run.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +12,7 @@ import numpy as np
 from ...dynamics.clock import Time
 from ...dynamics.system import System
 from ...errors import ConfigError
+from ...fields.field import Count
 from ...fields.parameters import Part, declared
 from ...fields.pytrees import pytree
 from ...fields.state import State
@@ -82,14 +81,14 @@ class SumOfMisfits(TileCost):
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return jnp.concatenate([part.read(state, equations, time) for part in self.parts])
 
-    def start(self) -> Any:
+    def start(self) -> tuple:
         return tuple(part.start() for part in self.parts)
 
-    def update(self, acc: Any, readings: jax.Array, first_step: Any) -> Any:
+    def update(self, acc: tuple, readings: jax.Array, first_step: Count) -> tuple:
         own = jnp.split(readings, self.ends, axis=1)
         return tuple(part.update(a, r, first_step) for part, a, r in zip(self.parts, acc, own))
 
-    def value(self, acc: Any, final: Any) -> jax.Array:
+    def value(self, acc: tuple, final: jax.Array | None) -> jax.Array:
         return jnp.sum(jnp.stack([part.value(own, None) for part, own in zip(self.parts, acc)]))
 
     @property

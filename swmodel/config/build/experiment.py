@@ -11,7 +11,7 @@ import dataclasses
 import math
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class Assembly:
             self.mistakes += [Mistake(path, text) for text in texts]
             return None
 
-    def attempt_each(self, name: str, make: Callable[..., Any], *arguments: Any) -> tuple:
+    def attempt_each(self, name: str, make: Callable[..., object], *arguments: object) -> tuple:
         """make(entry, *arguments) of each entry of the section `name`, as `attempt` does; () if it has a mistake."""
         entries = enumerate(self.section(name) or ())
         return tuple(self.attempt((name, k), make, entry, *arguments) for k, entry in entries)
@@ -246,7 +246,7 @@ def _check_gauges(made):
         layer_count=1,
     )
     try:
-        Gauges.at(places, like)
+        Gauges.at(places, cast(Any, like))
     except DataError as error:  # an error of the file of depths, which is read here for the first time
         made.mistakes.append(Mistake(("bathymetry",), str(error)))
 

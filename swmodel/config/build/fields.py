@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...dynamics.tracers import FluxLimited, Tracer
+from ...dynamics.wetting import WettingDrying
 from ...errors import ConfigError, DataError
 from ...fields.variables import PROGNOSTIC, in_layer, layer_of
 from ...grids.windows import Formula, GridValues
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from ...grids.grid import Grid
     from ...grids.topography import Topography
     from ...models.shallow_water import ShallowWater
+    from .experiment import Assembly
 
 __all__ = [
     "bathymetry_of",
@@ -167,7 +170,7 @@ def _record(dataset, row, section, shape):
     return values[-shape[0] :, -shape[1] :]
 
 
-def tracer_of(section: TracerSection, grid: Any, run: Any) -> Tracer:
+def tracer_of(section: TracerSection, grid: Grid, run: Any) -> Tracer:
     """The Tracer of a section.
 
     Args:
@@ -207,7 +210,7 @@ def grid_of(section: Any) -> Grid:
     return part_of(section, None)
 
 
-def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | Topography:
+def bathymetry_of(section: Any, grid: Grid, wetting: WettingDrying | None = None) -> SeaFloor | Topography:
     """The SeaFloor of `grid` from a [bathymetry] section; its Topography where the model has `wetting`."""
     from ...grids.bathymetry import depth_on, elevation_on
     from ...grids.patches import Patch
@@ -229,7 +232,7 @@ def bathymetry_of(section: Any, grid: Grid, wetting: Any = None) -> SeaFloor | T
     return elevation_on(elevation, grid, section.method, patches=patches, **options)
 
 
-def map_of(section: MapFile, grid: Any, rule: Any) -> np.ndarray | GridValues:
+def map_of(section: MapFile, grid: Grid, rule: Any) -> np.ndarray | GridValues:
     """The values at cell centres of a map, within the limits of the parameter's `rule`."""
 
     def check(values):
@@ -242,7 +245,7 @@ def map_of(section: MapFile, grid: Any, rule: Any) -> np.ndarray | GridValues:
     return np.asarray(values) if is_evaluated_whole(grid) else values
 
 
-def rough_bottom_of(section: Any, grid: Any) -> dict[str, np.ndarray | GridValues]:
+def rough_bottom_of(section: Any, grid: Grid) -> dict[str, np.ndarray | GridValues]:
     """The roughness [m] and the buoyancy [s-1] of InternalWaveDrag from the elevations that a section names."""
     from ...grids.elevation import open_elevation
     from ...grids.roughness import rough_bottom
@@ -253,7 +256,7 @@ def rough_bottom_of(section: Any, grid: Any) -> dict[str, np.ndarray | GridValue
     return {name: np.asarray(values) if is_evaluated_whole(grid) else values for name, values in found}
 
 
-def mask_of(section: MapFile | Polygons, grid: Any) -> GridValues:
+def mask_of(section: MapFile | Polygons, grid: Grid) -> GridValues:
     """True at the cell centres where a map is 1/2 or more, or that lie in water by the polygons of a coast."""
     if isinstance(section, Polygons):
         from ...grids.coast import coast_mask
@@ -272,7 +275,7 @@ def _values_of_map(section, grid, fill=True):
     return records.values[0]
 
 
-def check_map(section: Any, made: Any) -> None:
+def check_map(section: Any, made: Assembly) -> None:
     """Raise an error for maps and formulas of a [[dissipation]] section that cannot be used."""
     from ...fields.parts import numbers_of
 
@@ -310,7 +313,7 @@ def levels_of(section: Any) -> tuple[float, float]:
     return getattr(section, "datum", 0.0), getattr(section, "land_datum", 0.0)
 
 
-def check_levees(path: Any, grid: Any) -> None:
+def check_levees(path: str | Path, grid: Grid) -> None:
     """Raise DataError if a table of levees cannot be used, or has a levee that crosses no face of the grid."""
     from ...grids.levees import check_on_grid, read_levees
 

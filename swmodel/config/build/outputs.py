@@ -6,7 +6,7 @@ Also the size of the file of gauges.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...runtime import budget
 from ..parts import part_of
@@ -43,4 +43,4 @@ def arrays_of(section: Any, cells: int, itemsize: int = 8) -> dict[str, Any]:
 
     product, one = part_of(section, None), jax.ShapeDtypeStruct((int(cells),), f"float{8 * itemsize}")
     names = {"u", "v", "eta", *getattr(product, "variables", ())}
-    return jax.eval_shape(product.start, State(**dict.fromkeys(names, one)))
+    return jax.eval_shape(product.start, State(**dict.fromkeys(names, cast(Any, one))))

@@ -1,7 +1,7 @@
 """Tides from experiment files."""
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ...forcing.tides import Tide
 from ...forcing.waves import CnoidalWave, Record, SolitaryWave
 from ...grids import axes
 from ...grids.file_units import check_units
+from ...grids.grid import Grid
 from ...grids.observed_tables import seconds_in
 from ...grids.regrid import calendar_of, seconds_since
 from ...runtime.formats import check_format
@@ -25,10 +26,14 @@ from ..mistakes import nearest
 from ..series import WAVES, BarometerSection, ConstituentFile, FormulaSection, RecordFile, TideSection
 from .fields import is_evaluated_whole, on_grid
 
+if TYPE_CHECKING:
+    from .experiment import Assembly
+
+
 __all__ = ["check_record", "check_tides", "series_of", "tide_of", "wave_of"]
 
 
-def tide_of(section: Any, grid: Any, name: str, run: Any, owner: Any) -> Tide:
+def tide_of(section: Any, grid: Grid, name: str, run: Any, owner: Any) -> Tide:
     """The Tide of a table that stands for the parameter `name` of the section `owner`; formulas become arrays."""
     rule = numbers_of(owner.part)[name]
     constituents: dict[str, Any] = {}
@@ -71,7 +76,7 @@ def _values(value, grid, position, name, owner):
     return np.reshape(value, (-1, 1) if along_y == {True} else (1, -1))
 
 
-def check_tides(section: Any, made: Any) -> None:
+def check_tides(section: Any, made: "Assembly") -> None:
     """Raise DataError for files of tides of a [[boundary]] section that cannot be read or do not cover its sides."""
     for name in positions_of(section.part):
         value = getattr(section, name, None)
@@ -83,7 +88,7 @@ NOT_SECONDS = ("ms", "min", "minutes", "h", "hr", "hour", "hours", "d", "day", "
 NOT_SI = ("mm", "cm", "km", "ft", "feet", "hpa", "mbar", "mb", "kn", "kt", "knots", "kmh")
 
 
-def series_of(section: Any, grid: Any, name: str, run: Any, owner: Any, gravity: float) -> Any:
+def series_of(section: Any, grid: Grid, name: str, run: Any, owner: Any, gravity: float) -> Any:
     """The tide, records or wave of a table that stands for the parameter `name` of the section `owner`.
 
     With `inverse_barometer` it is an InverseBarometer, to which the others are added.
@@ -131,7 +136,7 @@ def records_of(section: Any, run: Any) -> RecordsInTime | None:
     return FileRecords(section.file, section.variable, run.start, section.units, section.missing)
 
 
-def check_record(section: Any, made: Any) -> None:
+def check_record(section: Any, made: "Assembly") -> None:
     """Check the records of a [[boundary]] or [[forcing]] section.
 
     Raises:
@@ -148,17 +153,18 @@ def check_record(section: Any, made: Any) -> None:
             fields.check(made.grid, name, numbers_of(section.part)[name], run.until)
             continue
         record: Any = wave_of(value, 1.0, run.start)
+        file = cast(RecordFile, value).file  # a formula has fields
         rule = numbers_of(section.part)[name]
         _check_series_units(value, rule.units)
-        record.check_limits(rule, f"{name} in {value.file}")
+        record.check_limits(rule, f"{name} in {file}")
         end = run.until if until is None else min(run.until, until)
         first, last = record.times[0], record.times[-1]
         if first > 0:
-            raise ConfigError(f"{name}: {value.file} begins at {first:g} s; let it begin at 0 or before")
+            raise ConfigError(f"{name}: {file} begins at {first:g} s; let it begin at 0 or before")
         if last < end * (1 - 1e-6):
             more = ", or until, when the side becomes open" if hasattr(section, "until") else ""
             raise ConfigError(
-                f"{name}: {value.file} ends at {last:g} s, and the run needs it until {end:g} s; give a longer "
+                f"{name}: {file} ends at {last:g} s, and the run needs it until {end:g} s; give a longer "
                 f"record, a shorter run{more}"
             )
 

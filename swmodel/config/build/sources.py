@@ -10,14 +10,18 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...dynamics.domain import Domain
+from ...dynamics.terms import Series
+from ...grids.grid import Grid
 from ...grids.windows import GridRecords, LazyRecords, grid_values
 from ...runtime import budget, cache
+from ...sources.fault import Source
 
 __all__ = ["motion_after_survey", "motion_of"]
 
@@ -25,7 +29,7 @@ SUFFIX, HOW = "motion", "npz"
 MOST_BYTES = 500e6  # of all motions on disk together
 
 
-def motion_of(section: Any, grid: Any, bathymetry: Any, source: Any, most: int) -> tuple:
+def motion_of(section: Any, grid: Grid, bathymetry: Any, source: Source, most: int) -> tuple:
     """(BottomMotion, Summary) of a [source] section.
 
     Args:
@@ -43,7 +47,7 @@ def motion_of(section: Any, grid: Any, bathymetry: Any, source: Any, most: int) 
     return BottomMotion(plan.times, plan.records()), plan.summary()
 
 
-def motion_after_survey(section: Any, grid: Any, bathymetry: Any, source: Any, most: int) -> tuple:
+def motion_after_survey(section: Any, grid: Grid, bathymetry: Any, source: Source, most: int) -> tuple:
     """`motion_of` for the ranks of a run, by a thread, for a sea floor whose lakes may still have to be filled.
 
     The ranks survey the sea floor together, once there is a communicator. After that one process of a host computes the
@@ -69,7 +73,7 @@ class _MotionAfterSurvey:
     def __str__(self):
         return str(self.summary())
 
-    def series(self, domain: Any) -> Any:
+    def series(self, domain: Domain) -> Series:
         """The records of the uplift on the tiles of a domain, which wait for the thread; collective."""
         floor = self.bathymetry.surveyed(domain.communicator)
         plan = _Plan.of(self.section, self.grid, floor, self.source, self.most)
@@ -119,7 +123,7 @@ class _Plan:
         made = functools.partial(_made_or_kept, name, surface, source, times, alone)
         return cls(grid, bathymetry, source, moments, functools.cache(made))
 
-    def start(self, thread: Any) -> None:
+    def start(self, thread: Executor) -> None:
         """Let a thread of an Executor find the motion."""
         self.found = thread.submit(self.found).result
 

@@ -22,7 +22,7 @@ doi:10.1016/j.jcp.2007.04.014.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import jax
 import jax.numpy as jnp
@@ -35,10 +35,12 @@ from ...fields.parameters import Flag, Part, declared, parameter
 from ...fields.parts import ModelPart
 from ...fields.pytrees import pytree, replace, static
 from ...fields.state import State
+from ...grids.grid import CartesianGrid
 from ...parallel.halo import without_padding
 from ..clock import Time
 from ..cores import Discretisation, rates_of_terms, summed
 from ..coriolis import Coriolis
+from ..domain import Model
 from ..momentum import DEFAULT as DEFAULT_FORM
 from .flow import SpectralFlow, flux, kinetic, vorticity_flux
 from .series import Series, scaled
@@ -126,9 +128,9 @@ class PseudoSpectral(Discretisation):
     def _kept(self):
         return 2 / 3 if self.dealias else 1.0
 
-    def on_tile(self, model: Any) -> Self:
+    def on_tile(self, model: Model) -> Self:
         _check(model)
-        series = Series.on(model.grid, model.communicator, self._kept)
+        series = Series.on(cast(CartesianGrid, model.grid), model.communicator, self._kept)
         placed = jax.tree.map(model.domain.cut, (self.hyperviscosity, self.filter))
         return replace(self, hyperviscosity=placed[0], filter=placed[1], series=series)
 

@@ -10,7 +10,6 @@ from ...fields.field import Field, Value
 from ...fields.state import State
 from ...parallel.halo import exchange
 from ..layer import LayerFlow
-from ..terms import as_field
 
 __all__ = ["SpectralFlow", "flux", "kinetic", "vorticity_flux"]
 
@@ -71,4 +70,4 @@ class SpectralFlow(LayerFlow):
     def kinetic_energy(self) -> Field:
         """K = (u^2 + v^2) / 2 at cell centres [m2 s-2]."""
         u, v, *_ = self.centred
-        return as_field(kinetic(u, v)[0], "h")
+        return Field(kinetic(u, v)[0], "h", (0, 0, 0, 0))

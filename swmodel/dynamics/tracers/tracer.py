@@ -30,6 +30,7 @@ from ...fields.state import RESERVED
 from ...fields.variables import VARIABLES, Variable
 from ...parallel.halo import exchange as fill_halos
 from ..clock import Time
+from ..domain import Domain
 from ..layer import divergence
 from ..layers import which_layer
 from ..terms import tile_array, value_at
@@ -110,7 +111,7 @@ class Tracer(Transported):
 
     # -- on tiles -----------------------------------------------------------------------------------------------------
 
-    def on_tile(self, domain: Any) -> "Tracer":
+    def on_tile(self, domain: Domain) -> "Tracer":
         """This tracer with its parameters as tile arrays, and without its initial value."""
 
         def cut(x, name):

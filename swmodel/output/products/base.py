@@ -11,7 +11,7 @@ import functools
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,8 @@ import numpy as np
 
 from ...diagnostics.derived import field
 from ...dynamics.clock import Time
+from ...dynamics.layer import LayerFlow
+from ...dynamics.system import System
 from ...fields.code import code_of
 from ...fields.field import mean_x, mean_xy, mean_y
 from ...fields.methods import Result
@@ -27,15 +29,20 @@ from ...fields.parts import ModelPart, as_pytree, name_of, snake_case
 from ...fields.pytrees import pytree, static
 from ...fields.state import State
 from ...fields.variables import Variable
+from ...parallel.communicator import Communicator
+from ..schedule import AbstractSimulation
 
 __all__ = [
+    "Arrays",
     "Product",
+    "Reader",
     "Sample",
     "Samples",
     "Sampler",
     "Shown",
     "Trial",
     "Uplift",
+    "Watcher",
     "add_term",
     "derived",
     "first_sample",
@@ -45,7 +52,9 @@ __all__ = [
 ]
 
 TO_CENTRES = {"u": mean_x, "v": mean_y, "q": mean_xy}
-MakeSample = Callable[..., "Sample"]  # of the time step [s], which is needed for times in seconds
+T_co = TypeVar("T_co", covariant=True)
+Arrays: TypeAlias = dict[str, jax.Array]
+MakeSample: TypeAlias = Callable[..., "Sample"]  # of the time step [s], which is needed for times in seconds
 
 
 def zero_sum(name: str, like: jax.Array) -> dict[str, jax.Array]:
@@ -54,7 +63,7 @@ def zero_sum(name: str, like: jax.Array) -> dict[str, jax.Array]:
     return {name: zero} if like.dtype == np.float64 else {name: zero, f"{name}_low": zero}
 
 
-def add_term(sums: dict[str, Any], name: str, term: jax.Array) -> dict[str, jax.Array]:
+def add_term(sums: Arrays, name: str, term: jax.Array) -> dict[str, jax.Array]:
     """The arrays of the sum `name` with one more term."""
     before = sums[name]
     after = before + term
@@ -66,7 +75,7 @@ def add_term(sums: dict[str, Any], name: str, term: jax.Array) -> dict[str, jax.
     return {name: high, f"{name}_low": error - (high - after)}
 
 
-def total(sums: dict[str, Any], name: str) -> np.ndarray:
+def total(sums: Mapping[str, jax.Array | np.ndarray], name: str) -> np.ndarray:
     """The sum `name` of gathered arrays, in float64."""
     high = np.asarray(sums[name], np.float64)
     return high + np.asarray(sums[f"{name}_low"], np.float64) if f"{name}_low" in sums else high
@@ -82,7 +91,7 @@ def interval(doc: str = "time between samples; every step unless given") -> Any:
     return parameter(None, "s", above=0.0, optional=True, default=None, static=True, doc=doc)
 
 
-def derived(default: Any, static: bool = True) -> Any:
+def derived(default: object, static: bool = True) -> Any:
     """Declare what `prepared` finds of a run; `static` if programs are compiled for its value."""
     return dataclasses.field(default=default, metadata={"static": static} | DERIVED)
 
@@ -97,7 +106,7 @@ class Sample:
         time: its Time; `time.step` is the number of the step.
     """
 
-    equations: Any
+    equations: System
     state: State
     time: Time
 
@@ -107,7 +116,7 @@ class Sample:
         return self.equations.shown(self.state, self.time)
 
     @functools.cached_property
-    def flow(self) -> Any:
+    def flow(self) -> LayerFlow:
         """The LayerFlow with halos, as terms of the equations get it (docs/terms.md)."""
         return self.equations.flow(self.state, self.time)
 
@@ -142,6 +151,18 @@ class Sample:
                 there = field(name, self.flow)
                 centred[name] = TO_CENTRES.get(there.position, lambda x: x)(there).interior
         return centred
+
+
+class Reader(Protocol[T_co]):
+    """A pytree that computes something from a Sample, within a program."""
+
+    def of(self, sample: Sample) -> T_co: ...
+
+
+class Watcher(Protocol):
+    """A pytree whose arrays a run updates after every step (output/schedule.py)."""
+
+    def update(self, arrays: Arrays, make_sample: MakeSample, step: jax.Array, row: jax.Array, /) -> Arrays: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,7 +232,7 @@ class Product(ModelPart, abc.ABC):
         """{name: tile array} before the first sample of a State of these shapes."""
 
     @abc.abstractmethod
-    def add(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
+    def add(self, sums: Arrays, sample: Sample) -> Arrays:
         """The arrays of `start` with one more Sample."""
 
     @abc.abstractmethod
@@ -225,11 +246,11 @@ class Product(ModelPart, abc.ABC):
 
     # -- what a product may define, too --------------------------------------------------------------------------------
 
-    def prepared(self, simulation: Any) -> Self:
+    def prepared(self, simulation: AbstractSimulation) -> Self:
         """The product of a Simulation, after checks that need it; raises ConfigError."""
         return self
 
-    def started(self, simulation: Any, state: State, step: int) -> dict[str, jax.Array]:
+    def started(self, simulation: AbstractSimulation, state: State, step: int) -> dict[str, jax.Array]:
         """The arrays before the steps after `step` of a Simulation; collective."""
         return self.start(state)
 
@@ -237,15 +258,15 @@ class Product(ModelPart, abc.ABC):
         """(the first step that is a sample, the number of steps between two)."""
         return math.ceil(self.begin / dt - 1e-9), max(1, round((self.every or dt) / dt))
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Settings that must be equal for the arrays of another run to be continued, in types that JSON has."""
         return {name: getattr(self, name) for name in self.keys() if name not in ("begin", "every")}
 
-    def at_step_of(self, ratio: float, sums: dict[str, Any], communicator: Any) -> dict[str, Any] | None:
+    def at_step_of(self, ratio: float, sums: Arrays, communicator: Communicator) -> Arrays | None:
         """The arrays where `ratio` times as many steps make the same time; None if they cannot be continued."""
         return None
 
-    def attributes(self, samples: Any) -> dict[str, Any]:
+    def attributes(self, samples: "Sampler") -> dict[str, str | float]:
         """Global attributes of the file; `samples` is the Sampler."""
         every = samples.every * samples.dt
         return {"product_comment": f"of samples every {every:g} s, from {self.begin:g} s on"}
@@ -267,9 +288,9 @@ class Product(ModelPart, abc.ABC):
 class Trial:
     """The arrays of a Product's `start` and `add`, for their shapes."""
 
-    product: Any
+    product: Product
 
-    def of(self, sample: Sample) -> tuple[dict[str, Any], dict[str, Any]]:
+    def of(self, sample: Sample) -> tuple[Arrays, Arrays]:
         """(arrays before, and after a sample)."""
         sums = self.product.start(sample.state)
         return sums, {**sums, **self.product.add(sums, sample)}
@@ -295,7 +316,7 @@ class Uplift:
 class Sampler:
     """A Product that takes a sample of the state every `every` steps of dt [s], from step `first` on."""
 
-    product: Any
+    product: Product
     dt: float = static()
     every: int = static()
     first: int = static()
@@ -305,7 +326,7 @@ class Sampler:
         first, every = product.sampled(dt)
         return Sampler(product, dt, every, first)
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, object]:
         """What must be equal for the arrays of another run to be continued, in types that JSON has."""
         cls, code = type(self.product), code_of(type(self.product))
         kind = name_of(cls) if ":" in name_of(cls) else snake_case(cls.__name__)
@@ -313,12 +334,12 @@ class Sampler:
         about = {"kind": kind, **steps, **self.product.settings(), **({"code": code} if code else {})}
         return json.loads(json.dumps(about))
 
-    def start(self, simulation: Any, state: State, step: int) -> dict[str, Any]:
+    def start(self, simulation: AbstractSimulation, state: State, step: int) -> Arrays:
         """The arrays before the first sample, and "since", the step after which samples are taken; collective."""
         since = simulation.communicator.place(lambda rank: np.int32(step))
         return {"since": since, **self.product.started(simulation, state, step)}
 
-    def update(self, sums: dict[str, Any], make_sample: MakeSample, step: jax.Array, row: Any = None) -> dict[str, Any]:
+    def update(self, sums: Arrays, make_sample: MakeSample, step: jax.Array, row: object = None) -> Arrays:
         """The arrays after step number `step`; unchanged if it is not a sample."""
 
         def with_sample():

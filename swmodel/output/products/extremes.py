@@ -1,7 +1,6 @@
 """Extremes of the flow during a run, and the time over a threshold."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +9,7 @@ import numpy as np
 from ...fields.parameters import parameter
 from ...fields.state import State
 from ...fields.variables import Variable
-from .base import Product, Sample, Samples, first_sample, interval
+from .base import Arrays, Product, Sample, Samples, first_sample, interval
 
 __all__ = ["Extremes"]
 
@@ -36,7 +35,7 @@ class Extremes(Product):
         count = jnp.zeros_like(state.eta, jnp.int32)
         return {"highest": low, "lowest": -low, "thickness": low, "speed": low, "flux": low, "over": count}
 
-    def add(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
+    def add(self, sums: Arrays, sample: Sample) -> Arrays:
         centred = sample.at_centres()
         eta, square = centred["eta"], centred["u"] ** 2 + centred["v"] ** 2
         over, film = eta > self.threshold, sample.equations.film

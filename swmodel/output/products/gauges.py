@@ -13,12 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import ConfigError, DataError
+from ...fields.field import Count
 from ...fields.pytrees import pytree, static
+from ...fields.state import State
 from ...fields.variables import DERIVED, derived_units, layer_of
+from ...models.ensemble import Ensemble
+from ...models.shallow_water import ShallowWater
+from ...stepping.steps import History
 from .. import Claim
+from ..metadata import Attribute
 from ..netcdf import GaugeFile
 from ..run_metadata import members_of, rows_of
-from ..schedule import Output, nearest_steps
+from ..schedule import AbstractSimulation, Output, nearest_steps
 from .base import Sample
 
 __all__ = ["GaugeOutput", "Gauges", "LONGEST_CHUNK", "depth_at"]
@@ -46,7 +52,9 @@ class Gauges:
     variables: tuple[str, ...] = static(default=("eta",))
 
     @staticmethod
-    def at(points: Mapping[str, tuple[float, float]], model: Any, variables: Sequence[str] = ("eta",)) -> Any:
+    def at(
+        points: Mapping[str, tuple[float, float]], model: ShallowWater | Ensemble, variables: Sequence[str] = ("eta",)
+    ) -> "Gauges":
         """Gauges at `points`, {name: (x, y)} in the grid's coordinates (longitudes in any convention).
 
         Raises:
@@ -96,14 +104,14 @@ class Gauges:
         return {name: _weighted(field, *places[name])[None] for name, field in fields.items()}
 
     def update(
-        self, series: dict[str, jax.Array], make_sample: Callable[..., Sample], step: Any, row: Any
+        self, series: dict[str, jax.Array], make_sample: Callable[..., Sample], step: Count, row: Count
     ) -> dict[str, jax.Array]:
         """The series with the values at the gauges in row number `row`; the arguments are those of Sampler.update."""
         put = jax.lax.dynamic_update_slice_in_dim
         return {name: put(series[name], values, row, 0) for name, values in self.of(make_sample()).items()}
 
 
-def depth_at(points: Mapping[str, tuple[float, float]], model: Any) -> np.ndarray:
+def depth_at(points: Mapping[str, tuple[float, float]], model: ShallowWater | Ensemble) -> np.ndarray:
     """The depth at points before the sea floor moves, from the cells of Gauges; negative on land [m], (n,)."""
     places = [_around(model.grid, model.sea_floor, x, y) for x, y in points.values()]
     return np.array([np.sum(shares * model.sea_floor.depth.at(rows, columns)) for rows, columns, shares in places])
@@ -184,11 +192,13 @@ class GaugeOutput(Output):
         ConfigError: for a window of a gauge that is not among the points.
     """
 
+    watcher: Gauges
+
     def __init__(
         self,
         path: str | Path,
         points: Mapping[str, tuple[float, float]],
-        gauges: Any,
+        gauges: Gauges,
         interval: float,
         windows: Mapping[str, tuple[float, float]],
         threshold: float,
@@ -210,7 +220,7 @@ class GaugeOutput(Output):
             "gauge_arrival_fraction of its maximum there, if that is at least gauge_threshold (in m)",
         }
 
-    def open(self, simulation: Any, attributes: dict[str, Any], claim: Claim) -> None:
+    def open(self, simulation: AbstractSimulation, attributes: dict[str, Attribute], claim: Claim) -> None:
         self.file = GaugeFile(
             claim,
             self.points,
@@ -221,17 +231,17 @@ class GaugeOutput(Output):
             depth=self.depth,
         )
 
-    def start_arrays(self, simulation: Any, packed: Any) -> dict[str, jax.Array]:
+    def start_arrays(self, simulation: AbstractSimulation, packed: tuple[State, History]) -> dict[str, jax.Array]:
         """{variable: empty series (LONGEST_CHUNK, n)}, of each member of an ensemble."""
         model = simulation.model
         shape = (*(() if model.members is None else (model.members,)), LONGEST_CHUNK, len(self.points))
         names = self.watcher.variables
         return model.communicator.place(lambda rank: {name: jnp.zeros(shape, model.dtype) for name in names})
 
-    def begin(self, simulation: Any) -> None:
+    def begin(self, simulation: AbstractSimulation) -> None:
         self._append(simulation, simulation.read(self.watcher), np.array([simulation.step]))
 
-    def chunk(self, simulation: Any, count: int, end: int) -> None:
+    def chunk(self, simulation: AbstractSimulation, count: int, end: int) -> None:
         if end == simulation.step:  # else the run ends here, at an invalid state
             self._append(simulation, self.arrays, simulation.step - count + 1 + np.arange(count))
 

@@ -9,8 +9,8 @@ theta = omega t + V + u, with f, V and u at the start of the run, as for a Tide.
 import dataclasses
 import logging
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Self, cast
 
 import jax
 import numpy as np
@@ -23,7 +23,9 @@ from ...fields.variables import PROGNOSTIC, Variable, layer_of
 from ...forcing.constituents import distinct, nodal, period, periods
 from ...forcing.tides import middle_latitude, waves_at
 from ...models.checks import check_gregorian
-from .base import Product, Sample, Samples, add_term, derived, first_sample, total, zero_sum
+from ...models.shallow_water import ShallowWater
+from ..schedule import AbstractSimulation
+from .base import Arrays, Product, Sample, Sampler, Samples, add_term, derived, first_sample, total, zero_sum
 
 __all__ = ["Harmonics", "fitted", "why_not_separable"]
 
@@ -38,9 +40,9 @@ class Constituents(Names):
 
     read = staticmethod(distinct)
 
-    def check(self, who: str, name: str, value: Any) -> None:
+    def check(self, who: str, name: str, value: object) -> None:
         super().check(who, name, value)
-        distinct(value)
+        distinct(cast(Iterable[str], value))
 
 
 class Harmonics(Product):
@@ -63,11 +65,11 @@ class Harmonics(Product):
     nodal: tuple[tuple[float, float], ...] = derived(())
     dated: bool = derived(False)
 
-    def prepared(self, simulation: Any) -> Self:
+    def prepared(self, simulation: AbstractSimulation) -> Self:
         model, start = simulation.model, simulation.start
         for _, why in self._unknown([row.name for row in model.variables]):
             raise ConfigError(f"Harmonics: {why}.")
-        check_gregorian(model, start, "the harmonic analysis")
+        check_gregorian(cast(ShallowWater, model), start, "the harmonic analysis")
         names, latitude = distinct(self.constituents), middle_latitude(model.grid)
         factors = tuple((float(factor), float(u)) for factor, u in (nodal(name, start, latitude) for name in names))
         argument = model.domain.cut(np.array([argument for _, argument in factors]))
@@ -95,9 +97,13 @@ class Harmonics(Product):
         """The names of the sums of each variable."""
         return ("mean", *(f"{k}_{wave}" for k in self.constituents for wave in ("cos", "sin")))
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         argument = [round(argument, 6) for _, argument in self.nodal]
-        about = {"constituents": self.constituents, "variables": self.variables, "argument": argument}
+        about: dict[str, object] = {
+            "constituents": self.constituents,
+            "variables": self.variables,
+            "argument": argument,
+        }
         tracers = {layer_of(name)[0] for name in self.variables} - {row.name for row in PROGNOSTIC}
         return about | ({"tracers": "concentration"} if tracers else {})  # restarts without this have sums of h c
 
@@ -105,7 +111,7 @@ class Harmonics(Product):
         sums = [zero_sum(f"{name}_{part}", state[name]) for name in self.variables for part in self.parts]
         return {name: array for one in sums for name, array in one.items()}
 
-    def add(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
+    def add(self, sums: Arrays, sample: Sample) -> Arrays:
         cos, sin = waves_at(sample.time, self.constituents, self.argument)
         more: dict[str, Any] = {}
         for name in self.variables:
@@ -143,7 +149,7 @@ class Harmonics(Product):
         waves = np.stack([np.cos(theta), np.sin(theta)], -1).reshape(len(steps), -1)
         return np.hstack([np.ones((len(steps), 1)), waves])
 
-    def attributes(self, samples: Any) -> dict[str, Any]:
+    def attributes(self, samples: Sampler) -> dict[str, str | float]:
         behind = "the equilibrium argument at Greenwich of the start of the run" if self.dated else ""
         return {"product_comment": f"phase lags behind {behind or 'cos(omega t) from step 0'}, in degrees"}
 

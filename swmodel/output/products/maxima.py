@@ -1,6 +1,6 @@
 """The highest elevation of every cell during a run, and when a wave arrived there."""
 
-from typing import Any, Self
+from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,9 @@ from ...fields.parameters import parameter
 from ...fields.parts import replaced
 from ...fields.state import State
 from ...fields.variables import Variable
-from .base import Product, Sample, Samples, derived
+from ...parallel.communicator import Communicator
+from ..schedule import AbstractSimulation
+from .base import Arrays, Product, Sample, Sampler, Samples, derived
 
 __all__ = ["Maxima"]
 
@@ -36,20 +38,20 @@ class Maxima(Product):
 
     of_ensembles = of_moving_surface = counts_start = True
 
-    def prepared(self, simulation: Any) -> Self:
+    def prepared(self, simulation: AbstractSimulation) -> Self:
         model = simulation.model
         return replaced(self, {"thin": model.film, "moving": model.uplift is not None})
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         return {"threshold": self.threshold}
 
-    def started(self, simulation: Any, state: State, step: int) -> dict[str, jax.Array]:
+    def started(self, simulation: AbstractSimulation, state: State, step: int) -> dict[str, jax.Array]:
         if self.thin is None:
             return self.start(state, step)
         depth, dtype = simulation.model.water_depth(), simulation.model.dtype
         return self.start(state, step, simulation.communicator.place(lambda rank: np.asarray(depth[rank], dtype)))
 
-    def start(self, state: State, step: int = 0, depth: Any = None) -> dict[str, jax.Array]:
+    def start(self, state: State, step: int = 0, depth: jax.Array | None = None) -> dict[str, jax.Array]:
         """{"maximum": eta [m], "arrival": step number or -1}: tile arrays (ny, nx) before the steps after `step`.
 
         On land arrivals are found from the first step on; -2 there means water under the threshold. Over a moving shore
@@ -72,7 +74,7 @@ class Maxima(Product):
         """Whether the largest thickness is found."""
         return self.thin is not None and self.moving
 
-    def add(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
+    def add(self, sums: Arrays, sample: Sample) -> Arrays:
         eta, before, rest, more = sample.state.eta, sums["arrival"], 0.0, {}
         maximum = jnp.maximum(sums["maximum"], eta)
         if self.thin is not None:
@@ -87,7 +89,7 @@ class Maxima(Product):
         arrived = (before < 0) & (jnp.abs(eta - rest) > self.threshold)
         return {"maximum": maximum, "arrival": jnp.where(arrived, sample.time.step, before), **more}
 
-    def at_step_of(self, ratio: float, sums: dict[str, Any], communicator: Any) -> dict[str, Any]:
+    def at_step_of(self, ratio: float, sums: Arrays, communicator: Communicator) -> Arrays | None:
         tiles = communicator.tiles(sums["arrival"])
 
         def counted(rank):
@@ -104,7 +106,7 @@ class Maxima(Product):
         }
         return fields | ({rows["maximum_thickness"]: sums["thickness"]} if "thickness" in sums else {})
 
-    def attributes(self, samples: Any) -> dict[str, Any]:
+    def attributes(self, samples: Sampler) -> dict[str, str | float]:
         meaning = "arrival_time: the first step at which |eta| exceeds arrival_threshold"
         return {"arrival_threshold": f"{self.threshold:g} m", "arrival_comment": meaning}
 

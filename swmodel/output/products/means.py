@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,8 @@ from ...errors import ConfigError
 from ...fields.parameters import Names, declared
 from ...fields.state import State
 from ...fields.variables import Variable, derived_units, factors, layer_of, units_of_product
-from .base import Product, Sample, Samples, add_term, first_sample, interval, total, zero_sum
+from ..schedule import AbstractSimulation
+from .base import Arrays, Product, Sample, Sampler, Samples, add_term, first_sample, interval, total, zero_sum
 
 __all__ = ["Means"]
 
@@ -38,7 +39,7 @@ class Means(Product):
         """The factors of each field."""
         return [field.split() for field in self.fields]
 
-    def prepared(self, simulation: Any) -> Self:
+    def prepared(self, simulation: AbstractSimulation) -> Self:
         stepped = [row.name for row in simulation.model.variables]
         for _, why in self.mistakes(0.0, stepped, list(derived_units(simulation.model.layer_count))):
             raise ConfigError(f"Means: {why}.")
@@ -51,14 +52,14 @@ class Means(Product):
         except ValueError as error:
             yield "fields", str(error)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         return {"fields": ["_".join(names) for names in self.factors]}
 
     def start(self, state: State) -> dict[str, jax.Array]:
         sums = [zero_sum("_".join(names), state.eta) for names in self.factors]
         return {name: array for one in sums for name, array in one.items()}
 
-    def add(self, sums: dict[str, Any], sample: Sample) -> dict[str, Any]:
+    def add(self, sums: Arrays, sample: Sample) -> Arrays:
         centred, more = sample.at_centres(sum(self.factors, [])), {}
         for names in self.factors:
             more |= add_term(sums, "_".join(names), functools.reduce(jnp.multiply, [centred[name] for name in names]))
@@ -85,7 +86,7 @@ class Means(Product):
                     add(f"covariance_{one}_{other}", of, f"covariance of {one} and {other}", "mean", values)
         return fields
 
-    def attributes(self, samples: Any) -> dict[str, Any]:
+    def attributes(self, samples: Sampler) -> dict[str, str | float]:
         return {"product_comment": f"means {super().attributes(samples)['product_comment']}"}
 
     def content(self) -> str:

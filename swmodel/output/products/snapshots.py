@@ -7,7 +7,7 @@ time between two chunks, which is that of several steps, would be spent on each.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,25 @@ import numpy as np
 
 from ...diagnostics import derived as diagnostics
 from ...dynamics.clock import Time
+from ...dynamics.system import System
 from ...errors import ConfigError
+from ...fields.field import Count
 from ...fields.pytrees import pytree, static
 from ...fields.state import State
+from ...models.ensemble import Ensemble
+from ...models.shallow_water import ShallowWater
 from ...runtime.compilation import jit
 from ...stencils.native import push_slot
 from ...stepping.loop import step_loop
-from ...stepping.members import per_member
+from ...stepping.members import Members, per_member
+from ...stepping.steps import History
 from .. import Claim, metadata
 from ..grid_part import GridPart
-from ..metadata import Compression
+from ..metadata import Attribute, Compression
 from ..netcdf import FieldFile, has_zstd
 from ..run_metadata import members_of, rows_of, static_fields
-from ..schedule import SnapshotOutput
+from ..schedule import AbstractSimulation, SnapshotOutput
+from .base import MakeSample
 
 __all__ = ["AUTO", "COMPRESSIONS", "FieldOutput", "Snapshots", "fields_of_tiles", "with_bed"]
 
@@ -54,12 +60,12 @@ class Fields:
     edges: tuple[bool, bool]
 
     @staticmethod
-    def of(simulation: Any, names: Sequence[str]) -> "Fields":
+    def of(simulation: AbstractSimulation, names: Sequence[str]) -> "Fields":
         """The Fields of these names in files of a Simulation."""
         grid = simulation.model.grid
         return Fields(tuple(names), (not grid.periodic_x, not grid.periodic_y))
 
-    def at(self, equations: Any, state: State, step: Any) -> dict[str, jax.Array]:
+    def at(self, equations: System, state: State, step: Count) -> dict[str, jax.Array]:
         """{name: tile array} of a State at a step, in new arrays: the next steps overwrite those of the State."""
         flow = equations.flow(state, Time(step))
         fields = {name: _with_edges(diagnostics.field(name, flow), self.edges) for name in self.names}
@@ -82,14 +88,16 @@ def _diagnose(dynamics, stepper, packed, step, fields):
     return dynamics.communicator.spmd(per_member(tile_fields, at=1))(dynamics, stepper, packed, step)
 
 
-def fields_of_tiles(simulation: Any, names: Sequence[str]) -> dict[str, jax.Array]:
+def fields_of_tiles(simulation: AbstractSimulation, names: Sequence[str]) -> dict[str, jax.Array]:
     """{name: tile arrays of the present state}, on faces with those on the low side where they are not periodic."""
     dynamics, packed = simulation.packed()
     fields = Fields.of(simulation, names)
     return _diagnose(dynamics, simulation.stepper, packed, jnp.int32(simulation.step), fields)
 
 
-def gathered_fields(model: Any, tiles: dict[str, jax.Array]) -> Iterator[tuple[str, np.ndarray | None]]:
+def gathered_fields(
+    model: ShallowWater | Ensemble, tiles: dict[str, jax.Array]
+) -> Iterator[tuple[str, np.ndarray | None]]:
     """Yield (name, global array (ny, nx) on the root, None elsewhere) of `fields_of_tiles`; collective.
 
     Arrays on faces have n + 1 entries in directions that are not periodic. A field is gathered when it is its turn, and
@@ -114,7 +122,7 @@ class Snapshots:
     capacity: int = static()
 
     @staticmethod
-    def of(simulation: Any, fields: Fields, every: float | None, record: int) -> "Snapshots | None":
+    def of(simulation: AbstractSimulation, fields: Fields, every: float | None, record: int) -> "Snapshots | None":
         """The Snapshots of a file; None if each record has to end a chunk.
 
         Args:
@@ -134,7 +142,7 @@ class Snapshots:
         return Snapshots(fields, round(steps), capacity)
 
     def update(
-        self, slots: dict[str, jax.Array], make_sample: Callable[..., Any], step: jax.Array, row: Any = None
+        self, slots: dict[str, jax.Array], make_sample: MakeSample, step: jax.Array, row: Count | None = None
     ) -> dict[str, jax.Array]:
         """The slots after step number `step`; the arguments are those of Sampler.update."""
 
@@ -191,7 +199,7 @@ class FieldOutput(SnapshotOutput):
         path: str | Path,
         variables: Sequence[str],
         every: float | None,
-        simulation: Any,
+        simulation: AbstractSimulation,
         compression: str = AUTO,
         box: Sequence[float] | None = None,
         coarsen: int = 1,
@@ -212,14 +220,14 @@ class FieldOutput(SnapshotOutput):
         record = self.bytes_of_record(simulation)
         self.watcher = Snapshots.of(simulation, Fields.of(simulation, self.variables), every, record)
 
-    def start_arrays(self, simulation: Any, packed: Any) -> dict[str, jax.Array]:
+    def start_arrays(self, simulation: AbstractSimulation, packed: tuple[State, History]) -> dict[str, jax.Array]:
         """{name: slots (capacity, my, mx)} of this rank's tile."""
         assert self.watcher is not None
         like = functools.partial(_diagnose, fields=self.watcher.fields)
         shapes = jax.eval_shape(like, simulation.outline(), simulation.stepper, packed, jnp.int32(0))
         return {name: jnp.zeros((self.watcher.capacity, *x.shape), x.dtype) for name, x in shapes.items()}
 
-    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
+    def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
         grid, rows, static = simulation.model.grid, rows_of(simulation, self.variables), static_fields(simulation)
         if self.part is not None:
             self.part = dataclasses.replace(self.part, static=static)
@@ -236,7 +244,7 @@ class FieldOutput(SnapshotOutput):
             compression=self.compression,
         )
 
-    def bytes_of_record(self, simulation: Any) -> int:
+    def bytes_of_record(self, simulation: AbstractSimulation) -> int:
         """Bytes of the fields of a record that one process holds when it writes them: those of the whole grid."""
         grid, rows = simulation.model.grid, map(metadata.variable_of, rows_of(simulation, self.variables))
         return simulation.model.dtype.itemsize * sum(math.prod(metadata.shape(grid, row.position)) for row in rows)
@@ -245,19 +253,19 @@ class FieldOutput(SnapshotOutput):
     def is_written_by_chunk(self) -> bool:
         return self.watcher is not None
 
-    def next_step(self, simulation: Any) -> int | None:
+    def next_step(self, simulation: AbstractSimulation) -> int | None:
         return super().next_step(simulation) if self.watcher is None else self.watcher.next_end(simulation.step)
 
-    def chunk(self, simulation: Any, count: int, end: int) -> None:
+    def chunk(self, simulation: AbstractSimulation, count: int, end: int) -> None:
         if self.watcher is not None and (steps := self.watcher.steps(simulation.step - count, end)):
             self.write_kept(simulation, steps, self.watcher.read(self.arrays, steps))
 
-    def write_kept(self, simulation: Any, steps: Sequence[int], tiles: Mapping[str, np.ndarray]) -> None:
+    def write_kept(self, simulation: AbstractSimulation, steps: Sequence[int], tiles: Mapping[str, np.ndarray]) -> None:
         """Write the records of `steps`, {name: host arrays (len(steps), my, mx) of this rank's tile}; collective.
 
         A field of all these records is gathered together.
         """
-        whole = {name: simulation.model.gather(tile) for name, tile in tiles.items()}
+        whole: dict[str, Any] = {name: simulation.model.gather(tile) for name, tile in tiles.items()}
         for k, step in enumerate(steps) if simulation.communicator.is_root else ():
             fields = {name: records[k] for name, records in whole.items()}
             write = functools.partial(self._append, step * simulation.dt, fields)
@@ -271,7 +279,7 @@ class FieldOutput(SnapshotOutput):
             fields = dict(cut) if is_whole else cut
         self.file.append(seconds, fields)
 
-    def write(self, simulation: Any) -> None:
+    def write(self, simulation: AbstractSimulation) -> None:
         """Where gathering needs messages, one field after another is gathered while the thread writes; collective."""
         seconds, model, tiles = simulation.time, simulation.model, fields_of_tiles(simulation, self.variables)
         fields = gathered_fields(model, tiles)
@@ -282,6 +290,8 @@ class FieldOutput(SnapshotOutput):
             for name, array in fields:
                 put((name, array), 0 if array is None else array.nbytes)
 
-    def lowered(self, simulation: Any, dynamics: Any, packed: Any) -> list:
+    def lowered(
+        self, simulation: AbstractSimulation, dynamics: "System | Members", packed: tuple[State, History]
+    ) -> list:
         fields = Fields.of(simulation, self.variables)
         return [_diagnose.lower(dynamics, simulation.stepper, packed, jnp.int32(0), fields)]

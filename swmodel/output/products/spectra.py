@@ -3,16 +3,16 @@
 import datetime
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ...diagnostics.spectra import Spectra
 from ...grids.grid import Grid
 from .. import Claim, definitions, metadata
+from ..metadata import Attribute
 from ..records import RecordFile, Records
 from ..run_metadata import members_of
-from ..schedule import SnapshotOutput
+from ..schedule import AbstractSimulation, SnapshotOutput
 
 __all__ = ["SpectraFile", "SpectraOutput"]
 
@@ -38,7 +38,7 @@ class SpectraFile(RecordFile):
         grid: Grid,
         *,
         start: datetime.datetime | None = None,
-        attributes: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
         members: metadata.MemberValues | None = None,
         append: bool = False,
         resume_time: float | None = None,
@@ -56,7 +56,7 @@ class SpectraFile(RecordFile):
                 _define_spectrum(dataset, name, spectra.about(name), members)
 
         attributes = {"title": "Shallow-water model spectra", **(attributes or {}), "stored_as": "float64"}
-        attributes["comment"] = "; ".join(filter(None, [COMMENT, attributes.get("comment")]))
+        attributes["comment"] = "; ".join(map(str, filter(None, [COMMENT, attributes.get("comment")])))
         attributes = metadata.run_attributes(grid, attributes, points=True)
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
 
@@ -94,7 +94,7 @@ class SpectraOutput(SnapshotOutput):
     def __init__(self, path: str | Path, spectra: Spectra, every: float | None) -> None:
         self.path, self.spectra, self.every = Path(path), spectra, every
 
-    def open(self, simulation: Any, attributes: Mapping[str, Any], claim: Claim) -> None:
+    def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
         self.file = SpectraFile(
             claim,
             self.spectra,
@@ -103,7 +103,7 @@ class SpectraOutput(SnapshotOutput):
             members=members_of(simulation),
         )
 
-    def write(self, simulation: Any) -> None:
+    def write(self, simulation: AbstractSimulation) -> None:
         seconds = simulation.time
         spectra = self.spectra.of(simulation.state, halo=simulation.halo, step=simulation.step, dt=simulation.dt)
         self.submit(lambda: self.file.append(seconds, spectra), sum(array.nbytes for array in spectra.values()))

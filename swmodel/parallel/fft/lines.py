@@ -9,7 +9,6 @@ Each is one JAX expression, as are its derivatives. On CPUs it is a loop over pi
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +16,7 @@ from jax import lax
 
 from ...stencils.native import empty
 from ...stencils.native.primitives import declare_linear
+from .kinds import Kind
 from .packing import join, join_back
 
 __all__ = ["joined", "parted", "planes"]
@@ -87,11 +87,11 @@ _joined = declare_linear("fft_joined", _joined_at_once, _joined_by_lines, (1, 0)
 _parted = declare_linear("fft_parted", _parted_at_once, _parted_by_lines, (0, 1))
 
 
-def joined(y: jax.Array, rows: Sequence[int], kind: Any) -> jax.Array:
+def joined(y: jax.Array, rows: Sequence[int], kind: Kind) -> jax.Array:
     """(p, ..., b, m) to (..., b, modes): of the m rows of rank k the last rows[k], its own, transformed."""
     return _joined(y, rows=tuple(rows), kind=kind)
 
 
-def parted(x: jax.Array, rows: Sequence[int], kind: Any, n: int) -> jax.Array:
+def parted(x: jax.Array, rows: Sequence[int], kind: Kind, n: int) -> jax.Array:
     """(..., b, modes) to (p, ..., b, m) of n points, of which rank k gets rows[k]."""
     return _parted(x, rows=tuple(rows), kind=kind, n=n)

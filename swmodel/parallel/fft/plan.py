@@ -24,13 +24,14 @@ Everything is linear and carries its transpose: tangents, adjoints, Hessian prod
 import dataclasses
 import math
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from ...errors import SwmodelError
 from ...fields.pytrees import pytree
@@ -291,7 +292,7 @@ class Plan:
 
     # -- wavenumbers --------------------------------------------------------------------------------------------------
 
-    def waves(self, spacing: Any = None, dtype: DTypeLike | None = None) -> Waves:
+    def waves(self, spacing: float | Sequence[float] | None = None, dtype: DTypeLike | None = None) -> Waves:
         """The Waves that this rank holds; inside `communicator.spmd`, as the transforms.
 
         Args:
@@ -314,10 +315,12 @@ class Plan:
         ks = tuple(phase / jnp.asarray(step, dtype) for phase, step in zip(phases, spacing))
         return Waves(ks, tuple(phases), tuple(numbers), inside, self)
 
-    def spacing(self, given: Any) -> tuple:
+    def spacing(self, given: float | Sequence[float] | None) -> tuple:
         """One number an axis, between points; 1 unless given."""
         several = isinstance(given, (tuple, list)) or getattr(given, "ndim", 0)
-        found: Any = (1.0,) * len(self.shape) if given is None else tuple(given) if several else (given,)
+        found: Any = (
+            (1.0,) * len(self.shape) if given is None else tuple(cast(Sequence, given)) if several else (given,)
+        )
         known = [step for step in found if not isinstance(step, Tracer)]
         if len(found) != len(self.shape) or not all(step > 0 for step in known):
             raise ValueError(
@@ -325,7 +328,7 @@ class Plan:
             )
         return found
 
-    def mode_range(self, axis: int, rank: int) -> tuple[Any, int, int]:
+    def mode_range(self, axis: int, rank: int) -> tuple[int, int, int]:
         """(first mode, number of modes, array axis) along the field's `axis` in a rank's block, maybe none."""
         return self._mode_range(axis, *divmod(rank, self.communicator.layout[1]))
 
@@ -343,7 +346,7 @@ class Plan:
 
     # -- on the host --------------------------------------------------------------------------------------------------
 
-    def place(self, whole: Any) -> Any:
+    def place(self, whole: ArrayLike) -> jax.Array:
         """The placed tiles of a host array (..., *shape) that every process has."""
         whole, parts = np.asarray(whole), self._parts
         if whole.shape[-len(self.shape) :] != self.shape:
@@ -355,14 +358,14 @@ class Plan:
         first = np.moveaxis(whole, -1, 0)
         return self.communicator.place(lambda rank: np.ascontiguousarray(np.moveaxis(parts.cut(first, rank), 0, -1)))
 
-    def gather(self, tiles: Any) -> np.ndarray | None:
+    def gather(self, tiles: jax.Array) -> np.ndarray | None:
         """The host array (..., *shape) of the tiles of a field, on the root; None elsewhere. Collective."""
         held = self._collected(tiles, "gather", self.tile_shape)
         if held is None or len(self.shape) == 2:
             return None if held is None else self._parts.assemble(held)
         return np.moveaxis(self._parts.assemble({rank: np.moveaxis(x, -1, 0) for rank, x in held.items()}), 0, -1)
 
-    def gather_modes(self, modes: Any) -> np.ndarray | None:
+    def gather_modes(self, modes: jax.Array) -> np.ndarray | None:
         """The host array (..., *modes) of a block of modes, axes as the field's, on the root; else None. Collective."""
         held, d = self._collected(modes, "gather_modes", self.mode_shape), len(self.shape)
         if held is None:

@@ -10,7 +10,6 @@ import json
 import re
 import string
 from collections.abc import Iterable
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -44,7 +43,7 @@ class Markup(str):
 
 
 class _Escaping(string.Formatter):
-    def format_field(self, value: Any, format_spec: str) -> str:
+    def format_field(self, value: object, format_spec: str) -> str:
         text = super().format_field(value, format_spec)
         return text if isinstance(value, Markup) else html.escape(text)
 

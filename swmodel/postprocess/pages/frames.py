@@ -8,12 +8,11 @@ import base64
 import dataclasses
 import io
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
+from matplotlib.colors import Colormap, Normalize
 
 from ...errors import PlotError
 from .. import style
@@ -187,7 +186,7 @@ def _coarse(values, side=QUALITIES[0][0]):
     return np.where(wet > 0, total / np.maximum(wet, 1), np.nan).astype(np.float32)
 
 
-def _image(values, norm: Normalize, colours: Any, levels: int) -> str:
+def _image(values, norm: Normalize, colours: Colormap, levels: int) -> str:
     """A data URI of the field, the northernmost row first; land is transparent."""
     from PIL import Image
 

@@ -5,7 +5,6 @@ import pathlib
 import re
 import string
 from collections.abc import Sequence
-from typing import Any
 
 from ...errors import PlotError
 from ..files import kind_of, open_output, replacing, start_of, undamaged
@@ -20,7 +19,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def report(
-    paths: Any,
+    paths: str | pathlib.Path | Sequence[str | pathlib.Path],
     output: str | pathlib.Path | None = None,
     observations: str | pathlib.Path | None = None,
     variables: Sequence[str] = (),

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +58,7 @@ def declare(
 
 def declare_linear(
     name: str, plain: Callable, native: Callable, member_axes: tuple[int, int], back: Callable | None = None
-) -> Callable[..., Any]:
+) -> Callable[..., jax.Array]:
     """A function of one array, linear in it, and of options: `plain(x, **options)`, on CPUs `native(x, **options)`.
 
     Args:
@@ -95,7 +94,7 @@ def declare_linear(
     return lambda x, **options: primitive.bind(x, **options)[0]
 
 
-def in_place(target: str, operands: Sequence, first: int, count: int, more: Sequence = ()) -> Any:
+def in_place(target: str, operands: Sequence, first: int, count: int, more: Sequence = ()) -> Sequence[jax.Array]:
     """Call `target`. Its results overwrite `count` operands from number `first` on; `more` are new arrays."""
     like = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands[first : first + count]]
     aliases = {first + k: k for k in range(count)}

@@ -7,20 +7,21 @@ compiler, and on other devices, they are the ordinary JAX operations.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
 from jax.interpreters import ad
+from numpy.typing import DTypeLike
 
+from ...fields.field import Count
 from .library import DEPENDS_ON, EMPTY, PUSH_SLOT, READ_SLOT
 from .primitives import declare, in_place
 
 __all__ = ["depends_on", "empty", "push_slot", "read_slot"]
 
 
-def empty(shape: Sequence[int], dtype: Any, depends: Sequence[jax.Array] = ()) -> jax.Array:
+def empty(shape: Sequence[int], dtype: DTypeLike, depends: Sequence[jax.Array] = ()) -> jax.Array:
     """An array with undefined values; only values that were stored in it may be read.
 
     Args:
@@ -32,7 +33,7 @@ def empty(shape: Sequence[int], dtype: Any, depends: Sequence[jax.Array] = ()) -
 
 
 def push_slot(
-    slots: Sequence[jax.Array], arrays: Sequence[jax.Array], index: Any
+    slots: Sequence[jax.Array], arrays: Sequence[jax.Array], index: Count
 ) -> tuple[list[jax.Array], list[jax.Array]]:
     """(`slots` with the arrays in slot number `index`, the same arrays). Use both results in place of the arguments.
 
@@ -47,12 +48,12 @@ def push_slot(
     return found[: len(slots)], found[len(slots) :]
 
 
-def read_slot(slots: Sequence[jax.Array], index: Any) -> list[jax.Array]:
+def read_slot(slots: Sequence[jax.Array], index: Count) -> list[jax.Array]:
     """The arrays in slot number `index` of `slots`, a list of (number of slots, *shape)."""
     return slot_read.bind(jnp.asarray(index, jnp.int32), *slots) if slots else []
 
 
-def depends_on(arrays: Sequence[jax.Array], results: Any) -> Sequence[jax.Array]:
+def depends_on(arrays: Sequence[jax.Array], results: object) -> Sequence[jax.Array]:
     """The same arrays, which are overwritten only after `results`, a pytree, were computed. Use them as `arrays`."""
     arrays, others = list(arrays), [x for x in jax.tree.leaves(results) if hasattr(x, "dtype")]
     return dependent.bind(*arrays, *others, count=len(arrays)) if others else arrays

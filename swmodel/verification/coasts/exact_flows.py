@@ -67,17 +67,17 @@ class PlanarBowl:
     def _rate(self):
         return np.sqrt(2 * self.gravity * self.depth) / self.radius
 
-    def bed(self, x: Any, y: Any) -> np.ndarray:
+    def bed(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The depth below the level 0, negative above it [m]."""
         return self.depth * (1 - (x**2 + y**2) / self.radius**2)
 
-    def level(self, x: Any, y: Any, t: float) -> np.ndarray:
+    def level(self, x: np.ndarray, y: np.ndarray, t: float) -> np.ndarray:
         """The surface, continued over dry land [m]."""
         w = self._rate
         tilt = 2 * x * np.cos(w * t) + 2 * y * np.sin(w * t) - self.shift
         return self.shift * self.depth / self.radius**2 * tilt
 
-    def velocity(self, x: Any, y: Any, t: float) -> tuple[np.ndarray, np.ndarray]:
+    def velocity(self, x: np.ndarray, y: np.ndarray, t: float) -> tuple[np.ndarray, np.ndarray]:
         """(u, v) [m s-1] at points with water."""
         w, zero = self._rate, 0.0 * (x + y)
         return zero - self.shift * w * np.sin(w * t), zero + self.shift * w * np.cos(w * t)
@@ -97,12 +97,12 @@ class RadialBowl(PlanarBowl):
     def _amplitude(self):
         return (self.radius**2 - self.shift**2) / (self.radius**2 + self.shift**2)
 
-    def level(self, x: Any, y: Any, t: float) -> np.ndarray:
+    def level(self, x: np.ndarray, y: np.ndarray, t: float) -> np.ndarray:
         a = self._amplitude
         ratio, r2 = np.sqrt(1 - a**2) / (1 - a * np.cos(self._rate * t)), (x**2 + y**2) / self.radius**2
         return self.depth * (ratio - 1 - r2 * (ratio**2 - 1))
 
-    def velocity(self, x: Any, y: Any, t: float) -> tuple[np.ndarray, np.ndarray]:
+    def velocity(self, x: np.ndarray, y: np.ndarray, t: float) -> tuple[np.ndarray, np.ndarray]:
         a, w = self._amplitude, self._rate
         rate = 0.5 * w * a * np.sin(w * t) / (1 - a * np.cos(w * t))
         return rate * (x + 0 * y), rate * (y + 0 * x)

@@ -7,6 +7,8 @@ import numpy as np
 
 import swmodel as sw
 
+from ...grids.grid import Grid
+from ...grids.windows import FieldLike
 from ..case import Case, Mark, Outcome
 from .exact_flows import CarrierGreenspan, CarrierWuYeh, DamBreak, PlanarBowl, RadialBowl
 
@@ -23,7 +25,7 @@ OWN_RANGES = {"ritter_front_cells_one_stage": 2.5, "carrier_greenspan_error_one_
 STEPPERS: dict[str, Stepper] = {"": sw.SSPRK3, "_one_stage": one_stage}  # with the suffixes of their cases and marks
 
 
-def model_of(grid: Any, depth: Any, thin: float = 1e-4, **options: Any) -> sw.ShallowWater:
+def model_of(grid: Grid, depth: FieldLike, thin: float = 1e-4, **options: Any) -> sw.ShallowWater:
     """A model with wetting and drying."""
     return sw.ShallowWater(grid, depth, momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(thin), **options)
 
@@ -222,7 +224,7 @@ def shoreline(x: np.ndarray, h: np.ndarray, slope: float) -> float:
     return float(x[k] + h[k] * 2 * dx / max(h[k - 2] - h[k], 0.2 * slope * dx))
 
 
-def by_stepper(measure: Callable, steppers: dict[str, Any]) -> Iterator[tuple[str, Callable[[Any], Outcome]]]:
+def by_stepper(measure: Callable, steppers: dict[str, Stepper]) -> Iterator[tuple[str, Callable[[Any], Outcome]]]:
     """(the suffix of its marks' names, the Case's function of the arguments of `measure`) for each stepper.
 
     Args:

@@ -16,7 +16,7 @@ from ...grids.grid import CartesianGrid
 from ...nests.family import Family
 from ...nests.nest import Nest
 from ...simulation.nested import NestedSimulation
-from ...stepping.explicit import SSPRK3
+from ...stepping.explicit import SSPRK3, TimeStepper
 from ...stepping.forward_backward import ForwardBackward
 from ..case import Case, Mark, Outcome
 from .waves import BERGER, BERGER_DOI
@@ -86,7 +86,7 @@ def _wet(family: Family, states: dict[str, State]) -> dict[str, np.ndarray]:
     }
 
 
-def largest_change(family: Family, stepper: Any, steps: int) -> tuple[float, float]:
+def largest_change(family: Family, stepper: TimeStepper, steps: int) -> tuple[float, float]:
     """The largest |eta - LEVEL| [m] in water and the largest |u| or |v| [m s-1] of all grids, after steps from rest."""
     start = family.states(eta=LEVEL)
     end, wet = NestedSimulation(family, start, stepper).run(steps=steps), _wet(family, start)
@@ -95,7 +95,7 @@ def largest_change(family: Family, stepper: Any, steps: int) -> tuple[float, flo
     return float(elevation), float(speed)
 
 
-def volume_change(family: Family, stepper: Any, steps: int) -> float:
+def volume_change(family: Family, stepper: TimeStepper, steps: int) -> float:
     """The relative change of the volume of a bump in all grids, each place counted in its finest one."""
     start = family.states(eta=_bump)
     end = NestedSimulation(family, start, stepper).run(steps=steps)

@@ -13,7 +13,7 @@ only if the shear exceeds beta g' H / f^2.
 
 import dataclasses
 import functools
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from scipy.interpolate import BarycentricInterpolator
@@ -157,7 +157,7 @@ class Shear:
         return [(x / g).reshape(np.shape(y)) for x, g in ((upper, self.gravity), (lower - upper, self.reduced))]
 
     @functools.lru_cache(maxsize=64)  # noqa: B019  of frozen objects, which compare by value
-    def growing(self, k: float) -> tuple[complex, Any]:
+    def growing(self, k: float) -> tuple[complex, Callable]:
         """(omega [s-1], the interpolator over y of (u, i v, h) of both layers) of the fastest-growing disturbance."""
         points, d = chebyshev(32)
         y, d = 0.5 * self.width * points, d * 2 / self.width

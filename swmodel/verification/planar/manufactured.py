@@ -3,16 +3,20 @@
 python -m swmodel.verification.planar.manufactured     prints the drift with both cores (docs/pseudo_spectral.md)
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...dynamics.cores import FiniteDifferences
+from ...dynamics.clock import Time
+from ...dynamics.cores import Discretisation, FiniteDifferences
 from ...dynamics.coriolis import FPlane
+from ...dynamics.layer import LayerFlow
 from ...dynamics.spectral.core import PseudoSpectral
 from ...dynamics.terms import Term
+from ...fields.field import Value
 from ...fields.parameters import parameter
 from ...fields.state import State
 from ...grids.grid import CartesianGrid
@@ -32,7 +36,7 @@ DT, STEPS = 60.0, 10
 run = jit(integrate, static_argnums=3)
 
 
-def smooth(walls: str = "") -> dict[str, Any]:
+def smooth(walls: str = "") -> dict[str, Callable]:
     """u, v, eta and depth: functions of (x, y) with infinite Fourier series, even or odd about the walls."""
     kx, ky = ((1 if axis in walls else 2) * np.pi / L for axis in "xy")
     size = 1.0 if walls else 0.5
@@ -53,7 +57,7 @@ def smooth(walls: str = "") -> dict[str, Any]:
     }
 
 
-def rates(fields: dict[str, Any], f: float) -> dict[str, Any]:
+def rates(fields: dict[str, Callable], f: float) -> dict[str, Callable]:
     """{name: function of (x, y)}: the tendencies of these fields, by automatic differentiation."""
     ddx = lambda q: lambda x, y: jax.jvp(lambda x: q(x, y), (x,), (jnp.ones_like(x),))[1]  # noqa: E731
     ddy = lambda q: lambda x, y: jax.jvp(lambda y: q(x, y), (y,), (jnp.ones_like(y),))[1]  # noqa: E731
@@ -75,14 +79,14 @@ class Source(Term):
     v: jax.Array = parameter("v", "m s-2")
     eta: jax.Array = parameter("h", "m s-1")
 
-    def __call__(self, flow: Any, time: Any) -> tuple:
+    def __call__(self, flow: LayerFlow, time: Time) -> tuple:
         return self.u, self.v
 
-    def continuity(self, flow: Any, time: Any) -> Any:
+    def continuity(self, flow: LayerFlow, time: Time) -> Value:
         return self.eta
 
 
-def steady_model(n: int, periodic: str, f: float, core: Any, **options: Any) -> tuple[ShallowWater, State]:
+def steady_model(n: int, periodic: str, f: float, core: Discretisation, **options: Any) -> tuple[ShallowWater, State]:
     """(the model with the sources, the State that they keep steady)."""
     grid = CartesianGrid(n, n, (0.0, L), (0.0, L), periodic)
     fields = smooth("".join(axis for axis in "xy" if axis not in periodic))
@@ -104,7 +108,7 @@ def steady_model(n: int, periodic: str, f: float, core: Any, **options: Any) -> 
     return model, exact
 
 
-def drift(n: int, periodic: str, f: float, core: Any) -> float:
+def drift(n: int, periodic: str, f: float, core: Discretisation) -> float:
     """The change of the solution in ten steps, which are ten minutes, relative to the largest value of each field."""
     model, exact = steady_model(n, periodic, f, core, engine="arrays")
     stepper = RK4(DT)

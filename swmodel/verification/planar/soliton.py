@@ -40,7 +40,7 @@ def start(x: np.ndarray, y: np.ndarray) -> tuple:
     return height * (6 * y**2 - 9) / 4 * decay, 2 * y * slope * decay, height * (6 * y**2 + 3) / 4 * decay
 
 
-def crest(eta: Any, x: np.ndarray) -> float:
+def crest(eta: np.ndarray, x: np.ndarray) -> float:
     """The x at which eta, summed over y, is largest, by a parabola through the largest value and its neighbours."""
     profile = np.asarray(eta).sum(axis=0)
     k = int(np.argmax(profile))

@@ -14,12 +14,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from ...dynamics.clock import Time
 from ...dynamics.system import System
 from ...dynamics.tracers import Centred, Tracer
 from ...fields.pytrees import pytree
 from ...fields.state import State
 from ...models.shallow_water import ShallowWater
 from ...stepping.explicit import RK4
+from ...stepping.steps import History
 from ..case import Case, Mark, Outcome, Twin
 from ..norms import convergence, run_until
 from .globe import DAY, RADIUS, WILLIAMSON, map_of, sphere_model, weighted_l2
@@ -35,11 +37,11 @@ U0, HEIGHT, WIDTH = 2 * np.pi * RADIUS / (12 * DAY), 1000.0, RADIUS / 3
 class GivenFlow(RK4):
     """RK4 for the tracers alone, in the flow of the first state."""
 
-    def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple:
+    def step(self, equations: System, state: State, history: History, time: Time) -> tuple:
         """(state, history) one dt later; u, v and eta stay as they are."""
         return RK4.step(self, cast(System, _Frozen(equations)), state, history, time)
 
-    def amplification(self, z: Any) -> np.ndarray | float:
+    def amplification(self, z: np.ndarray) -> np.ndarray | float:
         """The amplification factor of RK4."""
         return RK4(1.0).amplification(z)
 
@@ -55,7 +57,7 @@ class _Frozen:
         return rate.replace(**{name: 0.0 * getattr(rate, name) for name in ("u", "v", "eta")})
 
 
-def bell(longitude: Any, latitude: Any) -> np.ndarray:
+def bell(longitude: np.ndarray, latitude: np.ndarray) -> np.ndarray:
     """The bell at 270 degrees east on the equator."""
     x, y = np.deg2rad(longitude), np.deg2rad(latitude)
     distance = RADIUS * np.arccos(np.clip(np.cos(y) * np.cos(x - 1.5 * np.pi), -1.0, 1.0))

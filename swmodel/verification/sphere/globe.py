@@ -12,6 +12,7 @@ from ...dynamics.coriolis import RotatingSphere
 from ...dynamics.polar_filter import FilteredDifferences
 from ...fields.state import State
 from ...grids.grid import SphericalGrid
+from ...grids.windows import FieldLike
 from ...models.shallow_water import ShallowWater
 from ...stepping.explicit import RK4
 from ...stepping.stability import largest_time_step
@@ -32,7 +33,7 @@ def globe(n: int, around: int | None = None) -> SphericalGrid:
     return SphericalGrid(around or n, n // 2, (0.0, 360.0), (-90.0, 90.0), radius=RADIUS)
 
 
-def sphere_model(n: int, depth: Any, around: int | None = None, **options: Any) -> ShallowWater:
+def sphere_model(n: int, depth: FieldLike, around: int | None = None, **options: Any) -> ShallowWater:
     """The model of a resolution and a depth; `around` as of `globe`."""
     return ShallowWater(
         globe(n, around),
@@ -50,14 +51,14 @@ def advanced(model: ShallowWater, state: State, seconds: float, fraction: float 
     return run_until(model, RK4, state, seconds, fraction * largest_time_step(model, RK4(1.0), state))
 
 
-def weighted_l2(model: ShallowWater, found: Any, exact: Any) -> float:
+def weighted_l2(model: ShallowWater, found: np.ndarray, exact: np.ndarray) -> float:
     """Williamson's l2: sqrt(I[(found - exact)^2] / I[exact^2]), I the mean over the sphere of values at centres."""
     area = model.grid.metrics(np.arange(model.grid.ny))["area_h"] * np.ones(model.grid.shape)
     found, exact = np.asarray(found, float), np.asarray(exact, float)
     return float(np.sqrt(np.sum(area * (found - exact) ** 2) / np.sum(area * exact**2)))
 
 
-def map_of(title: str, model: ShallowWater, values: Any, unit: str) -> Panel:
+def map_of(title: str, model: ShallowWater, values: np.ndarray, unit: str) -> Panel:
     """A map of values at centres."""
     labels = ("longitude [degrees]", "latitude [degrees]")
     return Panel(title, "map", np.asarray(values), model.grid.x_centres, model.grid.y_centres, labels, unit)

@@ -14,7 +14,6 @@ that its two solutions differ by as much, and its first error cannot be a limit 
 """
 
 import functools
-from typing import Any
 
 import numpy as np
 
@@ -34,13 +33,13 @@ H5, U5 = 5960.0, 20.0
 H6, WAVE, K6 = 8000.0, 4, 7.848e-6
 
 
-def mountain(longitude: Any, latitude: Any) -> np.ndarray:
+def mountain(longitude: np.ndarray, latitude: np.ndarray) -> np.ndarray:
     """The height of the mountain [m], a cone of 2000 m at 270 E, 30 N."""
     away = np.minimum(np.hypot(np.deg2rad(longitude) - 1.5 * np.pi, np.deg2rad(latitude) - np.pi / 6), np.pi / 9)
     return 2000.0 * (1.0 - away / (np.pi / 9))
 
 
-def zonal_level(longitude: Any, latitude: Any) -> np.ndarray:
+def zonal_level(longitude: np.ndarray, latitude: np.ndarray) -> np.ndarray:
     """The surface less H5 that balances the zonal flow of test 5 [m]."""
     return -(RADIUS * OMEGA * U5 + U5**2 / 2) / G * np.sin(np.deg2rad(latitude)) ** 2 + 0.0 * longitude
 
@@ -51,7 +50,7 @@ def over_mountain(n: int) -> tuple[ShallowWater, State]:
     return model, model.state(u=lambda x, y: U5 * np.cos(np.deg2rad(y)) + 0.0 * x, eta=zonal_level)
 
 
-def wave_level(longitude: Any, latitude: Any) -> np.ndarray:
+def wave_level(longitude: np.ndarray, latitude: np.ndarray) -> np.ndarray:
     """The surface less H6 that belongs to the wave of test 6 [m], equations 146 to 149."""
     r, k, w, x, c = WAVE, K6, K6, np.deg2rad(longitude), np.cos(np.deg2rad(latitude))
     a = 0.5 * w * (2 * OMEGA + w) * c**2 + 0.25 * k**2 * c ** (2 * r) * (
@@ -62,7 +61,7 @@ def wave_level(longitude: Any, latitude: Any) -> np.ndarray:
     return RADIUS**2 / G * (a + b * np.cos(r * x) + d * np.cos(2 * r * x))
 
 
-def wave_vorticity(longitude: Any, latitude: Any) -> np.ndarray:
+def wave_vorticity(longitude: np.ndarray, latitude: np.ndarray) -> np.ndarray:
     """The vorticity of the wave of test 6 [s-1], equation 144."""
     r, x, y = WAVE, np.deg2rad(longitude), np.deg2rad(latitude)
     return np.sin(y) * K6 * (2.0 - (r**2 + 3 * r + 2) * np.cos(y) ** r * np.cos(r * x))

@@ -4,6 +4,7 @@ import datetime
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import swmodel as sw
 from swmodel.forcing.constituents import nodal, period
 from swmodel.forcing.tides import MIDDLE
 
+from ...models.shallow_water import ShallowWater
+from ...stepping.explicit import TimeStepper
 from ..case import Case, Mark, Outcome, Panel, Twin
 from ..norms import convergence
 
@@ -26,7 +29,7 @@ LENGTH, DEPTH = 150e3, 20.0
 K = OMEGA / np.sqrt(G * DEPTH)
 
 
-def channel(x: Any, y: Any = 0.0) -> Any:
+def channel(x: np.ndarray | float, y: np.ndarray | float = 0.0) -> Any:
     """The amplitude of the standing wave over that at the mouth."""
     return np.cos(K * (LENGTH - x)) / np.cos(K * LENGTH) + 0.0 * y
 
@@ -107,7 +110,7 @@ def channel_error() -> float:
 # -- Kelvin waves ------------------------------------------------------------------------------------------------------
 
 
-def amplitude_and_phase(model: Any, stepper: Any, spin_up: int) -> np.ndarray:
+def amplitude_and_phase(model: ShallowWater, stepper: TimeStepper, spin_up: int) -> np.ndarray:
     """Complex elevation E with eta = Re(E exp(i omega t)), from two states a quarter of a period apart."""
     quarter = round(T / 4 / stepper.dt)
     begin = 4 * quarter * spin_up
@@ -118,7 +121,7 @@ def amplitude_and_phase(model: Any, stepper: Any, spin_up: int) -> np.ndarray:
     return real - 1j * np.asarray(simulation.state.eta)
 
 
-def kelvin(f: float, depth: float) -> tuple[Any, Any]:
+def kelvin(f: float, depth: float) -> tuple[Callable, Callable]:
     """(amplitude, phase lag [degrees]) as functions, of the wave that travels east along the southern coast."""
     c = np.sqrt(G * depth)
     size = lambda x, y: np.exp(-f * y / c) + 0.0 * x  # noqa: E731
@@ -142,7 +145,7 @@ def kelvin_error() -> float:
     return float(np.abs(found - exact).max())
 
 
-def taylor(x: Any, y: Any, f: float, depth: float, width: float, modes: int = 24) -> np.ndarray:
+def taylor(x: np.ndarray, y: np.ndarray, f: float, depth: float, width: float, modes: int = 24) -> np.ndarray:
     """Taylor's complex elevation in x < 0, for an incident Kelvin wave of amplitude 1 at (0, 0) and a wall at x = 0.
 
     Taylor (1922), doi:10.1112/plms/s2-20.1.148: the reflected Kelvin wave and Poincare modes make u = 0 at the wall.

@@ -12,6 +12,12 @@ import swmodel as sw
 from swmodel.defaults import AIR_DENSITY, WATER_DENSITY
 from swmodel.forcing.constituents import EQUILIBRIUM
 
+from ...dynamics.clock import Time
+from ...dynamics.layer import LayerFlow
+from ...dynamics.system import System
+from ...fields.field import Value
+from ...fields.state import State
+from ...stepping.steps import History
 from ..case import Case, Mark, Outcome
 from .channels import G, T, amplitude_and_phase
 
@@ -81,10 +87,10 @@ class Given(sw.Term):
 
     elevation: Any = sw.parameter("h", "m")
 
-    def __call__(self, flow: Any, time: Any) -> tuple:
+    def __call__(self, flow: LayerFlow, time: Time) -> tuple:
         return 0.0, 0.0
 
-    def continuity(self, flow: Any, time: Any) -> Any:
+    def continuity(self, flow: LayerFlow, time: Time) -> Value:
         return (self.elevation - flow.eta) * (1.0 / time.dt)
 
 
@@ -94,10 +100,10 @@ class Exact(sw.TimeStepper):
 
     dt: Any = sw.time_step()
 
-    def amplification(self, z: Any) -> Any:
+    def amplification(self, z: np.ndarray) -> np.ndarray | float:
         return 0.0 * np.abs(z)  # the integrated equation has neither waves nor decay
 
-    def step(self, equations: Any, state: Any, history: Any, time: Any) -> tuple:
+    def step(self, equations: System, state: State, history: History, time: Time) -> tuple:
         return state + self.dt * equations.tendency(state, time + 1.0), history
 
 

@@ -1,18 +1,24 @@
 """Depth and mask of a model, of which each rank evaluates the windows of its own tiles."""
 
 import functools
-from typing import Any
+from typing import Any, TypeAlias, cast
 
+import jax
 import numpy as np
 
 from ..errors import ConfigError
-from ..grids.bathymetry import SeaFloor
+from ..grids.bathymetry import Bathymetry, SeaFloor
+from ..grids.grid import Grid
 from ..grids.levees import NO_CREST, CrestDepths, check_on_grid
 from ..grids.topography import Topography
-from ..grids.windows import Formula, GridValues, Stored, cached, grid_values
+from ..grids.windows import FieldLike, Formula, GridValues, Stored, cached, grid_values
 from ..parallel.decomposition import Tile
+from .domain import Domain
+from .wetting import WettingDrying
 
-__all__ = ["Faces", "Floor", "floor_of"]
+__all__ = ["DepthLike", "Faces", "Floor", "floor_of"]
+
+DepthLike: TypeAlias = FieldLike | Bathymetry | SeaFloor | Topography  # what a depth may be given as
 
 
 class Floor:
@@ -29,7 +35,7 @@ class Floor:
         water: GridValues, the depth in wet cells and 0 on land [m].
     """
 
-    def __init__(self, domain: Any, depth: GridValues, wet: GridValues, report: tuple = (), levees: tuple = ()):
+    def __init__(self, domain: Domain, depth: GridValues, wet: GridValues, report: tuple = (), levees: tuple = ()):
         self.domain, self.depth, self.wet, self.report = domain, depth, wet, tuple(report)
         self.levees = tuple(levees)
         self.water = depth.map(lambda depth, wet: np.where(wet, depth, 0.0), wet)
@@ -47,7 +53,7 @@ class Floor:
         grid, most = self.domain.grid, max(8, 2 * len(self.domain.communicator.ranks))
         return cached(CrestDepths(self.levees, grid, "u"), most), cached(CrestDepths(self.levees, grid, "v"), most)
 
-    def crests_on(self, halo: int) -> Any:
+    def crests_on(self, halo: int) -> tuple[jax.Array, jax.Array] | None:
         """Placed tile arrays of `crests` with a halo, beyond closed and open sides without a crest; None likewise."""
         if self.crests is None:
             return None
@@ -59,7 +65,7 @@ class Floor:
             box = communicator.decomposition(grid.shape).box(rank)
             return tuple(np.asarray(NO_CREST - box.cut(x, halo, *modes), self.domain.dtype) for x in heights)
 
-        return communicator.place(make)
+        return cast(tuple[jax.Array, jax.Array], communicator.place(make))
 
     @functools.cached_property
     def _statistics(self) -> tuple[int, int, float, float, float]:
@@ -121,7 +127,7 @@ class Faces(GridValues):
 
     dtype = np.dtype(bool)
 
-    def __init__(self, wet: GridValues, grid: Any, position: str, is_open: bool = False):
+    def __init__(self, wet: GridValues, grid: Grid, position: str, is_open: bool = False):
         self.wet, self.along_x, self.shape = wet, position == "u", wet.shape
         beyond: Any = (False, "edge" if is_open else False)
         self.modes = ["wrap" if periodic else beyond for periodic in (grid.periodic_y, grid.periodic_x)]
@@ -132,7 +138,7 @@ class Faces(GridValues):
         return wide[:, :-1] & wide[:, 1:] if self.along_x else wide[:-1] & wide[1:]
 
 
-def floor_of(depth: Any, domain: Any, wetting: Any = None, levees: tuple = ()) -> Floor:
+def floor_of(depth: DepthLike, domain: Domain, wetting: WettingDrying | None = None, levees: tuple = ()) -> Floor:
     """The Floor of a model from its arguments `depth` and `levees`; collective. With `wetting` the depth is signed.
 
     Raises:
