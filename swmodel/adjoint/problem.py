@@ -122,9 +122,7 @@ class Problem:
         self.model = self.models[0]
         self.has_contents = len(self.models) == 1 and bool(self.model.system.contents)
         self.cost = tile_cost(cost, model, self.dt, self.first_step, self.steps)
-        self.stepper: Any = self.communicator.place(
-            lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper)
-        )
+        self.stepper: Any = self.communicator.place(lambda _: jax.tree.map(lambda x: np.array(x, model.dtype), stepper))
         transforms, names = split_controls(controls)
         self.units: dict[str, str] = {
             name: unit for transform in transforms for name, unit in units_in(transform).items()
