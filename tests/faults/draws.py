@@ -164,7 +164,8 @@ def _numbers(name, default, rule):
     values = factors.map(lambda factor: float(min(max(factor * usual, low), high)))
     if not isinstance(rule, Formula):
         return values
-    return values | values.map(lambda value: f"{value!r} * (1 + 0.5 * sin(PHASE))")
+    shape = "1 + 0.5 * sin(PHASE)" if math.isinf(high) else "0.75 + 0.25 * sin(PHASE)"  # at most 1
+    return values | values.map(lambda value: f"{value!r} * ({shape})")
 
 
 # -- experiments -------------------------------------------------------------------------------------------------------
