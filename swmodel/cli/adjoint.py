@@ -149,7 +149,7 @@ def _announce(study, verified=False):
         ("controls", ", ".join(study.section.controls)),
         ("grid", facts.grid_line(study.made.grid)),
         ("run", length_line(problem.steps, problem.dt)),
-        *nest_lines(study.made, problem.stepped, problem.dt),
+        *(nest_lines(study.made, problem.stepped, problem.dt) if study.made.nests else []),
         tiles_line(problem.model),
         *_memory_lines(study, verified),
     ]

@@ -188,7 +188,7 @@ def test_an_experiment_file_adds_a_tide_records_or_a_wave_to_it(tmp_path, level)
 
 def test_what_cannot_be_added_to_it_is_refused(tmp_path):
     (two,) = in_file("\n".join(LEVELS), tmp_path).mistakes
-    assert two.text.startswith("constituents and file and wave exclude one another; give a tide, records or a wave, of")
+    assert two.text.startswith("constituents and file and wave exclude one another; give a tide, records, a formula or")
     (speed,) = in_file("", tmp_path, unit="velocity").mistakes
     assert speed.text == "inverse_barometer = true is an elevation, and this is none; leave it out"
 
