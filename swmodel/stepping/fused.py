@@ -224,7 +224,8 @@ class FusedStepLoop(StepLoop):
         return None
 
     def __init__(self, dynamics: "System", stepper: "TimeStepper", prepared: bool = True):
-        self.stepper, self.evaluation = stepper, FusedEvaluation(dynamics, stepper, self.interpret)
+        self.stepper, self.history = stepper, stepper.history
+        self.evaluation = FusedEvaluation(dynamics, stepper, self.interpret)
         self.layout, self.group = self.evaluation.layout, self.evaluation.group
         # where loops cannot overwrite their operands, steps alternate between two sets of arrays
         in_order = jax.default_backend() == "cpu" and not self.evaluation.interpret

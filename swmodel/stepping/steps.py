@@ -74,7 +74,8 @@ class StepLoop(abc.ABC):
     Attributes:
         name: of the kind of loop, for reports.
         equations: the prepared System on arrays, for monitors and costs; not set if `prepared` is False.
-        stepper: the TimeStepper.
+        stepper: the TimeStepper, prepared.
+        history: `history(state)`, the TimeStepper's before the first step.
         period: the number of steps after which halos and buffers are in their first configuration again. `steps`
             should make this number of steps in one call.
     """
@@ -83,6 +84,7 @@ class StepLoop(abc.ABC):
 
     equations: Any
     stepper: Any
+    history: "Callable[[State], History]"
     period: int = 1
 
     @abc.abstractmethod
@@ -110,8 +112,8 @@ class StepLoop(abc.ABC):
         """The carry of a State and the stepper's history, both of the tile's own cells (ny, nx)."""
 
     def start(self, state: State) -> Carry:
-        """The carry of a run that begins with a State; of a loop that is prepared."""
-        return self.pack_state(state, self.stepper.history(state))
+        """The carry of a run that begins with a State."""
+        return self.pack_state(state, self.history(state))
 
     @abc.abstractmethod
     def unpack_state(self, carry: Carry) -> "tuple[State, History]":
@@ -198,7 +200,7 @@ class ArrayStepLoop(StepLoop):
         return None
 
     def __init__(self, dynamics: "System", stepper: "TimeStepper", prepared: bool = True):
-        self.sides = dynamics.tile.sides
+        self.sides, self.history = dynamics.tile.sides, stepper.history
         if not prepared:
             return
         self.equations = stepper.system(dynamics)
