@@ -71,21 +71,21 @@ VALUES = {
     "Cyclone.track": st.sampled_from(("track.csv", "track2.csv")),
     "RecordFile.file": st.sampled_from(("series.csv", "series2.csv")),
     "WindFile.file": st.just("wind.nc"),
+    "FormulaSection.formula": st.just("5e-4 * (1 + 0.5 * sin(PHASE + t / 300))"),  # also of rain and evaporation
     "Sponge.width": st.just("WIDTH"),
     "River.positions": st.just("PLACES"),
     **{f"{name}.file": st.just("map.nc") for name in ("MapFile", "FieldFile", "FieldRecord")},
     **{f"{name}.variable": st.just("n") for name in ("MapFile", "FieldFile", "FieldRecord")},
     **{f"{name}.drag": st.sampled_from((*DRAG_LAWS, 1.3e-3)) for name in ("Wind", "WindFile", "Cyclone")},
     **{f"{name}.solver": st.sampled_from(elliptic.names()) for name in ("SemiImplicit", "RigidLid")},
-    "AirPressure.pressure": st.sampled_from((101000.0, "101000 + 500 * sin(PHASE)")),
+    "AirPressure.pressure": st.sampled_from(
+        (101000.0, "101000 + 500 * sin(PHASE)", {"formula": "101000 + 500 * sin(PHASE + t / 300)"})
+    ),
     "Cyclone.ambient_pressure": st.sampled_from((101500.0, 102000.0)),
-    **{
-        f"{name}.reference": st.just(101325.0)
-        for name in ("BarometerSection", "Tide", "TideSection", "RecordFile", "SolitarySection", "CnoidalSection")
-    },
+    **{f"{name}.reference": st.just(101325.0) for name in ("BarometerSection", "TideSection")},
     "TidalPotential.constituents": st.sampled_from((["M2"], ["K1", "O1"], ["M2", "S2", "Q1"])),
 }
-SERIES = ("Tide", "RecordFile", "SolitarySection", "CnoidalSection")
+SERIES = ("Tide", "RecordFile", "FormulaSection", "SolitarySection", "CnoidalSection")
 VALUES |= {f"{name}.{key}": None for name in SERIES for key in ("inverse_barometer", "reference")}  # refused by most
 NX, NY = 19, 9  # of all grids, so that draws share programs; two tiles have different shapes
 ANOTHER = {"track.csv": "track2.csv", "series.csv": "series2.csv"}  # {a file: one that other members may have}
