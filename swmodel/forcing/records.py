@@ -133,7 +133,8 @@ class _Source:
         self.check_limits(part[wet])
         return part
 
-    def check_limits(self, here):
+    def check_limits(self, here: np.ndarray) -> None:
+        """Raise DataError for values beyond the parameter's limits, and for pressures that look like hPa."""
         if self.rule is None or not here.size:
             return
         least, most = here.min(), here.max()

@@ -22,8 +22,10 @@ __all__ = ["HEALTH_INTERVAL", "Health"]
 HEALTH_INTERVAL = 20  # steps between two checks, each of which takes a fifth of a step or less
 
 
-Fault: TypeAlias = tuple[jax.Array, ...]
+Assessment: TypeAlias = tuple[jax.Array, ...]
 """The arrays of Health.start."""
+GetState: TypeAlias = Callable[[], State]
+GetUplift: TypeAlias = Callable[[], jax.Array | None]
 
 
 @pytree
@@ -63,44 +65,29 @@ class Health:
         return functools.reduce(operator.or_, [step % n == 0 for n in (HEALTH_INTERVAL, *self.also)])
 
     @staticmethod
-    def start() -> tuple[jax.Array, ...]:
+    def start() -> Assessment:
         """(first invalid step or -1, flat index of layer and cell, h [m] and CFL number there), each of shape (1,)."""
         return jnp.full(1, -1, jnp.int32), jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.zeros(1)
 
     def update(
-        self,
-        carry: Fault,
-        get_state: Callable[[], State],
-        dynamics: System,
-        uplift: Callable[[], jax.Array | None],
-        step: jax.Array,
-    ) -> Fault:
+        self, carry: Assessment, get_state: GetState, dynamics: System, uplift: GetUplift, step: jax.Array
+    ) -> Assessment:
         """The arrays of `start` after a check, if one is due, of the State `get_state()` over the uplift `uplift()`."""
         return jax.lax.cond(
             self._is_due(step), lambda: self.assess(carry, get_state, dynamics, uplift, step), lambda: carry
         )
 
     def finish(
-        self,
-        carry: Fault,
-        get_state: Callable[[], State],
-        dynamics: System,
-        uplift: Callable[[], jax.Array | None],
-        step: jax.Array,
-    ) -> Fault:
+        self, carry: Assessment, get_state: GetState, dynamics: System, uplift: GetUplift, step: jax.Array
+    ) -> Assessment:
         """The arrays of `start` after a check at the end of a chunk, unless `update` has checked this step."""
         return jax.lax.cond(
             self._is_due(step), lambda: carry, lambda: self.assess(carry, get_state, dynamics, uplift, step)
         )
 
     def assess(
-        self,
-        carry: Fault,
-        get_state: Callable[[], State],
-        dynamics: System,
-        uplift: Callable[[], jax.Array | None],
-        step: jax.Array,
-    ) -> Fault:
+        self, carry: Assessment, get_state: GetState, dynamics: System, uplift: GetUplift, step: jax.Array
+    ) -> Assessment:
         """The arrays of `start` after a check of the State; the first invalid step is kept.
 
         Args:

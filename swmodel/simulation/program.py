@@ -19,7 +19,7 @@ from ..output.products.base import Arrays, Reader, Sample
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import on_tiles, pack_state, run_steps, step_loop
 from ..stepping.steps import History, Monitor, StepLoop
-from .health import Fault, Health
+from .health import Assessment, Health
 
 if TYPE_CHECKING:
     from .simulation import Simulation
@@ -50,7 +50,7 @@ class Carry:
     """
 
     packed: tuple[State, History]
-    health: Fault
+    health: Assessment
     watched: dict[str, Arrays]
 
 
@@ -60,7 +60,7 @@ def start_carry(simulation: "Simulation", packed: tuple[State, History], watched
     health = jax.tree.map(lambda x: x if members is None else jnp.stack([x] * members), Health.start())
     outputs = simulation.watched() if watched else {}
     arrays: dict[str, Any] = {key: output.start_arrays(simulation, packed) for key, output in outputs.items()}
-    return Carry(packed, cast(Fault, place(lambda rank: health)), arrays)
+    return Carry(packed, cast(Assessment, place(lambda rank: health)), arrays)
 
 
 @functools.partial(on_tiles, donate_argnums=(2,))
@@ -111,7 +111,7 @@ def finished_carry(
     dynamics: System,
     monitors: tuple[Health, dict],
     packed: tuple[State, History],
-    monitored: tuple[Fault, dict[str, Arrays]],
+    monitored: tuple[Assessment, dict[str, Arrays]],
     last: jax.Array,
 ) -> Carry:
     """The Carry after a chunk whose last step has the number `last`; Health has checked its last state."""

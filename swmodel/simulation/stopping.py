@@ -19,7 +19,7 @@ from ..fields.pytrees import replace
 from ..models.ensemble import Ensemble
 from ..output.running import Run
 from ..runtime.signals import GRACE, PROCESS, SignalMonitor
-from .health import Fault
+from .health import Assessment
 
 if TYPE_CHECKING:
     from .simulation import Simulation
@@ -44,7 +44,7 @@ def stoppable(kept: Callable[[str], str]) -> Iterator[tuple[SignalMonitor, Threa
         yield signals, reader
 
 
-def invalid_cells(simulation: "Simulation", health: Fault) -> list[tuple]:
+def invalid_cells(simulation: "Simulation", health: Assessment) -> list[tuple]:
     """[(step, member, layer, row, column, thickness, CFL number)] of the first invalid cell of each tile and member.
 
     Args:

@@ -8,7 +8,7 @@ everywhere, and the error of distances 600 km away is 0.04 %.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.core
@@ -39,6 +39,7 @@ REFERENCES = {  # where longitude, latitude and depth are meant: (share of the l
     "bottom_corner": (0.0, 1.0),  # likewise; the origin of Okada (1985)
 }
 HISTORY = ("slip", "onset", "rise_time")
+Degrees: TypeAlias = np.ndarray | jax.Array | float  # or metres, on a plane
 Numbers = Any  # a float, or an array (faults,); of the history also an array (faults, windows)
 
 
@@ -48,12 +49,7 @@ class AzimuthalEqualArea:
 
     radius: float = EARTH_RADIUS
 
-    def local(
-        self,
-        longitude: np.ndarray | jax.Array | float,
-        latitude: np.ndarray | jax.Array | float,
-        at: Sequence[float | jax.Array],
-    ) -> tuple[Any, Any]:
+    def local(self, longitude: Degrees, latitude: Degrees, at: Sequence[float | jax.Array]) -> tuple[Any, Any]:
         """Metres to the east and north of `at` = (longitude, latitude); everything else [degrees].
 
         The results are numpy arrays if no argument is an array of JAX, so that nothing is compiled for each new shape.
@@ -84,12 +80,7 @@ class AzimuthalEqualArea:
 class Plane:
     """No projection: `longitude` and `latitude` are x and y [m] of a Cartesian grid, y to the north."""
 
-    def local(
-        self,
-        longitude: np.ndarray | jax.Array | float,
-        latitude: np.ndarray | jax.Array | float,
-        at: Sequence[float | jax.Array],
-    ) -> tuple[Any, Any]:
+    def local(self, longitude: Degrees, latitude: Degrees, at: Sequence[float | jax.Array]) -> tuple[Any, Any]:
         """x and y [m], counted from `at`."""
         return longitude - at[0], latitude - at[1]
 
