@@ -350,6 +350,7 @@ def _forecast_of_a_twin(b, folder, command, tmp_path):
     (records / "far.csv").write_text("time_s,elevation_m\n0,0.1\n60,high\n")
     status, _, errors = command("forecast", folder / "bank.nc", *given)
     assert status != 0 and "far.csv" in errors
+    (records / "records.toml").write_text("[gauges.far]\ndatum = 0.01\n")
     status, printed, errors = command("forecast", folder / "bank.nc", *given, "--without", "far")
     assert status == 0 and "samples: near 8\n" in printed, errors
     status, _, errors = command("forecast", folder / "bank.nc", *given, "--without", "fra")

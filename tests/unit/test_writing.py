@@ -327,6 +327,14 @@ def test_a_fixed_cost_of_each_chunk_takes_about_a_fifth_of_the_time(fixed, step,
     assert 12 * fixed <= 1.1 * SHARE * sum(taken[-12:]) and max(taken[-12:]) < 1.03 * fixed + 5.1
 
 
+def test_chunks_are_short_again_when_their_fixed_cost_has_gone():
+    pace, taken = Pace(), []
+    for k in range(60):
+        taken.append((0.9 if k < 30 else 0.0) + pace.steps * 2e-3)
+        pace.steps = pace.measure(pace.steps, taken[-1])
+    assert max(taken[20:30]) > 4.0 and max(taken[-10:]) < 2.1
+
+
 def test_slow_output_does_not_make_chunks_short(tmp_path, monkeypatch):
     append, counts, advance = netcdf.FieldFile.append, [], runs.advance
 
