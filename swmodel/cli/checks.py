@@ -19,7 +19,7 @@ from ..runtime import budget, launch
 from ..runtime.paths import expanded
 from . import facts, logs
 from .model_remarks import flooded_land, model_remarks, wave_remarks
-from .nested import add_outputs_of_nests, files_of_nests, merged, nest_lines, output_lines
+from .nested import add_outputs_of_nests, files_of_nests, merged, nest_lines, nest_output_lines
 from .remarks import remarks
 from .speed import Speed, speed_line
 from .starting import add_outputs, begin_alone, files_of_run, files_of_studies, inputs_of, named_files, started
@@ -112,7 +112,7 @@ def _nests(made, family, states, dt, ranks):
     add_outputs_of_nests(made, driver, files_of_nests(made, Path(".")))
     made.attempt(("nest",), driver.check_due)
     made.experiment()
-    return [*nest_lines(made, family, dt), *output_lines(made, family, dt)]
+    return [*nest_lines(made, family, dt), *nest_output_lines(made, family, dt)]
 
 
 LARGEST_SUMMED = 2**22  # cells of a grid of which this process holds sums and maxima, which ranks share in a run

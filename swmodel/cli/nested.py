@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..nests.family import Family
     from ..simulation.nested import NestedSimulation
 
-__all__ = ["add_outputs_of_nests", "files_of_nests", "merged", "nest_lines", "output_lines"]
+__all__ = ["add_outputs_of_nests", "files_of_nests", "merged", "nest_lines", "nest_output_lines"]
 
 
 def merged(files: Iterable[dict[str, list[Path]]]) -> dict[str, list[Path]]:
@@ -105,7 +105,7 @@ def _depths(nest, difference):
     return f"{where}, and passes to it over {nest.blend} outer cells"
 
 
-def output_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str]]:
+def nest_output_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str]]:
     """(label, text) lines of the files of each nest."""
     lines = []
     for one in made.nests:

@@ -31,7 +31,7 @@ from .metadata import (
     of_members,
     places,
     reach_of_water,
-    run_attributes,
+    file_attributes,
     shape,
     time_attributes,
     topology,
@@ -312,7 +312,7 @@ def whole_file(
         SwmodelError: if it cannot be written.
     """
     with replacing(path) as temporary, netCDF4.Dataset(temporary, "x") as dataset:
-        dataset.setncatts(run_attributes(grid, attributes))
+        dataset.setncatts(file_attributes(grid, attributes))
         define_grid(dataset, grid)
         define_moment(dataset, start, seconds, since)
         define_members(dataset, members)

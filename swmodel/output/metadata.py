@@ -48,7 +48,7 @@ __all__ = [
     "places",
     "reach_of_water",
     "references",
-    "run_attributes",
+    "file_attributes",
     "shape",
     "time_attributes",
     "topology",
@@ -287,7 +287,7 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def run_attributes(grid: Grid, attributes: Mapping[str, Attribute] | None, *, points: bool = False) -> Attributes:
+def file_attributes(grid: Grid, attributes: Mapping[str, Attribute] | None, *, points: bool = False) -> Attributes:
     """The global attributes of a file: its conventions, the program that wrote it, and how to write it again.
 
     Args:

@@ -102,7 +102,7 @@ class FieldFile(RecordFile):
                     definitions.define_field(dataset, row, grid, self._dtype, layered=row.name in joined, **options)
             definitions.define_static(dataset, grid, static, members)
 
-        attributes = metadata.run_attributes(grid, {**(attributes or {}), "stored_as": str(self._dtype)})
+        attributes = metadata.file_attributes(grid, {**(attributes or {}), "stored_as": str(self._dtype)})
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
 
     def append(self, seconds: float, fields: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]]) -> None:
@@ -190,7 +190,7 @@ class GaugeFile(RecordFile):
             "featureType": "timeSeries",
             "stored_as": str(self._dtype),
         }
-        attributes = metadata.run_attributes(grid, attributes, points=True)
+        attributes = metadata.file_attributes(grid, attributes, points=True)
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
         self._buffer, self._count, self._written_at = [], 0, clock.monotonic()
 

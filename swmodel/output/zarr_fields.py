@@ -67,7 +67,7 @@ class ZarrFields:
             DataError: if a store cannot be continued by these variables.
         """
         store = ZarrStore(claim.path)
-        about = metadata.run_attributes(grid, {**attributes, "stored_as": "float32"})
+        about = metadata.file_attributes(grid, {**attributes, "stored_as": "float32"})
         arrays, values = _described(grid, rows, chunk, start, depth)
         if append and store.path.exists():
             was, old = store.description()

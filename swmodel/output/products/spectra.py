@@ -57,7 +57,7 @@ class SpectraFile(RecordFile):
 
         attributes = {"title": "Shallow-water model spectra", **(attributes or {}), "stored_as": "float64"}
         attributes["comment"] = "; ".join(map(str, filter(None, [COMMENT, attributes.get("comment")])))
-        attributes = metadata.run_attributes(grid, attributes, points=True)
+        attributes = metadata.file_attributes(grid, attributes, points=True)
         self._records = Records(path, define, attributes, append, resume_time, overwrite)
 
     def append(self, seconds: float, record: Mapping[str, np.ndarray]) -> None:
