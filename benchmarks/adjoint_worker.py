@@ -68,7 +68,7 @@ def plain(problem):
     import jax.numpy as jnp
 
     import swmodel as sw
-    from swmodel.fields.pytrees import replace
+    from swmodel.fields.state import replace
     from swmodel.runtime.compilation import jit
 
     dynamics = problem.model.dynamics(problem.scheme, steps=problem.steps)

@@ -35,10 +35,10 @@ def switch_off(what):
     from swmodel.adjoint.core import checkpointing
     from swmodel.elliptic import multigrid, operator
     from swmodel.runtime import malloc
-    from swmodel.stencils.native import blocks, primitives
+    from swmodel.stencils.native import primitives
 
     if what == "blocks":
-        blocks.usable = lambda: False
+        primitives.usable = lambda: False
     elif what == "materialized":
         operator.materialized = multigrid.materialized = lambda x, sides: x
     elif what == "periods":

@@ -55,10 +55,14 @@ TESTS = {
         "tests/unit/test_inflow.py",
         "tests/parallel/test_engines.py",
     ),
-    "swmodel/dynamics/coriolis.py": (f"{_VERIFICATION}inertial_oscillation.py", f"{_VERIFICATION}convergence.py"),
     "swmodel/dynamics/dissipation.py": (*SHORT, "tests/unit/test_stability.py"),
     "swmodel/dynamics/forcing.py": ("tests/unit/test_terms.py", *SHORT),
-    "swmodel/dynamics/momentum.py": (f"{_VERIFICATION}conservation.py", *SHORT),
+    "swmodel/dynamics/momentum.py": (
+        f"{_VERIFICATION}conservation.py",
+        *SHORT,
+        f"{_VERIFICATION}inertial_oscillation.py",
+        f"{_VERIFICATION}convergence.py",
+    ),
     "swmodel/dynamics/system.py": (
         "tests/unit/test_terms.py",
         "tests/unit/test_records.py",

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from swmodel.parallel.one_tile import OneTileCommunicator
+from swmodel.parallel.serial import OneTileCommunicator
 
 MESH = ("y", "x")
 

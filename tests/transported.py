@@ -8,7 +8,7 @@ from swmodel.dynamics.layer import divergence
 from swmodel.dynamics.transported import Transported
 from swmodel.fields.field import mean_x, mean_y
 from swmodel.fields.parameters import parameter
-from swmodel.fields.pytrees import static
+from swmodel.fields.state import static
 from swmodel.fields.variables import Variable
 
 __all__ = ["DYE", "SALT", "Content"]

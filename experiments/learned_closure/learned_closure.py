@@ -26,7 +26,7 @@ from network_viscosity import NetworkViscosity, network, weights_of  # noqa: E40
 from scipy.optimize import minimize_scalar  # noqa: E402
 
 import swmodel as sw  # noqa: E402
-from swmodel.fields.pytrees import replace  # noqa: E402
+from swmodel.fields.state import replace  # noqa: E402
 from swmodel.units import day, km, year  # noqa: E402
 
 SIZE, DEPTH, GRAVITY = 2000 * km, 1000.0, 0.03  # of the basin and its layer, reduced gravity [m s-2]

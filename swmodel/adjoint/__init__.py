@@ -6,8 +6,7 @@ J, gradient = problem.value_and_gradient()
 
 from .assimilation.assimilation import Rules
 from .assimilation.inversion import Inversion, Restart
-from .assimilation.observations import gauge_records
-from .assimilation.observed import Observations, Truth
+from .assimilation.observations import Observations, Truth, gauge_records
 from .assimilation.result import Result
 from .controls.controls import Control, Transformed, controls_of, names_of
 from .core.integration import integrate
@@ -15,9 +14,16 @@ from .core.schedules import Nested, Revolve, StoreAll, Tiered
 from .costs.concentration import BoxContent, GaugeConcentration
 from .costs.costs import BoxEnergy, Cost, FinalState, GaugeElevation, GaugeMaximum, Misfit, SectionTransport, TileCost
 from .costs.harmonics import HarmonicConstants, HarmonicMisfit, constants_in
-from .costs.misfits import Current, SectionRecord, TransportMisfit, VelocityMisfit, currents_in, transports_in
+from .costs.misfits import (
+    Current,
+    JointMisfit,
+    SectionRecord,
+    TransportMisfit,
+    VelocityMisfit,
+    currents_in,
+    transports_in,
+)
 from .costs.records import Record, records_in
-from .costs.sums import JointMisfit
 from .costs.tracks import TrackMisfit, Tracks, read_tracks, track_records
 from .problem import Problem, dot
 

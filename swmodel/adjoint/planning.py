@@ -12,8 +12,7 @@ from ..performance import Program
 from ..performance.cases import OneOfMany
 from ..performance.planning import Gradient
 from ..stepping.explicit import TimeStepper
-from .core.memory import Needs, best_lengths
-from .core.schedules import StoreAll
+from .core.schedules import Needs, StoreAll, best_lengths
 from .costs.costs import BoxEnergy
 from .problem import Problem
 
@@ -36,7 +35,7 @@ def measure_gradient(
     Args:
         make: `make(communicator)` gives (ShallowWater, State) of the whole grid on that communicator.
         shape: (ny, nx) of the grid.
-        stepper: a TimeStepper; an implicit one makes a given number of rounds (performance.implicit.with_rounds).
+        stepper: a TimeStepper; an implicit one makes a given number of rounds (performance.cases.with_rounds).
         steps: the number of steps that the planned gradient differentiates.
     """
     most = MOST_OF_EQUATION if stepper.has_solver else MOST_CELLS

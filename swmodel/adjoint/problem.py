@@ -29,10 +29,9 @@ from ..stepping.loop import arrays_if_loops_fail, shown, step_loop
 from ..stepping.stability import check_time_step
 from .controls.controls import ControlDict, Transformed, controls_of, masks_of, split_controls, units_in
 from .core.checkpointing import Readings
-from .core.memory import Needs
 from .core.programs import Pair, Programs, Transform
 from .core.runs import Plan, Run, Unit
-from .core.schedules import Checkpoints, StoreAll
+from .core.schedules import Checkpoints, Needs, StoreAll
 from .costs.costs import tile_cost
 from .costs.readers import everywhere
 from .costs.tile_costs import AllReadings, Cost, Weighted, trace_cost

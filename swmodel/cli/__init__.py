@@ -19,7 +19,7 @@ from ..runtime import launch
 from ..runtime.devices import leave
 from ..runtime.signals import PROCESS
 from .commands import app
-from .streams import protect_streams
+from .logs import protect_streams
 
 __all__ = ["app", "main"]
 

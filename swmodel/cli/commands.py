@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..output.figures import KINDS
+from ..output.collisions import KINDS
 from ..runtime.version import VERSION
 from . import file_commands, forecast_commands, options
 from .options import examples, path_of, taking
@@ -381,7 +381,7 @@ def plot(
 
     Maps, gauges, circulation, spectra, budgets or animations are chosen by what the files hold.
     """
-    from .figures import plot_files
+    from .file_commands import plot_files
 
     plot_files(files, output, kind, observations, variable, time, member, box, layer)
 
@@ -402,7 +402,7 @@ def report(files: options.OutputOfRun, member: options.Member = 0, **given: Any)
 
     It has maps with a time slider, gauges, scores, budgets, timing and the configuration.
     """
-    from .figures import report_files
+    from .file_commands import report_files
 
     print(report_files(files, given["output"], given["observations"], given["variable"], member))
 
@@ -414,7 +414,7 @@ def view(files: options.OutputOfRun, member: options.Member = 0, **given: Any) -
 
     The page is that of `report`. Where there is no display, its path is printed.
     """
-    from .figures import open_page, report_files
+    from .file_commands import open_page, report_files
 
     open_page(report_files(files, given["output"], given["observations"], given["variable"], member))
 

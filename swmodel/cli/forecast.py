@@ -21,7 +21,7 @@ from ..output import replacing
 from ..output.collisions import check_apart
 from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
-from . import facts, figures, logs
+from . import facts, file_commands, logs
 
 if TYPE_CHECKING:
     from ..forecast import Bank, Errors
@@ -102,7 +102,7 @@ def _bank_for(path: str, output: str | None, is_drawn: bool, inputs: Sequence[tu
         return None
     logs.start(root=True)
     if is_drawn:
-        figures.require()
+        file_commands.require()
     outputs = [] if output is None else [("--output", Path(output))]
     outputs += [("--plot", file.with_suffix(".png")) for _, file in outputs if is_drawn and file.suffix != ".png"]
     check_apart(outputs, [("the bank", Path(path)), *inputs])

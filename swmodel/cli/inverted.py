@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..adjoint.assimilation.observed import OVER_TIME
+from ..adjoint.assimilation.observations import OVER_TIME
 from ..adjoint.costs.harmonics import HarmonicConstants
 from .facts import columns
 

@@ -20,8 +20,7 @@ from ..parallel.decomposition import TileError
 from ..runtime import budget, launch
 from ..simulation.progress import duration
 from . import facts
-from .iterations import count_iterations
-from .speed import Speed, shared_machine
+from .speed import Speed, count_iterations, shared_machine
 from .starting import begin_alone
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ def _feasible(wanted, grid):
 def _limits(made, experiment, stepper):
     """The Limits of the time step; for a large grid, those of some of its tiles."""
     from ..parallel import SerialCommunicator
-    from ..parallel.one_tile import OneTileCommunicator
+    from ..parallel.serial import OneTileCommunicator
     from ..stepping.stability import largest_time_step, limits
 
     if experiment.stepper.dt != "auto":
@@ -169,7 +168,7 @@ def _limits(made, experiment, stepper):
 
 def _subject(case, machine, gradient):
     """(the Subject, (label, text) lines of its measurements)."""
-    from ..performance.implicit import with_rounds
+    from ..performance.cases import with_rounds
     from ..performance.planning import Subject
     from ..performance.prediction import measure_compute, signature
 

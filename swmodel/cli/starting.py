@@ -19,7 +19,7 @@ from ..errors import ConfigError
 from ..runtime import launch
 from ..runtime.devices import hosts_of
 from ..runtime.paths import expanded, make_folder
-from . import facts, figures, logs
+from . import facts, file_commands, logs
 
 if TYPE_CHECKING:
     from ..config import Draft, Experiment
@@ -133,7 +133,7 @@ def begin(draft: Draft, options: Options, nested: bool = False) -> Begun:
     rank = hosts.process if hosts else launched.rank if process.communicator == "mpi" and launched else 0
     logs.start(rank == 0, options.quiet)
     if options.plot:
-        figures.require()
+        file_commands.require()
     made = assemble_family(draft, process.tiles)
     experiment = made.experiment()
     folder = expanded(options.output if options.output is not None else experiment.output.folder)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from ..errors import EXIT_ERROR, EXIT_OK, ConfigError
 from ..runtime import launch
-from ..verification.suite import select, verify
-from ..verification.table import list_cases, print_table, print_values
+from ..verification.suite import list_cases, print_table, print_values, select, verify
 
 __all__ = ["verify_cases"]
 

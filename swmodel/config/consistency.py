@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..dynamics.boundaries import OpenBoundary
-from ..dynamics.coriolis import Coriolis
+from ..dynamics.momentum import Coriolis
 from ..fields.parameters import POINT, Moment
 from .adjoint import control_mistakes, cost_mistakes, time_mistakes
 from .expressions import COORDINATES, Expression

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from ..adjoint.assimilation.priors import OfFaults, Prior
-from ..fields.code import is_shipped
+from ..fields.methods import is_shipped
 from ..fields.parts import unchecked
 from .adjoint import Memory, known_controls
 from .mistakes import Mistake, nearest

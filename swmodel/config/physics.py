@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 from ..defaults import AIR_DENSITY, GRAVITY, MINIMUM_DEPTH, SOUND_SPEEDS, WATER_DENSITY, WIND_DRAG
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.conserving import MomentumConserving
-from ..dynamics.coriolis import Coriolis as CoriolisParameter
+from ..dynamics.dissipation import FreeSlip, NoSlip
 from ..dynamics.forcing import WindStress
 from ..dynamics.layers import Layers as StackedLayers
+from ..dynamics.momentum import Coriolis as CoriolisParameter
 from ..dynamics.momentum import VorticityFlux
 from ..dynamics.polar_filter import FilteredDifferences
-from ..dynamics.slip import FreeSlip, NoSlip
 from ..dynamics.spectral import core
 from ..dynamics.terms import Term
 from ..dynamics.wetting import WettingDrying
@@ -19,8 +19,7 @@ from ..elliptic import Solver, names
 from ..fields.parameters import Choice, Number
 from ..forcing.cyclones import Cyclone
 from ..forcing.potential import InternalWaveDrag
-from ..forcing.wind_laws import DRAG_LAWS
-from ..forcing.wind_pressure import RELATIONS
+from ..forcing.wind_laws import DRAG_LAWS, RELATIONS
 from ..grids import grid
 from ..stepping.explicit import TimeStepper
 from .expressions import Expression

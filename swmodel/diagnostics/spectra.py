@@ -38,8 +38,7 @@ from ..dynamics.spectral.series import Series
 from ..dynamics.system import System
 from ..errors import ConfigError
 from ..fields.parameters import Flag, Part, check_arguments
-from ..fields.pytrees import pytree, replace
-from ..fields.state import State
+from ..fields.state import State, pytree, replace
 from ..parallel import fft
 from ..runtime import budget
 from ..runtime.compilation import jit

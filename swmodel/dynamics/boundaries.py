@@ -31,7 +31,7 @@ from ..fields.field import Field, Scalar, Value
 from ..fields.methods import at
 from ..fields.parameters import Flag, Sides, declared, parameter
 from ..fields.parts import numbers_of, replaced
-from ..fields.pytrees import pytree, replace
+from ..fields.state import pytree, replace
 from ..fields.variables import Variable
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 from .clock import Time
@@ -59,7 +59,7 @@ from .near_sides import (
 from .terms import TiledPart, TimeVarying, rate_at, value_at
 
 if TYPE_CHECKING:
-    from .forms import Exchange
+    from .stages import Exchange
     from .system import System
 
 __all__ = ["Clamped", "Flather", "OpenBoundary"]

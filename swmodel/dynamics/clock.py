@@ -19,7 +19,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from ..fields.field import Count, Scalar
-from ..fields.pytrees import pytree, replace, static
+from ..fields.state import pytree, replace, static
 
 __all__ = ["Coverage", "Moments", "Time", "as_time"]
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..fields.field import AbstractField, Value, difference_x, difference_y, mean_x, mean_xy, mean_y
 from ..fields.parameters import parameter
-from ..fields.pytrees import pytree
+from ..fields.state import pytree
 from .clock import Time
 from .dissipation import biharmonic_force, strain, viscous_force
 from .terms import Term

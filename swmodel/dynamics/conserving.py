@@ -31,8 +31,7 @@ import jax.numpy as jnp
 
 from ..errors import ConfigError
 from ..fields.field import Scalar, pointwise
-from ..fields.pytrees import pytree
-from ..fields.state import State, as_tile_field, like
+from ..fields.state import State, as_tile_field, like, pytree
 from .clock import Time
 from .conserving_flow import ConservingFlow
 from .limiters import Limiter, MonotonizedCentral

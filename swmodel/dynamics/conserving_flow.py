@@ -19,7 +19,7 @@ finite time. u_side is the velocity upstream of a side, with a limited slope. So
 where the flow is smooth, of first order at fronts. In time, waves have the order of the stepper; V in place of V' adds
 an error of first order, in proportion to the square of their height.
 
-**Unresolved scales are damped** by D, sixth differences of the level (damping.py).
+**Unresolved scales are damped** by D, sixth differences of the level (half_step.py).
 
 **Contractions conserve the energy head.** Where the flow speeds up towards a higher bed, Q (u_side - u) / V' becomes
 the difference of u^2/2. Then g eta + u^2/2 is constant along a steady flow over a step. From one form to the other the
@@ -28,7 +28,7 @@ step changes continuously, so that rounding does not choose between them where t
 On the sphere the momentum's components change with the direction of the axes; this acts as the Coriolis force with
 f + u tan(latitude) / a.
 
-**Levees** stand on faces (crests.py). Over them h_u is at most the level above the crest, and the flux at most the
+**Levees** stand on faces (wetting.py). Over them h_u is at most the level above the crest, and the flux at most the
 critical one. Where no water reaches the crest there is no flow.
 """
 
@@ -55,14 +55,12 @@ from ..fields.field import (
 )
 from ..fields.state import State
 from .clock import Time
-from .crests import Crests
-from .damping import damped_difference
 from .dissipation import damping_after
-from .half_step import HalfStep
+from .half_step import HalfStep, damped_difference
 from .layer import LayerFlow
 from .limiters import larger, limited_difference, limited_face, smaller, upstream
 from .system import System
-from .wetting import limited_outflow, outflow, outflow_share
+from .wetting import Crests, limited_outflow, outflow, outflow_share
 
 __all__ = ["ConservingFlow"]
 

@@ -17,13 +17,12 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.field import difference_x, difference_y
 from ..fields.parts import snake_case
-from ..fields.pytrees import pytree
-from ..fields.state import State
+from ..fields.state import State, pytree
 from ..grids.geometry import safe_inverse
 from .clock import Time
-from .coriolis import Coriolis
 from .domain import Model
 from .layer import divergence
+from .momentum import Coriolis
 
 if TYPE_CHECKING:
     from .layer import LayerFlow

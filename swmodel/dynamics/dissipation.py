@@ -1,4 +1,4 @@
-"""Drag and viscosity, which take energy out of the flow.
+"""Drag and viscosity, which take energy out of the flow, and what viscosity assumes along coasts.
 
     drag        du/dt = - r u,   du/dt = - k |u| u,   k = C / h_u,   k = g n^2 / h_u^(4/3) after Manning
     friction    du/dt = k (u' - u) / h_u, with u' of the layers above and below
@@ -14,9 +14,15 @@ The operator is minus the transpose of the strain, weighted with h nu. So it nev
 and it vanishes for rigid rotation of the sphere. At a coast S is 0 (free slip) or twice the one-sided difference
 (no slip). The biharmonic form applies the operator twice. After Smagorinsky (1993) and Griffies & Hallberg (2000),
 doi:10.1175/1520-0493(2000)128<2935:BFWASL>2.0.CO;2.
+
+The lateral boundary condition for the flow along coasts and walls: free slip or no slip.
+
+At a corner (position q) on a coast, the derivative of the velocity across the coast is the one-sided difference over a
+whole cell, times `factor` [1]. It is 0 with free slip, and 2 with no slip (the velocity falls to 0 in half a cell).
 """
 
 import abc
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -27,7 +33,7 @@ from jax.core import Tracer
 from ..errors import ConfigError
 from ..fields.field import AbstractField, Scalar, Value, difference_x, difference_y, mean_xy, to_u, to_v
 from ..fields.parameters import parameter
-from ..fields.pytrees import pytree
+from ..fields.state import pytree
 from .clock import Time
 from .domain import Model
 from .layers import which_layer
@@ -39,18 +45,35 @@ if TYPE_CHECKING:
     from .site import Site
 
 __all__ = [
-    "LinearDrag",
-    "QuadraticDrag",
-    "ManningDrag",
+    "Biharmonic",
+    "FreeSlip",
     "InterfacialFriction",
     "Laplacian",
-    "Biharmonic",
+    "LinearDrag",
+    "ManningDrag",
+    "NoSlip",
+    "QuadraticDrag",
     "biharmonic_force",
     "damping_after",
     "speed_after_drag",
     "strain",
     "viscous_force",
 ]
+
+
+@dataclasses.dataclass(frozen=True)
+class FreeSlip:
+    """No stress and no vorticity at coasts and walls."""
+
+    factor = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class NoSlip:
+    """The velocity along coasts and walls is zero at them."""
+
+    factor = 2.0
+
 
 SPEED_FLOOR = 1e-6  # [m s-1]; keeps |u| differentiable at rest
 

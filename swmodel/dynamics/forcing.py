@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..defaults import WATER_DENSITY
 from ..fields.field import Value
 from ..fields.parameters import parameter
-from ..fields.pytrees import pytree
+from ..fields.state import pytree
 from .clock import Time
 from .layers import which_layer
 from .terms import Forcing

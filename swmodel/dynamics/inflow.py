@@ -26,7 +26,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..fields.field import Field, Scalar, Value, X, Y, pointwise
-from ..fields.pytrees import pytree, static
+from ..fields.state import pytree, static
 from ..fields.variables import Variable
 from ..parallel.halo import EAST, WEST
 from .near_sides import cells_inside

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..fields.field import AbstractField, Value, difference_x, difference_y, mean_x, mean_y, sum_xy
-from ..fields.pytrees import replace
-from ..fields.state import State
+from ..fields.state import State, replace
 from ..fields.variables import names_in_layer
 from ..grids.geometry import Geometry
 from .clock import Time

@@ -31,7 +31,7 @@ from ..errors import ConfigError
 from ..fields.field import Scalar, Value
 from ..fields.parameters import DERIVED, Flag, Number, NumberForEach, declared
 from ..fields.parts import ModelPart, replaced
-from ..fields.pytrees import pytree
+from ..fields.state import pytree
 from .domain import Domain
 
 Column: TypeAlias = Sequence[float] | np.ndarray | jax.Array  # a number for each layer, or interface

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import jax.numpy as jnp
 
 from ..fields.field import Field, Scalar, Value
-from ..fields.pytrees import pytree, static
+from ..fields.state import pytree, static
 from ..parallel.halo import SIDES
 from .layers import Layers, modes
 from .near_sides import all_inside

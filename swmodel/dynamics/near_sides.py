@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 
 from ..errors import ConfigError
 from ..fields.field import WHOLE, Field, Value, difference_x, difference_y, pointwise
-from ..fields.pytrees import replace
+from ..fields.state import replace
 from ..grids.geometry import TileGeometry
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, Sides
 from ..stencils.native import paste, read_strips

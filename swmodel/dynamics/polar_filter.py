@@ -22,8 +22,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.field import Field
 from ..fields.parameters import check_fields, parameter
-from ..fields.pytrees import pytree, replace, static
-from ..fields.state import State, fields_of
+from ..fields.state import State, fields_of, pytree, replace, static
 from ..grids.grid import SphericalGrid
 from ..parallel import fft
 from .clock import Time

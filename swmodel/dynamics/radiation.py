@@ -27,7 +27,7 @@ import jax.numpy as jnp
 
 from ..fields.field import Field, Value, pointwise
 from ..fields.parameters import Sides, declared, parameter
-from ..fields.pytrees import pytree
+from ..fields.state import pytree
 from ..fields.variables import Variable
 from ..parallel.halo import SIDES
 from .boundaries import CURRENTS, LEVELS, OpenBoundary

@@ -2,26 +2,231 @@
 
 The physics is written once, for Fields. Here their data are arrays. In fused loops (stepping/fused.py) they are
 expressions, which must be computed before their neighbours can be read.
+
+How the values of a System's fields pass from one of its forms to the next (system.py).
+
+Each declared field has a Kind. `mark_numbers` and `Exchange` are applied when a System is prepared, and nowhere else:
+
+- A number (gravity, a drag coefficient, dt) is the same on all ranks. Where it is combined with a tile's arrays, each
+  rank computes the part of its gradient that comes from its own tile. `communicator.replicated` is the identity, and
+  its transpose adds these parts up. Applied twice, it would make the gradient too large by the number of ranks. So
+  Systems on tiles and steppers hold plain numbers, and a prepared System is not prepared again.
+- A map gets ghost cells.
 """
 
 import abc
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import jax
+import jax.numpy as jnp
 
 from ..fields.field import AbstractField, Field, Scalar
-from ..fields.state import State, fields_of
+from ..fields.state import State, fields_of, replace
+from ..grids.geometry import TileGeometry
+from ..parallel.communicator import Communicator
 from ..parallel.halo import beyond_open_sides, exchange
 from .clock import Time
+from .near_sides import axis_along, cells_inside
+from .terms import TimeVarying, as_field
 
 if TYPE_CHECKING:
     from .system import System
     from .terms import Term
 
-__all__ = ["StageEvaluation", "ArrayEvaluation", "euler_stage"]
+__all__ = [
+    "ArrayEvaluation",
+    "Exchange",
+    "FACES",
+    "Kind",
+    "MAP",
+    "NUMBER",
+    "OTHER",
+    "PARTS",
+    "STATIC",
+    "StageEvaluation",
+    "TILE",
+    "declare",
+    "euler_stage",
+    "mark_numbers",
+]
+
 
 T = TypeVar("T")
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def mark_columns(tile: TileGeometry, communicator: Communicator) -> TileGeometry:
+    """A TileGeometry with `replicated` applied to its metrics and Coriolis parameters.
+
+    Those in columns (rows, 1) are the same on the ranks along x; the ghost rows of such columns are each tile's own.
+    Sides describe the neighbours of a tile; they are not parameters and are left alone.
+    """
+    columns = lambda tree: jax.tree.map(lambda x: _mark_column(x, communicator), tree)  # noqa: E731
+    return replace(tile, metrics=columns(tile.metrics), coriolis=columns(tile.coriolis))
+
+
+def mark_numbers(tree: T, communicator: Communicator) -> T:
+    """A pytree with `replicated`, the identity whose transpose sums over ranks, applied to its replicated leaves.
+
+    The shape of a leaf decides, as in `communicator.place`: real leaves of fewer than two dimensions are the same on
+    all ranks.
+    """
+    return jax.tree.map(lambda x: communicator.replicated(x) if _is_real(x) and x.ndim < 2 else x, tree)
+
+
+def _mark_column(x, communicator):
+    if _is_real(x) and x.ndim == 2 and x.shape[-1] == 1:
+        return communicator.replicated(x, axis="x")
+    return mark_numbers(x, communicator)
+
+
+def _is_real(x):
+    """Whether x is a real JAX array. Python's numbers are not: they have no derivative."""
+    return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.inexact)
+
+
+# -- ghost cells -------------------------------------------------------------------------------------------------------
+
+
+class Exchange:
+    """Fills the halos of parameters; outside the domain they are extrapolated as constants.
+
+    Args:
+        tile: the TileGeometry.
+        communicator: a Communicator.
+        wide: whether stages are computed in a part of the halo too.
+    """
+
+    def __init__(self, tile: TileGeometry, communicator: Communicator, wide: bool = False):
+        self.tile, self.communicator, self.wide = tile, communicator, wide
+        every = tuple(
+            side for side, axis in zip(("west", "east", "south", "north"), "xxyy") if axis not in tile.sides.periodic
+        )
+        self.sides = replace(tile.sides, open=1.0 - tile.sides.linked, open_sides=every)
+
+    def pointwise(self, x: jax.Array | TimeVarying, position: str) -> Field | jax.Array | TimeVarying:
+        """A parameter that is read at its own points only, as a number or a Field; with halo where `wide`."""
+        return self.parameter(x, position) if self.wide else as_field(x, position)
+
+    def padded(self, x: jax.Array, position: str) -> Field:
+        """An array that has the tile's halo already, as a Field."""
+        return Field(x, position, (self.tile.halo,) * 4)
+
+    def parameter(self, x: jax.Array | TimeVarying, position: str = "h") -> Field | jax.Array | TimeVarying:
+        """A number as it is; a tile array at `position` as a Field with halo; a TimeVarying with its arrays so."""
+        if isinstance(x, TimeVarying):
+            return x.prepared().map(lambda array: self.parameter(array, position))
+        if jnp.ndim(x) < 2:
+            return x
+        (padded,) = exchange([x], self.tile.halo, self.sides, self.communicator)
+        return Field(padded, position, (self.tile.halo,) * 4)
+
+    def along_side(
+        self, x: jax.Array | TimeVarying, position: str, side: int, halo: bool
+    ) -> Field | jax.Array | TimeVarying:
+        """A tile array's cells next to a side, a Field of one row or column; numbers as they are.
+
+        Args:
+            x: a number or a tile array, or a TimeVarying, of which nothing is precomputed.
+            position: on the C-grid.
+            side: WEST, EAST, SOUTH or NORTH.
+            halo: whether the Field has a halo along the side; it also has one where `wide`.
+        """
+        if isinstance(x, TimeVarying):
+            return x.moved(lambda array: self.along_side(array, position, side, halo))
+        if jnp.ndim(x) < 2:
+            return x
+        cells = cells_inside(Field(x, position, (0, 0, 0, 0)), side)
+        if not (halo or self.wide):
+            return cells
+        along, width = axis_along(side), self.tile.halo
+        (line,) = exchange([cells.data], width, self.sides, self.communicator, along)
+        return Field(line, position, (0, 0, width, width) if along == "y" else (width, width, 0, 0))
+
+
+# -- fields of a System ------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """How the values of a field pass from one form of a System to the next, by functions; None leaves them as they are.
+
+    Attributes:
+        bind: `bind(value, windows_of, kind)` replaces each `kind` of time records by `windows_of(records)`.
+        mark: `mark(value, communicator)` applies `communicator.replicated` to what is the same on all ranks.
+        prepare: `prepare(value, exchange, wet)` fills halos; `wet` is 1 in wet cells, a Field at h.
+        static: whether values are hashable, and part of the structure of programs.
+    """
+
+    bind: Callable | None = None
+    mark: Callable | None = mark_numbers
+    prepare: Callable | None = None
+    static: bool = False
+
+
+def _bind_parts(parts, windows_of, kind):
+    return tuple(part.bound(windows_of, kind) for part in parts)
+
+
+def _prepare_parts(parts, exchange, wet):
+    return tuple(part.prepare(exchange) for part in parts)
+
+
+def _bind_records(records, windows_of, kind):
+    return windows_of(records) if isinstance(records, kind) else records
+
+
+def _prepare_map(x, exchange, wet):
+    if isinstance(x, TimeVarying):
+        return x.map(lambda record: _prepare_map(record, exchange, wet))
+    return exchange.parameter(x) * wet
+
+
+def _prepare_faces(pair, exchange, wet):
+    return tuple(map(exchange.padded, pair, "uv"))
+
+
+STATIC = Kind(static=True, mark=None)  # a choice, or a number of cells or steps
+NUMBER = Kind()  # a number that is the same on all ranks
+# (ny, nx) at cell centres, 0 on land, or time records of such maps
+MAP = Kind(bind=_bind_records, prepare=_prepare_map)
+FACES = Kind(prepare=_prepare_faces)  # a pair of arrays at u and v, which have the tile's halo already
+PARTS = Kind(bind=_bind_parts, prepare=_prepare_parts)  # a tuple of TiledParts
+TILE = Kind(mark=mark_columns)
+OTHER = Kind(mark=None)  # a pytree that is used as it is
+
+
+def declare(
+    kind: Kind,
+    default: object = None,
+    units: str = "",
+    argument: object = None,
+    label: str = "",
+    shared: str = "",
+    recorded: str = "",
+    lifted: bool = False,
+) -> Any:
+    """The declaration of a field of a System.
+
+    Args:
+        kind: its Kind.
+        default: the value of a System without it.
+        units: of its numbers.
+        argument: the rule of the argument of that name of ShallowWater (fields/parameters.py), where there is one.
+        label: what a printed model calls it; "" where it is not shown.
+        shared: what messages call it where members of an ensemble must not differ in it; "" where they may.
+        recorded: how a restart records it (output/fingerprint.py): by "value", "text", as a "part" or as "parts" with
+            names of their own.
+        lifted: whether fused loops read its arrays.
+    """
+    metadata = {"static": kind.static, "kind": kind, "units": units, "argument": argument}
+    metadata |= {"label": label, "shared": shared, "recorded": recorded, "lifted": lifted}
+    return dataclasses.field(default=default, kw_only=True, metadata=metadata)
+
 
 Fields: TypeAlias = Sequence[AbstractField]
 Filled: TypeAlias = tuple[State, Fields, Fields]  # the State, further Fields, and the elevations at open sides

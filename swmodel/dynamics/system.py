@@ -26,20 +26,33 @@ import jax.numpy as jnp
 
 from ..fields.field import AbstractField, Count, Field, Value, X, Y, difference_x, difference_y, pointwise
 from ..fields.parameters import Flag, Number, Part
-from ..fields.pytrees import pytree, replace
-from ..fields.state import State, as_tile_field, like
+from ..fields.state import State, as_tile_field, like, pytree, replace
 from ..fields.variables import PROGNOSTIC, Variable, names_in_layer, of_layer
 from ..grids.geometry import Geometry, TileGeometry
 from .clock import Coverage, Time, as_time
 from .cores import FiniteDifferences, check_has_tendencies
-from .forms import FACES, MAP, NUMBER, OTHER, PARTS, STATIC, TILE, Exchange, declare
+from .dissipation import FreeSlip
 from .layer import LayerFlow, divergence
 from .layers import Layers
 from .modes_at_sides import SideModes
 from .momentum import DEFAULT as DEFAULT_FORM
 from .near_sides import edges_of
-from .slip import FreeSlip
-from .stages import ArrayEvaluation, Fields, Filled, StageEvaluation, euler_stage
+from .stages import (
+    FACES,
+    MAP,
+    NUMBER,
+    OTHER,
+    PARTS,
+    STATIC,
+    TILE,
+    ArrayEvaluation,
+    Exchange,
+    Fields,
+    Filled,
+    StageEvaluation,
+    declare,
+    euler_stage,
+)
 from .terms import Series, Term, TiledPart, TimeVarying, Windows, value_at
 from .transported import Transported, converted
 
@@ -93,7 +106,7 @@ class System:
         evaluation: the StageEvaluation, which fills halos and stores the results of stages.
 
     Leaves of fewer than two dimensions are the same on every rank. `prepare` applies `communicator.replicated` to them
-    once (forms.py), so that their gradients are summed over all ranks.
+    once (stages.py), so that their gradients are summed over all ranks.
     """
 
     depth: Any = declare(MAP, units="m")

@@ -22,17 +22,16 @@ from ..fields.field import AbstractField, Field, Scalar, Value
 from ..fields.methods import a_pair, a_rate, at
 from ..fields.parameters import Number
 from ..fields.parts import ModelPart, numbers_of, positions_of, replaced
-from ..fields.pytrees import pytree, replace
-from ..fields.state import State
+from ..fields.state import State, pytree, replace
 from ..fields.variables import Variable
 from ..grids.windows import GridRecords, GridValues, cached, grid_values
 from .clock import Time, as_time
 
 if TYPE_CHECKING:
     from .domain import Domain, Model
-    from .forms import Exchange
     from .layer import LayerFlow
     from .site import Site
+    from .stages import Exchange
     from .system import System
 
 __all__ = [

@@ -11,6 +11,14 @@ its solver makes the transport free of divergence.
 
 Files, gauges, initial states and controls hold the variable as `shown`, c; States, histories and restarts hold it as
 `stored`, s. By default both are the same.
+
+The volume that the flow has carried through each face since it was last set to 0.
+
+    d carried_x/dt = U,    d carried_y/dt = V
+
+Steppers combine rates linearly, and these are the transports by which they change eta. So in each cell the change of
+eta is -div(carried) to rounding, with every explicit stepper. Nests compare the volumes of two grids through their
+border (nests/border.py).
 """
 
 import abc
@@ -21,8 +29,7 @@ import numpy as np
 
 from ..fields.field import Value
 from ..fields.methods import a_rate, at
-from ..fields.pytrees import static
-from ..fields.state import State
+from ..fields.state import State, static
 from ..fields.variables import Variable, in_layers
 from .clock import Time
 from .terms import TiledPart
@@ -30,8 +37,14 @@ from .terms import TiledPart
 if TYPE_CHECKING:
     from .layer import LayerFlow
     from .site import Site
+from typing import TYPE_CHECKING
 
-__all__ = ["Transported", "converted"]
+from ..fields.state import pytree
+
+if TYPE_CHECKING:
+    from .layer import LayerFlow
+
+__all__ = ["CARRIED", "CarriedVolume", "Transported", "converted"]
 
 
 class Transported(TiledPart):
@@ -102,3 +115,26 @@ class Transported(TiledPart):
 def converted(how: str, contents: Sequence, state: State, columns: Sequence) -> State:
     """A State of arrays with its `contents` as "shown", or as "stored"; `columns` are the thicknesses of layers [m]."""
     return state.replace(**{row.name: getattr(x, how)(state[row.name], columns[k]) for row, x, k in contents})
+
+
+CARRIED = {
+    "u": Variable("carried_x", "u", "m2", "volume carried along x per unit width in a step of the outer grid"),
+    "v": Variable("carried_y", "v", "m2", "volume carried along y per unit width in a step of the outer grid"),
+}
+
+
+@pytree
+class CarriedVolume(Transported):
+    """The volume [m2] that passed each face, per unit width.
+
+    Args:
+        variable: a row of CARRIED.
+    """
+
+    variable: Variable = static()
+
+    results = {"rate": at("u", "d value/dt")}
+
+    def rate(self, flow: "LayerFlow", value: Value, time: Time) -> Value:
+        """U or V [m2 s-1], a Field at the position of the variable."""
+        return flow.U if self.variable.position == "u" else flow.V

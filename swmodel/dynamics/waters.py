@@ -32,8 +32,7 @@ from ..errors import ConfigError, of_part
 from ..fields.field import AbstractField, Scalar, Value, pointwise, to_u, to_v
 from ..fields.parameters import OF_GRID, Concentrations, Number, Points, declared, parameter, refuse
 from ..fields.parts import replaced
-from ..fields.pytrees import pytree
-from ..fields.state import State, as_tile_field, like
+from ..fields.state import State, as_tile_field, like, pytree
 from ..fields.variables import Variable
 from ..grids.grid import Grid
 from ..grids.water import nearest_water

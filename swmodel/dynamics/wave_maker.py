@@ -27,7 +27,7 @@ import jax.numpy as jnp
 
 from ..fields.field import Field, Value
 from ..fields.parameters import Flag, Number, Sides, declared, parameter
-from ..fields.pytrees import pytree
+from ..fields.state import pytree
 from ..fields.variables import Variable
 from ..parallel.halo import SIDES
 from .boundaries import OpenBoundary

@@ -23,7 +23,7 @@ from jax.core import Tracer
 
 from ..fields.methods import Named, Result
 from ..fields.parameters import Number, shown
-from ..fields.pytrees import pytree
+from ..fields.state import pytree
 from ..parallel.halo import SIDES
 from ..runtime.compilation import jit
 from .operator import Coefficients, Domain, EllipticError, Stencil, assemble

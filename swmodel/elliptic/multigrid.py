@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..fields.pytrees import pytree, replace, static
+from ..fields.state import pytree, replace, static
 from ..grids.geometry import safe_inverse
 from ..parallel.halo import Sides, exchange
 from ..parallel.serial import SerialCommunicator

@@ -26,7 +26,7 @@ from jax.interpreters import batching, mlir
 from numpy.typing import DTypeLike
 
 from ..errors import SwmodelError
-from ..fields.pytrees import pytree, replace, static
+from ..fields.state import pytree, replace, static
 from ..grids.geometry import TileGeometry, safe_inverse
 from ..grids.grid import Grid
 from ..grids.water import label_bodies

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..fields.pytrees import pytree, static
+from ..fields.state import pytree, static
 from ..parallel import fft
 from .base import Plan, Report, Solver
 from .operator import Coefficients, Domain, EllipticError, Stencil

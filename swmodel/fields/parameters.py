@@ -7,7 +7,7 @@
     LinearDrag("fast")      ConfigError: LinearDrag: rate = 'fast' is not a number; give one in s-1, 0 or more, ...
 
 Rules raise ConfigError for values that are certainly wrong. Tracers, tile arrays, Fields and other objects that a
-program uses in place of a number are accepted, and JAX rebuilds pytrees without checking again (pytrees.py).
+program uses in place of a number are accepted, and JAX rebuilds pytrees without checking again (state.py).
 """
 
 import collections.abc

@@ -19,10 +19,9 @@ import sys
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from ..errors import ConfigError
-from .code import code_of, is_shipped
-from .methods import Named
+from .methods import Named, code_of, is_shipped
 from .parameters import Number, check_fields, declared, parameter
-from .pytrees import is_pytree, pytree, static
+from .state import is_pytree, pytree, static
 
 __all__ = [
     "ModelPart",

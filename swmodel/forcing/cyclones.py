@@ -24,14 +24,14 @@ import numpy as np
 from ..defaults import AIR_DENSITY, EARTH_RADIUS, EARTH_ROTATION, WATER_DENSITY
 from ..dynamics.clock import Moments, Time
 from ..dynamics.domain import Domain
-from ..dynamics.forms import Exchange
 from ..dynamics.layer import LayerFlow, gradient
+from ..dynamics.stages import Exchange
 from ..dynamics.terms import Forcing, tile_array
 from ..errors import ConfigError
 from ..fields.field import AbstractField, Field, Value, to_u, to_v
 from ..fields.parameters import DERIVED, Choice, Moment, array_of, declared, parameter, refuse
 from ..fields.parts import replaced
-from ..fields.pytrees import pytree, static
+from ..fields.state import pytree, static
 from ..parallel.communicator import Communicator
 from .atmosphere import PRESSURES, DragLaw, stress
 from .wind_laws import drag_law

@@ -13,8 +13,7 @@ import numpy as np
 from ..defaults import AIR_DENSITY, WIND_DRAG
 from ..errors import DataError
 from ..fields.parameters import Choice, FileName, Moment, Text, check_arguments
-from ..grids.axes import decode, is_dataset, open_raw
-from ..grids.file_units import check_units
+from ..grids.axes import check_units, decode, is_dataset, open_raw
 from ..grids.grid import Grid
 from ..grids.regrid import Records, field_records
 from ..grids.windows import LazyRecords

@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import ConfigError, DataError
 from ..fields.parameters import Sides
 from ..grids import axes
-from ..grids.file_units import normalised_units
+from ..grids.axes import normalised_units
 from ..grids.grid import Grid
 from ..grids.remapping import filled, remapping
 from ..grids.windows import GridValues, along_side, cached

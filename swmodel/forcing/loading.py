@@ -38,16 +38,15 @@ from numpy.typing import ArrayLike
 from ..defaults import WATER_DENSITY
 from ..dynamics.clock import Time
 from ..dynamics.domain import Domain
-from ..dynamics.forms import Exchange
 from ..dynamics.layer import LayerFlow, gradient
+from ..dynamics.stages import Exchange
 from ..dynamics.system import System
 from ..dynamics.terms import Forcing
 from ..errors import ConfigError
 from ..fields.field import Field, Value
 from ..fields.parameters import OF_GRID, parameter
 from ..fields.parts import replaced
-from ..fields.pytrees import pytree
-from ..fields.state import State
+from ..fields.state import State, pytree
 from ..fields.variables import Variable
 from ..grids.grid import SphericalGrid
 from ..parallel.communicator import Communicator

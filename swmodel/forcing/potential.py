@@ -30,16 +30,16 @@ import numpy as np
 from ..dynamics.clock import Time
 from ..dynamics.dissipation import Drag
 from ..dynamics.domain import Domain
-from ..dynamics.forms import Exchange
 from ..dynamics.layer import LayerFlow, gradient
 from ..dynamics.site import Site
+from ..dynamics.stages import Exchange
 from ..dynamics.system import System
 from ..dynamics.terms import Forcing, tile_array
 from ..errors import ConfigError, ended
 from ..fields.field import Value, to_u, to_v
 from ..fields.parameters import DERIVED, Moment, Names, declared, parameter
 from ..fields.parts import replaced
-from ..fields.pytrees import pytree
+from ..fields.state import pytree
 from .constituents import EQUILIBRIUM, distinct, nodal, species
 from .tides import ramp_at, waves_at
 

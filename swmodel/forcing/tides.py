@@ -30,7 +30,7 @@ from ..dynamics.terms import TimeVarying, rate_at, tile_array, value_at
 from ..errors import ConfigError, ended
 from ..fields.field import AbstractField, Scalar, Value
 from ..fields.parameters import Moment, Number, array_of, check_arguments
-from ..fields.pytrees import pytree, replace, static
+from ..fields.state import pytree, replace, static
 from ..grids.grid import Grid
 from ..grids.windows import GridValues
 from .constituents import distinct, nodal, periods

@@ -2,7 +2,7 @@
 
 Where a track gives no radius of maximum wind, that of Willoughby, Darling & Rahn (2006) for its wind and latitude is
 taken, R = 46.4 km exp(-0.0155 V + 0.0169 phi), doi:10.1175/MWR3106.1. Where it gives no central pressure, one of
-RELATIONS may be named, by which the pressure follows from the wind (wind_pressure.py).
+RELATIONS may be named, by which the pressure follows from the wind (wind_laws.py).
 
 The largest wind W of a track is that at 10 m of the moving storm. Best tracks of the United States give the mean of
 one minute, and drag laws are for that of ten minutes: at sea the latter is 0.93 of the former (Harper, Kepert &
@@ -25,7 +25,7 @@ from ..fields.parameters import Number, check_arguments, in_utc
 from ..runtime.formats import check_format
 from .cyclones import AMBIENT, Cyclone
 from .track_files import READERS, read_points
-from .wind_pressure import RELATIONS
+from .wind_laws import RELATIONS
 
 __all__ = ["SHAPES", "Track", "cyclone_of", "largest_winds", "read_track"]
 

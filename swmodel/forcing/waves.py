@@ -26,7 +26,7 @@ from ..dynamics.terms import TiledPart, TimeVarying
 from ..errors import ConfigError
 from ..fields.field import Value
 from ..fields.parameters import Number, check_fields, declared
-from ..fields.pytrees import pytree, replace, static
+from ..fields.state import pytree, replace, static
 from ..parallel.communicator import Communicator
 from .tides import ramp_at
 

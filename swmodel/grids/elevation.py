@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ConfigError, DataError
-from .axes import check_file, decode, find_axis, horizontal_axes, label, open_raw, rectilinear
-from .file_units import OTHER_LENGTHS
+from .axes import OTHER_LENGTHS, check_file, decode, find_axis, horizontal_axes, label, open_raw, rectilinear
 from .grid import Grid
 from .land_masks import is_land_mask, land_mask_of
 from .rasters import open_raster

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 from ..fields import field as op
 from ..fields.field import WHOLE, AbstractField, Field
-from ..fields.pytrees import pytree, replace, static
+from ..fields.state import pytree, replace, static
 from ..parallel.communicator import Communicator
 from ..parallel.halo import SIDES, Sides, without_padding
 from .grid import Grid

@@ -18,7 +18,7 @@ from ..errors import DataError
 from ..fields.parameters import in_utc
 from ..runtime.formats import check_format
 from ..runtime.tables import Table, is_date, read_csv
-from .file_units import check_units
+from .axes import check_units
 from .regrid import seconds_of_dates
 
 __all__ = [

@@ -16,7 +16,7 @@ from ..fields.parameters import Number, Part, Precision, in_utc
 from ..fields.state import RESERVED
 from ..fields.variables import PROGNOSTIC, VARIABLES, Variable, layer_of
 from ..forcing import records
-from ..forcing.barometer import BarometricElevation, InverseBarometer
+from ..forcing.atmosphere import BarometricElevation, InverseBarometer
 from ..grids.grid import Grid
 from ..parallel.decomposition import Decomposition
 from ..parallel.halo import SIDES

@@ -1,17 +1,29 @@
-"""The choice of a model's step loop: fused loops where every rank can compile them, else arrays."""
+"""The choice of a model's step loop, fused where every rank can compile it, and the halo that a stepper needs with the
+terms of a model, found by tracing a step.
+"""
 
 import functools
 import logging
+from typing import TYPE_CHECKING
 
 import jax
+import numpy as np
 
 from ..dynamics.cores import Discretisation
+from ..dynamics.system import System
+from ..fields.field import HaloError, measured_gaps
+from ..fields.parts import numbers_of, positions_of
+from ..fields.state import remembered
 from ..parallel.communicator import Communicator
 from ..stencils.native import why_not
+from ..stepping.explicit import TimeStepper
 from ..stepping.fused import FusedStepLoop
-from ..stepping.steps import ArrayStepLoop, StepLoop
+from ..stepping.steps import ArrayStepLoop, StepLoop, one_step
 
-__all__ = ["kind_of_loop"]
+if TYPE_CHECKING:
+    from .shallow_water import ShallowWater
+
+__all__ = ["dynamics_at_start", "kind_of_loop", "narrowest_halo"]
 
 
 def kind_of_loop(engine: str, communicator: Communicator, core: Discretisation) -> type[StepLoop]:
@@ -41,3 +53,87 @@ def kind_of_loop(engine: str, communicator: Communicator, core: Discretisation) 
 @functools.cache
 def _warn_once(sentence):
     logging.getLogger("swmodel").warning("%s", sentence)
+
+
+WIDEST = 16  # cells
+_WIDTHS: dict = {}  # {(structure, shapes and types of dynamics and stepper): halo}
+
+
+def narrowest_halo(model: "ShallowWater", stepper: TimeStepper, tiled: dict[int, System]) -> int:
+    """The narrowest halo for which no stencil of a step reaches beyond it.
+
+    A halo that is n cells wider leaves n more of every field of a step. So one trace with a halo of one cell finds by
+    how much all stencils reach beyond it. Another one follows where a tile is too thin to continue, and for parameters
+    that have no ghosts, which no halo makes wider.
+
+    Args:
+        model: the ShallowWater.
+        stepper: the TimeStepper.
+        tiled: the model's System on tiles by the width of their halo; those that the search adds are removed.
+
+    Raises:
+        TileError: if a tile is thinner than that.
+        HaloError: if no halo of up to 16 cells is enough.
+    """
+    before = set(tiled)
+    pointwise = [f"{name}.{key}" for name, term in zip(model.term_names, model.terms) for key in _without_ghosts(term)]
+
+    def search():
+        width, missing, whole = 1, 1, False
+        while missing and width <= WIDEST and (pointwise or not whole):
+            model.decomposition.check_halo(width)
+            missing, whole = _missing(model, stepper, width)
+            width += missing
+        return width
+
+    width = remembered(_WIDTHS, (model.outline(1, 0, 1.0), stepper), search)
+    more = _more_along_sides(model, width) if width <= WIDEST else 0
+    for unused in set(tiled) - before - {width + more}:
+        del tiled[unused]
+    if width <= WIDEST:
+        return width + more
+    why = (
+        f", or {' or '.join(pointwise)}, declared with halo=False, is read at neighbouring points" if pointwise else ""
+    )
+    raise HaloError(f"{type(stepper).__name__} needs a halo of more than {WIDEST} cells{why}.")
+
+
+def dynamics_at_start(model: "ShallowWater", halo: int) -> System:
+    """The System of a ShallowWater at step 0 for a program on initial states; a run does not keep their metrics."""
+    kept = halo in model._tiled
+    dynamics = model.interval(halo, 0, 1.0)
+    if not kept:
+        del model._tiled[halo]
+    return dynamics
+
+
+def _without_ghosts(term):
+    """The names of the parameters of a term that vary in space, records among them, and have no ghost cells."""
+    rules = numbers_of(type(term))
+    return [key for key in positions_of(term) if not rules[key].halo and not _is_uniform(getattr(term, key))]
+
+
+def _is_uniform(value):
+    return value is None or (isinstance(value, (int, float, np.ndarray, jax.Array)) and np.ndim(value) < 2)
+
+
+def _more_along_sides(model, width):
+    """Cells that open boundaries read along their sides, in addition to a halo of `width`."""
+    more = int(any(condition.closes_volume or condition.reads_along for condition in model.open_boundaries))
+    model.decomposition.check_halo(width + more)
+    return more
+
+
+def _missing(model, stepper, width):
+    """(the cells that a halo of `width` lacks, whether the whole step could be traced)."""
+
+    def step(dynamics, stepper, state):
+        return one_step(stepper.system(dynamics), stepper, state, stepper.history(state), 0)
+
+    dynamics = model.outline(width, 0, 1.0)  # of whatever length: a stencil does not depend on it
+    with measured_gaps() as gaps:
+        try:
+            jax.eval_shape(model.communicator.spmd(step), dynamics, stepper, jax.eval_shape(dynamics.zeros))
+        except HaloError as error:
+            return max(error.missing, *gaps, 0), False
+    return max(gaps, default=0), True

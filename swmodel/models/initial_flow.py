@@ -13,7 +13,7 @@ from ..fields.field import Field, X, Y, pointwise
 from ..fields.state import State
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, exchange
 from ..runtime.compilation import jit
-from .halos import dynamics_at_start
+from .engine import dynamics_at_start
 
 __all__ = ["ending_at_shores", "with_memory_of_other_flow", "with_memory_of_sides"]
 

@@ -12,20 +12,17 @@ from .. import elliptic
 from ..defaults import GRAVITY, LEAST_THICKNESS
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.cores import Discretisation, FiniteDifferences
-from ..dynamics.coriolis import Coriolis
-from ..dynamics.domain import Domain, Model
-from ..dynamics.floor import DepthLike, floor_of
+from ..dynamics.dissipation import FreeSlip, NoSlip
+from ..dynamics.domain import DepthLike, Domain, Model, floor_of
 from ..dynamics.layers import Layers
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
-from ..dynamics.momentum import VorticityFlux
-from ..dynamics.slip import FreeSlip, NoSlip
+from ..dynamics.momentum import Coriolis, VorticityFlux
 from ..dynamics.system import System, declared_fields
 from ..dynamics.terms import Term, tile_array
 from ..dynamics.transported import Transported, converted
 from ..dynamics.wetting import WettingDrying
 from ..fields.parameters import Number, check_arguments
-from ..fields.pytrees import replace
-from ..fields.state import State, check_state
+from ..fields.state import State, check_state, replace
 from ..fields.variables import PROGNOSTIC
 from ..forcing.records import check_coverage
 from ..forcing.waves import check_records
@@ -40,8 +37,7 @@ from ..stepping.explicit import TimeStepper, check_steps, known_dt
 from ..stepping.steps import ArrayStepLoop, StepLoop
 from . import checks
 from .display import as_html, as_text, map_of_depth, rows_of_model
-from .engine import kind_of_loop
-from .halos import narrowest_halo
+from .engine import kind_of_loop, narrowest_halo
 from .initial_flow import ending_at_shores, with_memory_of_sides
 from .intervals import CurrentWindows, coverage_of, next_record, read_ends
 from .names import named, named_series, on_tiles, one_or_more

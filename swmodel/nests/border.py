@@ -26,11 +26,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..dynamics.carried import CARRIED
 from ..dynamics.clock import Time
+from ..dynamics.transported import CARRIED
 from ..errors import TileError
 from ..fields.field import Count
-from ..fields.pytrees import pytree, static
+from ..fields.state import pytree, static
 from ..models.shallow_water import ShallowWater
 from ..parallel.boxes import collect, place_of_tile, spread
 from ..stepping.steps import Carry, StepLoop

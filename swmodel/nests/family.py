@@ -10,10 +10,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..dynamics.carried import CARRIED, CarriedVolume
 from ..dynamics.cores import FiniteDifferences
 from ..dynamics.domain import Domain
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
+from ..dynamics.transported import CARRIED, CarriedVolume
 from ..errors import ConfigError, SwmodelError, of_part
 from ..fields.parts import replaced
 from ..fields.state import State
@@ -25,8 +25,8 @@ from ..stepping.explicit import TimeStepper
 from ..stepping.stability import check_time_step, largest_time_step, limits
 from .border import Border
 from .interpolation import blended, depth_of, difference
-from .motion import MotionInBox
 from .nest import Nest, finest, frame_of
+from .start import MotionInBox
 from .steps import FamilySystem
 
 __all__ = ["Family"]
@@ -180,7 +180,7 @@ class Family:
         return FamilySystem(tuple(systems), tuple(steppers), borders, inside, steps)
 
     def dynamics(self, stepper: TimeStepper) -> FamilySystem:
-        """The FamilySystem for `swmodel.nests.integration.integrate`, on this rank; `stepper` is the outermost grid's.
+        """The FamilySystem for `swmodel.nests.steps.integrate`, on this rank; `stepper` is the outermost grid's.
 
         Raises:
             ConfigError: for models with records of forcing, for nests that start later, and if a step reads more cells

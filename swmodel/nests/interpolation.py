@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dynamics.domain import Domain
-from ..dynamics.floor import floor_of
+from ..dynamics.domain import Domain, floor_of
 from ..grids.remapping import linear_weights
 from .nest import Nest, Place
 

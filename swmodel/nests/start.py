@@ -1,16 +1,27 @@
-"""The state of a nest that starts during a run: that of the grid around it."""
+"""What a nest takes from the grid around it but once: the motion of the sea floor, so that both rise alike, and the state
+of a nest that starts during a run.
+"""
+
+import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..dynamics.domain import Domain
+from ..dynamics.terms import Series
 from ..fields.state import State
+from ..grids.grid import Grid
+from ..grids.windows import LazyRecords, Stored
 from ..models.shallow_water import ShallowWater
+from ..parallel import SerialCommunicator
 from ..parallel.boxes import collect
 from .border import Border
 from .interpolation import conserving, interpolated, interpolated_of, weights_of
+from .nest import Place
 
-__all__ = ["state_from_outer"]
+__all__ = ["MotionInBox", "state_from_outer"]
 
 
 def state_from_outer(
@@ -54,3 +65,30 @@ def state_from_outer(
     if inner.film is None:
         return start
     return start.replace(eta=start.eta + own * inner.domain.cut(inner.sea_floor.mask("h")))
+
+
+@dataclasses.dataclass(frozen=True)
+class MotionInBox:
+    """A BottomMotion of a nest, linear between the cells of the grid around it.
+
+    Args:
+        source: the motion on the grid around the nest, as ShallowWater takes it.
+        outer: that grid.
+        place: where the nest lies in it.
+    """
+
+    source: Any
+    outer: Grid
+    place: Place
+
+    def series(self, domain: Domain) -> Series:
+        """The Series of the uplift on the tiles of the nest's Domain."""
+        whole = Domain(self.outer, SerialCommunicator(), domain.dtype, domain.sea_floor)
+        motion = self.source.series(whole)
+        records = motion.values[0]
+
+        def make(k: int) -> Stored:
+            values = interpolated(np.asarray(records[k], float)[self.place.box_slices], self.place.ratio)
+            return Stored(values, domain.grid.shape)
+
+        return domain.series(motion.times, LazyRecords(make, (len(motion.times), *domain.grid.shape)))

@@ -1,4 +1,4 @@
-"""A step of a grid with the steps of its nests, in one program.
+"""Steps of a grid with the steps of its nests in one program, which JAX differentiates in both modes.
 
 before = the outer values in the box
 a step of the outer grid
@@ -14,19 +14,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..dynamics.carried import CARRIED
 from ..dynamics.system import System
+from ..dynamics.transported import CARRIED
 from ..fields.field import Count
-from ..fields.pytrees import pytree, replace, static
-from ..fields.state import State
+from ..fields.state import State, pytree, replace, static
 from ..grids.geometry import TileGeometry
 from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
-from ..stepping.loop import step_loop
+from ..stepping.loop import scan_steps, step_loop
 from ..stepping.steps import Monitor, Part, StepLoop, Tree, no_monitor
 from .border import Border
 
-__all__ = ["FamilyLoop", "FamilySystem", "Level", "outermost_step"]
+__all__ = ["FamilyLoop", "FamilySystem", "Level", "integrate", "outermost_step"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,3 +219,15 @@ def outermost_step(level: Level, carries: tuple, step: Count) -> tuple:
 
 def _with(carries: tuple, number: int, new: Any) -> tuple:
     return (*carries[:number], new, *carries[number + 1 :])
+
+
+def integrate(dynamics: FamilySystem, states: tuple[State, ...], steps: int) -> tuple[State, ...]:
+    """The States of all grids after `steps` steps of the outermost one: differentiable in `dynamics` and `states`.
+
+    Args:
+        dynamics: of `family.dynamics(stepper)`.
+        states: those to start from, in the order of `family.names`.
+        steps: a number of steps, static.
+    """
+    loop = FamilyLoop(dynamics, dynamics.steppers[0])
+    return loop.get_state(scan_steps(loop, loop.start(states), steps))

@@ -31,7 +31,7 @@ import numpy as np
 from ..dynamics.clock import Moments
 from ..dynamics.domain import Model
 from ..dynamics.system import declared_fields
-from ..fields.code import code_of
+from ..fields.methods import code_of
 from ..fields.parts import name_of
 
 __all__ = ["Difference", "describe", "differences", "explained", "fingerprint"]

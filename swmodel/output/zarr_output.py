@@ -11,8 +11,7 @@ from .metadata import Attribute
 from .products.snapshots import AUTO, FieldOutput, fields_of_tiles
 from .run_metadata import rows_of
 from .schedule import AbstractSimulation
-from .zarr_chunks import chunk_grid, chunks_of, dry_block
-from .zarr_fields import ZarrFields, not_continued, same_values
+from .zarr_fields import ZarrFields, chunk_grid, chunks_of, dry_block, not_continued, same_values
 from .zarr_store import ZarrStore
 
 __all__ = ["ZarrFieldOutput"]

@@ -21,7 +21,7 @@ from .opening import STORE_FORMAT, description_of
 from .restart_output import RestartOutput
 from .resuming import tiles_and_scalars_of
 from .schedule import AbstractSimulation
-from .zarr_chunks import chunk_grid, chunks_of
+from .zarr_fields import chunk_grid, chunks_of
 from .zarr_store import ZarrStore, array_metadata, checksum_of
 
 __all__ = ["ZarrRestartOutput"]

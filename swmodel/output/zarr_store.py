@@ -1,7 +1,7 @@
 """Zarr stores (version 3) that many ranks write: metadata, chunks, and atomic replacement.
 
 A store is a folder. Its `zarr.json` describes all arrays (consolidated metadata), and a chunk of an array is a file.
-Every rank writes its own chunks (zarr_chunks.py). When all ranks have written their chunks of a record, the root
+Every rank writes its own chunks (zarr_fields.py). When all ranks have written their chunks of a record, the root
 replaces `zarr.json` by one that counts the record (zarr_fields.py). Until then readers do not find it. A store is
 therefore complete at any time, also after a run that was killed.
 

@@ -39,8 +39,8 @@ def make_communicator(
             installed, if there are too few devices, or if JAX was used before ranks were given their GPUs.
         TileError: if the layout does not fit the ranks or the grid.
     """
+    from ..runtime.compilation import keep_programs
     from ..runtime.launch import bind_rank, check_world, launched_ranks, load_mpi
-    from ..runtime.programs import keep_programs
 
     if isinstance(kind, Communicator):
         return kind

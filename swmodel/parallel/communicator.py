@@ -192,7 +192,7 @@ class Communicator(abc.ABC):
         """A value that every rank holds, unchanged; its cotangents are summed over ranks.
 
         Apply it once, before the value is combined with distributed ones. It is applied to the numbers of Systems and
-        steppers by dynamics/forms.py.
+        steppers by dynamics/stages.py.
         """
         if self._alone(axis):
             return x

@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike
 
 from ..fields.field import Field
 from ..fields.parameters import SIDES
-from ..fields.pytrees import pytree, replace, static
+from ..fields.state import pytree, replace, static
 from ..stencils.native import paste, read_strips
 from .communicator import Communicator
 

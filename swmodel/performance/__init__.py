@@ -5,7 +5,7 @@ timing.py      a compiled run of steps: seconds a step, compilation, memory
 machine.py     memory bandwidth, and latency and bandwidth between ranks, fitted to messages of growing length
 prediction.py  seconds a step on any number of ranks, and what it needs, measured here
 planning.py    time, memory and messages of a run on any number of ranks
-implicit.py    iterations of implicit steps
+cases.py    iterations of implicit steps
 """
 
 from .cases import basin, beach, stepper_named

@@ -6,12 +6,12 @@ import pathlib
 from collections.abc import Sequence
 
 from ..errors import PlotError
-from ..output import figures
-from ..output.figures import STATISTICS
+from ..output import collisions
+from ..output.collisions import STATISTICS
 
 __all__ = ["KINDS", "plot"]
 
-KINDS = ("auto", *figures.KINDS)
+KINDS = ("auto", *collisions.KINDS)
 
 WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
 WRITTEN_BY = {

@@ -1,7 +1,7 @@
 """Files that are kept from one run to the next, in $XDG_CACHE_HOME/swmodel or ~/.cache/swmodel.
 
     loops of the stencil compiler   shared libraries (stencils/native/library.py)
-    programs of JAX                 executables (programs.py)
+    programs of JAX                 executables (compilation.py)
     tsunami sources                 the sea surface over faults (config/build/sources.py)
     answers                         whether this jaxlib has an option (compilation.py)
 

@@ -115,7 +115,7 @@ def configure_process(
     import jax
 
     jax.config.update("jax_enable_x64", precision == "float64")
-    from .programs import keep_programs
+    from .compilation import keep_programs
 
     keep_programs()
     if communicator == "sharded":

@@ -1,14 +1,14 @@
 """The private names of JAX that the package uses.
 
 pyproject.toml bounds the versions of JAX because of them. Check them first when a new version is allowed. The private
-names of mpi4jax are in parallel/handles.py.
+names of mpi4jax are in parallel/mpi.py.
 
     JaxprTracer, custom_partial_eval_rules, partial_eval_jaxpr_custom_rules
         partial evaluation of a fused loop, for reverse mode (stencils/stencil.py)
     backends_are_initialized
         whether JAX has chosen its devices (launch.py)
     compilation_cache
-        the modules of the persistent compilation cache (programs.py)
+        the modules of the persistent compilation cache (compilation.py)
 """
 
 import importlib

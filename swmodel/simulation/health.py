@@ -11,8 +11,7 @@ import numpy as np
 
 from ..defaults import LEAST_THICKNESS
 from ..dynamics.system import System
-from ..fields.pytrees import pytree, static
-from ..fields.state import State
+from ..fields.state import State, pytree, static
 from ..fields.variables import in_layer
 from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater

@@ -31,9 +31,8 @@ from ..output.running import Run
 from ..runtime.compilation import jit
 from ..runtime.signals import PROCESS, WRITING
 from ..stepping.explicit import TimeStepper
-from .arguments import SECONDS, STEPS
-from .pace import LONGEST_CHUNK
-from .program import finished_carry, monitor_of, start_carry
+from .outputs import SECONDS, STEPS
+from .program import LONGEST_CHUNK, finished_carry, monitor_of, start_carry
 from .progress import reporter
 from .simulation import Simulation
 from .stopping import how_to_continue, progress_clause, stoppable

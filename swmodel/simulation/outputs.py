@@ -1,10 +1,13 @@
-"""The methods of a Simulation that add outputs: snapshots, gauges, products, spectra, restarts."""
+"""The methods of a Simulation that add outputs: snapshots, gauges, products, spectra, restarts.
+
+The rules that the arguments of Simulation and of its methods are checked by.
+"""
 
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +15,21 @@ import numpy as np
 
 from ..diagnostics.spectra import Spectra
 from ..errors import ConfigError
-from ..fields.code import is_shipped
-from ..fields.parameters import Choice, FileName, Flag, Names, Number, Part, Places, check_arguments
+from ..fields.methods import is_shipped
+from ..fields.parameters import (
+    Choice,
+    FileName,
+    Flag,
+    Moment,
+    Names,
+    Number,
+    Part,
+    Places,
+    Stages,
+    Text,
+    check_arguments,
+    refuse,
+)
 from ..fields.parts import as_pytree
 from ..output.products.base import Product, Samples, Trial
 from ..output.products.extremes import Extremes
@@ -30,10 +46,34 @@ from ..output.zarr_output import ZarrFieldOutput
 from ..output.zarr_restart import ZarrRestartOutput
 from ..output.zarr_store import is_store
 from ..runtime import budget
-from .arguments import EVERY, NetcdfName
 from .program import read_once
 
-__all__ = ["Outputs"]
+__all__ = ["EVERY", "NetcdfName", "Outputs", "RULES", "SECONDS", "STEPS"]
+
+
+class NetcdfName(FileName):
+    """The name of a netCDF file."""
+
+    def check(self, who: str, name: str, value: object) -> None:
+        super().check(who, name, value)
+        if is_store(cast(str | Path, value)):
+            reason = "is the name of a Zarr store, which only fields and restarts can be written to"
+            refuse(who, name, str(value), reason, "a name that ends in .nc")
+
+
+STEPS = Number(None, "steps", minimum=0, whole=True, optional=True)
+SECONDS = Number(None, "s", optional=True)
+EVERY = Number(None, "s", above=0.0, optional=True)
+RULES = {
+    "model": Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)"),
+    "state": Part(("names", "map"), "model.at_rest()"),
+    "stepper": Part(("step", "check", "history"), "RK4(dt=60.0)"),
+    "start": Moment(),
+    "title": Text(),
+    "config": Text(),
+    "overwrite": Flag(optional=True),
+    "stages_per_exchange": Stages(),
+}
 
 
 def _adding(cls: type[Product]) -> "Callable[..., 'Outputs']":

@@ -1,7 +1,12 @@
-"""The compiled program of a run: a number of steps, after each of which watchers and Health see the state."""
+"""The compiled program of a run: a number of steps, after each of which watchers and Health see the state.
 
+The number of steps in the next call of the compiled program (a chunk).
+"""
+
+import collections
 import contextlib
 import functools
+import statistics
 import time as clock
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -13,9 +18,9 @@ from ..dynamics.clock import Time
 from ..dynamics.system import System
 from ..errors import TileError
 from ..fields.field import Count
-from ..fields.pytrees import pytree
-from ..fields.state import State
+from ..fields.state import State, pytree
 from ..output.products.base import Arrays, Reader, Sample
+from ..output.products.gauges import LONGEST_CHUNK
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import on_tiles, pack_state, run_steps, step_loop
 from ..stepping.steps import History, Monitor, StepLoop
@@ -24,9 +29,9 @@ from .health import Assessment, Health
 if TYPE_CHECKING:
     from .simulation import Simulation
 
-
 __all__ = [
     "Carry",
+    "Pace",
     "advance",
     "compile_ahead",
     "fastest_stages",
@@ -35,6 +40,48 @@ __all__ = [
     "read_once",
     "start_carry",
 ]
+
+
+LEAST_SECONDS, MOST_SECONDS = 1.0, 5.0  # of the steps of a chunk; a run responds to signals between chunks
+SHARE = 0.2  # of a chunk's time that its fixed cost may take, if MOST_SECONDS suffice for that
+
+
+class Pace:
+    """The number of steps that take about LEAST_SECONDS, or longer if a chunk has a cost c that no step adds to.
+
+    The time of a chunk of n steps is c + n s. Two chunks of which one has at least twice as many steps give c. When
+    none of the recent ones has, the next one has twice as many, or half as many after a long one: one chunk that was
+    slow for another reason would otherwise be mistaken for a step's time for ever, and chunks stay short. The step's
+    time s is the median over recent chunks. The steps of a chunk take c (1 - SHARE) / SHARE, and so the fixed cost
+    about SHARE of the time, within LEAST_SECONDS to MOST_SECONDS and up to LONGEST_CHUNK steps.
+
+    The time of output does not count, nor does the first chunk, during which the program is compiled. Neither slow
+    output nor one slow chunk therefore shortens the next ones.
+    """
+
+    def __init__(self) -> None:
+        self.steps, self._warm = 8, False
+        self._fixed = 0.0  # [s], c
+        self._recent: collections.deque[tuple[int, float]] = collections.deque(maxlen=5)
+
+    def measure(self, count: int, seconds: float) -> int:
+        """The length of the next chunk [steps] after one of `count` steps that took `seconds`."""
+        if not self._warm:
+            self._warm = True
+            return self.steps
+        self._recent.append((count, seconds))
+        (fewest, short), (most, long) = min(self._recent), max(self._recent)
+        if unlike := most >= 2 * fewest:
+            fixed = short - (long - short) / (most - fewest) * fewest
+            self._fixed = min(max(fixed, 0.0), *(took for _, took in self._recent))
+        step = statistics.median((took - self._fixed) / n for n, took in self._recent)
+        wanted = min(max(LEAST_SECONDS, self._fixed * (1.0 - SHARE) / SHARE), MOST_SECONDS) / max(step, 1e-9)
+        if not unlike and seconds < 2.0 * LEAST_SECONDS:
+            wanted = max(wanted, 2.0 * count)
+        elif not unlike:
+            wanted = min(wanted, count // 2 or 2)
+        return max(int(min(wanted, self.steps * 4, LONGEST_CHUNK)), 1)
+
 
 T = TypeVar("T")
 
@@ -143,7 +190,7 @@ def compile_ahead(simulation: "Simulation") -> None:
     """Compile the programs of the first steps and snapshots before the uplift of a moving sea floor is known.
 
     JAX keeps them for the calls that follow. Ranks begin with different ones, and load what another rank has compiled
-    (runtime/programs.py). Nothing is done for ensembles and several devices, whose arguments have other forms.
+    (runtime/compilation.py). Nothing is done for ensembles and several devices, whose arguments have other forms.
     """
     model, start = simulation.model, simulation._unpacked
     if model.members is not None or model.communicator.name == "sharded" or start is None:

@@ -35,11 +35,9 @@ from ..stepping.loop import arrays_if_loops_fail, engine_of, pack_state, unpack_
 from ..stepping.members import Members
 from ..stepping.stability import check_time_step
 from ..stepping.steps import History
-from .arguments import RULES, SECONDS, STEPS
 from .health import Health
-from .outputs import Outputs
-from .pace import Pace
-from .program import advance, fastest_stages, read_once, start_carry
+from .outputs import RULES, SECONDS, STEPS, Outputs
+from .program import Pace, advance, fastest_stages, read_once, start_carry
 from .progress import duration, reporter
 from .stopping import diagnosis, how_to_continue, invalid_cells, progress_clause, stoppable
 

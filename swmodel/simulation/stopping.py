@@ -12,10 +12,10 @@ import numpy as np
 
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.clock import Time
-from ..fields.code import is_shipped
 from ..fields.field import Value
+from ..fields.methods import is_shipped
 from ..fields.parts import name_of
-from ..fields.pytrees import replace
+from ..fields.state import replace
 from ..models.ensemble import Ensemble
 from ..output.running import Run
 from ..runtime.signals import GRACE, PROCESS, SignalMonitor

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from swmodel.errors import ConfigError, DataError
-from swmodel.fields.pytrees import replace
 from swmodel.runtime.formats import check_format
 from swmodel.runtime.tables import read_csv
 from swmodel.sources.fault import (
@@ -33,7 +32,9 @@ from swmodel.sources.motion import breakpoints, depth_gradient, displacement, re
 from swmodel.sources.okada import Rectangle, surface_displacement
 from swmodel.sources.regions import region_around
 from swmodel.sources.sea_surface import SeaSurface
-from swmodel.sources.summary import Summary, summarise
+
+from ..fields.state import replace
+from .fault import Summary, summarise
 
 __all__ = [
     "REFERENCES",

@@ -32,10 +32,11 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from swmodel.errors import ConfigError
-from swmodel.fields.pytrees import pytree, replace, static
 from swmodel.grids.grid import Grid, SphericalGrid
 from swmodel.grids.windows import GridValues
 from swmodel.sources.regions import Region, block_of, patch_of
+
+from ..fields.state import pytree, replace, static
 
 __all__ = ["KajiuraFilter"]
 

@@ -8,15 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from swmodel.fields.pytrees import pytree, replace, static
 from swmodel.grids.grid import Grid
 from swmodel.grids.windows import GridValues
 from swmodel.runtime.compilation import jit
 from swmodel.sources.fault import Fault, Source
 from swmodel.sources.kajiura import KajiuraFilter
-from swmodel.sources.lattice import Lattice
 from swmodel.sources.motion import depth_gradient, lift, per_metre_at, slip_history, sum_over_faults
 from swmodel.sources.regions import Region, block_of, patch_of
+
+from ..fields.state import pytree, replace, static
+from .motion import Lattice
 
 __all__ = ["SeaSurface"]
 
@@ -74,7 +75,7 @@ class SeaSurface:
             horizontal: whether the horizontal motion of slopes counts (Tanioka & Satake 1996).
             kajiura: whether Kajiura's smoothing applies.
             around: a Source; cells further than NEAR cells from its faults are not refined, and with many faults the
-                uplift far from each is interpolated (lattice.py). None refines all cells.
+                uplift far from each is interpolated (motion.py). None refines all cells.
         """
         smoothing = KajiuraFilter.of(grid, depth, region) if kajiura else None
         rows, columns, window = patch_of(grid, region)
@@ -146,7 +147,7 @@ class SeaSurface:
         )
 
     def _by_lattice(self, source, amounts, lattice):
-        """The sum over faults (m, my, mx) [m] that `sum_over_faults` of `_uplift` gives, by lattice.py."""
+        """The sum over faults (m, my, mx) [m] that `sum_over_faults` of `_uplift` gives, by motion.py."""
         rows, columns = lattice.padded
         more = [(0, n - own) for n, own in zip(lattice.padded, self.window.shape)]
         gradient = self.gradient and tuple(jnp.pad(jnp.asarray(part), more) for part in self.gradient)

@@ -6,7 +6,7 @@
     RK4     the classical one
 
 A multistep scheme carries its history, which starts inside the program (Euler, AB2, AB3) and is stored in restarts.
-Each scheme gives its amplification factor, from which its stable intervals follow (amplification.py).
+Each scheme gives its amplification factor, from which its stable intervals follow (stability.py).
 """
 
 import abc
@@ -25,10 +25,9 @@ from ..fields.field import AbstractField
 from ..fields.methods import Result
 from ..fields.parameters import parameter
 from ..fields.parts import ModelPart, replaced
-from ..fields.pytrees import pytree
-from ..fields.state import State
+from ..fields.state import State, pytree
 from ..fields.variables import Variable
-from .amplification import first_growth, largest_root, of_step
+from .stability import first_growth, largest_root, of_step
 from .steps import History
 
 if TYPE_CHECKING:

@@ -14,13 +14,11 @@ import jax.core
 import jax.numpy as jnp
 
 from ..dynamics.clock import Time
-from ..dynamics.forms import mark_numbers
 from ..dynamics.near_sides import without_normal_flow
-from ..dynamics.stages import Fields, Filled, StageEvaluation, renewed_if_due
+from ..dynamics.stages import Fields, Filled, StageEvaluation, mark_numbers, renewed_if_due
 from ..dynamics.system import System, declared_fields
 from ..fields.field import Count, Field, Value, pointwise
-from ..fields.pytrees import replace
-from ..fields.state import State, each_state, fields_of, states_of
+from ..fields.state import State, each_state, fields_of, replace, states_of
 from ..grids.geometry import Geometry
 from ..parallel.halo import beyond_open_sides, refresh, without_open_faces, without_padding
 from ..stencils.expressions import Expression, Source, lift, path_names, stored

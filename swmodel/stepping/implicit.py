@@ -17,12 +17,11 @@ from ..dynamics.clock import Time
 from ..dynamics.layer import divergence
 from ..dynamics.limiters import larger
 from ..fields.field import AbstractField, Value, mean_x, mean_y, pointwise
-from ..fields.pytrees import pytree, replace
-from ..fields.state import State, as_tile_field, like
+from ..fields.state import State, as_tile_field, like, pytree, replace
 from ..fields.variables import PROGNOSTIC, in_layer, layer_of, names_in_layer
 from ..parallel.communicator import Communicator
-from .amplification import interval_of_interfaces
 from .explicit import AB2, Past, TimeStepper
+from .stability import interval_of_interfaces
 from .steps import History
 from .surface import Surface
 

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 
 from ..dynamics.clock import Time
 from ..dynamics.spectral.series import scaled
-from ..fields.pytrees import pytree
-from ..fields.state import State
+from ..fields.state import State, pytree
 from .explicit import RK4, TimeStepper, time_step
 from .steps import History
 

@@ -21,8 +21,7 @@ from ..dynamics.domain import Model
 from ..dynamics.terms import holds_windows
 from ..fields.field import Count
 from ..fields.parameters import Number, Part, check_arguments
-from ..fields.pytrees import remembered, replace
-from ..fields.state import State
+from ..fields.state import State, remembered, replace
 from ..runtime.compilation import jit
 from ..stencils.native import usable
 from ..stencils.native.library import CompileError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import jax
 import jax.numpy as jnp
 
-from ..fields.pytrees import pytree, static
+from ..fields.state import pytree, static
 from ..parallel.communicator import Communicator
 from ..runtime.compilation import jit
 

@@ -51,11 +51,11 @@ from ..defaults import AB2_EPSILON, THETA
 from ..dynamics.waters import WaterSource
 from ..errors import ConfigError
 from ..fields.parameters import parameter
-from ..fields.pytrees import pytree, replace, static
+from ..fields.state import pytree, replace, static
 from ..fields.variables import UNDER_RIGID_LID
-from .amplification import interval_above_rest, interval_with_waves
 from .explicit import time_step
 from .implicit import FreeSurfaceStep, Implicit, PlannedStep, RigidLidStep, Solved
+from .stability import interval_above_rest, interval_with_waves
 from .surface import Surface
 
 if TYPE_CHECKING:

@@ -37,8 +37,7 @@ from ..dynamics.clock import Time
 from ..elliptic import Coefficients, Domain, Plan, assemble
 from ..fields.field import AbstractField
 from ..fields.parameters import parameter
-from ..fields.pytrees import pytree, replace
-from ..fields.state import State, like
+from ..fields.state import State, like, pytree, replace
 from ..grids.geometry import safe_inverse
 from .explicit import time_step
 from .implicit import (

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax.extend.core import Jaxpr, Literal, Var
 
 from ..dynamics.clock import Time
-from ..dynamics.forms import mark_numbers
+from ..dynamics.stages import mark_numbers
 from ..dynamics.waters import with_waters
 from ..fields.field import AbstractField, Count, Field, pointwise
 from ..fields.state import State, each_state, fields_of

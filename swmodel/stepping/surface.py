@@ -34,7 +34,7 @@ from ..fields.field import (
     south,
     west,
 )
-from ..fields.pytrees import pytree, replace, static
+from ..fields.state import pytree, replace, static
 from ..grids.geometry import safe_inverse
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 

@@ -1,9 +1,7 @@
 """The published suite: cases with known answers, from papers, and the marks that the model has to reach.
 
-    case.py    what a case declares
-    norms.py   errors, orders of convergence, the dot-product test
-    suite.py   finds and runs cases
-    table.py   prints them; page.py writes them as one HTML file, figures.py draws them
+    case.py    what a case declares; errors, orders of convergence, the dot-product test
+    suite.py   finds, runs and prints cases; page.py writes them as one HTML file, figures.py draws them
     planar/  sphere/  tides/  coasts/  nests/   the cases
 
 `swmodel verify` runs them; docs/verification.md describes them.

@@ -2,13 +2,42 @@
 
 A module of cases makes `Case` objects, which are registered under their names when the module is imported. A case is
 measured by one function, `measure(resolutions) -> Outcome`; the table, the page and the tests all read its result.
+
+Norms, orders of convergence, and the dot-product test, for all cases.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["CASES", "Case", "Mark", "Outcome", "Panel", "Twin"]
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..fields.state import State
+from ..fields.variables import in_layer
+from ..models.shallow_water import ShallowWater
+from ..runtime.compilation import jit
+from ..simulation.simulation import Simulation
+from ..stepping.explicit import TimeStepper
+from ..stepping.loop import integrate
+
+__all__ = [
+    "CASES",
+    "Case",
+    "Mark",
+    "Outcome",
+    "Panel",
+    "Twin",
+    "adjoint_mismatch",
+    "convergence",
+    "energy_norm",
+    "on_points",
+    "order",
+    "relative_l2",
+    "run_until",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,3 +183,103 @@ class Case:
 
 
 CASES: dict[str, Case] = {}
+
+
+def relative_l2(found: np.ndarray, exact: np.ndarray, weight: np.ndarray | float = 1.0) -> float:
+    """sqrt(sum w (found - exact)^2 / sum w exact^2)."""
+    found, exact = np.asarray(found, float), np.asarray(exact, float)
+    return float(np.sqrt(np.sum(weight * (found - exact) ** 2) / np.sum(weight * exact**2)))
+
+
+def energy_norm(model: ShallowWater, found: State, exact: State) -> float:
+    """The relative error in the norm of linear energy, sqrt(sum A (h_u u^2 + h_v v^2 + g eta^2)) over the grid.
+
+    Over a flat bottom, and of all layers.
+    """
+    depth = np.where(model.wet, model.depth, 0.0)
+    area = model.grid.metrics(np.arange(model.grid.ny))["area_h"] * np.ones(model.grid.shape)
+    heights = [depth] if model.layers is None else [x * model.wet for x in model.layers.rest(depth)]
+    gravities, weights = [model.gravity] if model.layers is None else model.layers.gravities(model.gravity), {}
+    for k, (height, gravity) in enumerate(zip(heights, gravities)):
+        each = {"u": height * area, "v": height * area, "eta": gravity * area}
+        weights |= {in_layer(name, k): weight for name, weight in each.items()}
+
+    def squared(state):
+        return sum(np.sum(weights[name] * np.asarray(getattr(state, name), float) ** 2) for name in weights)
+
+    difference = jax.tree.map(jnp.subtract, found, exact)
+    return float(np.sqrt(squared(difference) / squared(exact)))
+
+
+def order(resolutions: Sequence[float], errors: Sequence[float]) -> float:
+    """The slope of the errors between the last two resolutions."""
+    (n, m), (e, f) = resolutions[-2:], errors[-2:]
+    return float(np.log(e / f) / np.log(m / n))
+
+
+def on_points(model: ShallowWater, fields: Callable[[np.ndarray, np.ndarray], Sequence]) -> State:
+    """The State of `fields(x, y) -> (u, v, eta)`, each evaluated at its own C-grid position."""
+    values = [fields(*model.grid.coordinates(at))[k] + np.zeros(model.grid.shape) for k, at in enumerate("uvh")]
+    return model.state(*values)
+
+
+def run_until(
+    model: ShallowWater, stepper: Callable[[float], TimeStepper], state: State, end: float, dt: float
+) -> State:
+    """The State at `end` [s], after the whole number of equal steps whose length is at most `dt` [s]."""
+    steps = int(np.ceil(end / dt - 1e-9))
+    return Simulation(model, state, stepper(end / steps)).run(steps=steps)
+
+
+def convergence(name: str, resolutions: tuple, one: Callable[[int], tuple[float, Panel]], least: int = 2) -> Outcome:
+    """The error at each resolution and the order of convergence: the marks `{name}_l2` and `{name}_order`.
+
+    Args:
+        name: of the case.
+        resolutions: numbers of cells.
+        one: the function from a number of cells to (error, the Panel that shows the solution).
+        least: the order that is drawn.
+    """
+    errors, panel = [], None
+    for n in resolutions:
+        error, panel = one(n)
+        errors.append(error)
+    slope = [errors[0] * (resolutions[0] / n) ** least for n in resolutions]
+    values = {"error": (resolutions, errors), f"order {least}": (resolutions, slope)}
+    panels = [Panel("relative error", "errors", values, labels=("cells along a side", ""))]
+    found = {f"{name}_l2": errors[-1], f"{name}_order": order(resolutions, errors)}
+    return Outcome(found, [*([panel] if panel else []), *panels])
+
+
+@functools.partial(jit, static_argnums=5)
+def _products(dynamics, stepper, state, change, cotangent, steps):
+    """<J x, y> and <x, J^T y> for the map from a state to the state `steps` steps later."""
+
+    def advanced(state):
+        return integrate(dynamics, stepper, state, steps)[0]
+
+    _, forward = jax.jvp(advanced, (state,), (change,))
+    _, pull = jax.vjp(advanced, state)
+    (backward,) = pull(cotangent)
+    dot = lambda a, b: sum(jnp.vdot(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b)))  # noqa: E731
+    return dot(forward, cotangent), dot(change, backward)
+
+
+def adjoint_mismatch(twin: Twin, seed: int = 0) -> float:
+    """|<J x, y> - <x, J^T y>| over their size, for random x and y; J is the derivative of `twin.steps` steps.
+
+    Each field of x and y has the size of that field in the state (1 where that is 0), so that all of them count.
+    """
+    random = np.random.default_rng(seed)
+
+    def noise(scale_of):
+        def one(leaf):
+            size = float(jnp.abs(leaf).max()) or 1.0
+            return jnp.asarray(random.standard_normal(leaf.shape) * scale_of(size), leaf.dtype)
+
+        return jax.tree.map(one, twin.state)
+
+    dynamics = twin.model.dynamics(twin.stepper, steps=twin.steps)
+    change, cotangent = noise(lambda size: size), noise(lambda size: 1.0 / size)
+    forward, backward = _products(dynamics, twin.stepper, twin.state, change, cotangent, twin.steps)
+    return float(abs(forward - backward) / max(abs(forward), abs(backward)))

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..runtime.version import VERSION
-from .suite import Scores
-from .table import shown, summary
+from .suite import Scores, shown, summary
 
 __all__ = ["page", "write_page"]
 

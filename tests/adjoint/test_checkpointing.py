@@ -13,10 +13,10 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.core.checkpointing import Span, Tape, even_lengths
 from swmodel.adjoint.core.leaves import Rows
-from swmodel.adjoint.core.memory import Needs, lengths_within
-from swmodel.adjoint.core.storage import Slots
+from swmodel.adjoint.core.runs import Slots
+from swmodel.adjoint.core.schedules import Needs, lengths_within
 from swmodel.errors import ConfigError, DataError
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.runtime.compilation import jit
 from swmodel.stencils import Slot
 

@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from swmodel.adjoint.assimilation.lanczos import lanczos
-from swmodel.adjoint.assimilation.minimise import Space, Stop, minimise
+from swmodel.adjoint.assimilation.minimise import Space, Stop, lanczos, minimise
 from swmodel.parallel import SerialCommunicator
 
 SPACE = Space(SerialCommunicator())

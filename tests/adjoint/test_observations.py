@@ -12,9 +12,9 @@ from swmodel.adjoint.assimilation.observations import (
     ground_tracks,
     read_tracks,
     track_records,
+    with_noise,
     write_gauge_folder,
 )
-from swmodel.adjoint.assimilation.observed import with_noise
 from swmodel.adjoint.costs.records import Record, records_in
 from swmodel.errors import ConfigError, DataError
 from swmodel.grids.observed_tables import read_columns

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from swmodel.adjoint.assimilation.minimise import Space
-from swmodel.adjoint.assimilation.predictive import Consistency, members, spread
+from swmodel.adjoint.assimilation.posterior import Consistency, members, spread
 from swmodel.parallel import SerialCommunicator
 
 MODEL, SPACE = SimpleNamespace(dtype=np.float64), Space(SerialCommunicator())

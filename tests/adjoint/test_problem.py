@@ -9,7 +9,7 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.costs.tile_costs import TileCost
 from swmodel.errors import ConfigError
-from swmodel.fields.pytrees import pytree, replace
+from swmodel.fields.state import pytree, replace
 from swmodel.runtime.compilation import jit
 from swmodel.stepping.steps import ArrayStepLoop
 

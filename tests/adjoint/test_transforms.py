@@ -14,7 +14,7 @@ from swmodel.adjoint.controls.seafloor import FaultSource, UnitFaults, UnitSourc
 from swmodel.adjoint.controls.transforms import Around, Balanced, Between, Correlated, Positive, joined
 from swmodel.errors import ConfigError
 from swmodel.parallel import Decomposition, make_communicator
-from swmodel.parallel.one_tile import OneTileCommunicator
+from swmodel.parallel.serial import OneTileCommunicator
 
 NX, NY = 18, 15
 ISLANDS = np.where(np.random.default_rng(2).random((NY, NX)) < 0.06, 0.0, 4000.0)

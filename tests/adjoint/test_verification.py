@@ -12,7 +12,7 @@ import pytest
 import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.verification import examination, verification
-from swmodel.adjoint.verification.probe import DotProducts, dot_products
+from swmodel.adjoint.verification.examination import DotProducts, dot_products
 from swmodel.adjoint.verification.verification import (
     Directions,
     Taylor,

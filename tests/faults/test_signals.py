@@ -282,7 +282,7 @@ def test_the_signals_do_not_come_through_a_standard_descriptor_that_was_closed()
 PRINTING = """
 import sys, time
 from swmodel.runtime import launch
-from swmodel.cli.streams import protect_streams
+from swmodel.cli.logs import protect_streams
 protect_streams()
 for line in range(30):
     if launch.launcher().rank == 0:

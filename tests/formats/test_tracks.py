@@ -9,7 +9,7 @@ import xarray as xr
 from swmodel.errors import ConfigError, DataError
 from swmodel.forcing.track_files import KNOT, MILE
 from swmodel.forcing.tracks import cyclone_of, largest_winds, read_track
-from swmodel.forcing.wind_pressure import RELATIONS
+from swmodel.forcing.wind_laws import RELATIONS
 from tests.formats import example
 
 RADII = ",".join(12 * ["   0"])

@@ -8,7 +8,7 @@ import swmodel as sw
 from swmodel.adjoint import Problem
 from swmodel.adjoint.costs.readers import everywhere
 from swmodel.adjoint.costs.tile_costs import Weighted
-from swmodel.adjoint.verification.probe import PROBES, Probe
+from swmodel.adjoint.verification.examination import PROBES, Probe
 from swmodel.adjoint.verification.verification import verify
 from swmodel.fields.variables import layer_of
 from swmodel.parallel import SerialCommunicator, make_communicator

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.runtime import launch
 from swmodel.simulation.simulation import Simulation
 from swmodel.stencils.native.library import CompileError

@@ -7,7 +7,7 @@ import pytest
 
 from swmodel.errors import TileError
 from swmodel.parallel import fft, make_communicator
-from swmodel.parallel.fft import lines
+from swmodel.parallel.fft import transposition
 
 from . import cases
 from .test_communicator import quick
@@ -161,7 +161,7 @@ def test_derivatives_are_exact_for_even_and_odd_sizes(ranks, shape):
 
 @pytest.mark.parametrize("shape", [(24, 22), (6, 7, 6)], ids=str)
 def test_what_a_cache_does_not_hold_goes_in_pieces_with_the_same_values_and_derivatives(ranks, shape, monkeypatch):
-    monkeypatch.setattr(lines, "BYTES_AT_ONCE", 300)
+    monkeypatch.setattr(transposition, "BYTES_AT_ONCE", 300)
     plan, whole = fft.Plan(ranks, shape), field(shape)
     forward = quick(ranks.spmd(plan.forward))
     loops = forward.lower(plan.place(whole)).as_text().count("stablehlo.while")

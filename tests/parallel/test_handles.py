@@ -10,7 +10,7 @@ import pytest
 from mpi4py import MPI
 
 from swmodel.parallel.mpi import MPICommunicator
-from swmodel.runtime import programs
+from swmodel.runtime import compilation
 from swmodel.runtime.launch import LaunchError
 
 SIZE = MPI.COMM_WORLD.size
@@ -37,12 +37,12 @@ def test_a_message_holds_numbers_of_mpis_objects(communicator, verb):
     shape = (SIZE, 3) if verb == "alltoall" else (2, 3)
     program = jax.jit(lambda x: VERBS[verb](communicator, x)).lower(jnp.ones(shape))
     text = program.as_text()
-    assert f"swmodel_{verb}_numbered" in text and programs.WITH_ADDRESSES.decode() not in text
+    assert f"swmodel_{verb}_numbered" in text and compilation.WITH_ADDRESSES.decode() not in text
     named = dict(re.findall(r"\b(comm|op|dtype|sendtype|recvtype) = (-?\d+)", text))
     assert "comm" in named and all(0 <= int(number) < 4096 for number in named.values())
     assert len(set(communicator.host_gather(str(named)))) == 1
     executable = program.compile().runtime_executable().serialize()
-    assert programs.WITH_ADDRESSES not in executable
+    assert compilation.WITH_ADDRESSES not in executable
 
 
 @pytest.mark.skipif(SIZE == 1, reason="one rank sends no messages")

@@ -8,7 +8,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel import elliptic
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.runtime.compilation import jit
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from swmodel.dynamics.floor import floor_of
+from swmodel.dynamics.domain import floor_of
 from swmodel.errors import BlowUp, ConfigError, DataError, TileError
 from swmodel.output.fingerprint import fingerprint
 from swmodel.parallel import make_communicator

@@ -12,9 +12,9 @@ from swmodel.adjoint.costs.readers import GaugeReader, everywhere
 from swmodel.adjoint.costs.tile_costs import SquaresOfSums
 from swmodel.adjoint.costs.tracks import TrackMisfit, Tracks
 from swmodel.adjoint.sensitivity import forward_check, sensitivities
-from swmodel.adjoint.verification.probe import DOT_PRODUCT, Probe, dot_products
+from swmodel.adjoint.verification.examination import DOT_PRODUCT, Probe, dot_products
 from swmodel.adjoint.verification.verification import Directions
-from swmodel.fields.pytrees import pytree, static
+from swmodel.fields.state import pytree, static
 from swmodel.parallel import SerialCommunicator, make_communicator
 
 from . import cases

@@ -16,8 +16,7 @@ import pytest
 
 import swmodel as sw
 from swmodel import elliptic
-from swmodel.fields.pytrees import replace
-from swmodel.fields.state import State
+from swmodel.fields.state import State, replace
 from swmodel.parallel import make_communicator
 from swmodel.runtime.compilation import jit
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit
 

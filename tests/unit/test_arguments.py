@@ -13,7 +13,7 @@ from swmodel.errors import ConfigError, SwmodelError
 from swmodel.fields import parameters
 from swmodel.models.random_fields import GaussianCovariance, white_noise
 from swmodel.parallel import SerialCommunicator, fft
-from swmodel.simulation.arguments import SECONDS
+from swmodel.simulation.outputs import SECONDS
 from tests.faults.inputs import FOREIGN
 
 GRID = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4))

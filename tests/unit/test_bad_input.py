@@ -18,7 +18,7 @@ from swmodel.errors import ConfigError, DataError, printable
 from swmodel.grids import bathymetry
 from swmodel.output import netcdf
 from swmodel.runtime import budget, paths
-from swmodel.simulation import pace
+from swmodel.simulation import program
 from tests.faults.inputs import FOREIGN
 from tests.faults.texts import GYRE, PLANE, RUN, experiments
 
@@ -305,7 +305,7 @@ def test_check_prints_how_many_cells_fill_the_memory(tmp_path, command, little):
 
 
 def test_gauges_are_kept_for_as_many_steps_as_the_budget_says():
-    assert budget.GAUGE_RECORDS == pace.LONGEST_CHUNK == netcdf.GAUGE_CHUNK
+    assert budget.GAUGE_RECORDS == program.LONGEST_CHUNK == netcdf.GAUGE_CHUNK
 
 
 def test_unit_sources_are_counted_where_they_reach_the_grid(little):

@@ -12,7 +12,7 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.dynamics.clock import Moments, Time
 from swmodel.dynamics.terms import Term
-from swmodel.fields.pytrees import pytree, replace, static
+from swmodel.fields.state import pytree, replace, static
 from swmodel.runtime.compilation import jit
 from swmodel.simulation.simulation import Simulation
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import swmodel as sw
-from swmodel.cli.iterations import count_iterations
+from swmodel.cli.speed import count_iterations
 from swmodel.config.build.experiment import model_of, state_of
 from swmodel.config.build.steppers import stepper_of
 from swmodel.config.build.variants import THINNEST, coarsened

@@ -10,8 +10,8 @@ from swmodel import sources
 from swmodel.config import adjoint as adjoint_section
 from swmodel.config import inversion, members, physics, scenario
 from swmodel.config.reading import Section
+from swmodel.dynamics.dissipation import FreeSlip
 from swmodel.dynamics.momentum import EnergyConserving
-from swmodel.dynamics.slip import FreeSlip
 from swmodel.forcing import wind_laws
 from swmodel.grids import bathymetry
 

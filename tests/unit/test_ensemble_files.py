@@ -9,7 +9,7 @@ import swmodel as sw
 from swmodel.cli import main
 from swmodel.config import load, member_drafts, read
 from swmodel.errors import ConfigError
-from swmodel.models.noise import SmoothNoise
+from swmodel.models.random_fields import SmoothNoise
 from swmodel.output.restart import read_restart
 
 HUMP = """\

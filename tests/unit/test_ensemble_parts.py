@@ -11,7 +11,7 @@ from swmodel.config import physics, read
 from swmodel.config.build.experiment import assemble, model_of, state_of
 from swmodel.config.sections import Section
 from swmodel.dynamics.terms import Series, Window
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.parallel import SerialCommunicator
 from swmodel.stepping.loop import engine_of
 from swmodel.stepping.members import SAME, per_member

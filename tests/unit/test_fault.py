@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from swmodel.errors import ConfigError, DataError
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.sources import (
     REFERENCES,

@@ -18,7 +18,7 @@ from swmodel.fields.parameters import Number
 from swmodel.forcing.file_records import StressRecords
 from swmodel.grids.remapping import Remapping
 from swmodel.parallel import make_communicator
-from swmodel.parallel.one_tile import OneTileCommunicator
+from swmodel.parallel.serial import OneTileCommunicator
 from tests.unit.test_tiles import peak_of
 
 START = datetime.datetime(2008, 9, 10, 0, 30)

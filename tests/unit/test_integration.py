@@ -8,7 +8,7 @@ import pytest
 import swmodel as sw
 from swmodel import adjoint
 from swmodel.dynamics.clock import Coverage
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.parallel import make_communicator
 from swmodel.runtime.compilation import jit
 from swmodel.simulation.simulation import Simulation

@@ -10,7 +10,7 @@ import pytest
 import swmodel as sw
 from swmodel.dynamics.limiters import upstream
 from swmodel.fields.field import Field, HaloError, difference_x, mean_x, mean_xy, mean_y, pointwise, sum_xy
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit, lowering_for
 from swmodel.simulation.health import Health

@@ -12,7 +12,7 @@ import swmodel as sw
 from swmodel.config import read
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.errors import ConfigError, DataError
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.grids.levees import NO_CREST, CrestDepths, Levee, read_levees
 from swmodel.runtime.compilation import jit
 

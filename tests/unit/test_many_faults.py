@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.sources import AzimuthalEqualArea, Fault, SeaSurface, Source, motion
-from swmodel.sources.lattice import Lattice, cubic_weights
+from swmodel.sources.motion import Lattice, cubic_weights
 
 GRID = sw.SphericalGrid(150, 130, (140.0, 145.0), (35.0, 39.3))  # cells of 2 arc-minutes, 3.7 km
 DEPTH = 3000.0 + 1500.0 * np.sin(np.arange(130))[:, None] * np.cos(np.arange(150))

@@ -8,8 +8,8 @@ import pytest
 
 import swmodel as sw
 from swmodel.errors import ConfigError
-from swmodel.nests.integration import integrate
 from swmodel.nests.start import state_from_outer
+from swmodel.nests.steps import integrate
 from swmodel.stencils.native import why_not
 
 from .. import nested

@@ -8,7 +8,7 @@ import swmodel as sw
 from swmodel.errors import TileError
 from swmodel.fields import field as op
 from swmodel.fields.field import WHOLE, Field, FieldError, HaloError
-from swmodel.models import halos
+from swmodel.models import engine
 
 HALO = 2
 STEPS = {  # operator, from -> to, what is lost of (west, east, south, north)
@@ -112,9 +112,9 @@ def test_a_model_finds_the_halo_of_each_of_its_steppers(order):
 
 def test_the_halo_is_looked_for_by_what_stencils_lack_and_once_for_models_that_are_alike(monkeypatch):
     """A coast's limited fluxes of tracers reach far, and one trace with a halo of one cell finds by how much."""
-    monkeypatch.setattr(halos, "_WIDTHS", {})
+    monkeypatch.setattr(engine, "_WIDTHS", {})
     monkeypatch.setattr(
-        halos, "_missing", lambda *arguments, find=halos._missing: widths.append(arguments[2]) or find(*arguments)
+        engine, "_missing", lambda *arguments, find=engine._missing: widths.append(arguments[2]) or find(*arguments)
     )
 
     def model(depth):

@@ -20,8 +20,8 @@ from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.build.steppers import stepper_of
 from swmodel.config.build.studies import cost_of, problem_of, transformed_of
 from swmodel.errors import ConfigError
-from swmodel.fields.code import code_of
 from swmodel.fields.field import HaloError
+from swmodel.fields.methods import code_of
 from swmodel.fields.parts import control_names, snake_case, units_of
 from swmodel.output.fingerprint import describe, differences, fingerprint
 from tests import own_parts

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from swmodel.parallel.fft import packing
-from swmodel.stencils.native.blocks import movable
+from swmodel.stencils.native.primitives import movable
 
 # (shape, ranks, block, type); the last leaves a rank nothing
 SHAPES = [((6, 9), 2, 5, np.float32), ((2, 70, 41), 3, 14, complex), ((4, 3, 7), 3, 4, float)]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import swmodel as sw
-from swmodel.adjoint.core.memory import Needs
+from swmodel.adjoint.core.schedules import Needs
 from swmodel.adjoint.planning import measure_gradient, segments
 from swmodel.cli.planning import files_of, ranks_of
 from swmodel.config import scenario
@@ -15,8 +15,7 @@ from swmodel.parallel import SerialCommunicator
 from swmodel.parallel.decomposition import TileError
 from swmodel.parallel.traffic import Count, Traffic, traffic
 from swmodel.performance import Compute, Link, Machine, Program, basin, stepper_named
-from swmodel.performance.cases import OneOfMany
-from swmodel.performance.implicit import iterations_of, solver_of, with_rounds
+from swmodel.performance.cases import OneOfMany, iterations_of, solver_of, with_rounds
 from swmodel.performance.planning import Gradient, Plan, Subject, tree
 
 NODE = Machine(cores=4, shared=Link(1e-6, 1e10), network=Link(1e-5, 1e9))

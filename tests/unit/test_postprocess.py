@@ -17,7 +17,7 @@ matplotlib = pytest.importorskip("matplotlib")
 
 from swmodel import postprocess  # noqa: E402
 from swmodel.diagnostics import derived as diagnostics  # noqa: E402
-from swmodel.dynamics.coriolis import RotatingSphere  # noqa: E402
+from swmodel.dynamics.momentum import RotatingSphere  # noqa: E402
 from swmodel.errors import PlotError  # noqa: E402
 from swmodel.grids.grid import CartesianGrid, SphericalGrid  # noqa: E402
 from swmodel.models.shallow_water import ShallowWater  # noqa: E402

@@ -7,7 +7,7 @@ import swmodel
 
 PACKAGE = Path(swmodel.__file__).parent
 PRIVATE = re.compile(r"\b(jax|jaxlib|mpi4jax|mpi4py|pydantic|typer|xarray)\._(?!_)\w+|jax\.interpreters\.partial_eval")
-HOMES = {"jax": "runtime/private.py", "mpi4jax": "parallel/handles.py"}
+HOMES = {"jax": "runtime/private.py", "mpi4jax": "parallel/mpi.py"}
 
 
 def test_private_names_of_a_package_are_in_one_file():

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from swmodel.runtime import cache, programs
+from swmodel.runtime import cache, compilation
 
 PROGRAM = textwrap.dedent("""
     import jax, jax.numpy as jnp
@@ -59,7 +59,7 @@ def test_settings_of_jax_come_first(tmp_path):
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "folder", lambda: tmp_path)
-    return programs._VerifiedCache(decompress=lambda value: value)
+    return compilation._VerifiedCache(decompress=lambda value: value)
 
 
 def test_programs_that_hold_addresses_of_mpi_are_not_kept(kept, tmp_path):
@@ -80,7 +80,7 @@ def test_a_full_disk_does_not_end_a_run(kept, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(programs, "_write", full)
+    monkeypatch.setattr(compilation, "_write", full)
     kept.put("a", b"code")
     assert kept.get("a") is None
 
@@ -119,7 +119,7 @@ def shared(tmp_path, monkeypatch):
     """The cache of a rank among several, and an Executor whose thread stands for another rank."""
     monkeypatch.setattr(cache, "folder", lambda: tmp_path)
     with ThreadPoolExecutor(1) as other:
-        yield programs._VerifiedCache(decompress=lambda value: value, shared=True), other
+        yield compilation._VerifiedCache(decompress=lambda value: value, shared=True), other
 
 
 def test_a_rank_waits_for_the_program_that_another_one_compiles(shared, tmp_path):
@@ -149,7 +149,7 @@ def test_a_program_that_is_not_kept_is_compiled_by_each_rank(shared):
 
 def test_a_rank_loses_patience_with_one_that_compiles_for_ever(shared, monkeypatch):
     kept, other = shared
-    monkeypatch.setattr(programs, "PATIENCE", 0.1)
+    monkeypatch.setattr(compilation, "PATIENCE", 0.1)
     assert kept.get("a") is None
     assert other.submit(kept.get, "a").result(10) is None
 

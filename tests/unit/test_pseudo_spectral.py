@@ -13,7 +13,7 @@ from swmodel.config import load, read
 from swmodel.config.build.experiment import assemble, model_of, state_of
 from swmodel.config.build.steppers import stepper_of
 from swmodel.errors import ConfigError
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit
 

@@ -20,7 +20,7 @@ from matplotlib.image import imread  # noqa: E402
 
 import swmodel as sw  # noqa: E402
 from swmodel import postprocess  # noqa: E402
-from swmodel.cli import figures, profiles  # noqa: E402
+from swmodel.cli import file_commands, profiles  # noqa: E402
 from swmodel.errors import PlotError, SwmodelError  # noqa: E402
 from swmodel.postprocess.files import mesh_of  # noqa: E402
 from swmodel.postprocess.pages import frames, sections  # noqa: E402
@@ -244,7 +244,7 @@ def test_mistakes_are_one_sentence(folder, tmp_path):
         postprocess.report(folder / "fields.nc", tmp_path / "a.html", observations=folder)
     (tmp_path / "x.nc").write_text("no netCDF")
     with pytest.raises(SwmodelError, match="cannot be read as netCDF"):
-        figures.report_files([tmp_path / "x.nc"])
+        file_commands.report_files([tmp_path / "x.nc"])
 
 
 def test_the_page_names_the_files_that_it_does_not_show(folder, page, tmp_path):
@@ -289,13 +289,13 @@ def test_damaged_values_are_one_sentence(folder, tmp_path, draw):
 
 def test_view_opens_a_browser_where_there_is_a_display_and_else_prints_the_path(folder, monkeypatch, capsys):
     opened = []
-    monkeypatch.setattr(figures.webbrowser, "open", lambda address: opened.append(address) or True)
+    monkeypatch.setattr(file_commands.webbrowser, "open", lambda address: opened.append(address) or True)
     for key in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(key, raising=False)
-    figures.open_page(folder / "a.html")
+    file_commands.open_page(folder / "a.html")
     assert not opened and "no browser was opened" in capsys.readouterr().out
     monkeypatch.setenv("DISPLAY", ":0")
-    figures.open_page(folder / "a.html")
+    file_commands.open_page(folder / "a.html")
     assert opened == [(folder / "a.html").as_uri()] and capsys.readouterr().out == f"{folder / 'a.html'}\n"
 
 

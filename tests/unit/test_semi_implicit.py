@@ -15,12 +15,11 @@ from swmodel.config import physics
 from swmodel.config.build.steppers import stepper_of, time_step
 from swmodel.dynamics.layer import divergence
 from swmodel.errors import BlowUp, ConfigError, DataError, SwmodelError
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.postprocess import budgets
 from swmodel.runtime.compilation import jit
-from swmodel.stepping.amplification import semi_implicit_growth
 from swmodel.stepping.loop import run_steps, step_loop
-from swmodel.stepping.stability import limits
+from swmodel.stepping.stability import limits, semi_implicit_growth
 from swmodel.stepping.surface import automatic
 from tests.derivatives import linearised
 

@@ -12,7 +12,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.diagnostics import derived as diagnostics
 from swmodel.errors import BlowUp, TileError
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.grids.windows import Stored
 from swmodel.parallel import Decomposition, make_communicator
 from swmodel.parallel.halo import Sides, exchange, without_padding

@@ -11,7 +11,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.errors import BlowUp, ConfigError, Interrupted
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.output.products.product_output import ProductOutput
 from swmodel.output.restart import read_restart
 from swmodel.simulation.simulation import Simulation

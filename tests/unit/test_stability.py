@@ -12,8 +12,8 @@ import swmodel as sw
 from swmodel.config.build.steppers import dividing_step
 from swmodel.errors import ConfigError
 from swmodel.runtime.compilation import jit
-from swmodel.stepping.amplification import of_step
 from swmodel.stepping.loop import one_step
+from swmodel.stepping.stability import of_step
 
 STEPPERS = (sw.AB2(1.0), sw.AB3(1.0), sw.SSPRK3(1.0), sw.RK4(1.0), sw.ForwardBackward(1.0))
 EACH = pytest.mark.parametrize("stepper", STEPPERS, ids=lambda s: type(s).__name__)

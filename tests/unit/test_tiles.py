@@ -25,7 +25,7 @@ from swmodel.grids.windows import Formula, GridRecords, GridValues, Stored, Tile
 from swmodel.models.ensemble import _same
 from swmodel.output.zarr_store import ZarrStore
 from swmodel.parallel.decomposition import Decomposition
-from swmodel.parallel.one_tile import OneTileCommunicator
+from swmodel.parallel.serial import OneTileCommunicator
 from swmodel.performance import Program
 from swmodel.stepping.stability import limits
 from tests.stacked import AllTiles

@@ -8,8 +8,8 @@ import pytest
 
 import swmodel as sw
 from swmodel.dynamics.clock import as_time
-from swmodel.dynamics.forms import Exchange
 from swmodel.dynamics.site import Site
+from swmodel.dynamics.stages import Exchange
 from swmodel.dynamics.tracers import (
     Centred,
     FluxLimited,

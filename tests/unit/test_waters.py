@@ -11,7 +11,7 @@ from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
 from swmodel.dynamics.waters import with_waters
 from swmodel.errors import ConfigError
-from swmodel.fields.pytrees import replace
+from swmodel.fields.state import replace
 from swmodel.output.fingerprint import fingerprint
 from swmodel.runtime.compilation import jit
 from swmodel.verification import all_cases

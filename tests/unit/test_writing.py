@@ -20,7 +20,7 @@ from swmodel.output.writing import Writer
 from swmodel.runtime.netcdf import LOCK
 from swmodel.runtime.signals import ExitGuard
 from swmodel.simulation import simulation as runs
-from swmodel.simulation.pace import LONGEST_CHUNK, SHARE, Pace
+from swmodel.simulation.program import LONGEST_CHUNK, SHARE, Pace
 from swmodel.simulation.simulation import Simulation
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))

@@ -8,7 +8,7 @@ import pkgutil
 import sys
 
 from swmodel.verification import Scores, UnknownCase, select, verify
-from swmodel.verification.table import print_values
+from swmodel.verification.suite import print_values
 
 __all__ = ["main"]
 

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import swmodel as sw
-from swmodel.fields.pytrees import replace
-from swmodel.fields.state import State
+from swmodel.fields.state import State, replace
 from swmodel.runtime.compilation import jit
 
 from .cases import plane, random_state, rough, uniform

@@ -8,8 +8,7 @@ import numpy as np
 
 import swmodel as sw
 from swmodel.dynamics.stages import euler_stage
-from swmodel.fields.pytrees import pytree, static
-from swmodel.fields.state import like
+from swmodel.fields.state import like, pytree, static
 
 __all__ = ["Kinematic", "carried_by", "deforming", "rotating"]
 

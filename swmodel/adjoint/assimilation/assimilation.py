@@ -23,11 +23,10 @@ from numpy.typing import ArrayLike
 
 from ...parallel.communicator import Communicator
 from ..controls.controls import ControlDict
-from ..costs.sums import SumOfMisfits
+from ..costs.misfits import SumOfMisfits
 from ..costs.tile_costs import SquaresOfSums
 from ..problem import Problem
-from .lanczos import Lanczos, lanczos
-from .minimise import Space
+from .minimise import Lanczos, Space, lanczos
 
 __all__ = [
     "Analysis",

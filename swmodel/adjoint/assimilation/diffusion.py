@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...dynamics.floor import Faces
+from ...dynamics.domain import Faces
 from ...errors import ConfigError
 from ...fields.field import Field, difference_x, difference_y
-from ...fields.pytrees import pytree, replace, static
+from ...fields.state import pytree, replace, static
 from ...grids.windows import GridValues, Stored
 from ...models.shallow_water import ShallowWater
 from ...parallel.decomposition import Tile

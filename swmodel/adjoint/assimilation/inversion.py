@@ -2,7 +2,7 @@
 
     first_guess      the run with the controls at their background, and J compared with its expectation
     minimise         the parameters p of the lowest J (assimilation.py, minimise.py), and eigenpairs of its Hessian
-    spread           the error that is to be expected of each gauge (predictive.py)
+    spread           the error that is to be expected of each gauge (posterior.py)
     leave_one_out    each gauge from the inversion of all others
     result           controls with their standard deviations (posterior.py), scores, a file (result.py)
 
@@ -29,9 +29,8 @@ from ..costs.records import Record
 from ..problem import Problem
 from .assimilation import Departures, FourDVar, Rules, Tangent, departures_of, incremental, resumed
 from .minimise import Iteration, Minimum, Stop, minimise
-from .observed import Observations, Truth
-from .posterior import Posterior, eigenpairs, entered
-from .predictive import Consistency, members, spread
+from .observations import Observations, Truth
+from .posterior import Consistency, Posterior, eigenpairs, entered, members, spread
 from .responses import Green, tangent_columns
 from .restarts import Identity, read_inversion_restart, write_inversion_restart
 from .result import Result

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...dynamics.clock import Time
 from ...errors import ConfigError
-from ...fields.pytrees import replace
+from ...fields.state import replace
 from ...fields.variables import PROGNOSTIC
 from ...models.initial_flow import with_memory_of_other_flow
 from ...parallel.communicator import Communicator

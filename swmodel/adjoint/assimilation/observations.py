@@ -15,27 +15,51 @@ after an observation,
     w_i = [min(dt_-, tau) + min(dt_+, tau)] / 2 tau,   s_i = (sigma^2 + e^2 var(y_g))^(1/2) / w_i^(1/2),
 
 and sum_i [(eta - y_i) / s_i]^2 = sum_i w_i, expected, which is n dt / tau for n observations at intervals dt < tau.
+
+The observations of an inversion, the model at them, and twin experiments, which take them from the model itself.
+
+    misfit      mean((eta - y)^2) / var(y)
+    explained   1 - var(eta - y) / var(y)
+
+In a twin experiment the observations are the values of a run of the model, the truth, with random errors.
 """
 
 import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ...errors import ConfigError
+from ...fields.state import State
 from ...grids.observed_tables import ELEVATION, TIME
+from ...models.shallow_water import ShallowWater
+from ...stepping.explicit import TimeStepper
+from ..controls.controls import Control, controls_of
+from ..costs.costs import Cost
+from ..costs.harmonics import HarmonicConstants
+from ..costs.records import Record
 from ..costs.tracks import Tracks, ground_tracks, read_tracks, track_records
+from ..problem import Problem
+from .priors import background_of
 
 __all__ = [
+    "OVER_TIME",
+    "Observations",
+    "Score",
     "Tracks",
+    "Truth",
     "gauge_records",
     "ground_tracks",
     "read_tracks",
     "track_records",
     "window_of",
+    "with_noise",
     "write_gauge_folder",
 ]
+
 
 GAUGE_ERROR = 0.05  # [m], the default: residual tides and coarse grids cause a few centimetres
 
@@ -113,3 +137,155 @@ def window_of(window: tuple | dict, name: str) -> tuple:
     if name not in window:
         raise ConfigError(_NO_WINDOW.format(name))
     return window[name]
+
+
+OVER_TIME = "gauges", "tracks", "velocities", "transports"  # kinds of observations that have series
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """The model eta against the observations y of a place: misfit, explained variance, bias and r.m.s. error.
+
+    Attributes:
+        misfit: mean((eta - y)^2) / var(y); NaN if y is constant.
+        explained: 1 - var(eta - y) / var(y).
+        bias: mean(eta - y), in the units of y.
+        error: the r.m.s. of eta - y.
+    """
+
+    misfit: float
+    explained: float
+    bias: float
+    error: float
+
+    @staticmethod
+    def of(eta: np.ndarray, y: np.ndarray) -> "Score":
+        variance, off = float(np.var(y)) or np.nan, eta - y
+        square = float(np.mean(off**2))
+        return Score(square / variance, 1.0 - float(np.var(off)) / variance, float(np.mean(off)), square**0.5)
+
+
+@dataclasses.dataclass(frozen=True)
+class Observations:
+    """The observations of an inversion.
+
+    Attributes:
+        records: {label: Record or HarmonicConstants}, in the order in which the cost reads them.
+        names: {label: name of the place}, where they differ: both components of a velocity have one name.
+        kinds: {label: type of the observation}; "harmonics" for HarmonicConstants and "gauges" for others unless given.
+        withheld: labels of records that are compared with the analysis, but have no weight in the cost.
+        source: the origin of the observations, in words.
+    """
+
+    records: Mapping[str, Record | HarmonicConstants]
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    kinds: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    withheld: Sequence[str] = ()
+    source: str = "records"
+
+    def name(self, label: str) -> str:
+        """The name of the place of a record."""
+        return self.names.get(label, label)
+
+    def kind(self, label: str) -> str:
+        """The type of a record, as in `[[inversion.observations]]`."""
+        usual = "harmonics" if isinstance(self.records[label], HarmonicConstants) else "gauges"
+        return self.kinds.get(label, usual)
+
+    @property
+    def all_kinds(self) -> tuple[str, ...]:
+        """The types of all records, each once."""
+        return tuple(dict.fromkeys(map(self.kind, self.records)))
+
+    @property
+    def used(self) -> dict[str, Any]:
+        """The records that the inversion uses."""
+        return {label: record for label, record in self.records.items() if label not in self.withheld}
+
+    def at(self, times: np.ndarray, readings: np.ndarray) -> dict[str, np.ndarray]:
+        """{label: (n,)}: the model at the observations that count, from its readings (steps, records) at `times`."""
+        return {label: record.modelled(times, readings[:, k]) for k, (label, record) in enumerate(self.records.items())}
+
+    def pairs(
+        self, modelled: Mapping[str, np.ndarray], value: Callable[[Any], np.ndarray], kinds: Sequence[str] | None = None
+    ) -> dict[str, tuple[np.ndarray, ...]]:
+        """{name: (the model, `value(record)`)} at the observations that count.
+
+        All points of tracks are one entry. So are all harmonic constants that are used, and all that are withheld,
+        since the two numbers of a constituent have no variance.
+
+        Args:
+            modelled: as `at` returns it.
+            value: a function of a record.
+            kinds: the types of observations; all unless given.
+        """
+        found: dict[str, list] = {}
+        for label, record in self.records.items():
+            if kinds is not None and self.kind(label) not in kinds:
+                continue
+            together = {"harmonics": "withheld" if label in self.withheld else "used", "tracks": "tracks"}
+            found.setdefault(together.get(self.kind(label), label), []).append((modelled[label], value(record)))
+        return {name: tuple(np.concatenate(part) for part in zip(*pairs)) for name, pairs in found.items()}
+
+    def scores(self, modelled: Mapping[str, np.ndarray], kinds: Sequence[str] | None = None) -> dict[str, Score]:
+        """{name: Score}; arguments and names as for `pairs`."""
+        pairs = self.pairs(modelled, lambda record: record.counted()[1], kinds)
+        return {name: Score.of(eta, y) for name, (eta, y) in pairs.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Truth:
+    """The model and the first state of the run from which a twin experiment takes its observations."""
+
+    model: ShallowWater
+    state: State
+
+    def of(self, control: Control, dt: float) -> Any:
+        """The true value of a Control; an instantaneous uplift is part of initial.eta.
+
+        None if the control is given at times, and the truth has it at others.
+        """
+        if control.times is not None:
+            (own,) = controls_of(self.model, [control.name])
+            if not np.array_equal(control.times, own.times):
+                return None
+        values = background_of(self.model, self.state, control.name, dt)
+        if control.name == "initial.eta" and self.model.uplift is not None:
+            values = values + self.model.uplift.record(-1, self.model.dtype)
+        return values
+
+    def observe(self, records: Mapping[str, Record], cost: Cost, stepper: TimeStepper, steps: int) -> dict[str, Record]:
+        """The records with the values of a run of the truth, without errors; collective.
+
+        Args:
+            records: {label: Record}, whose values do not matter.
+            cost: the misfit to these records, which reads the truth.
+            stepper: a TimeStepper. steps: of the run.
+
+        Raises:
+            ConfigError: if the run does not stay finite.
+        """
+        problem = Problem(self.model, stepper, self.state, steps, cost, ["initial.eta"])
+        readings, dt = np.asarray(problem.observed(), float), float(stepper.dt)
+        if not np.isfinite(readings).all():
+            raise ConfigError("the run of the twin's truth does not stay finite; change [inversion.twin.truth] less.")
+        at = dt * np.arange(1, steps + 1)
+        return {
+            label: dataclasses.replace(record, value=np.interp(record.time, at, readings[:, k]))
+            for k, (label, record) in enumerate(records.items())
+        }
+
+
+def with_noise(record: Record, noise: np.random.Generator) -> Record:
+    """The record with random errors, which are correlated if several observations count as one.
+
+    The errors are e_i = c e_{i-1} + (1 - c^2)^1/2 z_i with white noise z. With (1 + c) / (1 - c) = m, the number of
+    observations per independent one, the mean of many has the variance of a mean of 1 / m times as many independent
+    errors.
+    """
+    per_datum = np.broadcast_to(record.observations_per_datum, record.value.shape)
+    errors, correlation = noise.standard_normal(record.value.size), (per_datum - 1.0) / (per_datum + 1.0)
+    for k in range(1, errors.size):
+        errors[k] = correlation[k] * errors[k - 1] + np.sqrt(1.0 - correlation[k] ** 2) * errors[k]
+    own = np.asarray(record.deviation) / np.sqrt(record.observations_per_datum)
+    return dataclasses.replace(record, value=record.value + own * errors)

@@ -15,9 +15,8 @@ from ..controls.controls import ControlDict
 from ..costs.harmonics import HarmonicConstants
 from ..problem import Problem
 from .minimise import Space
-from .observed import Observations, Score
-from .posterior import Posterior
-from .predictive import Consistency, members
+from .observations import Observations, Score
+from .posterior import Consistency, Posterior, members
 
 __all__ = ["Result"]
 

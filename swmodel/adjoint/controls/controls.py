@@ -33,14 +33,13 @@ import jax
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ...dynamics.carried import CARRIED
 from ...dynamics.system import System
 from ...dynamics.terms import Series
+from ...dynamics.transported import CARRIED
 from ...errors import ConfigError
 from ...fields.parts import control_names, positions_of
-from ...fields.pytrees import replace
-from ...fields.state import State
-from ...forcing.barometer import BarometricElevation
+from ...fields.state import State, replace
+from ...forcing.atmosphere import BarometricElevation
 from ...forcing.tides import Harmonics
 from ...forcing.waves import Table
 from ...models.shallow_water import ShallowWater

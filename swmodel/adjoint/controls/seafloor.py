@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from ...errors import ConfigError
 from ...fields.parameters import COORDINATES
-from ...fields.pytrees import pytree, replace, static
+from ...fields.state import pytree, replace, static
 from ...grids.windows import Stored
 from ...models.shallow_water import ShallowWater
 from ...runtime import budget

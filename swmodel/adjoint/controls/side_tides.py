@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import ConfigError
-from ...fields.pytrees import pytree, static
+from ...fields.state import pytree, static
 from ...models.shallow_water import ShallowWater
 from .seafloor import distances_between
 from .transforms import Transform, correlation_root

@@ -28,8 +28,7 @@ from numpy.typing import ArrayLike
 from ...errors import ConfigError
 from ...fields.field import Field, difference_x, difference_y, mean_xy
 from ...fields.methods import Named
-from ...fields.pytrees import pytree, static
-from ...fields.state import State
+from ...fields.state import State, pytree, static
 from ...grids.windows import Stored
 from ...models.shallow_water import ShallowWater
 from ...parallel.halo import exchange, without_padding

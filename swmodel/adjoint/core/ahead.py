@@ -2,7 +2,7 @@
 
 Programs that are compiled when they are first called are compiled one after another: each by one rank, while the others
 wait. Here all of them are traced first. Then ranks begin with different ones, and load what another rank has compiled
-(runtime/programs.py). Shapes are enough for it, so that a thread may compute the motion of a source meanwhile.
+(runtime/compilation.py). Shapes are enough for it, so that a thread may compute the motion of a source meanwhile.
 """
 
 from typing import Any

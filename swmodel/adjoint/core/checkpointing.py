@@ -24,7 +24,7 @@ import jax.numpy as jnp
 
 from ...dynamics.clock import Time
 from ...dynamics.system import System
-from ...fields.pytrees import pytree, remembered
+from ...fields.state import pytree, remembered
 from ...stencils import evaluate
 from ...stepping.explicit import TimeStepper
 from ...stepping.loop import run_steps, step_loop

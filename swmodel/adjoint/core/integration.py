@@ -10,8 +10,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from ...dynamics.system import System
 from ...errors import ConfigError
-from ...fields.pytrees import pytree, static
-from ...fields.state import State
+from ...fields.state import State, pytree, static
 from ...stepping.explicit import TimeStepper
 from ...stepping.loop import check_covered, each_interval, run_steps, step_loop
 from ...stepping.steps import History

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 
 from ...dynamics.clock import Time
-from ...fields.pytrees import pytree
+from ...fields.state import pytree
 from ...models.initial_flow import with_memory_of_other_flow
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit

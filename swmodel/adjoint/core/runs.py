@@ -3,23 +3,131 @@
 A unit is a number of steps within one interval between forcing records, and one call of a compiled program. A point is
 (carry, acc) between two units: the carry of a differentiable step loop and the accumulator of the cost, or Pairs of
 these. `forward` and `record` donate the arrays of the point that they receive, so that it cannot be used again.
+
+Storage for points of a run: on the device, in the host's memory, or in an unnamed temporary file.
+
+The operating system removes such a file when its last process ends, so that even a killed run leaves nothing behind.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...errors import SwmodelError
+from ...errors import DataError, SwmodelError
+from ...parallel.communicator import Communicator
 from ..controls.controls import ControlDict
 from ..costs.tile_costs import TileCost
 from .checkpointing import Span
 from .programs import Pair, Programs
 
-__all__ = ["Plan", "Point", "Run", "Unit", "intervals", "units"]
+__all__ = ["Plan", "Point", "Run", "Tiers", "Unit", "intervals", "units"]
+
+
+class Tiers:
+    """Copies of points by number; the arrays that `get` returns may be donated.
+
+    Args:
+        communicator: the model's.
+        copy: `copy(point)` returns a copy of a point.
+        on_device: number of points that stay on the device; further ones go to the host's memory.
+        folder: folder of the file; the system's folder for temporary files unless given.
+    """
+
+    def __init__(
+        self,
+        communicator: Communicator,
+        copy: Callable[[Any], Any],
+        on_device: int,
+        folder: str | Path | None = None,
+    ):
+        self.communicator, self.copy, self.on_device, self.folder = communicator, copy, on_device, folder
+        self.device, self.host = {}, {}
+        self.file: Slots | None = None
+
+    def keep(self, number: int, point: Any, on_disk: bool = False) -> None:
+        """Store a copy of a point."""
+        if on_disk:
+            self.file = self.file or Slots(self.folder)
+            self.file.write(number, self._to_host(point))
+        elif len(self.device) < self.on_device:
+            self.device[number] = self.copy(point)
+        else:
+            self.host[number] = jax.tree.map(np.array, self._to_host(point))
+
+    def get(self, number: int, last: bool = False) -> "Point":
+        """The point with this number; with `last` it is removed."""
+        if number in self.device:
+            return self.device.pop(number) if last else self.copy(self.device[number])
+        if number in self.host:
+            return self._to_device(self.host.pop(number) if last else self.host[number])
+        if self.file is None:
+            raise KeyError(number)
+        return self._to_device(self.file.read(number, last))
+
+    def close(self) -> None:
+        """Release all points and the file."""
+        self.device, self.host = {}, {}
+        if self.file is not None:
+            self.file.close()
+
+    def _to_host(self, point):
+        return {rank: jax.tree.map(np.asarray, tile) for rank, tile in self.communicator.tiles(point).items()}
+
+    def _to_device(self, tiles):
+        return self.copy(self.communicator.place(lambda rank: tiles[rank]))  # a device may use the host's memory
+
+
+class Slots:
+    """An unnamed file with one slot for each pytree; all pytrees have the same structure and shapes."""
+
+    def __init__(self, folder: str | Path | None = None):
+        try:
+            self.file = tempfile.TemporaryFile(dir=folder, prefix="swmodel-")
+        except OSError as error:
+            raise DataError(
+                f"checkpoints cannot be written to {folder or tempfile.gettempdir()} ({error.strerror}); "
+                "name another folder."
+            ) from error
+        self.slots, self.free, self.structure = {}, [], None
+        self.shapes: list[tuple[tuple[int, ...], Any]] = []
+
+    def write(self, number: int, tree: object) -> None:
+        """Write a pytree of host arrays; raises DataError if the disk is full."""
+        leaves, self.structure = jax.tree.flatten(tree)
+        self.shapes = [(x.shape, x.dtype) for x in leaves]
+        slot = self.free.pop() if self.free else len(self.slots)
+        try:
+            self.file.seek(slot * sum(x.nbytes for x in leaves))
+            for x in leaves:
+                self.file.write(np.ascontiguousarray(x).reshape(-1).view(np.uint8).data)
+            self.file.flush()
+        except OSError as error:
+            raise DataError(
+                f"checkpoint {len(self.slots) + 1} could not be written ({error.strerror}); keep fewer on disk, "
+                "or name a folder with more free space."
+            ) from error
+        self.slots[number] = slot
+
+    def read(self, number: int, last: bool) -> Any:
+        """The pytree with this number; with `last` its slot becomes free."""
+        slot = self.slots.pop(number) if last else self.slots[number]
+        arrays = [np.empty(shape, dtype) for shape, dtype in self.shapes]
+        self.file.seek(slot * sum(x.nbytes for x in arrays))
+        for x in arrays:
+            self.file.readinto(x.reshape(-1).view(np.uint8).data)
+        if last:
+            self.free.append(slot)
+        return jax.tree.unflatten(self.structure, arrays)
+
+    def close(self) -> None:
+        """Close the file, which removes it."""
+        self.file.close()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,19 +199,19 @@ class Run:
 
     # -- called by checkpoint schedules --------------------------------------------------------------------------------
 
-    def start(self) -> Point:
+    def start(self) -> "Point":
         """The first point."""
         return self.programs.start(self.fixed_at_start(), self.controls_at_start())
 
-    def shapes_at_start(self) -> Point:
+    def shapes_at_start(self) -> "Point":
         """The shapes of the first point; nothing is computed."""
         return jax.eval_shape(self.programs.start, self.fixed_at_start(), self.controls_at_start())
 
-    def copy(self, point: Point) -> Point:
+    def copy(self, point: Point) -> "Point":
         """A copy of a point; one of the two may then be donated."""
         return self.programs.copy(*point)
 
-    def forward(self, first: int, last: int, point: Point) -> Point:
+    def forward(self, first: int, last: int, point: Point) -> "Point":
         """The point after units first, ..., last - 1. Consecutive units of one interval take one call of a program."""
         while first < last:
             parts = [unit for unit in self.units[first:last] if unit.window == self.units[first].window]
@@ -112,7 +220,7 @@ class Run:
             first += len(parts)
         return point
 
-    def to_end(self) -> Point:
+    def to_end(self) -> "Point":
         """The last point."""
         point = self.forward(0, len(self.units), self.start())
         self.check_convergence(point)

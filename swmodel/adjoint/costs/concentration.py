@@ -9,8 +9,7 @@ from ...dynamics.clock import Time
 from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.parameters import Text, declared
-from ...fields.pytrees import pytree, static
-from ...fields.state import State
+from ...fields.state import State, pytree, static
 from ...grids.windows import Stored
 from ...models.shallow_water import ShallowWater
 from ...output.products.gauges import Gauges

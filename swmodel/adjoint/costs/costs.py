@@ -20,7 +20,7 @@ from ...dynamics.layers import which_layer
 from ...errors import ConfigError
 from ...fields.parameters import COORDINATES, POINT, Pair, Places, declared, parameter
 from ...fields.parts import name_of
-from ...fields.pytrees import static
+from ...fields.state import static
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...simulation.progress import duration

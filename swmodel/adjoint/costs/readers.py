@@ -18,8 +18,7 @@ from ...dynamics.clock import Time
 from ...dynamics.layers import check_layer
 from ...dynamics.system import System
 from ...errors import ConfigError
-from ...fields.pytrees import pytree, replace, static
-from ...fields.state import State
+from ...fields.state import State, pytree, replace, static
 from ...grids.windows import GridValues, Outer, Stored
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family

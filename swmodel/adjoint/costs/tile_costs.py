@@ -18,11 +18,9 @@ import jax.numpy as jnp
 from ...dynamics.clock import Time
 from ...dynamics.system import System
 from ...errors import ConfigError
-from ...fields.code import is_shipped
-from ...fields.methods import Result, a_number, like_argument
+from ...fields.methods import Result, a_number, is_shipped, like_argument
 from ...fields.parts import ModelPart, name_of
-from ...fields.pytrees import pytree, static
-from ...fields.state import State
+from ...fields.state import State, pytree, static
 
 __all__ = [
     "AllReadings",

@@ -1,6 +1,6 @@
 """Dot-product and Taylor tests of a user's own problem."""
 
-from .probe import DOT_PRODUCT, Probe
+from .examination import DOT_PRODUCT, Probe
 from .verification import (
     NONLINEARITY,
     RATE,

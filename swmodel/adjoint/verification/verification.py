@@ -30,12 +30,11 @@ import jax
 import numpy as np
 
 from ...errors import ConfigError
-from ...models.noise import SmoothNoise
+from ...models.random_fields import SmoothNoise
 from ...models.shallow_water import ShallowWater
 from ..controls.controls import ControlDict
 from ..problem import Problem, dot
-from .examination import longer_side
-from .probe import DOT_PRODUCT, DotProducts, Probe, with_cost
+from .examination import DOT_PRODUCT, DotProducts, Probe, longer_side, with_cost
 
 __all__ = [
     "DOT_PRODUCT", "NONLINEARITY", "RATE", "RATE_SECOND", "Probe", "Taylor", "Verdict", "default_amplitudes",

@@ -80,7 +80,7 @@ def state_of(section: Any, model: ShallowWater) -> State:
     if section.type == "gaussian":
         return model.state(eta=_gaussian(section, model.grid))
     if section.type == "random_vortices":
-        from ...models.vortices import random_vortices
+        from ...models.random_fields import random_vortices
 
         return random_vortices(model, section.speed, section.length, section.seed)
     if section.type == "file":

@@ -1,6 +1,6 @@
 """From the tables [inversion.observations] to records, and to the misfit to all of them.
 
-In a twin experiment they are those of adjoint.assimilation.observed.Truth, with random errors.
+In a twin experiment they are those of adjoint.assimilation.observations.Truth, with random errors.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...adjoint.assimilation.observed import Observations, Truth, with_noise
+from ...adjoint.assimilation.observations import Observations, Truth, with_noise
+from ...adjoint.costs.misfits import JointMisfit
 from ...adjoint.costs.readers import SectionReader
-from ...adjoint.costs.sums import JointMisfit
 from ...errors import ConfigError
 from ...output.products.gauges import Gauges
 from .. import Override, read_text

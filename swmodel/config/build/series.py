@@ -8,15 +8,14 @@ import numpy as np
 from ...dynamics.boundaries import OpenBoundary
 from ...errors import ConfigError, DataError
 from ...fields.parts import numbers_of, positions_of
-from ...forcing.atmosphere import STANDARD_PRESSURE
-from ...forcing.barometer import InverseBarometer
+from ...forcing.atmosphere import STANDARD_PRESSURE, InverseBarometer
 from ...forcing.file_records import FileRecords, is_gridded
 from ...forcing.harmonic_files import atlas_constants, harmonic_constants
 from ...forcing.records import FunctionOfTime, RecordsInTime
 from ...forcing.tides import Tide
 from ...forcing.waves import CnoidalWave, Record, SolitaryWave
 from ...grids import axes
-from ...grids.file_units import check_units
+from ...grids.axes import check_units
 from ...grids.grid import Grid
 from ...grids.observed_tables import seconds_in
 from ...grids.regrid import calendar_of, seconds_since

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...errors import ConfigError, SwmodelError
 from ...models.ensemble import Ensemble
-from ...models.noise import SmoothNoise
+from ...models.random_fields import SmoothNoise
 from .. import Draft, member_drafts
 from ..members import value_at
 from ..mistakes import dotted

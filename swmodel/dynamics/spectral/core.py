@@ -33,15 +33,14 @@ from ...errors import ConfigError
 from ...fields.field import Field, Scalar, mean_y
 from ...fields.parameters import Flag, Part, declared, parameter
 from ...fields.parts import ModelPart
-from ...fields.pytrees import pytree, replace, static
-from ...fields.state import State
+from ...fields.state import State, pytree, replace, static
 from ...grids.grid import CartesianGrid
 from ...parallel.halo import without_padding
 from ..clock import Time
 from ..cores import Discretisation, rates_of_terms, summed
-from ..coriolis import Coriolis
 from ..domain import Model
 from ..momentum import DEFAULT as DEFAULT_FORM
+from ..momentum import Coriolis
 from .flow import SpectralFlow, flux, kinetic, vorticity_flux
 from .series import Series, scaled
 

@@ -22,11 +22,11 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from ...fields.field import Value
-from ...fields.pytrees import pytree, static
+from ...fields.state import pytree, static
 from ...grids.grid import CartesianGrid
 from ...parallel import fft
 from ...parallel.communicator import Communicator
-from ...parallel.fft.trigonometric import dst, idst
+from ...parallel.fft.kinds import dst, idst
 
 __all__ = ["Series", "Modes", "ODD", "scaled"]
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from ...fields.field import AbstractField, X, Y
 from ...fields.methods import Named
 from ...fields.parameters import Part, declared
-from ...fields.pytrees import pytree
+from ...fields.state import pytree
 from ...grids.geometry import Geometry
 from ..limiters import Limiter, VanLeer, limited_face, upstream
 

@@ -25,8 +25,7 @@ import numpy as np
 from ...fields.field import AbstractField, Field, Value, pointwise
 from ...fields.parameters import Part, Text, declared, parameter, refuse
 from ...fields.parts import numbers_of, replaced
-from ...fields.pytrees import replace
-from ...fields.state import RESERVED
+from ...fields.state import RESERVED, replace
 from ...fields.variables import VARIABLES, Variable
 from ...parallel.halo import exchange as fill_halos
 from ..clock import Time
@@ -39,9 +38,9 @@ from .advection import AdvectionScheme, FluxLimited, upstream
 from .diffusion import depth_ratios, diffusive_flux, diffusive_rate
 
 if TYPE_CHECKING:
-    from ..forms import Exchange
     from ..layer import LayerFlow
     from ..site import Site
+    from ..stages import Exchange
 
 __all__ = ["Tracer", "check_name"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import DataError
-from ...grids.file_units import check_units
+from ...grids.axes import check_units
 from ...runtime.formats import check_format
 from . import KNOT, MILE, Points, chosen
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
-from ..file_units import OTHER_LENGTHS
+from ..axes import OTHER_LENGTHS
 from .raster import Raster, axis_words
 
 __all__ = ["library", "read"]

@@ -21,13 +21,11 @@ from ...diagnostics.derived import field
 from ...dynamics.clock import Time
 from ...dynamics.layer import LayerFlow
 from ...dynamics.system import System
-from ...fields.code import code_of
 from ...fields.field import mean_x, mean_xy, mean_y
-from ...fields.methods import Result
+from ...fields.methods import Result, code_of
 from ...fields.parameters import DERIVED, parameter
 from ...fields.parts import ModelPart, as_pytree, name_of, snake_case
-from ...fields.pytrees import pytree, static
-from ...fields.state import State
+from ...fields.state import State, pytree, static
 from ...fields.variables import Variable
 from ...parallel.communicator import Communicator
 from ..schedule import AbstractSimulation

@@ -14,8 +14,7 @@ import numpy as np
 
 from ...errors import ConfigError, DataError
 from ...fields.field import Count
-from ...fields.pytrees import pytree, static
-from ...fields.state import State
+from ...fields.state import State, pytree, static
 from ...fields.variables import DERIVED, derived_units, layer_of
 from ...models.ensemble import Ensemble
 from ...models.shallow_water import ShallowWater

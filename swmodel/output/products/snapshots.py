@@ -20,8 +20,7 @@ from ...dynamics.clock import Time
 from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.field import Count
-from ...fields.pytrees import pytree, static
-from ...fields.state import State
+from ...fields.state import State, pytree, static
 from ...models.ensemble import Ensemble
 from ...models.shallow_water import ShallowWater
 from ...runtime.compilation import jit

@@ -8,9 +8,8 @@
 All are linear and have transposes, so that they can be differentiated.
 """
 
-from .kinds import Cosine, Fourier, Kind, RealFourier, Sine, Unchanged
+from .kinds import Cosine, Fourier, Kind, RealFourier, Sine, Unchanged, dct, dst, idct, idst
 from .plan import LayoutError, Plan, Waves
-from .trigonometric import dct, dst, idct, idst
 
 __all__ = [
     "Cosine",

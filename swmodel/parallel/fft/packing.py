@@ -5,7 +5,7 @@
 
 with `across`, x is (..., m, l, w) and rows are its axis -3: (..., m, l, w) to (p, ..., l, b, m). `split_back` and
 `join_back` undo them, and are their transposes. On CPUs with a compiler each is one pass over memory, of tiles
-(native/blocks.py).
+(native/primitives.py).
 """
 
 import math
@@ -15,8 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...stencils.native.blocks import Block, movable, move
-from ...stencils.native.primitives import declare_linear
+from ...stencils.native.primitives import Block, declare_linear, movable, move
 
 __all__ = ["split", "split_back", "join", "join_back"]
 

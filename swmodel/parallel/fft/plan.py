@@ -34,11 +34,10 @@ from jax.core import Tracer
 from numpy.typing import ArrayLike, DTypeLike
 
 from ...errors import SwmodelError
-from ...fields.pytrees import pytree
+from ...fields.state import pytree
 from ..communicator import Communicator
 from .kinds import Fourier, Kind, RealFourier
-from .lines import planes
-from .transposition import columns_for, coordinate, transpose_axes, transpose_axes_back
+from .transposition import columns_for, coordinate, planes, transpose_axes, transpose_axes_back
 
 __all__ = ["Plan", "Waves", "LayoutError"]
 

@@ -5,19 +5,107 @@ rank's m of n rows with all columns, it makes (..., b, n), the rank's b columns 
 the last one, along which transforms are computed. `transpose_axes_back` is its inverse and its transpose. All blocks
 have one size: columns are padded at the end, and rows at the start of each smaller block, as tiles are
 (decomposition.py).
+
+Transforms of a few lines at a time, which stay in the cache from one operation to the next.
+
+    joined(y, rows, kind)       kind.forward(join(y, rows)): received blocks, joined and transformed
+    parted(x, rows, kind, n)    join_back(kind.inverse(x, n), rows): its inverse
+    planes(function, x)         function(x) of planes (..., m, n)
+
+Each is one JAX expression, as are its derivatives. On CPUs it is a loop over pieces that fit in a core's cache.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
+from ...stencils.native import empty
+from ...stencils.native.primitives import declare_linear
 from ..communicator import Communicator
 from .kinds import Kind, Unchanged
-from .lines import joined, parted
-from .packing import split, split_back
+from .packing import join, join_back, split, split_back
 
-__all__ = ["transpose_axes", "transpose_axes_back", "coordinate", "columns_for"]
+__all__ = ["columns_for", "coordinate", "joined", "parted", "planes", "transpose_axes", "transpose_axes_back"]
+
+
+BYTES_AT_ONCE = 1 << 21
+
+
+def _at_once(count, size):
+    """How many of `count` pieces of `size` bytes to take at a time: a divisor of `count`, or all if none suits."""
+    wanted = max(BYTES_AT_ONCE // size, 1)
+    if wanted >= count:
+        return count
+    found = next(k for k in range(wanted, 0, -1) if count % k == 0)
+    return found if 8 * found > wanted else count
+
+
+def planes(function: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
+    """`function` of planes (..., m, n), each by itself."""
+    *lead, m, n = x.shape
+    together = _at_once(math.prod(lead), m * n * x.dtype.itemsize)
+    if together == math.prod(lead) or jax.default_backend() != "cpu":
+        return function(x)
+    found = lax.map(function, x.reshape(-1, together, m, n))
+    return found.reshape(*lead, *found.shape[2:])
+
+
+def _joined_at_once(y, rows, kind):
+    return kind.forward(join(y, rows))
+
+
+def _joined_by_lines(y, rows, kind):
+    p, *lead, m = y.shape
+    found = _by_pieces(lambda y: _joined_at_once(y, rows, kind), y.reshape(p, -1, m), 1, 0, sum(rows))
+    return found.reshape(*lead, found.shape[-1])
+
+
+def _parted_at_once(x, rows, kind, n):
+    return join_back(kind.inverse(x, n), rows)
+
+
+def _parted_by_lines(x, rows, kind, n):
+    *lead, modes = x.shape
+    found = _by_pieces(lambda x: _parted_at_once(x, rows, kind, n), x.reshape(-1, modes), 0, 1, n)
+    return found.reshape(found.shape[0], *lead, found.shape[-1])
+
+
+def _by_pieces(function, x, axis, to, n):
+    """function(x), piece by piece along `axis` of x, which is axis `to` of the result; lines have n numbers."""
+    count = x.shape[axis]
+    together = _at_once(count, n * x.dtype.itemsize)
+    if together == count:
+        return function(x)
+
+    def some(k):
+        return function(lax.dynamic_slice_in_dim(x, k * together, together, axis))
+
+    piece = jax.eval_shape(some, jnp.int32(0))
+    shape = (*piece.shape[:to], count, *piece.shape[to + 1 :])
+
+    def body(k, found):
+        return lax.dynamic_update_slice_in_dim(found, some(k), k * together, to)
+
+    return lax.fori_loop(0, count // together, body, empty(shape, piece.dtype, [x]))
+
+
+# The axis of members follows that of ranks, if there is one.
+_joined = declare_linear("fft_joined", _joined_at_once, _joined_by_lines, (1, 0))
+_parted = declare_linear("fft_parted", _parted_at_once, _parted_by_lines, (0, 1))
+
+
+def joined(y: jax.Array, rows: Sequence[int], kind: Kind) -> jax.Array:
+    """(p, ..., b, m) to (..., b, modes): of the m rows of rank k the last rows[k], its own, transformed."""
+    return _joined(y, rows=tuple(rows), kind=kind)
+
+
+def parted(x: jax.Array, rows: Sequence[int], kind: Kind, n: int) -> jax.Array:
+    """(..., b, modes) to (p, ..., b, m) of n points, of which rank k gets rows[k]."""
+    return _parted(x, rows=tuple(rows), kind=kind, n=n)
+
 
 WHOLE = Unchanged()
 

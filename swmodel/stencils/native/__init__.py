@@ -3,7 +3,7 @@
     library   compiles the runtime (*.cpp, one text) and the loops that source.py writes; runtime/cache.py keeps them
     tape      `push_slot`, `read_slot`, `empty`: the states of many steps; `depends_on`: orders of operations
     strips    `paste` and `cut`, `read_strips` and `add_strips`: a few rows or columns of large arrays
-    library   `forwarded`: calls of mpi4jax that hold numbers in place of handles (see parallel/handles.py)
+    library   `forwarded`: calls of mpi4jax that hold numbers in place of handles (see parallel/mpi.py)
     blocks    `move`: blocks of an array to other places, with axes in another order
 
 Without a compiler, and on other devices, these are the ordinary JAX operations.

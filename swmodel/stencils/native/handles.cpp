@@ -2,7 +2,7 @@
 //
 // A handle of Open MPI is an address, which differs from process to process, so that a compiled program with such a handle
 // cannot be stored on disk and reused. Programs of swmodel contain the index of an entry in the table below
-// (parallel/handles.py), and so do messages for the ranks of neighbours. The functions here look up the handles and call
+// (parallel/mpi.py), and so do messages for the ranks of neighbours. The functions here look up the handles and call
 // mpi4jax's own functions with them.
 
 #include <array>

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...dynamics.conserving import MomentumConserving
-from ...dynamics.coriolis import FPlane
+from ...dynamics.momentum import FPlane
 from ...dynamics.wetting import WettingDrying
 from ...fields.state import State
 from ...grids.grid import CartesianGrid

@@ -6,7 +6,7 @@ it is sent back even where both grids exchange their values exactly. The reflect
 
 import numpy as np
 
-from ...dynamics.coriolis import FPlane
+from ...dynamics.momentum import FPlane
 from ...grids.grid import CartesianGrid
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
@@ -15,8 +15,7 @@ from ...simulation.nested import NestedSimulation
 from ...simulation.simulation import Simulation
 from ...stepping.explicit import RK4
 from ...stepping.forward_backward import ForwardBackward
-from ..case import Case, Mark, Outcome, Panel
-from ..norms import convergence, relative_l2
+from ..case import Case, Mark, Outcome, Panel, convergence, relative_l2
 
 __all__ = ["BERGER", "BERGER_DOI", "inside_error", "sent_back"]
 

@@ -16,13 +16,12 @@ import functools
 import numpy as np
 from scipy.interpolate import BarycentricInterpolator
 
-from ...dynamics.coriolis import BetaPlane
+from ...dynamics.momentum import BetaPlane
 from ...grids.grid import CartesianGrid
 from ...models.shallow_water import ShallowWater
 from ...stepping.explicit import RK4
 from ...units import day
-from ..case import Case, Mark, Panel, Twin
-from ..norms import convergence, energy_norm, on_points, run_until
+from ..case import Case, Mark, Panel, Twin, convergence, energy_norm, on_points, run_until
 from .modes import chebyshev
 
 __all__ = ["exact_gyre", "fields"]

@@ -14,18 +14,16 @@ import functools
 
 import numpy as np
 
-from ...dynamics.coriolis import BetaPlane
-from ...dynamics.dissipation import Laplacian, LinearDrag
+from ...dynamics.dissipation import Laplacian, LinearDrag, NoSlip
 from ...dynamics.forcing import WindStress
-from ...dynamics.slip import NoSlip
+from ...dynamics.momentum import BetaPlane
 from ...grids.grid import CartesianGrid
 from ...models.shallow_water import ShallowWater
 from ...simulation.simulation import Simulation
 from ...stepping.explicit import RK4
 from ...stepping.forward_backward import ForwardBackward
 from ...units import day
-from ..case import Case, Mark, Outcome, Panel, Twin
-from ..norms import convergence, run_until
+from ..case import Case, Mark, Outcome, Panel, Twin, convergence, run_until
 
 __all__ = ["Gyre", "munk_transport", "transport_error"]
 

@@ -9,15 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...dynamics.coriolis import FPlane
 from ...dynamics.layers import Layers, modes
+from ...dynamics.momentum import FPlane
 from ...fields.state import State
 from ...fields.variables import in_layer
 from ...grids.grid import CartesianGrid
 from ...models.shallow_water import ShallowWater
 from ...stepping.explicit import RK4
-from ..case import Case, Outcome, Panel, Twin
-from ..norms import convergence, energy_norm, run_until
+from ..case import Case, Outcome, Panel, Twin, convergence, energy_norm, run_until
 from .waves import wave_marks
 
 __all__ = ["MODES"]

@@ -18,8 +18,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.interpolate import BarycentricInterpolator
 
-from ...dynamics.coriolis import BetaPlane
 from ...dynamics.layers import Layers, modes
+from ...dynamics.momentum import BetaPlane
 from ...fields.state import State
 from ...fields.variables import in_layer
 from ...grids.grid import CartesianGrid
@@ -27,8 +27,7 @@ from ...models.shallow_water import ShallowWater
 from ...simulation.simulation import Simulation
 from ...stepping.explicit import RK4
 from ...stepping.forward_backward import ForwardBackward
-from ..case import Case, Mark, Outcome, Panel, Twin
-from ..norms import order, run_until
+from ..case import Case, Mark, Outcome, Panel, Twin, order, run_until
 from .modes import chebyshev
 
 __all__ = ["Shear", "mode_errors"]

@@ -12,8 +12,8 @@ import numpy as np
 
 from ...dynamics.clock import Time
 from ...dynamics.cores import Discretisation, FiniteDifferences
-from ...dynamics.coriolis import FPlane
 from ...dynamics.layer import LayerFlow
+from ...dynamics.momentum import FPlane
 from ...dynamics.spectral.core import PseudoSpectral
 from ...dynamics.terms import Term
 from ...fields.field import Value
@@ -25,8 +25,7 @@ from ...parallel import SerialCommunicator
 from ...runtime.compilation import jit
 from ...stepping.explicit import RK4
 from ...stepping.loop import integrate
-from ..case import Case, Panel, Twin
-from ..norms import convergence, energy_norm, run_until
+from ..case import Case, Panel, Twin, convergence, energy_norm, run_until
 from .waves import BISHNU, wave_marks
 
 __all__ = ["drift", "rates", "run", "smooth"]

@@ -14,11 +14,9 @@ within these steps. The advection of momentum, of the size 1e-6, agrees with the
 
 import numpy as np
 
-from ...dynamics.coriolis import BetaPlane
-from ...dynamics.dissipation import Laplacian
+from ...dynamics.dissipation import Laplacian, NoSlip
 from ...dynamics.forcing import WindStress
-from ...dynamics.momentum import EnergyConserving, EnstrophyConserving
-from ...dynamics.slip import NoSlip
+from ...dynamics.momentum import BetaPlane, EnergyConserving, EnstrophyConserving
 from ...fields.state import State
 from ...grids.grid import CartesianGrid
 from ...models.shallow_water import ShallowWater

@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import BarycentricInterpolator
 
-from ...dynamics.coriolis import BetaPlane, FPlane
+from ...dynamics.momentum import BetaPlane, FPlane
 from ...grids.grid import CartesianGrid
 from ...models.shallow_water import ShallowWater
 from ...stepping.explicit import RK4
-from ..case import Case, Mark, Outcome, Panel, Twin
-from ..norms import convergence, energy_norm, on_points, run_until
+from ..case import Case, Mark, Outcome, Panel, Twin, convergence, energy_norm, on_points, run_until
 from .waves import BISHNU, G, wave_marks
 
 __all__ = ["ChannelMode", "chebyshev"]

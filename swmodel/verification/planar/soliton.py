@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ...dynamics.coriolis import BetaPlane
-from ...dynamics.momentum import ArakawaLamb, EnergyConserving, EnstrophyConserving
+from ...dynamics.momentum import ArakawaLamb, BetaPlane, EnergyConserving, EnstrophyConserving
 from ...dynamics.spectral.core import PseudoSpectral
 from ...grids.grid import CartesianGrid
 from ...models.shallow_water import ShallowWater
 from ...simulation.simulation import Simulation
 from ...stepping.explicit import RK4
-from ..case import Case, Mark, Outcome, Panel, Twin
-from ..norms import on_points
+from ..case import Case, Mark, Outcome, Panel, Twin, on_points
 
 __all__ = ["FORMS", "THEORY", "speed"]
 

@@ -8,12 +8,11 @@ Bishnu et al. (2024), doi:10.1029/2022MS003545, describe the waves; Gill (1982),
 
 import numpy as np
 
-from ...dynamics.coriolis import FPlane
+from ...dynamics.momentum import FPlane
 from ...grids.grid import CartesianGrid
 from ...models.shallow_water import ShallowWater
 from ...stepping.explicit import RK4
-from ..case import Case, Mark, Outcome, Panel, Twin
-from ..norms import convergence, energy_norm, on_points, run_until
+from ..case import Case, Mark, Outcome, Panel, Twin, convergence, energy_norm, on_points, run_until
 
 __all__ = ["BISHNU", "G", "L", "wave_marks"]
 

@@ -17,13 +17,11 @@ import numpy as np
 from ...dynamics.clock import Time
 from ...dynamics.system import System
 from ...dynamics.tracers import Centred, Tracer
-from ...fields.pytrees import pytree
-from ...fields.state import State
+from ...fields.state import State, pytree
 from ...models.shallow_water import ShallowWater
 from ...stepping.explicit import RK4
 from ...stepping.steps import History
-from ..case import Case, Mark, Outcome, Twin
-from ..norms import convergence, run_until
+from ..case import Case, Mark, Outcome, Twin, convergence, run_until
 from .globe import DAY, RADIUS, WILLIAMSON, map_of, sphere_model, weighted_l2
 
 __all__ = ["bell"]

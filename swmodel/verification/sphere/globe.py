@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dynamics.coriolis import RotatingSphere
+from ...dynamics.momentum import RotatingSphere
 from ...dynamics.polar_filter import FilteredDifferences
 from ...fields.state import State
 from ...grids.grid import SphericalGrid
@@ -17,8 +17,7 @@ from ...models.shallow_water import ShallowWater
 from ...stepping.explicit import RK4
 from ...stepping.stability import largest_time_step
 from ...units import day
-from ..case import Panel
-from ..norms import run_until
+from ..case import Panel, run_until
 
 __all__ = ["DAY", "G", "OMEGA", "RADIUS", "WILLIAMSON", "advanced", "globe", "map_of", "sphere_model", "weighted_l2"]
 

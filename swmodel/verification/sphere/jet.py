@@ -18,8 +18,7 @@ from ...dynamics.momentum import ArakawaLamb
 from ...fields.state import State
 from ...models.shallow_water import ShallowWater
 from ...stepping.explicit import RK4
-from ..case import Case, Mark, Outcome, Panel, Twin
-from ..norms import convergence
+from ..case import Case, Mark, Outcome, Panel, Twin, convergence
 from .globe import DAY, OMEGA, RADIUS, G, advanced, map_of, sphere_model, weighted_l2
 
 __all__ = ["balanced_jet", "vorticity"]

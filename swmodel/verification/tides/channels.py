@@ -17,8 +17,7 @@ from swmodel.forcing.tides import MIDDLE
 
 from ...models.shallow_water import ShallowWater
 from ...stepping.explicit import TimeStepper
-from ..case import Case, Mark, Outcome, Panel, Twin
-from ..norms import convergence
+from ..case import Case, Mark, Outcome, Panel, Twin, convergence
 
 G, T = 9.81, period("M2")
 OMEGA = 2 * np.pi / T
