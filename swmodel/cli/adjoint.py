@@ -1,20 +1,13 @@
-"""`swmodel adjoint`: the sensitivity of a cost to controls, as maps; or, with --verify, a table of tests of derivatives."""
+"""`swmodel adjoint`: the sensitivity of a cost to controls, as maps; with --verify, a table of tests of derivatives."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING
-
-from . import logs
-from .facts import columns
-
-if TYPE_CHECKING:
-    from ..adjoint.verification import Verdict
 import dataclasses
 import itertools
 import json
+import math
 import time as clock
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,15 +29,18 @@ from ..config.quantities import quantity_of_option
 from ..errors import BlowUp, ConfigError, SwmodelError
 from ..output.collisions import check_apart, remove_figures
 from ..simulation.progress import duration
-from . import facts, starting
-from .facts import nest_lines
+from . import facts, logs, starting
+from .facts import columns
+from .nested import nest_lines
 from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
 
 if TYPE_CHECKING:
     from ..adjoint.costs.costs import Cost
+    from ..adjoint.verification import Verdict
     from ..config import Experiment
     from ..config.adjoint import Adjoint
     from ..config.build.experiment import Assembly
+
 
 __all__ = ["Options", "adjoint_experiment", "verdict_table", "warn_of"]
 

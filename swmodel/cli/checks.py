@@ -18,8 +18,8 @@ from ..output.collisions import check_apart
 from ..runtime import budget, launch
 from ..runtime.paths import expanded
 from . import facts, logs
-from .facts import add_outputs_of_nests, files_of_nests, merged, nest_lines, nest_output_lines
 from .model_remarks import flooded_land, model_remarks, wave_remarks
+from .nested import add_outputs_of_nests, files_of_nests, merged, nest_lines, nest_output_lines
 from .remarks import remarks
 from .speed import Speed, speed_line
 from .starting import add_outputs, begin_alone, files_of_run, files_of_studies, inputs_of, named_files, started

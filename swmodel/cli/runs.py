@@ -23,8 +23,8 @@ from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
 from . import facts, logs, profiles, starting
-from .facts import add_outputs_of_nests, files_of_nests, merged, nest_lines
 from .model_remarks import model_remarks, wave_remarks
+from .nested import add_outputs_of_nests, files_of_nests, merged, nest_lines
 from .profiles import profiled
 from .remarks import remarks
 from .starting import (

@@ -10,34 +10,30 @@ step, which the coarser grid has, too; those of a rigid lid grow with the number
 from __future__ import annotations
 
 import dataclasses
+import math
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..config.build.experiment import model_of, state_of
+from ..config.build.variants import coarsened
 from ..errors import ConfigError, SwmodelError
 from ..runtime import launch
 from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
+from ..stepping.explicit import TimeStepper
 from . import facts
 
 if TYPE_CHECKING:
-    from ..config import Experiment
+    from ..config import Draft, Experiment
     from ..config.build.experiment import Assembly
-    from ..parallel.decomposition import Decomposition
-    from ..performance import Machine
-import math
-from typing import TYPE_CHECKING
-
-from ..config.build.experiment import model_of, state_of
-from ..config.build.variants import coarsened
-from ..stepping.explicit import TimeStepper
-
-if TYPE_CHECKING:
-    from ..config import Draft
     from ..fields.state import State
     from ..models.shallow_water import ShallowWater
+    from ..parallel.decomposition import Decomposition
+    from ..performance import Machine
+
 
 __all__ = ["Speed", "count_iterations", "shared_machine", "speed_line"]
 

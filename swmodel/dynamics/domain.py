@@ -7,22 +7,37 @@ Depth and mask of a model, of which each rank evaluates the windows of its own t
 
 import dataclasses
 import datetime
+import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, cast
 
 import jax
 import numpy as np
 from jax.core import Tracer
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..errors import SwmodelError
+from ..errors import ConfigError, SwmodelError
 from ..fields.state import State
 from ..fields.variables import Variable
+from ..grids.bathymetry import Bathymetry, SeaFloor
 from ..grids.grid import Grid
-from ..grids.windows import GridRecords, GridValues, TileRecords, blocks_of
+from ..grids.levees import NO_CREST, CrestDepths, check_on_grid
+from ..grids.topography import Topography
+from ..grids.windows import (
+    FieldLike,
+    Formula,
+    GridRecords,
+    GridValues,
+    Stored,
+    TileRecords,
+    blocks_of,
+    cached,
+    grid_values,
+)
 from ..parallel.communicator import Communicator
-from ..parallel.decomposition import Decomposition
+from ..parallel.decomposition import Decomposition, Tile
 from .terms import Series
+from .wetting import WettingDrying
 
 if TYPE_CHECKING:
     from .boundaries import OpenBoundary
@@ -34,16 +49,7 @@ if TYPE_CHECKING:
     from .terms import Term
     from .transported import Transported
     from .wetting import WettingDrying
-import functools
-from typing import TypeAlias
 
-from ..errors import ConfigError
-from ..grids.bathymetry import Bathymetry, SeaFloor
-from ..grids.levees import NO_CREST, CrestDepths, check_on_grid
-from ..grids.topography import Topography
-from ..grids.windows import FieldLike, Formula, Stored, cached, grid_values
-from ..parallel.decomposition import Tile
-from .wetting import WettingDrying
 
 __all__ = ["DepthLike", "Domain", "Faces", "Floor", "Model", "floor_of"]
 

@@ -1,5 +1,5 @@
-"""The vorticity flux: the Coriolis force, with its parameter f [s-1] at corners, and rotational advection. Both rotate the
-velocity and do no work.
+"""The vorticity flux: the Coriolis force, with its parameter f [s-1] at corners, and rotational advection. Both rotate
+the velocity and do no work.
 
     du/dt = + q V,   dv/dt = - q U,   q = (f + zeta) / h,   U = h_u u,  V = h_v v
 

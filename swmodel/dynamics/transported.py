@@ -29,7 +29,7 @@ import numpy as np
 
 from ..fields.field import Value
 from ..fields.methods import a_rate, at
-from ..fields.state import State, static
+from ..fields.state import State, pytree, static
 from ..fields.variables import Variable, in_layers
 from .clock import Time
 from .terms import TiledPart
@@ -37,12 +37,7 @@ from .terms import TiledPart
 if TYPE_CHECKING:
     from .layer import LayerFlow
     from .site import Site
-from typing import TYPE_CHECKING
 
-from ..fields.state import pytree
-
-if TYPE_CHECKING:
-    from .layer import LayerFlow
 
 __all__ = ["CARRIED", "CarriedVolume", "Transported", "converted"]
 

@@ -38,20 +38,19 @@ rises. A face has no flow, no slope and no mixing if the water of neither cell r
 Where a moving sea floor lifts or lowers the bed, a crest moves with the mean of both cells.
 """
 
+import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
-from ..fields.field import AbstractField, Axis, X, Y, pointwise
+from ..fields.field import AbstractField, Axis, Scalar, X, Y, east, north, pointwise, south, west
+from ..fields.parameters import Number, check_fields, declared
 from .limiters import larger, smaller, upstream
 
 if TYPE_CHECKING:
     from .conserving_flow import ConservingFlow
-import dataclasses
 
-from ..fields.field import Scalar, east, north, south, west
-from ..fields.parameters import Number, check_fields, declared
 
 __all__ = ["Crests", "WettingDrying", "limited_outflow", "outflow", "outflow_share"]
 

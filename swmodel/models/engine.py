@@ -1,5 +1,6 @@
-"""The choice of a model's step loop, fused where every rank can compile it, and the halo that a stepper needs with the
-terms of a model, found by tracing a step.
+"""The choice of a model's step loop, fused where every rank can compile it, and the halo of a model.
+
+A step with the model's terms is traced to find the halo that its stepper needs.
 """
 
 import functools

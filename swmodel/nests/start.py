@@ -1,5 +1,5 @@
-"""What a nest takes from the grid around it but once: the motion of the sea floor, so that both rise alike, and the state
-of a nest that starts during a run.
+"""What a nest takes once from the grid around it: the motion of the sea floor, so that both rise alike, and the
+state of a nest that starts during a run.
 """
 
 import dataclasses

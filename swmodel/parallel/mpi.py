@@ -2,13 +2,11 @@
 
 An uncaught exception ends all ranks, since the others would wait for this one's messages for ever.
 
-Numbers in place of the handles of MPI's objects, with which programs that send messages can be kept on disk.
-
 mpi4jax writes the handles of the communicator, the data type and the operation into each call of a program. Those of
 Open MPI are addresses, which differ from process to process, so that a program could not be loaded by another one
-(runtime/compilation.py). Here the calls that mpi4jax lowers get the number of an entry in a table instead. They go to a
-function of the native runtime, which looks the handle up and calls mpi4jax (stencils/native/handles.cpp). The ranks of
-neighbours are looked up likewise.
+(runtime/compilation.py). Here the calls that mpi4jax lowers get the number of an entry in a table instead, so that
+programs that send messages can be kept on disk. They go to a function of the native runtime, which looks the handle up
+and calls mpi4jax (stencils/native/handles.cpp). The ranks of neighbours are looked up likewise.
 
 Without numbers every run with several ranks compiles all of its programs (docs/reliability.md).
 

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.clock import Time
+from ..dynamics.conserving import ShoreSystem
 from ..fields.state import State, like, pytree
 from .explicit import Past, TimeStepper, time_step
 from .stability import largest_root
@@ -30,7 +31,7 @@ from .steps import History
 
 if TYPE_CHECKING:
     from ..dynamics.system import System
-from ..dynamics.conserving import ShoreSystem
+
 
 __all__ = ["ForwardBackward", "ForwardBackwardHancock"]
 

@@ -26,34 +26,29 @@ spectral radius of G is at most 1. For schemes without a formula, `of_step` find
 equation.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.clock import Time
+from ..dynamics.domain import Model
+from ..dynamics.site import Site
 from ..dynamics.stages import euler_stage
+from ..dynamics.terms import Term
+from ..dynamics.waters import check_resolved
 from ..errors import ConfigError
-from ..fields.parts import replaced
+from ..fields.parameters import Part, check_arguments
+from ..fields.parts import control_names, replaced
 from ..fields.state import State
 
 if TYPE_CHECKING:
     from .explicit import TimeStepper
-import dataclasses
-from typing import TYPE_CHECKING, cast
 
-from ..dynamics.domain import Model
-from ..dynamics.site import Site
-from ..dynamics.terms import Term
-from ..dynamics.waters import check_resolved
-from ..fields.parameters import Part, check_arguments
-from ..fields.parts import control_names
-
-if TYPE_CHECKING:
-    from .explicit import TimeStepper
 
 __all__ = [
     "Limit",

@@ -159,9 +159,9 @@ def test_the_lock_of_a_rank_that_was_killed_is_free(shared, tmp_path):
     code = textwrap.dedent(f"""
         import os, sys
         from pathlib import Path
-        from swmodel.runtime import cache, programs
+        from swmodel.runtime import cache, compilation
         cache.folder = lambda: Path({str(tmp_path)!r})
-        kept = programs._VerifiedCache(decompress=lambda value: value, shared=True)
+        kept = compilation._VerifiedCache(decompress=lambda value: value, shared=True)
         assert kept.get("a") is None
         print("compiling", flush=True)
         sys.stdin.read()

@@ -1,9 +1,9 @@
-"""Tests 2, 5 and 6 of Williamson et al. (1992): zonal flow, flow over a mountain, and the Rossby-Haurwitz wave of number 4.
+"""Tests 2, 5 and 6 of Williamson et al. (1992): a zonal flow, flow over a mountain, and a Rossby-Haurwitz wave.
 
-Tests 5 and 6 have no exact solution. Their reference is a run of the spectral solver in `harmonics`, which shares no line with
-the model, evaluated at the centres of the model's cells. Its own error, as the change from truncation T63 to T85 (test
-5) and from T106 to T127 (test 6), is 5e-5 and 2e-4 in l2. The wave repeats four times along a parallel, and the
-solver keeps it so: on a perfect sphere no other wavenumber can arise.
+Tests 5 and 6 have no exact solution. Their reference is a run of the spectral solver in `harmonics`, which shares no
+line with the model, evaluated at the centres of the model's cells. Its own error, as the change from truncation T63 to
+T85 (test 5) and from T106 to T127 (test 6), is 5e-5 and 2e-4 in l2. The wave repeats four times along a parallel, and
+the solver keeps it so: on a perfect sphere no other wavenumber can arise.
 
 Majewski et al. (2002), doi:10.1175/1520-0493(2002)130<0319:TOGIHG>2.0.CO;2, publish the errors of GME on 10,242 and
 40,962 points. Here there are 10,368 and 41,472 cells. The limits of test 5 are these errors, and a tenth more on the
