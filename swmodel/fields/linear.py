@@ -51,11 +51,7 @@ def plain_primitive(name: str, function: Callable, effects: Callable | None = No
 
 
 def _caller(primitive, function):
-    @functools.wraps(function)
-    def call(x, **parameters):
-        return primitive.bind(x, **parameters)
-
-    return call
+    return functools.wraps(function)(functools.partial(primitive.bind))
 
 
 def _declare(name, function, effects):

@@ -188,7 +188,8 @@ class State:
 
     def map(self, function: Callable, *others: "State | Mapping[str, object]") -> "State":
         """The State of `function` of each field, and of the fields of that name in `others`, States or dicts."""
-        return self.replace(**{name: function(x, *(other[name] for other in others)) for name, x in self})
+        fields = map(function, self._values.values(), *([other[name] for name in self._values] for other in others))
+        return _set(object.__new__(State), dict(zip(self._values, fields)), self._positions)
 
     def replace(self, **changes: Value) -> "State":
         """This State with other values of some fields.

@@ -6,6 +6,7 @@ States. Histories, restarts, files, gauges, ensembles, controls and step loops f
 """
 
 import dataclasses
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -140,6 +141,7 @@ def in_layer(name: str, layer: int) -> str:
     return f"{name}_{layer + 1}" if layer else name
 
 
+@functools.cache
 def names_in_layer(layer: int) -> tuple[str, str, str]:
     """The names of u, v and eta of layer number `layer`, 0 at the top."""
     return in_layer("u", layer), in_layer("v", layer), in_layer("eta", layer)
