@@ -56,12 +56,13 @@ def bathymetry(
         "swmodel export output/maxima.nc -o flood.tif --crs EPSG:32654",
         "swmodel export output/maxima.nc -o flood.geojson --level 0 --level 0.5 --level 2",
         "swmodel export output/maxima.nc -o highest.tif --variable maximum_elevation",
+        "swmodel export output/gauges.nc -o constants.csv",
     )
 )
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that a run has written.", callback=path_of)],
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="GeoTIFF (.tif) or GeoJSON.", callback=path_of)
+        str, typer.Option("--output", "-o", metavar="FILE", help="GeoTIFF (.tif), GeoJSON or CSV.", callback=path_of)
     ],
     variable: Annotated[str, typer.Option(help="Field at the centres of cells.")] = "flow_depth",
     level: Annotated[
@@ -74,9 +75,10 @@ def export(
     record: Annotated[int | None, typer.Option(help="Number of a record in time; the last without it.")] = None,
     debug: options.Debug = False,
 ) -> None:
-    """Write a field as GeoTIFF, or as polygons in GeoJSON.
+    """Write a field as GeoTIFF or as polygons in GeoJSON, or harmonic constants at gauges as CSV.
 
-    The flow depth is that on flooded land, of a file of maxima or extremes.
+    The flow depth is that on flooded land, of a file of maxima or extremes. A table of constants needs the gauges of a
+    tide; `[inversion]` and `[adjoint]` read it.
     """
     from ..postprocess import export as write
 

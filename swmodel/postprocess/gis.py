@@ -1,4 +1,4 @@
-"""Maps of output files for geographic information systems: GeoTIFF, and GeoJSON with polygons of classes.
+"""Output files for other programs: maps as GeoTIFF or as polygons of classes in GeoJSON, constants of gauges as CSV.
 
 `flow_depth`, the largest thickness of water on flooded land, and what else `inundation` defines are computed from files
 of maxima; every other field at the centres of cells is taken as it is. Missing values are NaN. GeoJSON needs longitudes
@@ -18,6 +18,7 @@ import xarray as xr
 from ..errors import PlotError
 from .files import Mesh, mesh_of, open_output, replacing, snapshot, undamaged
 from .inundation import inundation
+from .series import write_constants
 
 __all__ = ["FLOODS", "export"]
 
@@ -35,6 +36,8 @@ def export(
 ) -> pathlib.Path:
     """Write a field of an output file as GeoTIFF (.tif, .tiff) or as polygons in GeoJSON (.geojson, .json).
 
+    Of a file of gauges it writes the harmonic constants (.csv).
+
     Args:
         path: of a file that a run has written.
         output: the file to write; its suffix chooses the format.
@@ -46,15 +49,18 @@ def export(
     Raises:
         PlotError: one sentence, for what cannot be written.
     """
+    path, output = pathlib.Path(path), pathlib.Path(output)
+    if output.suffix.lower() == ".csv":
+        write_constants(path, output)
+        return output
     try:
         import rasterio
         from rasterio.errors import CRSError
     except ImportError:
         raise PlotError("export: it needs rasterio, which is not installed; pip install 'swmodel[gis]'.") from None
-    path, output = pathlib.Path(path), pathlib.Path(output)
     kind = {".tif": "tiff", ".tiff": "tiff", ".geojson": "geojson", ".json": "geojson"}.get(output.suffix.lower())
     if kind is None:
-        raise PlotError(f"export: {output} ends neither in .tif nor in .geojson; choose one of them.")
+        raise PlotError(f"export: {output} ends in none of .tif, .geojson and .csv; choose one of them.")
     if list(levels) != sorted(set(levels)) or not len(levels):
         raise PlotError(f"export: the levels {list(levels)} do not ascend; order them.")
     with undamaged([path]), open_output(path) as dataset:

@@ -4,6 +4,7 @@ Observed series are a folder of files, one a gauge. The reader is that of the mo
 all take the same observations (observed/folder.py).
 """
 
+import csv
 import dataclasses
 import datetime
 import json
@@ -16,12 +17,12 @@ import xarray as xr
 
 from ..errors import DataError, PlotError
 from ..observed.folder import read_folder
-from .files import analysis_begins, driving, open_output, seconds, start_of
+from .files import analysis_begins, driving, open_output, replacing, seconds, start_of, undamaged
 from .inundation import film_of
 from .scores import Rules, Series, scores, table
 from .tides import waves_of
 
-__all__ = ["gauge_names", "read_gauges", "read_observations", "rules_of", "score_table"]
+__all__ = ["gauge_names", "read_gauges", "read_observations", "rules_of", "score_table", "write_constants"]
 
 
 def score_table(path: str | pathlib.Path, observations: str | pathlib.Path) -> str:
@@ -33,6 +34,28 @@ def score_table(path: str | pathlib.Path, observations: str | pathlib.Path) -> s
     with open_output(path) as dataset:
         modelled, start = read_gauges(dataset), start_of(dataset)
     return table(scores(modelled, read_observations(observations, [series.name for series in modelled], start)))
+
+
+def write_constants(path: pathlib.Path, output: pathlib.Path) -> None:
+    """Write the harmonic constants at the gauges of a tide as CSV, in the form that inversions read.
+
+    A constituent that a series is too short for, or that a gauge on land has not, is an empty field.
+
+    Raises:
+        PlotError: for a file without gauges, or of a run without a tide.
+    """
+    with undamaged([path]), open_output(path) as dataset:
+        gauges, spherical = read_gauges(dataset), "latitude" in dataset.variables
+    waves = [wave.name for wave in gauges[0].rules.waves]
+    if not waves:
+        raise PlotError(f"export: the run that wrote {path} had no tide; give the gauges of one that has.")
+    columns = [f"{wave}_{what}" for wave in waves for what in ("amplitude_m", "phase_deg")]
+    with replacing(output) as part, part.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["name", *(("longitude", "latitude") if spherical else ("x", "y")), *columns])
+        for gauge, row in zip(gauges, scores(gauges)):
+            constants = (row.constants.get(wave, (None, None)) for wave in waves)
+            table.writerow([gauge.name, gauge.x, gauge.y, *(x for pair in constants for x in pair)])
 
 
 def gauge_names(dataset: xr.Dataset) -> list[str]:

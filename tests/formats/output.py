@@ -47,7 +47,7 @@ def geotiff_of_floods(folder: Path) -> Attempts:
     with rasterio.open(folder / "level.tif") as file:
         np.testing.assert_array_equal(file.read(1)[::-1], LEVEL)
         assert (file.crs.to_epsg(), file.bounds.left) == (4326, -170.0)
-    yield lambda: export(metres, folder / "flood.png"), "neither in .tif nor in .geojson"
+    yield lambda: export(metres, folder / "flood.png"), "none of .tif, .geojson and .csv"
     yield lambda: export(metres, folder / "bad.tif", "salt"), "has no variable 'salt'"
 
 

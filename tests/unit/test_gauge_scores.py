@@ -7,9 +7,12 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
+from swmodel.adjoint.costs.harmonics import constants_in
+from swmodel.errors import PlotError
 from swmodel.forcing.constituents import nodal, period
 from swmodel.output.netcdf import GaugeFile
 from swmodel.output.products.gauges import depth_at
+from swmodel.postprocess import export
 
 gauges = pytest.importorskip("swmodel.postprocess.gauges")
 files = pytest.importorskip("swmodel.postprocess.files")
@@ -105,3 +108,24 @@ def test_a_tide_is_scored_by_its_constants_and_a_surge_by_its_peak(tmp_path):
     with dataset_of(tmp_path, time[short], level[short, None], STORM) as data:
         (row,) = gauges.scores(gauges.read_gauges(data))
     assert list(row.constants) == ["M2"] and "too short for the constants of K1" in row.notes[-1]
+
+
+def test_constants_at_gauges_are_a_table_that_inversions_read(tmp_path):
+    time = np.arange(0.0, 20 * HOUR, 600.0)  # too short for K1 beside M2
+    level = np.stack([tide(time, {"M2": (0.8, 40.0)}), tide(time, {"M2": (0.2, 350.0)})], 1)
+    dataset_of(tmp_path, time, level, TIDE).close()
+    export(tmp_path / "gauges.nc", tmp_path / "constants.csv")
+    head, *_ = (tmp_path / "constants.csv").read_text().splitlines()
+    assert head == "name,x,y,M2_amplitude_m,M2_phase_deg,K1_amplitude_m,K1_phase_deg"
+    constants, unused = constants_in(tmp_path / "constants.csv", ["M2", "K1"], deviation=0.05)
+    assert (constants["sea"].place, unused) == (PLACES["sea"], [])
+    assert [constants[name].constants["M2"] for name in ("sea", "beach")] == [
+        pytest.approx((0.8, 40.0), abs=1e-4),
+        pytest.approx((0.2, 350.0), abs=1e-4),
+    ]
+    assert np.isnan(constants["sea"].constants["K1"]).all()
+    (tmp_path / "gauges.nc").unlink()
+    dataset_of(tmp_path, time, level, QUAKE).close()
+    with pytest.raises(PlotError, match="had no tide; give the gauges of one that has"):
+        export(tmp_path / "gauges.nc", tmp_path / "none.csv")
+    assert not (tmp_path / "none.csv").exists()
