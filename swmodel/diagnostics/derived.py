@@ -46,6 +46,8 @@ FIELDS = {
     "potential_vorticity": lambda flow: flow.q,
     "divergence": lambda flow: divergence(flow.u, flow.v, flow.geometry),
     "speed": _speed,
+    "velocity_x": lambda flow: mean_x(flow.u),
+    "velocity_y": lambda flow: mean_y(flow.v),
     "kinetic_energy": lambda flow: flow.kinetic_energy,
     "transport_x": lambda flow: flow.U,
     "transport_y": lambda flow: flow.V,

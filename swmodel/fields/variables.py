@@ -78,6 +78,8 @@ VARIABLES = {
     ),
     **variable("divergence", "h", "s-1", "horizontal divergence of velocity"),
     **variable("speed", "h", "m s-1", "speed", "sea_water_speed", colormap="speed"),
+    **variable("velocity_x", "h", "m s-1", "velocity along x, at the centres of cells", "sea_water_x_velocity"),
+    **variable("velocity_y", "h", "m s-1", "velocity along y, at the centres of cells", "sea_water_y_velocity"),
     **variable(
         "kinetic_energy",
         "h",
@@ -193,8 +195,8 @@ OF_LAYERS_OVER_DEEP_WATER = {
 DERIVED = {  # {name: units} of what means may hold besides prognostic variables
     name: VARIABLES[name].units
     for name in (
-        "thickness", "speed", "vorticity", "potential_vorticity", "divergence", "kinetic_energy", "transport_x",
-        "transport_y",
+        "thickness", "speed", "velocity_x", "velocity_y", "vorticity", "potential_vorticity", "divergence",
+        "kinetic_energy", "transport_x", "transport_y",
     )
 }  # fmt: skip
 

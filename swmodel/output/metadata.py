@@ -168,7 +168,10 @@ def _direction(grid, axis) -> Attributes:
 
 
 def topology(grid: Grid) -> Attributes:
-    """The attributes of the SGRID container variable."""
+    """The attributes of the SGRID container variable.
+
+    The dimensions of edges follow from those of faces. They are left out, since cf-xarray fails where it finds them.
+    """
     x = f"xh: xq (padding: {'low' if grid.periodic_x else 'none'})"
     y = f"yh: yq (padding: {'low' if grid.periodic_y else 'none'})"
     return {
@@ -176,8 +179,6 @@ def topology(grid: Grid) -> Attributes:
         "topology_dimension": np.int32(2),
         "node_dimensions": "xq yq",
         "face_dimensions": f"{x} {y}",
-        "edge1_dimensions": f"xq {y}",
-        "edge2_dimensions": f"{x} yq",
         "node_coordinates": "xq yq",
         "face_coordinates": "xh yh",
         "edge1_coordinates": "xq yh",

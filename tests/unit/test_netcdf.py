@@ -134,6 +134,14 @@ def test_xgcm_builds_its_grid_from_the_metadata_alone(tmp_path, grid):
             assert dict(axes[axis].coords) == {"center": f"{axis.lower()}h", face: f"{axis.lower()}q"}
 
 
+def test_cf_xarray_finds_the_axes(tmp_path, grid):
+    pytest.importorskip("cf_xarray")
+    write_run(tmp_path / "run.nc", grid, dtype="float64")
+    with xr.open_dataset(tmp_path / "run.nc") as dataset:
+        axes = {axis: set(names) for axis, names in dataset.cf.axes.items()}
+    assert axes == {"X": {"xh", "xq"}, "Y": {"yh", "yq"}, "T": {"time"}}
+
+
 def test_xgcm_moves_fields_as_the_c_grid_does(tmp_path, grid):
     xgcm = pytest.importorskip("xgcm")
     write_run(tmp_path / "run.nc", grid, dtype="float64")

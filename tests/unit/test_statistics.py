@@ -70,6 +70,7 @@ def test_means_and_extremes_are_those_of_snapshots_across_a_restart(tmp_path, en
 
 CORNERS_AND_FACES = {
     "vorticity": ("yq", "xq"), "potential_vorticity": ("yq", "xq"), "divergence": (), "kinetic_energy": (),
+    "velocity_x": (), "velocity_y": (),
     "transport_x": ("xq",), "transport_y": ("yq",),
 }  # fmt: skip
 
