@@ -138,6 +138,7 @@ def test_a_gauge_that_is_left_out_does_not_count():
     assert np.array_equal(kept_two.of(readings), other.of(changed))
 
 
+@pytest.mark.verify
 def test_an_inversion_goes_on_from_its_file(tmp_path):
     variational, departures = case(False, 0.3)
     options = size(), 1e-10, 1e-10

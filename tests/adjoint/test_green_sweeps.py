@@ -25,7 +25,7 @@ def problem(stepper, engine="arrays", **options):
 
 @pytest.mark.parametrize(
     ("stepper", "engine"),
-    [(sw.ForwardBackward(patch.DT), "fused"), (sw.AB3(patch.DT), "arrays")],
+    [(sw.ForwardBackward(patch.DT), "fused"), pytest.param(sw.AB3(patch.DT), "arrays", marks=pytest.mark.verify)],
     ids=["forward_backward", "ab3"],
 )
 def test_sweeps_give_the_readings_of_runs(stepper, engine):
@@ -38,6 +38,7 @@ def test_sweeps_give_the_readings_of_runs(stepper, engine):
         linear.check_swept(1.001 * runs, sources, target, EVERY)
 
 
+@pytest.mark.verify
 def test_fewer_gauges_than_sources_are_swept(monkeypatch):
     given = problem(sw.AB2(patch.DT))
     runs = Green.of(given)

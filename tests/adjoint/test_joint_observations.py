@@ -138,7 +138,8 @@ def distance(file):
     return [float(np.sqrt(np.mean((x - truth) ** 2))) for x in (before, after)]
 
 
-@pytest.mark.parametrize("method", [pytest.param("green", marks=pytest.mark.verify), "incremental"])
+@pytest.mark.verify
+@pytest.mark.parametrize("method", ["green", "incremental"])
 def test_a_source_is_found_from_an_elevation_and_two_velocities(study, command, method):
     """Of Green's functions or of exact adjoints; each place is predicted from the others, both components together."""
     path, folder = study(BASIN, PATCH, ELEVATIONS, VELOCITIES, TWIN)
@@ -168,6 +169,7 @@ def test_a_source_is_found_from_an_elevation_and_two_velocities(study, command, 
             assert (folder / "inversion.png").stat().st_size > 20_000
 
 
+@pytest.mark.verify
 def test_a_transport_alone_brings_a_source_nearer_to_the_truth(study, command):
     path, folder = study(BASIN, PATCH, alone(TRANSPORTS), TWIN)
     status, printed, errors = command("invert", path, "-o", folder, "--set", "inversion.members=0")

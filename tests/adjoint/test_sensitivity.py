@@ -82,6 +82,7 @@ def test_a_file_holds_the_maps_and_numbers_with_units_and_what_they_are_of(tmp_p
         assert data.attrs["sensitivity_of"] == COST["name"] and data.attrs["cost_value"] == 0.25
 
 
+@pytest.mark.verify
 @pytest.mark.filterwarnings("ignore")  # the checker's own
 def test_a_cf_checker_finds_nothing_but_that_sgrid_is_not_cf_and_units_that_cf_cannot_say(tmp_path):
     grid, path = GRIDS["ocean"], tmp_path / "sensitivity.nc"
@@ -91,6 +92,7 @@ def test_a_cf_checker_finds_nothing_but_that_sgrid_is_not_cf_and_units_that_cf_c
     assert cf_findings(path) == [OF_SGRID]
 
 
+@pytest.mark.verify
 def test_plot_finds_the_maps_by_itself_and_shows_one_if_asked(tmp_path):
     _, _, path = written(tmp_path, "ocean")
     pytest.importorskip("matplotlib")

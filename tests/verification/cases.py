@@ -4,6 +4,7 @@ and programs compiled once a structure."""
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import swmodel as sw
 from swmodel.runtime.compilation import jit
@@ -11,6 +12,8 @@ from swmodel.stepping.loop import one_step
 
 FORMS = (sw.EnergyConserving(), sw.EnstrophyConserving(), sw.ArakawaLamb())
 NAMED = dict(argnames="momentum", argvalues=FORMS, ids=lambda form: type(form).__name__)
+# Where one form shows what the others do: that of both, whose stencil is the widest.
+WIDEST = NAMED | {"argvalues": [*(pytest.param(x, marks=pytest.mark.verify) for x in FORMS[:2]), FORMS[2]]}
 
 
 def plane(nx=12, ny=10, periodic=""):

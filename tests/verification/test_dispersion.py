@@ -59,6 +59,7 @@ def test_water_flows_down_the_slope_of_the_surface():
     assert (rates.u[:, -1] == 0).all() and (rates.v[-1] == 0).all()
 
 
+@pytest.mark.verify
 def test_waves_over_a_floor_that_cells_do_not_resolve_travel_as_over_its_harmonic_mean():
     """A seiche over blocks of 16 km, 1 or 4 km deep at random, in cells of 4 km and in cells of 64 km."""
     length, block, rng = 2048e3, 16e3, np.random.default_rng(3)

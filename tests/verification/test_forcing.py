@@ -21,6 +21,7 @@ def test_the_wind_sets_the_sea_up():
     assert figures.setup_error() < 3e-8
 
 
+@pytest.mark.verify
 def test_one_hectopascal_is_one_centimetre():
     assert figures.barometer_cm() == pytest.approx(1e4 / (WATER_DENSITY * 9.81), rel=1e-10)
 

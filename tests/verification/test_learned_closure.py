@@ -48,6 +48,7 @@ def viscosity(grid, term, u):
     return np.asarray(jit(found)(model.interval(4, 0, 1.0), model.state(u=u)))
 
 
+@pytest.mark.verify
 def test_the_first_network_is_a_multiple_of_the_strain_and_no_network_gives_less_than_nothing(study):
     network, _ = study
     n, spacing, rate = 8, 1e4, 1e-5

@@ -19,7 +19,7 @@ SPEED = {"monai_nested_gain"}  # which no test asserts
         pytest.param(STEPPERS["_one_stage"], id="one stage"),
     ],
 )
-@pytest.mark.parametrize("flow, most", [("sub", 0.02), ("trans", 0.1)])
+@pytest.mark.parametrize("flow, most", [pytest.param("sub", 0.02, marks=pytest.mark.verify), ("trans", 0.1)])
 def test_a_steady_flow_over_a_bump_keeps_its_discharge_and_its_level(flow, most, stepper):
     """A flow that is faster than waves where it leaves has no hold there: it leaves as fast as it arrives."""
     assert max(nthmp.bump(flow, cells=40, seconds=4.0, stepper=stepper).values()) < most

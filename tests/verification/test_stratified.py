@@ -102,10 +102,10 @@ def test_layers_of_equal_density_that_move_together_are_one_layer(engine):
     one = sw.ShallowWater(grid, 100.0, **model)
     two = sw.ShallowWater(grid, 100.0, layers=sw.Layers(thickness=(60.0,), densities=(1025.0, 1025.0)), **model)
     u, v, eta = (uniform(grid.shape, k, -0.3, 0.3) for k in range(3))
-    stepper, ends = sw.ForwardBackward(60.0), []
+    ends = []
     for sea, more in ((one, {}), (two, {"u_2": u, "v_2": v, "eta_2": share * eta})):
         state = sea.state(u=u, v=v, eta=eta, **more)
-        ends.append(sw.integrate(sea.dynamics(stepper, steps=60), stepper, state, 60)[0])
+        ends.append(take_steps(sea, sw.ForwardBackward(60.0), state, 60)[0])
     for name, x in ends[0]:
         assert np.abs(ends[1][name] - x).max() < 1e-12 * np.abs(x).max()
     for name in ("u", "v"):
@@ -117,9 +117,8 @@ def test_vertical_modes_travel_at_the_speeds_of_the_eigenproblem():
     assert (fine < 7e-3).all() and np.allclose(np.log2(coarse / fine), 2.0, atol=0.05)
 
 
-@pytest.mark.parametrize(
-    "case, sizes", [("internal_kelvin", (8, 16)), pytest.param("layer_adjustment", (20, 40), marks=pytest.mark.verify)]
-)
+@pytest.mark.parametrize("case, sizes", [("internal_kelvin", (8, 16)), ("layer_adjustment", (20, 40))])
+@pytest.mark.verify
 def test_waves_of_layers_in_a_rotating_frame_converge_to_their_closed_solutions(case, sizes):
     assert all_cases()[case].measure(sizes).values[f"{case}_order"] > 1.85
 
@@ -201,7 +200,7 @@ def test_each_layer_keeps_its_own_content_of_a_tracer_and_a_constant_stays_const
     assert names[9:] == [*"dye dye_2 dye_3 one one_2 one_3 heat heat_2 heat_3".split(), "salt"]
     layout = {name: uniform(model.grid.shape, k, -0.3, 0.3) for k, name in enumerate(names[:12])}
     start = model.state(**layout)
-    end = sw.integrate(model.dynamics(stepper, steps=40), stepper, start, 40)[0]
+    end, _ = take_steps(model, stepper, start, 40)
     for name in names[9:12]:
         assert abs(float(end[name].sum() - start[name].sum())) < 1e-12 * float(jnp.abs(start[name]).sum())
     shown = sw.Simulation(model, end, stepper).shown()
@@ -217,7 +216,11 @@ def test_files_hold_fields_along_layers_and_a_restart_goes_on_with_all_of_them(t
     start, fields = random_state(model, 0.1), ("eta", "u", "v", "potential_vorticity", "depth", "dye", "salt")
     whole = sw.Simulation(model, start, stepper).write(tmp_path / "fields.nc", fields)
     whole.gauges(tmp_path / "gauges.nc", {"here": (6e4, 5e4)}, variables=("eta_2", "speed_3", "dye_3"))
-    whole.means(tmp_path / "means.nc", ("u_2", "u_2 thickness_2")).run(steps=6)
+    whole.means(tmp_path / "means.nc", ("u_2", "u_2 thickness_2")).restart(tmp_path / "restart.nc").run(steps=3)
+    again = sw.Simulation(model, model.at_rest(), stepper)
+    again.resume(tmp_path / "restart.nc")
+    again.run(steps=3)
+    whole.run(steps=3)
     with xr.open_dataset(tmp_path / "fields.nc") as fields:
         assert fields.eta.dims == ("time", "layer", "yh", "xh") and list(fields.layer) == [1, 2, 3]
         assert fields.potential_vorticity.dims == ("time", "layer", "yq", "xq") and "layer" not in fields.depth.dims
@@ -230,14 +233,11 @@ def test_files_hold_fields_along_layers_and_a_restart_goes_on_with_all_of_them(t
     section = InitialFile(type="file", file=tmp_path / "fields.nc")
     for name, x in state_of(section, model):
         np.testing.assert_allclose(x, whole.state[name], rtol=1e-5, atol=1e-6)
-    sw.Simulation(model, start, stepper).restart(tmp_path / "restart.nc").run(steps=3)
-    again = sw.Simulation(model, model.at_rest(), stepper)
-    again.resume(tmp_path / "restart.nc")
-    again.run(steps=3)
     for name, x in whole.state:
         np.testing.assert_array_equal(again.state[name], x)
 
 
+@pytest.mark.verify
 def test_members_of_an_ensemble_may_differ_in_their_layers():
     others = sw.Layers(thickness=(20.0, 22.0), densities=(1001.0, 1012.0, 1040.0))
     models, stepper = [sea(THREE), sea(others)], sw.ForwardBackward(5.0)
@@ -384,10 +384,14 @@ def test_a_tide_comes_in_through_open_sides_of_layers_and_sponges_act_on_their_l
         assert np.abs(np.asarray(run.shown()[name]) - 1.0).max() < 1e-12
 
 
-IMPLICIT = sw.SemiImplicit, sw.SplitExplicit, pytest.param(sw.RigidLid, marks=pytest.mark.verify)
+def schemes(quick):
+    """`parametrize` with the implicit surfaces, of which `make test` has `quick`."""
+    each = sw.SemiImplicit, sw.SplitExplicit, sw.RigidLid
+    marked = [pytest.param(scheme, marks=[] if scheme is quick else pytest.mark.verify) for scheme in each]
+    return pytest.mark.parametrize("scheme", marked)
 
 
-@pytest.mark.parametrize("scheme", IMPLICIT)
+@schemes(sw.SplitExplicit)
 def test_internal_waves_under_an_implicit_surface_have_their_speed_with_steps_that_the_surface_would_not_allow(scheme):
     """The error of the phase is of second order in the step."""
     n, length, layers = 12, 1e6, sw.Layers(thickness=(300.0,), densities=(1020.0, 1030.0))
@@ -403,14 +407,14 @@ def test_internal_waves_under_an_implicit_surface_have_their_speed_with_steps_th
     for steps in (10, 20):
         stepper = scheme(0.5 * np.pi / frequency / steps)
         assert stepper.dt > 5 * sw.largest_time_step(model, sw.ForwardBackward(1.0))
-        end = sw.integrate(model.dynamics(stepper, steps=steps), stepper, start, steps)[0]
+        end, _ = take_steps(model, stepper, start, steps)
         errors.append(np.angle(np.asarray(end.eta_2)[0] @ np.exp(-1j * k * grid.x_centres) / (-1j)))
     assert abs(errors[1]) < 3e-3 and np.log2(abs(errors[0] / errors[1])) > 1.7
     (limit,) = (x.dt for x in sw.limits(model, stepper) if x.name == "internal waves")
     assert 0.5 < limit * 2 * slow * np.sqrt(n**2 / length**2 + n**2 / length**2) < 1.0
 
 
-@pytest.mark.parametrize("scheme", IMPLICIT)
+@schemes(sw.SemiImplicit)
 def test_an_implicit_surface_keeps_the_water_of_each_layer_and_both_engines_agree(scheme):
     solver = {"solver": sw.elliptic.ConjugateGradients(sw.elliptic.Diagonal(), 1e-13)} if scheme.has_solver else {}
     stepper, ends = scheme(100.0, **solver), []
@@ -430,23 +434,23 @@ def test_an_implicit_surface_keeps_the_water_of_each_layer_and_both_engines_agre
         assert np.abs(ends[0][name] - x).max() < 1e-10 * np.abs(x).max()
 
 
-def test_open_sides_let_out_under_an_implicit_surface_what_they_let_out_in_explicit_steps():
+@pytest.mark.parametrize(
+    "stepper", (pytest.param(sw.SemiImplicit(600.0), marks=pytest.mark.verify), sw.SplitExplicit(480.0)), ids=str
+)
+def test_open_sides_let_out_under_an_implicit_surface_what_they_let_out_in_explicit_steps(stepper):
     """A high of an interface adjusts to balance over a day, and the level outside comes in."""
     grid, layers = plane(16, 16), sw.Layers(thickness=(500.0,), densities=(1025.0, 1027.0))
     options = {"coriolis": sw.FPlane(1e-4), "boundaries": sw.Flather(elevation=0.2), "layers": layers}
     model, ends = sw.ShallowWater(grid, 2000.0, tracers=sw.Tracer("one", initial=1.0), **options), []
     start = model.state(eta_2=lambda x, y: 20.0 * np.exp(-((x - 8e4) ** 2 + (y - 8e4) ** 2) / 3e4**2))
-    for stepper, steps in (
-        (sw.ForwardBackward(30.0), 2880),
-        (sw.SemiImplicit(600.0), 144),
-        (sw.SplitExplicit(480.0), 180),
-    ):
-        ends.append(sw.Simulation(model, start, stepper).run(steps=steps))
+    for each in (sw.ForwardBackward(40.0), stepper):
+        run = sw.Simulation(model, start, each)
+        ends.append(run.run(steps=round(86400.0 / each.dt)))
     assert np.abs(np.asarray(ends[0].eta) - 0.2).max() < 0.05
     for name in ("eta", "eta_2", "u", "v_2"):
-        explicit, *others = (end[name][:-1, :-1] for end in ends)  # States of explicit steps have zeros on open faces
-        assert all(np.abs(x - explicit).max() < 0.06 * np.abs(explicit).max() for x in others), name
-    shown = sw.Simulation(model, ends[2], stepper).shown()
+        explicit, implicit = (end[name][:-1, :-1] for end in ends)  # States of explicit steps have zeros on open faces
+        assert np.abs(implicit - explicit).max() < 0.06 * np.abs(explicit).max(), name
+    shown = run.shown()
     assert all(np.abs(np.asarray(shown[name]) - 1.0).max() < 1e-10 for name in ("one", "one_2"))
 
 

@@ -34,6 +34,7 @@ def case():
     del CASES["made_up"]
 
 
+@pytest.mark.verify
 def test_an_adjustment_converges_at_second_order_and_has_an_adjoint(scores):
     values = scores["adjustment"].values
     assert scores["adjustment"].passed
@@ -122,6 +123,7 @@ def test_the_command_prints_values_and_returns_a_status(case, capsys, tmp_path):
     assert "Fofonoff" in capsys.readouterr().out
 
 
+@pytest.mark.verify
 def test_the_page_has_its_figures_within(scores):
     pytest.importorskip("matplotlib")
     text = page(list(scores.values()))

@@ -26,5 +26,6 @@ def test_a_kelvin_wave_enters_and_leaves_whole():
     assert figures.kelvin_error() < 0.012
 
 
+@pytest.mark.verify
 def test_the_amphidrome_lies_within_one_cell_of_taylors():
     assert figures.amphidrome_cells() < 0.6

@@ -9,8 +9,7 @@ from .cases import tendency
 
 VISCOSITY, FORCE, DEPTH, WIDTH = 500.0, 1e-5, 100.0, 8e4  # [m2 s-1], [m s-2], [m], [m]
 CELLS = 8
-ALONG = pytest.mark.parametrize("along", "xy")
-EDGES = pytest.mark.parametrize("land", (False, True), ids=("walls", "coasts"))
+KINDS = pytest.mark.parametrize("along, land", (("x", False), ("y", True)), ids=("walls along x", "coasts along y"))
 
 
 def channel(along, side, land, **options):
@@ -41,8 +40,7 @@ def of_rows(model, along, state):
     return found[wet[:, 0]]
 
 
-@ALONG
-@EDGES
+@KINDS
 def test_poiseuilles_flow_between_no_slip_walls_is_steady(along, land):
     """u = F / (2 nu) [y (L - y) + dy^2 / 4]: the parabola of the continuous equations, raised by an error of second
     order, is where the discrete stress, at walls -2 nu u / dy, balances the force F exactly."""
@@ -60,8 +58,7 @@ def test_poiseuilles_flow_between_no_slip_walls_is_steady(along, land):
     np.testing.assert_allclose(of_rows(model, along, rates), 0.0, rtol=0, atol=1e-10 * FORCE)
 
 
-@ALONG
-@EDGES
+@KINDS
 def test_walls_without_friction_leave_a_uniform_flow_alone_and_others_take_twice_its_speed(along, land):
     """Free slip has no stress. No slip takes nu u / (dy / 2) over a row of width dy, from the rows at walls alone."""
     dy = WIDTH / CELLS
