@@ -278,6 +278,7 @@ def test_joined_transforms_give_each_control_its_own():
     assert float(values["initial.eta"].max()) == pytest.approx(1.0)
 
 
+@pytest.mark.verify
 def test_on_devices_of_one_process_fields_are_the_same():
     alone = ocean("sphere")
     many = sw.ShallowWater(

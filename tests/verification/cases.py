@@ -72,6 +72,14 @@ def take_steps(model, stepper, state, steps, history=None):
     return _march(dynamics, stepper, state, history, jnp.int32(steps))
 
 
+_integrate = jit(sw.integrate, static_argnums=3)
+
+
+def by_engine(model, stepper, state, steps):
+    """The State after `steps` steps by the model's engine, where `take_steps` runs on arrays; a program each number."""
+    return _integrate(model.dynamics(stepper, steps=steps), stepper, state, steps)[0]
+
+
 def norm(state):
     """The root of the mean square of all that a State holds."""
     leaves = [np.asarray(x).ravel() for x in jax.tree.leaves(state)]

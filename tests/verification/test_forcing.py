@@ -38,6 +38,7 @@ def test_the_inverse_barometer_keeps_the_sea_at_rest_under_its_pressure():
     assert np.abs(np.asarray(state.eta) - outside).max() < 1e-14 and np.abs(np.asarray(state.u)).max() < 1e-14
 
 
+@pytest.mark.verify
 def test_a_moving_pressure_raises_proudmans_wave():
     assert figures.proudman_error() < 0.008
 

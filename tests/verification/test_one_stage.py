@@ -91,7 +91,7 @@ def order_in_time(stepper, amplitude, longest, cells=16):
 
 @pytest.mark.parametrize(
     "stepper, of_waves",
-    ((sw.ForwardBackwardHancock, 2.0), (sw.SSPRK3, 3.0)),
+    ((sw.ForwardBackwardHancock, 2.0), pytest.param(sw.SSPRK3, 3.0, marks=pytest.mark.verify)),
     ids=lambda kind: getattr(kind, "__name__", ""),
 )
 def test_the_order_in_time_is_that_of_the_stepper_for_waves_and_one_where_large_waves_fall(stepper, of_waves):

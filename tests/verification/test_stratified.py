@@ -29,7 +29,7 @@ from swmodel.runtime.compilation import jit
 from swmodel.verification.planar.layers import FLAT, STABLE, mode_errors
 from swmodel.verification.suite import all_cases
 
-from .cases import plane, rough, take_steps, uniform
+from .cases import by_engine, plane, rough, take_steps, uniform
 
 
 class Rain(sw.Forcing):
@@ -105,7 +105,7 @@ def test_layers_of_equal_density_that_move_together_are_one_layer(engine):
     ends = []
     for sea, more in ((one, {}), (two, {"u_2": u, "v_2": v, "eta_2": share * eta})):
         state = sea.state(u=u, v=v, eta=eta, **more)
-        ends.append(take_steps(sea, sw.ForwardBackward(60.0), state, 60)[0])
+        ends.append(by_engine(sea, sw.ForwardBackward(60.0), state, 60))
     for name, x in ends[0]:
         assert np.abs(ends[1][name] - x).max() < 1e-12 * np.abs(x).max()
     for name in ("u", "v"):
@@ -200,7 +200,7 @@ def test_each_layer_keeps_its_own_content_of_a_tracer_and_a_constant_stays_const
     assert names[9:] == [*"dye dye_2 dye_3 one one_2 one_3 heat heat_2 heat_3".split(), "salt"]
     layout = {name: uniform(model.grid.shape, k, -0.3, 0.3) for k, name in enumerate(names[:12])}
     start = model.state(**layout)
-    end, _ = take_steps(model, stepper, start, 40)
+    end = by_engine(model, stepper, start, 40)
     for name in names[9:12]:
         assert abs(float(end[name].sum() - start[name].sum())) < 1e-12 * float(jnp.abs(start[name]).sum())
     shown = sw.Simulation(model, end, stepper).shown()
