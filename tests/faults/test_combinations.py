@@ -11,13 +11,16 @@ import pytest
 
 from . import combinations, draws, harness, run
 
+# Draws that compile fast: most others step over moving shores in three stages. Each of draws.SUBJECTS occurs.
+FAST = (0, 1, 5, 6, 7, 9, 11, 12, 15, 22, 25, 26, 27, 29, 31, 32, 36, 40, 41, 44)
+
 
 @pytest.mark.parametrize(
     "seeds, pairs, devices",
-    [(range(20), 0, 5), pytest.param(range(20, 30), combinations.PAIRS, 1, marks=pytest.mark.verify)],
+    [(FAST, 0, 20), pytest.param(range(30), combinations.PAIRS, 1, marks=pytest.mark.verify)],
 )
 def test_random_experiments_agree_in_all_that_must(seeds, pairs, devices, tmp_path):
-    """Without ranks, and with devices for one in five, a draw takes about 5 s of a processor, most of it compiling."""
+    """Without ranks, and with devices for one in ten, a draw takes about 2 s of a processor, most of it compiling."""
     tally = combinations.combinations(seeds, tmp_path, pairs=pairs, devices=devices)
     assert tally.draws == len(seeds) and not tally.wrong, "\n".join(tally.wrong)
     assert tally.refused <= len(seeds) / 2 and (tally.on_two or devices > 1)
