@@ -18,6 +18,8 @@ from swmodel.runtime.launch import launched_ranks
 NX, NY = 13, 11
 RANKS = launched_ranks()
 LAYOUTS = {1: [(1, 1)], 2: [(1, 2), (2, 1)], 4: [(2, 2), (4, 1)], 6: [(2, 3), (3, 2)]}[RANKS]
+# For a fixture: a mesh of both axes is enough, and of one axis `make test` has the first.
+MESHES = LAYOUTS[:1] if RANKS > 2 else [LAYOUTS[0], *(pytest.param(x, marks=pytest.mark.verify) for x in LAYOUTS[1:])]
 EACH = LAYOUTS if RANKS < 6 else LAYOUTS[:1]  # for what takes long to compile on a third of a core
 # What 2 and 4 ranks show already, for 6, each of which compiles on a third of a core: `pytestmark` of a module.
 MORE_THAN_FOUR = [pytest.mark.verify] if RANKS > 4 else []
@@ -28,10 +30,13 @@ ENGINES = [pytest.param("arrays", marks=pytest.mark.verify), "fused"]
 run = jit(sw.integrate, static_argnums=3)
 
 
-def in_turn(names):
-    """`parametrize` values (name, layout) of all layouts, of which `make test` gives each name one, in turn."""
+def in_turn(names, later=()):
+    """`parametrize` values (name, layout) of all layouts, of which `make test` gives each name one, in turn.
+
+    None to those that are for later.
+    """
     return [
-        pytest.param(name, layout, marks=pytest.mark.verify if k != number % len(EACH) else [])
+        pytest.param(name, layout, marks=pytest.mark.verify if k != number % len(EACH) or name in later else [])
         for number, name in enumerate(names)
         for k, layout in enumerate(EACH)
     ]
@@ -163,6 +168,12 @@ def assert_tiles_equal(model, state, whole):
     for name, expected in whole.items():
         tile = np.asarray(getattr(state, name))
         np.testing.assert_allclose(tile, expected[model.tile.slices], rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+def assert_runs_equal(run, communicator, engine, fields=fields_of):
+    """What `run(communicator, engine)` gives, (model, State), is on all ranks that of arrays on one."""
+    whole = from_root(lambda: fields(run(SerialCommunicator(), "arrays")[1]))
+    assert_tiles_equal(*run(communicator, engine), whole)
 
 
 def assert_derivatives(model, stepper, steps, controls):

@@ -131,6 +131,7 @@ def of_a_twin():
     return seen, inverted(problem)
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(cases.RANKS == 1, reason="that is the one")
 def test_an_inversion_on_ranks_is_that_of_one_rank():
     communicator = make_communicator("auto", (cases.NY, cases.NX), cases.LAYOUTS[0])

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import swmodel as sw
 from swmodel import adjoint
@@ -13,17 +14,31 @@ CLOSURES = sw.Smagorinsky(3.0), sw.Leith(2.0), sw.BiharmonicSmagorinsky(3.0), sw
 STEPS = 2
 
 
+def sea(**options):
+    closed = {"side": sw.NoSlip(), "dissipation": CLOSURES, "dtype": "float64"}
+    return sw.ShallowWater(cases.plane("x"), cases.sea_floor(), **closed, **options)
+
+
+def run(communicator, engine):
+    """(model, State after some steps)."""
+    model = sea(communicator=communicator, engine=engine)
+    return model, sw.Simulation(model, cases.start(model), sw.AB3(10.0)).run(steps=STEPS)
+
+
+def test_fused_steps_equal_those_on_arrays_of_one_rank():
+    cases.assert_runs_equal(run, cases.all_ranks(), "fused")
+
+
 def problem(**options):
-    model = sw.ShallowWater(
-        cases.plane("x"), cases.sea_floor(), side=sw.NoSlip(), dissipation=CLOSURES, dtype="float64", **options
-    )
+    model = sea(**options)
     start = model.state(u=cases.random(4), v=cases.random(5), eta=cases.random(6))
     cost = adjoint.FinalState(lambda state, equations: jnp.sum(state.u**2 + state.v**2))
     names = ["initial.u", "initial.v", "depth", *(f"dissipation.{k}.coefficient" for k in range(len(CLOSURES)))]
     return adjoint.Problem(model, sw.AB3(10.0), start, STEPS, cost, names)
 
 
-def test_fused_steps_and_gradients_equal_those_on_arrays_of_one_rank():
+@pytest.mark.verify
+def test_values_and_gradients_of_fused_steps_equal_those_on_arrays_of_one_rank():
     ours = problem(layout=cases.LAYOUTS[0])
     value, found = ours.value_and_gradient()
 

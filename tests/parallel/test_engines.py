@@ -28,6 +28,8 @@ LATER = {
     ("walls and islands", "arrays", 2),
     ("doubly periodic", "arrays", 1),
     ("doubly periodic", "fused", 2),
+    ("open sides of a sphere", "fused", 2),
+    ("three layers", "arrays", 1),
     ("open sides of a sphere", "arrays", 1),
     ("open sides of a sphere", "arrays", 2),
 }
@@ -74,6 +76,7 @@ def test_every_engine_and_halo_gives_the_same(case, engine, stages, expected):
     assert difference(model, dynamics, stepper, expected(case)) < 1e-12
 
 
+@pytest.mark.verify
 def test_a_run_finds_the_number_of_stages_an_exchange_by_itself():
     """Measured on all ranks, which then agree, and give what one exchange a stage gives."""
     model, stepper = cases.together("walls and islands", cases.LAYOUTS[0])

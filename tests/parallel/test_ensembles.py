@@ -85,6 +85,7 @@ def test_each_member_is_its_own_run_in_states_and_files(ranks, ensemble, tmp_pat
     ranks.barrier()
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(cases.RANKS > 2, reason="compiles for long, and says on more ranks what it says on two")
 def test_members_that_differ_in_their_states_alone_share_a_model(ranks):
     case = "walls and islands" if ranks.name == "sharded" else "open sides of a sphere"

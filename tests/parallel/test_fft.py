@@ -18,7 +18,7 @@ DIFFERENTIATED = [(9, 8), (7, 6, 5), *([(8, 7), (6, 6, 8)] if cases.RANKS == 1 e
 TOLERANCE = 1e-13
 
 
-@pytest.fixture(scope="module", params=cases.LAYOUTS if cases.RANKS < 4 else cases.LAYOUTS[:1], ids=str)
+@pytest.fixture(scope="module", params=cases.MESHES, ids=str)
 def ranks(request):
     return make_communicator("auto", (cases.NY, cases.NX), request.param)
 

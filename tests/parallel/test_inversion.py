@@ -236,6 +236,7 @@ def analysis(model):
     return history, everywhere(model, found.parameters["eta"]), found.parameters["g"]
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(RANKS != 2, reason="gradients are compared on more ranks elsewhere; this takes long to compile")
 def test_an_analysis_is_that_of_one_rank():
     alone, model = both()

@@ -18,6 +18,7 @@ ENGINES = ["arrays", pytest.param("fused", marks=pytest.mark.skipif(why_not() is
 
 
 @pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
+@pytest.mark.verify
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_run_on_several_ranks_is_that_of_one(engine):
     """With a nest that starts later, over a sea floor that rises meanwhile."""
@@ -38,21 +39,22 @@ def test_a_run_on_several_ranks_is_that_of_one(engine):
 
 
 @pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
-def test_a_gradient_on_several_ranks_is_that_of_one():
+def test_a_cost_and_its_gradient_on_several_ranks_are_those_of_one():
     """Of a gauge on each grid, with respect to fields and a number that act on both, over two records of an uplift."""
     uplift = nested.bump(*nested.GRID.coordinates("h"))
-    options: dict = {"source": sw.BottomMotion([0.0, 30.0], np.stack([0.0 * uplift, uplift]))}
+    source = sw.BottomMotion([0.0, 30.0], np.stack([0.0 * uplift, uplift]))
 
-    def gradient(communicator):
-        family = nested.family([sw.Nest("harbour", **nested.HARBOUR)], communicator=communicator, **options)
+    def gradient(communicator, engine):
+        options = {"communicator": communicator, "engine": engine, "source": source}
+        family = nested.family([sw.Nest("harbour", **nested.HARBOUR)], **options)
         cost = adjoint.GaugeElevation({"town": (11.2e3, 9.3e3), "sea": (7.2e3, 7.4e3)})
         controls = ["initial.eta", "uplift", "depth", "gravity"]
         states = family.states(eta=nested.bump)
         J, found = adjoint.Problem(family, sw.ForwardBackward(dt=8.0), states, 6, cost, controls).value_and_gradient()
         return J, found, family.outer
 
-    one, expected, _ = gradient(SerialCommunicator())
-    J, found, model = gradient("auto")
+    one, expected = cases.from_root(lambda: gradient(SerialCommunicator(), "arrays")[:2])
+    J, found, model = gradient("auto", "auto")
     assert abs(J - one) < 1e-13
     for name, bars in expected.items():
         for ours, whole in zip(jax.tree.leaves(found[name]), jax.tree.leaves(bars), strict=True):

@@ -84,6 +84,7 @@ def test_a_product_is_continued_bit_for_bit_and_is_the_same_on_all_ranks(tmp_pat
     assert int(np.asarray(other.outputs[0].arrays["since"])) == 4  # of another level: it begins anew
 
 
+@pytest.mark.verify
 def test_a_control_and_a_cost_give_the_gradient_of_the_model():
     model = ocean(cases.all_ranks(), "arrays")
     start, stepper = cases.start(model), OWN.Ralston(10.0)
@@ -95,6 +96,7 @@ def test_a_control_and_a_cost_give_the_gradient_of_the_model():
     assert OWN.log_rate(0.0).function({"log_rate": 0.0})["dissipation.0.rate"] == 1.0
 
 
+@pytest.mark.verify
 def test_a_solver_solves_and_its_gradient_is_one_more_solution():
     grid, communicator = cases.plane(), cases.all_ranks()
     domain = elliptic.Domain.of(grid, communicator, np.ones(grid.shape, bool))

@@ -76,6 +76,7 @@ def probed(communicator):
     return made, Directions(made, {"initial.eta": 0.1, "depth": 10.0})
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("layout", cases.LAYOUTS[:1], ids=str)
 def test_the_dot_product_holds_on_any_number_of_ranks(layout):
     """Every state is read everywhere, by a Probe that is the same on any number of ranks; so are the directions."""

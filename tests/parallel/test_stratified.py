@@ -21,6 +21,7 @@ CONTROLS = [
 IMPLICIT = sw.SemiImplicit(100.0, solver=elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13))
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "implicit", (None, pytest.param(IMPLICIT, marks=pytest.mark.verify)), ids=("explicit", "under an implicit surface")
 )

@@ -80,7 +80,7 @@ def reference(case, stepper):
     "case, stepper, engine",
     [
         ("periodic", sw.SSPRK3(30.0), "arrays"),
-        pytest.param("open", sw.ForwardBackward(30.0), "fused", marks=WITH_COMPILER),
+        pytest.param("open", sw.ForwardBackward(30.0), "fused", marks=[WITH_COMPILER, pytest.mark.verify]),
     ],
 )
 def test_every_rank_and_engine_gives_the_same(case, stepper, engine):
@@ -112,7 +112,7 @@ def gradient(communicator):
         "tracer.0.outside",
     ]
     cost = adjoint.FinalState(square)
-    problem = adjoint.Problem(model, sw.SSPRK3(40.0), start(model), STEPS, cost, controls)
+    problem = adjoint.Problem(model, sw.ForwardBackward(30.0), start(model), STEPS, cost, controls)
     J, found = problem.value_and_gradient()
     return J, jax.tree.map(lambda x: model.gather(x) if np.ndim(x) >= 2 else np.asarray(x), found)
 

@@ -35,7 +35,9 @@ def start(ocean):
     return ocean.state(u=0.1 * cases.random(4), v=0.1 * cases.random(5), eta=cases.random(6), **dye)
 
 
-@pytest.mark.parametrize("stepper", [sw.ForwardBackward, sw.SemiImplicit], ids=lambda s: s.__name__)
+@pytest.mark.parametrize(
+    "stepper", [sw.ForwardBackward, pytest.param(sw.SemiImplicit, marks=pytest.mark.verify)], ids=lambda s: s.__name__
+)
 def test_the_run_is_that_of_one_rank(ranks, stepper, tmp_path):
     def of_one():
         one = model(SerialCommunicator())
@@ -52,6 +54,7 @@ def test_the_run_is_that_of_one_rank(ranks, stepper, tmp_path):
             np.testing.assert_allclose(found, expected[name], rtol=0, atol=1e-9 * scale, err_msg=name)
 
 
+@pytest.mark.verify
 def test_the_gradient_is_that_of_one_rank(ranks):
     def gradient(communicator):
         ocean = model(communicator)

@@ -44,6 +44,7 @@ def run(**options):
     return model, sw.Simulation(model, model.at_rest(), sw.ForwardBackwardHancock(0.2)).run(steps=6)
 
 
+@pytest.mark.verify
 def test_waters_are_those_of_one_rank():
     model, ours = run(layout=cases.LAYOUTS[-1])
     whole = cases.from_root(lambda: run(**ALONE)[1])

@@ -160,7 +160,14 @@ def test_a_run_whose_folder_is_removed_ends_with_a_sentence_and_a_restart(tmp_pa
 
 @pytest.mark.parametrize(
     "array, earlier, between",
-    [("v", 1, ()), ("v", 1, (1,)), ("state_v", 0, (0,)), ("state_v", 1, (0, 1)), ("state_v", 1, ())],
+    [
+        ("v", 1, (1,)),
+        ("state_v", 0, (0,)),
+        *(
+            pytest.param(*x, marks=pytest.mark.verify)
+            for x in (("v", 1, ()), ("state_v", 1, (0, 1)), ("state_v", 1, ()))
+        ),
+    ],
 )
 def test_a_store_that_is_removed_while_it_is_written_is_named_by_all_ranks(
     tmp_path, monkeypatch, array, earlier, between
