@@ -23,8 +23,6 @@ MESHES = LAYOUTS[:1] if RANKS > 2 else [LAYOUTS[0], *(pytest.param(x, marks=pyte
 EACH = LAYOUTS if RANKS < 6 else LAYOUTS[:1]  # for what takes long to compile on a third of a core
 # What 2 and 4 ranks show already, for 6, each of which compiles on a third of a core: `pytestmark` of a module.
 MORE_THAN_FOUR = [pytest.mark.verify] if RANKS > 4 else []
-# What 2 ranks and 6 show, for 4: `pytestmark` of a module.
-ON_FOUR_TOO = [pytest.mark.verify] if RANKS == 4 else []
 # Of what a term computes on ranks. test_engines.py and test_ranks_agree.py show that both engines exchange all.
 ENGINES = [pytest.param("arrays", marks=pytest.mark.verify), "fused"]
 run = jit(sw.integrate, static_argnums=3)

@@ -151,6 +151,7 @@ def bank(communicator):
     return Bank.of(model, sw.ForwardBackward(DT), GAUGES, sources, LENGTH * DT, 5 * DT)
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(cases.RANKS == 1, reason="that is the one")
 def test_a_bank_on_ranks_is_that_of_one_rank():
     communicator = make_communicator("auto", (cases.NY, cases.NX), cases.LAYOUTS[0])

@@ -28,7 +28,7 @@ LATER = {
     ("walls and islands", "arrays", 2),
     ("doubly periodic", "arrays", 1),
     ("doubly periodic", "fused", 2),
-    ("open sides of a sphere", "fused", 2),
+    ("doubly periodic", "arrays", 2),
     ("three layers", "arrays", 1),
     ("open sides of a sphere", "arrays", 1),
     ("open sides of a sphere", "arrays", 2),

@@ -102,6 +102,7 @@ def test_members_that_differ_in_their_states_alone_share_a_model(ranks):
                 assert_close(own[k], other)
 
 
+@pytest.mark.verify
 @pytest.mark.skipif(cases.RANKS > 2, reason="compiles for long, and says on more ranks what it says on two")
 def test_members_have_tracks_records_and_tides_of_their_own():
     """The points of tracks and records are others, and as many or not; the second member's lines come from both."""

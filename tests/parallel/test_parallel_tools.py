@@ -6,9 +6,7 @@ import pytest
 
 from tests.unit.test_documents import ROOT, blocks
 
-from . import cases
-
-pytestmark = cases.MORE_THAN_FOUR + cases.ON_FOUR_TOO
+pytestmark = pytest.mark.verify
 
 
 def laplacian(c):

@@ -131,6 +131,7 @@ def observing(communicator):
     return Problem(model, STEPPER, cases.start(model), STEPS, InSum(tuple(parts), (2, 1, 3, 2)), names)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("layout", cases.LAYOUTS[:1], ids=str)
 def test_misfits_to_currents_transports_tracks_and_sums_equal_those_of_one_rank(layout):
     """With their gradients on 2 ranks; on more, the gradient would compile as long on every rank."""

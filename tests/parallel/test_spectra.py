@@ -31,7 +31,10 @@ def ocean(periodic, communicator, core="differences"):
 
 
 @pytest.mark.parametrize(
-    "core, periodic", zip(CORES, ("x", "xy")) if cases.RANKS == 2 else itertools.product(CORES, TOPOLOGIES)
+    "core, periodic",
+    [("differences", "x"), pytest.param("series", "xy", marks=pytest.mark.verify)]
+    if cases.RANKS == 2
+    else itertools.product(CORES, TOPOLOGIES),
 )
 def test_spectra_of_all_ranks_are_those_of_one(periodic, core):
     layout = cases.LAYOUTS[-1]

@@ -7,7 +7,7 @@ from swmodel import elliptic
 
 from . import cases
 
-pytestmark = cases.MORE_THAN_FOUR + cases.ON_FOUR_TOO
+pytestmark = pytest.mark.verify
 CONTROLS = [
     "initial.eta_3",
     "initial.dye_2",
@@ -21,7 +21,6 @@ CONTROLS = [
 IMPLICIT = sw.SemiImplicit(100.0, solver=elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13))
 
 
-@pytest.mark.verify
 @pytest.mark.parametrize(
     "implicit", (None, pytest.param(IMPLICIT, marks=pytest.mark.verify)), ids=("explicit", "under an implicit surface")
 )
