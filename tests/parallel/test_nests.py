@@ -47,7 +47,8 @@ def test_a_cost_and_its_gradient_on_several_ranks_are_those_of_one():
     def gradient(communicator, engine):
         options = {"communicator": communicator, "engine": engine, "source": source}
         family = nested.family([sw.Nest("harbour", **nested.HARBOUR)], **options)
-        cost = adjoint.GaugeElevation({"town": (11.2e3, 9.3e3), "sea": (7.2e3, 7.4e3)})
+        seams = {"by a column": (14.6e3, 9.2e3), "by a row": (10.2e3, 12.9e3)}  # next to the frame, where ranks meet
+        cost = adjoint.GaugeElevation({"sea": (7.2e3, 7.4e3), **seams})
         controls = ["initial.eta", "uplift", "depth", "gravity"]
         states = family.states(eta=nested.bump)
         J, found = adjoint.Problem(family, sw.ForwardBackward(dt=8.0), states, 6, cost, controls).value_and_gradient()
