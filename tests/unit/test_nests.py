@@ -11,6 +11,7 @@ from swmodel.errors import ConfigError
 from swmodel.nests.start import state_from_outer
 from swmodel.nests.steps import integrate
 from swmodel.stencils.native import why_not
+from tests.selection import later
 
 from .. import nested
 
@@ -23,7 +24,7 @@ def largest(states, name):
 
 
 @pytest.mark.parametrize(
-    "stepper, engine", [(FB, "arrays"), pytest.param(FB, "fused", marks=WITH_COMPILER), (sw.AB2(dt=3.0), "arrays")]
+    "stepper, engine", [later(FB, "arrays"), pytest.param(FB, "fused", marks=WITH_COMPILER), (sw.AB2(dt=3.0), "arrays")]
 )
 def test_volume_is_conserved_and_a_level_surface_stays_over_random_depth_and_coasts(stepper, engine):
     family = nested.family(engine=engine)
@@ -252,6 +253,7 @@ def test_a_sea_floor_that_rises_lifts_all_grids_alike():
             assert not np.abs(np.asarray(state.u)).max() > 1e-12
 
 
+@pytest.mark.verify
 def test_a_nest_that_starts_over_a_floor_that_has_sunk_keeps_its_land_dry():
     slope = lambda x, y: 4.0 - 9.0 * x / 30e3  # noqa: E731
     motion = sw.BottomMotion([0.0, 20.0], np.array([0.0, -0.5])[:, None, None] * np.ones(nested.GRID.shape))

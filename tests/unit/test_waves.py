@@ -85,15 +85,13 @@ def test_a_level_at_a_side_is_kept_when_the_reflected_wave_is_back(side, cell, s
     shape = {"west": (20, 5), "north": (5, 20)}[side]
     grid = sw.CartesianGrid(*shape, (0.0, shape[0]), (0.0, shape[1]), periodic="y" if side == "west" else "x")
     level = lambda t: 0.05 * np.sin(2 * np.pi * t / 15.0)  # noqa: E731
-    record, found = sw.Record(np.arange(0.0, 31.0, 0.5), level(np.arange(0.0, 31.0, 0.5))), {}
-    for total in (True, False):
-        maker = sw.WaveMaker(sides=side, elevation=record, total=total)
-        options = dict(communicator="serial", momentum=sw.MomentumConserving(), least_thickness=0.0)
-        model = sw.ShallowWater(grid, 1.0, boundaries=maker, **options)
-        simulation = sw.Simulation(model, model.at_rest(), stepper(0.1))
-        found[total] = [float(simulation.run(steps=10).eta[cell]) - level(simulation.time) for _ in range(30)]
-    assert np.abs(found[True]).max() < 0.01  # half a cell later is 0.003; the wave takes 13 s to the wall and back
-    assert np.abs(found[False]).max() > 0.04  # a wave that comes in is added to what is reflected
+    record = sw.Record(np.arange(0.0, 31.0, 0.5), level(np.arange(0.0, 31.0, 0.5)))
+    maker = sw.WaveMaker(sides=side, elevation=record, total=True)
+    options = dict(communicator="serial", momentum=sw.MomentumConserving(), least_thickness=0.0)
+    model = sw.ShallowWater(grid, 1.0, boundaries=maker, **options)
+    simulation = sw.Simulation(model, model.at_rest(), stepper(0.1))
+    found = [float(simulation.run(steps=10).eta[cell]) - level(simulation.time) for _ in range(30)]
+    assert np.abs(found).max() < 0.01  # half a cell later is 0.003; the wave takes 13 s to the wall and back
 
 
 @pytest.mark.parametrize(
