@@ -20,6 +20,7 @@ from swmodel.cli.library import library
 from swmodel.runtime import launch
 from swmodel.runtime.paths import experiments
 from swmodel.simulation.progress import ProgressBar, duration
+from tests.selection import later
 
 STUDY = """
 [adjoint]
@@ -185,7 +186,7 @@ def test_new_describes_every_experiment_by_a_whole_sentence(command):
 
 def _ranks_of_checks():
     """Every experiment as it is, and for 4 ranks: most in `make verify`."""
-    few = {("double_gyre", ()), ("tohoku_2011", ()), ("monai_valley", ()), ("global_tide", ("--ranks", 4))}
+    few = {("double_gyre", ()), ("global_tide", ("--ranks", 4))}
     for each in itertools.product(sorted(library()), ((), ("--ranks", 4))):
         yield pytest.param(*each, marks=[] if each in few else pytest.mark.verify)
 
@@ -451,6 +452,7 @@ def test_a_signal_ends_the_run_with_its_status_after_a_restart(case, tmp_path, n
 # -- under mpirun -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 @needs_mpi
 def test_two_ranks_say_one_sentence_about_a_wrong_key_and_both_fail(case):
     code, out, err = finish(start("run", case, "--set", "stepper.dtt=3", ranks=2))
@@ -463,7 +465,7 @@ def test_two_ranks_say_one_sentence_about_a_wrong_key_and_both_fail(case):
     ("arguments", "said"),
     [
         (["--set", "stepper.dt=900"], "over the limit of rk4"),
-        (["--communicator", "serial"], "overwrite the others' files"),
+        later(["--communicator", "serial"], "overwrite the others' files"),
     ],
 )
 def test_two_ranks_fail_together_with_one_sentence(case, tmp_path, arguments, said):
@@ -493,6 +495,7 @@ def test_a_rank_that_fails_alone_is_heard_and_takes_the_others_down(case, tmp_pa
     assert done.stderr.count("only this rank") == 1 and "rank 1: " in done.stderr
 
 
+@pytest.mark.verify
 @needs_mpi
 def test_two_ranks_give_what_one_gives(command, case, tmp_path):
     double = ["--set", "model.precision=float64", "-q"]
@@ -606,6 +609,7 @@ def test_durations_read_as_people_say_them(seconds, text):
     assert duration(seconds) == text
 
 
+@pytest.mark.verify
 def test_the_script_and_the_file_of_the_double_gyre_are_one_experiment(command, tmp_path):
     script, toml = library()["double_gyre"]
     text = (

@@ -178,6 +178,7 @@ def test_the_command_line_runs_and_resumes_on_devices(experiment):
     same_files(folder, serial)
 
 
+@pytest.mark.verify
 def test_two_processes_make_one_run_whose_first_one_writes(experiment):
     file, serial = experiment
     folder = file.parent / "processes"

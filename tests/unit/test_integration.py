@@ -140,7 +140,8 @@ def test_tangents_and_gradients_reach_every_record(make, engine):
     assert (felt > 0).all()  # only records that the run needs are in the Dynamics
 
 
-@pytest.mark.parametrize("engine", ["auto", pytest.param("arrays", marks=pytest.mark.verify)])
+@pytest.mark.verify
+@pytest.mark.parametrize("engine", ["auto", "arrays"])
 def test_several_devices_give_the_run_and_gradient_of_one(engine):
     results = []
     for communicator in ("serial", make_communicator("sharded", (NY, NX), (2, 2))):

@@ -207,6 +207,7 @@ gauges = ["sea", "town"]
 """
 
 
+@pytest.mark.verify
 def test_sensitivities_are_those_of_the_family(command, sea, tmp_path):
     """Of a gauge on each grid; the forward check runs the nonlinear model, and the file has the boxes for figures."""
     sea.write_text(SEA + HARBOUR + QUAY + ADJOINT)

@@ -165,6 +165,7 @@ def test_a_rank_of_many_has_the_solver_of_the_whole_grid(layout):
     assert kinds == {"Spectral"}
 
 
+@pytest.mark.verify
 def test_rows_of_implicit_steps_do_not_depend_on_the_other_rows():
     direct = subject(sw.SemiImplicit(200.0))
     alone, among = Plan(direct, NODE), Plan(direct, NODE)

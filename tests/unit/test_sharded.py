@@ -25,6 +25,7 @@ from swmodel.simulation.simulation import Simulation
 from swmodel.stepping.loop import pack_state
 from tests.parallel import cases
 from tests.parallel.test_ranks_agree import cost
+from tests.selection import now
 
 SHAPE = (cases.NY, cases.NX)
 # Of 13 x 11 cells: even along y, uneven along x, uneven along both.
@@ -254,7 +255,7 @@ def alone():
     return functools.cache(lambda case: jax.tree.map(np.asarray, run(*cases.alone(case))))
 
 
-QUICK = {("walls and islands", "auto"), ("three layers", "auto"), ("both poles", "arrays")}
+QUICK = {("walls and islands", "auto"), ("both poles", "arrays")}
 
 
 @pytest.mark.parametrize(
@@ -487,7 +488,7 @@ def as_of_two_processes(mesh, monkeypatch):
     return other, moved
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, bool])
+@pytest.mark.parametrize("dtype", now([np.float32, np.float64, np.int32, bool], np.float32, bool))
 def test_processes_gather_tile_by_tile_and_rows_by_rows_with_every_bit(mesh, as_of_two_processes, dtype):
     other, moved = as_of_two_processes
     whole = np.stack([cases.random(k) for k in range(6)]).reshape(2, 3, *SHAPE).astype(dtype)
@@ -530,6 +531,7 @@ def test_processes_receive_one_tile_at_a_time(mesh, as_of_two_processes, monkeyp
     assert sent == [tile] * mesh.size + [3 * tile] * mesh.size
 
 
+@pytest.mark.verify
 def test_self_attraction_on_padded_tiles_is_that_of_one_rank():
     from tests.parallel.test_loading import ocean
 

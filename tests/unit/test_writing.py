@@ -22,6 +22,7 @@ from swmodel.runtime.signals import ExitGuard
 from swmodel.simulation import simulation as runs
 from swmodel.simulation.program import LONGEST_CHUNK, SHARE, Pace
 from swmodel.simulation.simulation import Simulation
+from tests.selection import later
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 PATIENCE = 20.0  # [s] after which a test gives up
@@ -212,7 +213,7 @@ def content(folder):
     return found | restart.arrays | restart.scalars
 
 
-@pytest.mark.parametrize("engine", ["arrays", "auto"])
+@pytest.mark.parametrize("engine", ["arrays", later("auto")])
 def test_steps_go_on_while_a_record_is_written_which_is_of_the_state_that_was_due(tmp_path, monkeypatch, engine):
     simulation(tmp_path / "plain", engine).run(steps=8)
     reached, overlapped = threading.Semaphore(0), []
