@@ -80,6 +80,7 @@ def programs_of_gradients(names):
     return sorted(name for program in PROGRAMS for name in names if f"({program})" in name)
 
 
+@pytest.mark.verify
 def test_a_gradient_compiles_none_of_them_again(compiled):
     source = Later()
     model, controls = model_of(source, "auto"), ["uplift", "depth", "initial.eta"]

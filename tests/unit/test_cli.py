@@ -267,7 +267,7 @@ def test_check_reports_every_mistake_of_file_time_step_ranks_and_gauges_at_once(
     assert "gauge 'A'" in err and "no water" in err
 
 
-@pytest.mark.parametrize("verb", [("check",), ("run", "--until", "2 min")])
+@pytest.mark.parametrize("verb", [("check",), later(("run", "--until", "2 min"))])
 def test_what_a_core_does_not_do_is_told_before_a_run(case, command, verb, tmp_path):
     rotating = ["coriolis.type=f_plane", "coriolis.f0=1e-4"]
     for changes, printed in (
@@ -436,6 +436,7 @@ def test_an_interrupt_ends_a_command_at_once_and_says_so():
     assert (done.returncode, done.stderr) == (130, "stopped by SIGINT.\n")
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.verify)]
 )
@@ -460,6 +461,7 @@ def test_two_ranks_say_one_sentence_about_a_wrong_key_and_both_fail(case):
     assert (out + err).count("unknown key; did you mean 'dt'?") == 1
 
 
+@pytest.mark.verify
 @needs_mpi
 @pytest.mark.parametrize(
     ("arguments", "said"),
@@ -667,6 +669,7 @@ def test_what_only_the_grid_tells_is_reported_with_its_key(command, case, change
 # -- gauges -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_gauges_are_scored_by_the_experiments_window_and_what_it_cannot_tell_is_said(command, case, tmp_path):
     """From the file alone; a run that goes on with another window is scored by that one."""
     pytest.importorskip("matplotlib")

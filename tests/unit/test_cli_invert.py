@@ -109,6 +109,7 @@ def test_descent_finds_it_too_and_goes_on_where_it_ended(study, command):
         assert np.sqrt(np.mean((analysis - truth) ** 2)) < 0.4 * np.sqrt(np.mean(truth**2))
 
 
+@pytest.mark.verify
 def test_the_first_guess_is_the_priors_mean_and_its_cost_is_that_of_its_own_run(study, command):
     """Sources that only rise have w log 2 where nothing is known; what was reported was a run without any source."""
     path, folder = study(BASIN, PATCH, "uplift_only = 0.5\n", GAUGES, TWIN)

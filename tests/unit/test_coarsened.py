@@ -80,6 +80,7 @@ def test_a_thin_grid_is_coarsened_to_a_few_cells_at_least(tmp_path):
     assert made.section("initial").type == "rest", "the file has the original grid"
 
 
+@pytest.mark.verify
 def test_iterations_of_a_coarser_grid_are_about_those_of_the_whole_grid():
     whole, where = counted(draft_of())
     coarse, there = counted(draft_of(), 2)

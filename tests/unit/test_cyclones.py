@@ -65,6 +65,7 @@ def test_later_profile_has_the_same_largest_wind():
     assert np.hypot(x, y).max() == pytest.approx(np.sqrt(1.5 * 6300.0 / 1.22 / np.e), rel=0.05)
 
 
+@pytest.mark.verify
 def test_both_engines_give_the_same():
     states = []
     for engine in ("arrays", "fused"):

@@ -17,6 +17,7 @@ def rows(report, section):
     return {name: text for where, name, text in report.rows if where == section}
 
 
+@pytest.mark.verify
 @needs_mpi
 def test_this_installation_is_well_and_two_ranks_talk():
     report = doctor.examine()

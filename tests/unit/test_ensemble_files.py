@@ -173,6 +173,7 @@ POINTS = (
 )
 
 
+@pytest.mark.verify
 def test_tracks_of_other_points_are_members_from_the_command_line(write, tmp_path):
     """The second track has one point fewer; a member's end is that of its own run."""
     header = "time_utc,longitude_deg,latitude_deg,maximum_wind_m_s,radius_of_maximum_wind_m,central_pressure_pa\n"

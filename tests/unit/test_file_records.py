@@ -156,6 +156,7 @@ def test_dates_are_counted_in_the_calendar_of_the_file(tmp_path, calendar, days)
     assert found.times[0] == -24 * days * HOUR and found.calendar == calendar
 
 
+@pytest.mark.verify
 def test_gradients_with_records_of_a_file_are_those_with_resident_ones(file):
     def value_and_gradient(get):
         model = ocean(file, get=get)

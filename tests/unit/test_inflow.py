@@ -43,6 +43,7 @@ def test_a_tide_that_is_given_along_a_slope_makes_no_current_that_grows_on_a_rot
     assert fastest("west", -1e-4, (100.0, 20.0)) == pytest.approx(fastest("west"), rel=1e-3)  # in a mirror
 
 
+@pytest.mark.verify
 def test_a_gauge_at_the_mouth_of_a_basin_in_resonance_keeps_its_level():
     """The exact amplitude at the head is 6 times that at the mouth, in water of 1 m with a level of 2 cm."""
     grid, omega = sw.CartesianGrid(20, 6, (0.0, 40.0), (0.0, 12.0), periodic="y"), 1.5 * np.sqrt(9.81) / 40.0

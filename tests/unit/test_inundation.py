@@ -261,6 +261,7 @@ def test_gauges_of_laboratories_keep_the_digits_of_small_waves_and_short_runs():
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_all_files_of_a_run_are_drawn_together(flood, capsys):
     pages = plot(sorted(flood.glob("*.nc")))
     assert {page.name for page in pages} == {"fields.tsunami.png", "extremes.png", "means.png", "a_speed.maps.png"}

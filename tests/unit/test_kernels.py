@@ -511,7 +511,7 @@ def test_a_step_of_the_loops_of_a_gpu_is_that_of_arrays():
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-13 * np.abs(b).max())
 
 
-@pytest.mark.parametrize("kind", [FusedStepLoop, InterpretedStepLoop])
+@pytest.mark.parametrize("kind", [FusedStepLoop, later(InterpretedStepLoop)])
 def test_a_value_that_is_no_number_is_seen_after_a_step_of_the_loops(kind):
     """It spreads as on arrays, where the health of a run looks for it; a maximum or a mask does not hide it."""
     model, state = basin(16)

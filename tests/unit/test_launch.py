@@ -107,6 +107,7 @@ if model.communicator.is_root:
 """
 
 
+@pytest.mark.verify
 @needs_mpi
 @pytest.mark.skipif(os.cpu_count() < 2 or len(os.sched_getaffinity(0)) < os.cpu_count(), reason="needs all of 2 cores")
 @pytest.mark.parametrize("first", [later(""), "import jax.numpy as jnp; jnp.ones(3).sum()"])

@@ -148,6 +148,7 @@ def test_every_module_has_a_layer():
     assert {name.split(".")[0] for name in MODULES} - {"__init__", "__main__"} == set(LAYERS)
 
 
+@pytest.mark.verify
 def test_imports_point_downwards():
     assert not upwards(LAYERS, 0)
 

@@ -164,6 +164,7 @@ def test_derivatives_over_a_levee_agree_with_differences_also_by_the_height_of_t
     assert float(exact[0]) < 0 < float(exact[1])
 
 
+@pytest.mark.verify
 def test_a_moving_sea_floor_takes_its_levee_along():
     rising = sw.BottomMotion((0.0, 1.0), np.array([np.zeros(CHANNEL.shape), np.full(CHANNEL.shape, 1.0)]))
     model = channel(source=rising)
@@ -172,6 +173,7 @@ def test_a_moving_sea_floor_takes_its_levee_along():
     np.testing.assert_allclose(np.asarray(end.eta), np.asarray(state.eta) + 1.0, atol=1e-12)
 
 
+@pytest.mark.verify
 def test_a_tracer_does_not_pass_a_levee_that_holds_the_water_back():
     dye = sw.Tracer("dye", initial=lambda x, y: np.where(x < 200.0, 1.0, 0.0) + 0.0 * y, diffusivity=5.0)
     model = channel(tracers=(dye,))

@@ -49,8 +49,8 @@ def test_a_velocity_too_far_inside_is_one_sentence(k):
 def passing(dynamics, state, side, velocity):
     """What passes a side of a sea at rest where both velocities are `velocity` everywhere [m s-1]."""
     equations = dynamics.prepare()
-    flow = equations.flow(state, Time(0, dt=0.01, exact_dt=equations.dt)).state
-    flow = [flow[name].map(jnp.zeros_like) + (name != "eta") * velocity for name in ("u", "v", "eta")]
+    flow = equations.flow(state, Time(0, dt=0.01, exact_dt=0.01)).state
+    flow = [flow[name].map(jnp.zeros_like) + (velocity if name != "eta" else 0.0) for name in ("u", "v", "eta")]
     column = near_sides.cells_inside(equations.depth, side)
     return near_sides.passing_velocity(side, column, flow, equations, None).data
 

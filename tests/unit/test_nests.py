@@ -74,6 +74,7 @@ def test_a_nest_that_is_not_two_way_leaves_the_outer_grid_alone():
     assert both > 0.9
 
 
+@pytest.mark.verify
 def test_waves_cross_the_border_and_little_is_reflected():
     """A wave of 16 cells leaves a nest over a flat bottom; what differs from the run without a nest is small, though
     not 0, since the finer grid carries waves more exactly."""

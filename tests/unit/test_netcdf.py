@@ -299,6 +299,7 @@ WRITER = """
     """
 
 
+@pytest.mark.verify
 def test_a_killed_run_keeps_every_record_it_wrote(tmp_path):
     for trial in range(3):
         path = tmp_path / f"run{trial}.nc"

@@ -672,6 +672,7 @@ def test_of_many_gauges_on_a_map_names_that_would_hide_each_other_are_left_out(t
     assert all(len([line for line in axes.lines if line.get_marker() == "o"]) == 20 for axes in drawn[0])
 
 
+@pytest.mark.verify
 def test_a_figure_of_very_many_gauges_has_columns_and_names_those_that_do_not_fit():
     t = np.arange(0, 3601, 600.0)
     series = [gauges.Series(f"G{k}", t, np.sin(t + k)) for k in range(99)]
@@ -871,6 +872,7 @@ def test_files_of_spectra_are_drawn(gyre, tmp_path):
         plot(tmp_path / "spectra.nc", tmp_path / "z.png", variable="salt")
 
 
+@pytest.mark.verify
 def test_files_that_one_page_cannot_show_get_pages_of_their_own(gyre, tsunami, tmp_path):
     spectra.of_fields(files.open_output(gyre), records=[0, 1]).to_netcdf(tmp_path / "spectra.nc")
     both = [gyre, tmp_path / "spectra.nc"]

@@ -365,6 +365,7 @@ def test_files_are_those_that_one_rank_writes(both, tmp_path):
             assert ours.sizes == one.sizes and ours.attrs["communicator"] == "sharded"
 
 
+@pytest.mark.verify
 def test_a_restart_goes_on_bit_for_bit_on_the_same_devices_and_to_rounding_on_one(both, tmp_path):
     (model, stepper), (whole, _) = both
     straight = Simulation(model, cases.start(model), stepper).maxima(tmp_path / "straight.nc")
@@ -384,6 +385,7 @@ def test_a_restart_goes_on_bit_for_bit_on_the_same_devices_and_to_rounding_on_on
     )
 
 
+@pytest.mark.verify
 def test_a_resumed_run_with_another_time_step_counts_arrivals_in_its_own(both, tmp_path):
     (model, stepper), _ = both
     first = Simulation(model, cases.start(model), stepper).restart(tmp_path / "restart.nc")

@@ -70,6 +70,7 @@ def test_the_sum_over_wavenumbers_is_the_energy_that_the_equations_keep(periodic
     np.testing.assert_allclose(found["enstrophy_spectrum"], 0.5 * np.sum(zeta**2) / cells, rtol=1e-13)
 
 
+@pytest.mark.verify
 def test_under_a_lid_the_depth_is_the_thickness_and_pressure_does_no_work(tmp_path):
     """Energy is that of the model with eta left out, and all kinetic; a run's file and one of fields agree."""
     model = ocean("x", momentum=sw.ArakawaLamb())
@@ -199,6 +200,7 @@ def test_advection_and_rotation_move_energy_from_scale_to_scale_and_make_none(mo
     np.testing.assert_allclose(found["kinetic_energy_flux"], flux, rtol=0, atol=1e-12 * np.abs(flux).max())
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("periodic", now(("xy", "x", ""), ""))
 def test_series_trade_energy_by_pressure_and_move_it_by_rotation_exactly(periodic):
     """Of a resolved state over rough depth: what pressure gives to one it takes from the other, and f takes nothing."""
@@ -270,6 +272,7 @@ def test_the_transfers_of_a_triad_are_those_of_the_textbook_exactly_in_series():
         assert np.abs(np.delete(found, (2, 3, 4))).max() < 1e-13 * np.abs(exact).max()
 
 
+@pytest.mark.verify
 def test_transfers_are_the_same_with_a_tracer_in_the_state():
     with_dye, without = ocean(tracers=(sw.Tracer("dye"),)), ocean()
     found, expected = (sw.Spectra(model).of(moving(model)) for model in (with_dye, without))

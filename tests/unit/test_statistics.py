@@ -124,6 +124,7 @@ def test_gauges_read_derived_fields_at_the_centres_across_a_restart(tmp_path, en
             assert np.ptp(right) > 0
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("threshold", [0.5, pytest.param(-0.5, marks=pytest.mark.verify)])
 def test_land_that_stays_dry_is_neither_reached_nor_over_a_threshold(tmp_path, threshold):
     """A beach under a sea of 2 m, of which the sea floor lifts one half and lets the other sink."""

@@ -155,6 +155,7 @@ def test_a_sea_floor_is_the_same_from_a_file_and_from_a_data_array(tmp_path):
     np.testing.assert_array_equal(mine.wet, theirs.wet)
 
 
+@pytest.mark.verify
 def test_a_run_is_set_up_without_what_takes_long_to_import(tmp_path):
     """Neither xarray (with pandas) nor the parts of scipy that import much."""
     write(tmp_path / "a.nc", np.where(NUMBERS > 90, 10, -300 + NUMBERS), "i2")

@@ -146,6 +146,7 @@ def peak_of(function):
     return result, peak + sum(x.nbytes for x in jax.live_arrays() if id(x) not in before)
 
 
+@pytest.mark.verify
 def test_a_rank_of_10000_sets_up_with_the_memory_and_the_bytes_of_its_tile(experiment, count, monkeypatch):
     """Model, state, forcing and time step of one tile of 30 arc-seconds; the whole grid is 10,000 times as large."""
     monkeypatch.setattr("swmodel.runtime.launch.launched_ranks", lambda: 10_000)

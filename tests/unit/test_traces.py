@@ -41,6 +41,7 @@ def test_a_step_is_traced_once_for_the_halo_once_for_the_loops_and_once_for_a_ru
     assert simulation.engine[0] == engine and len(traces) == most
 
 
+@pytest.mark.verify
 def test_a_step_is_traced_once_for_the_programs_that_record_and_pull_back(traces):
     model = sw.ShallowWater(GRID, 100.0, dissipation=sw.Laplacian(10.0), engine="fused")
     cost = adjoint.FinalState(lambda state, equations: (state.eta**2).sum())

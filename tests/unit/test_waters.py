@@ -85,6 +85,7 @@ def test_records_between_steps_and_fields_of_rain_in_time_are_integrated():
     assert total(model, after(model, sw.AB2(1.0), 40.0).eta) == pytest.approx(2e-5 * 20.0 * AREA * CELLS, rel=1e-12)
 
 
+@pytest.mark.verify
 def test_layers_and_series_take_the_water_at_the_top():
     waters, layers = (sw.River(5.0, (50.0, 450.0)), sw.Rain(1e-5)), sw.Layers((5.0,), densities=(1020.0, 1025.0))
     wanted = 300.0 + 1e-5 * 60.0 * AREA * CELLS

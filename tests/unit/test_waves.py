@@ -61,6 +61,7 @@ def test_waves_have_the_shape_of_their_formula():
     assert sw.CnoidalWave(0.1, 1.0, period=30.0).parameter == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.verify
 def test_a_wave_comes_in_whole_and_leaves_at_the_other_side():
     wave, steps = sw.SolitaryWave(0.1, 1.0, peak=6.0), (150, 150)
     sides = (sw.WaveMaker(sides="west", elevation=wave, until=12.0), sw.WaveMaker(sides="east", elevation=0.0))
@@ -110,7 +111,7 @@ def test_a_level_at_a_side_over_a_rough_bed_makes_no_current_that_stays(side, st
         grid, depth, communicator="serial", boundaries=maker, momentum=sw.MomentumConserving(), least_thickness=0.0
     )
     simulation, energies = sw.Simulation(model, model.at_rest(), stepper(0.04)), []
-    for until in (10.0, 100.0, 200.0, 300.0):
+    for until in (10.0, 50.0, 100.0):
         state = simulation.run(until=until)
         u, v, eta = (np.asarray(state[name]) for name in ("u", "v", "eta"))
         energies.append(float(np.sum(depth * (u**2 + v**2) + model.gravity * eta**2)))

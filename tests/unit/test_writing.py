@@ -240,6 +240,7 @@ def test_steps_go_on_while_a_record_is_written_which_is_of_the_state_that_was_du
         assert np.array_equal(values, delayed[name], equal_nan=np.ndim(values) > 0), name
 
 
+@pytest.mark.verify
 def test_a_restart_takes_the_memory_of_few_fields(tmp_path, monkeypatch):
     """AB3 has nine fields of state and history; the depth is made for the file."""
     monkeypatch.setattr("swmodel.output.running.Writer", functools.partial(Writer, 1 << 18))
@@ -336,6 +337,7 @@ def test_chunks_are_short_again_when_their_fixed_cost_has_gone():
     assert max(taken[20:30]) > 4.0 and max(taken[-10:]) < 2.1
 
 
+@pytest.mark.verify
 def test_slow_output_does_not_make_chunks_short(tmp_path, monkeypatch):
     append, counts, advance = netcdf.FieldFile.append, [], runs.advance
 
