@@ -56,6 +56,7 @@ def compiled():
     return names
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("engine", ["auto", pytest.param("arrays", marks=pytest.mark.verify)])
 def test_the_run_compiles_none_of_them_again(tmp_path, engine, compiled):
     source = Later()

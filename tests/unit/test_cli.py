@@ -233,6 +233,7 @@ def test_new_does_not_replace_what_was_changed(command, tmp_path):
     assert command("new", "double_gyre", tmp_path, "--force")[0] == 0
 
 
+@pytest.mark.verify
 def test_a_run_with_observations_prints_scores_without_a_figure(command, case, tmp_path):
     (tmp_path / "A.csv").write_text(
         "time_s,elevation_m\n" + "".join(f"{t},{0.01 * (t % 600)}\n" for t in range(0, 1200, 60))
@@ -387,6 +388,7 @@ def test_resume_continues_bit_for_bit_and_goes_on_in_the_same_files(command, cas
     assert len(json.loads((tmp_path / "parts" / "timing.json").read_text())) == 1
 
 
+@pytest.mark.verify
 def test_a_branch_is_written_where_the_options_or_its_file_say(command, case, tmp_path):
     """Never into the run that it leaves, unless --overwrite allows that."""
     whole, changed = tmp_path / "whole", ("--set", "stepper.dt=30", "-q")

@@ -155,6 +155,7 @@ def test_every_stage_sees_the_force_at_its_own_time(name):
     assert np.log2(errors[0] / errors[1]) > order - 0.2
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "checkpoints", [adjoint.Nested(lengths=(3, 3, 3)), later(adjoint.StoreAll()), later(adjoint.Revolve(2, steps=4))]
 )

@@ -108,6 +108,7 @@ def test_a_solver_that_does_not_converge_is_not_planned_with(cut, where):
         counted(draft_of(SEA, "stepper.iterations=3"), cut)
 
 
+@pytest.mark.verify
 def test_the_command_names_the_grid_on_which_it_counted(command, tmp_path, monkeypatch):
     monkeypatch.setattr("swmodel.cli.planning.MOST_SOLVED", 2000)
     monkeypatch.setattr("swmodel.performance.prediction.measure_compute", lambda *_: Compute(1e-5, 1e-9))

@@ -22,6 +22,7 @@ from swmodel.sources import (
     uplift,
 )
 from swmodel.sources.regions import patch_of
+from tests.selection import later
 
 PERIODIC = CartesianGrid(32, 24, (0.0, 160e3), (0.0, 120e3), periodic="xy")
 CLOSED = CartesianGrid(32, 24, (0.0, 160e3), (0.0, 120e3))
@@ -195,7 +196,7 @@ def test_the_surface_is_the_mean_over_cells_of_the_uplift():
     )
 
 
-@pytest.mark.parametrize("turn", [0.0, -360.0])
+@pytest.mark.parametrize("turn", [0.0, later(-360.0)])
 def test_far_from_the_faults_the_centre_of_a_cell_is_as_good_as_its_mean(turn):
     grid = SphericalGrid(120, 110, (136.0 + turn, 150.0 + turn), (31.0, 44.0))
     x, y = grid.coordinates("h")
@@ -209,7 +210,7 @@ def test_far_from_the_faults_the_centre_of_a_cell_is_as_good_as_its_mean(turn):
     assert abs(np.asarray(jax.jit(none.elevation)(THRUST)) - want).max() > 0.02 * want.max()  # near them it is not
 
 
-@pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
+@pytest.mark.parametrize("tolerance", [later(1e-2), 1e-4])
 def test_the_nodes_of_the_filter_keep_its_tolerance(tolerance):
     """Over a flat bottom of any depth the filter is 1 / cosh(|k| H); between nodes, to the tolerance."""
     x, y = PERIODIC.coordinates("h")
@@ -248,7 +249,7 @@ def test_a_region_around_the_faults_gives_the_surface_there_and_none_beyond():
         region_around(THRUST, SphericalGrid(10, 10, (0, 10), (0, 10)))
 
 
-@pytest.mark.parametrize("reference", ["centroid", "top_corner"])
+@pytest.mark.parametrize("reference", ["centroid", later("top_corner")])
 def test_the_region_of_a_fault_of_any_length_leaves_out_a_thousandth_of_its_slip(reference):
     """Beyond the region, and where its taper begins, Okada's uplift on the whole sphere is within the accuracy."""
     grid = SphericalGrid(150, 120, (100.0, 200.0), (-10.0, 70.0))

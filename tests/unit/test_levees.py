@@ -143,6 +143,7 @@ def test_water_over_a_drowned_levee_comes_to_one_level_and_none_is_lost(stepper)
     np.testing.assert_allclose(np.asarray(end.eta), 2.9, atol=0.02)
 
 
+@pytest.mark.verify
 @ONE_QUICKLY
 @pytest.mark.parametrize("engine", ("auto", pytest.param("arrays", marks=pytest.mark.verify)))
 def test_derivatives_over_a_levee_agree_with_differences_also_by_the_height_of_the_crest(engine, stepper):

@@ -241,6 +241,7 @@ def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume(tmp_
         family.dynamics(FB)
 
 
+@pytest.mark.verify
 def test_a_sea_floor_that_rises_lifts_all_grids_alike():
     """Also between records that lie within a step of the outermost grid: a level surface stays level."""
     motion = sw.BottomMotion([0.0, 21.0, 45.0], np.array([0.0, 0.3, 0.5])[:, None, None] * np.ones(nested.GRID.shape))

@@ -314,6 +314,7 @@ def test_a_killed_run_keeps_every_record_it_wrote(tmp_path):
             np.testing.assert_array_equal(kept.eta[:, 3, 5], np.arange(last + 1.0))
 
 
+@pytest.mark.verify
 def test_a_file_can_be_read_while_the_run_writes_it(tmp_path):
     grid, path = GRIDS["closed"], tmp_path / "run.nc"
     reader = "import sys, xarray as xr; print(xr.open_dataset(sys.argv[1]).eta.values[-1].sum())"

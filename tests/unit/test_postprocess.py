@@ -861,6 +861,7 @@ def test_plot_draws_a_slow_flow(gyre, kind):
     assert_drawn(drawn)
 
 
+@pytest.mark.verify
 def test_files_of_spectra_are_drawn(gyre, tmp_path):
     data = files.open_output(gyre)
     found = spectra.of_fields(data, records=[0, 1, 2])

@@ -353,6 +353,7 @@ def both():
     return cases.CASES["walls and islands"](communicator=mesh), cases.alone("walls and islands")
 
 
+@pytest.mark.verify
 def test_files_are_those_that_one_rank_writes(both, tmp_path):
     for name, (model, stepper) in zip(("all", "one"), both):
         simulation = Simulation(model, cases.start(model), stepper)

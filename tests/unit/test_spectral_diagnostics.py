@@ -395,6 +395,7 @@ every = "1 hour"
 """
 
 
+@pytest.mark.verify
 def test_the_file_of_an_experiment_asks_for_spectra(command, tmp_path):
     file = tmp_path / "case.toml"
     file.write_text(EXPERIMENT)

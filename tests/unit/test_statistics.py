@@ -184,6 +184,7 @@ def test_the_flow_depth_on_land_that_sinks_is_that_over_the_sunken_bed(tmp_path)
     np.testing.assert_allclose(level[sunken], (thickness + bed - 1.0)[sunken], atol=1e-5)
 
 
+@pytest.mark.verify
 def test_a_window_that_is_too_short_is_told(caplog, tmp_path):
     assert why_not_separable(("M2", "S2"), 14.8 * 86400.0) is None
     assert "too short to separate M2 and S2, which takes 14.8 days" in why_not_separable(("M2", "S2"), 14.7 * 86400.0)
@@ -208,6 +209,7 @@ def bounds(path):
         return found.time_bnds.values.tolist()
 
 
+@pytest.mark.verify
 def test_the_time_of_a_file_is_that_of_its_samples(tmp_path):
     made = products(quick(), tmp_path).maxima(tmp_path / "maxima.nc")
     made.run(steps=13)
@@ -275,6 +277,7 @@ def test_a_product_without_a_sample_is_not_written(tmp_path, caplog):
         assert f"{tmp_path / name} is not written: the run has taken no sample for it" in caplog.text
 
 
+@pytest.mark.verify
 def test_files_of_an_earlier_run_are_gone_when_a_run_starts(tmp_path):
     def made():
         run = products(quick(), tmp_path).harmonics(tmp_path / "tide.nc", ("M2",))
@@ -336,6 +339,7 @@ def test_products_of_a_tracer_are_those_of_its_concentration(engine, tmp_path):
         assert 1.0 < found.salt_mean.min() and found.salt_mean.max() < 3.0
 
 
+@pytest.mark.verify
 def test_sums_of_a_tracer_in_older_restarts_are_not_continued(tmp_path, monkeypatch, caplog):
     """They were sums of its content h c."""
 
