@@ -20,7 +20,7 @@ from swmodel.cli.library import library
 from swmodel.runtime import launch
 from swmodel.runtime.paths import experiments
 from swmodel.simulation.progress import ProgressBar, duration
-from tests.selection import later
+from tests.selection import later, now
 
 STUDY = """
 [adjoint]
@@ -184,14 +184,10 @@ def test_new_describes_every_experiment_by_a_whole_sentence(command):
     assert any("crosses it from the open southern side, and piles water up at the northern coast." in x for x in listed)
 
 
-def _ranks_of_checks():
-    """Every experiment as it is, and for 4 ranks: most in `make verify`."""
-    few = {("double_gyre", ()), ("global_tide", ("--ranks", 4))}
-    for each in itertools.product(sorted(library()), ((), ("--ranks", 4))):
-        yield pytest.param(*each, marks=[] if each in few else pytest.mark.verify)
+CHECKS = list(itertools.product(sorted(library()), ((), ("--ranks", 4))))
 
 
-@pytest.mark.parametrize("name, ranks", list(_ranks_of_checks()))
+@pytest.mark.parametrize("name, ranks", now(CHECKS, ("double_gyre", ()), ("global_tide", ("--ranks", 4))))
 def test_a_copy_of_an_experiment_passes_check(command, tmp_path, name, ranks):
     status, out, _ = command("new", name, tmp_path / "mine")
     assert status == 0

@@ -255,29 +255,15 @@ def alone():
     return functools.cache(lambda case: jax.tree.map(np.asarray, run(*cases.alone(case))))
 
 
-QUICK = {("walls and islands", "auto"), ("both poles", "arrays")}
-
-
-@pytest.mark.parametrize(
-    "case, layout, engine, stages",
-    [
-        pytest.param(
-            case,
-            layout,
-            engine,
-            stages,
-            marks=[] if layout == (2, 3) and (case, engine) in QUICK else pytest.mark.verify,
-        )
-        for case in cases.CASES
-        for layout, engine, stages in (
-            ((1, 2), "arrays", 1),
-            ((2, 2), "arrays", 2),
-            ((2, 3), "arrays", 1),
-            ((2, 3), "auto", 1),
-        )
-    ],
-    ids=str,
+WAYS = ((1, 2), "arrays", 1), ((2, 2), "arrays", 2), ((2, 3), "arrays", 1), ((2, 3), "auto", 1)
+HUNDRED = now(
+    [(case, *way) for case in cases.CASES for way in WAYS],
+    ("walls and islands", (2, 3), "auto", 1),
+    ("both poles", (2, 3), "arrays", 1),
 )
+
+
+@pytest.mark.parametrize("case, layout, engine, stages", HUNDRED, ids=str)
 def test_a_hundred_steps_equal_those_of_one_rank(layout, engine, stages, case, alone):
     """Also where one exchange does for two stages."""
     model, stepper = cases.CASES[case](communicator=make_communicator("sharded", SHAPE, layout), engine=engine)

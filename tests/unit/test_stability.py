@@ -14,7 +14,6 @@ from swmodel.errors import ConfigError
 from swmodel.runtime.compilation import jit
 from swmodel.stepping.loop import one_step
 from swmodel.stepping.stability import of_step
-from tests.selection import later
 from tests.selection import later, now
 
 STEPPERS = (sw.AB2(1.0), sw.AB3(1.0), sw.SSPRK3(1.0), sw.RK4(1.0), sw.ForwardBackward(1.0))
