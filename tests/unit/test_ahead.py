@@ -56,6 +56,7 @@ def compiled():
     return names
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("engine", ["auto", pytest.param("arrays", marks=pytest.mark.verify)])
 def test_the_run_compiles_none_of_them_again(tmp_path, engine, compiled):
     source = Later()
@@ -80,6 +81,7 @@ def programs_of_gradients(names):
     return sorted(name for program in PROGRAMS for name in names if f"({program})" in name)
 
 
+@pytest.mark.verify
 def test_a_gradient_compiles_none_of_them_again(compiled):
     source = Later()
     model, controls = model_of(source, "auto"), ["uplift", "depth", "initial.eta"]

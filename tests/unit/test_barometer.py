@@ -31,17 +31,20 @@ def cyclone():
     return sw.Cyclone((0.0, 3600.0), x=(1e5, 2e5), y=(0.0, 1e5), central_pressure=(95e3, 94e3), radius=8e4)
 
 
-@pytest.mark.parametrize("boundary, others", [(sw.Flather, ()), (sw.Clamped, (sw.SelfAttraction(0.1),))])
-def test_a_sea_in_balance_with_the_pressure_stays_at_rest_through_open_sides(boundary, others):
+@pytest.mark.parametrize(
+    "boundary, others, engine", [(sw.Flather, (), "fused"), (sw.Clamped, (sw.SelfAttraction(0.1),), "arrays")]
+)
+def test_a_sea_in_balance_with_the_pressure_stays_at_rest_through_open_sides(boundary, others, engine):
     """Also with self-attraction: the air loads as much as the water that it displaces."""
     sides, forcing = boundary(("west", "south", "east"), elevation=sw.InverseBarometer()), sw.AirPressure(pressure)
-    model = sw.ShallowWater(GRID, 100.0, forcing=(forcing, *others), boundaries=(sides,), engine="arrays")
+    model = sw.ShallowWater(GRID, 100.0, forcing=(forcing, *others), boundaries=(sides,), engine=engine)
     state = sw.Simulation(model, model.state(eta=balanced), sw.ForwardBackward(300.0)).run(steps=20)
     assert np.abs(state.u).max() < 1e-11 and np.abs(state.v).max() < 1e-11
     x, y = GRID.coordinates("h")
     np.testing.assert_allclose(state.eta, balanced(x, y), atol=1e-11)
 
 
+@pytest.mark.verify
 def test_a_sponge_and_a_side_of_a_cyclone_have_one_state_in_both_engines():
     tide = sw.InverseBarometer(sw.Tide({"M2": (0.2, 30.0)}))
     sides = sw.Flather("west", elevation=sw.InverseBarometer(0.1)), sw.Flather("south", tide)

@@ -20,6 +20,7 @@ from swmodel.cli.library import library
 from swmodel.runtime import launch
 from swmodel.runtime.paths import experiments
 from swmodel.simulation.progress import ProgressBar, duration
+from tests.selection import later, now
 
 STUDY = """
 [adjoint]
@@ -183,14 +184,10 @@ def test_new_describes_every_experiment_by_a_whole_sentence(command):
     assert any("crosses it from the open southern side, and piles water up at the northern coast." in x for x in listed)
 
 
-def _ranks_of_checks():
-    """Every experiment as it is, and for 4 ranks: most in `make verify`."""
-    few = {("double_gyre", ()), ("tohoku_2011", ()), ("monai_valley", ()), ("global_tide", ("--ranks", 4))}
-    for each in itertools.product(sorted(library()), ((), ("--ranks", 4))):
-        yield pytest.param(*each, marks=[] if each in few else pytest.mark.verify)
+CHECKS = list(itertools.product(sorted(library()), ((), ("--ranks", 4))))
 
 
-@pytest.mark.parametrize("name, ranks", list(_ranks_of_checks()))
+@pytest.mark.parametrize("name, ranks", now(CHECKS, ("double_gyre", ()), ("global_tide", ("--ranks", 4))))
 def test_a_copy_of_an_experiment_passes_check(command, tmp_path, name, ranks):
     status, out, _ = command("new", name, tmp_path / "mine")
     assert status == 0
@@ -232,6 +229,7 @@ def test_new_does_not_replace_what_was_changed(command, tmp_path):
     assert command("new", "double_gyre", tmp_path, "--force")[0] == 0
 
 
+@pytest.mark.verify
 def test_a_run_with_observations_prints_scores_without_a_figure(command, case, tmp_path):
     (tmp_path / "A.csv").write_text(
         "time_s,elevation_m\n" + "".join(f"{t},{0.01 * (t % 600)}\n" for t in range(0, 1200, 60))
@@ -266,7 +264,7 @@ def test_check_reports_every_mistake_of_file_time_step_ranks_and_gauges_at_once(
     assert "gauge 'A'" in err and "no water" in err
 
 
-@pytest.mark.parametrize("verb", [("check",), ("run", "--until", "2 min")])
+@pytest.mark.parametrize("verb", [("check",), later(("run", "--until", "2 min"))])
 def test_what_a_core_does_not_do_is_told_before_a_run(case, command, verb, tmp_path):
     rotating = ["coriolis.type=f_plane", "coriolis.f0=1e-4"]
     for changes, printed in (
@@ -386,6 +384,7 @@ def test_resume_continues_bit_for_bit_and_goes_on_in_the_same_files(command, cas
     assert len(json.loads((tmp_path / "parts" / "timing.json").read_text())) == 1
 
 
+@pytest.mark.verify
 def test_a_branch_is_written_where_the_options_or_its_file_say(command, case, tmp_path):
     """Never into the run that it leaves, unless --overwrite allows that."""
     whole, changed = tmp_path / "whole", ("--set", "stepper.dt=30", "-q")
@@ -435,6 +434,7 @@ def test_an_interrupt_ends_a_command_at_once_and_says_so():
     assert (done.returncode, done.stderr) == (130, "stopped by SIGINT.\n")
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.verify)]
 )
@@ -451,6 +451,7 @@ def test_a_signal_ends_the_run_with_its_status_after_a_restart(case, tmp_path, n
 # -- under mpirun -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 @needs_mpi
 def test_two_ranks_say_one_sentence_about_a_wrong_key_and_both_fail(case):
     code, out, err = finish(start("run", case, "--set", "stepper.dtt=3", ranks=2))
@@ -458,12 +459,13 @@ def test_two_ranks_say_one_sentence_about_a_wrong_key_and_both_fail(case):
     assert (out + err).count("unknown key; did you mean 'dt'?") == 1
 
 
+@pytest.mark.verify
 @needs_mpi
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--set", "stepper.dt=900"], "over the limit of rk4"),
-        (["--communicator", "serial"], "overwrite the others' files"),
+        later(["--communicator", "serial"], "overwrite the others' files"),
     ],
 )
 def test_two_ranks_fail_together_with_one_sentence(case, tmp_path, arguments, said):
@@ -493,6 +495,7 @@ def test_a_rank_that_fails_alone_is_heard_and_takes_the_others_down(case, tmp_pa
     assert done.stderr.count("only this rank") == 1 and "rank 1: " in done.stderr
 
 
+@pytest.mark.verify
 @needs_mpi
 def test_two_ranks_give_what_one_gives(command, case, tmp_path):
     double = ["--set", "model.precision=float64", "-q"]
@@ -606,6 +609,7 @@ def test_durations_read_as_people_say_them(seconds, text):
     assert duration(seconds) == text
 
 
+@pytest.mark.verify
 def test_the_script_and_the_file_of_the_double_gyre_are_one_experiment(command, tmp_path):
     script, toml = library()["double_gyre"]
     text = (
@@ -663,6 +667,7 @@ def test_what_only_the_grid_tells_is_reported_with_its_key(command, case, change
 # -- gauges -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_gauges_are_scored_by_the_experiments_window_and_what_it_cannot_tell_is_said(command, case, tmp_path):
     """From the file alone; a run that goes on with another window is scored by that one."""
     pytest.importorskip("matplotlib")

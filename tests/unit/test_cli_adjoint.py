@@ -49,6 +49,7 @@ def test_a_file_and_a_figure_of_the_maps_and_a_forward_check_of_each(case, comma
     assert status == 0 and not (folder / "sensitivity.png").exists(), err
 
 
+@pytest.mark.verify
 def test_verification_prints_its_figures_and_ends_with_0(case, command):
     status, out, err = command(
         "adjoint",

@@ -12,6 +12,7 @@ from swmodel import sources
 from swmodel.adjoint.assimilation.result import Result
 from swmodel.adjoint.controls.seafloor import FaultSource
 from swmodel.cli import inverted
+from tests.selection import later
 from tests.studies import BASIN, FIELDS, GAUGES, PATCH, TWIN, WAVE
 
 xr = pytest.importorskip("xarray")
@@ -108,6 +109,7 @@ def test_descent_finds_it_too_and_goes_on_where_it_ended(study, command):
         assert np.sqrt(np.mean((analysis - truth) ** 2)) < 0.4 * np.sqrt(np.mean(truth**2))
 
 
+@pytest.mark.verify
 def test_the_first_guess_is_the_priors_mean_and_its_cost_is_that_of_its_own_run(study, command):
     """Sources that only rise have w log 2 where nothing is known; what was reported was a run without any source."""
     path, folder = study(BASIN, PATCH, "uplift_only = 0.5\n", GAUGES, TWIN)
@@ -209,6 +211,7 @@ def test_the_spread_at_withheld_gauges_is_their_actual_error_where_the_sources_c
         assert all(ratio > 1.6 for ratio in ratios_at_withheld_gauges(found).values())
 
 
+@pytest.mark.verify
 def test_records_in_a_folder_take_the_place_of_the_twin(study, command, tmp_path):
     records = tmp_path / "records"
     records.mkdir()
@@ -396,9 +399,11 @@ def test_the_level_at_a_side_is_found_and_drives_a_run_from_the_file_of_the_inve
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        (('"series"', '"number"'), "boundary.0.elevation.values is a series of values at given times in this model"),
+        later(
+            ('"series"', '"number"'), "boundary.0.elevation.values is a series of values at given times in this model"
+        ),
         (('"boundary.0.elevation.values"', '"gravity"'), "gravity is a number in this model; use type = 'number'"),
-        (('"boundary.0.elevation.values"', '"depth"'), "depth is a field in this model; use type = 'field'"),
+        later(('"boundary.0.elevation.values"', '"depth"'), "depth is a field in this model; use type = 'field'"),
         (('length = "5 min"', 'length = "5 km"'), "'5 km' is a length; expected a time"),
     ],
 )

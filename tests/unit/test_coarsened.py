@@ -15,6 +15,7 @@ from swmodel.errors import ConfigError
 from swmodel.parallel import SerialCommunicator
 from swmodel.performance import Compute
 from swmodel.performance.cases import OneOfMany
+from tests.selection import later
 
 PACIFIC = Path(sw.__file__).parent.parent / "experiments" / "tohoku_2011" / "etopo5_northwest_pacific.nc"
 SEA = """
@@ -79,6 +80,7 @@ def test_a_thin_grid_is_coarsened_to_a_few_cells_at_least(tmp_path):
     assert made.section("initial").type == "rest", "the file has the original grid"
 
 
+@pytest.mark.verify
 def test_iterations_of_a_coarser_grid_are_about_those_of_the_whole_grid():
     whole, where = counted(draft_of())
     coarse, there = counted(draft_of(), 2)
@@ -87,6 +89,7 @@ def test_iterations_of_a_coarser_grid_are_about_those_of_the_whole_grid():
     assert counted(draft_of(SEA, "stepper={type='rk4', dt=20.0}"), 2) == (0, "")
 
 
+@pytest.mark.verify
 def test_iterations_of_a_rigid_lid_without_multigrid_grow_with_the_number_of_cells():
     lid = draft_of(SEA, "stepper.type=rigid_lid")
     whole, coarse = counted(lid)[0], counted(lid, 2)[0]
@@ -99,12 +102,13 @@ def test_a_sea_that_the_coarser_grid_does_not_resolve_is_refused_in_one_sentence
         counted(channel, 4)
 
 
-@pytest.mark.parametrize("cut, where", [(1, "the whole grid"), (2, "a grid of 48 x 32 cells")])
+@pytest.mark.parametrize("cut, where", [later(1, "the whole grid"), (2, "a grid of 48 x 32 cells")])
 def test_a_solver_that_does_not_converge_is_not_planned_with(cut, where):
     with pytest.raises(ConfigError, match=f"needs more than its 3 iterations, counted on {where}"):
         counted(draft_of(SEA, "stepper.iterations=3"), cut)
 
 
+@pytest.mark.verify
 def test_the_command_names_the_grid_on_which_it_counted(command, tmp_path, monkeypatch):
     monkeypatch.setattr("swmodel.cli.planning.MOST_SOLVED", 2000)
     monkeypatch.setattr("swmodel.performance.prediction.measure_compute", lambda *_: Compute(1e-5, 1e-9))

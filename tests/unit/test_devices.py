@@ -178,6 +178,7 @@ def test_the_command_line_runs_and_resumes_on_devices(experiment):
     same_files(folder, serial)
 
 
+@pytest.mark.verify
 def test_two_processes_make_one_run_whose_first_one_writes(experiment):
     file, serial = experiment
     folder = file.parent / "processes"
@@ -275,6 +276,7 @@ def test_two_processes_resume_what_they_wrote(tmp_path):
     np.testing.assert_allclose(study["after"], expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
+@pytest.mark.verify
 def test_a_process_that_fails_alone_ends_the_others():
     waiting, failed = two(FAILS_ALONE, 1)
     assert failed[0] == 1 and "no such file" in failed[2]

@@ -7,6 +7,7 @@ import rich.console
 
 from swmodel.cli import installation as doctor
 from swmodel.runtime import launch, version
+from tests.selection import later
 
 OURS = ["Open MPI 5.0.11", "/venv/lib/libmpi.so.40"]
 THEIRS = ["MPICH 4.3.2", "/usr/lib/libmpi.so.12"]
@@ -17,6 +18,7 @@ def rows(report, section):
     return {name: text for where, name, text in report.rows if where == section}
 
 
+@pytest.mark.verify
 @needs_mpi
 def test_this_installation_is_well_and_two_ranks_talk():
     report = doctor.examine()
@@ -62,7 +64,7 @@ def test_what_does_not_load_is_a_problem():
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ("sleep 60", "did not end within 3 s"),
+        later("sleep 60", "did not end within 3 s"),
         ("exit 7", "status 7"),
         ("echo 'RuntimeError: no route to host'; exit 1", "no route to host"),
     ],

@@ -138,6 +138,7 @@ def test_a_model_that_cannot_take_a_step_would_be_noticed(models):
         step_each(models)
 
 
+@pytest.mark.verify
 def test_a_river_adds_its_water(a_users_process):
     names = executed(ROOT / "docs" / "questions.md")
     assert names["added"] == pytest.approx(names["discharge"] * 6 * 3600.0, rel=1e-4)

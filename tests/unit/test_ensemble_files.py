@@ -11,6 +11,7 @@ from swmodel.config import load, member_drafts, read
 from swmodel.errors import ConfigError
 from swmodel.models.random_fields import SmoothNoise
 from swmodel.output.restart import read_restart
+from tests.selection import later
 
 HUMP = """\
 [run]
@@ -172,6 +173,7 @@ POINTS = (
 )
 
 
+@pytest.mark.verify
 def test_tracks_of_other_points_are_members_from_the_command_line(write, tmp_path):
     """The second track has one point fewer; a member's end is that of its own run."""
     header = "time_utc,longitude_deg,latitude_deg,maximum_wind_m_s,radius_of_maximum_wind_m,central_pressure_pa\n"
@@ -288,7 +290,7 @@ def test_noise_is_smooth_over_its_radius_and_round_a_periodic_seam_and_the_same_
     assert steps.max() < 1.0 and abs(line[0] - line[-1]) <= 1.5 * steps.max()
 
 
-@pytest.mark.parametrize("radius", (0.5e4, 3e4, 40e4))
+@pytest.mark.parametrize("radius", (later(0.5e4), later(3e4), 40e4))
 def test_noise_has_variance_1_at_each_cell_at_walls_and_on_axes_shorter_than_the_gaussian(radius):
     """The mean over 2000 draws of n^2 has the standard deviation sqrt(2 / 2000)."""
     grid = sw.CartesianGrid(9, 7, (0.0, 9e4), (0.0, 7e4), "x")

@@ -101,6 +101,7 @@ def test_a_time_over_a_threshold_is_in_hours():
     assert page.axes[0].images[0].get_array().max() == 20.0 and page.axes[1].get_ylabel() == "[h]"
 
 
+@pytest.mark.verify
 def test_storms_have_maps_with_their_track_and_wind_and_no_blank_panel(tmp_path):
     (tmp_path / "track.csv").write_text(TRACK)
     config = f"# experiment file: {tmp_path / 'storm.toml'}\n{STORM}"

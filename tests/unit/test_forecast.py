@@ -298,6 +298,7 @@ def test_a_bank_is_read_as_it_was_written_and_other_files_are_not(tmp_path):
         b.waves(np.zeros(12), ["p7"])
 
 
+@pytest.mark.verify
 def test_the_commands_make_a_bank_and_forecast_from_records(study, command, tmp_path):
     sources = PATCH.replace("[[inversion.controls]]", "[green.sources]").replace("[inversion]\nloops = 4", "")
     path, folder = study(BASIN, "[green]\ninterval = 120\n", sources)

@@ -14,6 +14,7 @@ from swmodel.runtime.compilation import jit
 from swmodel.simulation.simulation import Simulation
 from swmodel.stepping.loop import _alike
 from tests.derivatives import linearised
+from tests.selection import now
 
 NX, NY, STEPS = 8, 6, 47
 GRID = sw.CartesianGrid(NX, NY, (0.0, NX * 1e4), (0.0, NY * 1e4))
@@ -58,14 +59,9 @@ STEPPERS = (sw.AB2(10.0), sw.AB3(10.0), sw.SSPRK3(10.0), sw.ForwardBackward(10.0
 BOTH = [(engine, stepper) for engine in ("fused", "arrays") for stepper in STEPPERS]
 
 
-def in_make_test(engine, stepper):
-    """One stepper of each kind in an engine that has it."""
-    return (engine, type(stepper)) in {("fused", sw.AB2), ("arrays", sw.SSPRK3), ("fused", sw.SemiImplicit)}
-
-
 @pytest.mark.parametrize(
     "engine, stepper",
-    [each if in_make_test(*each) else pytest.param(*each, marks=pytest.mark.verify) for each in BOTH],
+    now(BOTH, ("fused", STEPPERS[0]), ("arrays", STEPPERS[2])),
     ids=lambda x: x if isinstance(x, str) else type(x).__name__,
 )
 def test_a_run_over_many_records_is_that_of_a_simulation(stepper, engine):
@@ -140,7 +136,8 @@ def test_tangents_and_gradients_reach_every_record(make, engine):
     assert (felt > 0).all()  # only records that the run needs are in the Dynamics
 
 
-@pytest.mark.parametrize("engine", ["auto", pytest.param("arrays", marks=pytest.mark.verify)])
+@pytest.mark.verify
+@pytest.mark.parametrize("engine", ["auto", "arrays"])
 def test_several_devices_give_the_run_and_gradient_of_one(engine):
     results = []
     for communicator in ("serial", make_communicator("sharded", (NY, NX), (2, 2))):

@@ -241,6 +241,7 @@ def test_dry_land_that_rises_is_flooded_neither_in_maxima_nor_on_maps_of_fields(
     assert not under_water(fields, -1)[:, -4:].any() and under_water(fields, -1)[:, 4].all()
 
 
+@pytest.mark.verify
 def test_maxima_of_a_shore_start_anew_where_the_threshold_has_changed(tmp_path):
     rising(tmp_path).run(steps=10)
     resumed = rising(tmp_path, threshold=0.1, overwrite=True)
@@ -261,6 +262,7 @@ def test_gauges_of_laboratories_keep_the_digits_of_small_waves_and_short_runs():
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_all_files_of_a_run_are_drawn_together(flood, capsys):
     pages = plot(sorted(flood.glob("*.nc")))
     assert {page.name for page in pages} == {"fields.tsunami.png", "extremes.png", "means.png", "a_speed.maps.png"}
@@ -270,6 +272,7 @@ def test_all_files_of_a_run_are_drawn_together(flood, capsys):
             assert plot(path)[0].exists()
 
 
+@pytest.mark.verify
 def test_pages_with_a_name_of_the_user_have_names_of_their_own(flood, tmp_path):
     pages = plot(sorted(flood.glob("*.nc")), tmp_path / "page.png")
     names = ["page.png", "page.extremes.png", "page.means.png", "page.a_speed.png"]

@@ -14,6 +14,7 @@ from swmodel.errors import ConfigError
 from swmodel.runtime import cores as cores_module
 from swmodel.runtime import launch, launchers
 from swmodel.runtime.cores import physical_cores
+from tests.selection import later
 
 OPEN_MPI = {
     "OMPI_COMM_WORLD_SIZE": "8",
@@ -106,9 +107,10 @@ if model.communicator.is_root:
 """
 
 
+@pytest.mark.verify
 @needs_mpi
 @pytest.mark.skipif(os.cpu_count() < 2 or len(os.sched_getaffinity(0)) < os.cpu_count(), reason="needs all of 2 cores")
-@pytest.mark.parametrize("first", ["", "import jax.numpy as jnp; jnp.ones(3).sum()"])
+@pytest.mark.parametrize("first", [later(""), "import jax.numpy as jnp; jnp.ones(3).sum()"])
 def test_ranks_of_a_script_get_cores_of_their_own(tmp_path, first):
     """Also where JAX has started its threads before."""
     (tmp_path / "script.py").write_text(SCRIPT.format(first=first))
@@ -396,6 +398,7 @@ STAGING = (
 )
 
 
+@pytest.mark.verify
 @needs_mpi
 def test_messages_are_staged_as_this_mpi_says_unless_the_user_does(monkeypatch):
     monkeypatch.delenv("MPI4JAX_USE_CUDA_MPI", raising=False)
@@ -475,6 +478,7 @@ def test_mpirun_starts_a_world_whose_ranks_do_not_share_cores():
     assert answers == [f"answer {ranks} {ranks} {kind} None"] * ranks, ended.stderr
 
 
+@pytest.mark.verify
 @needs_mpi
 def test_ranks_started_by_a_foreign_launcher_stop(tmp_path):
     """A launcher that MPI does not know, as an mpirun of another MPI is: each process would be rank 0 of 1."""

@@ -1,9 +1,12 @@
 """Imports point downwards only: each folder may import those that stand before it in this list, and itself."""
 
 import ast
+import functools
 import re
 from inspect import isabstract
 from pathlib import Path
+
+import pytest
 
 import swmodel
 from swmodel.elliptic.base import Solver
@@ -52,6 +55,12 @@ def test_the_list_of_folders_for_contributors_has_all_of_them_in_this_order():
     assert listed == [layer for layer in LAYERS if (PACKAGE / layer).is_dir()]
 
 
+@functools.cache
+def parsed(name):
+    """The syntax tree of module `name`."""
+    return ast.parse(MODULES[name].read_text())
+
+
 def imported(name, for_types=True):
     """The modules of this package that module `name` imports anywhere, within functions too.
 
@@ -62,7 +71,7 @@ def imported(name, for_types=True):
     file = MODULES[name]
     is_folder = file.stem == "__init__" and name != "__init__"  # the second is that of the whole package
     package = name.split(".") if is_folder else name.split(".")[:-1]
-    tree = ast.parse(file.read_text())
+    tree = parsed(name)
     guarded = [x for x in ast.walk(tree) if isinstance(x, ast.If) and ast.unparse(x.test) == "TYPE_CHECKING"]
     left_out = {id(node) for block in guarded for node in ast.walk(block)} if not for_types else ()
     for node in ast.walk(tree):
@@ -98,12 +107,13 @@ def concrete_parts():
     return {cls.__name__: cls.__module__ for cls in parts if cls.__name__ != "Tracer"}  # JAX has a class of that name
 
 
+@pytest.mark.verify
 def test_no_module_asks_for_the_class_of_a_part_but_its_own():
     """Neither by isinstance nor by the class's name: a part of a user's own would be treated as another one."""
     parts = concrete_parts()
     assert len(parts) > 15
     for name, file in ((name, file) for name, file in MODULES.items() if name != "__init__"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parsed(name)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
                 named = {x.id for x in ast.walk(node.args[1]) if isinstance(x, ast.Name)} & set(parts)
                 assert all(parts[cls] == f"swmodel.{name}" for cls in named), f"{file}:{node.lineno}"
@@ -129,7 +139,7 @@ def test_no_modules_of_the_runtime_import_each_other():
     assert not cycle_among({name: set(imported(name)) for name in runtime})
     assert cycle_among({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["a", "b", "c"]
     for name in runtime:
-        for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        for node in ast.walk(parsed(name)):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "importlib.import_module":
                 assert not ast.unparse(node.args[0]).startswith(("'.", "'swmodel")), f"{name}:{node.lineno}"
 
@@ -138,10 +148,12 @@ def test_every_module_has_a_layer():
     assert {name.split(".")[0] for name in MODULES} - {"__init__", "__main__"} == set(LAYERS)
 
 
+@pytest.mark.verify
 def test_imports_point_downwards():
     assert not upwards(LAYERS, 0)
 
 
+@pytest.mark.verify
 def test_imports_within_the_adjoint_point_downwards():
     assert not upwards(ADJOINT_LAYERS, 1)
 
@@ -150,6 +162,7 @@ def test_at_most_eight_modules_stand_beside_the_folders():
     assert len(list(PACKAGE.glob("*.py"))) <= 8
 
 
+@pytest.mark.verify
 def test_no_module_imports_itself_by_way_of_others():
     """Python tolerates a cycle of imports within functions; a reader has to understand all of its modules at once."""
     graph = {name: {other for other in imported(name, for_types=False) if other not in ("", name)} for name in MODULES}
@@ -219,6 +232,7 @@ def test_modules_have_at_most_four_hundred_lines():
     assert not long
 
 
+@pytest.mark.verify
 def test_functions_have_at_most_forty_lines_of_code():
     found = [pair for name, file in MODULES.items() for pair in functions(ast.parse(file.read_text()), name)]
     assert len(found) > 2000

@@ -172,6 +172,7 @@ def test_a_compiler_that_makes_no_loops_leaves_steps_on_arrays_and_says_why(kept
     assert len(said) == 1 and said[0].startswith("steps run on arrays") and why in said[0]
 
 
+@pytest.mark.verify
 def test_check_warns_where_there_is_no_compiler(kept, tmp_path):
     (tmp_path / "case.toml").write_text(
         '[run]\nuntil = 60\n[grid]\ntype = "cartesian"\nnx = 8\nny = 6\nx = [0, 8e3]\ny = [0, 6e3]\n'

@@ -1,5 +1,7 @@
 """The cells near an open side: what conditions read there is what the whole tile has."""
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError
 from swmodel.fields.field import Field
 from swmodel.parallel.halo import EAST, NORTH, SOUTH, WEST
+from swmodel.runtime.compilation import jit
 
 HALO = (5, 3, 2, 4)  # west, east, south, north
 
@@ -42,6 +45,16 @@ def test_a_velocity_too_far_inside_is_one_sentence(k):
         near_sides.normal_velocity(WEST, *flow()[:2], k)
 
 
+@functools.partial(jit, static_argnums=2)
+def passing(dynamics, state, side, velocity):
+    """What passes a side of a sea at rest where both velocities are `velocity` everywhere [m s-1]."""
+    equations = dynamics.prepare()
+    flow = equations.flow(state, Time(0, dt=0.01, exact_dt=0.01)).state
+    flow = [flow[name].map(jnp.zeros_like) + (velocity if name != "eta" else 0.0) for name in ("u", "v", "eta")]
+    column = near_sides.cells_inside(equations.depth, side)
+    return near_sides.passing_velocity(side, column, flow, equations, None).data
+
+
 @pytest.mark.parametrize("side", [WEST, EAST, SOUTH, NORTH])
 def test_what_passes_is_the_transport_of_the_next_faces_within_bounds(side):
     """Of a steady transport between two depths; outflow is bounded by waves, inflow by the velocity inside."""
@@ -58,22 +71,14 @@ def test_what_passes_is_the_transport_of_the_next_faces_within_bounds(side):
         depth = np.full((6, 6), 4.0)
         depth[place] = at_side
         model = sw.ShallowWater(grid, depth, communicator="serial", boundaries=sw.Flather(), least_thickness=0.0)
-        equations = model.dynamics(sw.AB2(0.01)).prepare()
-        flow = equations.flow(model.at_rest(), Time(0, dt=0.01, exact_dt=equations.dt)).state
-        flow = [flow[name].map(jnp.zeros_like) + (name != "eta") * out * velocity for name in ("u", "v", "eta")]
-        column = near_sides.cells_inside(equations.depth, side)
-        found = near_sides.passing_velocity(side, column, flow, equations, None)
-        np.testing.assert_allclose(np.asarray(found.data).ravel()[2:-2], expected, rtol=1e-6)
+        found = passing(model.dynamics(sw.AB2(0.01)), model.at_rest(), side, out * velocity)
+        np.testing.assert_allclose(np.asarray(found).ravel()[2:-2], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("side, longer", [(SOUTH, -1), (NORTH, 1)])
 def test_what_passes_a_side_of_the_sphere_is_the_volume_through_faces_of_other_lengths(side, longer):
     grid = sw.SphericalGrid(6, 6, (0.0, 6.0), (40.0, 46.0))
     model = sw.ShallowWater(grid, 4.0, communicator="serial", boundaries=sw.Flather(), least_thickness=0.0)
-    equations = model.dynamics(sw.AB2(0.01)).prepare()
-    flow = equations.flow(model.at_rest(), Time(0, dt=0.01, exact_dt=equations.dt)).state
-    flow = [flow[name].map(jnp.zeros_like) + (name != "eta") * 0.2 * longer for name in ("u", "v", "eta")]  # outwards
-    column = near_sides.cells_inside(equations.depth, side)
-    found = np.asarray(near_sides.passing_velocity(side, column, flow, equations, None).data).ravel()[2:-2]
+    found = np.asarray(passing(model.dynamics(sw.AB2(0.01)), model.at_rest(), side, 0.2 * longer)).ravel()[2:-2]
     inner, outer = np.cos(np.deg2rad({SOUTH: (41.0, 40.0), NORTH: (45.0, 46.0)}[side]))
     np.testing.assert_allclose(found, 0.2 * inner / outer, rtol=1e-6)

@@ -90,6 +90,7 @@ def test_check_describes_each_grid(command, sea):
     assert len(shares) == 3 and abs(sum(shares) - 100) <= 1
 
 
+@pytest.mark.verify
 def test_a_run_is_that_of_the_family_and_resumes_bit_for_bit(command, sea, tmp_path):
     """A nest that starts later has its files from then on, and the gauges that lie in it."""
 
@@ -207,6 +208,7 @@ gauges = ["sea", "town"]
 """
 
 
+@pytest.mark.verify
 def test_sensitivities_are_those_of_the_family(command, sea, tmp_path):
     """Of a gauge on each grid; the forward check runs the nonlinear model, and the file has the boxes for figures."""
     sea.write_text(SEA + HARBOUR + QUAY + ADJOINT)

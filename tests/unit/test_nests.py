@@ -11,6 +11,7 @@ from swmodel.errors import ConfigError
 from swmodel.nests.start import state_from_outer
 from swmodel.nests.steps import integrate
 from swmodel.stencils.native import why_not
+from tests.selection import later
 
 from .. import nested
 
@@ -23,7 +24,7 @@ def largest(states, name):
 
 
 @pytest.mark.parametrize(
-    "stepper, engine", [(FB, "arrays"), pytest.param(FB, "fused", marks=WITH_COMPILER), (sw.AB2(dt=3.0), "arrays")]
+    "stepper, engine", [later(FB, "arrays"), pytest.param(FB, "fused", marks=WITH_COMPILER), (sw.AB2(dt=3.0), "arrays")]
 )
 def test_volume_is_conserved_and_a_level_surface_stays_over_random_depth_and_coasts(stepper, engine):
     family = nested.family(engine=engine)
@@ -73,6 +74,7 @@ def test_a_nest_that_is_not_two_way_leaves_the_outer_grid_alone():
     assert both > 0.9
 
 
+@pytest.mark.verify
 def test_waves_cross_the_border_and_little_is_reflected():
     """A wave of 16 cells leaves a nest over a flat bottom; what differs from the run without a nest is small, though
     not 0, since the finer grid carries waves more exactly."""
@@ -239,6 +241,7 @@ def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume(tmp_
         family.dynamics(FB)
 
 
+@pytest.mark.verify
 def test_a_sea_floor_that_rises_lifts_all_grids_alike():
     """Also between records that lie within a step of the outermost grid: a level surface stays level."""
     motion = sw.BottomMotion([0.0, 21.0, 45.0], np.array([0.0, 0.3, 0.5])[:, None, None] * np.ones(nested.GRID.shape))
@@ -252,6 +255,7 @@ def test_a_sea_floor_that_rises_lifts_all_grids_alike():
             assert not np.abs(np.asarray(state.u)).max() > 1e-12
 
 
+@pytest.mark.verify
 def test_a_nest_that_starts_over_a_floor_that_has_sunk_keeps_its_land_dry():
     slope = lambda x, y: 4.0 - 9.0 * x / 30e3  # noqa: E731
     motion = sw.BottomMotion([0.0, 20.0], np.array([0.0, -0.5])[:, None, None] * np.ones(nested.GRID.shape))

@@ -204,7 +204,8 @@ def test_float32_derivatives_by_dip_stay_right_near_the_vertical():
         slip = (1.0, 1.0, 0.0)
         return jnp.sum(surface_displacement(x, 0.3 * x, Rectangle(1e5, 5e4, 7e3, dip), slip)[2] ** 2)
 
+    slope = jax.jit(jax.grad(lifted), static_argnums=1)
     for dip in (89.0, 89.99, 90.0):
-        want = jax.grad(lifted)(dip, jnp.float64)
-        got = jax.grad(lifted)(jnp.float32(dip), jnp.float32)
+        want = slope(dip, jnp.float64)
+        got = slope(jnp.float32(dip), jnp.float32)
         np.testing.assert_allclose(got, want, rtol=2e-3)

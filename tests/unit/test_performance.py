@@ -292,6 +292,7 @@ def record(out):
     return dict(word.split("=") for word in re.search(r"^bench (.*)$", out, re.M)[1].split())
 
 
+@pytest.mark.verify
 def test_bench_tells_times_bandwidth_messages_memory_and_keeps_what_check_then_uses(command, tmp_path, monkeypatch):
     monkeypatch.setattr("swmodel.performance.machine.last_cache", lambda: 1 << 20)  # a server's takes long to fill
     monkeypatch.setattr("swmodel.performance.prediction.batch_of", lambda cells: 8)  # in place of a second of steps

@@ -74,6 +74,7 @@ def test_collectives_with_the_root_take_a_message_for_each_doubling_of_ranks():
     assert found.bytes == pytest.approx(100 + 1023 * 8 + 8)
 
 
+@pytest.mark.verify
 def test_a_tile_of_an_implicit_step_takes_as_many_iterations_as_the_whole_grid():
     """Its numbers are wrong, and would take any; each iteration sends its messages."""
     stepper = sw.SemiImplicit(60.0, solver=ConjugateGradients(tolerance=1e-3))
@@ -165,6 +166,7 @@ def test_a_rank_of_many_has_the_solver_of_the_whole_grid(layout):
     assert kinds == {"Spectral"}
 
 
+@pytest.mark.verify
 def test_rows_of_implicit_steps_do_not_depend_on_the_other_rows():
     direct = subject(sw.SemiImplicit(200.0))
     alone, among = Plan(direct, NODE), Plan(direct, NODE)

@@ -9,6 +9,7 @@ import swmodel as sw
 from swmodel.errors import ConfigError
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.runtime.compilation import jit
+from tests.selection import later
 
 NX, NY, LATITUDE = 18, 10, 50.0
 LAYOUTS = (None, (1, 3), (2, 3), (3, 1))
@@ -82,7 +83,7 @@ def test_steps_of_mid_latitudes_are_stable_and_keep_mass(noise):
         sw.Simulation(plain, plain.at_rest(), sw.RK4(0.95 * sw.largest_time_step(model, sw.RK4(1.0))))
 
 
-@pytest.mark.parametrize("term, power", ((sw.Laplacian, 2), (sw.Biharmonic, 4)))
+@pytest.mark.parametrize("term, power", ((sw.Laplacian, 2), later(sw.Biharmonic, 4)))
 def test_the_limit_of_viscosity_takes_the_filter_into_account(term, power):
     """Of viscosity alone: the noise decays in steps of 0.95 of the limit."""
     grid = model_of().grid

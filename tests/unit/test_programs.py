@@ -48,6 +48,7 @@ def test_a_second_process_compiles_nothing_and_a_damaged_entry_is_compiled_again
     assert (damaged, hits, more) == (first, 0, misses)
 
 
+@pytest.mark.verify
 def test_settings_of_jax_come_first(tmp_path):
     mine = tmp_path / "mine"
     run(tmp_path, JAX_COMPILATION_CACHE_DIR=str(mine))

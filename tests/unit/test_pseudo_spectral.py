@@ -197,9 +197,10 @@ def test_a_sponge_and_an_uplift_act_on_the_elevation():
 
 @pytest.mark.parametrize(
     "stepper",
-    [pytest.param(sw.IntegratingFactorRK4(100.0), marks=pytest.mark.verify), sw.AB3(50.0)],
+    [sw.IntegratingFactorRK4(100.0), sw.AB3(50.0)],
     ids=["IntegratingFactorRK4", "AB3"],
 )
+@pytest.mark.verify
 def test_a_run_goes_on_from_its_restart_bit_for_bit(stepper, tmp_path):
     own = model("y")
 
@@ -404,8 +405,14 @@ def test_transports_are_those_of_the_part_of_a_state_that_series_resolve(periodi
     """What is beyond moves no water: minus the divergence of the transports is how eta changes."""
     ocean = model(periodic, depth=lambda x, y: 1000.0 + 100.0 * np.sin(2 * np.pi * x / L) + 0 * y)
     raw = sw.State(*(jnp.asarray(size * random(k)) for k, size in ((1, 0.1), (2, 0.1), (3, 50.0))))
-    equations = ocean.interval(2, 0, 1.0).prepare()
-    found, cut = (equations.flow(s, 0.0) for s in (raw, ocean.core.resolved(raw)))
-    assert float(jnp.abs(raw.eta - cut.eta.interior).max()) > 1.0
-    for one, other in ((found.U, cut.U), (found.V, cut.V)):
-        np.testing.assert_allclose(one.interior, other.interior, rtol=0, atol=1e-12 * float(jnp.abs(other.data).max()))
+
+    @jit
+    def transports(dynamics, state):
+        flow = dynamics.prepare().flow(state, 0.0)
+        return flow.eta.interior, flow.U.interior, flow.V.interior
+
+    dynamics = ocean.interval(2, 0, 1.0)
+    found, cut = (transports(dynamics, s) for s in (raw, jit(ocean.core.resolved)(raw)))
+    assert float(jnp.abs(raw.eta - cut[0]).max()) > 1.0
+    for one, other in zip(found[1:], cut[1:]):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12 * float(jnp.abs(other).max()))

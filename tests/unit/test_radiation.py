@@ -6,6 +6,7 @@ import pytest
 import swmodel as sw
 from swmodel.errors import ConfigError
 from swmodel.verification.tides import sides
+from tests.selection import now
 
 GRID = sw.CartesianGrid(9, 8, (0.0, 9e4), (0.0, 8e4))
 DEPTH = np.where(np.random.default_rng(2).random(GRID.shape) < 0.12, 0.0, 500.0)
@@ -41,7 +42,7 @@ def test_both_engines_step_the_memory_alike_and_leave_other_cells_at_zero(kind, 
             assert np.abs(values[kept]).max() > 1e-4 and not values[~kept].any()
 
 
-@pytest.mark.parametrize("kind", SIDES)
+@pytest.mark.parametrize("kind", now(list(SIDES), "radiation"))
 def test_a_resumed_run_is_the_same_bit_for_bit(kind, tmp_path):
     whole, first, second = (simulation(kind, sw.ForwardBackward(50.0)) for _ in range(3))
     whole.run(steps=7)

@@ -80,7 +80,7 @@ def test_beside_a_wall_a_mirror_image_is_added_or_taken_off(kind, at_wall):
     ny, length = 160, 6.0
     of = GaussianCovariance(fft.Plan(SerialCommunicator(), (ny, 4), (kind, fft.RealFourier())), (1.0, 1.0), length, 3.0)
     impulses = jnp.zeros((ny, ny, 4)).at[jnp.arange(ny), jnp.arange(ny), 0].set(1.0)
-    variance = np.asarray(jax.vmap(of.apply)(impulses)[jnp.arange(ny), jnp.arange(ny), 0])
+    variance = np.asarray(jax.jit(jax.vmap(of.apply))(impulses)[jnp.arange(ny), jnp.arange(ny), 0])
     np.testing.assert_allclose(variance.mean(), 9.0, rtol=1e-12)
     np.testing.assert_allclose(variance[0] / variance[ny // 2], at_wall, atol=0.02)
     np.testing.assert_allclose(variance[int(4 * length)], variance[ny // 2], rtol=1e-3)

@@ -292,6 +292,7 @@ def test_knots_of_a_boundary_tide_are_not_closer_than_cells_can_tell():
 # -- where they are printed --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_check_and_run_print_them(command, tmp_path):
     for data in STORM.parent.glob("*"):
         shutil.copy(data, tmp_path)

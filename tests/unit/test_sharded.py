@@ -25,6 +25,7 @@ from swmodel.simulation.simulation import Simulation
 from swmodel.stepping.loop import pack_state
 from tests.parallel import cases
 from tests.parallel.test_ranks_agree import cost
+from tests.selection import now
 
 SHAPE = (cases.NY, cases.NX)
 # Of 13 x 11 cells: even along y, uneven along x, uneven along both.
@@ -254,29 +255,15 @@ def alone():
     return functools.cache(lambda case: jax.tree.map(np.asarray, run(*cases.alone(case))))
 
 
-QUICK = {("walls and islands", "auto"), ("three layers", "auto"), ("both poles", "arrays")}
-
-
-@pytest.mark.parametrize(
-    "case, layout, engine, stages",
-    [
-        pytest.param(
-            case,
-            layout,
-            engine,
-            stages,
-            marks=[] if layout == (2, 3) and (case, engine) in QUICK else pytest.mark.verify,
-        )
-        for case in cases.CASES
-        for layout, engine, stages in (
-            ((1, 2), "arrays", 1),
-            ((2, 2), "arrays", 2),
-            ((2, 3), "arrays", 1),
-            ((2, 3), "auto", 1),
-        )
-    ],
-    ids=str,
+WAYS = ((1, 2), "arrays", 1), ((2, 2), "arrays", 2), ((2, 3), "arrays", 1), ((2, 3), "auto", 1)
+HUNDRED = now(
+    [(case, *way) for case in cases.CASES for way in WAYS],
+    ("walls and islands", (2, 3), "auto", 1),
+    ("both poles", (2, 3), "arrays", 1),
 )
+
+
+@pytest.mark.parametrize("case, layout, engine, stages", HUNDRED, ids=str)
 def test_a_hundred_steps_equal_those_of_one_rank(layout, engine, stages, case, alone):
     """Also where one exchange does for two stages."""
     model, stepper = cases.CASES[case](communicator=make_communicator("sharded", SHAPE, layout), engine=engine)
@@ -352,6 +339,7 @@ def both():
     return cases.CASES["walls and islands"](communicator=mesh), cases.alone("walls and islands")
 
 
+@pytest.mark.verify
 def test_files_are_those_that_one_rank_writes(both, tmp_path):
     for name, (model, stepper) in zip(("all", "one"), both):
         simulation = Simulation(model, cases.start(model), stepper)
@@ -364,6 +352,7 @@ def test_files_are_those_that_one_rank_writes(both, tmp_path):
             assert ours.sizes == one.sizes and ours.attrs["communicator"] == "sharded"
 
 
+@pytest.mark.verify
 def test_a_restart_goes_on_bit_for_bit_on_the_same_devices_and_to_rounding_on_one(both, tmp_path):
     (model, stepper), (whole, _) = both
     straight = Simulation(model, cases.start(model), stepper).maxima(tmp_path / "straight.nc")
@@ -383,6 +372,7 @@ def test_a_restart_goes_on_bit_for_bit_on_the_same_devices_and_to_rounding_on_on
     )
 
 
+@pytest.mark.verify
 def test_a_resumed_run_with_another_time_step_counts_arrivals_in_its_own(both, tmp_path):
     (model, stepper), _ = both
     first = Simulation(model, cases.start(model), stepper).restart(tmp_path / "restart.nc")
@@ -487,7 +477,7 @@ def as_of_two_processes(mesh, monkeypatch):
     return other, moved
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, bool])
+@pytest.mark.parametrize("dtype", now([np.float32, np.float64, np.int32, bool], np.float32, bool))
 def test_processes_gather_tile_by_tile_and_rows_by_rows_with_every_bit(mesh, as_of_two_processes, dtype):
     other, moved = as_of_two_processes
     whole = np.stack([cases.random(k) for k in range(6)]).reshape(2, 3, *SHAPE).astype(dtype)
@@ -530,6 +520,7 @@ def test_processes_receive_one_tile_at_a_time(mesh, as_of_two_processes, monkeyp
     assert sent == [tile] * mesh.size + [3 * tile] * mesh.size
 
 
+@pytest.mark.verify
 def test_self_attraction_on_padded_tiles_is_that_of_one_rank():
     from tests.parallel.test_loading import ocean
 

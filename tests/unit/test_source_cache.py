@@ -42,6 +42,7 @@ def motion(section=SECTION, grid=GRID, depth=3000.0, slip=2.0):
     return build.motion_of(section, grid, from_depth(depth, grid), source(slip), 24)
 
 
+@pytest.mark.verify
 def test_the_summary_counts_no_uplift_of_dry_land_that_may_be_flooded():
     """The volumes of a source under a shore are those of a land that is never wet."""
     depth = lambda x, y: 3000.0 - 0.05 * x + 0 * y  # noqa: E731

@@ -13,6 +13,7 @@ from swmodel.errors import ConfigError, DataError
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.postprocess.spectra import of_fields
 from swmodel.runtime.compilation import jit
+from tests.selection import now
 
 NX, NY = 13, 10
 
@@ -33,28 +34,43 @@ def moving(model, seed=0):
     return model.state(*(size * random.standard_normal(model.grid.shape) for size in (1.0, 1.0, 20.0)))
 
 
+@jit
+def _energy_and_vorticity(dynamics, state):
+    flow = dynamics.prepare().flow(state, 0.0)
+    return diagnostics.energy(flow) / flow.geometry.area_h, flow.vorticity.interior
+
+
+def energy_and_vorticity(model, state, halo=2):
+    """(the mean energy of a State over the mean depth [m2 s-2], its vorticity at corners [s-1])."""
+    energy, vorticity = _energy_and_vorticity(model.interval(halo, 0, 1.0), state)
+    return energy / (NX * NY) / model.depth.mean(), vorticity
+
+
 def sums(spectra, found):
     """{name: integral over all wavenumbers}."""
     return {name: spectra.width * values.sum(axis=-1) for name, values in found.items()}
 
 
-@pytest.mark.parametrize("periodic, side", [(p, sw.FreeSlip()) for p in ("xy", "x", "y", "")] + [("x", sw.NoSlip())])
+SIDES = [(p, sw.FreeSlip()) for p in ("xy", "x", "y", "")] + [("x", sw.NoSlip())]
+
+
+@pytest.mark.parametrize("periodic, side", now(SIDES, SIDES[0], SIDES[2], SIDES[4]))
 def test_the_sum_over_wavenumbers_is_the_energy_that_the_equations_keep(periodic, side):
     """Parseval, over rough depth, with free and no slip: exactly the model's own energy, and enstrophy at sea."""
     model = ocean(periodic, side=side)
     state, spectra = moving(model), sw.Spectra(model, transfers=False)
     found = sums(spectra, spectra.of(state))
-    flow = model.interval(2, 0, 1.0).prepare().flow(state, 0.0)
     cells, mean_depth = NX * NY, model.depth.mean()
-    energy = diagnostics.energy(flow) / flow.geometry.area_h / cells / mean_depth
+    energy, zeta = energy_and_vorticity(model, state)
     both = found["kinetic_energy_spectrum"] + found["potential_energy_spectrum"]
     np.testing.assert_allclose(both, energy, rtol=1e-13)
     potential = 0.5 * model.gravity * np.mean(np.square(state.eta)) / mean_depth
     np.testing.assert_allclose(found["potential_energy_spectrum"], potential, rtol=1e-13)
-    zeta = np.asarray(flow.vorticity.interior)[: NY - ("y" not in periodic), : NX - ("x" not in periodic)]
+    zeta = np.asarray(zeta)[: NY - ("y" not in periodic), : NX - ("x" not in periodic)]
     np.testing.assert_allclose(found["enstrophy_spectrum"], 0.5 * np.sum(zeta**2) / cells, rtol=1e-13)
 
 
+@pytest.mark.verify
 def test_under_a_lid_the_depth_is_the_thickness_and_pressure_does_no_work(tmp_path):
     """Energy is that of the model with eta left out, and all kinetic; a run's file and one of fields agree."""
     model = ocean("x", momentum=sw.ArakawaLamb())
@@ -63,8 +79,7 @@ def test_under_a_lid_the_depth_is_the_thickness_and_pressure_does_no_work(tmp_pa
     simulation.run(steps=3)
     simulation.spectra(tmp_path / "spectra.nc").write(tmp_path / "fields.nc", ("eta", "u", "v", "depth")).run(steps=2)
     state = simulation.state
-    flow = model.interval(2, 0, 1.0).prepare().flow(state.replace(eta=0.0 * state.eta), 0.0)
-    energy = diagnostics.energy(flow) / flow.geometry.area_h / (NX * NY) / model.depth.mean()
+    energy, _ = energy_and_vorticity(model, state.replace(eta=0.0 * state.eta))
     with xr.open_dataset(tmp_path / "spectra.nc") as data, xr.open_dataset(tmp_path / "fields.nc") as fields:
         assert not any("potential" in name for name in data) and "rigid lid" in data.attrs["comment"]
         total = {name: float(data[name][-1].sum()) * data["wavenumber"].attrs["ring_width"] for name in data}
@@ -117,7 +132,7 @@ CORES = {
 }
 
 
-@pytest.fixture(scope="module", params=CORES)
+@pytest.fixture(scope="module", params=now(list(CORES), "differences", "series"))
 def channel(request):
     """(model, state, spectra, what they found) of a channel with all kinds of terms, one of which moves water."""
     model = ocean("x", **{**TERMS, **CORES[request.param]})
@@ -185,15 +200,15 @@ def test_advection_and_rotation_move_energy_from_scale_to_scale_and_make_none(mo
     np.testing.assert_allclose(found["kinetic_energy_flux"], flux, rtol=0, atol=1e-12 * np.abs(flux).max())
 
 
-@pytest.mark.parametrize("periodic", (pytest.param("xy", marks=pytest.mark.verify), "x", ""))
+@pytest.mark.verify
+@pytest.mark.parametrize("periodic", now(("xy", "x", ""), ""))
 def test_series_trade_energy_by_pressure_and_move_it_by_rotation_exactly(periodic):
     """Of a resolved state over rough depth: what pressure gives to one it takes from the other, and f takes nothing."""
     model = ocean(periodic, core=sw.PseudoSpectral())
     state, spectra = moving(model), sw.Spectra(model)
     found = spectra.of(state)
     total = sums(spectra, found)
-    flow = model.interval(1, 0, 1.0).prepare().flow(state, 0.0)
-    energy = diagnostics.energy(flow) / flow.geometry.area_h / (NX * NY) / model.depth.mean()
+    energy, _ = energy_and_vorticity(model, state, 1)
     both = total["kinetic_energy_spectrum"] + total["potential_energy_spectrum"]
     np.testing.assert_allclose(both, energy, rtol=1e-13)
     kinetic, potential = (total[f"{energy}_transfer_pressure"] for energy in ("kinetic_energy", "potential_energy"))
@@ -257,6 +272,7 @@ def test_the_transfers_of_a_triad_are_those_of_the_textbook_exactly_in_series():
         assert np.abs(np.delete(found, (2, 3, 4))).max() < 1e-13 * np.abs(exact).max()
 
 
+@pytest.mark.verify
 def test_transfers_are_the_same_with_a_tracer_in_the_state():
     with_dye, without = ocean(tracers=(sw.Tracer("dye"),)), ocean()
     found, expected = (sw.Spectra(model).of(moving(model)) for model in (with_dye, without))
@@ -379,6 +395,7 @@ every = "1 hour"
 """
 
 
+@pytest.mark.verify
 def test_the_file_of_an_experiment_asks_for_spectra(command, tmp_path):
     file = tmp_path / "case.toml"
     file.write_text(EXPERIMENT)

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.runtime.compilation import jit
 from swmodel.stepping.loop import one_step
+from tests.selection import now
 
 GRID = sw.CartesianGrid(4, 3, (0.0, 4e4), (0.0, 3e4), "xy")
 DEPTH, LENGTH, RATE, END = 100.0, 1000.0, 2e-3, 0.5  # [m], [s], of the drag [s-1], acceleration at the end [m s-2]
 ORDERS = {sw.AB2: 2, sw.AB3: 2, sw.SSPRK3: 3, sw.RK4: 4, sw.ForwardBackward: 2}  # AB3 starts with a step of Euler
-EACH = pytest.mark.parametrize("kind", ORDERS, ids=lambda kind: kind.__name__)
 
 
 class Growing:
@@ -33,14 +34,19 @@ def stepper_of(kind, dt):
     return kind(dt, epsilon=0.0) if kind in (sw.AB2, sw.SemiImplicit, sw.RigidLid) else kind(dt)
 
 
-def advanced(model, stepper, steps, state=None):
-    """[the State after each of `steps` time steps], in one window of the records."""
-    equations = stepper.system(model.interval(model.halo(stepper), 0, stepper.dt))
+@jit
+def _one(dynamics, stepper, state, history, k):
+    return one_step(stepper.system(dynamics), stepper, state, history, k)
+
+
+def advanced(model, stepper, steps, state=None, first=0):
+    """[the State after each of `steps` time steps], in one window of the records; one program for any time step."""
+    dynamics = model.interval(model.halo(stepper), 0, stepper.dt)
     state = model.at_rest() if state is None else state
-    history, states = stepper.history(state), []
-    step = jax.jit(lambda state, history, k: one_step(equations, stepper, state, history, k))
-    for k in range(steps):
-        state, history = step(state, history, jnp.asarray(float(k)))
+    stepper, states = jax.tree.map(lambda x: jnp.asarray(x, model.dtype), stepper), []
+    history = stepper.history(state)
+    for k in range(first, first + steps):
+        state, history = _one(dynamics, stepper, state, history, jnp.asarray(float(k)))
         states.append(state)
     return states
 
@@ -93,8 +99,13 @@ def test_adams_bashforth_misses_the_first_step_of_a_growing_force_alone(kind):
     np.testing.assert_allclose(speeds, END / LENGTH * times**2 / 2 - lost, rtol=1e-12, atol=1e-12)
 
 
-@EACH
-@pytest.mark.parametrize("which", ("wind", "level"))
+LEVELS = [("level", kind) for kind in ORDERS]
+
+
+@pytest.mark.parametrize(
+    "which, kind",
+    [*(("wind", kind) for kind in ORDERS), *now(LEVELS, ("level", sw.RK4), ("level", sw.ForwardBackward))],
+)
 def test_a_scheme_keeps_its_order_under_a_force_that_changes(kind, which):
     model = blown(RATE) if which == "wind" else lifted()
     wrong = []
@@ -133,9 +144,8 @@ def test_forward_backward_sees_the_level_outside_in_the_middle_of_the_step():
         grid, DEPTH, linear=True, boundaries=(sw.Flather("west", elevation=Growing(1.0)),), engine="arrays"
     )
     stepper = sw.ForwardBackward(10.0)
-    equations = stepper.system(model.interval(model.halo(stepper), 0, stepper.dt))
-    for step in (0.0, 3.0):
-        state, _ = one_step(equations, stepper, model.at_rest(), stepper.history(model.at_rest()), jnp.asarray(step))
+    for step in (0, 3):
+        (state,) = advanced(model, stepper, 1, first=step)
         outside = (step + 0.5) * stepper.dt / LENGTH
         wanted = np.zeros(grid.shape)
         wanted[:, 0] = stepper.dt * np.sqrt(9.81 * DEPTH) * outside / 1e4

@@ -1,5 +1,7 @@
 """Step loops, on arrays and by fused loops: what goes in comes out, and monitors get the state of each step."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,10 +9,12 @@ import pytest
 
 import swmodel as sw
 from swmodel.errors import ConfigError
+from swmodel.runtime.compilation import jit
 from swmodel.stepping import fused
 from swmodel.stepping.fused import FusedStepLoop
 from swmodel.stepping.loop import on_tiles, pack_state, run_steps, step_loop, unpack_state
 from swmodel.stepping.steps import ArrayStepLoop, StepLoop, one_step
+from tests.selection import now
 
 KINDS = {"arrays": ArrayStepLoop, "fused": FusedStepLoop}
 STEPPER = sw.AB3(5.0)  # has a history, and buffers that change roles
@@ -99,22 +103,6 @@ def test_a_step_loop_without_one_of_its_methods_cannot_be_made():
             type("Incomplete", (StepLoop,), methods)()
 
 
-@pytest.mark.parametrize(
-    "stepper", [sw.AB2(5.0), sw.SSPRK3(5.0), sw.ForwardBackward(5.0)], ids=lambda s: type(s).__name__
-)
-def test_states_are_the_same_on_open_faces_too(stepper):
-    """East faces of u and north faces of v belong to the tile; where they are open, a state holds zero there."""
-    grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3))
-    found = []
-    for engine in KINDS:
-        model = sw.ShallowWater(grid, 100.0, coriolis=sw.FPlane(1e-4), boundaries=sw.Flather(), engine=engine)
-        state = model.state(eta=lambda x, y: np.exp(-((x - 6e3) ** 2 + (y - 4e3) ** 2) / 2e3**2))
-        found.append(sw.Simulation(model, state, stepper).run(steps=20))
-    for name in ("u", "v", "eta"):
-        np.testing.assert_allclose(*(getattr(state, name) for state in found), atol=1e-12)
-    assert not np.any(found[1].u[:, -1]) and not np.any(found[1].v[-1])
-
-
 @pytest.mark.parametrize("engine", KINDS)
 def test_velocities_that_are_given_on_open_faces_are_dropped(engine):
     grid = sw.CartesianGrid(8, 6, (0.0, 8e3), (0.0, 6e3))
@@ -122,7 +110,8 @@ def test_velocities_that_are_given_on_open_faces_are_dropped(engine):
     moving = model.state(u=lambda x, y: 0.1 + 0.0 * x, v=lambda x, y: 0.2 + 0.0 * x)
     given = moving.replace(u=moving.u.at[:, -1].set(0.3), v=moving.v.at[-1].set(0.3))
     stepper = sw.AB2(5.0)
-    finals = [sw.integrate(model.dynamics(stepper, steps=3), stepper, state, 3)[0] for state in (moving, given)]
+    dynamics, run = model.dynamics(stepper, steps=3), jit(sw.integrate, static_argnums=3)
+    finals = [run(dynamics, stepper, state, 3)[0] for state in (moving, given)]
     for name in ("u", "v", "eta"):
         np.testing.assert_array_equal(*(getattr(state, name) for state in finals))
     assert not np.any(finals[1].u[:, -1]) and not np.any(finals[1].v[-1])
@@ -154,7 +143,7 @@ def taken(dynamics, stepper, start, number):
     return loop.unpack_state(run_steps(loop, loop.pack_state(*start), number, nothing, (), 0)[0])
 
 
-@pytest.mark.parametrize("name", OPEN)
+@pytest.mark.parametrize("name", now(list(OPEN), "a wave", "a level with reflections", "Clamped"))
 def test_a_side_that_reads_no_velocity_leaves_a_step_of_forward_backward_one_loop(name):
     condition, loops = OPEN[name]
     dynamics, stepper, start = beside(condition, "fused")
@@ -162,18 +151,29 @@ def test_a_side_that_reads_no_velocity_leaves_a_step_of_forward_backward_one_loo
     assert text.count("fused_loop[") == loops
 
 
-@pytest.mark.parametrize("kind", [sw.AB2, sw.SSPRK3, sw.ForwardBackward], ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("name", OPEN)
+KINDS_BESIDE = now(
+    list(itertools.product(OPEN, ("AB2", "SSPRK3", "ForwardBackward"))),
+    ("Flather", "AB2"),
+    ("Clamped", "SSPRK3"),
+    ("a level with reflections", "ForwardBackward"),
+    ("ChapmanFlather", "ForwardBackward"),
+)
+
+
+@pytest.mark.parametrize("name, kind", KINDS_BESIDE)
 def test_steps_beside_open_sides_are_those_on_arrays_and_go_on_to_the_same_bits(name, kind):
+    """East faces of u and north faces of v belong to the tile; where they are open, a state holds zero there."""
     ends = {}
     for engine in KINDS:
-        dynamics, stepper, start = beside(OPEN[name][0], engine, kind)
+        dynamics, stepper, start = beside(OPEN[name][0], engine, getattr(sw, kind))
         ends[engine] = taken(dynamics, stepper, start, jnp.int32(17))
     middle = taken(dynamics, stepper, start, jnp.int32(7))
     again = taken(dynamics, stepper, middle, jnp.int32(10))  # unpacked and packed half way
     jax.tree.map(np.testing.assert_array_equal, again, ends["fused"])
     for field in ("u", "v", "eta"):
         np.testing.assert_allclose(*(getattr(end[0], field) for end in ends.values()), rtol=0, atol=1e-14)
+    if name == "Flather":  # at all four sides
+        assert not np.any(again[0].u[:, -1]) and not np.any(again[0].v[-1])
 
 
 class ReadsFlow(sw.Flather):

@@ -15,6 +15,7 @@ from swmodel.grids.bathymetry import onto_grid
 from swmodel.grids.elevation import open_elevation, read_elevation
 from swmodel.grids.stored import StoredField, open_stored
 from swmodel.grids.water import components
+from tests.selection import now
 
 NUMBERS = np.random.default_rng(3).integers(-120, 120, (7, 9))
 TYPES = ("i1", "i2", "i4", "i8", "u2", "f4", "f8", ">i2", ">f4")
@@ -76,8 +77,19 @@ def agree(path, variable=None, positive=None):
         return stored
 
 
-@pytest.mark.parametrize(("fills", "packing"), list(itertools.product(FILLS, PACKINGS)))
-@pytest.mark.parametrize("positive", ["up", "down"])
+STORED = now(
+    list(itertools.product(FILLS, PACKINGS, ("up", "down"))),
+    ("none", "none", "up"),
+    ("value", "both", "up"),
+    ("both", "mixed", "up"),
+    ("NaN", "single", "up"),
+    ("value", "double", "down"),
+    ("both", "offset", "down"),
+    ("NaN", "mixed", "down"),
+)
+
+
+@pytest.mark.parametrize(("fills", "packing", "positive"), STORED)
 def test_values_are_decoded_with_the_bits_of_xarray(tmp_path, fills, packing, positive):
     for k, dtype in enumerate(TYPES):
         if fills == "NaN" and np.dtype(dtype).kind != "f":
@@ -143,6 +155,7 @@ def test_a_sea_floor_is_the_same_from_a_file_and_from_a_data_array(tmp_path):
     np.testing.assert_array_equal(mine.wet, theirs.wet)
 
 
+@pytest.mark.verify
 def test_a_run_is_set_up_without_what_takes_long_to_import(tmp_path):
     """Neither xarray (with pandas) nor the parts of scipy that import much."""
     write(tmp_path / "a.nc", np.where(NUMBERS > 90, 10, -300 + NUMBERS), "i2")

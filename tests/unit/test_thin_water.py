@@ -1,5 +1,6 @@
 """Thin water and moving shores: drag and wind on films, viscosity along a shore, and land that is no water."""
 
+import functools
 import types
 from typing import Any
 
@@ -15,6 +16,7 @@ from swmodel.dynamics.clock import Time
 from swmodel.dynamics.dissipation import speed_after_drag
 from swmodel.dynamics.inflow import Shore
 from swmodel.fields.field import Field
+from swmodel.runtime.compilation import jit
 
 DT = 4.0
 
@@ -28,11 +30,21 @@ def beach(grid, depth, **options):
     return sw.ShallowWater(grid, depth, **{"wetting": sw.WettingDrying(1e-3), **form, **options})
 
 
-def flow_of(model, state, dt=DT):
-    """(System, LayerFlow, Time) of a State at step 0."""
-    stepper = sw.SSPRK3(dt)
-    equations, time = model.dynamics(stepper).prepare(), Time(0, dt=dt, exact_dt=dt)
-    return equations, equations.flow(state, time), time
+@functools.partial(jit, static_argnums=(2, 3))
+def _of_flow(dynamics, state, what, dt):
+    equations, time = dynamics.prepare(), Time(0, dt=dt, exact_dt=dt)
+    state = equations.renewed(state, time)
+    return what(equations, equations.flow(state, time), time)
+
+
+def of_flow(what, model, state, dt=DT):
+    """`what` of (System, LayerFlow, Time) of a State at step 0, in one program for all models of one form."""
+    return jax.tree.map(np.asarray, _of_flow(model.dynamics(sw.SSPRK3(dt)), state, what, dt))
+
+
+def forces(equations, flow, time):
+    """[(along x, along y) of each term]."""
+    return [tuple(force.interior for force in term(flow, time)) for term in equations.terms]
 
 
 def at_u(*numbers):
@@ -45,10 +57,10 @@ def test_drag_has_the_speed_after_the_step(across):
     new, k, r = np.array([1e-4, 0.1, 1.0, 10.0]), 2.0, 0.01
     speed = np.hypot(new, across)
     undamped = new * (1.0 + DT * (r + k * speed))
+    damped = jit(lambda u, old: speed_after_drag(at_u(*u), at_u(*old), at_u(*(across + 0.0 * new)), r, k, DT).data[0])
     for old in (new, 0.0 * new, 20.0 * new)[: 3 if across == 0.0 else 1]:
-        found = speed_after_drag(at_u(*undamped), at_u(*old), at_u(*(across + 0.0 * new)), r, k, DT)
-        np.testing.assert_allclose(found.data[0], speed, rtol=1e-4 if across == 0.0 else 1e-9)
-    steep = jax.grad(lambda u: jnp.sum(speed_after_drag(at_u(u), at_u(0.0), at_u(0.0), None, 1e6, DT).data))
+        np.testing.assert_allclose(damped(undamped, old), speed, rtol=1e-4 if across == 0.0 else 1e-9)
+    steep = jit(jax.grad(lambda u: jnp.sum(speed_after_drag(at_u(u), at_u(0.0), at_u(0.0), None, 1e6, DT).data)))
     assert np.isfinite([steep(0.0), steep(1e-12)]).all()
 
 
@@ -76,10 +88,9 @@ def test_shallow_water_feels_the_wind_in_proportion_to_its_depth():
     grid = sw.CartesianGrid(6, 6, (0.0, 600.0), (0.0, 600.0), "xy")
     for h, expected in ((4.0, 1 / 4), (0.25, 4.0), (0.05, 4.0), (1e-4, 4.0)):
         model = beach(grid, h, forcing=sw.WindStress(1.0, 2.0, density=1000.0))
-        equations, flow, time = flow_of(model, model.at_rest())
-        along_x, along_y = equations.terms[0](flow, time)
-        np.testing.assert_allclose(along_x.interior, 1e-3 * expected, rtol=1e-12)
-        np.testing.assert_allclose(along_y.interior, 2e-3 * expected, rtol=1e-12)
+        along_x, along_y = of_flow(forces, model, model.at_rest())[0]
+        np.testing.assert_allclose(along_x, 1e-3 * expected, rtol=1e-12)
+        np.testing.assert_allclose(along_y, 2e-3 * expected, rtol=1e-12)
 
 
 def test_a_current_along_a_moving_shore_feels_no_viscosity():
@@ -87,13 +98,13 @@ def test_a_current_along_a_moving_shore_feels_no_viscosity():
     grid = sw.CartesianGrid(16, 8, (0.0, 320.0), (0.0, 160.0), "y")
     terms = sw.Laplacian(5.0), sw.Biharmonic(1e3), sw.Smagorinsky(3.0), sw.Leith(2.0)
     model = beach(grid, lambda x, y: 4.13 - 0.02 * x + 0.0 * y, dissipation=terms, side=sw.NoSlip())
-    equations, flow, time = flow_of(model, model.state(v=lambda x, y: 0.5 * (x < 200.0) + 0.0 * y))
-    assert np.asarray(flow.v.interior).max() == 0.5 and np.asarray(flow.v.interior).min() == 0.0
-    east = (slice(None), slice(2, None))  # the wall in the west is none that moves
-    assert not np.asarray(flow.vorticity.interior)[east].any()
-    for term in equations.terms:
-        for force in term(flow, time):
-            assert not np.asarray(force.interior)[(slice(None), slice(4, None))].any(), type(term).__name__
+    state = model.state(v=lambda x, y: 0.5 * (x < 200.0) + 0.0 * y)
+    what = lambda *all: (all[1].v.interior, all[1].vorticity.interior, forces(*all))  # noqa: E731
+    v, vorticity, found = of_flow(what, model, state)
+    assert v.max() == 0.5 and v.min() == 0.0
+    assert not vorticity[:, 2:].any()  # the wall in the west is none that moves
+    for term, both in zip(terms, found):
+        assert not any(force[:, 4:].any() for force in both), type(term).__name__
 
 
 @ONE_QUICKLY
@@ -158,17 +169,10 @@ def test_self_attraction_is_that_of_water_and_not_of_land():
     terms = sw.SelfAttractionLoading(8), sw.SelfAttraction(0.1)
     model = beach(grid, np.where(land, -500.0, 4000.0), forcing=terms, coriolis=sw.RotatingSphere())
     plain = sw.ShallowWater(grid, 4000.0, forcing=terms, communicator="serial", dtype="float64")
-
-    def forces(model, eta):
-        state = model.state(eta=eta)
-        equations, _, time = flow_of(model, state, 900.0)
-        state = equations.renewed(state, time)
-        flow = equations.flow(state, time)
-        return [force.interior for term in equations.terms for force in term(flow, time)]
-
-    assert not any(np.asarray(force).any() for force in forces(model, 0.0))
+    of = lambda model, eta: sum(of_flow(forces, model, model.state(eta=eta), 900.0), ())  # noqa: E731
+    assert not any(force.any() for force in of(model, 0.0))
     flooded = np.where(land, 2.0, 0.0)
-    for wet, deep in zip(forces(model, flooded + 500.0 * land), forces(plain, flooded)):
+    for wet, deep in zip(of(model, flooded + 500.0 * land), of(plain, flooded)):
         np.testing.assert_allclose(wet, deep, atol=1e-8 * np.abs(deep).max())
 
 
@@ -179,11 +183,11 @@ def test_small_elevations_keep_their_digits_over_deep_water_in_single_precision(
     depth[2, 2], depth[3, 3] = -500.0, -700.0
     eta = np.where(depth > 0, level, [[502.0]])
     model = beach(grid, depth, dtype="float32")
-    _, flow, _ = flow_of(model, model.state(eta=eta))
-    loads = np.asarray(flow.load(flow.eta).interior)
+    loads = of_flow(lambda equations, flow, time: flow.load(flow.eta).interior, model, model.state(eta=eta))
     assert loads.dtype == np.float32
     np.testing.assert_array_equal(loads, np.where(depth > 0, level, np.where(depth == -500.0, 2.0, 0.0)))
 
+    @functools.partial(jit, static_argnums=(2, 3))
     def outflow(condition, eta, bed=4000.0, dtype=np.float32):
         eta, bed, one = (Field(jnp.full((1, 1), x, dtype), "h", (0, 0, 0, 0)) for x in (eta, bed, 1.0))
         shore = Shore(bed, one, 1e-3)
@@ -194,9 +198,10 @@ def test_small_elevations_keep_their_digits_over_deep_water_in_single_precision(
     at_rest = np.sqrt(9.81 * 4000.0)
     for condition, expected in ((flather, 2 * c + 2 * c_out - 4 * c_in), (maker, 2 * c + 2 * at_rest - 4 * c_in)):
         assert float(outflow(condition, level)) == pytest.approx(expected, rel=1e-5)
+    over_land = jit(jax.value_and_grad(lambda eta: outflow(flather, eta, -1.0, np.float64)))
     for eta in (1.0, 1.5, 0.5):  # over land 1 m above level 0, which is dry outside
         expected = 2 * np.sqrt(9.81 * max(eta - 1.0, 0.0))
-        value, slope = jax.value_and_grad(lambda eta: outflow(flather, eta, -1.0, np.float64))(eta)
+        value, slope = over_land(eta)
         assert float(value) == pytest.approx(expected, abs=1e-5) and np.isfinite(slope)
 
 
@@ -207,8 +212,8 @@ def test_a_drag_derived_from_another_keeps_its_own_damping():
 
     grid = sw.CartesianGrid(6, 6, (0.0, 6e3), (0.0, 6e3))
     model = beach(grid, 10.0, dissipation=Sticky(2.5e-3))
-    _, flow, _ = flow_of(model, model.state(u=1.0))
-    assert flow.split_terms == ((0.0, 0.0), (0.5, 0.25), (None, None))
+    split = of_flow(lambda equations, flow, time: flow.split_terms, model, model.state(u=1.0))
+    assert split == ((0.0, 0.0), (0.5, 0.25), (None, None))
 
 
 class Rain(sw.Forcing):
@@ -227,8 +232,8 @@ def test_rain_stays_on_dry_land_and_no_cell_is_drained_below_its_bed():
     grid = sw.CartesianGrid(8, 6, (0.0, 800.0), (0.0, 600.0))
     for rate, gained in ((1e-3, 1e-3), (-1.0, None)):
         model = beach(grid, lambda x, y: 3.0 - 0.01 * x + 0.0 * y, forcing=Rain(rate))
-        _, flow, _ = flow_of(model, model.at_rest())
-        h, added = np.asarray(flow.h.interior), np.asarray(flow.water_added.interior)
+        what = lambda equations, flow, time: (flow.h.interior, flow.water_added.interior)  # noqa: E731
+        h, added = of_flow(what, model, model.at_rest())
         np.testing.assert_allclose(added, gained if gained else -np.minimum(1.0, h / DT), rtol=1e-12)
         assert (h == 0).any() and (h > 1.0).any()
 

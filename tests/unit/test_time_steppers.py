@@ -9,6 +9,7 @@ import swmodel as sw
 from swmodel.runtime.compilation import jit
 from swmodel.stepping.explicit import Past
 from swmodel.stepping.loop import one_step
+from tests.selection import now
 
 GRID = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4), "xy")
 MODEL = sw.ShallowWater(GRID, lambda x, y: 100.0 + 20.0 * np.cos(2 * np.pi * x / 6e4) + 0 * y, coriolis=sw.FPlane(2e-4))
@@ -100,7 +101,7 @@ def test_the_first_step_is_that_of_euler_or_complete(kind):
         np.testing.assert_allclose(clean.u, START.u + 10.0 * slope.u, rtol=1e-13)
 
 
-@EACH
+@pytest.mark.parametrize("kind", now(list(ORDERS), sw.AB3, sw.ForwardBackward), ids=lambda kind: kind.__name__)
 def test_what_does_not_change_is_kept_in_single_precision(kind):
     """A raised lake at rest: the weights of a scheme's stages add up to 1, or water would come in at every step."""
     lake = sw.ShallowWater(GRID, 100.0, dtype="float32", communicator="serial", engine="arrays")

@@ -8,6 +8,7 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.fields.field import HaloError
 from swmodel.stepping.steps import one_step
+from tests.selection import later
 
 GRID = sw.CartesianGrid(11, 7, (0.0, 11e3), (0.0, 7e3))  # a shape of its own: nothing of another test is remembered
 STEPPERS = {"AB2": sw.AB2, "ForwardBackward": sw.ForwardBackward}
@@ -27,7 +28,7 @@ def traces(monkeypatch):
     return steps
 
 
-@pytest.mark.parametrize("scheme, engine, most", [("AB2", "arrays", 2), ("ForwardBackward", "fused", 3)])
+@pytest.mark.parametrize("scheme, engine, most", [later("AB2", "arrays", 2), ("ForwardBackward", "fused", 3)])
 def test_a_step_is_traced_once_for_the_halo_once_for_the_loops_and_once_for_a_run(
     traces, tmp_path, scheme, engine, most
 ):
@@ -40,6 +41,7 @@ def test_a_step_is_traced_once_for_the_halo_once_for_the_loops_and_once_for_a_ru
     assert simulation.engine[0] == engine and len(traces) == most
 
 
+@pytest.mark.verify
 def test_a_step_is_traced_once_for_the_programs_that_record_and_pull_back(traces):
     model = sw.ShallowWater(GRID, 100.0, dissipation=sw.Laplacian(10.0), engine="fused")
     cost = adjoint.FinalState(lambda state, equations: (state.eta**2).sum())
@@ -50,7 +52,7 @@ def test_a_step_is_traced_once_for_the_programs_that_record_and_pull_back(traces
     assert len(traces) == 3
 
 
-@pytest.mark.parametrize("wide", (5, 6))
+@pytest.mark.parametrize("wide", (later(5), 6))
 def test_one_trace_finds_the_halo_of_a_coast_and_none_narrower_is_enough(traces, wide):
     """With a tracer it is one cell wider."""
     grid, stepper = sw.CartesianGrid(17, 13, (0.0, 17e3), (0.0, 13e3)), sw.ForwardBackwardHancock(1.0)

@@ -16,6 +16,7 @@ from swmodel.output.fingerprint import fingerprint
 from swmodel.runtime.compilation import jit
 from swmodel.verification import all_cases
 from tests.derivatives import linearised
+from tests.selection import now
 
 GRID = sw.CartesianGrid(12, 9, (0.0, 1200.0), (0.0, 900.0))
 AREA, CELLS = 1e4, 108
@@ -55,7 +56,12 @@ STEPPERS = {
     "ssprk3": sw.SSPRK3(1.0),
     "semi_implicit": sw.SemiImplicit(1.0),
 }
-ENGINES = [("ab3", "fused"), *((name, "arrays") for name in STEPPERS)]
+ENGINES = now(
+    [("ab3", "fused"), *((name, "arrays") for name in STEPPERS)],
+    ("ab3", "fused"),
+    ("forward_backward", "arrays"),
+    ("semi_implicit", "arrays"),
+)
 
 
 @pytest.mark.parametrize("name, engine", ENGINES)
@@ -79,6 +85,7 @@ def test_records_between_steps_and_fields_of_rain_in_time_are_integrated():
     assert total(model, after(model, sw.AB2(1.0), 40.0).eta) == pytest.approx(2e-5 * 20.0 * AREA * CELLS, rel=1e-12)
 
 
+@pytest.mark.verify
 def test_layers_and_series_take_the_water_at_the_top():
     waters, layers = (sw.River(5.0, (50.0, 450.0)), sw.Rain(1e-5)), sw.Layers((5.0,), densities=(1020.0, 1025.0))
     wanted = 300.0 + 1e-5 * 60.0 * AREA * CELLS
@@ -137,6 +144,7 @@ def test_rain_on_land_is_there_or_in_the_soil_and_no_cell_gives_more_than_it_has
     assert all((np.asarray(state[name]) >= -1e-15).all() for name in ("dye", "salt", "one"))
 
 
+@pytest.mark.verify
 def test_water_that_evaporates_leaves_its_salt_and_no_cell_is_drained_below_its_bed():
     model = beach(sw.Evaporation(1e-3), tracers=sw.Tracer("salt", initial=35.0), engine="arrays")
     start, end = model.at_rest(), after(model, sw.ForwardBackwardHancock(0.5), 600.0)
@@ -328,7 +336,8 @@ def test_a_mistake_in_a_file_is_one_sentence(override, folder):
     assert len(found) == 1 and IN_FILE[override] in found[0]
 
 
-@pytest.mark.parametrize("name", [pytest.param("rain_plane", marks=pytest.mark.verify), "river_plume"])
+@pytest.mark.verify
+@pytest.mark.parametrize("name", ["rain_plane", "river_plume"])
 def test_the_short_forms_of_the_cases_meet_their_marks(name):
     case = all_cases()[name]
     values = case.measure(case.quick).values

@@ -61,6 +61,7 @@ def test_waves_have_the_shape_of_their_formula():
     assert sw.CnoidalWave(0.1, 1.0, period=30.0).parameter == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.verify
 def test_a_wave_comes_in_whole_and_leaves_at_the_other_side():
     wave, steps = sw.SolitaryWave(0.1, 1.0, peak=6.0), (150, 150)
     sides = (sw.WaveMaker(sides="west", elevation=wave, until=12.0), sw.WaveMaker(sides="east", elevation=0.0))
@@ -85,15 +86,13 @@ def test_a_level_at_a_side_is_kept_when_the_reflected_wave_is_back(side, cell, s
     shape = {"west": (20, 5), "north": (5, 20)}[side]
     grid = sw.CartesianGrid(*shape, (0.0, shape[0]), (0.0, shape[1]), periodic="y" if side == "west" else "x")
     level = lambda t: 0.05 * np.sin(2 * np.pi * t / 15.0)  # noqa: E731
-    record, found = sw.Record(np.arange(0.0, 31.0, 0.5), level(np.arange(0.0, 31.0, 0.5))), {}
-    for total in (True, False):
-        maker = sw.WaveMaker(sides=side, elevation=record, total=total)
-        options = dict(communicator="serial", momentum=sw.MomentumConserving(), least_thickness=0.0)
-        model = sw.ShallowWater(grid, 1.0, boundaries=maker, **options)
-        simulation = sw.Simulation(model, model.at_rest(), stepper(0.1))
-        found[total] = [float(simulation.run(steps=10).eta[cell]) - level(simulation.time) for _ in range(30)]
-    assert np.abs(found[True]).max() < 0.01  # half a cell later is 0.003; the wave takes 13 s to the wall and back
-    assert np.abs(found[False]).max() > 0.04  # a wave that comes in is added to what is reflected
+    record = sw.Record(np.arange(0.0, 31.0, 0.5), level(np.arange(0.0, 31.0, 0.5)))
+    maker = sw.WaveMaker(sides=side, elevation=record, total=True)
+    options = dict(communicator="serial", momentum=sw.MomentumConserving(), least_thickness=0.0)
+    model = sw.ShallowWater(grid, 1.0, boundaries=maker, **options)
+    simulation = sw.Simulation(model, model.at_rest(), stepper(0.1))
+    found = [float(simulation.run(steps=10).eta[cell]) - level(simulation.time) for _ in range(30)]
+    assert np.abs(found).max() < 0.01  # half a cell later is 0.003; the wave takes 13 s to the wall and back
 
 
 @pytest.mark.parametrize(
@@ -112,7 +111,7 @@ def test_a_level_at_a_side_over_a_rough_bed_makes_no_current_that_stays(side, st
         grid, depth, communicator="serial", boundaries=maker, momentum=sw.MomentumConserving(), least_thickness=0.0
     )
     simulation, energies = sw.Simulation(model, model.at_rest(), stepper(0.04)), []
-    for until in (10.0, 100.0, 200.0, 300.0):
+    for until in (10.0, 50.0, 100.0):
         state = simulation.run(until=until)
         u, v, eta = (np.asarray(state[name]) for name in ("u", "v", "eta"))
         energies.append(float(np.sum(depth * (u**2 + v**2) + model.gravity * eta**2)))

@@ -6,9 +6,7 @@ transpose (turn), rigid lid (lid), contains or reads (sees), continues (goes on)
 """
 
 import ast
-import io
 import re
-import tokenize
 from pathlib import Path
 
 import pytest
@@ -28,38 +26,28 @@ EXCEPTIONS = {
 }
 
 
-def passages(source):
-    """(line, text) of each comment, lines of comments together, and of each string of several words."""
-    block, lines = [], source.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type != tokenize.COMMENT:
-            continue
-        line, text = token.start[0], token.string[1:].strip()
-        alone = lines[line - 1].lstrip().startswith("#")
-        if block and alone and line == block[-1][0] + 1:
-            block.append((line, text))
-            continue
-        if block:
-            yield block[0][0], "\n".join(text for _, text in block)
-        block = [(line, text)] if alone else []
-        if not alone:
-            yield line, text
-    if block:
-        yield block[0][0], "\n".join(text for _, text in block)
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            yield node.lineno, node.value
+def comments(source, mark):
+    """(line, text) of each comment, lines of comments together."""
+    for block in re.finditer(rf"(?:^[ \t]*{mark}.*\n)+|(?<=  ){mark}.*", source, re.MULTILINE):
+        text = re.sub(rf"^[ \t]*{mark}[ \t]?", "", block.group(), flags=re.MULTILINE)
+        yield source[: block.start()].count("\n") + 1, text
 
 
-def names(source):
-    """(line, name) of each function, class, argument, attribute and variable that the module defines."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.lineno, node.name
+def texts_and_names(source):
+    """(line, text, name) of each string of several words, and of each function, class, argument and variable."""
+    waiting = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and " " in node.value:
+                yield node.lineno, node.value, None
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.lineno, None, node.name
         elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg
+            yield node.lineno, None, node.arg
         elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.id if isinstance(node, ast.Name) else node.attr
+            yield node.lineno, None, node.id if isinstance(node, ast.Name) else node.attr
 
 
 def sentences(text):
@@ -80,10 +68,12 @@ def violations_of_text(line, text):
 
 
 def violations(source):
-    for line, text in passages(source):
+    for line, text in comments(source, "#"):
         yield from violations_of_text(line, text)
-    for line, name in names(source):
-        if (found := PART_OF_NAME.search(name)) and not any(name.endswith(known) for known in EXCEPTIONS):
+    for line, text, name in texts_and_names(source):
+        if text is not None:
+            yield from violations_of_text(line, text)
+        elif (found := PART_OF_NAME.search(name)) and not any(name.endswith(known) for known in EXCEPTIONS):
             yield line, f"{found.group(1)} in the name {name}"
 
 
@@ -94,9 +84,7 @@ def test_words_and_sentences_are_those_of_the_field():
 
 def native_violations(source):
     """Those of the comments of C++ code; lines of comments that follow each other are one comment."""
-    for block in re.finditer(r"(?:^[ \t]*//.*\n)+|//.*", source, re.MULTILINE):
-        line = source[: block.start()].count("\n") + 1
-        text = re.sub(r"^[ \t]*//[ \t]?", "", block.group(), flags=re.MULTILINE)
+    for line, text in comments(source, "//"):
         yield from violations_of_text(line, text)
 
 

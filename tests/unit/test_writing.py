@@ -22,6 +22,7 @@ from swmodel.runtime.signals import ExitGuard
 from swmodel.simulation import simulation as runs
 from swmodel.simulation.program import LONGEST_CHUNK, SHARE, Pace
 from swmodel.simulation.simulation import Simulation
+from tests.selection import later
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 PATIENCE = 20.0  # [s] after which a test gives up
@@ -212,7 +213,7 @@ def content(folder):
     return found | restart.arrays | restart.scalars
 
 
-@pytest.mark.parametrize("engine", ["arrays", "auto"])
+@pytest.mark.parametrize("engine", ["arrays", later("auto")])
 def test_steps_go_on_while_a_record_is_written_which_is_of_the_state_that_was_due(tmp_path, monkeypatch, engine):
     simulation(tmp_path / "plain", engine).run(steps=8)
     reached, overlapped = threading.Semaphore(0), []
@@ -239,6 +240,7 @@ def test_steps_go_on_while_a_record_is_written_which_is_of_the_state_that_was_du
         assert np.array_equal(values, delayed[name], equal_nan=np.ndim(values) > 0), name
 
 
+@pytest.mark.verify
 def test_a_restart_takes_the_memory_of_few_fields(tmp_path, monkeypatch):
     """AB3 has nine fields of state and history; the depth is made for the file."""
     monkeypatch.setattr("swmodel.output.running.Writer", functools.partial(Writer, 1 << 18))
@@ -335,6 +337,7 @@ def test_chunks_are_short_again_when_their_fixed_cost_has_gone():
     assert max(taken[20:30]) > 4.0 and max(taken[-10:]) < 2.1
 
 
+@pytest.mark.verify
 def test_slow_output_does_not_make_chunks_short(tmp_path, monkeypatch):
     append, counts, advance = netcdf.FieldFile.append, [], runs.advance
 

@@ -119,6 +119,7 @@ def test_a_store_whose_description_is_damaged_is_not_continued(tmp_path, key):
         store.description()
 
 
+@pytest.mark.verify
 def test_a_store_is_read_and_plotted_while_the_run_goes_on(tmp_path, command):
     """Whole records alone, as dask's arrays of one chunk a tile, that later records leave as they were."""
     xarray = pytest.importorskip("xarray")
