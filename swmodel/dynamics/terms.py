@@ -58,10 +58,10 @@ class Series:
     method, the values are {rank: its tile's records}. They stay on the host; `window` gives the compiled program two
     records at a time.
 
-    Times are rounded to whole steps, so that a loop of steps can end on a record. Of several records within one step
-    only the last is used, so that the sum of their differences is unchanged. The very first record is always used;
-    records that follow within its step are moved to the next step. In a nest they are rounded to every `multiple`-th
-    step, at which a step of the outermost grid ends.
+    Times are rounded to whole steps, so that a loop of steps can end on a record. Of several records within half a step
+    of one, the nearest is used. The first and the last record are always used, so that the sum of the differences is
+    unchanged: records that follow the first within its step, and a last one that is not the nearest, are moved to the
+    next step. In a nest times are rounded to every `multiple`-th step, at which a step of the outermost grid ends.
 
     `source` describes where records come from that are evaluated during the run (forcing/records.py); None of others.
     """
@@ -76,9 +76,14 @@ class Series:
     def _steps(self, dt):
         """(the step numbers of the records that are used, their numbers, the cycle in steps or None)."""
         dt *= self.multiple
-        steps = np.rint(np.asarray(self.times) / dt).astype(np.int64)
+        times = np.asarray(self.times) / dt
+        steps = np.rint(times).astype(np.int64)
         steps[1:] = np.maximum(steps[1:], steps[0] + 1)
-        records = np.flatnonzero(np.append(np.diff(steps) > 0, True))
+        nearest = np.lexsort((np.abs(times - steps), steps))
+        records = nearest[np.append(True, np.diff(steps[nearest]) > 0)]
+        if records[-1] != len(times) - 1:
+            records = np.append(records, len(times) - 1)
+            steps[-1] += 1
         cycle = self.multiple * max(round(self.cycle / dt), steps[-1] - steps[0] + 1) if self.cycle else None
         return self.multiple * steps[records], records, cycle
 

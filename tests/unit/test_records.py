@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.dynamics.terms import Series
 from swmodel.runtime.compilation import jit
 
 GRID = sw.CartesianGrid(4, 3, (0.0, 4e4), (0.0, 3e4), "xy")
@@ -83,3 +84,16 @@ def test_the_tendency_is_the_sum_of_what_its_terms_give_alone():
     shape = np.clip(1.0 - (np.arange(6) + 0.5) / 3.0, 0.0, 1.0) ** 3
     eta = rng_fields[2]
     np.testing.assert_allclose(level, -1e-3 * shape[None, :] * (eta - 0.7), rtol=0, atol=1e-13 * np.abs(bare).max())
+
+
+def test_of_records_closer_than_steps_each_step_has_the_nearest():
+    """The last of them was used, half a step late, and a run that ended there had another one."""
+    dt, every = 1000.0, 45.0
+    whole, part = (Series(times, times) for times in (np.arange(0.0, 24031.0, every), np.arange(0.0, 12016.0, every)))
+    for step in range(25):
+        first, _, since, _ = whole.bracket(step, dt)
+        assert since == 0 and abs(whole.times[first] - step * dt) <= every / 2
+        assert step > 12 or part.bracket(step, dt)[0] == first
+    late = Series(np.array([0.0, 1000.0, 1010.0, 1400.0]), None)  # the last is always used, one step later
+    assert [late.bracket(step, dt)[0] for step in range(4)] == [0, 1, 3, 3]
+    assert late.bracket(1, dt)[1:] == (3, 0, 1)
