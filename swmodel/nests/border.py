@@ -43,6 +43,7 @@ from .nest import Place
 __all__ = ["Border", "OuterValues"]
 
 FLOW = "eta", "u", "v"
+VOLUMES = CARRIED["u"].name, CARRIED["v"].name
 
 
 @pytree
@@ -73,7 +74,7 @@ class Border:
         means: {"h", "u" or "v": weights on the nest's cells in the box, whose sums over outer cells are means}.
         covered: {"h", "u" or "v": the outer cells and faces in the box that take these means}.
         lengths, outer_lengths: for each side, the lengths of the faces of both grids on the border [m].
-        outer_area: for each side, the areas of the outer cells beside the box [m2].
+        outer_area: for each side, the areas of the outer cells next to the box [m2].
     """
 
     edges: Edges = static()
@@ -115,22 +116,15 @@ class Border:
         """The carry of one of both grids, with no volume carried through the border yet."""
         if not self.two_way:
             return carry
-        for name, parts in self._carried(self.edges.faces if of_nest else self.edges.outer_faces):
-            none = [[jnp.zeros(part.shape, carry[0][name].dtype)] for part in parts]
-            carry = loop.write(carry, (name,), parts, none)
-        return carry
+        parts = self.edges.faces if of_nest else self.edges.outer_faces
+        none = [2 * [jnp.zeros(part.shape, carry[0][VOLUMES[0]].dtype)] for part in parts]
+        return loop.write(carry, VOLUMES, parts, none)
 
     def _volumes(self, loop, carry, parts, lengths):
-        """(the carry, for each side the volume through the faces [m3])."""
-        found = []
-        for name, two in self._carried(parts):
-            carry, strips = loop.read(carry, (name,), two)
-            found += [strip for (strip,) in strips]
-        return carry, [length * strip for length, strip in zip(lengths, found, strict=True)]
-
-    @staticmethod
-    def _carried(parts):
-        return [(CARRIED["v"].name, parts[:2]), (CARRIED["u"].name, parts[2:])]
+        """(the carry, for each side the volume carried through the faces [m3])."""
+        carry, strips = loop.read(carry, VOLUMES, parts)
+        across = [along_y for _, along_y in strips[:2]] + [along_x for along_x, _ in strips[2:]]
+        return carry, [length * strip for length, strip in zip(lengths, across, strict=True)]
 
     # -- from the outer grid to the frame ------------------------------------------------------------------------------
 
@@ -149,9 +143,13 @@ class Border:
         boxes = collect(parts, self.communicator)
         return carry, OuterValues(boxes[: len(flow)], boxes[len(flow) :])
 
-    def in_frame(self, outer: OuterValues) -> list[jax.Array]:
-        """The outer flow on the nest's cells in the frame, (3 or 4, rows, columns) for each side, linear in space."""
-        return [self._linear(x, "huvh"[: len(x)], self.edges.under_ring(k)) for k, x in enumerate(outer.flow)]
+    def in_frame(self, *outer: OuterValues) -> list[jax.Array]:
+        """The outer flow at some times on the frame: for each side (times, 3 or 4, rows, columns) of the nest."""
+        found = []
+        for side, flows in enumerate(zip(*(values.flow for values in outer), strict=True)):
+            x = self._linear(jnp.concatenate(flows), len(outer) * "huvh"[: len(flows[0])], self.edges.under_ring(side))
+            found.append(x.reshape(len(outer), -1, *x.shape[1:]))
+        return found
 
     def _linear(self, x, positions, cells):
         """Fields x (n, rows, columns) of the outer grid at n positions on some of the nest's cells in this box."""
@@ -206,7 +204,7 @@ class Border:
         """
         loop, carry, step = outer
         inner, means, volumes = self._inner_values(*nest)
-        part, beside = self.edges.outer_box, self.edges.beside
+        part, adjacent = self.edges.outer_box, self.edges.adjacent
         eta, u, v, *weight = (x[0][part.box_slices] for x in means)
         covered = dict(self.covered)
         if weight:
@@ -215,12 +213,12 @@ class Border:
         new = [jnp.where(covered[p] > 0, x, y) for p, x, y in zip("huv", (eta, u, v), old, strict=True)]
         new[0] = self._above_bed(loop, new[0], step, part)
         carry = loop.write(carry, FLOW, [part], [new])
-        carry, old = loop.read(carry, ("eta",), beside)
+        carry, old = loop.read(carry, ("eta",), adjacent)
         levels = []
-        for k, (side, (eta,), area) in enumerate(zip(beside, old, self.outer_area, strict=True)):
+        for k, (side, (eta,), area) in enumerate(zip(adjacent, old, self.outer_area, strict=True)):
             gained = ((after.volumes[k] - before.volumes[k] - volumes[k])[0] * (1 - k % 2 * 2))[side.box_slices]
             levels.append([self._above_bed(loop, eta + gained / area, step, side)])
-        return loop.write(carry, ("eta",), beside, levels), inner
+        return loop.write(carry, ("eta",), adjacent, levels), inner
 
     @staticmethod
     def _above_bed(loop, eta, step, part):
@@ -313,6 +311,6 @@ def _on_rank(outer, inner, place, two_way, rank):
         {p: inside * outer_mask[p][edges.outer_box.slices] for p, (_, inside) in pairs.items()},
         along_border(inner.grid, edges.inner, edges.faces),
         along_border(outer.grid, edges.outer, edges.outer_faces),
-        along_border(outer.grid, edges.outer, edges.beside, area=True),
+        along_border(outer.grid, edges.outer, edges.adjacent, area=True),
     )
     return jax.tree.map(lambda x: np.asarray(x, inner.dtype), host)

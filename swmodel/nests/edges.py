@@ -84,9 +84,9 @@ class Edges:
         return [Part.of(*strip, self.outer) for strip in _faces(self.place.rows, self.place.columns)]
 
     @property
-    def beside(self) -> list[Part]:
+    def adjacent(self) -> list[Part]:
         """For each side the outer cells next to the box, outside of it."""
-        return [Part.of(*strip, self.outer) for strip in _faces(self.place.rows, self.place.columns, beside=1)]
+        return [Part.of(*strip, self.outer) for strip in _faces(self.place.rows, self.place.columns, outside=1)]
 
 
 def _rectangle(rows, columns):
@@ -100,10 +100,10 @@ def _strips(corner, shape, width):
     return [((j, i), (width, nx)), ((north, i), (width, nx)), ((j, i), (ny, width)), ((j, east), (ny, width))]
 
 
-def _faces(rows, columns, beside=0):
-    """The faces on the sides of a box of cells, or the cells `beside` it."""
+def _faces(rows, columns, outside=0):
+    """The faces on the sides of a box of cells, or the cells next to it, `outside` of it by 1."""
     (j, i), (ny, nx) = _rectangle(rows, columns)
-    north, east = rows[1] - 1 + beside, columns[1] - 1 + beside
+    north, east = rows[1] - 1 + outside, columns[1] - 1 + outside
     return [((j - 1, i), (1, nx)), ((north, i), (1, nx)), ((j, i - 1), (ny, 1)), ((j, east), (ny, 1))]
 
 

@@ -1,6 +1,6 @@
 """Steps of a grid with the steps of its nests in one program, which JAX differentiates in both modes.
 
-before = the outer values in the box
+before = the outer values along the border
 a step of the outer grid
 after = the same values
 for each step of the nest:  fill its frame between `before` and `after`, make the step (with its own nests)
@@ -52,8 +52,11 @@ class Level:
     def period(self) -> int:
         """The number of steps after which the buffers of this grid and of all nests are in their first roles again.
 
-        In a loop over single steps XLA copies them all in each step.
+        In a loop over single steps XLA copies them all in each step. It is 1 around nests in nests, whose program would
+        be long: there the outer grids are copied.
         """
+        if any(nest.nests for *_, nest in self.nests):
+            return 1
         periods = [nest.period // math.gcd(nest.period, steps) for _, steps, nest in self.nests]
         return math.lcm(self.loop.period if self.loop.compiles() else 1, *periods)
 
@@ -96,14 +99,14 @@ def _nest_steps(
     border: Border, steps: int, nest: Level, carries: tuple, first: Count, outer: tuple[OuterValues, OuterValues]
 ) -> tuple:
     """The carries after the `steps` of a nest, whose first one has the number `first`."""
-    before, after = (border.in_frame(x) for x in outer)
+    frame = border.in_frame(*outer)
     packed, monitored = carries[nest.number]
     packed = without_volumes(nest, border.without_volumes(nest.loop, packed, of_nest=True))
     carries = _with(carries, nest.number, (packed, monitored))
 
     def one(k: Count, carries: tuple) -> tuple:
         packed, monitored = carries[nest.number]
-        flow = [a + jnp.asarray(k, a.dtype) / steps * (b - a) for a, b in zip(before, after, strict=True)]
+        flow = [a + jnp.asarray(k, a.dtype) / steps * (b - a) for a, b in frame]
         packed = border.fill_frame(nest.loop, packed, flow, first + k)
         return family_step(nest, _with(carries, nest.number, (packed, monitored)), first + k)
 

@@ -53,7 +53,7 @@ def _points(ratio, n, on_face, first, count):
 
 
 def _along(x, axis, cell, following, weight):
-    weight = jnp.asarray(weight, x.dtype).reshape((-1, 1) if axis == -2 else (1, -1))
+    weight = jnp.asarray(weight, x.dtype).reshape((1,) * (x.ndim - 2) + ((-1, 1) if axis == -2 else (1, -1)))
     return (1 - weight) * jnp.take(x, cell, axis) + weight * jnp.take(x, following, axis)
 
 
