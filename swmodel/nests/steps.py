@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 
 from ..dynamics.system import System
-from ..dynamics.transported import CARRIED
 from ..fields.field import Count
 from ..fields.state import State, pytree, replace, static
 from ..grids.geometry import TileGeometry
