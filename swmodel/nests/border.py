@@ -148,7 +148,7 @@ class Border:
         found = []
         for side, flows in enumerate(zip(*(values.flow for values in outer), strict=True)):
             x = self._linear(jnp.concatenate(flows), len(outer) * "huvh"[: len(flows[0])], self.edges.under_ring(side))
-            found.append(x.reshape(len(outer), -1, *x.shape[1:]))
+            found.append(x.reshape(len(outer), len(flows[0]), *x.shape[1:]))
         return found
 
     def _linear(self, x, positions, cells):
