@@ -157,7 +157,8 @@ class Border:
 
     def fill_frame(self, loop: StepLoop, carry: Carry, flow: Sequence[jax.Array], step: Count) -> Carry:
         """The nest's carry before its step number `step`, with the outer flow at that time, of `in_frame`."""
-        parts, values, old = self.edges.frame, [], [[None]] * 4
+        parts, values = self.edges.frame, []
+        old: Any = [[None]] * 4
         if len(flow[0]) == 4:
             carry, old = loop.read(carry, ("eta",), parts)
         for part, x, level, (kept,) in zip(parts, flow, self.level, old, strict=True):
@@ -284,8 +285,8 @@ def _coarse(part, ratios):
     """The Part of blocks of `ratios` cells that meet a Part, whose box they divide."""
     box, within = (tuple(n // m for n, m in zip(x, ratios, strict=True)) for x in (part.box, part.within))
     ends = (-(-(first + n) // m) for first, n, m in zip(part.within, part.shape, ratios, strict=True))
-    shape = tuple(max(end - first, 0) for end, first in zip(ends, within, strict=True))
-    return Part(box, within, within, shape)
+    rows, columns = (end - first for end, first in zip(ends, within, strict=True))
+    return Part(box, within, within, (rows, columns))
 
 
 def _on_rank(outer, inner, place, two_way, rank):
@@ -300,10 +301,7 @@ def _on_rank(outer, inner, place, two_way, rank):
         weight = (rows @ mask_of(outer, "h", *strip) @ columns.T)[edges.under_ring(k)]
         level.append(np.where(weight > LEAST, mask["h"][part.slices], 0.0) / np.where(weight > LEAST, weight, 1.0))
     pairs = {p: coverage(inner, p, edges) for p in "huv"}
-    host = Border(
-        edges,
-        two_way,
-        inner.communicator,
+    arrays: Any = (
         mask,
         outer_mask,
         level,
@@ -313,4 +311,5 @@ def _on_rank(outer, inner, place, two_way, rank):
         along_border(outer.grid, edges.outer, edges.outer_faces),
         along_border(outer.grid, edges.outer, edges.adjacent, area=True),
     )
+    host = Border(edges, two_way, inner.communicator, *arrays)
     return jax.tree.map(lambda x: np.asarray(x, inner.dtype), host)

@@ -89,18 +89,18 @@ class Edges:
         return [Part.of(*strip, self.outer) for strip in _faces(self.place.rows, self.place.columns, outside=1)]
 
 
-def _rectangle(rows, columns):
+def _rectangle(rows, columns) -> Rectangle:
     return (rows[0], columns[0]), (rows[1] - rows[0], columns[1] - columns[0])
 
 
-def _strips(corner, shape, width):
+def _strips(corner, shape, width) -> list[Rectangle]:
     """Strips of `width` cells along the sides of a box, within it."""
     (j, i), (ny, nx) = corner, shape
     north, east = j + ny - width, i + nx - width
     return [((j, i), (width, nx)), ((north, i), (width, nx)), ((j, i), (ny, width)), ((j, east), (ny, width))]
 
 
-def _faces(rows, columns, outside=0):
+def _faces(rows, columns, outside=0) -> list[Rectangle]:
     """The faces on the sides of a box of cells, or the cells next to it, `outside` of it by 1."""
     (j, i), (ny, nx) = _rectangle(rows, columns)
     north, east = rows[1] - 1 + outside, columns[1] - 1 + outside
