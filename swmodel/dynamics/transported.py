@@ -18,7 +18,7 @@ The volume that the flow has carried through each face since it was last set to 
 
 Steppers combine rates linearly, and these are the transports by which they change eta. So in each cell the change of
 eta is -div(carried) to rounding, with every explicit stepper. Nests compare the volumes of two grids through their
-border (nests/border.py).
+border, and set them to 0 there alone (nests/border.py); elsewhere they have no use.
 """
 
 import abc
@@ -113,8 +113,8 @@ def converted(how: str, contents: Sequence, state: State, columns: Sequence) -> 
 
 
 CARRIED = {
-    "u": Variable("carried_x", "u", "m2", "volume carried along x per unit width in a step of the outer grid"),
-    "v": Variable("carried_y", "v", "m2", "volume carried along y per unit width in a step of the outer grid"),
+    "u": Variable("carried_x", "u", "m2", "volume carried along x per unit width"),
+    "v": Variable("carried_y", "v", "m2", "volume carried along y per unit width"),
 }
 
 

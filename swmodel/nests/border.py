@@ -20,6 +20,7 @@ rounding. A level surface at rest stays so, over any depth, since every formula 
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any, cast
 
 import jax
@@ -32,49 +33,61 @@ from ..errors import TileError
 from ..fields.field import Count
 from ..fields.state import pytree, static
 from ..models.shallow_water import ShallowWater
-from ..parallel.boxes import collect, place_of_tile, spread
+from ..parallel.boxes import Part, collect
+from ..stencils.native import interpolate
 from ..stepping.steps import Carry, StepLoop
+from .edges import LEAST, ON_FACES, Edges, along_border, coverage, mask_of
 from .interpolation import weights_of
 from .nest import Place
 
-__all__ = ["Border"]
+__all__ = ["Border", "OuterValues"]
+
+FLOW = "eta", "u", "v"
+VOLUMES = CARRIED["u"].name, CARRIED["v"].name
+
+
+@pytree
+class OuterValues:
+    """What an outer grid has along the border before one of its steps, on every rank.
+
+    Attributes:
+        flow: for each strip under the frame (3 or 4, rows, columns): m eta [m], u, v [m s-1]; and m, where it moves.
+        volumes: the volume carried through each face of a two-way border [m3], (1, rows, columns) for each side.
+    """
+
+    flow: list[jax.Array]
+    volumes: list[jax.Array]
 
 
 @pytree
 class Border:
     """The border between a nest and the grid around it, on one rank.
 
+    All lists of four are of the southern, northern, western and eastern side.
+
     Attributes:
-        place: where the nest lies.
+        edges: the places of the border on both grids' tiles.
         two_way: whether the nest changes the outer grid.
         communicator: the Communicator.
-        outer_at, inner_at: where the outer tile, and the coarse cells that the nest's tile meets, lie in the box.
-        offset: (rows, columns) by which the nest's tile begins after an outer cell.
-        at_side: (4,) whether the nest's tile lies at the south, north, west and east side of its grid.
-        rows, columns: {"h", "u" or "v": (rows or columns of the nest's tile, those of the box)}, the bilinear weights.
-        mask: {"h", "u" or "v": (my, mx)} of the nest's wet cells and of faces between them.
-        means: {"h", "u" or "v": (my, mx)}: area [m2] of wet cells in the box, lengths [m] of wet faces on outer faces.
-        lengths: {"u" or "v": (my, mx)}: lengths [m] of all faces that lie on faces of the outer grid.
-        outer_mask: {"h", "u" or "v": (my, mx)} of the outer grid, likewise.
-        outer_lengths: {"u" or "v": (my, mx)}: lengths of the outer grid's faces [m].
-        outer_area: of its cells [m2].
+        mask, outer_mask: {"h", "u" or "v": (my, mx)} of wet cells and of faces between them, on these tiles.
+        level: for each side, m_i / sum w m on the nest's cells in the frame, where the outer coast does not move.
+        means: {"h", "u" or "v": weights on the nest's cells in the box, whose sums over outer cells are means}.
+        covered: {"h", "u" or "v": the outer cells and faces in the box that take these means}.
+        lengths, outer_lengths: for each side, the lengths of the faces of both grids on the border [m].
+        outer_area: for each side, the areas of the outer cells next to the box [m2].
     """
 
-    place: Place = static()
+    edges: Edges = static()
     two_way: bool = static()
     communicator: Any = static()
-    outer_at: jax.Array
-    inner_at: jax.Array
-    offset: jax.Array
-    at_side: jax.Array
-    rows: dict[str, jax.Array]
-    columns: dict[str, jax.Array]
     mask: dict[str, jax.Array]
-    means: dict[str, jax.Array]
-    lengths: dict[str, jax.Array]
     outer_mask: dict[str, jax.Array]
-    outer_lengths: dict[str, jax.Array]
-    outer_area: jax.Array
+    level: list[jax.Array]
+    means: dict[str, jax.Array]
+    covered: dict[str, jax.Array]
+    lengths: list[jax.Array]
+    outer_lengths: list[jax.Array]
+    outer_area: list[jax.Array]
 
     @staticmethod
     def between(outer: ShallowWater, inner: ShallowWater, place: Place, two_way: bool) -> "Border":
@@ -97,69 +110,65 @@ class Border:
             )
         return cast(Border, outer.communicator.place(lambda rank: _on_rank(outer, inner, place, two_way, rank)))
 
+    # -- volumes that the flow carries through the border --------------------------------------------------------------
+
+    def without_volumes(self, loop: StepLoop, carry: Carry, of_nest: bool) -> Carry:
+        """The carry of one of both grids, with no volume carried through the border yet."""
+        if not self.two_way:
+            return carry
+        parts = self.edges.faces if of_nest else self.edges.outer_faces
+        none = [2 * [jnp.zeros(part.shape, carry[0][VOLUMES[0]].dtype)] for part in parts]
+        return loop.write(carry, VOLUMES, parts, none)
+
+    def _volumes(self, loop, carry, parts, lengths):
+        """(the carry, for each side the volume carried through the faces [m3])."""
+        carry, strips = loop.read(carry, VOLUMES, parts)
+        across = [along_y for _, along_y in strips[:2]] + [along_x for along_x, _ in strips[2:]]
+        return carry, [length * strip for length, strip in zip(lengths, across, strict=True)]
+
     # -- from the outer grid to the frame ------------------------------------------------------------------------------
 
-    def outer_values(self, loop: StepLoop, carry: Carry, step: Count) -> jax.Array:
-        """The outer grid's values in the box before step number `step`, (n, rows, columns), on every rank.
-
-        They are m eta [m], m, u, v [m s-1] and, of a two-way nest, the volumes carried through faces [m3].
-        """
-        state = loop.get_state(carry)
-        wet = _where_wet(loop, state, step, self.outer_mask["h"])
-        values = [wet * state.eta, wet, state.u, state.v]
+    def outer_values(self, loop: StepLoop, carry: Carry, step: Count) -> tuple[Carry, OuterValues]:
+        """(the outer grid's carry before its step number `step`, the OuterValues then)."""
+        carry, strips = loop.read(carry, FLOW, self.edges.ring)
+        flow, volumes = [], []
+        for part, (eta, u, v) in zip(self.edges.ring, strips, strict=True):
+            wet = _where_wet(loop, eta, step, part, self.outer_mask["h"][part.slices])
+            flow.append(jnp.stack([wet * eta, u, v] + ([wet] if loop.equations.film is not None else [])))
+        parts = list(zip(self.edges.ring, flow, strict=True))
         if self.two_way:
-            values += [self.outer_lengths[p] * state[CARRIED[p].name] for p in "uv"]
-        return collect(jnp.stack(values), self.outer_at, self.place.shape, self.communicator)
+            faces = self.edges.outer_faces
+            carry, volumes = self._volumes(loop, carry, faces, self.outer_lengths)
+            parts += [(part, x[None]) for part, x in zip(faces, volumes, strict=True)]
+        boxes = collect(parts, self.communicator)
+        return carry, OuterValues(boxes[: len(flow)], boxes[len(flow) :])
 
-    def fill_frame(self, loop: StepLoop, carry: Carry, outer: jax.Array, step: Count) -> Carry:
-        """The nest's carry before its step number `step`, with the outer grid's values at that time in the frame.
+    def in_frame(self, *outer: OuterValues) -> list[jax.Array]:
+        """The outer flow at some times on the frame: for each side (times, 3 or 4, rows, columns) of the nest."""
+        found = []
+        for side, flows in enumerate(zip(*(values.flow for values in outer), strict=True)):
+            x = self._linear(jnp.concatenate(flows), len(outer) * "huvh"[: len(flows[0])], self.edges.under_ring(side))
+            found.append(x.reshape(len(outer), len(flows[0]), *x.shape[1:]))
+        return found
 
-        The communicator's `replicated` must have been applied to `outer`, (n, rows, columns).
-        """
-        bed = None
-        if loop.equations.film is not None:
-            bed = -loop.equations.depth_at(Time(step)).interior
-        width = self.place.width
-        my, mx = self.mask["h"].shape
-        strips = [slice(0, width), slice(my - width, my)], [slice(0, width), slice(mx - width, mx)]
-        whole = slice(0, my), slice(0, mx)
-        parts = [(rows, whole[1]) for rows in strips[0]] + [(whole[0], columns) for columns in strips[1]]
-        for k, part in enumerate(parts):
-            for name, (values, where) in self._interpolated(outer, part, bed).items():
-                here = self.at_side[k] & where
-                carry = loop.change(carry, name, part, lambda old, x=values, m=here: jnp.where(m, x, old))
-        return carry
+    def _linear(self, x, positions, cells):
+        """Fields x (n, rows, columns) of the outer grid at n positions on some of the nest's cells in this box."""
+        return interpolate(x, self.edges.place.ratio, [(p == "v", p == "u") for p in positions], cells)
 
-    def _interpolated(self, outer, part, bed):
-        """{name: (the outer grid's values, where they are known)} in a part, a pair of slices, of the nest's tile.
-
-        Far from all water of the outer grid the elevation is not known, and the nest keeps its own.
-        """
-
-        eta, some = self._between_wet(outer[0], outer[1], part)
-        if bed is not None:
-            eta = jnp.maximum(eta, bed[part])
-        u, v = (self._linear(outer[k], p, part) for k, p in ((2, "u"), (3, "v")))
-        new = {"eta": (eta, "h"), "u": (u, "u"), "v": (v, "v")}
-        everywhere = jnp.ones_like(some)
-        return {
-            name: (x * self.mask[position][part], some if name == "eta" else everywhere)
-            for name, (x, position) in new.items()
-        }
-
-    def _between_wet(self, total, weight, part):
-        """(the values of wet cells alone, where there are any near) from m x and the mask m of the box."""
-        total, weight = (self._linear(x, "h", part) for x in (total, weight))
-        some = weight > 1e-6
-        return jnp.where(some, total, 0.0) / jnp.where(some, weight, 1.0), some
-
-    def _linear(self, x, position, part):
-        """The values x (rows, columns) of the box in a part of the nest's tile."""
-        rows, columns = self.rows[position][part[0]], self.columns[position][part[1]]
-        product = functools.partial(jnp.matmul, precision="highest")
-        if rows.shape[0] < columns.shape[0]:
-            return product(product(rows, x), columns.T)
-        return product(rows, product(x, columns.T))
+    def fill_frame(self, loop: StepLoop, carry: Carry, flow: Sequence[jax.Array], step: Count) -> Carry:
+        """The nest's carry before its step number `step`, with the outer flow at that time, of `in_frame`."""
+        parts, values = self.edges.frame, []
+        old: Any = [[None]] * 4
+        if len(flow[0]) == 4:
+            carry, old = loop.read(carry, ("eta",), parts)
+        for part, x, level, (kept,) in zip(parts, flow, self.level, old, strict=True):
+            mask = {p: self.mask[p][part.slices] for p in "huv"}
+            eta = x[0] * level if len(x) == 3 else mask["h"] * _quotient(x[0], x[3])
+            eta = mask["h"] * self._above_bed(loop, eta, step, part)
+            if len(x) == 4:  # far from all water of the outer grid the nest keeps its own elevation
+                eta = jnp.where(x[3] > LEAST, eta, kept)
+            values.append([eta, x[1] * mask["u"], x[2] * mask["v"]])
+        return loop.write(carry, FLOW, parts, values)
 
     def on_nest(self, x: jax.Array, position: str, of_water: bool) -> jax.Array:
         """A field of the outer grid on the nest's tile, linear between its cells or faces.
@@ -168,72 +177,87 @@ class Border:
             x: (my, mx) of the outer tile, at `position` "h", "u" or "v".
             of_water: whether it counts in water alone, as the elevation in the frame, and is 0 on the nest's land.
         """
-        mask, whole = self.outer_mask[position], (slice(None), slice(None))
-        values = jnp.stack([x * mask, mask]) if of_water else x[None]
-        box = self.communicator.replicated(collect(values, self.outer_at, self.place.shape, self.communicator))
+        part, mask = self.edges.whole, self.outer_mask[position]
+        values = jnp.stack([x * mask, mask] if of_water else [x])[(slice(None), *part.slices)]
+        (box,) = collect([(part, values)], self.communicator)
+        fine = self._linear(box, position * len(box), self.edges.inner.slices)
         if of_water and position == "h":
-            return self.mask["h"] * self._between_wet(box[0], box[1], whole)[0]
-        return self._linear(box[0], position, whole) * (self.mask[position] if of_water else 1.0)
+            return self.mask["h"] * jnp.where(fine[1] > LEAST, _quotient(*fine), 0.0)
+        return fine[0] * (self.mask[position] if of_water else 1.0)
 
     # -- from the nest to the outer grid -------------------------------------------------------------------------------
 
-    def inner_values(self, loop: StepLoop, carry: Carry, step: Count) -> jax.Array:
-        """The nest's sums in the box before its step number `step`, (8, rows, columns), on every rank.
-
-        They are those of A m eta, A m, dy u, dy, dx v, dx and of the volumes carried along x and y [m3].
-        """
-        state = loop.get_state(carry)
-        area = _where_wet(loop, state, step, self.means["h"])
-        values = [area * state.eta, area]
-        for p in "uv":
-            values += [self.means[p] * state[p], self.means[p]]
-        values += [self.lengths[p] * state[CARRIED[p].name] for p in "uv"]
-        coarse = _coarsened(jnp.stack(values), self.offset, self.place.ratio)
-        return collect(coarse, self.inner_at, self.place.shape, self.communicator)
-
     def give_back(
-        self, loop: StepLoop, carry: Carry, step: Count, inner: jax.Array, before: jax.Array, after: jax.Array
-    ) -> Carry:
-        """The outer grid's carry with the nest's means in the box, and its fluxes through the border.
+        self,
+        outer: tuple[StepLoop, Carry, Count],
+        nest: tuple[StepLoop, Carry, Count],
+        before: OuterValues,
+        after: OuterValues,
+    ) -> tuple[Carry, Carry]:
+        """(the outer grid's carry with the nest's means in the box, and its fluxes through the border; the nest's).
 
         With wetting no surface falls below the bed: an outer cell along the border that would give more water than it
         has falls dry, and the volume is then conserved to what was missing.
 
         Args:
-            loop: the outer grid's.
-            carry: before its step number `step`, which is the next one.
-            step: that number.
-            inner: `inner_values` after the nest's steps.
-            before, after: `outer_values` before and after the step.
+            outer, nest: each grid's loop, its carry, and the number of its next step.
+            before, after: the outer grid's values before and after its last step.
         """
-        covered = self.place.covered
-        along_x, along_y = _next_to(covered, 1), _next_to(covered, 0)  # faces with the box on one side
-        inner_u, inner_v = (covered & np.roll(covered, -1, axis) for axis in (1, 0))
-        volume = (after - before)[4:] - inner[6:]  # F_o - F
-        x, y = jnp.where(along_x, volume[0], 0.0), jnp.where(along_y, volume[1], 0.0)
-        back = jnp.where(covered, 0.0, x - jnp.roll(x, 1, 1) + y - jnp.roll(y, 1, 0))
-        means = [_quotient(inner[k], inner[k + 1]) for k in (0, 2, 4)]
-        has = [(inner[k + 1] > 0) & where for k, where in ((0, covered), (2, inner_u), (4, inner_v))]
-        box = jnp.stack([*means, back, *(x.astype(back.dtype) for x in has)])
-        my, mx = self.outer_mask["h"].shape
-        tile = my, mx
-        eta, u, v, back, *has = spread(box, self.outer_at, tile, self.communicator)
-        rise, lowest = back / self.outer_area, -jnp.inf
+        loop, carry, step = outer
+        inner, means, volumes = self._inner_values(*nest)
+        part, adjacent = self.edges.outer_box, self.edges.adjacent
+        eta, u, v, *weight = (x[0][part.box_slices] for x in means)
+        covered = dict(self.covered)
+        if weight:
+            eta, covered["h"] = _quotient(eta, weight[0]), jnp.where(weight[0] > 0, covered["h"], 0.0)
+        carry, (old,) = loop.read(carry, FLOW, [part])
+        new = [jnp.where(covered[p] > 0, x, y) for p, x, y in zip("huv", (eta, u, v), old, strict=True)]
+        new[0] = self._above_bed(loop, new[0], step, part)
+        carry = loop.write(carry, FLOW, [part], [new])
+        carry, old = loop.read(carry, ("eta",), adjacent)
+        levels = []
+        for k, (side, (eta,), area) in enumerate(zip(adjacent, old, self.outer_area, strict=True)):
+            gained = ((after.volumes[k] - before.volumes[k] - volumes[k])[0] * (1 - k % 2 * 2))[side.box_slices]
+            levels.append([self._above_bed(loop, eta + gained / area, step, side)])
+        return loop.write(carry, ("eta",), adjacent, levels), inner
+
+    @staticmethod
+    def _above_bed(loop, eta, step, part):
+        if loop.equations.film is None:
+            return eta
+        return jnp.maximum(eta, -loop.equations.depth_at(Time(step)).interior[part.slices])
+
+    def _inner_values(self, loop, carry, step):
+        """(the carry, boxes, volumes) of a nest before its step number `step`, on every rank.
+
+        The boxes are the means of eta [m], u and v [m s-1]; with wetting of eta over its cells with water, times the
+        share of these in the area, and that share. The volumes are those of both grids' borders [m3].
+        """
+        part, ratio = self.edges.box, self.edges.place.ratio
+        state, lead = loop.get_state(carry), tuple(n % ratio for n in part.within)
+        fields = {p: state[name][part.slices] for p, name in zip("huv", FLOW, strict=True)}
+        area = _where_wet(loop, fields["h"], step, part, self.means["h"])
+        values = {"h": [area * fields["h"]], "u": [self.means["u"] * fields["u"]], "v": [self.means["v"] * fields["v"]]}
+        sums = [_sums(x, lead, (ratio, ratio), ON_FACES[p]) for p, xs in values.items() for x in xs]
         if loop.equations.film is not None:
-            lowest = -loop.equations.depth_at(Time(step)).interior
-        mask, whole = self.outer_mask, (slice(0, tile[0]), slice(0, tile[1]))
-        new = {"u": (u, has[1] * mask["u"]), "v": (v, has[2] * mask["v"]), "eta": (eta, has[0] * mask["h"])}
-        for name, (values, where) in new.items():
-            carry = loop.change(carry, name, whole, lambda old, x=values, m=where: jnp.where(m > 0, x, old))
-        return loop.change(carry, "eta", whole, lambda old: jnp.maximum(old + rise, lowest))
+            sums.append(_sums(area, lead, (ratio, ratio), ()))
+        sums, carry = loop.after(sums, carry)
+        coarse = _coarse(part, (ratio, ratio))
+        parts = [(coarse, x[None]) for x in sums]
+        carry, volumes = self._volumes(loop, carry, self.edges.faces, self.lengths)
+        for side, x, ratios in zip(self.edges.faces, volumes, 2 * [(1, ratio)] + 2 * [(ratio, 1)], strict=True):
+            lead = tuple(n % m for n, m in zip(side.within, ratios, strict=True))
+            parts.append((_coarse(side, ratios), _sums(x, lead, ratios, ())[None]))
+        boxes = collect(parts, self.communicator)
+        return carry, boxes[: len(sums)], boxes[len(sums) :]
 
 
-def _where_wet(loop, state, step, x):
-    """x, and 0 in cells that have no more than a film of water before step number `step`."""
+def _where_wet(loop, eta, step, part, x):
+    """x, and 0 in cells of a Part that have no more than a film of water before step number `step`."""
     film = loop.equations.film
     if film is None:
         return x
-    return jnp.where(state.eta + loop.equations.depth_at(Time(step)).interior > 1.5 * film, x, 0.0)
+    return jnp.where(eta + loop.equations.depth_at(Time(step)).interior[part.slices] > 1.5 * film, x, 0.0)
 
 
 def _quotient(total, weight):
@@ -241,60 +265,51 @@ def _quotient(total, weight):
     return jnp.where(some, total, 0.0) / jnp.where(some, weight, 1.0)
 
 
-def _next_to(covered, axis):
-    """Faces on the high side of cells along an axis between a cell in the box and one outside of it."""
-    return covered ^ np.roll(covered, -1, axis)
+def _sums(x, lead, ratios, last):
+    """Sums of x (rows, columns) over blocks of `ratios` cells, the first of which begins `lead` cells before x.
+
+    Along axes in `last` they are the last values of blocks.
+    """
+    for axis, (before, n) in enumerate(zip(lead, ratios, strict=True)):
+        margins = [(0, 0), (0, 0)]
+        margins[axis] = before, -(before + x.shape[axis]) % n
+        x = jnp.pad(x, margins)
+        parts = range(n - 1, n) if axis in last else range(n)
+        x = functools.reduce(
+            jnp.add, [jax.lax.slice_in_dim(x, k, x.shape[axis], stride=n, axis=axis) for k in parts if x.size] or [x]
+        )
+    return x
 
 
-def _coarsened(x, offset, ratio):
-    """(n, rows, columns): sums of x (n, my, mx) over blocks of ratio x ratio cells, the first of which begins `offset`
-    cells before the tile."""
-    n, my, mx = x.shape
-    rows, columns = (_blocks(m, ratio) for m in (my, mx))
-    wide = jnp.zeros((n, rows * ratio, columns * ratio), x.dtype)
-    wide = jax.lax.dynamic_update_slice(wide, x, (jnp.int32(0), offset[0], offset[1]))
-    return wide.reshape(n, rows, ratio, columns, ratio).sum((2, 4))
-
-
-def _blocks(cells, ratio):
-    """The largest number of blocks of `ratio` cells that `cells` consecutive ones may lie in."""
-    return -(-(cells + ratio - 1) // ratio)
+def _coarse(part, ratios):
+    """The Part of blocks of `ratios` cells that meet a Part, whose box they divide."""
+    box, within = (tuple(n // m for n, m in zip(x, ratios, strict=True)) for x in (part.box, part.within))
+    ends = (-(-(first + n) // m) for first, n, m in zip(part.within, part.shape, ratios, strict=True))
+    rows, columns = (end - first for end, first in zip(ends, within, strict=True))
+    return Part(box, within, within, (rows, columns))
 
 
 def _on_rank(outer, inner, place, two_way, rank):
     """The Border on a rank, of host arrays."""
-    ratio, box = place.ratio, place.shape
-    cells, around = inner.decomposition.tile(rank), outer.decomposition.tile(rank)
-    first = cells.j0 // ratio, cells.i0 // ratio
-    blocks = tuple(_blocks(n, ratio) for n in cells.shape)
-    ny, nx = inner.grid.shape
-    sides = cells.j0 == 0, cells.j1 == ny, cells.i0 == 0, cells.i1 == nx
-    j, i = np.arange(cells.j0, cells.j1), np.arange(cells.i0, cells.i1)
-    rows = {p: weights_of(j, box[0], ratio, faces=p == "v") for p in "huv"}
-    columns = {p: weights_of(i, box[1], ratio, faces=p == "u") for p in "huv"}
+    edges = Edges(place, outer.decomposition.tile(rank), inner.decomposition.tile(rank))
     mask, outer_mask = (
         {p: model.decomposition.cut(model.sea_floor.mask(p), rank) for p in "huv"} for model in (inner, outer)
     )
-    covered = np.kron(place.covered, np.ones((ratio, ratio)))[cells.slices]
-    on_face = {"u": ((i + 1) % ratio == 0)[None, :], "v": ((j + 1) % ratio == 0)[:, None]}
-    metrics, outer_metrics = inner.grid.metrics(j), outer.grid.metrics(np.arange(around.j0, around.j1))
-    length = {"u": "dy_u", "v": "dx_v"}
-    lengths = {p: on_face[p] * np.broadcast_to(metrics[length[p]], cells.shape) for p in "uv"}
-    means = {"h": covered * mask["h"] * metrics["area_h"]} | {p: lengths[p] * mask[p] for p in "uv"}
-    wide = lambda x: np.broadcast_to(x, around.shape)  # noqa: E731
+    level = []
+    for k, (strip, part) in enumerate(zip(edges.place_of_ring, edges.frame, strict=True)):
+        rows, columns = (weights_of(np.arange(n * place.ratio), n, place.ratio) for n in strip[1])
+        weight = (rows @ mask_of(outer, "h", *strip) @ columns.T)[edges.under_ring(k)]
+        level.append(np.where(weight > LEAST, mask["h"][part.slices], 0.0) / np.where(weight > LEAST, weight, 1.0))
+    pairs = {p: coverage(inner, p, edges) for p in "huv"}
     arrays: Any = (
-        place_of_tile((around.j0, around.i0), place.corner, around.shape, box),
-        place_of_tile(first, (0, 0), blocks, box),
-        np.array([cells.j0 % ratio, cells.i0 % ratio], np.int32),
-        np.array(sides),
-        rows,
-        columns,
         mask,
-        means,
-        lengths,
         outer_mask,
-        {p: wide(outer_metrics[length[p]]) for p in "uv"},
-        wide(outer_metrics["area_h"]),
+        level,
+        {p: weights for p, (weights, _) in pairs.items()},
+        {p: inside * outer_mask[p][edges.outer_box.slices] for p, (_, inside) in pairs.items()},
+        along_border(inner.grid, edges.inner, edges.faces),
+        along_border(outer.grid, edges.outer, edges.outer_faces),
+        along_border(outer.grid, edges.outer, edges.adjacent, area=True),
     )
-    host = Border(place, two_way, inner.communicator, *arrays)
-    return jax.tree.map(lambda x: x if x.dtype == np.int32 or x.shape == (4,) else np.asarray(x, inner.dtype), host)
+    host = Border(edges, two_way, inner.communicator, *arrays)
+    return jax.tree.map(lambda x: np.asarray(x, inner.dtype), host)

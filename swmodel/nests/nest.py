@@ -59,6 +59,17 @@ class Place:
         return rows, columns
 
     @property
+    def nest_shape(self) -> tuple[int, int]:
+        """(rows, columns) of the nest's cells in box and frame."""
+        return self.shape[0] * self.ratio, self.shape[1] * self.ratio
+
+    @property
+    def nest_box(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """(first, last + 1) rows and columns of the nest's cells in the box."""
+        rows, columns = ((self.width, n - self.width) for n in self.nest_shape)
+        return rows, columns
+
+    @property
     def box_slices(self) -> tuple[slice, slice]:
         """The rows and columns of the outer grid in box and frame."""
         (j, i), (ny, nx) = self.corner, self.shape

@@ -44,9 +44,10 @@ def state_from_outer(
         state: of the outer grid, on this rank's tile.
         uplifts: of the sea floor until now [m], on this rank's tiles of both grids; None where it does not move.
     """
-    place, (around, own) = border.place, (0.0 if uplift is None else uplift for uplift in uplifts)
+    place, (around, own) = border.edges.place, (0.0 if uplift is None else uplift for uplift in uplifts)
     values = jnp.stack([state.eta, state.u, state.v, jnp.zeros_like(state.eta) + around])
-    eta, u, v, rise = np.asarray(collect(values, border.outer_at, place.shape, border.communicator), float)
+    part = (border.edges.whole, values[(slice(None), *border.edges.whole.slices)])
+    eta, u, v, rise = np.asarray(collect([part], border.communicator)[0], float)
     wet, ratio = outer.sea_floor.wet.block(*place.box_slices), place.ratio
     if outer.film is not None:
         wet = wet & (eta - rise + outer.sea_floor.water.block(*place.box_slices) > 1.5 * outer.film)

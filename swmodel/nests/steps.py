@@ -1,6 +1,6 @@
 """Steps of a grid with the steps of its nests in one program, which JAX differentiates in both modes.
 
-before = the outer values in the box
+before = the outer values along the border
 a step of the outer grid
 after = the same values
 for each step of the nest:  fill its frame between `before` and `after`, make the step (with its own nests)
@@ -9,23 +9,24 @@ give back means and fluxes, if the nest is two-way
 
 import dataclasses
 import functools
+import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from ..dynamics.system import System
-from ..dynamics.transported import CARRIED
 from ..fields.field import Count
 from ..fields.state import State, pytree, replace, static
 from ..grids.geometry import TileGeometry
 from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import scan_steps, step_loop
-from ..stepping.steps import Monitor, Part, StepLoop, Tree, no_monitor
-from .border import Border
+from ..stepping.steps import Monitor, StepLoop, Tree, no_monitor
+from .border import Border, OuterValues
 
-__all__ = ["FamilyLoop", "FamilySystem", "Level", "integrate", "outermost_step"]
+__all__ = ["FamilyLoop", "FamilySystem", "Level", "integrate", "run_family"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,57 +38,103 @@ class Level:
         loop: its StepLoop.
         monitor: a Monitor, called after each of its steps.
         nests: ((Border, steps, Level), ...) of the nests in it.
+        advance: `advance(carry, step)` makes a step of this grid alone.
     """
 
     number: int
     loop: StepLoop
     monitor: Monitor
     nests: tuple[tuple[Border, int, "Level"], ...] = ()
+    advance: Any = None
+
+    @property
+    def period(self) -> int:
+        """The number of steps after which the buffers of this grid and of all nests are in their first roles again.
+
+        In a loop over single steps XLA copies them all in each step. It is 1 around nests in nests, whose program would
+        be long: there the outer grids are copied.
+        """
+        if any(nest.nests for *_, nest in self.nests):
+            return 1
+        periods = [nest.period // math.gcd(nest.period, steps) for _, steps, nest in self.nests]
+        return math.lcm(self.loop.period if self.loop.compiles() else 1, *periods)
+
+    def traced(self, carries: tuple) -> "Level":
+        """This Level, each of whose grids is traced once for all of its steps."""
+        packed, _ = carries[self.number]
+        several = self.loop.traced_steps(packed, no_monitor, ())
+        nests = tuple((border, steps, nest.traced(carries)) for border, steps, nest in self.nests)
+        return dataclasses.replace(self, nests=nests, advance=lambda carry, step: several(carry, step, 1, ())[0])
 
 
 def family_step(level: Level, carries: tuple, step: Count) -> tuple:
     """The carries after step number `step` of a level, and after the steps of its nests in the same time.
 
     Args:
-        level: a Level.
+        level: a Level, `traced`.
         carries: ((carry of the step loop, carry of the monitor), ...) of all levels.
         step: number of the step.
     """
-    loop, (packed, monitored) = level.loop, carries[level.number]
-    before = [border.outer_values(loop, packed, step) for border, *_ in level.nests]
-    packed, _ = loop.steps(packed, step, 1)
+    loop, (packed, monitored), before = level.loop, carries[level.number], []
+    for border, *_ in level.nests:
+        packed, outer = border.outer_values(loop, packed, step)
+        before.append(outer)
+    packed = level.advance(packed, step)
     for (border, steps, nest), begun in zip(level.nests, before, strict=True):
-        after = border.outer_values(loop, packed, step + 1)
+        packed, after = border.outer_values(loop, packed, step + 1)
         carries = _nest_steps(border, steps, nest, carries, step * steps, (begun, after))
         if border.two_way:
-            inner = border.inner_values(nest.loop, carries[nest.number][0], (step + 1) * steps)
-            packed = border.give_back(loop, packed, step + 1, inner, begun, after)
-    monitored = level.monitor(step, functools.partial(loop.get_state, packed), monitored)
+            inner, of_nest = carries[nest.number]
+            inner = nest.loop, inner, (step + 1) * steps
+            packed, inner = border.give_back((loop, packed, step + 1), inner, begun, after)
+            carries = _with(carries, nest.number, (inner, of_nest))
+    if level.monitor is not no_monitor:
+        monitored = level.monitor(step, functools.partial(loop.get_state, packed), monitored)
+        monitored, packed = loop.after(monitored, packed)
     return _with(carries, level.number, (packed, monitored))
 
 
-def _nest_steps(border: Border, steps: int, nest: Level, carries: tuple, first: Count, outer: tuple) -> tuple:
+def _nest_steps(
+    border: Border, steps: int, nest: Level, carries: tuple, first: Count, outer: tuple[OuterValues, OuterValues]
+) -> tuple:
     """The carries after the `steps` of a nest, whose first one has the number `first`."""
-    before, after = (border.communicator.replicated(x) for x in outer)
-    if border.two_way:
-        packed, monitored = carries[nest.number]
-        carries = _with(carries, nest.number, (without_volumes(nest.loop, packed), monitored))
+    frame = border.in_frame(*outer)
+    packed, monitored = carries[nest.number]
+    packed = without_volumes(nest, border.without_volumes(nest.loop, packed, of_nest=True))
+    carries = _with(carries, nest.number, (packed, monitored))
 
     def one(k: Count, carries: tuple) -> tuple:
-        share = jnp.asarray(k, before.dtype) / steps
         packed, monitored = carries[nest.number]
-        packed = border.fill_frame(nest.loop, packed, before + share * (after - before), first + k)
+        flow = [a + jnp.asarray(k, a.dtype) / steps * (b - a) for a, b in frame]
+        packed = border.fill_frame(nest.loop, packed, flow, first + k)
         return family_step(nest, _with(carries, nest.number, (packed, monitored)), first + k)
 
-    return jax.lax.fori_loop(0, steps, one, carries)
+    return _in_groups(one, nest.period, carries, steps)
 
 
-def without_volumes(loop: StepLoop, packed: Any) -> Any:
-    """A carry whose volumes that the flow carried through faces are 0."""
-    ny, nx = loop.equations.depth.interior.shape
-    whole = slice(0, ny), slice(0, nx)
-    for row in CARRIED.values():
-        packed = loop.change(packed, row.name, whole, jnp.zeros_like)
+def _in_groups(one: Callable, period: int, carries: tuple, count: Count) -> tuple:
+    """`fori_loop(0, count, one, carries)`, of which an iteration makes a period of steps."""
+
+    def group(k: Count, carries: tuple) -> tuple:
+        for each in range(period):
+            carries = one(k * period + each, carries)
+        return carries
+
+    whole = count // period
+    carries = (
+        group(0, carries) if isinstance(count, int) and whole == 1 else jax.lax.fori_loop(0, whole, group, carries)
+    )
+    if isinstance(count, int):
+        for k in range(whole * period, count):
+            carries = one(k, carries)
+        return carries
+    return carries if period == 1 else jax.lax.fori_loop(whole * period, count, one, carries)
+
+
+def without_volumes(level: Level, packed: Any) -> Any:
+    """A level's carry, with no volume carried through the borders of its nests yet."""
+    for border, *_ in level.nests:
+        packed = border.without_volumes(level.loop, packed, of_nest=False)
     return packed
 
 
@@ -171,8 +218,9 @@ class FamilyLoop(StepLoop):
     def __init__(self, dynamics: Any, stepper: TimeStepper, prepared: bool = True):
         pairs = zip(dynamics.systems, dynamics.steppers, strict=True)
         self.loops, self.stepper = [step_loop(system, own, prepared) for system, own in pairs], stepper
+        self.level = dynamics.level(self.loops)
+        self.period = self.level.period
         if prepared:
-            self.level = dynamics.level(self.loops)
             self.equations = replace(dynamics, systems=tuple(loop.equations for loop in self.loops))
 
     @classmethod
@@ -195,26 +243,33 @@ class FamilyLoop(StepLoop):
     def get_state(self, carry: Any) -> Any:
         return tuple(loop.get_state(each) for loop, each in zip(self.loops, carry, strict=True))
 
-    def change(self, carry: Any, name: str, part: Part, function: Any) -> Any:
-        """The carry with another part of a field of the outermost grid."""
-        return self.loops[0].change(carry[0], name, part, function), *carry[1:]
-
     def steps(
         self, carry: Any, first: Count, count: int, monitor: Monitor = no_monitor, monitored: Tree = ()
     ) -> tuple[Any, Any]:
+        carries = tuple((each, ()) for each in carry)
+        level = self.level.traced(carries)
         for k in range(count):
-            pairs = outermost_step(self.level, tuple((each, ()) for each in carry), first + k)
-            carry = tuple(each for each, _ in pairs)
-            monitored = monitor(first + k, functools.partial(self.get_state, carry), monitored)
+            carries = outermost_step(level, carries, first + k)
+            carry = tuple(each for each, _ in carries)
+            if monitor is not no_monitor:
+                monitored = monitor(first + k, functools.partial(self.get_state, carry), monitored)
+                for number, loop in enumerate(self.loops):
+                    monitored, each = loop.after(monitored, carry[number])
+                    carry = _with(carry, number, each)
+                carries = tuple((each, ()) for each in carry)
         return carry, monitored
 
 
+def run_family(level: Level, carries: tuple, first: Count, count: Count) -> tuple:
+    """The carries of all levels after `count` steps of the outermost one, from its step number `first` on."""
+    level = level.traced(carries)
+    return _in_groups(lambda k, carries: outermost_step(level, carries, first + k), level.period, carries, count)
+
+
 def outermost_step(level: Level, carries: tuple, step: Count) -> tuple:
-    """`family_step` of the outermost grid, whose volumes carried through faces are first set to 0."""
+    """`family_step` of the outermost grid, through the borders in which no volume was carried before."""
     packed, monitored = carries[level.number]
-    if any(border.two_way for border, *_ in level.nests):
-        packed = without_volumes(level.loop, packed)
-    return family_step(level, _with(carries, level.number, (packed, monitored)), step)
+    return family_step(level, _with(carries, level.number, (without_volumes(level, packed), monitored)), step)
 
 
 def _with(carries: tuple, number: int, new: Any) -> tuple:

@@ -1,61 +1,79 @@
 """Boxes of cells between grids that are cut into tiles in different ways.
 
-`collect` gives every rank the whole box, of which each holds a part; `spread` gives each rank the cells of the box that
-lie in its tile. They are each other's transposes: what `spread` returns is distributed, what `collect` returns is
-replicated. A box has as many values as the coarse grid has cells in it, and each rank receives all of them.
+`collect` gives every rank whole boxes, of which each holds a part. Each rank then takes what it needs of them. It is
+linear, and its transpose sums the cotangents of all ranks and gives each rank its part of the sum.
 """
+
+import dataclasses
+import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .communicator import Communicator
+from .decomposition import Tile
 
-__all__ = ["collect", "place_of_tile", "spread"]
+__all__ = ["Part", "collect"]
 
 
-def place_of_tile(first: tuple[int, int], corner: tuple[int, int], tile: tuple[int, int], box: tuple[int, int]):
-    """Where a tile lies in a box with a margin of the size of a tile: (row, column), int32.
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """The cells of a box that lie in a tile.
 
-    Args:
-        first: global (row, column) of the tile's first cell.
-        corner: global (row, column) of the first cell of the box.
-        tile, box: their shapes. A tile outside of the box lies in the margin.
+    Attributes:
+        box: (rows, columns) of the box.
+        within: (row, column) of the first of these cells in the box.
+        at: the same in the tile.
+        shape: (rows, columns) of these cells; both are 0 where box and tile have none in common.
     """
-    return np.array(
-        [np.clip(f - c + t, 0, b + t) for f, c, t, b in zip(first, corner, tile, box, strict=True)], np.int32
-    )
+
+    box: tuple[int, int]
+    within: tuple[int, int]
+    at: tuple[int, int]
+    shape: tuple[int, int]
+
+    @staticmethod
+    def of(corner: tuple[int, int], box: tuple[int, int], tile: Tile) -> "Part":
+        """The Part of a box of this shape, whose first cell has the global (row, column) `corner`."""
+        ranges = (tile.j0, tile.j1), (tile.i0, tile.i1)
+        low = [max(first, begin) for first, (begin, _) in zip(corner, ranges, strict=True)]
+        high = [min(first + n, end) for first, n, (_, end) in zip(corner, box, ranges, strict=True)]
+        if any(a >= b for a, b in zip(low, high, strict=True)):
+            return Part(box, (0, 0), (0, 0), (0, 0))
+        within, at = ((low[0] - j, low[1] - i) for j, i in (corner, (tile.j0, tile.i0)))
+        return Part(box, within, at, (high[0] - low[0], high[1] - low[1]))
+
+    @property
+    def slices(self) -> tuple[slice, slice]:
+        """Its rows and columns in the tile."""
+        return _slices(self.at, self.shape)
+
+    @property
+    def box_slices(self) -> tuple[slice, slice]:
+        """Its rows and columns in the box."""
+        return _slices(self.within, self.shape)
 
 
-def collect(x: jax.Array, place: jax.Array, box: tuple[int, int], communicator: Communicator) -> jax.Array:
-    """The box (n, *box), the sum of the parts of all ranks, on every rank.
+def _slices(first, shape):
+    return slice(first[0], first[0] + shape[0]), slice(first[1], first[1] + shape[1])
+
+
+def collect(parts: Sequence[tuple[Part, jax.Array]], communicator: Communicator) -> list[jax.Array]:
+    """The whole boxes (n, *part.box) on every rank, by one sum over all ranks.
 
     Args:
-        x: (n, my, mx) of this rank's tile.
-        place: where the tile lies, of `place_of_tile`.
-        box: (rows, columns).
+        parts: (Part, (n, *part.shape) values) of this rank for each box.
         communicator: the Communicator.
     """
-    (n, my, mx), (rows, columns) = x.shape, box
-    if communicator.size == 1:  # the tile is the whole grid, which holds the box
-        return jax.lax.dynamic_slice(x, (jnp.int32(0), my - place[0], mx - place[1]), (n, rows, columns))
-    wide = jnp.zeros((n, rows + 2 * my, columns + 2 * mx), x.dtype)
-    wide = jax.lax.dynamic_update_slice(wide, x, (jnp.int32(0), place[0], place[1]))
-    return communicator.sum(wide[:, my : my + rows, mx : mx + columns])
-
-
-def spread(x: jax.Array, place: jax.Array, tile: tuple[int, int], communicator: Communicator) -> jax.Array:
-    """The cells (n, *tile) of this rank's tile, of a box that every rank holds; 0 outside of the box.
-
-    Args:
-        x: (n, rows, columns), the same on every rank.
-        place: where the tile lies, of `place_of_tile`.
-        tile: (my, mx).
-        communicator: the Communicator.
-    """
-    my, mx = tile
     if communicator.size == 1:
-        start = jnp.int32(0), my - place[0], mx - place[1]
-        return jax.lax.dynamic_update_slice(jnp.zeros((x.shape[0], my, mx), x.dtype), x, start)
-    wide = jnp.pad(communicator.replicated(x), ((0, 0), (my, my), (mx, mx)))
-    return jax.lax.dynamic_slice(wide, (jnp.int32(0), place[0], place[1]), (x.shape[0], my, mx))
+        return [x for _, x in parts]
+    flat = []
+    for part, x in parts:
+        margins = [(a, n - m - a) for a, n, m in zip(part.within, part.box, part.shape, strict=True)]
+        flat.append(jnp.pad(x, [(0, 0), *margins]).ravel())
+    whole = communicator.replicated(communicator.sum(jnp.concatenate(flat)))
+    shapes = [(x.shape[0], *part.box) for part, x in parts]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    return [x.reshape(shape) for x, shape in zip(jnp.split(whole, ends[:-1]), shapes, strict=True)]

@@ -24,7 +24,7 @@ from ..fields.parameters import check_arguments
 from ..fields.state import State
 from ..nests.family import Family
 from ..nests.start import state_from_outer
-from ..nests.steps import FamilySystem, outermost_step
+from ..nests.steps import FamilySystem, run_family
 from ..output.products.base import Uplift
 from ..output.restart_output import RestartOutput, restore_earlier
 from ..output.running import Run
@@ -323,7 +323,7 @@ def advance_family(
     ]
     level = dynamics.level(loops, watches)
     start = tuple((carry.packed, (carry.health, carry.watched)) for carry in carries)
-    done = jax.lax.fori_loop(first, first + count, lambda k, now: outermost_step(level, now, k), start)
+    done = run_family(level, start, first, count)
     return tuple(
         finished_carry(loop, system, each, now[0], now[1], (first + count) * total)
         for loop, system, each, now, total in zip(loops, dynamics.systems, monitors, done, totals, strict=True)

@@ -26,7 +26,7 @@ from ..stencils.graph import Unsupported
 from ..stencils.native import depends_on
 from ..stencils.native.library import CompileError
 from ..stencils.stencil import Layout, compile_loops, run
-from .steps import Carry, History, Monitor, Part, StepLoop, Tree, no_monitor, one_step, without_invariants
+from .steps import Carry, History, Monitor, StepLoop, Tree, no_monitor, one_step, without_invariants
 
 if TYPE_CHECKING:
     from .explicit import TimeStepper
@@ -225,6 +225,7 @@ class FusedStepLoop(StepLoop):
         self.stepper, self.history = stepper, stepper.history
         self.evaluation = FusedEvaluation(dynamics, stepper, self.interpret)
         self.layout, self.group = self.evaluation.layout, self.evaluation.group
+        self.origin = self.layout.origin
         # where loops cannot overwrite their operands, steps alternate between two sets of arrays
         in_order = jax.default_backend() == "cpu" and not self.evaluation.interpret
         self.period = self.group * stepper.buffer_cycle * (1 if in_order else 2)
@@ -275,11 +276,6 @@ class FusedStepLoop(StepLoop):
             return without_open_faces(without_padding(self.layout.own(x), sides), position, sides)
 
         return state.map(own, state.positions)
-
-    def change(self, carry: Carry, name: str, part: Part, function: Callable[[jax.Array], jax.Array]) -> Carry:
-        state, history = carry
-        own = tuple(slice(cells.start + at, cells.stop + at) for cells, at in zip(part, self.layout.origin))
-        return state.replace(**{name: state[name].at[own].set(function(state[name][own]))}), history
 
     def steps(
         self, carry: Carry, first: Count, count: int, monitor: Monitor = no_monitor, monitored: Tree = ()

@@ -9,7 +9,7 @@ fused.py). `step_loop` in loop.py chooses between them; nothing else depends on 
 
 import abc
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
 
 import jax
@@ -22,7 +22,9 @@ from ..dynamics.stages import mark_numbers
 from ..dynamics.waters import with_waters
 from ..fields.field import AbstractField, Count, Field, pointwise
 from ..fields.state import State, each_state, fields_of
+from ..parallel.boxes import Part
 from ..parallel.halo import exchange, without_open_faces, without_padding
+from ..stencils.native import paste, read_strips, together
 
 if TYPE_CHECKING:
     from ..dynamics.system import System
@@ -33,7 +35,6 @@ __all__ = [
     "Carry",
     "History",
     "Monitor",
-    "Part",
     "StepLoop",
     "Tree",
     "no_monitor",
@@ -51,9 +52,6 @@ Tree: TypeAlias = object
 
 Carry: TypeAlias = tuple[State, History]
 """State and history in the layout of a step loop."""
-
-Part: TypeAlias = tuple[slice, slice]
-"""Rows and columns of a tile."""
 
 Monitor = Callable[[Any, Callable[[], State], Any], Any]
 """`monitor(step, get_state, carry) -> carry`, called after each step.
@@ -78,6 +76,7 @@ class StepLoop(abc.ABC):
         history: `history(state)`, the TimeStepper's before the first step.
         period: the number of steps after which halos and buffers are in their first configuration again. `steps`
             should make this number of steps in one call.
+        origin: (row, column) of the tile's cell (0, 0) in the arrays of a carry.
     """
 
     name: ClassVar[str]
@@ -86,6 +85,7 @@ class StepLoop(abc.ABC):
     stepper: Any
     history: "Callable[[State], History]"
     period: int = 1
+    origin: tuple[int, int] = (0, 0)
 
     @abc.abstractmethod
     def __init__(self, dynamics: "System", stepper: "TimeStepper", prepared: bool = True):
@@ -123,16 +123,36 @@ class StepLoop(abc.ABC):
     def get_state(self, carry: Carry) -> State:
         """The State in a carry: the first result of `unpack_state`."""
 
-    @abc.abstractmethod
-    def change(self, carry: Carry, name: str, part: Part, function: Callable[[jax.Array], jax.Array]) -> Carry:
-        """The carry with `function` of a part of a field of its State in place of this part, between two steps.
+    def read(self, carry: Carry, names: Sequence[str], parts: Sequence[Part]) -> tuple[Carry, list[list[jax.Array]]]:
+        """(the carry, for each Part of the tile the list of copies of fields of the State there), between two steps.
 
-        Args:
-            carry: from `pack_state` or `steps`.
-            name: of the field.
-            part: (rows, columns), slices of the tile's own cells.
-            function: of the array of this part; it must keep 0 on land.
+        Use the carry that is returned: its arrays are then overwritten without being copied first.
         """
+        arrays = [carry[0][name] for name in names]
+        arrays, copies = read_strips(arrays, self._corners(parts), [part.shape for part in parts])
+        return self._with_fields(carry, names, arrays), copies
+
+    def write(
+        self, carry: Carry, names: Sequence[str], parts: Sequence[Part], values: Sequence[Sequence[jax.Array]]
+    ) -> Carry:
+        """The carry with `values` in fields of its State, as `read` returns them; they must be 0 on land."""
+        arrays = [carry[0][name] for name in names]
+        return self._with_fields(carry, names, paste(arrays, values, self._corners(parts)))
+
+    def after(self, results: T, carry: Carry) -> tuple[T, Carry]:
+        """(`results`, a pytree that was computed from a carry; this carry, whose State is overwritten afterwards)."""
+        state = carry[0]
+        leaves, structure = jax.tree.flatten(results)
+        arrays = together([*leaves, *(x for _, x in state)])
+        carry = self._with_fields(carry, state.names, arrays[len(leaves) :])
+        return structure.unflatten(arrays[: len(leaves)]), carry
+
+    def _corners(self, parts):
+        return [(part.at[0] + self.origin[0], part.at[1] + self.origin[1]) for part in parts]
+
+    @staticmethod
+    def _with_fields(carry, names, arrays):
+        return carry[0].replace(**dict(zip(names, arrays, strict=True))), carry[1]
 
     @abc.abstractmethod
     def steps(
@@ -219,10 +239,6 @@ class ArrayStepLoop(StepLoop):
 
     def get_state(self, carry: Carry) -> State:
         return carry[0]
-
-    def change(self, carry: Carry, name: str, part: Part, function: Callable[[jax.Array], jax.Array]) -> Carry:
-        state, history = carry
-        return state.replace(**{name: state[name].at[part].set(function(state[name][part]))}), history
 
     def steps(
         self, carry: Carry, first: Count, count: int, monitor: Monitor = no_monitor, monitored: Tree = ()

@@ -8,7 +8,7 @@ import pytest
 import swmodel as sw
 from swmodel import adjoint
 from swmodel.parallel import SerialCommunicator, make_communicator
-from swmodel.parallel.boxes import collect, place_of_tile, spread
+from swmodel.parallel.boxes import Part, collect
 from swmodel.stencils.native import why_not
 
 from .. import nested
@@ -67,19 +67,24 @@ def test_a_cost_and_its_gradient_on_several_ranks_are_those_of_one():
 
 
 def test_boxes_between_tiles_have_their_transposes():
-    shape, corner, box = (cases.NY, cases.NX), (2, 3), (5, 6)
+    """Of two boxes at once, of which some ranks hold nothing; each rank has cotangents of its own."""
+    shape, places = (cases.NY, cases.NX), [((2, 3), (5, 6)), ((0, 1), (cases.NY, 2))]
     communicator = make_communicator("auto", shape)
     tile = communicator.decomposition(shape).tile(communicator.rank)
-    place = jnp.asarray(place_of_tile((tile.j0, tile.i0), corner, tile.shape, box))
+    parts = [Part.of(corner, box, tile) for corner, box in places]
     random = np.random.default_rng(3)
-    whole, y = random.standard_normal((2, *shape)), jnp.asarray(random.standard_normal((2, *box)))
+    whole = random.standard_normal((2, *shape))
     x = jnp.asarray(whole[(slice(None), *tile.slices)])
-    inside = whole[:, corner[0] : corner[0] + box[0], corner[1] : corner[1] + box[1]]
-    np.testing.assert_array_equal(collect(x, place, box, communicator), inside)
-    back = spread(y, place, tile.shape, communicator)
-    once = communicator.host_sum(np.array([float(jnp.vdot(x, back))]))[0]
-    np.testing.assert_allclose(once, np.vdot(inside, y), rtol=1e-13)
-    (up,) = jax.linear_transpose(lambda x: collect(x, place, box, communicator), x)(y)
-    np.testing.assert_array_equal(up, back)
-    (down,) = jax.linear_transpose(lambda y: spread(y, place, tile.shape, communicator), y)(x)
-    np.testing.assert_allclose(down, inside, rtol=0, atol=0)
+    own = np.random.default_rng(communicator.rank)
+    bars = [jnp.asarray(own.standard_normal((2, *box))) for _, box in places]
+
+    def boxes(x):
+        return collect([(part, x[(slice(None), *part.slices)]) for part in parts], communicator)
+
+    for (corner, box), found in zip(places, boxes(x), strict=True):
+        inside = whole[:, corner[0] : corner[0] + box[0], corner[1] : corner[1] + box[1]]
+        np.testing.assert_array_equal(found, inside)
+    (back,) = jax.linear_transpose(boxes, x)(bars)
+    products = sum(float(jnp.vdot(box, bar)) for box, bar in zip(boxes(x), bars, strict=True)), float(jnp.vdot(x, back))
+    forward, reverse = communicator.host_sum(np.array(products))
+    np.testing.assert_allclose(forward, reverse, rtol=1e-13)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from swmodel.fields.field import Field, mean_xy
+from swmodel.nests.interpolation import weights_of
 from swmodel.stencils import native
 from swmodel.stencils.expressions import Source, stored
 from swmodel.stencils.native import (
@@ -208,3 +209,31 @@ def test_what_was_looked_at_is_not_copied_before_it_is_written_over():
     assert not [line for line in bodies[0].splitlines() if " copy" in line and f"[{NY},{NX}]" in line]
     slope = jax.grad(lambda x: jnp.sum(depends_on([x * x], jnp.sum(x))[0]))(x)
     np.testing.assert_array_equal(slope, 2 * x)
+
+
+FACES = [(False, False), (False, True), (True, False)]
+
+
+@pytest.mark.parametrize("compiler", [pytest.param(True, marks=needs_compiler), False])
+@pytest.mark.parametrize("ratio", [2, 3, 5])
+def test_planes_are_interpolated_by_the_weights_of_their_axes(ratio, compiler, monkeypatch):
+    """And what comes back is the transpose, in both directions, of all members at once."""
+    monkeypatch.setattr("swmodel.stencils.native.primitives.usable", lambda: compiler)
+    x, cells = random(0, 2, 3, NY, NX), (slice(1, ratio * NY - 2), slice(2, ratio * NX))
+
+    def fine(x):
+        return native.interpolate(x, ratio, FACES, cells)
+
+    y = jax.jit(jax.vmap(fine))(x)
+    for k, on_faces in enumerate(FACES):
+        along_y, along_x = (
+            weights_of(np.arange(n * ratio), n, ratio, on_face)[part]
+            for n, on_face, part in zip((NY, NX), on_faces, cells, strict=True)
+        )
+        for member in range(2):
+            np.testing.assert_allclose(y[member, k], along_y @ x[member, k] @ along_x.T, rtol=0, atol=1e-14)
+    bar = random(1, *y.shape[1:])
+    back = jax.jit(lambda bar: jax.linear_transpose(fine, x[0])(bar)[0])
+    np.testing.assert_allclose(jnp.vdot(bar, y[0]), jnp.vdot(back(bar), x[0]), rtol=1e-13)
+    again = jax.jit(lambda x: jax.linear_transpose(back, bar)(x)[0])(x[0])
+    np.testing.assert_allclose(again, y[0], rtol=0, atol=1e-14)

@@ -1,5 +1,7 @@
 """Nested grids: rest, volume, waves through borders, restarts, gradients, and what is refused."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import netCDF4
@@ -9,7 +11,7 @@ import pytest
 import swmodel as sw
 from swmodel.errors import ConfigError
 from swmodel.nests.start import state_from_outer
-from swmodel.nests.steps import integrate
+from swmodel.nests.steps import FamilyLoop, integrate
 from swmodel.stencils.native import why_not
 from tests.selection import later
 
@@ -118,6 +120,24 @@ def test_a_restart_continues_bit_for_bit(tmp_path):
             np.testing.assert_array_equal(values, resumed[name][field])
     with netCDF4.Dataset(tmp_path / "gauges_quay.nc") as file:
         np.testing.assert_allclose(np.diff(file["time"][:]), 8.0 / 6.0)
+
+
+@WITH_COMPILER
+def test_steps_of_a_nest_in_fused_loops_copy_no_field():
+    """But for what the loops themselves overwrite, from one step in which all buffers have their roles to the next."""
+    family = nested.family([sw.Nest("harbour", **nested.HARBOUR)], engine="fused")
+    dynamics, states = family.dynamics(FB), tuple(family.states(eta=nested.bump).values())
+
+    def period(dynamics, carry):
+        loop = FamilyLoop(dynamics, FB)
+        return loop.steps(carry, jnp.int32(0), loop.period)[0]
+
+    carry = jax.eval_shape(lambda dynamics, states: FamilyLoop(dynamics, FB).start(states), dynamics, states)
+    text = jax.jit(period, donate_argnums=1).lower(dynamics, carry).compile().as_text()
+    for state, _ in carry:
+        shape = ",".join(map(str, state.eta.shape))
+        assert f"f64[{shape}]" in text
+        assert not re.findall(rf"f64\[{shape}\]\S* copy\(", text)
 
 
 def test_derivatives_of_integrate():

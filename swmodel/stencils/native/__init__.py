@@ -1,19 +1,21 @@
 """Native code for XLA on CPUs, compiled by the machine's C++ compiler: fused loops, and operations in place.
 
     library   compiles the runtime (*.cpp, one text) and the loops that source.py writes; runtime/cache.py keeps them
-    tape      `push_slot`, `read_slot`, `empty`: the states of many steps; `depends_on`: orders of operations
+    tape      `push_slot`, `read_slot`, `empty`: the states of many steps; `depends_on`, `together`: orders
     strips    `paste` and `cut`, `read_strips` and `add_strips`: a few rows or columns of large arrays
     library   `forwarded`: calls of mpi4jax that hold numbers in place of handles (see parallel/mpi.py)
     blocks    `move`: blocks of an array to other places, with axes in another order
+    interpolation   `interpolate`: planes to smaller cells
 
 Without a compiler, and on other devices, these are the ordinary JAX operations.
 """
 
+from .interpolation import interpolate
 from .library import forwarded, set_handle, usable, why_not
 from .strips import add as add_strips
 from .strips import cut, paste
 from .strips import read as read_strips
-from .tape import depends_on, empty, push_slot, read_slot
+from .tape import depends_on, empty, push_slot, read_slot, together
 
 __all__ = [
     "add_strips",
@@ -21,11 +23,13 @@ __all__ = [
     "depends_on",
     "empty",
     "forwarded",
+    "interpolate",
     "paste",
     "push_slot",
     "read_slot",
     "read_strips",
     "set_handle",
+    "together",
     "usable",
     "why_not",
 ]

@@ -37,8 +37,8 @@ __all__ = [
 
 TARGET, PUSH_SLOT, READ_SLOT, EMPTY = "swmodel_fused_loop", "swmodel_push_slot", "swmodel_read_slot", "swmodel_empty"
 PASTE, CUT, READ, ADD = "swmodel_paste", "swmodel_cut", "swmodel_read_strips", "swmodel_add_strips"
-DEPENDS_ON, MOVE = "swmodel_depends_on", "swmodel_move"
-RUNTIME = ("threads.cpp", "arrays.cpp", "loops.cpp", "blocks.cpp", "handles.cpp")  # one text
+DEPENDS_ON, MOVE, INTERPOLATE = "swmodel_depends_on", "swmodel_move", "swmodel_interpolate"
+RUNTIME = ("threads.cpp", "arrays.cpp", "loops.cpp", "blocks.cpp", "interpolation.cpp", "handles.cpp")  # one text
 RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
 # The compiler may reorder factors that do not vary along a row, and contract products and sums; see source.py. It may
 # not reorder a loop that compares rounded values, which would then take other branches than the same operations on
@@ -108,7 +108,7 @@ def _runtime():
     text = header() + "".join(Path(__file__).with_name(name).read_text() for name in RUNTIME)
     options = (*RUNTIME_OPTIONS, "-isystem", jax.ffi.include_dir())
     library = ctypes.CDLL(str(_compiled(text, options, version=jaxlib.version.__version__)))
-    for target in (TARGET, PUSH_SLOT, READ_SLOT, EMPTY, PASTE, CUT, READ, ADD, DEPENDS_ON, MOVE):
+    for target in (TARGET, PUSH_SLOT, READ_SLOT, EMPTY, PASTE, CUT, READ, ADD, DEPENDS_ON, MOVE, INTERPOLATE):
         jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(library[target]), platform="cpu")
     keep_memory()
     library.swmodel_register.argtypes = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p

@@ -18,7 +18,7 @@ from ...fields.field import Count
 from .library import DEPENDS_ON, EMPTY, PUSH_SLOT, READ_SLOT
 from .primitives import declare, in_place
 
-__all__ = ["depends_on", "empty", "push_slot", "read_slot"]
+__all__ = ["depends_on", "empty", "push_slot", "read_slot", "together"]
 
 
 def empty(shape: Sequence[int], dtype: DTypeLike, depends: Sequence[jax.Array] = ()) -> jax.Array:
@@ -57,6 +57,14 @@ def depends_on(arrays: Sequence[jax.Array], results: object) -> Sequence[jax.Arr
     """The same arrays, which are overwritten only after `results`, a pytree, were computed. Use them as `arrays`."""
     arrays, others = list(arrays), [x for x in jax.tree.leaves(results) if hasattr(x, "dtype")]
     return dependent.bind(*arrays, *others, count=len(arrays)) if others else arrays
+
+
+def together(arrays: Sequence[jax.Array]) -> Sequence[jax.Array]:
+    """The same arrays, none of which is overwritten before all are computed. Use them in place of the arguments.
+
+    XLA computes a small result of a large array again for each of its readers, and copies the array for the later ones.
+    """
+    return dependent.bind(*arrays, count=len(arrays))
 
 
 # -- push_slot --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,159 @@
+"""Where a nest's tile and the tile of the grid around it meet their border, and what is constant there.
+
+Lists of four are of the southern, northern, western and eastern side of the box. A face has the number of the cell
+before it.
+"""
+
+import dataclasses
+from typing import TypeAlias
+
+import numpy as np
+
+from ..grids.grid import Grid
+from ..models.shallow_water import ShallowWater
+from ..parallel.boxes import Part
+from ..parallel.decomposition import Tile
+from .nest import Place
+
+__all__ = ["LEAST", "ON_FACES", "Edges", "along_border", "coverage", "mask_of"]
+
+LEAST = 1e-6  # the least sum of weights of wet cells from which a value is taken
+ON_FACES = {"h": (), "u": (1,), "v": (0,)}  # axes along which the last of a nest's faces in a cell lies on its face
+LENGTHS = "dx_v", "dx_v", "dy_u", "dy_u"  # of the faces on the border
+
+Rectangle: TypeAlias = tuple[tuple[int, int], tuple[int, int]]  # global (row, column) of the first cell, and the shape
+
+
+@dataclasses.dataclass(frozen=True)
+class Edges:
+    """The cells and faces along the border on one rank.
+
+    Attributes:
+        place: where the nest lies.
+        outer, inner: the tiles of both grids.
+    """
+
+    place: Place
+    outer: Tile
+    inner: Tile
+
+    @property
+    def whole(self) -> Part:
+        """The outer cells of box and frame."""
+        return Part.of(self.place.corner, self.place.shape, self.outer)
+
+    @property
+    def ring(self) -> list[Part]:
+        """For each side the outer cells from which the frame takes its values."""
+        return [Part.of(*strip, self.outer) for strip in self.place_of_ring]
+
+    @property
+    def place_of_ring(self) -> list[Rectangle]:
+        """For each side the place of the whole `ring` in the outer grid."""
+        return _strips(self.place.corner, self.place.shape, self.place.frame + 1)
+
+    @property
+    def frame(self) -> list[Part]:
+        """For each side the nest's cells in the frame."""
+        return [Part.of(*strip, self.inner) for strip in _strips((0, 0), self.place.nest_shape, self.place.width)]
+
+    def under_ring(self, side: int) -> tuple[slice, slice]:
+        """Of one side the cells of `frame` among the nest's cells in the whole ring, an outer cell wider than it."""
+        part, ratio = self.frame[side], self.place.ratio
+        row, column = part.within[0] + ratio * (side == 1), part.within[1] + ratio * (side == 3)
+        return slice(row, row + part.shape[0]), slice(column, column + part.shape[1])
+
+    @property
+    def box(self) -> Part:
+        """The nest's cells in the box."""
+        return Part.of(*_rectangle(*self.place.nest_box), self.inner)
+
+    @property
+    def outer_box(self) -> Part:
+        """The outer cells in the box."""
+        return Part.of(*_rectangle(self.place.rows, self.place.columns), self.outer)
+
+    @property
+    def faces(self) -> list[Part]:
+        """For each side the nest's faces on the border."""
+        return [Part.of(*strip, self.inner) for strip in _faces(*self.place.nest_box)]
+
+    @property
+    def outer_faces(self) -> list[Part]:
+        """For each side the outer grid's faces on the border."""
+        return [Part.of(*strip, self.outer) for strip in _faces(self.place.rows, self.place.columns)]
+
+    @property
+    def adjacent(self) -> list[Part]:
+        """For each side the outer cells next to the box, outside of it."""
+        return [Part.of(*strip, self.outer) for strip in _faces(self.place.rows, self.place.columns, outside=1)]
+
+
+def _rectangle(rows, columns) -> Rectangle:
+    return (rows[0], columns[0]), (rows[1] - rows[0], columns[1] - columns[0])
+
+
+def _strips(corner, shape, width) -> list[Rectangle]:
+    """Strips of `width` cells along the sides of a box, within it."""
+    (j, i), (ny, nx) = corner, shape
+    north, east = j + ny - width, i + nx - width
+    return [((j, i), (width, nx)), ((north, i), (width, nx)), ((j, i), (ny, width)), ((j, east), (ny, width))]
+
+
+def _faces(rows, columns, outside=0) -> list[Rectangle]:
+    """The faces on the sides of a box of cells, or the cells next to it, `outside` of it by 1."""
+    (j, i), (ny, nx) = _rectangle(rows, columns)
+    north, east = rows[1] - 1 + outside, columns[1] - 1 + outside
+    return [((j - 1, i), (1, nx)), ((north, i), (1, nx)), ((j, i - 1), (ny, 1)), ((j, east), (ny, 1))]
+
+
+# -- what is constant --------------------------------------------------------------------------------------------------
+
+
+def along_border(grid: Grid, tile: Tile, parts: list[Part], area: bool = False) -> list[np.ndarray]:
+    """For each side the lengths of faces on the border [m], or the areas of cells [m2], in Parts of a tile."""
+    found = []
+    for part, name in zip(parts, ("area_h",) * 4 if area else LENGTHS, strict=True):
+        rows = tile.j0 + part.at[0] + np.arange(part.shape[0])
+        found.append(np.broadcast_to(grid.metrics(rows)[name], part.shape))
+    return found
+
+
+def mask_of(model: ShallowWater, position: str, corner: tuple[int, int], shape: tuple[int, int]) -> np.ndarray:
+    """(rows, columns) of the mask at "h", "u" or "v" in a rectangle of a whole grid, 1 or 0."""
+    if 0 in shape:
+        return np.zeros(shape)
+    rows, columns = (slice(first, first + n) for first, n in zip(corner, shape, strict=True))
+    return np.asarray(model.sea_floor.mask(position).block(rows, columns), float)
+
+
+def coverage(inner: ShallowWater, position: str, edges: Edges) -> tuple[np.ndarray, np.ndarray]:
+    """(weights of the nest's cells or faces in `edges.box`, whose sums in outer cells are means; where these are).
+
+    The weights are areas of wet cells, or lengths of wet faces on outer faces, over their sums. The second are 1 in
+    those cells or faces of `edges.outer_box` that have wet ones of the nest and are none of the border, else 0.
+    """
+    part, ratio = edges.outer_box, edges.place.ratio
+    weights, _ = _weights(inner, position, edges, edges.box.within, edges.box.shape)
+    within, shape = (tuple(ratio * n for n in pair) for pair in (part.within, part.shape))
+    _, sums = _weights(inner, position, edges, within, shape)
+    on_border = [
+        np.arange(n) == n - 1 if axis in ON_FACES[position] else np.zeros(n) for axis, n in enumerate(part.box)
+    ]
+    inside = np.logical_not(np.logical_or(on_border[0][:, None], on_border[1]))
+    return weights, (sums > 0) * inside[part.box_slices]
+
+
+def _weights(inner, position, edges, within, shape):
+    """(the weights of `coverage`, the sums) in part of the box, from the nest's cell number `within` (row, column)."""
+    ratio, (rows, columns) = edges.place.ratio, edges.place.nest_box
+    lead = tuple(n % ratio for n in within)
+    down, across = (-(-(a + n) // ratio) for a, n in zip(lead, shape, strict=True))
+    corner, wide = (rows[0] + within[0] - lead[0], columns[0] + within[1] - lead[1]), (down * ratio, across * ratio)
+    metric = inner.grid.metrics(corner[0] + np.arange(wide[0]))[{"h": "area_h", "u": "dy_u", "v": "dx_v"}[position]]
+    x = (mask_of(inner, position, corner, wide) * metric).reshape(down, ratio, across, ratio)
+    for axis in ON_FACES[position]:
+        x = x * (np.arange(ratio) == ratio - 1).reshape((-1, 1, 1) if axis == 0 else (-1,))
+    sums = x.sum((1, 3), keepdims=True)
+    fine = (x / np.where(sums > 0, sums, 1.0)).reshape(wide)
+    return fine[lead[0] : lead[0] + shape[0], lead[1] : lead[1] + shape[1]], sums[:, 0, :, 0]

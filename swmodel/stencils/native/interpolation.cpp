@@ -1,0 +1,95 @@
+// Linear interpolation of planes to cells that are a whole number of times smaller; interpolation.py.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace {
+
+// Values along an axis: (1 - weight) x[cell] + weight x[next].
+template <typename T>
+struct Points {
+  std::vector<int64_t> cell, next;
+  std::vector<T> weight;
+
+  Points(int64_t cells, int64_t ratio, bool faces, int64_t first, int64_t count) : cell(count), next(count), weight(count) {
+    int64_t c = first / ratio, part = first % ratio;
+    for (int64_t k = 0; k < count; ++k) {
+      const double at = (faces ? part + 1.0 : part + 0.5) / ratio - (faces ? 1.0 : 0.5);
+      cell[k] = c;
+      next[k] = std::clamp<int64_t>(at < 0 ? c - 1 : c + 1, 0, cells - 1);
+      weight[k] = std::abs(at);
+      if (++part == ratio) part = 0, ++c;
+    }
+  }
+};
+
+// From old cells to new ones.
+template <typename T>
+void InterpolatePlane(const T* from, T* to, int64_t width, const Points<T>& rows, const Points<T>& columns) {
+  std::vector<T> line(width);
+  const int64_t count = columns.cell.size(), *cell = columns.cell.data(), *next = columns.next.data();
+  const T* weight = columns.weight.data();
+  for (size_t j = 0; j < rows.cell.size(); ++j, to += count) {
+    const T *a = from + rows.cell[j] * width, *b = from + rows.next[j] * width, w = rows.weight[j];
+    for (int64_t i = 0; i < width; ++i) line[i] = (1 - w) * a[i] + w * b[i];
+    for (int64_t i = 0; i < count; ++i) to[i] = (1 - weight[i]) * line[cell[i]] + weight[i] * line[next[i]];
+  }
+}
+
+// The transpose: what new cells take from old ones is added to these, which are 0 before.
+template <typename T>
+void GatherPlane(const T* from, T* to, int64_t width, const Points<T>& rows, const Points<T>& columns) {
+  std::vector<T> line(width);
+  const int64_t count = columns.cell.size(), *cell = columns.cell.data(), *next = columns.next.data();
+  const T* weight = columns.weight.data();
+  for (size_t j = 0; j < rows.cell.size(); ++j, from += count) {
+    std::fill(line.begin(), line.end(), T{});
+    for (int64_t i = 0; i < count; ++i) {
+      line[cell[i]] += (1 - weight[i]) * from[i];
+      line[next[i]] += weight[i] * from[i];
+    }
+    T *a = to + rows.cell[j] * width, *b = to + rows.next[j] * width, w = rows.weight[j];
+    for (int64_t i = 0; i < width; ++i) a[i] += (1 - w) * line[i];
+    for (int64_t i = 0; i < width; ++i) b[i] += w * line[i];
+  }
+}
+
+// Plan: whether to apply the transpose, ratio, first row and column of new cells, and for each plane whether its values lie on
+// faces along y, and along x.
+template <typename T>
+void EachPlane(const ffi::AnyBuffer& x, ffi::AnyBuffer& y, ffi::Span<const int64_t> numbers) {
+  const int64_t* plan = numbers.begin();
+  const bool back = plan[0] != 0;
+  const auto old_shape = (back ? y : x).dimensions(), new_shape = (back ? x : y).dimensions();
+  const size_t n = old_shape.size();
+  const int64_t rows = old_shape[n - 2], columns = old_shape[n - 1], down = new_shape[n - 2], across = new_shape[n - 1];
+  const T* from = x.typed_data<T>();
+  T* to = y.typed_data<T>();
+  if (back) std::fill_n(to, y.element_count(), T{});
+  if (down * across == 0) return;
+  const int64_t count = (back ? x : y).element_count() / (down * across), planes = (numbers.size() - 4) / 2;
+  const Points<T> along_y[] = {{rows, plan[1], false, plan[2], down}, {rows, plan[1], true, plan[2], down}};
+  const Points<T> along_x[] = {{columns, plan[1], false, plan[3], across}, {columns, plan[1], true, plan[3], across}};
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t* faces = plan + 4 + 2 * (k % planes);
+    const auto &of_rows = along_y[faces[0] != 0], &of_columns = along_x[faces[1] != 0];
+    if (back) GatherPlane(from + k * down * across, to + k * rows * columns, columns, of_rows, of_columns);
+    else InterpolatePlane(from + k * rows * columns, to + k * down * across, columns, of_rows, of_columns);
+  }
+}
+
+ffi::Error Interpolate(ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> y, ffi::Span<const int64_t> plan) {
+  if (x.element_type() == ffi::F32) EachPlane<float>(x, *y, plan);
+  else if (x.element_type() == ffi::F64) EachPlane<double>(x, *y, plan);
+  else return ffi::Error::InvalidArgument("swmodel_interpolate takes floats of 4 or 8 bytes");
+  return ffi::Error::Success();
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_interpolate, Interpolate,
+                              ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>().Attr<ffi::Span<const int64_t>>("plan"));
