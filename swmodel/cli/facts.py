@@ -21,7 +21,7 @@ from ..simulation.progress import duration
 
 if TYPE_CHECKING:
     from ..config import Experiment
-    from ..dynamics.floor import Floor
+    from ..dynamics.domain import Floor
     from ..grids.grid import CartesianGrid, SphericalGrid
     from ..grids.windows import GridValues
     from ..models.ensemble import Ensemble
