@@ -272,7 +272,8 @@ def _shared(model):
     system, found = model.system, {"grid": model.grid, "precision": model.dtype, "communicator": id(model.communicator)}
     for name, declaration in declared_fields("shared"):
         value = getattr(system, name)
-        kind = value if declaration["static"] else (type(value), jax.tree.structure(value, is_leaf=has_points))
+        apart = jax.tree.map(lambda part: _on_two_points(part, model.communicator), value, is_leaf=has_points)
+        kind = value if declaration["static"] else (type(value), jax.tree.structure(apart))
         found[declaration["shared"]] = kind
     return found | {"engine": model.engine, "start of tides": model.start, "least thickness": model.least_thickness}
 
@@ -293,6 +294,14 @@ def _names(path):
 def has_points(part: object) -> bool:
     """Whether a part of a model, or a value of its parameters, has lines between points in time."""
     return bool(getattr(part, "lines", ()))
+
+
+def _on_two_points(part, communicator):
+    """A part whose lines have two points, by which parts with different points compare; others as they are."""
+    if not has_points(part):
+        return part
+    line = communicator.place(lambda rank: np.zeros(2))
+    return part.with_points(np.arange(2.0), dict.fromkeys(part.lines, line), communicator)
 
 
 def on_common_points(communicator: Communicator, trees: Sequence) -> list:

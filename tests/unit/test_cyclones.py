@@ -535,3 +535,12 @@ def test_the_drag_is_a_law_a_number_or_a_function():
     assert wind_laws.wind_stress(10.0, 0.0, lambda speed: 1e-4 * speed, air_density=1.0)[0] == pytest.approx(0.1)
     with pytest.raises(ConfigError, match="drag = 'charnock' is no wind law; give 'large_pond'"):
         wind_laws.wind_stress(1.0, 1.0, "charnock")
+
+
+def test_members_may_follow_other_points_but_not_another_wind_law():
+    """The law was noticed in the first step, in a sentence without the name of the file."""
+    more = {name: np.interp((0.0, 900.0, 3600.0), TRACK["times"], values) for name, values in TRACK.items()}
+    one, other, third = (model_of(**changes) for changes in ({}, more, {"drag": 1.3e-3}))
+    assert sw.Ensemble([one, other], [one.at_rest()] * 2).members == 2
+    with pytest.raises(ConfigError, match="another set of forcings, drags and viscosities than member 0"):
+        sw.Ensemble([one, third], [one.at_rest()] * 2)
