@@ -32,12 +32,13 @@ from ..fields.parameters import (
 )
 from ..fields.parts import as_pytree
 from ..output.products.base import Product, Samples, Trial
+from ..output.products.drifters import Drifters
 from ..output.products.extremes import Extremes
 from ..output.products.gauges import GaugeOutput, Gauges, depth_at
 from ..output.products.harmonics import Harmonics
 from ..output.products.maxima import Maxima
 from ..output.products.means import Means
-from ..output.products.product_output import ProductOutput, rows_by_name
+from ..output.products.product_output import rows_by_name
 from ..output.products.snapshots import AUTO, COMPRESSIONS, FieldOutput
 from ..output.products.spectra import SpectraOutput
 from ..output.restart_output import RestartOutput
@@ -203,7 +204,7 @@ class Outputs(AbstractSimulation):
         arrays = jax.eval_shape(product.start, self.state)
         needed = budget.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays.values()))
         budget.require(needed, f"{who}: a sum of {len(arrays)} fields", "ask for fewer, or use more ranks")
-        self.outputs.append(ProductOutput(path, product, self))
+        self.outputs.append(product.output(path, self))
         return self
 
     def _try(self, product):
@@ -222,6 +223,7 @@ class Outputs(AbstractSimulation):
                 what = f"an array of shape {np.shape(x)} at {row.position!r}"
                 raise ConfigError(f"{who}.finish: {row.name} is {what}; give one of shape {shape} at 'h', 'u' or 'v'.")
 
+    drifters = _adding(Drifters)
     extremes = _adding(Extremes)
     harmonics = _adding(Harmonics)
     maxima = _adding(Maxima)

@@ -11,6 +11,7 @@ import functools
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar
 
 import jax
@@ -28,7 +29,7 @@ from ...fields.parts import ModelPart, as_pytree, name_of, snake_case
 from ...fields.state import State, pytree, static
 from ...fields.variables import Variable
 from ...parallel.communicator import Communicator
-from ..schedule import AbstractSimulation
+from ..schedule import AbstractSimulation, Output
 
 __all__ = [
     "Arrays",
@@ -243,6 +244,12 @@ class Product(ModelPart, abc.ABC):
         """
 
     # -- what a product may define, too --------------------------------------------------------------------------------
+
+    def output(self, path: str | Path, simulation: AbstractSimulation) -> Output:
+        """The Output that writes its file: by default that of `finish`, at the end of a run."""
+        from .product_output import ProductOutput
+
+        return ProductOutput(path, self, simulation)
 
     def prepared(self, simulation: AbstractSimulation) -> Self:
         """The product of a Simulation, after checks that need it; raises ConfigError."""
