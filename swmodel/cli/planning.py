@@ -285,7 +285,8 @@ def files_of(
     if output.spectra is not None:
         count += 1
     for _, section in output.named_products():
-        count, size = count + 1, size + 4.0 * cells * len(arrays_of(section, 1))
+        count += 1
+        size += part_of(section, None).bytes_of_file(cells, len(arrays_of(section, 1)), until)
     if output.restart is not None:
         slots = 2 if output.restart.file.endswith(".zarr") else 1
         count += _number(output.restart.file, 9, slots * tiles)

@@ -313,6 +313,7 @@ class NumberForEach:
     def check(self, who: str, name: str, value: object) -> None:
         if value is None and self.optional:
             return
+        value = self.tuple_of(value) if self.alone else value
         remedy = f"a tuple of {self.least} or more numbers in {self.units}" + ", ascending" * self.ascending
         if isinstance(value, NOT_NUMBERS) or not isinstance(value, collections.abc.Collection):
             refuse(who, name, value, "is not a tuple of numbers", remedy)
@@ -324,7 +325,7 @@ class NumberForEach:
             refuse(who, name, value, "does not ascend", remedy)
 
     @staticmethod
-    def tuple_of(value: object) -> object:
+    def tuple_of(value: Any) -> Any:
         """A number, or a quantity as text, in a tuple; anything else as it is."""
         return (value,) if isinstance(value, (numbers.Real, str)) and not isinstance(value, bool) else value
 

@@ -198,6 +198,8 @@ class Outputs(AbstractSimulation):
             raise ConfigError(f"{who}: not available for an ensemble; run its members one by one.")
         if self.scheme.rigid_lid and product.of_moving_surface:
             raise ConfigError(f"{who}: under a rigid lid the surface does not move; omit {path}.")
+        if product.has_records:
+            self._interval(product.every, path)
         product = product.prepared(self)
         if not is_shipped(type(product)):
             self._try(product)

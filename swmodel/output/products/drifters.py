@@ -87,6 +87,7 @@ class Drifters(Product):
     digest: str = derived("")
 
     exclusive = (("positions", "table"),)
+    has_records = True
 
     def __post_init__(self):
         object.__setattr__(self, "positions", Points.tuple_of(self.positions))
@@ -187,8 +188,10 @@ class Drifters(Product):
             first = self.tile[1] - (field.data.shape[-2] - south - north), self.tile[3] - self._width(field)
             return field.data[row - first[0] + south, column - first[1] + west]
 
+        covered = flow.covered  # computed here, outside of the loops
+
         def rates(row, column):
-            wet = read(flow.covered, row, column).astype(self.sides.dtype)
+            wet = read(covered, row, column).astype(self.sides.dtype)
             west, east = (wet * self.sides[0, row] * read(flow.u, row, column - k) for k in (1, 0))
             south, north = (wet * self.sides[2 - k, row] * read(flow.v, row - k, column) for k in (1, 0))
             return west, east, south, north
@@ -244,6 +247,9 @@ class Drifters(Product):
 
     def finish(self, sums: dict[str, np.ndarray], samples: Samples) -> dict[Variable, np.ndarray]:
         return {}  # the file has records
+
+    def bytes_of_file(self, cells: int, arrays: int, until: float) -> float:
+        return 16.0 * self.released()[0].size * (until / self.every + 1)
 
     def content(self) -> str:
         return f"places of {self.released()[0].size} drifters, every {self.every:g} s"
