@@ -148,8 +148,8 @@ def _source(dataset):
 
 
 def kind_of(dataset: xr.Dataset) -> str:
-    """The kind of a file: "restart", "sensitivity", "inversion", "spectra", "gauges", "drifters", "maxima", "fields", or
-    one of STATISTICS."""
+    """The kind of a file: "restart", "sensitivity", "inversion", "spectra", "gauges", "drifters", "maxima", "fields",
+    or one of STATISTICS."""
     if "restart_format" in dataset.attrs:
         return "restart"
     if "sensitivity_of" in dataset.attrs:

@@ -1,6 +1,6 @@
 """Drifters: passive particles at the surface, which the compiled loop moves along at every step.
 
-In a cell whose faces have the velocities u_w, u_e, v_s, v_n a drifter at the shares x and y of the cell's sides moves by
+In a cell with the velocities u_w, u_e, v_s, v_n on its faces a drifter at the shares x and y of its sides moves by
 
     dx/dt = [(1 - x) u_w dy_w + x u_e dy_e] / area,   dy/dt = [(1 - y) v_s dx_s + y v_n dx_n] / area
 
@@ -46,7 +46,9 @@ from .product_output import ProductOutput
 
 __all__ = ["DrifterFile", "DrifterOutput", "Drifters"]
 
-MOST_FACES = 100  # that a drifter crosses in half a step; more are circles around a corner, whose radius is next to none
+MOST_FACES = (
+    100  # that a drifter crosses in half a step; more are circles around a corner, whose radius is next to none
+)
 CHUNK = (4096, 16)  # drifters and records in a chunk of the file
 GONE = -1.0  # the column of a drifter that has left the grid
 Rates: TypeAlias = Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array, jax.Array, jax.Array]]
@@ -70,13 +72,13 @@ class Drifters(Product):
     """
 
     every: float = parameter(None, "s", above=0.0, static=True, doc="time between records")
-    positions: Any = declared(Points(optional=True), default=None, static=True, doc="[x, y] of each")
-    table: Any = declared(FileName(optional=True), default=None, static=True, doc="CSV file of places, in their stead")
+    positions: Any = declared(Points(optional=True), default=None, static=True, doc="where they are released, [x, y]")
+    table: Any = declared(FileName(optional=True), default=None, static=True, doc="CSV file, in place of positions")
     release: Any = declared(
         NumberForEach("s", minimum=0.0, alone=True),
         default=(0.0,),
         static=True,
-        doc="when they are released; at each of several times, one at each place",
+        doc="when; at each of several times, one drifter at each place",
     )
     starts: Any = derived(None, static=False)
     steps: Any = derived(None, static=False)
@@ -184,9 +186,8 @@ class Drifters(Product):
         """The function of rows and columns that gives the rates of x at u_w and u_e, and of y at v_s and v_n [s-1]."""
 
         def read(field, row, column):
-            west, _, south, north = field.halo
-            first = self.tile[1] - (field.data.shape[-2] - south - north), self.tile[3] - self._width(field)
-            return field.data[row - first[0] + south, column - first[1] + west]
+            (_, j1, _, i1), (_, east, _, north), (rows, columns) = self.tile, field.halo, field.data.shape
+            return field.data[row - j1 + rows - north, column - i1 + columns - east]
 
         covered = flow.covered  # computed here, outside of the loops
 
@@ -197,10 +198,6 @@ class Drifters(Product):
             return west, east, south, north
 
         return rates
-
-    @staticmethod
-    def _width(field):
-        return field.data.shape[-1] - field.halo[0] - field.halo[1]
 
     def _moved(self, at: jax.Array, seconds: jax.Array, rates: Rates, flow: LayerFlow) -> jax.Array:
         """(column, row, x, y) (4 n,) after `seconds` (n,) with these rates; collective."""
@@ -227,7 +224,7 @@ class Drifters(Product):
     def _through_a_cell(self, walk, here, rates):
         """Drifters after their way through a cell, or to the end of their time in it: (6, n)."""
         column, row, x, y, left, faces = walk
-        j, i = (jnp.where(here, k.astype(jnp.int32), first) for k, first in ((row, self.tile[0]), (column, self.tile[2])))
+        j, i = (jnp.where(here, at.astype(jnp.int32), first) for at, first in zip((row, column), self.tile[::2]))
         west, east, south, north = rates(j, i)
         (to_x, end_x), (to_y, end_y) = _way_out(x, west, east), _way_out(y, south, north)
         seconds = jnp.minimum(left, jnp.minimum(to_x, to_y))
@@ -261,7 +258,7 @@ class Drifters(Product):
             yield "table", str(error).rstrip(".")
         else:
             if latest >= until:
-                yield "release", f"a drifter is released at {latest:g} s, and the run ends at {until:g} s; do it earlier"
+                yield "release", f"one is at {latest:g} s, and the run ends at {until:g} s; release earlier"
 
     def output(self, path: str | Path, simulation: AbstractSimulation) -> "DrifterOutput":
         return DrifterOutput(path, self, simulation)
