@@ -73,7 +73,7 @@ def _intervals(experiment, dt):
     repeated = {f"fields[{index}]": fields for index, fields in enumerate(output.fields)}
     repeated |= {"gauges": output.gauges} if output.gauges is not None else {}
     products = {".".join(map(str, path[1:])): x for path, x in output.named_products() if hasattr(x, "every")}
-    sampled = {name: section for name, section in products.items() if not section.part.has_records}
+    sampled = {name: section for name, section in products.items() if section.part.records is None}
     repeated |= {name: section for name, section in products.items() if name not in sampled}
     for name, section in (repeated | sampled).items():
         every = section.every or dt

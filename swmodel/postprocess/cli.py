@@ -240,10 +240,8 @@ def _draw(kind, files, output, observed, variable, times, box):
         page = drifters.figure(_file(files, kind, kind), files.get("fields"))
     elif kind == "gauges":
         page = gauges.figure(_file(files, "gauges", kind), observed)
-    elif kind == "sensitivity":
-        page = sensitivity.figure(_file(files, "sensitivity", kind), variable)
-    elif kind == "inversion":
-        page = inversion.figure(_file(files, "inversion", kind), variable)
+    elif kind in ("sensitivity", "inversion"):
+        page = (sensitivity if kind == "sensitivity" else inversion).figure(_file(files, kind, kind), variable)
     elif kind == "circulation":
         page = circulation.circulation(_file(files, "fields", kind), times)
     elif kind == "spectrum" and "spectra" in files and box is None:

@@ -38,7 +38,7 @@ from ..output.products.gauges import GaugeOutput, Gauges, depth_at
 from ..output.products.harmonics import Harmonics
 from ..output.products.maxima import Maxima
 from ..output.products.means import Means
-from ..output.products.product_output import rows_by_name
+from ..output.products.product_output import ProductOutput, rows_by_name
 from ..output.products.snapshots import AUTO, COMPRESSIONS, FieldOutput
 from ..output.products.spectra import SpectraOutput
 from ..output.restart_output import RestartOutput
@@ -198,7 +198,7 @@ class Outputs(AbstractSimulation):
             raise ConfigError(f"{who}: not available for an ensemble; run its members one by one.")
         if self.scheme.rigid_lid and product.of_moving_surface:
             raise ConfigError(f"{who}: under a rigid lid the surface does not move; omit {path}.")
-        if product.has_records:
+        if product.records is not None:
             self._interval(product.every, path)
         product = product.prepared(self)
         if not is_shipped(type(product)):
@@ -206,7 +206,7 @@ class Outputs(AbstractSimulation):
         arrays = jax.eval_shape(product.start, self.state)
         needed = budget.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays.values()))
         budget.require(needed, f"{who}: a sum of {len(arrays)} fields", "ask for fewer, or use more ranks")
-        self.outputs.append(product.output(path, self))
+        self.outputs.append((product.records or ProductOutput)(path, product, self))
         return self
 
     def _try(self, product):

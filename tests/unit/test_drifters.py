@@ -141,6 +141,7 @@ def test_releases_are_at_their_times_and_nothing_is_known_before(tmp_path):
     run.run(steps=9)
     with xr.open_dataset(tmp_path / "d.nc", decode_times=False) as dataset:
         released, x = dataset["release_time"].values, dataset["x"].values
+        np.testing.assert_array_equal(np.isnan(dataset["status"]), np.isnan(x))
         assert dataset["trajectory"].values.tolist() == [0, 1, 2, 3]
     np.testing.assert_array_equal(released, [0.0, 300.0, 500.0, 800.0])
     since = 100.0 * np.arange(10) - released[:, None]
@@ -159,6 +160,8 @@ def test_a_drifter_leaves_through_an_open_side_and_is_counted(tmp_path, caplog):
         f"{tmp_path / 'd.nc'}: 1 of 2 drifters have left the grid through an open side."
     ]
     x, _ = tracks(tmp_path / "d.nc")
+    with xr.open_dataset(tmp_path / "d.nc") as dataset:
+        np.testing.assert_array_equal(dataset["status"], np.isnan(x))
     there = np.isfinite(x[0])
     assert np.isfinite(x[1]).all() and 2 < there.sum() < 10 and not there[there.sum() :].any()
     assert (np.diff(x[0, there]) > 15.0).all()
@@ -246,6 +249,7 @@ def test_the_file_follows_the_conventions_of_trajectories(tmp_path):
         for name, long in (("lon", "longitude"), ("lat", "latitude")):
             assert dataset[name].dims == ("trajectory", "time") and dataset[name].attrs["standard_name"] == long
             assert dataset[name].attrs["units"].startswith("degree")
+        assert dataset["status"].attrs["flag_meanings"] == "active outside" and (dataset["status"] == 0).all()
         assert dataset["time"].dtype.kind == dataset["release_time"].dtype.kind == "M"
         assert dataset["time"].dims == ("time",) and dataset["time"].attrs["standard_name"] == "time"
 

@@ -11,7 +11,6 @@ import functools
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar
 
 import jax
@@ -203,7 +202,8 @@ class Product(ModelPart, abc.ABC):
         of_ensembles: whether runs of an ensemble may have it.
         of_moving_surface: whether it has no meaning under a rigid lid, where eta is a pressure.
         counts_start: whether the state before the first step is a sample, which `start` has taken.
-        has_records: whether its file has a record every `every` seconds, in place of fields of the whole run.
+        records: the class of the Output of a file that has a record every `every` seconds, in place of fields of the
+            whole run; its arguments are those of ProductOutput.
         begin, every: the time of the first sample and the interval [s]; a class declares those that users may choose
             (`first_sample`, `interval`).
     """
@@ -213,7 +213,7 @@ class Product(ModelPart, abc.ABC):
     of_ensembles: ClassVar[bool] = False
     of_moving_surface: ClassVar[bool] = False
     counts_start: ClassVar[bool] = False
-    has_records: ClassVar[bool] = False
+    records: ClassVar[type[Output] | None] = None
     begin = 0.0
     every = None
 
@@ -246,12 +246,6 @@ class Product(ModelPart, abc.ABC):
         """
 
     # -- what a product may define, too --------------------------------------------------------------------------------
-
-    def output(self, path: str | Path, simulation: AbstractSimulation) -> Output:
-        """The Output that writes its file: by default that of `finish`, at the end of a run."""
-        from .product_output import ProductOutput
-
-        return ProductOutput(path, self, simulation)
 
     def prepared(self, simulation: AbstractSimulation) -> Self:
         """The product of a Simulation, after checks that need it; raises ConfigError."""

@@ -5,17 +5,18 @@ In a cell with the velocities u_w, u_e, v_s, v_n on its faces a drifter at the s
     dx/dt = [(1 - x) u_w dy_w + x u_e dy_e] / area,   dy/dt = [(1 - y) v_s dx_s + y v_n dx_n] / area
 
 (on the sphere y is linear in the sine of latitude, so that it is a share of the area). Where the flow has no divergence
-that is the velocity of a stream function that is bilinear in each cell: drifters in a steady flow keep to its
-streamlines, and none crosses a face without flow, such as a coast. x and y are exponentials in time, and the time at
-which a face is reached is a logarithm, so that the way through each cell is exact (Pollock 1988,
-doi:10.1111/j.1745-6584.1988.tb00425.x; Döös et al. 2013, doi:10.5194/gmd-6-1733-2013).
+that is the velocity of a stream function that is bilinear in each cell. Drifters in a steady flow keep to its
+streamlines, and none crosses a face without flow, such as a coast. Within a cell x and y are exponentials of time, and
+the time at which a face is reached is a logarithm. The way through each cell is therefore exact. See Pollock (1988),
+doi:10.1111/j.1745-6584.1988.tb00425.x, and Döös et al. (2013), doi:10.5194/gmd-6-1733-2013.
 
 The velocity of step n moves drifters from half a step before it to half a step after it, an error of second order in
 dt. Numbers of cells and shares of their sides are as exact far from the origin as near it, in float32, too.
 
-Every rank has all drifters. That whose tile has the cell moves a drifter until it leaves the tile or the time is over;
-one sum over ranks, of which one alone is not zero, tells the others, until no drifter has time left. So the result does
-not depend on the number of ranks, nor on how many cells a drifter passes in a step.
+Every rank has the places of all drifters. The rank whose tile holds a drifter moves it until it leaves the tile, or
+its time is over. Then a sum over ranks, in which all but one are zero, gives its place to the others. This is repeated
+until no drifter has time left. The result depends neither on the number of ranks nor on how many cells a drifter
+passes in a step.
 """
 
 import datetime
@@ -50,8 +51,93 @@ MOST_FACES = (
     100  # that a drifter crosses in half a step; more are circles around a corner, whose radius is next to none
 )
 CHUNK = (4096, 16)  # drifters and records in a chunk of the file
+WAITING = np.int8(-1)  # the status of a drifter before its release
 GONE = -1.0  # the column of a drifter that has left the grid
 Rates: TypeAlias = Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array, jax.Array, jax.Array]]
+
+
+class DrifterFile(RecordFile):
+    """Trajectories of drifters along a common time (CF discrete sampling geometry trajectory), as OpenDrift has them.
+
+    Args:
+        path: the path of the file, or a Claim of it.
+        released: the times of the releases since the start [s], (n,).
+        grid, start, attributes, append, resume_time, overwrite: as for netcdf.FieldFile.
+
+    Raises:
+        DataError, SwmodelError: as FieldFile.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Claim,
+        released: np.ndarray,
+        grid: Grid,
+        *,
+        start: datetime.datetime | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+        append: bool = False,
+        resume_time: float | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        self._names, known = (("lon", "lat") if grid.spherical else ("x", "y")), metadata.gauge_coordinates(grid)
+        chunks = tuple(min(most, size) for most, size in zip(CHUNK, (released.size, CHUNK[1])))
+
+        along = ("trajectory", "time")
+
+        def define(dataset):
+            dataset.createDimension("trajectory", released.size)
+            dataset.createDimension("time", None)
+            definitions.define_time(dataset, start)
+            about = {"long_name": "number of the drifter", "cf_role": "trajectory_id", "units": "1"}
+            definitions.define(dataset, "trajectory", ("trajectory",), about, np.arange(released.size, dtype=np.int32))
+            about = metadata.time_attributes(start) | {"long_name": "time of the release"}
+            about = {name: value for name, value in about.items() if name not in ("axis", "standard_name")}
+            definitions.define(dataset, "release_time", ("trajectory",), about, released)
+            for name, about in zip(self._names, known.values()):
+                about = {**about, "long_name": f"{about['long_name']} of the drifter"}
+                definitions.define(dataset, name, along, about, dtype="f8", chunks=chunks, fill=np.nan)
+            about = {"long_name": "state of the drifter", "flag_values": np.arange(2, dtype="i1")}
+            about |= {"flag_meanings": "active outside"}  # with `coordinates` OpenDrift would find no lon and lat
+            definitions.define(dataset, "status", along, about, dtype="i1", chunks=chunks, fill=WAITING)
+
+        attributes = {"title": "Shallow-water model drifters", **(attributes or {}), "featureType": "trajectory"}
+        attributes = metadata.file_attributes(grid, {**attributes, "stored_as": "float64"}, points=True)
+        self._records = Records(path, define, attributes, append, resume_time, overwrite)
+
+    def append(self, seconds: float, places: np.ndarray, status: np.ndarray) -> None:
+        """Write places (2, n), NaN of drifters that are not there, and 0, 1 of those that are gone, or WAITING (n,)."""
+        values = dict(zip((*self._names, "status"), (*places[..., None], status[:, None])))
+        self._records.append(np.array([seconds], float), values)
+
+
+class DrifterOutput(SnapshotOutput, ProductOutput):
+    """The places of Drifters at regular times, and at the end, which the root has, too."""
+
+    def __init__(self, path: str | Path, product: "Drifters", simulation: AbstractSimulation) -> None:
+        super().__init__(path, product, simulation)
+        self.every, (*_, self.released) = product.every, product.released(simulation.model.grid.spherical)
+
+    def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
+        self.file = DrifterFile(claim, self.released, simulation.model.grid, **self.how_to_open(simulation, attributes))
+
+    def _present(self, simulation):
+        """(places (2, n), status (n,)) at the present step, as DrifterFile.append takes them."""
+        tile: Any = next(iter(simulation.communicator.tiles(self.arrays).values()))
+        places = _places(simulation.model.grid, tile["now"])
+        waits = np.rint(self.released / simulation.dt) > simulation.step
+        return np.where(waits, np.nan, places), np.where(waits, WAITING, np.isnan(places[0]).astype(np.int8))
+
+    def write(self, simulation: AbstractSimulation) -> None:
+        seconds, (places, status) = simulation.time, self._present(simulation)
+        self.submit(lambda: self.file.append(seconds, places, status), places.nbytes)
+
+    def finish(self, simulation: AbstractSimulation) -> None:
+        super().finish(simulation)
+        gone = np.count_nonzero(self._present(simulation)[1] == 1)
+        if gone and simulation.communicator.is_root:
+            text = "%s: %d of %d drifters have left the grid through an open side."
+            logging.getLogger("swmodel").warning(text, self.path, gone, self.released.size)
 
 
 @pytree
@@ -89,7 +175,7 @@ class Drifters(Product):
     digest: str = derived("")
 
     exclusive = (("positions", "table"),)
-    has_records = True
+    records = DrifterOutput
 
     def __post_init__(self):
         object.__setattr__(self, "positions", Points.tuple_of(self.positions))
@@ -260,9 +346,6 @@ class Drifters(Product):
             if latest >= until:
                 yield "release", f"one is at {latest:g} s, and the run ends at {until:g} s; release earlier"
 
-    def output(self, path: str | Path, simulation: AbstractSimulation) -> "DrifterOutput":
-        return DrifterOutput(path, self, simulation)
-
 
 def _way_out(x, low, high):
     """(the time until x, which moves by low + (high - low) x, is 0 or 1, and which of them); infinite for never."""
@@ -313,82 +396,3 @@ def _places(grid: Grid, at: np.ndarray) -> np.ndarray:
         place = line[cell] + share * (line[cell + 1] - line[cell])
         found.append(np.where(gone, np.nan, np.rad2deg(np.arcsin(np.clip(place, -1, 1))) if curved else place))
     return np.stack(found)
-
-
-class DrifterFile(RecordFile):
-    """Trajectories of drifters along a common time (CF discrete sampling geometry trajectory), as OpenDrift has them.
-
-    Args:
-        path: the path of the file, or a Claim of it.
-        released: the times of the releases since the start [s], (n,).
-        grid, start, attributes, append, resume_time, overwrite: as for netcdf.FieldFile.
-
-    Raises:
-        DataError, SwmodelError: as FieldFile.
-    """
-
-    def __init__(
-        self,
-        path: str | Path | Claim,
-        released: np.ndarray,
-        grid: Grid,
-        *,
-        start: datetime.datetime | None = None,
-        attributes: Mapping[str, Attribute] | None = None,
-        append: bool = False,
-        resume_time: float | None = None,
-        overwrite: bool = False,
-    ) -> None:
-        self._names, known = (("lon", "lat") if grid.spherical else ("x", "y")), metadata.gauge_coordinates(grid)
-        chunks = tuple(min(most, size) for most, size in zip(CHUNK, (released.size, CHUNK[1])))
-
-        def define(dataset):
-            dataset.createDimension("trajectory", released.size)
-            dataset.createDimension("time", None)
-            definitions.define_time(dataset, start)
-            about = {"long_name": "number of the drifter", "cf_role": "trajectory_id", "units": "1"}
-            definitions.define(dataset, "trajectory", ("trajectory",), about, np.arange(released.size, dtype=np.int32))
-            about = metadata.time_attributes(start) | {"long_name": "time of the release"}
-            about = {name: value for name, value in about.items() if name not in ("axis", "standard_name")}
-            definitions.define(dataset, "release_time", ("trajectory",), about, released)
-            for name, about in zip(self._names, known.values()):
-                about = {**about, "long_name": f"{about['long_name']} of the drifter"}
-                options: dict[str, Any] = {"dtype": "f8", "chunks": chunks, "fill": np.nan}
-                definitions.define(dataset, name, ("trajectory", "time"), about, **options)
-
-        attributes = {"title": "Shallow-water model drifters", **(attributes or {}), "featureType": "trajectory"}
-        attributes = metadata.file_attributes(grid, {**attributes, "stored_as": "float64"}, points=True)
-        self._records = Records(path, define, attributes, append, resume_time, overwrite)
-
-    def append(self, seconds: float, places: np.ndarray) -> None:
-        """Write the places (2, n) at `seconds` [s]; NaN for drifters that are not there."""
-        self._records.append(np.array([seconds], float), dict(zip(self._names, places[..., None])))
-
-
-class DrifterOutput(SnapshotOutput, ProductOutput):
-    """The places of Drifters at regular times, and at the end; the root knows them all."""
-
-    def __init__(self, path: str | Path, product: Drifters, simulation: AbstractSimulation) -> None:
-        super().__init__(path, product, simulation)
-        self.every, (*_, self.released) = product.every, product.released(simulation.model.grid.spherical)
-
-    def open(self, simulation: AbstractSimulation, attributes: Mapping[str, Attribute], claim: Claim) -> None:
-        self.file = DrifterFile(claim, self.released, simulation.model.grid, **self.how_to_open(simulation, attributes))
-
-    def _places(self, simulation):
-        """(2, n) at the present step, NaN of drifters that are gone or not yet released; which are gone (n,)."""
-        tile: Any = next(iter(simulation.communicator.tiles(self.arrays).values()))
-        places = _places(simulation.model.grid, tile["now"])
-        waits = np.rint(self.released / simulation.dt) > simulation.step
-        return np.where(waits, np.nan, places), np.isnan(places[0])
-
-    def write(self, simulation: AbstractSimulation) -> None:
-        places, seconds = self._places(simulation)[0], simulation.time
-        self.submit(lambda: self.file.append(seconds, places), places.nbytes)
-
-    def finish(self, simulation: AbstractSimulation) -> None:
-        super().finish(simulation)
-        gone = int(self._places(simulation)[1].sum())
-        if gone and simulation.communicator.is_root:
-            text = "%s: %d of %d drifters have left the grid through an open side."
-            logging.getLogger("swmodel").warning(text, self.path, gone, self.released.size)

@@ -1,8 +1,9 @@
 """Drifters in a steady vortex return to where they were released.
 
-The currents are those of a stream function at the corners, a Gaussian that is 0 from some radius on, in geostrophic
-balance with the mean of its values around each centre. In the linear mode on the f-plane that state is steady to
-rounding, so that a drifter has to keep to its streamline, on which the distance of its return is measured.
+The currents are those of a stream function at the corners, a Gaussian that is 0 from some radius on. The elevation
+balances them: it is f / g times the mean of the stream function around each centre. In the linear mode on the f-plane
+that state is steady to rounding. A drifter then has to keep to its streamline, which is closed; the mark is the
+distance at its return.
 """
 
 import tempfile
