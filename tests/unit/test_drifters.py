@@ -13,7 +13,11 @@ import swmodel as sw
 from swmodel.config import read_text
 from swmodel.errors import ConfigError, DataError
 from swmodel.output.products.drifters import Drifters
+from swmodel.postprocess.cli import plot
+from swmodel.postprocess.drifters import figure
+from swmodel.postprocess.files import open_output
 from swmodel.verification.planar.drifters import closure
+from tests import nested
 
 N, CELL = 8, 1000.0
 PLANE = sw.CartesianGrid(N, N, (0.0, N * CELL), (0.0, N * CELL))
@@ -303,6 +307,35 @@ def test_an_ensemble_has_no_drifters(tmp_path):
     members = sw.Ensemble([model, model], [model.at_rest(), model.at_rest()])
     with pytest.raises(ConfigError, match="Drifters: not available for an ensemble"):
         sw.Simulation(members, members.initial, sw.RK4(10.0)).drifters(tmp_path / "d.nc", 100.0, (1.0, 1.0))
+
+
+def test_the_outermost_grid_alone_of_nests_has_drifters(tmp_path):
+    made = nested.family([sw.Nest("harbour", **nested.HARBOUR)])
+    run = sw.NestedSimulation(made, made.states(eta=nested.bump), sw.ForwardBackward(5.0))
+    x, y = (np.argwhere(nested.depth() > 0)[0][::-1] + 0.5) * nested.DX
+    run[""].drifters(tmp_path / "outer.nc", 5.0, (x, y))
+    run.run(steps=2)
+    assert np.isfinite(tracks(tmp_path / "outer.nc")[0]).all()
+    depth = made.models["harbour"].sea_floor
+    row, column = np.argwhere(np.asarray(depth.wet))[0]
+    grid = made.models["harbour"].grid
+    run["harbour"].drifters(tmp_path / "inner.nc", 5.0, (grid.x_centres[column], grid.y_centres[row]))
+    with pytest.raises(ConfigError, match="of the nest 'harbour' has drifters, which nests do not move"):
+        run.run(steps=2)
+
+
+def test_tracks_are_drawn_without_lines_across_a_seam_and_with_the_land_of_fields(tmp_path):
+    psi, wet = streams(PLANE)
+    run = still(PLANE, *currents(PLANE, psi), depth=np.where(wet, 100.0, -10.0))
+    run.drifters(tmp_path / "d.nc", 100.0, at_sea(PLANE, wet)).write(tmp_path / "fields.nc", every=200.0).run(steps=4)
+    assert plot([tmp_path / "d.nc", tmp_path / "fields.nc"], kind="drifters") == [tmp_path / "d.drifters.png"]
+    assert plot(tmp_path / "d.nc") == [tmp_path / "d.drifters.png"]
+    round_trip = still(ALL_ROUND, np.full((N, N), 10.0), np.zeros((N, N)))
+    round_trip.drifters(tmp_path / "round.nc", 100.0, (500.0, 500.0)).run(steps=20)
+    with open_output(tmp_path / "round.nc") as dataset:
+        (lines, *_) = figure(dataset).axes[0].collections
+    lengths = [np.ptp(part[:, 0]) for part in lines.get_segments()]
+    assert len(lengths) == 18 and max(lengths) == pytest.approx(1.0)  # [km]; of 20, 2 are across the seam
 
 
 EXPERIMENT = """
