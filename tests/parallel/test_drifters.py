@@ -43,11 +43,10 @@ def written(folder, communicator, resumed=False):
     again.run(steps=STEPS - STEPS // 2)
 
 
-@pytest.mark.parametrize("layout", cases.EACH, ids=str)
-@pytest.mark.parametrize("resumed", [False, pytest.param(True, marks=cases.MORE_THAN_FOUR)], ids=["once", "resumed"])
-def test_drifters_are_where_they_are_on_one_rank(resumed, layout, tmp_path):
+@pytest.mark.parametrize("how, layout", cases.in_turn(["in one run", "resumed"]), ids=str)
+def test_drifters_are_where_they_are_on_one_rank(how, layout, tmp_path):
     ours = make_communicator("auto", (cases.NY, cases.NX), layout)
-    written(tmp_path, ours, resumed)
+    written(tmp_path, ours, how == "resumed")
     if not ours.is_root:
         return
     (tmp_path / "one").mkdir()
