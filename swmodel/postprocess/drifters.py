@@ -50,7 +50,8 @@ def _mesh(dataset):
     spherical = "longitude" in about
     places = []
     for axis, name, n in (("x", "longitude", about["nx"]), ("y", "latitude", about["ny"])):
-        edges = np.linspace(*about[name if spherical else axis], n + 1)
+        low, high = about[name if spherical else axis]
+        edges = np.linspace(low, high, n + 1)
         places.append((0.5 * (edges[1:] + edges[:-1]), edges[1] - edges[0]))
     (x, width), (y, height) = places
     return Mesh(x, y, width, height, spherical, "x" in about["periodic"], "y" in about["periodic"])

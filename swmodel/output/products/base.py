@@ -213,7 +213,7 @@ class Product(ModelPart, abc.ABC):
     of_ensembles: ClassVar[bool] = False
     of_moving_surface: ClassVar[bool] = False
     counts_start: ClassVar[bool] = False
-    records: ClassVar[type[Output] | None] = None
+    records: ClassVar[Callable[..., Output] | None] = None
     begin = 0.0
     every = None
 

@@ -49,7 +49,7 @@ __all__ = ["DrifterFile", "DrifterOutput", "Drifters"]
 
 MOST_FACES = 100  # that a drifter crosses in half a step; where it crosses more, it circles closely around a corner
 CHUNK = (4096, 16)  # drifters and records in a chunk of the file
-WAITING = np.int8(-1)  # the status of a drifter before its release
+WAITING = -1  # the status of a drifter before its release
 GONE = -1.0  # the column of a drifter that has left the grid
 Rates: TypeAlias = Callable[[jax.Array, jax.Array], tuple[jax.Array, jax.Array, jax.Array, jax.Array]]
 
