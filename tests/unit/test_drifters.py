@@ -13,6 +13,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.config import read_text
+from swmodel.config.build.outputs import arrays_of
 from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.state import pytree
@@ -310,7 +311,7 @@ def test_a_mistake_is_one_sentence(arguments, message, tmp_path):
         ("lon, lat\n1, 2\n", "has no column x; name the columns x and y."),
         ("longitude, latitude\n1, 2\n", "has longitudes, and the grid is a plane; give the columns x and y."),
         ("x, y\n1, 2\n3,\n", "line 3 lacks a number; give place and time of every drifter."),
-        ("x, y, release_s\n1, 2, -3\n", "line 2: a release_s is negative; give seconds after `release`."),
+        ("x, y, release_s\n1, 2, -3\n", "line 2 has a negative release_s; give seconds after `release`."),
     ],
 )
 def test_a_wrong_table_is_one_sentence(text, message, tmp_path):
@@ -393,6 +394,14 @@ until = "1 h"
 def test_a_mistake_in_a_file_is_found_at_its_key(text, message):
     draft = read_text(EXPERIMENT.format(drifters=text), "e.toml", ".")
     assert any(message in str(mistake) for mistake in draft.mistakes), draft.mistakes
+
+
+def test_a_wrong_table_is_one_mistake_of_a_file(tmp_path):
+    (tmp_path / "starts.csv").write_text("x, y\n")
+    draft = read_text(EXPERIMENT.format(drifters='table = "starts.csv"'), "e.toml", tmp_path)
+    (mistake,) = draft.mistakes
+    assert "has no drifters; give a row for each" in str(mistake)
+    assert arrays_of(draft.sections["output"].drifters, 64)["now"].shape == (0,)
 
 
 def test_an_experiment_file_has_drifters():

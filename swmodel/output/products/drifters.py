@@ -79,9 +79,7 @@ class DrifterFile(RecordFile):
         overwrite: bool = False,
     ) -> None:
         self._names, known = (("lon", "lat") if grid.spherical else ("x", "y")), metadata.gauge_coordinates(grid)
-        chunks = tuple(min(most, size) for most, size in zip(CHUNK, (released.size, CHUNK[1])))
-
-        along = ("trajectory", "time")
+        chunks, along = (min(CHUNK[0], released.size), CHUNK[1]), ("trajectory", "time")
 
         def define(dataset):
             dataset.createDimension("trajectory", released.size)
@@ -212,7 +210,7 @@ class Drifters(Product):
                 raise DataError(f"{self.table}, line {line} lacks a number; give place and time of every drifter.")
             if (later < 0).any():
                 line = table.lines[int(np.argmax(later < 0))]
-                raise DataError(f"{self.table}, line {line}: a release_s is negative; give seconds after `release`.")
+                raise DataError(f"{self.table}, line {line} has a negative release_s; give seconds after `release`.")
         return np.tile(x, len(self.release)), np.tile(y, len(self.release)), np.add.outer(self.release, later).ravel()
 
     def prepared(self, simulation: AbstractSimulation) -> Self:
@@ -252,8 +250,7 @@ class Drifters(Product):
 
         Vectors are the same on all ranks. The first step begins at the time of the state.
         """
-        count = 4 * self.released()[0].size if self.starts is None else 0
-        at = jnp.zeros(count, state.eta.dtype) if self.starts is None else self.starts
+        at = jnp.zeros(4 * self._count(), state.eta.dtype) if self.starts is None else self.starts
         return {"now": jnp.copy(at), "next": jnp.copy(at), "lead": jnp.zeros((), state.eta.dtype)}
 
     def add(self, sums: Arrays, sample: Sample) -> Arrays:
@@ -329,11 +326,17 @@ class Drifters(Product):
     def finish(self, sums: dict[str, np.ndarray], samples: Samples) -> dict[Variable, np.ndarray]:
         return {}  # the file has records
 
+    def _count(self):
+        try:
+            return self.released()[0].size
+        except DataError:  # `mistakes` has the reason
+            return 0
+
     def bytes_of_file(self, cells: int, arrays: int, until: float) -> float:
-        return 16.0 * self.released()[0].size * (until / self.every + 1)
+        return 16.0 * self._count() * (until / self.every + 1)
 
     def content(self) -> str:
-        return f"places of {self.released()[0].size} drifters, every {self.every:g} s"
+        return f"places of {self._count()} drifters, every {self.every:g} s"
 
     def mistakes(self, until: float, stepped: Sequence[str], derived: Sequence[str]) -> Iterator[tuple[str, str]]:
         try:
