@@ -262,7 +262,7 @@ def default_of(field: typing.Any, inside: list) -> str:
     if isinstance(value, str):
         return f'`"{value}"`' if value else '`""`'
     if isinstance(value, (tuple, list)):
-        return "`[" + ", ".join(f'"{x}"' for x in value) + "]`"
+        return "`[" + ", ".join(f'"{x}"' if isinstance(x, str) else f"{x:g}" for x in value) + "]`"
     return f"`{value:g}`" if isinstance(value, (int, float)) else f"`{value}`"
 
 

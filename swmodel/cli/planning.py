@@ -14,6 +14,7 @@ from ..config.build.experiment import MOST_RECORDS, model_of, state_of
 from ..config.build.fields import LARGEST_WHOLE_GRID, is_evaluated_whole
 from ..config.build.outputs import arrays_of, bytes_of_gauge_file, bytes_of_gauges, bytes_of_sums
 from ..config.build.steppers import stepper_of, time_step
+from ..config.parts import part_of
 from ..errors import ConfigError, SwmodelError
 from ..output.products.snapshots import with_bed
 from ..parallel.decomposition import TileError
@@ -285,7 +286,8 @@ def files_of(
     if output.spectra is not None:
         count += 1
     for _, section in output.named_products():
-        count, size = count + 1, size + 4.0 * cells * len(arrays_of(section, 1))
+        count += 1
+        size += part_of(section, None).bytes_of_file(cells, len(arrays_of(section, 1)), until)
     if output.restart is not None:
         slots = 2 if output.restart.file.endswith(".zarr") else 1
         count += _number(output.restart.file, 9, slots * tiles)

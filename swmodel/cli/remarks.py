@@ -72,9 +72,9 @@ def _intervals(experiment, dt):
     output, until = experiment.output, experiment.run.until
     repeated = {f"fields[{index}]": fields for index, fields in enumerate(output.fields)}
     repeated |= {"gauges": output.gauges} if output.gauges is not None else {}
-    sampled = {
-        ".".join(map(str, path[1:])): section for path, section in output.named_products() if hasattr(section, "every")
-    }
+    products = {".".join(map(str, path[1:])): x for path, x in output.named_products() if hasattr(x, "every")}
+    sampled = {name: section for name, section in products.items() if section.part.records is None}
+    repeated |= {name: section for name, section in products.items() if name not in sampled}
     for name, section in (repeated | sampled).items():
         every = section.every or dt
         if abs(every / dt - round(every / dt)) > 1e-6 * every / dt:

@@ -184,6 +184,9 @@ def _places(sections):
     places = []
     if output is not None and output.gauges is not None:
         places += [(("output", "gauges", "positions", name), at) for name, at in output.gauges.positions.items()]
+    for path, section in () if output is None else output.named_products():
+        given = getattr(section, "positions", None) if "positions" in section.part.keys() else None
+        places += [((*path, "positions", k), at) for k, at in enumerate(given or ())]
     if initial is not None and initial.type == "gaussian":
         places.append((("initial", "centre"), initial.centre))
     cost = getattr(sections.get("adjoint"), "cost", None)

@@ -164,7 +164,8 @@ def _type_of(field, kind):
         each: Any = Annotated[Coordinate if rule.units == rules.COORDINATES else float, rules.Number(units=rule.units)]
         return Annotated[tuple[each, each], ascending] if rule.ascending else tuple[each, each]
     if isinstance(rule, rules.NumberForEach):
-        return Annotated[tuple[Annotated[float, rule.each], ...], functools.partial(not_empty, least=rule.least)]
+        rest = [functools.partial(not_empty, least=rule.least), *([Before(rule.tuple_of)] if rule.alone else [])]
+        return Annotated[tuple[Annotated[float, rule.each], ...], *rest]
     if isinstance(rule, rules.Names):
         return VariableNames if rule.read is None else Annotated[tuple[str, ...], rule.read]
     if isinstance(rule, rules.Choice):

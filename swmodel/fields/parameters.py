@@ -294,6 +294,7 @@ class NumberForEach:
         above, minimum: limits of each, as those of Number.
         optional: whether it may be None.
         ascending: whether each must be greater than the one before.
+        alone: whether one number may stand for a tuple of it.
     """
 
     units: str
@@ -302,6 +303,7 @@ class NumberForEach:
     minimum: float | None = None
     optional: bool = False
     ascending: bool = False
+    alone: bool = False
 
     @property
     def each(self) -> Number:
@@ -311,6 +313,7 @@ class NumberForEach:
     def check(self, who: str, name: str, value: object) -> None:
         if value is None and self.optional:
             return
+        value = self.tuple_of(value) if self.alone else value
         remedy = f"a tuple of {self.least} or more numbers in {self.units}" + ", ascending" * self.ascending
         if isinstance(value, NOT_NUMBERS) or not isinstance(value, collections.abc.Collection):
             refuse(who, name, value, "is not a tuple of numbers", remedy)
@@ -320,6 +323,11 @@ class NumberForEach:
             self.each.check(who, f"{name}[{k}]", number)
         if self.ascending and any(a >= b for a, b in itertools.pairwise(value)):
             refuse(who, name, value, "does not ascend", remedy)
+
+    @staticmethod
+    def tuple_of(value: Any) -> Any:
+        """A number, or a quantity as text, in a tuple; anything else as it is."""
+        return (value,) if isinstance(value, (numbers.Real, str)) and not isinstance(value, bool) else value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -389,9 +397,13 @@ class Stages:
 
 @dataclasses.dataclass(frozen=True)
 class FileName:
-    """The rule of the name of a file, as text or a path."""
+    """The rule of the name of a file, as text or a path; or of None, if it is `optional`."""
+
+    optional: bool = False
 
     def check(self, who: str, name: str, value: object) -> None:
+        if value is None and self.optional:
+            return
         if not isinstance(value, (str, os.PathLike)):
             refuse(who, name, value, "is not the name of a file", "one, as 'output.nc'")
         expanded(value)
@@ -443,9 +455,13 @@ class Places:
 
 @dataclasses.dataclass(frozen=True)
 class Points:
-    """The rule of one point (x, y) or several, in the grid's coordinates."""
+    """The rule of one point (x, y) or several, in the grid's coordinates; or of None, if it is `optional`."""
+
+    optional: bool = False
 
     def check(self, who: str, name: str, value: object) -> None:
+        if value is None and self.optional:
+            return
         points = self.tuple_of(value)
         if not isinstance(points, tuple) or not points:
             refuse(who, name, value, "is not a point", "(x, y), or several of them")

@@ -66,6 +66,7 @@ KINDS = (
     "maps",
     "maximum",
     *STATISTICS,
+    "drifters",
     "gauges",
     "circulation",
     "animation",

@@ -37,6 +37,9 @@ def tiles_and_scalars_of(
     leaves, model = _named_leaves(_parts(simulation)), simulation.model
     arrays = {name: leaf for name, leaf in leaves.items() if jnp.ndim(leaf) >= 2}
     scalars = {name: np.asarray(leaf).item() for name, leaf in leaves.items() if jnp.ndim(leaf) == 0}
+    vectors = {name: leaf for name, leaf in leaves.items() if jnp.ndim(leaf) == 1}  # the same on all ranks
+    first = next(iter(model.communicator.tiles(vectors).values()))
+    scalars |= {name: json.dumps(np.asarray(vector).tolist()) for name, vector in first.items()}
     if model.members is not None:
         scalars["members"] = model.members
     scalars |= {"step": simulation.step, "dt": simulation.dt, "stepper": type(simulation.scheme).__name__}
@@ -284,12 +287,13 @@ def _filled(tree, tile, restart, communicator, masks=None):
     found = []
     for path, leaf in leaves:
         name = "_".join(_plain(key) for key in path)
-        if jnp.ndim(leaf) == 0:
+        if jnp.ndim(leaf) < 2:
             if name not in restart["scalars"]:
                 raise DataError(
                     f"the restart holds no {name}: another version of swmodel wrote it; resume with that version."
                 )
-            number = np.asarray(restart["scalars"][name], leaf.dtype)
+            number = restart["scalars"][name]
+            number = np.asarray(json.loads(number) if jnp.ndim(leaf) else number, leaf.dtype)
             found.append(communicator.place(lambda rank, number=number: number))
         elif name in restart["names"]:
             array = jnp.asarray(tile(name)).astype(leaf.dtype)

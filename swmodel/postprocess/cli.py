@@ -14,11 +14,12 @@ __all__ = ["KINDS", "plot"]
 KINDS = ("auto", *collisions.KINDS)
 
 WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
+PAGES = (*STATISTICS, "drifters")  # kinds of files with a page of their own
 WRITTEN_BY = {
     "fields": "[[output.fields]] of an experiment",
     "gauges": "[output.gauges] of an experiment",
     "maxima": "[output.maxima] of an experiment",
-    **{kind: f"[output.{kind}] of an experiment" for kind in STATISTICS},
+    **{kind: f"[output.{kind}] of an experiment" for kind in PAGES},
     "sensitivity": "`swmodel adjoint`",
     "inversion": "`swmodel invert`",
 }
@@ -145,7 +146,7 @@ def _choose(files, variable=None, box=None):
             kinds += [kind for holds, kind in {"gauges": "gauges", "maxima": "maximum"}.items() if holds in files]
     else:
         kinds = [kind for holds, kind in WITHOUT_FIELDS.items() if holds in files]
-    kinds += [kind for kind in STATISTICS if kind in files]
+    kinds += [kind for kind in PAGES if kind in files]
     if variable is not None and set(kinds) - set(WITHOUT_FIELDS):
         holding = {k: files.get({"maps": "fields", "maximum": "maxima"}.get(k, k), ()) for k in kinds}
         kinds = [kind for kind in kinds if variable in holding[kind]] or kinds[:1]
@@ -190,10 +191,10 @@ def _output(output, sources, kind, second=False):
         from .animate import suffix
 
         of_its_own = "spectra" if kind == "spectrum" else kind
-        others = [path for holds, path in sources.items() if holds not in STATISTICS]
-        first = sources.get(of_its_own) if of_its_own in ("spectra", *STATISTICS) else None
+        others = [path for holds, path in sources.items() if holds not in PAGES]
+        first = sources.get(of_its_own) if of_its_own in ("spectra", *PAGES) else None
         first = first or (others or list(sources.values()))[0]
-        own = kind in ("sensitivity", "inversion", *STATISTICS) and first.stem == kind
+        own = kind in ("sensitivity", "inversion", *PAGES) and first.stem == kind
         stem = first.stem if own else f"{first.stem}.{kind}"
         return first.with_name(f"{stem}{suffix() if kind == 'animation' else '.png'}")
     output = pathlib.Path(output)
@@ -207,6 +208,7 @@ def _draw(kind, files, output, observed, variable, times, box):
         animate,
         budgets,
         circulation,
+        drifters,
         ensemble,
         figure,
         gauges,
@@ -234,12 +236,12 @@ def _draw(kind, files, output, observed, variable, times, box):
         page = maxima.maximum(_file(files, "maxima", kind), series)
     elif kind in STATISTICS:
         page = statistics.figure(_file(files, kind, kind), variable, series)
+    elif kind == "drifters":
+        page = drifters.figure(_file(files, kind, kind), files.get("fields"))
     elif kind == "gauges":
         page = gauges.figure(_file(files, "gauges", kind), observed)
-    elif kind == "sensitivity":
-        page = sensitivity.figure(_file(files, "sensitivity", kind), variable)
-    elif kind == "inversion":
-        page = inversion.figure(_file(files, "inversion", kind), variable)
+    elif kind in ("sensitivity", "inversion"):
+        page = (sensitivity if kind == "sensitivity" else inversion).figure(_file(files, kind, kind), variable)
     elif kind == "circulation":
         page = circulation.circulation(_file(files, "fields", kind), times)
     elif kind == "spectrum" and "spectra" in files and box is None:

@@ -148,8 +148,8 @@ def _source(dataset):
 
 
 def kind_of(dataset: xr.Dataset) -> str:
-    """The kind of a file: "restart", "sensitivity", "inversion", "spectra", "gauges", "maxima", "fields", or one of
-    STATISTICS."""
+    """The kind of a file: "restart", "sensitivity", "inversion", "spectra", "gauges", "drifters", "maxima", "fields",
+    or one of STATISTICS."""
     if "restart_format" in dataset.attrs:
         return "restart"
     if "sensitivity_of" in dataset.attrs:
@@ -158,8 +158,9 @@ def kind_of(dataset: xr.Dataset) -> str:
         return "inversion"
     if "wavenumber" in dataset.dims:
         return "spectra"
-    if any("timeseries_id" == v.attrs.get("cf_role") for v in dataset.variables.values()):
-        return "gauges"
+    for role, kind in (("timeseries_id", "gauges"), ("trajectory_id", "drifters")):
+        if any(role == v.attrs.get("cf_role") for v in dataset.variables.values()):
+            return kind
     for kind, part in STATISTICS.items():
         if any(part in f"{name}" and "time" not in v.dims and positions(v) for name, v in dataset.data_vars.items()):
             return kind

@@ -26,6 +26,7 @@ from ..nests.family import Family
 from ..nests.start import state_from_outer
 from ..nests.steps import FamilySystem, run_family
 from ..output.products.base import Uplift
+from ..output.products.drifters import DrifterOutput
 from ..output.restart_output import RestartOutput, restore_earlier
 from ..output.running import Run
 from ..runtime.compilation import jit
@@ -201,8 +202,14 @@ class NestedSimulation:
                     )
 
     def check_due(self) -> None:
-        """Raise ConfigError if a file of a nest is due between two steps of the outermost grid."""
+        """Raise ConfigError if a file of a nest is due between two steps of the outermost grid, or has drifters."""
         for name, simulation in self.simulations.items():
+            for output in simulation.outputs if name else ():
+                if isinstance(output, DrifterOutput):
+                    raise ConfigError(
+                        f"{output.path} of the nest {name!r} has drifters, which nests do not move; let the outermost "
+                        "grid have them."
+                    )
             for output in simulation.outputs if self.family.total_steps(name) > 1 else ():
                 if output.every is None or output.is_written_by_chunk:
                     continue

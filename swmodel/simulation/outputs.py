@@ -32,6 +32,7 @@ from ..fields.parameters import (
 )
 from ..fields.parts import as_pytree
 from ..output.products.base import Product, Samples, Trial
+from ..output.products.drifters import Drifters
 from ..output.products.extremes import Extremes
 from ..output.products.gauges import GaugeOutput, Gauges, depth_at
 from ..output.products.harmonics import Harmonics
@@ -197,13 +198,15 @@ class Outputs(AbstractSimulation):
             raise ConfigError(f"{who}: not available for an ensemble; run its members one by one.")
         if self.scheme.rigid_lid and product.of_moving_surface:
             raise ConfigError(f"{who}: under a rigid lid the surface does not move; omit {path}.")
+        if product.records is not None:
+            self._interval(product.every, path)
         product = product.prepared(self)
         if not is_shipped(type(product)):
             self._try(product)
         arrays = jax.eval_shape(product.start, self.state)
         needed = budget.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays.values()))
         budget.require(needed, f"{who}: a sum of {len(arrays)} fields", "ask for fewer, or use more ranks")
-        self.outputs.append(ProductOutput(path, product, self))
+        self.outputs.append((product.records or ProductOutput)(path, product, self))
         return self
 
     def _try(self, product):
@@ -222,6 +225,7 @@ class Outputs(AbstractSimulation):
                 what = f"an array of shape {np.shape(x)} at {row.position!r}"
                 raise ConfigError(f"{who}.finish: {row.name} is {what}; give one of shape {shape} at 'h', 'u' or 'v'.")
 
+    drifters = _adding(Drifters)
     extremes = _adding(Extremes)
     harmonics = _adding(Harmonics)
     maxima = _adding(Maxima)

@@ -93,7 +93,7 @@ SUBJECTS = (
     *("tides", "storms", "wetting", "levees", "tracers", "ensembles", "zarr", "implicit", "own parts", "open sides"),
     "sources",
 )  # each of which is to meet each other
-OUTPUTS = ("maxima", "gauges", "spectra", "means", "extremes")  # an ensemble has the first two
+OUTPUTS = ("maxima", "gauges", "spectra", "means", "extremes", "drifters")  # an ensemble has the first two
 
 
 # -- values of the keys of a section -----------------------------------------------------------------------------------
@@ -330,6 +330,7 @@ def _outputs(draw, grid, x, y, tracers, seconds, kinds):
     output = {"fields": [{"file": f"fields.{ending}", "variables": sorted(variables), "every": 4 * seconds}]}
     keys = {"spectra": {"every": 4 * seconds}}
     keys["gauges"] = {"positions": {"A": at(grid, x, y, 0.25, 0.45), "B": at(grid, x, y, 0.35, 0.6)}}
+    keys["drifters"] = {"every": 4 * seconds, "positions": list(keys["gauges"]["positions"].values())}
     for name in sorted(draw(st.sets(st.sampled_from(kinds), max_size=2))):
         output[name] = keys.get(name, {})
     output["restart"] = {"file": f"restart.{draw(st.sampled_from(('nc', 'nc', 'zarr')))}", "every": 4 * seconds}

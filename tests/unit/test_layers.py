@@ -192,7 +192,7 @@ LONG_MODULES = {  # lines, and what keeps them in one place
     "dynamics.system": 592,  # the declaration of a model, its forms, and the tendencies that a step is made of
     "dynamics.terms": 508,  # the base classes of parts, and the records of their parameters
     "fields.field": 425,  # the arithmetic and the operators of a Field, and the halo that they use up
-    "fields.parameters": 544,  # a table of rules, one class for each kind of argument
+    "fields.parameters": 560,  # a table of rules, one class for each kind of argument
     "models.shallow_water": 411,  # one line for each of its arguments, twice
     "cli.commands": 475,  # the options and the help of all commands
     "postprocess.files": 457,  # all that figures read of an output file
@@ -202,7 +202,7 @@ LONG_FUNCTIONS = {  # lines of code
     "models.shallow_water.ShallowWater.__init__": 72,  # one line for each of its arguments, twice
     "config.build.experiment.assemble": 50,  # one step after the other, from a file to a run
     "dynamics.domain.floor_of": 50,  # a check for each kind of depth
-    "postprocess.cli._draw": 47,  # a branch for each kind of figure
+    "postprocess.cli._draw": 48,  # a branch for each kind of figure
     "postprocess.inversion.figure": 43,  # the places of all panels of a page
     "adjoint.controls.seafloor.UnitSources.on": 50,  # closures over the same tile
 }

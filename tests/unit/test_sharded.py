@@ -24,6 +24,7 @@ from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
 from swmodel.stepping.loop import pack_state
 from tests.parallel import cases
+from tests.parallel.test_drifters import written
 from tests.parallel.test_ranks_agree import cost
 from tests.selection import now
 
@@ -350,6 +351,17 @@ def test_files_are_those_that_one_rank_writes(both, tmp_path):
         with xr.open_dataset(tmp_path / f"all{kind}.nc") as ours, xr.open_dataset(tmp_path / f"one{kind}.nc") as one:
             xr.testing.assert_allclose(ours, one, rtol=1e-6, atol=1e-9)
             assert ours.sizes == one.sizes and ours.attrs["communicator"] == "sharded"
+
+
+@pytest.mark.verify
+def test_drifters_cross_tiles_as_they_cross_those_of_ranks(mesh, tmp_path):
+    for name, communicator in (("one", make_communicator("serial", SHAPE)), ("mesh", mesh)):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name, communicator, resumed=name == "mesh")
+    with xr.open_dataset(tmp_path / "one/d.nc") as one, xr.open_dataset(tmp_path / "mesh/d.nc") as found:
+        assert np.isfinite(one["x"].values).any()
+        for name in "xy":
+            np.testing.assert_array_equal(found[name].values, one[name].values)
 
 
 @pytest.mark.verify

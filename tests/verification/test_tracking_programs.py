@@ -48,3 +48,37 @@ def test_opendrift_reads_the_velocity_at_the_centres(tmp_path):
         names, lon=np.array([12.46]), lat=np.array([42.85]), z=np.zeros(1), time=source.start_time
     )
     assert [float(values[name][0]) for name in names] == pytest.approx([1.205, 0.57], abs=2e-3)
+
+
+@pytest.fixture
+def tracks(tmp_path):
+    """The file of drifters in a current of 0.1 m/s to the north."""
+    model = sw.ShallowWater(sw.SphericalGrid(8, 8, (10.0, 16.0), (40.0, 45.0)), 100.0, gravity=1e-25, linear=True)
+    run = sw.Simulation(model, model.state(v=lambda x, y: 0.1 + 0.0 * x), sw.RK4(3600.0))
+    run.drifters(tmp_path / "drifters.nc", 3600.0, [(12.0, 42.0), (13.0, 43.0)], release=(0.0, 7200.0)).run(steps=4)
+    return tmp_path / "drifters.nc"
+
+
+def test_opendrift_opens_the_file_of_drifters(tracks):
+    opendrift = pytest.importorskip("opendrift")
+    opened = opendrift.open(str(tracks))
+    assert opened.num_elements_total() == 4 and opened.elements.lat == pytest.approx(
+        [42.013, 43.013, 42.006, 43.006], abs=1e-3
+    )
+
+
+def test_trajan_computes_the_speed_of_drifters(tracks):
+    pytest.importorskip("trajan")
+    with xr.open_dataset(tracks) as data:
+        assert data.traj.speed().values[0] == pytest.approx(0.1, rel=0.01)
+
+
+def test_parcels_starts_from_drifters(tracks, tmp_path):
+    parcels = pytest.importorskip("parcels")
+    with xr.open_dataset(file_of(tmp_path / "run.nc", *GRIDS["sphere"])) as data, xr.open_dataset(tracks) as drifters:
+        data = data[["u", "v", "grid"]].rename(u="U", v="V").fillna(0.0)
+        data = data.assign_coords(lon=("xq", data.xq.values), lat=("yq", data.yq.values)).load()
+        last = drifters.isel(time=-1).load()
+    fields = parcels.FieldSet.from_sgrid_conventions(data, mesh="spherical")
+    particles = parcels.ParticleSet(fields, x=last["lon"].values, y=last["lat"].values)
+    assert len(particles) == 4 and np.asarray(particles.y) == pytest.approx(last["lat"].values, abs=1e-5)

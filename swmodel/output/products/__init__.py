@@ -3,6 +3,7 @@
     base.py                                      Product, and the Sample of the state that it reads
     product_output.py                            the netCDF file of any Product
     snapshots.py, gauges.py, spectra.py          records in time
+    drifters.py                                  particles that move with the flow, and records of their places
     and the others                               fields that are accumulated on the device
 
 A Product declares its parameters on its class. Its section in experiment files and its checks follow from that. So do

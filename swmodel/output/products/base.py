@@ -28,7 +28,7 @@ from ...fields.parts import ModelPart, as_pytree, name_of, snake_case
 from ...fields.state import State, pytree, static
 from ...fields.variables import Variable
 from ...parallel.communicator import Communicator
-from ..schedule import AbstractSimulation
+from ..schedule import AbstractSimulation, Output
 
 __all__ = [
     "Arrays",
@@ -202,6 +202,8 @@ class Product(ModelPart, abc.ABC):
         of_ensembles: whether runs of an ensemble may have it.
         of_moving_surface: whether it has no meaning under a rigid lid, where eta is a pressure.
         counts_start: whether the state before the first step is a sample, which `start` has taken.
+        records: the class of the Output of a file that has a record every `every` seconds, in place of fields of the
+            whole run; its arguments are those of ProductOutput.
         begin, every: the time of the first sample and the interval [s]; a class declares those that users may choose
             (`first_sample`, `interval`).
     """
@@ -211,6 +213,7 @@ class Product(ModelPart, abc.ABC):
     of_ensembles: ClassVar[bool] = False
     of_moving_surface: ClassVar[bool] = False
     counts_start: ClassVar[bool] = False
+    records: ClassVar[Callable[..., Output] | None] = None
     begin = 0.0
     every = None
 
@@ -268,6 +271,10 @@ class Product(ModelPart, abc.ABC):
         """Global attributes of the file; `samples` is the Sampler."""
         every = samples.every * samples.dt
         return {"product_comment": f"of samples every {every:g} s, from {self.begin:g} s on"}
+
+    def bytes_of_file(self, cells: int, arrays: int, until: float) -> float:
+        """About how many bytes its file has after `until` [s], on a grid of `cells`, for so many arrays of `start`."""
+        return 4.0 * cells * arrays
 
     def content(self) -> str:
         """What the file has, for `swmodel check`."""

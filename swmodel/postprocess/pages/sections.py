@@ -12,7 +12,7 @@ import xarray as xr
 
 from ...errors import PlotError
 from ...output.collisions import STATISTICS
-from .. import budgets, ensemble, gauges, inversion, maxima, sensitivity, spectra, statistics
+from .. import budgets, drifters, ensemble, gauges, inversion, maxima, sensitivity, spectra, statistics
 from ..files import open_output, seconds
 from ..scores import MISSING, Series, columns, constants_columns, meaning, score
 from ..series import read_gauges
@@ -77,6 +77,7 @@ def _parts(run, variables):
     yield _maximum(run)
     for kind in sorted(STATISTICS):
         yield _statistics(run, kind)
+    yield _drifters(run)
     yield _gauges(run)
     yield _budgets(run)
     yield _spectra(run)
@@ -199,6 +200,13 @@ def _statistics(run, kind):
     page = statistics.figure(_untitled(run.files[kind]), gauges=run.gauges)
     heading = "Harmonic constants" if kind == "harmonics" else kind.capitalize()
     return Section(kind, heading, _figure(as_image(page, f"Maps of {heading.lower()}")))
+
+
+def _drifters(run):
+    if "drifters" not in run.files:
+        return None
+    page = drifters.figure(_untitled(run.files["drifters"]), run.files.get("fields"))
+    return Section("drifters", "Drifters", _figure(as_image(page, "Tracks of the drifters")))
 
 
 def _gauges(run):
