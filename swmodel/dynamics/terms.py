@@ -81,9 +81,8 @@ class Series:
         steps[1:] = np.maximum(steps[1:], steps[0] + 1)
         nearest = np.lexsort((np.abs(times - steps), steps))
         records = nearest[np.append(True, np.diff(steps[nearest]) > 0)]
-        if records[-1] != len(times) - 1:
-            records = np.append(records, len(times) - 1)
-            steps[-1] += 1
+        if records[-1] < len(times) - 1:
+            records, steps[-1] = np.append(records, len(times) - 1), steps[-1] + 1
         cycle = self.multiple * max(round(self.cycle / dt), steps[-1] - steps[0] + 1) if self.cycle else None
         return self.multiple * steps[records], records, cycle
 

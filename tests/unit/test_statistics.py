@@ -374,7 +374,7 @@ def test_units_of_products():
         (lambda s, path: s.means(path, ()), "holds no name"),
         (lambda s, path: s.means(path, ("eta", "u", "eta")), "holds 'eta' more than once"),
         (lambda s, path: s.harmonics(path, ()), "holds no name"),
-        (lambda s, path: s.means(path, ("u w",)), "'u w' is not a field; give eta, u, v, thickness, speed, vorticity"),
+        (lambda s, path: s.means(path, ("u w",)), "'u w' is not a field; give eta, u, v, thickness, speed, velocity_x"),
         (lambda s, path: s.means(path, ("u eta", "eta u")), "'eta u' is given twice"),
         (lambda s, path: s.extremes(path, threshold="high"), "threshold = 'high' is not a number"),
         (
