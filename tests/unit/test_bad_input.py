@@ -456,7 +456,7 @@ def test_what_is_no_number_is_not_taken_for_one(refused, value):
         ('[output.means]\nfields = ["eta u", "u eta"]', "'u eta' is given twice; leave one out"),
         (
             '[output.means]\nfields = ["u dye"]',
-            "'u dye' is not a field; give eta, u, v, thickness, speed, vorticity,",
+            "'u dye' is not a field; give eta, u, v, thickness, speed, velocity_x,",
         ),
         (
             '[output.harmonics]\nconstituents = ["M4"]\nvariables = ["speed"]',
