@@ -102,7 +102,7 @@ def test_a_series_is_compared_with_the_truth_at_the_same_times_only():
 def test_the_values_of_a_record_at_a_side_have_derivatives():
     grid, seconds = sw.CartesianGrid(12, 4, (0.0, 12.0), (0.0, 4.0), periodic="y"), np.arange(0.0, 6.0)
     wave = sw.Flather("west", incoming=sw.Record(seconds, 0.01 * np.sin(seconds)))
-    model = sw.ShallowWater(grid, 10.0, boundaries=wave, communicator="serial", dtype="float64")
+    model = sw.ShallowWater(grid, 10.0, boundaries=wave, engine="arrays")
     problem = adjoint.Problem(
         model,
         sw.AB2(dt=0.01),

@@ -131,6 +131,7 @@ def test_what_a_run_writes_over_is_its_own():
     assert float(cost.first) == 2.0 and all(np.isfinite(x).all() for x in (state.u, state.v, state.eta))
 
 
+@pytest.mark.verify
 def test_more_forcing_records_take_no_more_programs():
     def traces(times):
         wind = sw.WindStress(x=cases.Records(times, 0.1 * np.ones((len(times), cases.NY, cases.NX))))

@@ -35,7 +35,7 @@ def problem_of(scheme, engine, controls, cost=None, dye=wavy):
     )
     square = adjoint.FinalState(lambda state, equations: jnp.sum(equations.shown(state, Time(STEPS)).dye ** 2))
     cost = square if cost is None else cost
-    return adjoint.Problem(model, sw.SSPRK3(20.0), state, STEPS, cost, controls)
+    return adjoint.Problem(model, sw.AB2(5.0), state, STEPS, cost, controls)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,7 @@ def test_the_gradient_is_the_transpose_of_the_tangent(scheme, engine):
     assert all(products.values())
 
 
+@pytest.mark.verify
 def test_branches_of_a_limiter_leave_the_judgement_to_the_dot_product():
     """Beside a front the concentration is uniform, a kink of the limiter: no step is too short to cross it."""
     problem = problem_of(sw.FluxLimited(), "arrays", ["initial.dye"], dye=lambda x, y: np.where(x > 5e3, 2.0, 1.0))

@@ -60,6 +60,7 @@ def test_runs_equal_those_of_one_rank_on_arrays(engine):
     cases.assert_tiles_equal(model, ours, alone)
 
 
+@pytest.mark.verify
 def test_a_product_is_continued_bit_for_bit_and_is_the_same_on_all_ranks(tmp_path):
     folder = Path(str(cases.from_root(lambda: str(tmp_path))))
 

@@ -10,6 +10,7 @@ from swmodel.fields.state import replace
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.sharded import ShardedCommunicator
 from swmodel.runtime.compilation import jit
+from tests.selection import now
 
 from . import cases
 
@@ -69,7 +70,7 @@ def check(ours, one):
 
 
 @pytest.mark.skipif(cases.RANKS == 1, reason="that is the one")
-@pytest.mark.parametrize("periodic", SIDES)
+@pytest.mark.parametrize("periodic", now(SIDES, "xy"))
 def test_steps_and_gradients_on_ranks_are_those_of_one_rank(periodic):
     layout = cases.LAYOUTS[bool(periodic)]
     communicator = make_communicator("auto", (cases.NY, cases.NX), layout)

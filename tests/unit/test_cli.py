@@ -187,7 +187,7 @@ def test_new_describes_every_experiment_by_a_whole_sentence(command):
 CHECKS = list(itertools.product(sorted(library()), ((), ("--ranks", 4))))
 
 
-@pytest.mark.parametrize("name, ranks", now(CHECKS, ("double_gyre", ()), ("global_tide", ("--ranks", 4))))
+@pytest.mark.parametrize("name, ranks", now(CHECKS, ("global_tide", ("--ranks", 4))))
 def test_a_copy_of_an_experiment_passes_check(command, tmp_path, name, ranks):
     status, out, _ = command("new", name, tmp_path / "mine")
     assert status == 0

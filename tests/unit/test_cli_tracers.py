@@ -58,6 +58,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.verify
 def test_a_run_writes_what_is_resumed_and_drawn(folder, command):
     status, out, _ = command("run", "e.toml", "--until", "30 min")
     assert status == 0, out

@@ -190,6 +190,7 @@ def test_tracks_of_other_points_are_members_from_the_command_line(write, tmp_pat
             assert np.abs(both[name][k] - alone[name]).max() <= 1e-12 * np.abs(alone[name]).max() > 0
 
 
+@pytest.mark.verify
 def test_an_ensemble_runs_resumes_and_plots_like_one_run(write, capsys, tmp_path):
     file = write(THREE)
     assert status("check", file) == 0

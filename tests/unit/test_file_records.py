@@ -416,6 +416,7 @@ def test_files_of_consecutive_times_give_the_bits_of_one_file(file, final, tmp_p
     np.testing.assert_array_equal(np.asarray(one.values), all_of.values)
 
 
+@pytest.mark.verify
 def test_the_memory_does_not_grow_with_the_records_in_the_files_and_each_record_is_read_once(tmp_path, monkeypatch):
     """Two hours of the winds of 4 files, and of 12 files, of the whole Earth at 1 degree, six records in each."""
     original, read = Remapping.read, []

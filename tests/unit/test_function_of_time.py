@@ -81,6 +81,7 @@ every = "1 min"
 """
 
 
+@pytest.mark.verify
 def test_a_run_with_a_formula_in_time_is_resumed_bit_for_bit(tmp_path, command):
     file = tmp_path / "moving.toml"
     file.write_text(TOML)

@@ -179,7 +179,7 @@ def test_sides_start_from_the_flow_that_controls_change():
     """J is that of a run from model.state; in a linear model a centred difference of it is the exact derivative."""
     grid, rng = sw.CartesianGrid(8, 4, (0.0, 8e4), (0.0, 4e4)), np.random.default_rng(3)
     model = sw.ShallowWater(
-        grid, 50.0, boundaries=(sw.ChapmanFlather("west"), sw.Flather("east")), linear=True, communicator="serial"
+        grid, 50.0, boundaries=(sw.ChapmanFlather("west"), sw.Flather("east")), linear=True, engine="arrays"
     )
     x, d = rng.standard_normal((2, *grid.shape))
     cost, stepper = FinalState(lambda s, e: (s.eta**2).sum()), sw.ForwardBackward(200.0)

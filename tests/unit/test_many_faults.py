@@ -42,7 +42,7 @@ def rupture(along, down):
 
 @pytest.mark.parametrize("horizontal", (later(False), True))
 def test_the_uplift_by_a_lattice_is_that_of_every_fault_in_every_cell(horizontal):
-    source = rupture(6, 4)
+    source = rupture(4, 3)
     every = SeaSurface.of(GRID, DEPTH, horizontal=horizontal, kajiura=False, around=source)
     assert every.lattice is None and every.near is not None  # so few faults need none
     rows, columns = (4 * (-(-n // 4) + 13) for n in every.near)

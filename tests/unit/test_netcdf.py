@@ -17,7 +17,7 @@ from swmodel.fields.variables import VARIABLES
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.output.metadata import shape
 from swmodel.output.netcdf import FieldFile, GaugeFile, write_fields
-from tests.selection import now
+from tests.selection import later, now
 
 netCDF4 = pytest.importorskip("netCDF4")
 START = datetime.datetime(2011, 3, 11, 5, 46, 23)
@@ -161,6 +161,7 @@ def test_xgcm_moves_fields_as_the_c_grid_does(tmp_path, grid):
         np.testing.assert_allclose(east, 0.5 * (fields["eta"][:, 0] + fields["eta"][:, 1]), rtol=1e-14)
 
 
+@pytest.mark.parametrize("grid", now(list(GRIDS), "closed", "globe"), indirect=True)
 def test_xgcm_finds_the_vorticity_of_the_model_from_the_metrics_in_the_file(tmp_path, grid):
     xgcm = pytest.importorskip("xgcm")
     model = sw.ShallowWater(grid, 4000.0, communicator="serial", engine="arrays")
@@ -354,7 +355,7 @@ FULL_DISK = """
     """
 
 
-@pytest.mark.parametrize("room, compression", [(1_234_567, 0), (3_000_000, 1)])
+@pytest.mark.parametrize("room, compression", [(1_234_567, 0), later(3_000_000, 1)])
 def test_a_full_disk_stops_the_run_with_one_sentence_and_keeps_the_records(tmp_path, room, compression):
     output, error = run_python(FULL_DISK, tmp_path / "run.nc", room, compression).communicate()
     count, message = output.splitlines()

@@ -342,6 +342,7 @@ def test_check_says_what_a_file_does_not_tell(command, tmp_path):
     assert f"messages are left out: {file} has no timing of messages" in out
 
 
+@pytest.mark.verify
 def test_check_without_mpi_says_that_messages_are_left_out(command, tmp_path, monkeypatch):
     case = tmp_path / "case.toml"
     case.write_text(CASE)

@@ -845,7 +845,8 @@ def test_plot_makes_one_page_of_a_tsunami_from_its_three_files(tsunami, tmp_path
 
 
 @pytest.mark.parametrize(
-    "chosen, kind", [([0], "maps"), ([1], "maximum"), ([2], "gauges"), later([0, 1], "tsunami"), ([2, 0], "tsunami")]
+    "chosen, kind",
+    [([0], "maps"), ([1], "maximum"), ([2], "gauges"), later([0, 1], "tsunami"), later([2, 0], "tsunami")],
 )
 def test_plot_chooses_the_figure_by_what_the_files_hold(tsunami, chosen, kind):
     paths = [tsunami[n] for n in chosen]
@@ -854,7 +855,7 @@ def test_plot_chooses_the_figure_by_what_the_files_hold(tsunami, chosen, kind):
     assert_drawn(drawn)
 
 
-@pytest.mark.parametrize("kind", ["auto", "budgets", later("spectrum"), "maps"])
+@pytest.mark.parametrize("kind", ["auto", later("budgets"), later("spectrum"), later("maps")])
 def test_plot_draws_a_slow_flow(gyre, kind):
     (drawn,) = plot(gyre, kind=kind, variable="u" if kind == "maps" else None)
     assert drawn.name == f"gyre.{'circulation' if kind == 'auto' else kind}.png"
@@ -997,7 +998,7 @@ def test_restarts_are_passed_over_beside_output_and_refused_alone(tsunami, tmp_p
         plot(restart)
 
 
-@pytest.mark.parametrize("periodic", ["", "x"])
+@pytest.mark.parametrize("periodic", [later(""), "x"])
 def test_what_the_model_writes_is_read(tmp_path, periodic):
     grid = SphericalGrid(24, 18, (0, 360) if periodic else (170, 200), (20, 50), periodic=periodic)
     wet = np.ones(grid.shape, bool)

@@ -77,7 +77,7 @@ def test_what_is_no_covariance_is_refused_in_a_sentence():
 @pytest.mark.parametrize("kind, at_wall", [(fft.Cosine(2), 2.0), (fft.Sine(2), 0.0)])
 def test_beside_a_wall_a_mirror_image_is_added_or_taken_off(kind, at_wall):
     """The variance there over that inside; it falls off within a length, and has the mean that was asked for."""
-    ny, length = 160, 6.0
+    ny, length = 64, 6.0
     of = GaussianCovariance(fft.Plan(SerialCommunicator(), (ny, 4), (kind, fft.RealFourier())), (1.0, 1.0), length, 3.0)
     impulses = jnp.zeros((ny, ny, 4)).at[jnp.arange(ny), jnp.arange(ny), 0].set(1.0)
     variance = np.asarray(jax.jit(jax.vmap(of.apply))(impulses)[jnp.arange(ny), jnp.arange(ny), 0])

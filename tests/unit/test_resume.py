@@ -16,7 +16,6 @@ from swmodel.output.restart import read_restart, write_restart
 from swmodel.output.resuming import tiles_and_scalars_of
 from swmodel.parallel.decomposition import Decomposition
 from swmodel.simulation.simulation import Simulation
-from tests.selection import later
 
 NX, NY = 8, 6
 GRID = sw.CartesianGrid(NX, NY, (0.0, NX * 1e4), (0.0, NY * 1e4))
@@ -281,9 +280,8 @@ def test_on_another_coast_nothing_moves_on_land_or_through_closed_faces(first, t
     assert not state.v[:-1][~model.faces("v")[:-1]].any() and np.isfinite(state.v).all()
 
 
-@pytest.mark.parametrize(
-    "stepper", [sw.ForwardBackward(10.0), later(sw.SemiImplicit(10.0))], ids=lambda s: type(s).__name__
-)
+@pytest.mark.parametrize("stepper", [sw.ForwardBackward(10.0), sw.SemiImplicit(10.0)], ids=lambda s: type(s).__name__)
+@pytest.mark.verify
 def test_with_open_sides_a_restart_goes_on_bit_for_bit(stepper, tmp_path):
     model = model_with(boundaries=OPEN[:1])
     whole = Simulation(model, hump(model), stepper)

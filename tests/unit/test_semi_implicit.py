@@ -22,6 +22,7 @@ from swmodel.stepping.loop import run_steps, step_loop
 from swmodel.stepping.stability import limits, semi_implicit_growth
 from swmodel.stepping.surface import automatic
 from tests.derivatives import linearised
+from tests.selection import later
 
 G = 9.81
 CHEAP = elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13)
@@ -378,6 +379,7 @@ def test_an_ensemble_is_its_members():
             np.testing.assert_allclose(np.asarray(a)[k], np.asarray(b), rtol=0, atol=1e-11)
 
 
+@pytest.mark.verify
 def test_a_run_goes_on_from_its_restart_bit_for_bit(tmp_path):
     def simulation():
         model = gyre(8, depth=lambda x, y: 4000.0 + 1000.0 * np.sin(x / 3e5) + 0 * y)
@@ -606,7 +608,7 @@ def test_fused_loops_take_the_steps_of_arrays(name, periodic):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9 * np.abs(theirs).max() + 1e-30)
 
 
-@pytest.mark.parametrize("name", ("everything explicit", pytest.param("lid", marks=pytest.mark.verify)))
+@pytest.mark.parametrize("name", (later("everything explicit"), "lid"))
 def test_gradients_of_fused_implicit_steps_are_those_of_arrays(name):
     models, stepper = on_both_engines(name, plane())
     found = []

@@ -16,6 +16,7 @@ from swmodel.runtime.compilation import jit
 from tests.selection import now
 
 NX, NY = 13, 10
+FORMS = (sw.EnergyConserving(), sw.ArakawaLamb(), sw.EnstrophyConserving())
 
 
 def ocean(periodic="xy", nx=NX, ny=NY, depth=None, lengths=(1.3e5, 2.0e5), **options):
@@ -132,7 +133,7 @@ CORES = {
 }
 
 
-@pytest.fixture(scope="module", params=now(list(CORES), "differences", "series"))
+@pytest.fixture(scope="module", params=now(list(CORES), "differences"))
 def channel(request):
     """(model, state, spectra, what they found) of a channel with all kinds of terms, one of which moves water."""
     model = ocean("x", **{**TERMS, **CORES[request.param]})
@@ -183,7 +184,7 @@ def test_a_term_has_its_own_transfers_those_of_one_kind_together(channel):
         assert total[f"potential_energy_transfer_{name}"] < 0
 
 
-@pytest.mark.parametrize("momentum", (sw.EnergyConserving(), sw.ArakawaLamb(), sw.EnstrophyConserving()))
+@pytest.mark.parametrize("momentum", now(FORMS, *FORMS[1:]))
 def test_advection_and_rotation_move_energy_from_scale_to_scale_and_make_none(momentum):
     """To rounding over rough depth in divergent flow, by the schemes that keep energy; and pressure trades it."""
     model = ocean(momentum=momentum)
@@ -218,7 +219,7 @@ def test_series_trade_energy_by_pressure_and_move_it_by_rotation_exactly(periodi
         assert np.abs(turned).max() < 1e-12 * np.abs(moved).max()
 
 
-@pytest.mark.parametrize("momentum", (sw.EnergyConserving(), sw.ArakawaLamb(), sw.EnstrophyConserving()))
+@pytest.mark.parametrize("momentum", now(FORMS, *FORMS[:2]))
 def test_advection_without_divergence_makes_enstrophy_only_where_the_scheme_does(momentum):
     model = ocean(depth=1000.0, momentum=momentum)
     psi = np.random.default_rng(3).standard_normal((NY, NX))
@@ -298,6 +299,7 @@ def test_what_has_no_spectra_is_told_in_a_sentence():
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.verify
 def test_a_resumed_run_goes_on_with_its_file_of_spectra(tmp_path):
     model = ocean("x")
     state = moving(model)

@@ -64,7 +64,9 @@ def test_the_amplification_is_that_of_the_exponential_for_small_steps(stepper):
 
 
 @pytest.mark.parametrize(
-    "stepper", [later(sw.AB2(1.0)), sw.AB3(1.0), later(sw.SSPRK3(1.0)), sw.RK4(1.0)], ids=lambda s: type(s).__name__
+    "stepper",
+    [later(sw.AB2(1.0)), sw.AB3(1.0), later(sw.SSPRK3(1.0)), later(sw.RK4(1.0))],
+    ids=lambda s: type(s).__name__,
 )
 def test_the_amplification_found_from_a_step_is_that_of_the_formula(stepper):
     z = np.array([0.0, 0.3j, 0.7j, 1.5j, 2.9j, -0.2, -1.0, -2.6, 0.4 + 0.1j])

@@ -154,7 +154,6 @@ def test_a_side_that_reads_no_velocity_leaves_a_step_of_forward_backward_one_loo
 KINDS_BESIDE = now(
     list(itertools.product(OPEN, ("AB2", "SSPRK3", "ForwardBackward"))),
     ("Flather", "AB2"),
-    ("Clamped", "SSPRK3"),
     ("a level with reflections", "ForwardBackward"),
     ("ChapmanFlather", "ForwardBackward"),
 )

@@ -59,7 +59,6 @@ STEPPERS = {
 ENGINES = now(
     [("ab3", "fused"), *((name, "arrays") for name in STEPPERS)],
     ("ab3", "fused"),
-    ("forward_backward", "arrays"),
     ("semi_implicit", "arrays"),
 )
 

@@ -68,7 +68,7 @@ def test_loops_arrays_and_derivatives_agree():
     fused, arrays = (by_engine(model, sw.AB2(30.0), start, 3) for model in models)
     for name in ("u", "v", "eta"):
         np.testing.assert_allclose(getattr(fused, name), getattr(arrays, name), rtol=0, atol=1e-13)
-    model = sea(ENERGY, ENSTROPHY)
+    model = sea(ENERGY, ENSTROPHY, engine="arrays")
     problem = adjoint.Problem(model, sw.AB2(30.0), start, 3, adjoint.BoxEnergy(), ["initial.u", "initial.eta", "depth"])
     wrong = [str(verdict) for verdict in verify(problem, second=False) if not verdict.passed]
     assert not wrong, "\n".join(wrong)
