@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from .. import postprocess
-from ..config.quantities import quantity_of_option
 from ..errors import SwmodelError
 from . import options
 from .options import examples, path_of
@@ -124,6 +123,8 @@ def plot_files(
     layer: int = 1,
 ) -> None:
     """Draw figures of output files, and print their paths."""
+    from ..config.quantities import quantity_of_option
+
     seconds = [quantity_of_option("--time", time, "s") for time in times] if times else None
     sides = (box[:2], box[2:]) if box else None
     print(*postprocess.plot(files, output, kind, observations, variable, seconds, member, sides, layer), sep="\n")
