@@ -204,8 +204,8 @@ class Product(ModelPart, abc.ABC):
         counts_start: whether the state before the first step is a sample, which `start` has taken.
         records: the class of the Output of a file that has a record every `every` seconds, in place of fields of the
             whole run; its arguments are those of ProductOutput.
-        begin, every: the time of the first sample and the interval [s]; a class declares those that users may choose
-            (`first_sample`, `interval`).
+        begin: the time of the first sample [s]; a class declares it by `first_sample` if users may choose it.
+        every: the interval between samples [s], likewise by `interval`.
     """
 
     kind = "product"
