@@ -27,7 +27,8 @@ from ..config.build.studies import (
 )
 from ..config.quantities import quantity_of_option
 from ..errors import BlowUp, ConfigError, SwmodelError
-from ..output.collisions import check_apart, remove_figures
+from ..output.collisions import check_apart
+from ..output.figures import remove_figures
 from ..simulation.progress import duration
 from . import facts, logs, starting
 from .facts import columns

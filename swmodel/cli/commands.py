@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..output.collisions import KINDS
+from ..output.figures import KINDS
 from ..runtime.version import VERSION
 from . import file_commands, forecast_commands, options
 from .options import examples, path_of, taking

@@ -22,7 +22,8 @@ from ..config.expressions import Expression
 from ..config.reading import Section as SectionOfFile
 from ..errors import ConfigError
 from ..fields.methods import code_of
-from ..output.collisions import check_apart, remove_figures
+from ..output.collisions import check_apart
+from ..output.figures import remove_figures
 from ..output.fingerprint import describe, fingerprint
 from ..output.resuming import allowed_names
 from ..runtime.signals import PROCESS

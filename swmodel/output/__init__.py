@@ -4,7 +4,7 @@
     products/       what runs compute of their states, one file each
     running.py      the files of a run while it lasts
     writing.py      the thread that writes them while the next steps are computed
-    zarr_store.py   Zarr stores, of which every rank writes its chunks (zarr_fields.py, zarr_fields.py)
+    zarr_store.py   Zarr stores, of which every rank writes its chunks (zarr_fields.py)
     zarr_output.py, zarr_restart.py   fields and restarts in such stores
     netcdf.py       fields, gauges and maxima as CF and SGRID netCDF
     grid_part.py    a box of the grid, and means over blocks of its cells
@@ -16,7 +16,7 @@
     resuming.py     how a run continues from a restart, and when it is refused
     fingerprint.py  what a run was computed with, for comparison with a later run
     collisions.py   outputs that would overwrite an input or another output
-    collisions.py      removal of the figures of files that are replaced
+    figures.py      removal of the figures of files that are replaced
     metadata.py     CF and SGRID metadata of these files
     definitions.py  dimensions and variables with that metadata, in an open file
     run_metadata.py metadata of the run that writes a file

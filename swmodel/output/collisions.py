@@ -1,4 +1,4 @@
-"""Paths to one file: no output may be an input of its run or another output, and its old figures are removed with it.
+"""Different paths to one file: no output may be an input of its run or another output.
 
 Files that exist are compared by device and inode, so that links are followed and hard links are recognised. Other files
 are compared by their real paths. The run may still have to make a folder of such a path, as in output/../depth.nc.
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import ConfigError
 
-__all__ = ["KINDS", "STATISTICS", "check_apart", "remove_figures", "same_file"]
+__all__ = ["check_apart", "same_file"]
 
 
 def _identity(path):
@@ -55,53 +55,3 @@ def check_apart(outputs: Iterable[tuple[str, Path]], inputs: Iterable[tuple[str,
                 mistakes.append(f"{other}: {path} is the folder of {what} ({file}); give it another name.")
     if mistakes:
         raise ConfigError(mistakes)
-
-
-# {kind of a product's file with a page of its own: part of the name of a variable that it alone has}
-STATISTICS = {"extremes": "minimum_elevation", "means": "mean_", "harmonics": "_amplitude_"}
-
-# The kinds of figures of postprocess/cli.py, and the formats that it chooses by itself.
-KINDS = (
-    "tsunami",
-    "maps",
-    "maximum",
-    *STATISTICS,
-    "drifters",
-    "gauges",
-    "circulation",
-    "animation",
-    "spectrum",
-    "budgets",
-    "sensitivity",
-    "inversion",
-    "ensemble",
-)
-FORMATS = ("png", "mp4", "gif")
-
-
-def remove_figures(path: Path) -> None:
-    """Remove the figures of the output file `path`, which is about to be replaced: they show an earlier run.
-
-    Only names that are chosen without --output are removed, in the folder of NAME.nc: NAME.KIND.png, animations as .mp4
-    or .gif, the pages NAME.report.html and report.html, and NAME.png where NAME is a kind itself (sensitivity.png,
-    inversion.png).
-    """
-    path = Path(path)
-    for kind in KINDS:
-        for ending in FORMATS:
-            path.with_name(f"{path.stem}.{kind}.{ending}").unlink(missing_ok=True)
-    for page in (path.with_name(f"{path.stem}.report.html"), path.with_name("report.html")):
-        _remove_page(page)
-    if path.stem in KINDS and path.suffix != ".png":
-        path.with_suffix(".png").unlink(missing_ok=True)
-
-
-def _remove_page(page):
-    """Remove a page that `swmodel report` wrote; a page of that name from another program stays."""
-    try:
-        with open(page, encoding="utf-8") as file:
-            ours = 'name="generator" content="swmodel' in file.read(1000)
-    except (OSError, UnicodeDecodeError):
-        return
-    if ours:
-        page.unlink(missing_ok=True)

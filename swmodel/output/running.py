@@ -12,7 +12,8 @@ import numpy as np
 from ..errors import DataError, SwmodelError
 from ..runtime.netcdf import LOCK
 from . import claim
-from .collisions import check_apart, remove_figures
+from .collisions import check_apart
+from .figures import remove_figures
 from .restart_output import RestartOutput
 from .run_metadata import run_attributes
 from .schedule import AbstractSimulation, Output

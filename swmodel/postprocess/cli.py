@@ -6,12 +6,12 @@ import pathlib
 from collections.abc import Sequence
 
 from ..errors import PlotError
-from ..output import collisions
-from ..output.collisions import STATISTICS
+from ..output import figures
+from ..output.figures import STATISTICS
 
 __all__ = ["KINDS", "plot"]
 
-KINDS = ("auto", *collisions.KINDS)
+KINDS = ("auto", *figures.KINDS)
 
 WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
 PAGES = (*STATISTICS, "drifters")  # kinds of files with a page of their own

@@ -19,7 +19,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import PlotError
-from ..output.collisions import STATISTICS
+from ..output.figures import STATISTICS
 
 __all__ = [
     "Mesh",

@@ -82,9 +82,12 @@ def test_means_of_derived_fields_are_those_of_snapshots(tmp_path, engine, steppe
     state = model.state(eta=lambda x, y: np.cos(2 * np.pi * x / 8e4) * np.cos(np.pi * y / 6e4))
     made = sw.Simulation(model, state, stepper)
     made.means(tmp_path / "means.nc", (*CORNERS_AND_FACES, "vorticity eta", "eta"))
-    made.write(tmp_path / "fields.nc", every=stepper.dt, variables=("eta", *CORNERS_AND_FACES))
+    made.write(tmp_path / "fields.nc", every=stepper.dt, variables=("eta", "u", "v", *CORNERS_AND_FACES))
     made.run(steps=8)
     with xr.open_dataset(tmp_path / "means.nc") as means, xr.open_dataset(tmp_path / "fields.nc") as fields:
+        u, v = (np.nan_to_num(fields[name].values) for name in "uv")
+        np.testing.assert_allclose(fields.velocity_x, 0.5 * (u + np.roll(u, 1, 2)), rtol=1e-5, atol=1e-6 * u.max())
+        np.testing.assert_allclose(fields.velocity_y, 0.5 * (v[:, 1:] + v[:, :-1]), rtol=1e-5, atol=1e-6 * v.max())
         centred = {"eta": fields.eta.values[1:]}
         for name, faces in CORNERS_AND_FACES.items():
             values = np.nan_to_num(fields[name].values[1:])

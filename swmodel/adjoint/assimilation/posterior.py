@@ -11,7 +11,7 @@ of freedom for signal (Rodgers 2000, section 2.4).
 The spread of gauges before and after an inversion, and J compared with its expectation.
 
 Members p_j of an ensemble are drawn from the background, N(b, 1), or from the error of the analysis,
-N(p_a, (1 + A)^-1). There A = G* G has the leading eigenpairs (l_k, w_k) of posterior.py:
+N(p_a, (1 + A)^-1). There A = G* G has the leading eigenpairs (l_k, w_k):
 
     p_j = p_a + z + sum_k [(1 + l_k)^-1/2 - 1] (w_k . z) w_k,   z white noise.
 

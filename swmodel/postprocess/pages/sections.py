@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from ...errors import PlotError
-from ...output.collisions import STATISTICS
+from ...output.figures import STATISTICS
 from .. import budgets, drifters, ensemble, gauges, inversion, maxima, sensitivity, spectra, statistics
 from ..files import open_output, seconds
 from ..scores import MISSING, Series, columns, constants_columns, meaning, score

@@ -4,7 +4,7 @@
     tape      `push_slot`, `read_slot`, `empty`: the states of many steps; `depends_on`, `together`: orders
     strips    `paste` and `cut`, `read_strips` and `add_strips`: a few rows or columns of large arrays
     library   `forwarded`: calls of mpi4jax that hold numbers in place of handles (see parallel/mpi.py)
-    blocks    `move`: blocks of an array to other places, with axes in another order
+    primitives   `move`: blocks of an array to other places, with axes in another order
     interpolation   `interpolate`: planes to smaller cells
 
 Without a compiler, and on other devices, these are the ordinary JAX operations.
