@@ -55,7 +55,7 @@ __all__ += ["text_of"]
 SIZES = {
     "": 0.05, "m": 0.2, "m s-1": 0.1, "s": 600.0, "s-1": 1e-4, "m-1 s-1": 2e-11, "m2 s-1": 50.0, "m4 s-1": 1e9,
     "s m-1/3": 0.05, "N m-2": 0.1, "Pa": 300.0, "degree": 90.0, "m s-2": 1e-5, "kg m-3": 1e3, "m3 s-1": 100.0,
-    "Wind.x": 10.0, "Wind.y": 10.0, "GaussianBump.radius": 30e3, "RandomVortices.length": 60e3,
+    "Wind.x": 10.0, "Wind.y": 10.0, "GaussianBump.radius": 30e3, "RandomVortices.length": 80e3,
     "SolitarySection.depth": DEPTH, "CnoidalSection.depth": DEPTH, "CnoidalSection.period": 300.0,
 }  # fmt: skip
 SIGNED = ("m s-1", "N m-2", "degree")  # units of numbers that may be negative
@@ -74,6 +74,15 @@ VALUES = {
     "FormulaSection.formula": st.just("5e-4 * (1 + 0.5 * sin(PHASE + t / 300))"),  # also of rain and evaporation
     "Sponge.width": st.just("WIDTH"),
     "River.positions": st.just("PLACES"),
+    "River.discharge": st.sampled_from((50.0, 120.0, -20.0, {"file": "series.csv"})),
+    **{
+        f"{name}.rate": st.sampled_from(
+            (1e-5, "1e-5 * (1 + 0.5 * sin(PHASE))", {"formula": "1e-5 * (1 + sin(t / 300))"})
+        )
+        for name in ("Rain", "Evaporation")
+    },
+    "Infiltration.conductivity": st.sampled_from((1e-5, "1e-5 * (1 + 0.5 * sin(PHASE))")),
+    **{f"{name}.concentrations": st.just({"dye": 20.0, "salt": 0.5}) for name in ("Rain", "River")},
     **{f"{name}.file": st.just("map.nc") for name in ("MapFile", "FieldFile", "FieldRecord")},
     **{f"{name}.variable": st.just("n") for name in ("MapFile", "FieldFile", "FieldRecord")},
     **{f"{name}.drag": st.sampled_from((*DRAG_LAWS, 1.3e-3)) for name in ("Wind", "WindFile", "Cyclone")},
@@ -193,6 +202,24 @@ PARTS = {
 }
 
 
+def _conserves_momentum(model):
+    return physics.FORMS.classes[model.get("momentum", "energy_conserving")].conserves_momentum
+
+
+def _suitable(model, stepper):
+    """PARTS without those that a linear model, one that conserves momentum, or an implicit stepper does not have."""
+    conserving = _conserves_momentum(model)
+    implicit = physics.STEPPERS[stepper["type"]].part.is_implicit
+
+    def suits(part):
+        closing = getattr(part, "closes_volume", False)
+        keeping = part.memory if issubclass(part, OpenBoundary) else part.state_variables is not Term.state_variables
+        nonlinear = getattr(part, "nonlinear", False) and model.get("linear", False)
+        return not (nonlinear or (closing and (conserving or implicit)) or (implicit and keeping))
+
+    return {kind: {name: cls for name, cls in classes.items() if suits(cls.part)} for kind, classes in PARTS.items()}
+
+
 @st.composite
 def experiments(draw):
     """(folder, tables) of an experiment: the sections that all draws have, and some of the others."""
@@ -213,17 +240,19 @@ def experiments(draw):
     tables["initial"] = {"type": "rest"} if calm else draw(_states(grid, x, y))
     without = (*(() if spherical else ON_SPHERE), *(() if folder == "globe" else ON_GLOBE))
     without = (*without, *(() if "wetting" in model else ON_LAND))
-    forcings = {name: cls for name, cls in PARTS["forcing"].items() if name not in without}
+    brief = min(seconds, 2500.0)  # steps that the rotation of the globe allows
+    tables["stepper"] = draw(_steppers(brief, model))
+    parts = _suitable(model, tables["stepper"])
+    forcings = {name: cls for name, cls in parts["forcing"].items() if name not in without}
     tables["forcing"] = [] if calm else draw(st.lists(_one_of(forcings), max_size=2))
-    tables["dissipation"] = draw(st.lists(_one_of(PARTS["dissipation"]), max_size=2))
-    tables["boundary"] = [] if spectral else draw(_sides(periodic, calm))
+    tables["dissipation"] = draw(st.lists(_one_of(parts["dissipation"]), max_size=2))
+    tables["boundary"] = [] if spectral else draw(_sides(periodic, calm, parts["boundary"]))
     names = ("dye", "salt")[: 0 if spectral else draw(st.sampled_from((0, 0, 1, 2)))]
     limited = {"scheme": "flux_limited"} if "wetting" in model else {}  # what takes no more than a cell holds
     tables["tracer"] = [draw(section(TracerSection, 3, name=name, **limited)) for name in names]
-    brief = min(seconds, 3000.0)  # steps that the rotation of the globe allows
-    tables["stepper"] = draw(_steppers(brief, model))
     if tables["stepper"]["dt"] != "auto":
         tables["run"]["until"], seconds = 8 * brief, brief
+    _leave_out_what_others_exclude(tables)
     if not calm and folder != "globe" and draw(st.integers(0, 9)) == 0:
         tables["source"] = _source(grid, x, y)
     if not calm and draw(st.integers(0, 2)) == 0:
@@ -231,13 +260,33 @@ def experiments(draw):
     kinds = OUTPUTS[:2] if "ensemble" in tables else OUTPUTS
     if tables["stepper"]["type"] == "rigid_lid":
         kinds = tuple(kind for kind in kinds if kind not in ("maxima", "extremes"))
-    conserving = physics.FORMS.classes[model.get("momentum", "energy_conserving")].conserves_momentum
+    conserving = _conserves_momentum(model)
     unsuitable = tables["boundary"] or spherical or conserving or tables["bathymetry"]["type"] != "flat"
     if unsuitable:  # spectra are of basins that are periodic or mirrored, and of fluxes that can be split
         kinds = tuple(kind for kind in kinds if kind != "spectra")
     tables["output"] = draw(_outputs(grid, x, y, names, seconds, kinds))
     phase = f"2 * pi * ({x} / {width(grid[x])!r} + {y} / {width(grid[y])!r})"
     return folder, completed(tables, phase, 75 * seconds, at(grid, x, y, 0.25, 0.45))
+
+
+def _leave_out_what_others_exclude(tables):
+    """Drop limiters of other schemes, options of other solvers, and concentrations of tracers that a draw lacks.
+
+    Where no open side holds the level, a sponge does.
+    """
+    names = {entry["name"] for entry in tables["tracer"]}
+    for entry in tables["tracer"]:
+        if entry.get("scheme", "flux_limited") != "flux_limited":
+            entry.pop("limiter", None)
+    for entry in tables["forcing"]:
+        if "concentrations" in entry:
+            entry["concentrations"] = {name: c for name, c in entry["concentrations"].items() if name in names}
+    if tables["stepper"].get("solver") != "conjugate_gradients":
+        for key in ("preconditioner", "tolerance", "iterations"):
+            tables["stepper"].pop(key, None)
+    if {entry["type"] for entry in tables["boundary"]} == {"radiation_nudging"}:
+        side = tables["boundary"][0]["sides"]
+        tables["boundary"].append({"type": "sponge", "sides": side, "width": "WIDTH", "rate": 1e-4})
 
 
 @st.composite
@@ -291,7 +340,7 @@ def _states(grid, x, y):
 
 
 @st.composite
-def _sides(draw, periodic, calm):
+def _sides(draw, periodic, calm, conditions):
     """Tables of open sides and sponges, no side of which is open twice; on calm draws without a flow from outside."""
     sides = [
         side
@@ -300,7 +349,7 @@ def _sides(draw, periodic, calm):
     ]
     count, entries = draw(st.sampled_from((0, 0, 1, 2))), []
     for side in draw(st.permutations(sides))[:count]:
-        entry = draw(_one_of(PARTS["boundary"], sides=side))
+        entry = draw(_one_of(conditions, sides=side))
         part = PARTS["boundary"][entry["type"]].part
         entries.append({key: 0.0 if calm and key in positions_of(part) else value for key, value in entry.items()})
     return entries
@@ -309,7 +358,7 @@ def _sides(draw, periodic, calm):
 @st.composite
 def _steppers(draw, seconds, model):
     """A table of a stepper that the core and the form of the momentum equation allow."""
-    conserving = physics.FORMS.classes[model.get("momentum", "energy_conserving")].conserves_momentum
+    conserving = _conserves_momentum(model)
     names = {
         name
         for name, part in ((name, cls.part) for name, cls in physics.STEPPERS.items())
@@ -346,8 +395,8 @@ def _source(grid, x, y):
 @st.composite
 def _ensembles(draw, tables):
     """A table in which one or two of the numbers and files of an experiment have a value for each of two members."""
-    shared = ("run", "grid", "stepper", "output", "tracer", "source")
-    leaves = {path: value for path, value in _leaves(tables) if path.split(".")[0] not in shared}
+    shared = ("run", "grid", "stepper", "output", "tracer", "source", "model", "initial.centre")
+    leaves = {k: value for k, value in _leaves(tables) if not (k.startswith(shared) or k.endswith(".period"))}
     if not leaves:
         return {"members": 2, "perturbation": 0.01, "radius": 3e4}
     paths = draw(st.sets(st.sampled_from(sorted(leaves)), min_size=1, max_size=2))
