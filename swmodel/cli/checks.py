@@ -22,7 +22,16 @@ from .model_remarks import flooded_land, model_remarks, wave_remarks
 from .nested import add_outputs_of_nests, files_of_nests, merged, nest_lines, nest_output_lines
 from .remarks import remarks
 from .speed import Speed, speed_line
-from .starting import add_outputs, begin_alone, files_of_run, files_of_studies, inputs_of, named_files, started
+from .starting import (
+    add_outputs,
+    begin_alone,
+    files_of_run,
+    files_of_studies,
+    inputs_of,
+    named_files,
+    simulation_of,
+    started,
+)
 
 __all__ = ["check_experiment"]
 
@@ -60,7 +69,6 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
 
 def _plan(made, experiment, model, state, ranks, speed, studied):
     """((label, text) lines, warnings) of a run; raises ConfigError for mistakes that only the model reveals."""
-    from ..simulation.simulation import Simulation
     from ..stepping.stability import largest_time_step, limits
 
     stepper = stepper_of(experiment.stepper)
@@ -72,7 +80,7 @@ def _plan(made, experiment, model, state, ranks, speed, studied):
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     made.attempt((), _check_files, made, experiment)
     made.experiment()
-    simulation = Simulation(model, state, stepper_of(experiment.stepper, dt), experiment.run.start)
+    simulation = simulation_of(made, model, state, dt)
     whole, files = np.prod(model.grid.shape), files_of_run(experiment.output, expanded(experiment.output.folder))
     add_outputs(made, simulation, files, None if whole <= LARGEST_SUMMED else WITHOUT_SUMS)
     longest = largest_time_step(found) if found else np.inf
@@ -101,11 +109,7 @@ def _plan(made, experiment, model, state, ranks, speed, studied):
 
 def _nests(made, family, states, dt, ranks):
     """(label, text) lines of the nests; raises ConfigError for mistakes of their steps, tiles and files."""
-    from ..simulation.nested import NestedSimulation
-
-    experiment = made.experiment()
-    stepper, start = stepper_of(experiment.stepper, dt), experiment.run.start
-    driver = made.require(("nest",), lambda: NestedSimulation(family, states, stepper, start=start))
+    driver = simulation_of(made, family, states, dt)
     for k, one in enumerate(made.nests):
         simulation, grid = driver[one.name], family.models[one.name].grid
         made.attempt(("nest", k), tiles, grid, ranks, None, max(simulation.halo, one.place.width))
@@ -123,7 +127,6 @@ MOST_TILES = 9  # the most tiles of a large grid that are examined
 def _plan_of_tiles(made, experiment, ranks):
     """`_plan` for a grid too large for this process, from a few tiles, set up as on their ranks."""
     from ..parallel.serial import OneTileCommunicator
-    from ..simulation.simulation import Simulation
     from ..stepping.stability import largest_time_step, limits
 
     if experiment.ensemble is not None:
@@ -143,7 +146,7 @@ def _plan_of_tiles(made, experiment, ranks):
     dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
     made.attempt((), _check_files, made, experiment)
     made.experiment()
-    simulation = Simulation(model, state, stepper_of(experiment.stepper, dt), experiment.run.start)
+    simulation = simulation_of(made, model, state, dt)
     files = files_of_run(experiment.output, expanded(experiment.output.folder))
     add_outputs(made, simulation, files, ("fields", *PRODUCTS, "products"))
     longest, whole = largest_time_step(found) if found else np.inf, grid.nx * grid.ny

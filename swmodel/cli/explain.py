@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from typing import cast
 
 from ..config import Override, read
-from ..config.build.steppers import stepper_of
 from ..dynamics.system import System
 from ..errors import ConfigError
 from ..runtime.paths import make_folder
 from . import facts
-from .starting import begin_alone, started_with_step
+from .starting import begin_alone, simulation_of, started_with_step
 
 __all__ = ["explain_experiment"]
 
@@ -37,7 +36,6 @@ def explain_experiment(
     Raises:
         ConfigError: with every mistake of the experiment, or if the folder for sources cannot be made.
     """
-    from ..simulation.simulation import Simulation
     from ..stepping.loops import loops_of_adjoint, loops_of_steps
 
     if bandwidth is not None and not bandwidth > 0:
@@ -48,7 +46,7 @@ def explain_experiment(
     model, state, dt = started_with_step(made, experiment, "serial", None, experiment.run.engine)
     if adjoint and model.members is not None:
         raise ConfigError("--adjoint lists the loops of one run, and the file has an [ensemble]; leave one out.")
-    simulation = Simulation(model, state, stepper_of(experiment.stepper, dt))
+    simulation = simulation_of(made, model, state, dt)
     engine, why = simulation.engine
     lines = [
         ("experiment", experiment.run.title or draft.file.stem),

@@ -13,7 +13,6 @@ import numpy as np
 from .. import postprocess
 from ..config import Override, read, read_text
 from ..config.build.nests import family_of, folder_of_nest
-from ..config.build.steppers import stepper_of
 from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart, same_file
 from ..output.restart_output import earlier
@@ -36,6 +35,7 @@ from .starting import (
     named_files,
     prepare_paths,
     process_age,
+    simulation_of,
     started_with_step,
 )
 
@@ -225,23 +225,16 @@ def _resume(driver, made, restart, folder, force):
 
 def _simulation(made, experiment, process, overwrite) -> Any:
     """The Simulation of an experiment, or its NestedSimulation."""
-    from ..simulation.nested import NestedSimulation
-    from ..simulation.simulation import Simulation
-
     where = process.communicator, experiment.run.layout, experiment.run.engine
     made_of: Any = family_of(made, *where) if made.nests else started_with_step(made, experiment, *where)
     model, state, dt = made_of
     options = {
-        "start": experiment.run.start,
         "title": experiment.run.title or made.draft.file.stem,
         "config": f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",
         "overwrite": overwrite,
         "stages_per_exchange": experiment.run.stages_per_exchange,
     }
-    stepper = stepper_of(experiment.stepper, dt)
-    if made.nests:
-        return made.require(("nest",), lambda: NestedSimulation(model, state, stepper, **options))
-    return Simulation(model, state, stepper, **options)
+    return simulation_of(made, model, state, dt, **options)
 
 
 def _check_files(files, inputs):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..config.scenario import Output
     from ..models.shallow_water import ShallowWater
     from ..runtime.launch import Process
+    from ..simulation.nested import NestedSimulation
     from ..simulation.simulation import Simulation
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "named_files",
     "process_age",
     "refuse_nests",
+    "simulation_of",
     "started",
     "started_with_step",
     "tiles_line",
@@ -178,6 +180,25 @@ def begin_alone(draft: Draft, ranks: int = 1, here: bool = False, nested: bool =
     logs.start(root=True)
     launch.configure_process("float32" if model is None else model.precision, "serial")
     return assemble_family(draft, ranks, records=1, here=here)
+
+
+def simulation_of(made: Assembly, model: Any, state: Any, dt: float, **options: Any) -> Simulation | NestedSimulation:
+    """The Simulation, or the NestedSimulation, of an Assembly; what it refuses are mistakes of the file.
+
+    Args:
+        made: the Assembly.
+        model, state: its model and State, or the Family and {name: State} of its nests.
+        dt: the time step [s].
+        options: further arguments of the Simulation.
+    """
+    from ..nests.family import Family
+    from ..simulation.nested import NestedSimulation
+    from ..simulation.simulation import Simulation
+
+    experiment = made.experiment()
+    kind, where = (NestedSimulation, ("nest",)) if isinstance(model, Family) else (Simulation, ("stepper", "dt"))
+    options = {"start": experiment.run.start, **options}
+    return made.require(where, lambda: kind(model, state, stepper_of(experiment.stepper, dt), **options))
 
 
 def inputs_of(draft: Draft) -> list[tuple[str, Path]]:

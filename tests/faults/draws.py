@@ -142,7 +142,7 @@ def _values(annotation, name, default, metadata=()):
     if isinstance(rule, Choice):
         return st.sampled_from(rule.choices)
     if named := [each for each in metadata if isinstance(each, ClassNamed)]:
-        return st.sampled_from(tuple(named[0].classes))
+        return st.sampled_from(sorted(named[0].classes))
     if isinstance(rule, (Number, Formula)) or annotation is float:
         return _numbers(name, default, rule or Number())
     if origin in (typing.Union, types.UnionType):
@@ -315,7 +315,7 @@ def _models(draw, folder, coast):
 
 def _one_of(sections, **fixed):
     """A table of one of several types."""
-    names = [name for name, cls in sections.items() if _keys(cls) is not None]
+    names = sorted(name for name, cls in sections.items() if _keys(cls) is not None)
     return st.sampled_from(names).flatmap(
         lambda name: section(sections[name], type=name, **fixed, **TOGETHER.get(name, {}))
     )

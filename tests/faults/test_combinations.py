@@ -95,6 +95,13 @@ def test_what_runs_differ_in_is_noticed():
     assert change == 3.0
 
 
+def test_draws_do_not_depend_on_the_order_of_parts(monkeypatch):
+    """Parts are listed as modules were imported, and a seed was another experiment in another process."""
+    before = [draws.drawn(seed) for seed in range(8)]
+    monkeypatch.setattr(draws, "PARTS", {kind: dict(reversed(each.items())) for kind, each in draws.PARTS.items()})
+    assert [draws.drawn(seed) for seed in range(8)] == before
+
+
 def test_runs_of_draws_have_few_steps():
     """An explicit step of 0.075 s was drawn for a run of 24,000 s."""
     tables = [draws.drawn(seed)[1] for seed in range(25)]

@@ -306,6 +306,14 @@ def test_terms_that_do_not_fit_together_are_a_mistake_of_the_file(command, case)
     assert status == 2 and "not linear" in err and "--debug" not in err
 
 
+def test_what_only_the_simulation_refuses_has_the_place_of_its_part(command, case):
+    drizzle = 'forcing=[{type="rain", rate="0.01 mm h-1"}]'
+    shore = 'model={momentum="momentum_conserving", wetting={}, precision="float32"}'
+    options = [part for change in (drizzle, shore, 'stepper={type="ssprk3", dt=10}') for part in ("--set", change)]
+    status, _, err = command("check", case, *options)
+    assert status == 2 and "forcing[0]: Rain: a step changes the level by" in err and "--set forcing=" in err, err
+
+
 # -- run --------------------------------------------------------------------------------------------------------------
 
 
