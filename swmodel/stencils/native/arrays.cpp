@@ -13,17 +13,13 @@
 #include <emmintrin.h>
 #endif
 
-#include "xla/ffi/api/ffi.h"
-
-namespace ffi = xla::ffi;
-
 namespace {
 
 constexpr int64_t kBytesOfPiece = 1 << 18;
 constexpr int64_t kLine = 64;            // [bytes] of a cache line
 constexpr int64_t kLarge = 1 << 23;      // [bytes] larger arrays do not stay in a cache
 
-inline bool IsLarge(const ffi::AnyBuffer& array) { return static_cast<int64_t>(array.size_bytes()) > kLarge; }
+inline bool IsLarge(const Array& array) { return array.bytes() > kLarge; }
 
 // Advises the operating system to use large pages when it maps this memory.
 inline void AdviseLargePages(const void* data, size_t bytes) {
@@ -81,52 +77,47 @@ class Copies {
 };
 
 // The first byte of slot `index` of an array of slots.
-char* Slot(const ffi::AnyBuffer& slots, int64_t index) {
-  const int64_t count = slots.dimensions()[0];
-  return static_cast<char*>(slots.untyped_data()) + std::clamp<int64_t>(index, 0, count - 1) * (slots.size_bytes() / count);
+char* Slot(const Array& slots, int64_t index) {
+  const int64_t count = slots.sizes[0];
+  return slots.data + std::clamp<int64_t>(index, 0, count - 1) * (slots.bytes() / count);
 }
 
 // Copies arrays into slot `index` of arrays of slots. Operands: index, arrays of slots, arrays; results: arrays of slots,
 // arrays, both in place. Because the arrays are results, too, XLA cannot overwrite one of them before it has been copied.
-ffi::Error PushSlot(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results) {
-  const int64_t count = results.size() / 2, index = *operands.get<ffi::BufferR0<ffi::S32>>(0).value().typed_data();
+XLA_FFI_Error* PushSlot(const Call& call) {
+  const int64_t count = call.results() / 2, index = call.number(0);
   Copies copies;
   bool streaming = false;
   for (int64_t k = 0; k < count; ++k) {
-    auto slots = *results.get<ffi::AnyBuffer>(k).value();
-    auto array = *results.get<ffi::AnyBuffer>(count + k).value();
+    const Array slots = call.result(k), array = call.result(count + k);
     streaming |= IsLarge(slots);
-    copies.Add(Slot(slots, index), static_cast<const char*>(array.untyped_data()), array.size_bytes());
+    copies.Add(Slot(slots, index), array.data, array.bytes());
   }
-  copies.Run(pool.num_threads(), streaming);
-  return ffi::Error::Success();
+  copies.Run(call.threads(), streaming);
+  return nullptr;
 }
 
 // Copies slot `index` of arrays of slots. Operands: index, arrays of slots; results: arrays.
-ffi::Error ReadSlot(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results) {
-  const int64_t index = *operands.get<ffi::BufferR0<ffi::S32>>(0).value().typed_data();
+XLA_FFI_Error* ReadSlot(const Call& call) {
+  const int64_t index = call.number(0);
   Copies copies;
-  for (size_t k = 0; k < results.size(); ++k) {
-    auto array = *results.get<ffi::AnyBuffer>(k).value();
-    copies.Add(static_cast<char*>(array.untyped_data()), Slot(operands.get<ffi::AnyBuffer>(k + 1).value(), index),
-               array.size_bytes());
+  for (int64_t k = 0; k < call.results(); ++k) {
+    const Array array = call.result(k);
+    copies.Add(array.data, Slot(call.operand(k + 1), index), array.bytes());
   }
-  copies.Run(pool.num_threads(), false);
-  return ffi::Error::Success();
+  copies.Run(call.threads(), false);
+  return nullptr;
 }
 
 // Returns its first operands. The other operands are dependencies: XLA executes this call, and all operations that overwrite
 // its results, after the operations that compute them.
-ffi::Error DependsOn(ffi::RemainingArgs, ffi::RemainingRets) { return ffi::Error::Success(); }
+XLA_FFI_Error* DependsOn(const Call&) { return nullptr; }
 
 // Arrays with undefined values, in large pages. The operating system maps new memory page by page, and mapping a small page
 // takes as long as a step of the few cells that fit in it.
-ffi::Error Empty(ffi::RemainingArgs, ffi::RemainingRets results) {
-  for (size_t k = 0; k < results.size(); ++k) {
-    auto array = *results.get<ffi::AnyBuffer>(k).value();
-    AdviseLargePages(array.untyped_data(), array.size_bytes());
-  }
-  return ffi::Error::Success();
+XLA_FFI_Error* Empty(const Call& call) {
+  for (int64_t k = 0; k < call.results(); ++k) AdviseLargePages(call.result(k).data, call.result(k).bytes());
+  return nullptr;
 }
 
 // Copies a row of a strip. A call of memcpy takes longer than to copy a few numbers.
@@ -142,13 +133,11 @@ inline void CopyRow(char* to, const char* from, int64_t bytes) {
 // A strip of an array of shape (..., rows, columns). EachRow calls a function for each of its rows.
 class Strip {
  public:
-  Strip(const ffi::AnyBuffer& array, const ffi::AnyBuffer& strip, const int32_t* place)
-      : array_(static_cast<char*>(array.untyped_data())), strip_(static_cast<char*>(strip.untyped_data())) {
-    auto whole = array.dimensions(), part = strip.dimensions();
-    const size_t n = whole.size();
-    size_ = ffi::ByteWidth(array.element_type()), rows_ = part[n - 2], row_bytes_ = part[n - 1] * size_;
+  Strip(const Array& array, const Array& strip, const int32_t* place) : array_(array.data), strip_(strip.data) {
+    const int64_t *whole = array.sizes, *part = strip.sizes, n = array.rank;
+    size_ = array.width(), rows_ = part[n - 2], row_bytes_ = part[n - 1] * size_;
     stride_ = whole[n - 1] * size_, member_stride_ = whole[n - 2] * stride_, members_ = 1;
-    for (size_t k = 0; k + 2 < n; ++k) members_ *= whole[k];
+    for (int64_t k = 0; k + 2 < n; ++k) members_ *= whole[k];
     const int64_t row = std::clamp<int64_t>(place[0], 0, whole[n - 2] - part[n - 2]);
     const int64_t column = std::clamp<int64_t>(place[1], 0, whole[n - 1] - part[n - 1]);
     array_ += row * stride_ + column * size_;
@@ -167,39 +156,39 @@ class Strip {
 };
 
 // Operands: places (n, 2), arrays, and for each place a strip of each array; results: the arrays, in place.
-ffi::Error Paste(ffi::RemainingArgs operands, ffi::RemainingRets results) {
-  const int64_t count = results.size(), places = (operands.size() - 1) / count - 1;
-  const int32_t* place = operands.get<ffi::Buffer<ffi::S32>>(0).value().typed_data();
+XLA_FFI_Error* Paste(const Call& call) {
+  const int64_t count = call.results(), places = (call.operands() - 1) / count - 1;
+  const int32_t* place = call.operand(0).As<int32_t>();
   for (int64_t p = 0; p < places; ++p)
     for (int64_t k = 0; k < count; ++k)
-      Strip(*results.get<ffi::AnyBuffer>(k).value(), operands.get<ffi::AnyBuffer>(1 + count * (p + 1) + k).value(), place + 2 * p)
+      Strip(call.result(k), call.operand(1 + count * (p + 1) + k), place + 2 * p)
           .EachRow([](char* array, char* strip, int64_t bytes) { CopyRow(array, strip, bytes); });
-  return ffi::Error::Success();
+  return nullptr;
 }
 
 // Operands: places (n, 2), arrays; results: the arrays with zeros there, in place, and for each place a strip of each.
-ffi::Error Cut(ffi::RemainingArgs operands, ffi::RemainingRets results) {
-  const int64_t count = operands.size() - 1, places = results.size() / count - 1;
-  const int32_t* place = operands.get<ffi::Buffer<ffi::S32>>(0).value().typed_data();
+XLA_FFI_Error* Cut(const Call& call) {
+  const int64_t count = call.operands() - 1, places = call.results() / count - 1;
+  const int32_t* place = call.operand(0).As<int32_t>();
   for (int64_t p = places - 1; p >= 0; --p)
     for (int64_t k = 0; k < count; ++k)
-      Strip(*results.get<ffi::AnyBuffer>(k).value(), *results.get<ffi::AnyBuffer>(count * (p + 1) + k).value(), place + 2 * p)
+      Strip(call.result(k), call.result(count * (p + 1) + k), place + 2 * p)
           .EachRow([](char* array, char* strip, int64_t bytes) {
             std::memcpy(strip, array, bytes);
             std::memset(array, 0, bytes);
           });
-  return ffi::Error::Success();
+  return nullptr;
 }
 
 // Operands: places (n, 2), arrays; results: the arrays, in place, and for each place a copy of the strip of each.
-ffi::Error ReadStrips(ffi::RemainingArgs operands, ffi::RemainingRets results) {
-  const int64_t count = operands.size() - 1, places = results.size() / count - 1;
-  const int32_t* place = operands.get<ffi::Buffer<ffi::S32>>(0).value().typed_data();
+XLA_FFI_Error* ReadStrips(const Call& call) {
+  const int64_t count = call.operands() - 1, places = call.results() / count - 1;
+  const int32_t* place = call.operand(0).As<int32_t>();
   for (int64_t p = 0; p < places; ++p)
     for (int64_t k = 0; k < count; ++k)
-      Strip(*results.get<ffi::AnyBuffer>(k).value(), *results.get<ffi::AnyBuffer>(count * (p + 1) + k).value(), place + 2 * p)
+      Strip(call.result(k), call.result(count * (p + 1) + k), place + 2 * p)
           .EachRow([](char* array, char* strip, int64_t bytes) { CopyRow(strip, array, bytes); });
-  return ffi::Error::Success();
+  return nullptr;
 }
 
 template <typename T>
@@ -210,29 +199,27 @@ void AddRow(char* array, char* strip, int64_t bytes) {
 }
 
 // Operands: places (n, 2), arrays, and for each place a strip of each array, of floats; results: the sums, in place.
-ffi::Error AddStrips(ffi::RemainingArgs operands, ffi::RemainingRets results) {
-  const int64_t count = results.size(), places = (operands.size() - 1) / count - 1;
-  const int32_t* place = operands.get<ffi::Buffer<ffi::S32>>(0).value().typed_data();
+XLA_FFI_Error* AddStrips(const Call& call) {
+  const int64_t count = call.results(), places = (call.operands() - 1) / count - 1;
+  const int32_t* place = call.operand(0).As<int32_t>();
   for (int64_t p = 0; p < places; ++p)
     for (int64_t k = 0; k < count; ++k) {
-      auto array = *results.get<ffi::AnyBuffer>(k).value();
-      const Strip strip(array, operands.get<ffi::AnyBuffer>(1 + count * (p + 1) + k).value(), place + 2 * p);
-      if (array.element_type() == ffi::F32) strip.EachRow(AddRow<float>);
-      else if (array.element_type() == ffi::F64) strip.EachRow(AddRow<double>);
-      else return ffi::Error::InvalidArgument("swmodel_add_strips adds floats of 4 or 8 bytes");
+      const Array array = call.result(k);
+      const Strip strip(array, call.operand(1 + count * (p + 1) + k), place + 2 * p);
+      if (array.type == XLA_FFI_DataType_F32) strip.EachRow(AddRow<float>);
+      else if (array.type == XLA_FFI_DataType_F64) strip.EachRow(AddRow<double>);
+      else return call.Fail("swmodel_add_strips adds floats of 4 or 8 bytes");
     }
-  return ffi::Error::Success();
+  return nullptr;
 }
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_push_slot, PushSlot,
-                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_read_slot, ReadSlot,
-                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_empty, Empty, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_paste, Paste, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_cut, Cut, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_read_strips, ReadStrips, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_add_strips, AddStrips, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_depends_on, DependsOn, ffi::Ffi::Bind().RemainingArgs().RemainingRets());
+SWMODEL_FUNCTION(swmodel_push_slot, PushSlot)
+SWMODEL_FUNCTION(swmodel_read_slot, ReadSlot)
+SWMODEL_FUNCTION(swmodel_empty, Empty)
+SWMODEL_FUNCTION(swmodel_paste, Paste)
+SWMODEL_FUNCTION(swmodel_cut, Cut)
+SWMODEL_FUNCTION(swmodel_read_strips, ReadStrips)
+SWMODEL_FUNCTION(swmodel_add_strips, AddStrips)
+SWMODEL_FUNCTION(swmodel_depends_on, DependsOn)

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "xla/ffi/api/ffi.h"
-
 namespace {
 
 constexpr int64_t kSide = 32;  // [elements] of the squares that are transposed at once
@@ -112,24 +110,23 @@ void MoveBlocks(const void* from, void* to, const std::vector<Block>& blocks, in
   });
 }
 
-ffi::Error Move(ffi::ThreadPool pool, ffi::AnyBuffer from, ffi::Result<ffi::AnyBuffer> to, ffi::Span<const int64_t> numbers) {
-  std::vector<Block> blocks(numbers.size() * sizeof(int64_t) / sizeof(Block));
+XLA_FFI_Error* Move(const Call& call) {
+  int64_t length;
+  const int64_t* numbers = call.plan(&length);
+  std::vector<Block> blocks(length * sizeof(int64_t) / sizeof(Block));
   static_assert(sizeof(Block) == sizeof(MovedBlock), "blocks are copied from a list of numbers");
-  std::memcpy(blocks.data(), numbers.begin(), blocks.size() * sizeof(Block));
-  const void* source = from.untyped_data();
-  void* target = to->untyped_data();
-  const bool streaming = IsLarge(*to);
-  switch (ffi::ByteWidth(from.element_type())) {
-    case 4: MoveBlocks<uint32_t>(source, target, blocks, pool.num_threads(), streaming); break;
-    case 8: MoveBlocks<uint64_t>(source, target, blocks, pool.num_threads(), streaming); break;
-    case 16: MoveBlocks<Sixteen>(source, target, blocks, pool.num_threads(), streaming); break;
-    default: return ffi::Error::InvalidArgument("swmodel_move: elements must have 4, 8 or 16 bytes");
+  std::memcpy(blocks.data(), numbers, blocks.size() * sizeof(Block));
+  const Array from = call.operand(0), to = call.result(0);
+  const bool streaming = IsLarge(to);
+  switch (from.width()) {
+    case 4: MoveBlocks<uint32_t>(from.data, to.data, blocks, call.threads(), streaming); break;
+    case 8: MoveBlocks<uint64_t>(from.data, to.data, blocks, call.threads(), streaming); break;
+    case 16: MoveBlocks<Sixteen>(from.data, to.data, blocks, call.threads(), streaming); break;
+    default: return call.Fail("swmodel_move: elements must have 4, 8 or 16 bytes");
   }
-  return ffi::Error::Success();
+  return nullptr;
 }
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_move, Move,
-                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>()
-                                  .Attr<ffi::Span<const int64_t>>("blocks"));
+SWMODEL_FUNCTION(swmodel_move, Move)

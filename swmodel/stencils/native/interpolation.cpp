@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "xla/ffi/api/ffi.h"
-
 namespace {
 
 // Values along an axis: (1 - weight) x[cell] + weight x[next].
@@ -61,17 +59,15 @@ void GatherPlane(const T* from, T* to, int64_t width, const Points<T>& rows, con
 // Plan: whether to apply the transpose, ratio, first row and column of new cells, and for each plane whether its values lie on
 // faces along y, and along x.
 template <typename T>
-void EachPlane(const ffi::AnyBuffer& x, ffi::AnyBuffer& y, ffi::Span<const int64_t> numbers) {
-  const int64_t* plan = numbers.begin();
+void EachPlane(const Array& x, const Array& y, const int64_t* plan, int64_t length) {
   const bool back = plan[0] != 0;
-  const auto old_shape = (back ? y : x).dimensions(), new_shape = (back ? x : y).dimensions();
-  const size_t n = old_shape.size();
+  const int64_t *old_shape = (back ? y : x).sizes, *new_shape = (back ? x : y).sizes, n = x.rank;
   const int64_t rows = old_shape[n - 2], columns = old_shape[n - 1], down = new_shape[n - 2], across = new_shape[n - 1];
-  const T* from = x.typed_data<T>();
-  T* to = y.typed_data<T>();
-  if (back) std::fill_n(to, y.element_count(), T{});
+  const T* from = x.As<T>();
+  T* to = y.As<T>();
+  if (back) std::fill_n(to, y.count(), T{});
   if (down * across == 0) return;
-  const int64_t count = (back ? x : y).element_count() / (down * across), planes = (numbers.size() - 4) / 2;
+  const int64_t count = (back ? x : y).count() / (down * across), planes = (length - 4) / 2;
   const Points<T> along_y[] = {{rows, plan[1], false, plan[2], down}, {rows, plan[1], true, plan[2], down}};
   const Points<T> along_x[] = {{columns, plan[1], false, plan[3], across}, {columns, plan[1], true, plan[3], across}};
   for (int64_t k = 0; k < count; ++k) {
@@ -82,14 +78,16 @@ void EachPlane(const ffi::AnyBuffer& x, ffi::AnyBuffer& y, ffi::Span<const int64
   }
 }
 
-ffi::Error Interpolate(ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> y, ffi::Span<const int64_t> plan) {
-  if (x.element_type() == ffi::F32) EachPlane<float>(x, *y, plan);
-  else if (x.element_type() == ffi::F64) EachPlane<double>(x, *y, plan);
-  else return ffi::Error::InvalidArgument("swmodel_interpolate takes floats of 4 or 8 bytes");
-  return ffi::Error::Success();
+XLA_FFI_Error* Interpolate(const Call& call) {
+  const Array x = call.operand(0), y = call.result(0);
+  int64_t length;
+  const int64_t* plan = call.plan(&length);
+  if (x.type == XLA_FFI_DataType_F32) EachPlane<float>(x, y, plan, length);
+  else if (x.type == XLA_FFI_DataType_F64) EachPlane<double>(x, y, plan, length);
+  else return call.Fail("swmodel_interpolate takes floats of 4 or 8 bytes");
+  return nullptr;
 }
 
 }  // namespace
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_interpolate, Interpolate,
-                              ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>().Attr<ffi::Span<const int64_t>>("plan"));
+SWMODEL_FUNCTION(swmodel_interpolate, Interpolate)

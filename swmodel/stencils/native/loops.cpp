@@ -15,10 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "xla/ffi/api/ffi.h"
-
-namespace ffi = xla::ffi;
-
 namespace {
 
 struct Kernel {
@@ -211,42 +207,34 @@ Record Next(const int64_t*& plan) {
 
 // Fills a Loop from a plan and the buffers of a call. Its operands are, in this order: the sources, the scalars, arrays that
 // are overwritten without being read, arrays of slots, and the indices of slots.
-void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& results, const int64_t* plan) {
+void Describe(Loop& loop, const Call& call) {
+  const int64_t* plan = call.plan();
   loop.plan = Next<LoopPlan>(plan);
   loop.members = 1;
-  const int64_t sources = loop.plan.sources, made = static_cast<int64_t>(results.size()) - loop.plan.pushed;
-  auto member_stride = [&](const ffi::AnyBuffer& buffer, size_t rank) {
-    auto dims = buffer.dimensions();
-    if (dims.size() == rank) return int64_t{0};
-    loop.members = dims[0];
-    int64_t bytes = ffi::ByteWidth(buffer.element_type());
-    for (size_t k = 1; k < dims.size(); ++k) bytes *= dims[k];
-    return bytes;
+  const int64_t sources = loop.plan.sources, made = call.results() - loop.plan.pushed;
+  auto member_stride = [&](const Array& array, int64_t rank) {
+    if (array.rank == rank) return int64_t{0};
+    loop.members = array.sizes[0];
+    return array.bytes() / loop.members;
   };
   for (int64_t k = 0; k < sources; ++k) {
     const auto p = Next<SourcePlan>(plan);
-    auto buffer = operands.get<ffi::AnyBuffer>(k).value();
-    auto dims = buffer.dimensions();
-    const int64_t size = ffi::ByteWidth(buffer.element_type()), stride = dims.back();
-    const char* data = static_cast<const char*>(buffer.untyped_data());
-    if (p.slot >= 0) {
-      const int64_t slot = *operands.get<ffi::BufferR0<ffi::S32>>(p.slot).value().typed_data();
-      data += std::clamp<int64_t>(slot, 0, dims[0] - 1) * dims[1] * stride * size;
-    }
-    loop.sources.push_back({data, size, stride, p.slot >= 0 ? 0 : member_stride(buffer, 2), p});
+    const Array array = call.operand(k);
+    const int64_t rows = array.sizes[array.rank - 2], stride = array.sizes[array.rank - 1];
+    const char* data = p.slot >= 0 ? Slot(array, call.number(p.slot)) : array.data;
+    loop.sources.push_back({data, array.width(), stride, p.slot >= 0 ? 0 : member_stride(array, 2), p});
     loop.strides.push_back(stride);
     const int64_t row = p.row - loop.plan.margin, column = p.is_column ? 0 : p.column - loop.plan.margin;
-    for (int64_t limit : {-row, dims[dims.size() - 2] - row, -column, dims.back() - column}) loop.limits.push_back(limit);
+    for (int64_t limit : {-row, rows - row, -column, stride - column}) loop.limits.push_back(limit);
   }
   for (int64_t k = sources; k < sources + loop.plan.scalars; ++k) {
-    auto buffer = operands.get<ffi::AnyBuffer>(k).value();
-    loop.scalars.emplace_back(static_cast<const char*>(buffer.untyped_data()), member_stride(buffer, 0));
+    const Array array = call.operand(k);
+    loop.scalars.emplace_back(array.data, member_stride(array, 0));
   }
   for (int64_t k = 0; k < made; ++k) {
     const auto p = Next<ResultPlan>(plan);
-    auto buffer = *results.get<ffi::AnyBuffer>(k).value();
-    Result r{static_cast<char*>(buffer.untyped_data()), static_cast<int64_t>(ffi::ByteWidth(buffer.element_type())),
-             buffer.dimensions().back(), member_stride(buffer, 2), 0, 0, 0, p.when};
+    const Array array = call.result(k);
+    Result r{array.data, array.width(), array.sizes[array.rank - 1], member_stride(array, 2), 0, 0, 0, p.when};
     if (r.when != AT_ONCE) {
       const auto& s = loop.sources[p.over].plan;
       r.behind = std::max<int64_t>(0, -s.ahead), r.below = std::max<int64_t>(0, -s.below), r.above = std::max<int64_t>(0, s.above);
@@ -256,26 +244,24 @@ void Describe(Loop& loop, ffi::RemainingArgs& operands, ffi::RemainingRets& resu
       for (int64_t m = 0; m < loop.members; ++m) ClearGhosts(loop, r, m);
   }
   for (int64_t k = 0; k < loop.plan.pushed; ++k, ++plan) {
-    auto slots = *results.get<ffi::AnyBuffer>(made + k).value();
-    const int64_t index = *operands.get<ffi::BufferR0<ffi::S32>>(operands.size() - 1).value().typed_data();
-    loop.pushed.push_back({*plan, slots.dimensions()[1], Slot(slots, index), IsLarge(slots)});
+    const Array slots = call.result(made + k);
+    const int64_t index = call.number(call.operands() - 1);
+    loop.pushed.push_back({*plan, slots.sizes[1], Slot(slots, index), IsLarge(slots)});
   }
 }
 
-ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::RemainingRets results, std::string_view kernel,
-                     ffi::Span<const int64_t> plan) {
+XLA_FFI_Error* FusedLoop(const Call& call) {
   Loop loop;
   {
     std::lock_guard<std::mutex> lock(registry_mutex);
-    auto found = Registry().find(std::string(kernel));
+    auto found = Registry().find(std::string(call.text()));
     if (found == Registry().end())
-      return ffi::Error(ffi::ErrorCode::kFailedPrecondition,
-                        "swmodel: the fused loop of this program is not loaded; compile the program in this process.");
+      return call.Fail("swmodel: the fused loop of this program is not loaded; compile the program in this process.");
     loop.kernel = found->second;
   }
-  Describe(loop, operands, results, plan.begin());
+  Describe(loop, call);
   const int64_t first = -loop.plan.margin, rows = loop.plan.rows + 2 * loop.plan.margin;
-  const int64_t threads = std::max<int64_t>(1, pool.num_threads() / loop.plan.sharers);
+  const int64_t threads = std::max<int64_t>(1, call.threads() / loop.plan.sharers);
   int64_t reach = 1;  // a chunk thinner than the stencil would depend on more than its two neighbours
   for (const auto& r : loop.results) reach = std::max(reach, r.below + r.above);
   const int64_t most = std::max<int64_t>(1, std::min(rows / reach, rows * loop.cells() / kCellsOfChunk));
@@ -290,7 +276,7 @@ ffi::Error FusedLoop(ffi::ThreadPool pool, ffi::RemainingArgs operands, ffi::Rem
   const int64_t count = static_cast<int64_t>(work.size());
   ThreadPool::Get().Run(threads, count, [&](int64_t k) { work[k].Run(); });
   for (auto& chunk : work) chunk.WriteLateRows();
-  return ffi::Error::Success();
+  return nullptr;
 }
 
 }  // namespace
@@ -300,10 +286,4 @@ extern "C" void swmodel_register(const char* kernel, void* row, void* kept_bytes
   Registry()[kernel] = {reinterpret_cast<void (*)(const RowCall*)>(row), reinterpret_cast<int64_t (*)(int64_t)>(kept_bytes)};
 }
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(swmodel_fused_loop, FusedLoop,
-                              ffi::Ffi::Bind()
-                                  .Ctx<ffi::ThreadPool>()
-                                  .RemainingArgs()
-                                  .RemainingRets()
-                                  .Attr<std::string_view>("kernel")
-                                  .Attr<ffi::Span<const int64_t>>("plan"));
+SWMODEL_FUNCTION(swmodel_fused_loop, FusedLoop)
