@@ -45,7 +45,7 @@ def remarks(experiment: Experiment, grid: Grid, dt: float, deepest: float = math
         experiment: the Experiment. grid: its grid. dt: the time step [s].
         deepest: the largest depth [m]; infinite where only a part of the sea is known.
     """
-    found = [*_circle(grid), *_intervals(experiment, dt), *_ramps(experiment), *_harmonics(experiment, dt)]
+    found = [*_circle(grid), *_seam(experiment, grid), *_intervals(experiment, dt), *_ramps(experiment), *_harmonics(experiment, dt)]
     found += [*_gauges(experiment), *_thresholds(experiment, -deepest), *_repeated(experiment)]
     return found + [*_storms(experiment, grid), *_barometers(experiment), *_inversion(experiment, deepest)]
 
@@ -62,6 +62,17 @@ def _circle(grid):
             f"grid: {grid.nx} cells reach from {west:g} to {east:g} degrees of longitude, {missing:g} short of the "
             "circle, with a wall at each end; for a grid that goes round give "
             f"{grid.nx + round(missing / cell)} cells and longitude = [{west:g}, {west + 360.0:g}]."
+        )
+
+
+def _seam(experiment, grid):
+    """A warning of a beta plane that is periodic across it."""
+    beta = getattr(experiment.coriolis, "beta", 0.0)
+    if beta and grid.periodic_y:
+        low, high = grid.y_edges[[0, -1]]
+        yield (
+            f"coriolis.beta: f jumps by {abs(beta) * (high - low):.2g} s-1 where the grid closes in y, and currents bend "
+            "sharply there; use an f-plane, or walls in the south and north."
         )
 
 

@@ -99,7 +99,9 @@ class TileGeometry:
         return TileGeometry(
             metrics=jax.tree.map(as_array, grid.metrics(rows)),
             wet=wet.astype(np.uint8),
-            coriolis=as_array(0.0 if coriolis is None else coriolis.at(grid, rows)),
+            coriolis=as_array(
+                0.0 if coriolis is None else coriolis.at(grid, rows % grid.ny if grid.periodic_y else rows)
+            ),
             rotates=coriolis is not None,
             wet_u=(wet[:, 1:] * wet[:, :-1] * ~np.isin(columns[:-1], fixed_u)).astype(np.uint8),
             wet_v=(wet[1:] * wet[:-1] * ~np.isin(rows[:-1], fixed_v)[:, None]).astype(np.uint8),

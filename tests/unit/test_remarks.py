@@ -52,6 +52,14 @@ def test_a_grid_that_is_a_cell_short_of_the_circle_has_a_remark():
     assert not list(_circle(sw.SphericalGrid(350, 10, (-180.0, 170.0), (-60.0, 60.0))))
 
 
+def test_a_beta_plane_that_is_periodic_across_it_has_a_remark(remarked):
+    plane, periodic = ('type = "f_plane"\nf0 = 1e-4', 'type = "beta_plane"\nf0 = 1e-4\nbeta = 2e-11'), 'periodic = "xy"'
+    file = EXPERIMENTS / "decaying_turbulence.toml"
+    assert not remarked(file) and not remarked(file, replaced=[plane, (periodic, 'periodic = "x"')])
+    (said,) = remarked(file, replaced=[plane])
+    assert said.startswith("coriolis.beta: f jumps by 2e-05 s-1 where the grid closes in y")
+
+
 @pytest.mark.parametrize("file", [CHANNEL, STORM, SHELF, EXPERIMENTS / "ike_2008" / "ike.toml"])
 def test_experiments_that_are_copied_need_no_remark(remarked, file):
     assert remarked(file, deepest=5000.0) == []

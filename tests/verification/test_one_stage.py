@@ -142,6 +142,15 @@ def test_an_inertial_oscillation_keeps_its_speed_and_a_geostrophic_flow_stays():
     np.testing.assert_allclose(np.asarray(end.u), np.asarray(start.u), atol=0.02 * np.abs(np.asarray(start.u)).max())
 
 
+def test_water_is_kept_where_the_coriolis_parameter_jumps_at_the_seam_of_a_grid():
+    """The face on the seam had f of its row on one side, and that of a row beyond the grid on the other."""
+    model = sea(8, 6, size=1e4, coriolis=sw.BetaPlane(1e-3, 1e-7))
+    start = model.state(u=0.1, eta=lambda x, y: 0.1 * np.sin(2.0 * np.pi * y / 6e4) + 0.0 * x)
+    end, _ = take_steps(model, sw.ForwardBackwardHancock(50.0), start, 20)
+    assert np.abs(np.asarray(end.v)).max() > 1e-3
+    assert np.asarray(end.eta, float).sum() == pytest.approx(np.asarray(start.eta, float).sum(), abs=1e-13)
+
+
 class Stirring(sw.Forcing):
     """A force along the transports of the flow, which a term may read."""
 
