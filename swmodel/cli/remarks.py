@@ -45,8 +45,13 @@ def remarks(experiment: Experiment, grid: Grid, dt: float, deepest: float = math
         experiment: the Experiment. grid: its grid. dt: the time step [s].
         deepest: the largest depth [m]; infinite where only a part of the sea is known.
     """
-    found = [*_circle(grid), *_seam(experiment, grid), *_intervals(experiment, dt), *_ramps(experiment), *_harmonics(experiment, dt)]
-    found += [*_gauges(experiment), *_thresholds(experiment, -deepest), *_repeated(experiment)]
+    found = [*_circle(grid), *_seam(experiment, grid), *_intervals(experiment, dt), *_ramps(experiment)]
+    found += [
+        *_harmonics(experiment, dt),
+        *_gauges(experiment),
+        *_thresholds(experiment, -deepest),
+        *_repeated(experiment),
+    ]
     return found + [*_storms(experiment, grid), *_barometers(experiment), *_inversion(experiment, deepest)]
 
 
@@ -71,8 +76,8 @@ def _seam(experiment, grid):
     if beta and grid.periodic_y:
         low, high = grid.y_edges[[0, -1]]
         yield (
-            f"coriolis.beta: f jumps by {abs(beta) * (high - low):.2g} s-1 where the grid closes in y, and currents bend "
-            "sharply there; use an f-plane, or walls in the south and north."
+            f"coriolis.beta: f jumps by {abs(beta) * (high - low):.2g} s-1 where the grid closes in y; "
+            "use an f-plane, or walls in the south and north."
         )
 
 

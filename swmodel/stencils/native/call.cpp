@@ -98,7 +98,7 @@ class Call {
   XLA_FFI_CallFrame* frame_;
 };
 
-// Does what XLA asks of a frame: to tell the version of the interface, or to call `function`, which returns null or an error.
+// Handles a frame: XLA queries the version of the interface once, and then calls `function`, which returns null or an error.
 template <typename Function>
 XLA_FFI_Error* Answer(XLA_FFI_CallFrame* frame, const Function& function) {
   const XLA_FFI_Extension_Base* extension = frame->extension_start;

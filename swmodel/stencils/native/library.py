@@ -38,7 +38,10 @@ __all__ = [
 TARGET, PUSH_SLOT, READ_SLOT, EMPTY = "swmodel_fused_loop", "swmodel_push_slot", "swmodel_read_slot", "swmodel_empty"
 PASTE, CUT, READ, ADD = "swmodel_paste", "swmodel_cut", "swmodel_read_strips", "swmodel_add_strips"
 DEPENDS_ON, MOVE, INTERPOLATE = "swmodel_depends_on", "swmodel_move", "swmodel_interpolate"
-RUNTIME = ("call.cpp", "threads.cpp", "arrays.cpp", "loops.cpp", "blocks.cpp", "interpolation.cpp", "handles.cpp")  # one text
+RUNTIME = (  # one text
+    *("call.cpp", "threads.cpp", "arrays.cpp", "loops.cpp"),
+    *("blocks.cpp", "interpolation.cpp", "handles.cpp"),
+)
 RUNTIME_OPTIONS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-w")
 # The compiler may reorder factors that do not vary along a row, and contract products and sums; see source.py. It may
 # not reorder a loop that compares rounded values, which would then take other branches than the same operations on
