@@ -40,7 +40,7 @@ def green(
     epilog=examples(
         "swmodel forecast bank.nc --observations records --until 25min",
         "swmodel forecast bank.nc --observations records --begin 15min --point Miyako -o miyako.nc",
-        "swmodel forecast bank.nc --observations records --without 21418",
+        "swmodel forecast bank.nc --observations records --without 21418 --page",
         "swmodel forecast bank.nc --observations incoming --start 2011-03-11T05:46:23 --follow",
     )
 )
@@ -61,6 +61,7 @@ def forecast(
         str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
     ] = "forecast.nc",
     plot: options.Plot = False,
+    page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over the minutes.")] = False,
     debug: options.Debug = False,
 ) -> None:
     """Forecast waves with error bars from records as far as they have come.
@@ -70,7 +71,7 @@ def forecast(
     from .forecast import Options, forecast_waves
 
     names = tuple(point or ()), tuple(without or ())
-    given = Options(observations, until, begin, start, *names, threshold, rises, follow, output, plot)
+    given = Options(observations, until, begin, start, *names, threshold, rises, follow, output, plot, page)
     forecast_waves(bank, given)
 
 
@@ -102,7 +103,7 @@ def buoys(
 @app.command(
     epilog=examples(
         "swmodel hazard bank.nc --rate 0.1 --magnitudes 7.5,9",
-        "swmodel hazard bank.nc --rate 0.1 --b 0.9 --count 20000 -o hazard.nc --plot",
+        "swmodel hazard bank.nc --rate 0.1 --b 0.9 --count 20000 -o hazard.nc --plot --page",
     )
 )
 def hazard(
@@ -118,6 +119,7 @@ def hazard(
         str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
     ] = "hazard.nc",
     plot: options.Plot = False,
+    page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over return periods.")] = False,
     debug: options.Debug = False,
 ) -> None:
     """Compute how often waves at each point exceed a level, by random earthquakes on the faults of a bank.
@@ -126,4 +128,4 @@ def hazard(
     """
     from .forecast import print_hazard
 
-    print_hazard(bank, rate, magnitudes, b, count, seed, output, plot)
+    print_hazard(bank, rate, magnitudes, b, count, seed, output, plot, page)

@@ -1,6 +1,8 @@
 """Forecasts: the posterior is Gauss's, bands hold the truth, bad records are refused, a bank is what runs give."""
 
 import dataclasses
+import json
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from swmodel.errors import ConfigError, DataError
 from swmodel.forecast import Bank, Errors, next_buoy
 from swmodel.forecast.inference import Posterior, Scales, _positive, prior_root
 from tests.studies import BASIN, PATCH
+from tests.unit.test_report import Outline
 
 TIMES = 60.0 * np.arange(1.0, 91.0)
 EXACT = Errors(instrument=0.02, model=1e-6, timing=0.0, deviation=1.0, length=5e4)
@@ -296,6 +299,30 @@ def test_a_bank_is_read_as_it_was_written_and_other_files_are_not(tmp_path):
         Bank.read(tmp_path / "broken.nc")
     with pytest.raises(ConfigError, match="p7 is not in the bank, which has p0, p1, p2"):
         b.waves(np.zeros(12), ["p7"])
+
+
+def test_a_page_has_the_forecast_of_each_minute_of_records_with_its_harbours(command, tmp_path):
+    b, records = bank(), tmp_path / "records"
+    records.mkdir()
+    dataclasses.replace(b, about=b.about | {"error_of_a_run": 0.0, "title": "A <bay>"}).write(tmp_path / "bank.nc")
+    for name, one in twin(b, 1)[1].items():
+        table = np.column_stack([TIMES, one])
+        np.savetxt(records / f"{name}.csv", table, "%.5f", ",", header="time_s,elevation_m", comments="")
+    given = "--observations", records, "--begin", "40min", "--until", "44min", "-o", tmp_path / "a.nc", "--page"
+    status, printed, errors = command("forecast", tmp_path / "bank.nc", *given)
+    assert status == 0, errors
+    text = (tmp_path / "a.html").read_text()
+    page = Outline(text)
+    assert "<h1>Forecast: A &lt;bay&gt;</h1>" in text and not page.others + page.open
+    assert page.headings == ["Source, waves and harbours"] and page.tags.count("img") == page.tags.count("table") == 4
+    stamps = [f"after {minute} min of records" for minute in (41, 42, 43, 44)]
+    assert json.loads(page.data)[0]["stamps"] == stamps
+    for samples, block in zip((2, 3, 4, 5), text.split("data-moment=")[1:]):
+        assert f"Samples that were used: p0 {samples}, p1 {samples}" in block
+    cells = re.findall("<td>(.*?)</td>", text)[-15:]  # of the last table, which is the one of the command
+    assert all(cell in printed for cell in cells)
+    status, _, errors = command("forecast", tmp_path / "bank.nc", *given[:-2], tmp_path / "a.html", "--page")
+    assert status != 0 and "--page" in errors and "a.html is also the file of --output" in errors
 
 
 @pytest.mark.verify
