@@ -31,6 +31,7 @@ __all__ = ["Options", "forecast_waves", "print_hazard", "rank_buoys"]
 
 SHOWN = 10  # candidates that are printed
 PLACES = 12  # of the slider of a page
+DRAWS = 64  # of the sources, in the file of a forecast
 PAUSE = 1.0  # [s] between two looks at the folder of records
 
 
@@ -164,7 +165,10 @@ def _forecast(bank: Bank, errors: Errors, options: Options):
         logs.LOGGER.warning("%s", remark)
     harbours = posterior.harbours(points, threshold)
     say("%s", facts.columns(_harbour_rows(harbours, posterior.scores(records))))
-    whole = xr.merge([posterior.predict(points), posterior.sources(), _prefixed(harbours)])
+    draws = xr.DataArray(posterior.amplitudes(DRAWS), dims=("draw", "source"), attrs={"units": "m"})
+    whole = xr.merge([posterior.predict(points), posterior.sources(), _prefixed(harbours)]).assign(
+        drawn_amplitude=draws
+    )
     whole.attrs |= {"swmodel_kind": "forecast", "until": posterior.until, "bank": bank.about.get("model", "")}
     with replacing(options.output) as part:
         whole.to_netcdf(part)
@@ -257,7 +261,7 @@ def print_hazard(
     page: bool = False,
 ) -> None:
     """Print the hazard of the points of the bank `path`, write and draw it."""
-    from ..forecast import Earthquakes, hazard_curves
+    from ..forecast import Earthquakes, hazard_curves, scenarios
 
     if rate is None:
         raise ConfigError(
@@ -270,13 +274,17 @@ def print_hazard(
     bank, begun = _bank_for(path, output, plot, page), clock.perf_counter()
     if bank is None:
         return
-    found = hazard_curves(bank, Earthquakes(rate, (low, high), b), count, seed)
+    earthquakes = Earthquakes(rate, (low, high), b)
+    drawn = scenarios(bank, earthquakes, count, seed)
+    found = hazard_curves(bank, earthquakes, drawn=drawn)
     logs.LOGGER.info("%s scenarios took %s", f"{count:,}", duration(clock.perf_counter() - begun))
     rows = _level_rows(found)
     logs.LOGGER.info("%s", facts.columns(rows))
     found.attrs = {"swmodel_kind": "hazard", "rate": rate, "magnitudes": magnitudes, "b": b, "seed": seed}
+    found.attrs |= {"bank": bank.about.get("model", "")}
+    renamed = drawn.rename({"magnitude": "scenario_magnitude", "rate": "scenario_rate"})
     with replacing(output) as part:
-        found.to_netcdf(part)
+        found.merge(renamed.astype("float32")).to_netcdf(part)
     logs.LOGGER.info("file:\n  %s", output)
     if plot:
         from ..postprocess.forecast import hazard_figure

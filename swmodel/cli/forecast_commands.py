@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..runtime.launch import solve_in_one_thread
 from . import options
 from .options import examples, path_of, taking
 
@@ -68,6 +69,7 @@ def forecast(
 
     Prints height and arrival at each point, and how the bands of 90 % hold the samples that were not used.
     """
+    solve_in_one_thread()
     from .forecast import Options, forecast_waves
 
     names = tuple(point or ()), tuple(without or ())
@@ -95,6 +97,7 @@ def buoys(
 
     Candidates are all other points of the bank, such as those of `[green.candidates]`.
     """
+    solve_in_one_thread()
     from .forecast import rank_buoys
 
     rank_buoys(bank, harbour or [], gauge or [], until, output)
@@ -126,6 +129,33 @@ def hazard(
 
     Prints the levels of return periods with their Monte Carlo error; the file has the shares of magnitudes, too.
     """
+    solve_in_one_thread()
     from .forecast import print_hazard
 
     print_hazard(bank, rate, magnitudes, b, count, seed, output, plot, page)
+
+
+@app.command(
+    epilog=examples(
+        "swmodel rerun forecast.toml forecast.nc --count 9",
+        "mpirun -n 2 swmodel rerun forecast.toml hazard.nc --count 64",
+    )
+)
+@taking(options.PROCESSES, {"output": options.Folder, "overwrite": options.Overwrite}, options.MESSAGES)
+def rerun(
+    file: options.File,
+    sources: Annotated[
+        str, typer.Argument(metavar="FILE.nc", help="A file of `swmodel forecast` or `hazard`.", callback=path_of)
+    ],
+    set: options.Set = None,
+    count: Annotated[int, typer.Option(min=1, max=64, help="Number of runs.")] = 9,
+    **given: Any,
+) -> None:
+    """Run the nonlinear model from the sources of a forecast or hazard, all in one program, and compare with the bank.
+
+    Of a forecast these are the mean and draws from the posterior, of a hazard scenarios of all magnitudes.
+    """
+    from . import starting
+    from .rerun import rerun_sources
+
+    rerun_sources(file, sources, count, options.overrides_of(given, set), starting.Options(**given))

@@ -113,6 +113,11 @@ class Posterior:
             {"units": "m", "until": self.until},
         )
 
+    def amplitudes(self, count: int, seed: int = 0) -> np.ndarray:
+        """Amplitudes of sources drawn from the posterior (draws, sources) [m]."""
+        noise = np.random.default_rng(seed).standard_normal((count, self.root.shape[1]))
+        return self.mean + self.inflation * noise @ self.root.T
+
     def draws(self, count: int, points: Sequence[str] | None = None, seed: int = 0, rough: bool = True) -> xr.DataArray:
         """Waves (draw, point, time) [m] of sources drawn from the posterior, with errors of the model.
 

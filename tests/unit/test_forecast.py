@@ -102,6 +102,9 @@ def test_draws_have_the_spread_of_the_bands_and_give_height_and_arrival():
     found = b.posterior(records, 3000.0, dataclasses.replace(EXACT, model=0.3, timing=0.005))
     waves, draws = found.predict(["p2"]), found.draws(4000, ["p2"])
     near = np.abs(draws.std("draw") - waves["deviation"]) < 0.06 * waves["deviation"].max()
+    sources = found.amplitudes(4000)
+    change = sources - found.mean
+    assert np.allclose(change.T @ change / 4000, found.inflation**2 * found.root @ found.root.T, rtol=0, atol=0.1)
     assert near.all() and np.abs(draws.mean("draw") - waves["mean"]).max() < 0.1 * waves["deviation"].max()
     harbours = found.harbours(["p2"], threshold=0.05)
     low, middle, high = harbours["height"].values[:, 0]
@@ -349,6 +352,34 @@ def test_the_commands_make_a_bank_and_forecast_from_records(study, command, tmp_
     status, _, errors = command("green", path, "-o", folder, "--resume", "--set", "bathymetry.depth=900")
     assert status != 0 and "is a bank of another model, other sources or other points" in errors
     _forecast_of_a_twin(b, folder, command, tmp_path)
+    _runs_from_the_sources(path, b, folder, command)
+
+
+def _runs_from_the_sources(path, b, folder, command):
+    """Waves of a millimetre are linear: runs of the mean and draws are what the bank has."""
+    with xr.open_dataset(folder / "forecast.nc") as opened:
+        found = opened.load()
+    for name in ("amplitude", "drawn_amplitude"):
+        found[name] = 1e-3 * found[name]
+    found.to_netcdf(folder / "small.nc")
+    status, printed, errors = command("rerun", path, folder / "small.nc", "--count", "3", "-o", folder)
+    assert status == 0, errors
+    assert "members  3, of" in printed and "runs over bank" in printed
+    with xr.open_dataset(folder / "rerun.nc", decode_times=False) as runs:
+        levels = runs["eta"].transpose("member", "gauge", "time").values[..., 1:]
+        assert np.allclose(runs["time"][1:], b.times) and runs["draw"].values.tolist() == [0, 1, 2]
+    sources = [found["amplitude"].values, *found["drawn_amplitude"].values[:2]]
+    for level, amplitudes in zip(levels, sources):
+        right = b.waves(amplitudes).values
+        assert np.abs(level - right).max() < 1e-4 * np.abs(right).max()
+    for given, sentence in (
+        (("--overwrite", "--set", "bathymetry.depth=900"), "a bank of another model, bathymetry, sources or points"),
+        ((), "rerun.nc exists already; add --overwrite"),
+    ):
+        status, _, errors = command("rerun", path, folder / "small.nc", "-o", folder, *given)
+        assert status != 0 and sentence in errors
+    status, _, errors = command("rerun", path, folder / "bank.nc", "-o", folder, "--overwrite")
+    assert status != 0 and "holds no sources; give a file that swmodel forecast or swmodel hazard wrote" in errors
 
 
 def _forecast_of_a_twin(b, folder, command, tmp_path):

@@ -4,6 +4,9 @@ The bank of the experiment takes minutes; that of the twins is on cells three ti
 """
 
 import functools
+import subprocess
+import sys
+import tempfile
 
 import jax
 import numpy as np
@@ -24,6 +27,7 @@ from tests.verification.experiments import FOLDER, output_of
 BUOYS = "21418", "21401", "21413"
 UNTIL = (15, 20, 30, 60)  # [min]
 TWINS = 100
+MEMBERS = 64  # nonlinear runs of scenarios
 KNOWN = Errors(instrument=0.01, begin=0.0)
 
 
@@ -99,6 +103,64 @@ def tohoku(_: tuple = ()) -> Outcome:
     return Outcome(found | {"spread_ratio_offshore": float(ratio.mean())})
 
 
+def hazard_curve(_: tuple = ()) -> Outcome:
+    """Curves of 10,000 scenarios by the bank against those of 64 nonlinear runs, one from each of 64 blocks.
+
+    A block of equal rates is the share p of scenarios over a level; the variance of a sample of one is w^2 p (1 - p).
+    """
+    coarse = [argument for name in ("nx", "ny") for argument in ("--set", f"grid.{name}=200")]
+    with tempfile.TemporaryDirectory() as folder:
+        for command in (
+            ("green", FOLDER / "chile_2010" / "forecast.toml", *coarse, "-o", folder),
+            ("hazard", f"{folder}/bank.nc", "--rate", "0.05", "-o", f"{folder}/hazard.nc"),
+            ("rerun", FOLDER / "chile_2010" / "forecast.toml", f"{folder}/hazard.nc", *coarse, "-o", folder),
+        ):
+            more = ("--count", str(MEMBERS)) if command[0] == "rerun" else ()
+            subprocess.run(
+                [sys.executable, "-m", "swmodel", *map(str, command), *more], check=True, capture_output=True
+            )
+        with xr.open_dataset(f"{folder}/hazard.nc") as hazard, xr.open_dataset(f"{folder}/rerun.nc") as runs:
+            drawn, levels = hazard["highest"].values, hazard["level"].values
+            highest = runs["eta"].max("time").transpose("member", "gauge").values
+            weight, chosen = runs["rate"].values[:, None], runs["scenario"].values.astype(int)
+    blocks, errors = np.array_split(np.arange(len(drawn)), MEMBERS), []
+    for k in range(drawn.shape[1]):
+        share = np.stack([(drawn[block, k, None] > levels).mean(axis=0) for block in blocks])
+        deviation = np.sqrt(np.sum(weight**2 * share * (1.0 - share), axis=0))
+        away = np.sum(weight * ((highest[:, k, None] > levels) - share), axis=0)
+        known = (share.sum(axis=0) >= 2.0) & (deviation > 0)  # levels that two members or more exceed
+        errors += list(away[known] / deviation[known])
+    seen = drawn[chosen] > 0.01
+    bias = [np.mean(highest[seen[:, k], k] / drawn[chosen][seen[:, k], k]) for k in range(drawn.shape[1])]
+    found = {"hazard_curve_error": float(np.sqrt(np.mean(np.square(errors))))}
+    return Outcome(found | {"hazard_least_ratio": float(min(bias)), "hazard_largest_ratio": float(max(bias))})
+
+
+def inshore(_: tuple = ()) -> Outcome:
+    """Forecasts by a bank on cells of 15' from records of a nonlinear run on 5', at the coast and at KPG1."""
+    given, changes = bank("grid.nx=240", "grid.ny=180"), ["output.fields=[]"]
+    changes += [f"output.gauges.positions.{name}={list(place)}" for name, place in given.places.items()]
+    with (
+        output_of("tohoku_2011", "run", "tohoku.toml", 1.0, changes) as folder,
+        xr.open_dataset(folder / "gauges.nc", decode_times=False) as run,
+    ):
+        names = [str(name) for name in run["gauge_name"].values]
+        series = {
+            name: xr.DataArray(run["eta"].values[k], {"time": run["time"].values}, ("time",))
+            for k, name in enumerate(names)
+            if name in given.places
+        }
+    records = {name: series.pop(name) for name in BUOYS}
+    scores = given.posterior(records, 3600.0, Errors(begin=900.0)).scores(series, 900.0)
+    ratio = scores["spread"] / scores["error"]
+    coast = [name for name in series if name != "KPG1"]
+    found = {
+        "spread_ratio_inshore": float(ratio.sel(point=coast).mean()),
+        "spread_ratio_kpg1": float(ratio.sel(point="KPG1")),
+    }
+    return Outcome(found | {"forecast_inside_inshore": float(scores["inside"].sel(point=coast).mean())})
+
+
 Case(
     name="green",
     group="forecasts",
@@ -137,5 +199,35 @@ Case(
         *(Mark(f"forecast_inside_{k}", f"share within the bands after {k} min", least=0.8, most=0.97) for k in UNTIL),
         *(Mark(f"forecast_crps_share_{k}", f"CRPS over that of the prior after {k} min", most=1.0) for k in UNTIL),
         Mark("spread_ratio_offshore", "expected over actual error after 60 min", least=0.7, most=1.4),
+    ),
+)
+Case(
+    name="hazard_curve",
+    group="forecasts",
+    title="Hazard curves off Chile, by the bank and by nonlinear runs",
+    tests="the linear bank, the weights of scenarios, and runs from its sources in one program",
+    source="10,000 scenarios on unit faults of SIFT, and 64 of them",
+    doi="",
+    equation="r.m.s. over points and levels of the difference of rates, over the Monte Carlo error of 64 members",
+    measure=hazard_curve,
+    marks=(
+        Mark("hazard_curve_error", "of the bank's curves, in Monte Carlo errors of 64 runs", most=2.0),
+        Mark("hazard_least_ratio", "of highest levels, runs over bank, the least of all points"),
+        Mark("hazard_largest_ratio", "of highest levels, runs over bank, the largest of all points"),
+    ),
+)
+Case(
+    name="forecast_inshore",
+    group="forecasts",
+    title="Forecasts of a coast by a coarse bank",
+    tests="the error of the model in the bands, where a coast is not resolved",
+    source="a run of the Tohoku tsunami on cells of 5 arc-minutes, and a bank on 15",
+    doi="",
+    equation="expected over actual r.m.s. error at points without a record, after 60 minutes",
+    measure=inshore,
+    marks=(
+        Mark("spread_ratio_inshore", "expected over actual error at the coast", least=0.7, most=1.4),
+        Mark("spread_ratio_kpg1", "expected over actual error at KPG1"),
+        Mark("forecast_inside_inshore", "share within the bands of 90 % at the coast"),
     ),
 )
