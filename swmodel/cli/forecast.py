@@ -50,7 +50,10 @@ class Options:
     follow: bool
     output: str
     plot: bool
-    page: bool = False
+    page: bool
+    epicentre: str | None
+    velocity: str | None
+    rise_time: str
 
 
 def forecast_waves(path: str, options: Options) -> None:
@@ -68,6 +71,7 @@ def forecast_waves(path: str, options: Options) -> None:
     bank.rows([*options.points, *options.without])  # which it has
     if "error_of_a_run" not in bank.about:
         raise ConfigError(f"{path} has not been compared with a run; complete it by swmodel green --resume.")
+    bank = _ruptured(bank, options)
     begin = quantity_of_option("--begin", options.begin, "s")
     errors = Errors(begin=begin, rises=options.rises or None)
     seen = None
@@ -84,6 +88,18 @@ def forecast_waves(path: str, options: Options) -> None:
         if not options.follow:
             return
         clock.sleep(PAUSE)
+
+
+def _ruptured(bank, options):
+    """The bank of sources that do not rise all at once, where --rise-time or --velocity is given."""
+    rise_time = quantity_of_option("--rise-time", options.rise_time, "s")
+    if options.velocity is None:
+        return bank.ruptured(bank.centres[0], rise_time=rise_time) if rise_time else bank
+    try:
+        x, y = (float(part) for part in (options.epicentre or "").split(","))
+    except ValueError:
+        raise ConfigError("--velocity needs --epicentre X,Y: where the rupture began, as 142.4,38.3.") from None
+    return bank.ruptured((x, y), quantity_of_option("--velocity", options.velocity, "m s-1"), rise_time)
 
 
 def _stamps(folder):

@@ -57,6 +57,11 @@ def forecast(
     without: Annotated[list[str] | None, typer.Option(help="A gauge with a bad record; may be repeated.")] = None,
     threshold: Annotated[str, typer.Option(metavar="LEVEL", help="Level at which a wave arrives.")] = "0.1 m",
     rises: Annotated[bool, typer.Option("--rises", help="Sources rise only: amplitudes are positive.")] = False,
+    epicentre: Annotated[str | None, typer.Option(metavar="X,Y", help="Where a rupture began.")] = None,
+    velocity: Annotated[
+        str | None, typer.Option(metavar="SPEED", help="Of the rupture, as '2.5 km/s'; all at once unless given.")
+    ] = None,
+    rise_time: Annotated[str, typer.Option(metavar="TIME", help="In which each source rises.")] = "0",
     follow: Annotated[bool, typer.Option("--follow", help="Forecast again when a record grows.")] = False,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
@@ -73,7 +78,8 @@ def forecast(
     from .forecast import Options, forecast_waves
 
     names = tuple(point or ()), tuple(without or ())
-    given = Options(observations, until, begin, start, *names, threshold, rises, follow, output, plot, page)
+    rupture = epicentre, velocity, rise_time
+    given = Options(observations, until, begin, start, *names, threshold, rises, follow, output, plot, page, *rupture)
     forecast_waves(bank, given)
 
 

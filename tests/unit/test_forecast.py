@@ -200,6 +200,23 @@ def test_a_perfect_model_and_a_single_source_are_cases_too():
     assert found.mean == pytest.approx(0.7, rel=0.05)
 
 
+def test_a_rupture_delays_each_source_by_its_way_and_a_rise_averages_its_waves():
+    b = dataclasses.replace(bank(), responses=np.sin(TIMES[None, :, None] / 700.0) * np.ones((3, 1, 12)))
+    exact = b.ruptured((8.1e4, 0.0), velocity=4e4 / 240.0)  # four intervals from a source to the next
+    away = 4 * np.abs(np.arange(12) - 2)
+    for k, steps in enumerate(away):
+        assert np.allclose(exact.responses[:, steps:, k], b.responses[:, : 90 - steps, k], rtol=0, atol=1e-12)
+        assert not exact.responses[:, : max(steps - 1, 0), k].any()
+    risen = b.ruptured((0.0, 0.0), rise_time=600.0).responses[0, :, 5]
+    late = TIMES > 660.0
+    right = 700.0 / 600.0 * (np.cos((TIMES - 600.0) / 700.0) - np.cos(TIMES / 700.0))
+    assert np.allclose(risen[late], right[late], rtol=0, atol=1e-3)
+    assert np.array_equal(b.ruptured((0.0, 0.0)).responses, b.responses)
+    for wrong in ({"velocity": 0.0}, {"rise_time": -1.0}, {"rise_time": np.inf}):
+        with pytest.raises(ConfigError, match="a rupture of .* cannot be; give positive numbers"):
+            b.ruptured((0.0, 0.0), **wrong)
+
+
 def test_a_record_with_few_samples_is_not_made_longer_by_interpolation():
     b = bank()
     _, records = twin(b, 1)
@@ -311,7 +328,25 @@ def test_a_page_has_the_forecast_of_each_minute_of_records_with_its_harbours(com
     for name, one in twin(b, 1)[1].items():
         table = np.column_stack([TIMES, one])
         np.savetxt(records / f"{name}.csv", table, "%.5f", ",", header="time_s,elevation_m", comments="")
-    given = "--observations", records, "--begin", "40min", "--until", "44min", "-o", tmp_path / "a.nc", "--page"
+    for more, sentence in (
+        (("--velocity", "2 km/s"), "--velocity needs --epicentre X,Y: where the rupture began"),
+        (("--velocity", "2 km", "--epicentre", "0,0"), "--velocity"),
+    ):
+        status, _, errors = command("forecast", tmp_path / "bank.nc", "--observations", records, *more)
+        assert status != 0 and sentence in errors
+    given = (
+        "--observations",
+        records,
+        "--rise-time",
+        "2min",
+        "--begin",
+        "40min",
+        "--until",
+        "44min",
+        "-o",
+        tmp_path / "a.nc",
+        "--page",
+    )
     status, printed, errors = command("forecast", tmp_path / "bank.nc", *given)
     assert status == 0, errors
     text = (tmp_path / "a.html").read_text()

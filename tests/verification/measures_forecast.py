@@ -52,6 +52,33 @@ def green_errors(_: tuple = ()) -> Outcome:
     return Outcome(found)
 
 
+def rupture_error(_: tuple = ()) -> Outcome:
+    """A bank of sources that rise one after the other, against a run over a sea floor that moves so.
+
+    The model moves the floor up to a step late (BottomMotion), so that its steps are short.
+    """
+    grid, stepper = sw.CartesianGrid(40, 36, (0.0, 4e5), (0.0, 3.6e5)), sw.ForwardBackward(2.5)
+    place, begun, rise, velocity = {"coast": (1.56e5, 2e5), "sea": (2.5e5, 1e5)}, (1.5e5, 5e4), 240.0, 500.0
+    sources = priors.UnitSources((1.5e5, 3e5), (5e4, 2e5), 5e4, 1.0)
+    still = sw.ShallowWater(grid, 2000.0, boundaries=sw.Flather("east"), communicator="serial")
+    given = Bank.of(still, stepper, place, sources, 6000.0, 30.0)
+    _, patterns, _ = only_patch(problem_of(still, stepper, place, sources, 2))
+    amplitudes = 1e-3 * np.random.default_rng(0).random(len(given.centres))
+    late = np.hypot(*(given.centres - np.array(begun)).T) / velocity
+    times = 30.0 * np.arange(int((late.max() + rise) / 30.0) + 2)
+    share = np.clip((times[:, None] - late) / rise, 0.0, 1.0) * amplitudes
+    inner = tuple(slice(-n, None) for n in grid.shape)  # without the padding of a tile
+    moved = np.stack([np.asarray(patterns.field(row))[inner] for row in share])
+    source = sw.BottomMotion(tuple(times), moved)
+    model = sw.ShallowWater(grid, 2000.0, boundaries=sw.Flather("east"), communicator="serial", source=source)
+    with tempfile.TemporaryDirectory() as folder:
+        sw.Simulation(model, model.at_rest(), stepper).gauges(f"{folder}/a.nc", place, every=30.0).run(6000.0)
+        with xr.open_dataset(f"{folder}/a.nc", decode_times=False) as run:
+            level = run["eta"].transpose("gauge", "time").values[:, 1:]
+    waves = given.ruptured(begun, velocity, rise).waves(amplitudes).values
+    return Outcome({"rupture_error": float(np.abs(waves - level).max() / np.abs(level).max())})
+
+
 @functools.cache
 def bank(*changes: str) -> Bank:
     """The bank of the experiment, with these keys changed."""
@@ -174,6 +201,17 @@ Case(
         Mark("green_error_float32", "of sweeps against runs in float32, relative", most=1e-5),
         Mark("green_error_float64", "of sweeps against runs in float64, relative", most=1e-10),
     ),
+)
+Case(
+    name="rupture",
+    group="forecasts",
+    title="Sources that rise one after the other",
+    tests="delays and means over rise times of a bank's responses",
+    source="a run over a sea floor that moves",
+    doi="",
+    equation="largest difference of levels, relative to the largest",
+    measure=rupture_error,
+    marks=(Mark("rupture_error", "of the bank against the run, relative", most=0.02),),
 )
 Case(
     name="forecast_twin",
