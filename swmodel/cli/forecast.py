@@ -16,6 +16,7 @@ import xarray as xr
 
 from ..config.quantities import quantity_of_option
 from ..errors import ConfigError, SwmodelError
+from ..grids.observed_tables import ENDS
 from ..observed.folder import read_folder
 from ..output import replacing
 from ..output.collisions import check_apart
@@ -158,6 +159,14 @@ def records_for(
     records = read_folder(folder, [name for name in bank.places if name not in without], moment, without)
     for each in records.values():
         logs.LOGGER.info("%s", each)
+    read = {*(each.path.name for each in records.values()), *without}
+    if left := sorted(
+        path.name
+        for path in Path(folder).iterdir()
+        if path.suffix.lower() in ENDS and not {path.name, path.stem} & read
+    ):
+        names = ", ".join(bank.places)
+        logs.LOGGER.warning("%s is of no point of the bank and is not used; the points are %s.", ", ".join(left), names)
     return {name: xr.DataArray(each.value, {"time": each.time}, ("time",)) for name, each in records.items()}
 
 

@@ -1,7 +1,7 @@
 """Runs of the whole model from sources of a bank, all in one program: what nonlinear terms, drag and shores change.
 
-The members of an Ensemble start from sums of the bank's sources. These are the mean of a posterior and draws from it, or
-a sample of the scenarios of a hazard.
+The members of an Ensemble start from sums of the bank's sources. These are the mean of a posterior and draws from it,
+or a sample of the scenarios of a hazard.
 """
 
 from collections.abc import Mapping, Sequence

@@ -293,9 +293,23 @@ def test_a_sharp_crest_after_a_quiet_time_is_no_spike(crest):
     assert b.posterior({"p0": level}).used == {"p0": 90}
 
 
+def test_a_mean_off_zero_before_begin_is_refused_and_a_gap_is_remarked():
+    """Seismic waves before `begin` do not change the mean; the wave is there too soon after it for the other check."""
+    b, begin = bank(), dataclasses.replace(EXACT, begin=1500.0)
+    _, records = twin(b, 6)
+    shaken = records["p0"] + np.where(TIMES < 900.0, 0.3 * (-1.0) ** np.arange(90), 0.0)
+    assert b.posterior(records | {"p0": shaken}, errors=begin).used["p0"] == 66
+    with pytest.raises(ConfigError, match="p0 is off zero by 0.3 m in the mean before a wave can be there: tides or"):
+        b.posterior(records | {"p0": shaken + 0.3}, errors=begin)
+    late = records["p0"].assign_coords(time=np.where(TIMES > 1800.0, TIMES + 600.0, TIMES))
+    found = b.posterior(records | {"p0": late}, errors=EXACT)
+    assert "p0 has no samples from 30 to 41 min; if its clock jumps there, leave this gauge out" in found.remarks[0]
+
+
 def test_gaps_are_left_out_and_before_any_wave_the_forecast_is_the_prior():
     b = bank()
     _, records = twin(b, 7)
+    assert b.posterior(records, errors=EXACT).remarks == ()
     records["p0"][20:40] = np.nan
     assert b.posterior(records, errors=EXACT).used == {"p0": 70, "p1": 90}
     early = b.posterior(records, 600.0, EXACT)
@@ -334,21 +348,12 @@ def test_a_page_has_the_forecast_of_each_minute_of_records_with_its_harbours(com
     ):
         status, _, errors = command("forecast", tmp_path / "bank.nc", "--observations", records, *more)
         assert status != 0 and sentence in errors
-    given = (
-        "--observations",
-        records,
-        "--rise-time",
-        "2min",
-        "--begin",
-        "40min",
-        "--until",
-        "44min",
-        "-o",
-        tmp_path / "a.nc",
-        "--page",
-    )
+    (records / "p9.csv").write_text("time_s,elevation_m\n0,0.1\n60,0.2\n")
+    given = "--observations", records, "--begin", "40min", "--until", "44min", "-o", tmp_path / "a.nc", "--page"
+    given = "--rise-time", "2min", *given
     status, printed, errors = command("forecast", tmp_path / "bank.nc", *given)
     assert status == 0, errors
+    assert "p9.csv is of no point of the bank and is not used; the points are p0, p1, p2." in errors
     text = (tmp_path / "a.html").read_text()
     page = Outline(text)
     assert "<h1>Forecast: A &lt;bay&gt;</h1>" in text and not page.others + page.open
