@@ -16,10 +16,12 @@ import xarray as xr
 
 from ..config.quantities import quantity_of_option
 from ..errors import ConfigError, SwmodelError
+from ..grids.observed_tables import ENDS
 from ..observed.folder import read_folder
 from ..output import replacing
 from ..output.collisions import check_apart
 from ..runtime.signals import PROCESS
+from ..runtime.version import VERSION
 from ..simulation.progress import duration
 from . import facts, file_commands, logs
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Options", "forecast_waves", "print_hazard", "rank_buoys"]
 
 SHOWN = 10  # candidates that are printed
+PLACES = 12  # of the slider of a page
+DRAWS = 64  # of the sources, in the file of a forecast
 PAUSE = 1.0  # [s] between two looks at the folder of records
 
 
@@ -47,6 +51,10 @@ class Options:
     follow: bool
     output: str
     plot: bool
+    page: bool
+    epicentre: str | None
+    velocity: str | None
+    rise_time: str
 
 
 def forecast_waves(path: str, options: Options) -> None:
@@ -57,12 +65,14 @@ def forecast_waves(path: str, options: Options) -> None:
         raise ConfigError("--observations DIR is missing: the folder with the records, one file a gauge.")
     if Path(options.output).resolve().parent == Path(options.observations).resolve():
         raise ConfigError(f"--output {options.output} lies in the folder of the records; write it to another one.")
-    bank = _bank_for(path, options.output, options.plot, [("--observations", Path(options.observations))])
+    inputs = [("--observations", Path(options.observations))]
+    bank = _bank_for(path, options.output, options.plot, options.page, inputs)
     if bank is None:
         return
     bank.rows([*options.points, *options.without])  # which it has
     if "error_of_a_run" not in bank.about:
         raise ConfigError(f"{path} has not been compared with a run; complete it by swmodel green --resume.")
+    bank = _ruptured(bank, options)
     begin = quantity_of_option("--begin", options.begin, "s")
     errors = Errors(begin=begin, rises=options.rises or None)
     seen = None
@@ -81,6 +91,18 @@ def forecast_waves(path: str, options: Options) -> None:
         clock.sleep(PAUSE)
 
 
+def _ruptured(bank, options):
+    """The bank of sources that do not rise all at once, where --rise-time or --velocity is given."""
+    rise_time = quantity_of_option("--rise-time", options.rise_time, "s")
+    if options.velocity is None:
+        return bank.ruptured(bank.centres[0], rise_time=rise_time) if rise_time else bank
+    try:
+        x, y = (float(part) for part in (options.epicentre or "").split(","))
+    except ValueError:
+        raise ConfigError("--velocity needs --epicentre X,Y: where the rupture began, as 142.4,38.3.") from None
+    return bank.ruptured((x, y), quantity_of_option("--velocity", options.velocity, "m s-1"), rise_time)
+
+
 def _stamps(folder):
     """What changes when a record of a folder grows."""
     found = {}
@@ -90,21 +112,28 @@ def _stamps(folder):
     return found
 
 
-def _bank_for(path: str, output: str | None, is_drawn: bool, inputs: Sequence[tuple[str, Path]] = ()) -> Bank | None:
+def _bank_for(
+    path: str, output: str | None, plot: bool = False, page: bool = False, inputs: Sequence[tuple[str, Path]] = ()
+) -> Bank | None:
     """The bank at `path`, on the root; None on other ranks, since its commands run and write their files once.
 
+    Args:
+        plot, page: whether there are a figure and a page, named after the output.
+        inputs: (option, path).
+
     Raises:
-        ConfigError: for an output, or its figure, that would replace the bank or one of `inputs`, (option, path).
+        ConfigError: for an output, its figure or page, that would replace the bank or one of `inputs`.
     """
     from ..forecast import Bank
 
     if PROCESS.rank:
         return None
     logs.start(root=True)
-    if is_drawn:
-        file_commands.require()
     outputs = [] if output is None else [("--output", Path(output))]
-    outputs += [("--plot", file.with_suffix(".png")) for _, file in outputs if is_drawn and file.suffix != ".png"]
+    for is_drawn, option, suffix in ((plot, "--plot", ".png"), (page, "--page", ".html")):
+        if is_drawn:
+            file_commands.require(option, f", or leave {option} out")
+            outputs += [(option, file.with_suffix(suffix)) for _, file in outputs[:1]]
     check_apart(outputs, [("the bank", Path(path)), *inputs])
     return Bank.read(path)
 
@@ -130,6 +159,14 @@ def records_for(
     records = read_folder(folder, [name for name in bank.places if name not in without], moment, without)
     for each in records.values():
         logs.LOGGER.info("%s", each)
+    read = {*(each.path.name for each in records.values()), *without}
+    if left := sorted(
+        path.name
+        for path in Path(folder).iterdir()
+        if path.suffix.lower() in ENDS and not {path.name, path.stem} & read
+    ):
+        names = ", ".join(bank.places)
+        logs.LOGGER.warning("%s is of no point of the bank and is not used; the points are %s.", ", ".join(left), names)
     return {name: xr.DataArray(each.value, {"time": each.time}, ("time",)) for name, each in records.items()}
 
 
@@ -152,8 +189,11 @@ def _forecast(bank: Bank, errors: Errors, options: Options):
     for remark in posterior.remarks:
         logs.LOGGER.warning("%s", remark)
     harbours = posterior.harbours(points, threshold)
-    say("%s", _table(points, harbours, posterior.scores(records)))
-    whole = xr.merge([posterior.predict(points), posterior.sources(), _prefixed(harbours)])
+    say("%s", facts.columns(_harbour_rows(harbours, posterior.scores(records))))
+    draws = xr.DataArray(posterior.amplitudes(DRAWS), dims=("draw", "source"), attrs={"units": "m"})
+    whole = xr.merge([posterior.predict(points), posterior.sources(), _prefixed(harbours)]).assign(
+        drawn_amplitude=draws
+    )
     whole.attrs |= {"swmodel_kind": "forecast", "until": posterior.until, "bank": bank.about.get("model", "")}
     with replacing(options.output) as part:
         whole.to_netcdf(part)
@@ -162,33 +202,65 @@ def _forecast(bank: Bank, errors: Errors, options: Options):
         from ..postprocess.forecast import figure
 
         say("figure: %s", figure(posterior, records, points, Path(options.output).with_suffix(".png")))
+    if options.page:
+        from ..postprocess.pages.forecast import forecast_page
+
+        before = [bank.posterior(records, t, errors) for t in _moments(errors.begin, posterior.until)]
+        shown = [*before, posterior]
+        tables = [_harbour_rows(one.harbours(points, threshold), one.scores(records)) for one in shown]
+        names = f"Forecast: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"
+        say(
+            "page: %s", forecast_page(shown, records, points, tables, *names, Path(options.output).with_suffix(".html"))
+        )
+
+
+def _moments(begin, until):
+    """The times [s] of the forecasts on a page before the last one, at `until`: whole minutes, if there are so few."""
+    minutes = np.ceil(np.linspace(begin / 60.0, until / 60.0, PLACES + 1)[1:])
+    return [60.0 * minute for minute in np.unique(minutes) if 60.0 * minute < until]
 
 
 def _prefixed(harbours):
     return harbours.rename({"height": "wave_height", "arrival": "wave_arrival", "reached": "wave_reached"})
 
 
-def _table(points: list[str], harbours: xr.Dataset, scores: xr.Dataset) -> str:
-    """Height and arrival at each point, and how the forecast holds for samples that were not used."""
-    rows = [f"{'':16s}{'highest level [m]':>26s}{'arrival [min]':>24s}{'reached':>9s}{'in 90 % band':>14s}"]
-    for k, name in enumerate(points):
-        low, middle, high = harbours["height"].values[:, k]
-        times = harbours["arrival"].values[:, k] / 60.0
-        arrival = "none" if math.isnan(times[1]) else f"{times[1]:.0f} ({times[0]:.0f} to {times[2]:.0f})"
+def _harbour_rows(harbours: xr.Dataset, scores: xr.Dataset) -> list[list[str]]:
+    """Height and arrival at each point, and how the forecast holds for samples that were not used; heads first."""
+    rows = [["", "highest level [m]", "arrival [min]", "reached", "in 90 % band"]]
+    for name in harbours["point"].values:
+        here = harbours.sel(point=name)
+        arrival = "none" if np.isnan(here["arrival"].values[1]) else _between(here["arrival"].values / 60.0, 0)
         inside = f"{100 * float(scores['inside'].sel(point=name)):.0f} %" if name in scores.point.values else ""
-        reached = f"{100 * float(np.asarray(harbours['reached'])[k]):.0f} %"
-        level = f"{middle:.2f} ({low:.2f} to {high:.2f})"
-        rows.append(f"{name:16s}{level:>26s}{arrival:>24s}{reached:>9s}{inside:>14s}")
-    return "\n".join(rows)
+        reached = f"{100 * float(here['reached']):.0f} %"
+        rows.append([str(name), _between(here["height"].values), arrival, reached, inside])
+    return rows
+
+
+def _level_rows(found: xr.Dataset, least: float = 50.0) -> list[list[str]]:
+    """The levels at points that are exceeded once in `least` years or more; heads first."""
+    periods = [float(period) for period in found["period"].values if period >= least]
+    rows = [["level [m] once in", *(f"{period:g} years" for period in periods)]]
+    for name in found["point"].values:
+        each = [found["height"].sel(point=name, period=period).values for period in periods]
+        rows.append([str(name), *("" if math.isnan(one[1]) else _between(one) for one in each)])
+    return rows
+
+
+def _between(values, digits=2):
+    """The low, middle and high value as text."""
+    low, middle, high = (f"{value:.{digits}f}" for value in values)
+    return f"{middle} ({low} to {high})"
 
 
 def rank_buoys(path: str, harbours: list[str], gauges: list[str], until: str | None, output: str | None) -> None:
     """Print the candidates of the bank `path` that would narrow the forecast of harbours most, and draw all."""
     from ..forecast import next_buoy
 
-    bank = _bank_for(path, output, output is not None)
+    bank = _bank_for(path, output)
     if bank is None:
         return
+    if output is not None:
+        file_commands.require("--output", ", or leave --output out")
     last = None if until is None else quantity_of_option("--until", until, "s")
     found = next_buoy(bank, harbours, gauges, last)
     with_gauges = f", {found.attrs['with_gauges']:.3g} m with {', '.join(gauges)}" if gauges else ""
@@ -203,10 +275,18 @@ def rank_buoys(path: str, harbours: list[str], gauges: list[str], until: str | N
 
 
 def print_hazard(
-    path: str, rate: float | None, magnitudes: str, b: float, count: int, seed: int, output: str, plot: bool
+    path: str,
+    rate: float | None,
+    magnitudes: str,
+    b: float,
+    count: int,
+    seed: int,
+    output: str,
+    plot: bool,
+    page: bool = False,
 ) -> None:
     """Print the hazard of the points of the bank `path`, write and draw it."""
-    from ..forecast import Earthquakes, hazard_curves
+    from ..forecast import Earthquakes, hazard_curves, scenarios
 
     if rate is None:
         raise ConfigError(
@@ -216,26 +296,27 @@ def print_hazard(
         low, high = (float(part) for part in magnitudes.split(","))
     except ValueError:
         raise ConfigError(f"--magnitudes {magnitudes}: give two numbers, as 7.5,9.") from None
-    bank, begun = _bank_for(path, output, plot), clock.perf_counter()
+    bank, begun = _bank_for(path, output, plot, page), clock.perf_counter()
     if bank is None:
         return
-    found = hazard_curves(bank, Earthquakes(rate, (low, high), b), count, seed)
+    earthquakes = Earthquakes(rate, (low, high), b)
+    drawn = scenarios(bank, earthquakes, count, seed)
+    found = hazard_curves(bank, earthquakes, drawn=drawn)
     logs.LOGGER.info("%s scenarios took %s", f"{count:,}", duration(clock.perf_counter() - begun))
-    periods = [k for k, period in enumerate(found["period"].values) if period >= 50]
-    years = "".join(f"{f'{found.period.values[k]:g} years':>24s}" for k in periods)
-    logs.LOGGER.info("%s", f"{'level [m] once in':16s}{years}")
-    for j, name in enumerate(found["point"].values):
-        cells = []
-        for k in periods:
-            least, middle, most = found["height"].values[:, j, k]
-            text = "" if math.isnan(middle) else f"{middle:.2f} ({least:.2f} to {most:.2f})"
-            cells.append(f"{text:>24s}")
-        logs.LOGGER.info("%s", f"{name:16s}{''.join(cells)}")
+    rows = _level_rows(found)
+    logs.LOGGER.info("%s", facts.columns(rows))
     found.attrs = {"swmodel_kind": "hazard", "rate": rate, "magnitudes": magnitudes, "b": b, "seed": seed}
+    found.attrs |= {"bank": bank.about.get("model", "")}
+    renamed = drawn.rename({"magnitude": "scenario_magnitude", "rate": "scenario_rate"})
     with replacing(output) as part:
-        found.to_netcdf(part)
+        found.merge(renamed.astype("float32")).to_netcdf(part)
     logs.LOGGER.info("file:\n  %s", output)
     if plot:
         from ..postprocess.forecast import hazard_figure
 
         logs.LOGGER.info("figure: %s", hazard_figure(found, Path(output).with_suffix(".png")))
+    if page:
+        from ..postprocess.pages.forecast import hazard_page
+
+        names = f"Hazard: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"
+        logs.LOGGER.info("page: %s", hazard_page(found, rows, *names, Path(output).with_suffix(".html")))

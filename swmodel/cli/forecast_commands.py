@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..runtime.launch import solve_in_one_thread
 from . import options
 from .options import examples, path_of, taking
 
@@ -40,7 +41,7 @@ def green(
     epilog=examples(
         "swmodel forecast bank.nc --observations records --until 25min",
         "swmodel forecast bank.nc --observations records --begin 15min --point Miyako -o miyako.nc",
-        "swmodel forecast bank.nc --observations records --without 21418",
+        "swmodel forecast bank.nc --observations records --without 21418 --page",
         "swmodel forecast bank.nc --observations incoming --start 2011-03-11T05:46:23 --follow",
     )
 )
@@ -56,21 +57,29 @@ def forecast(
     without: Annotated[list[str] | None, typer.Option(help="A gauge with a bad record; may be repeated.")] = None,
     threshold: Annotated[str, typer.Option(metavar="LEVEL", help="Level at which a wave arrives.")] = "0.1 m",
     rises: Annotated[bool, typer.Option("--rises", help="Sources rise only: amplitudes are positive.")] = False,
+    epicentre: Annotated[str | None, typer.Option(metavar="X,Y", help="Where a rupture began.")] = None,
+    velocity: Annotated[
+        str | None, typer.Option(metavar="SPEED", help="Of the rupture, as '2.5 km/s'; all at once unless given.")
+    ] = None,
+    rise_time: Annotated[str, typer.Option(metavar="TIME", help="In which each source rises.")] = "0",
     follow: Annotated[bool, typer.Option("--follow", help="Forecast again when a record grows.")] = False,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
     ] = "forecast.nc",
     plot: options.Plot = False,
+    page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over the minutes.")] = False,
     debug: options.Debug = False,
 ) -> None:
     """Forecast waves with error bars from records as far as they have come.
 
     Prints height and arrival at each point, and how the bands of 90 % hold the samples that were not used.
     """
+    solve_in_one_thread()
     from .forecast import Options, forecast_waves
 
     names = tuple(point or ()), tuple(without or ())
-    given = Options(observations, until, begin, start, *names, threshold, rises, follow, output, plot)
+    rupture = epicentre, velocity, rise_time
+    given = Options(observations, until, begin, start, *names, threshold, rises, follow, output, plot, page, *rupture)
     forecast_waves(bank, given)
 
 
@@ -94,6 +103,7 @@ def buoys(
 
     Candidates are all other points of the bank, such as those of `[green.candidates]`.
     """
+    solve_in_one_thread()
     from .forecast import rank_buoys
 
     rank_buoys(bank, harbour or [], gauge or [], until, output)
@@ -102,7 +112,7 @@ def buoys(
 @app.command(
     epilog=examples(
         "swmodel hazard bank.nc --rate 0.1 --magnitudes 7.5,9",
-        "swmodel hazard bank.nc --rate 0.1 --b 0.9 --count 20000 -o hazard.nc --plot",
+        "swmodel hazard bank.nc --rate 0.1 --b 0.9 --count 20000 -o hazard.nc --plot --page",
     )
 )
 def hazard(
@@ -118,12 +128,40 @@ def hazard(
         str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
     ] = "hazard.nc",
     plot: options.Plot = False,
+    page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over return periods.")] = False,
     debug: options.Debug = False,
 ) -> None:
     """Compute how often waves at each point exceed a level, by random earthquakes on the faults of a bank.
 
     Prints the levels of return periods with their Monte Carlo error; the file has the shares of magnitudes, too.
     """
+    solve_in_one_thread()
     from .forecast import print_hazard
 
-    print_hazard(bank, rate, magnitudes, b, count, seed, output, plot)
+    print_hazard(bank, rate, magnitudes, b, count, seed, output, plot, page)
+
+
+@app.command(
+    epilog=examples(
+        "swmodel rerun forecast.toml forecast.nc --count 9",
+        "mpirun -n 2 swmodel rerun forecast.toml hazard.nc --count 64",
+    )
+)
+@taking(options.PROCESSES, {"output": options.Folder, "overwrite": options.Overwrite}, options.MESSAGES)
+def rerun(
+    file: options.File,
+    sources: Annotated[
+        str, typer.Argument(metavar="FILE.nc", help="A file of `swmodel forecast` or `hazard`.", callback=path_of)
+    ],
+    set: options.Set = None,
+    count: Annotated[int, typer.Option(min=1, max=64, help="Number of runs.")] = 9,
+    **given: Any,
+) -> None:
+    """Run the nonlinear model from the sources of a forecast or hazard, all in one program, and compare with the bank.
+
+    Of a forecast these are the mean and draws from the posterior, of a hazard scenarios of all magnitudes.
+    """
+    from . import starting
+    from .rerun import rerun_sources
+
+    rerun_sources(file, sources, count, options.overrides_of(given, set), starting.Options(**given))

@@ -8,7 +8,7 @@ import json
 import time as clock
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..config import read
 from ..config.build.steppers import stepper_of
@@ -22,13 +22,13 @@ from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION
 from ..simulation.progress import duration
 from . import facts, logs, starting
-from .starting import begin, inputs_of, prepare_paths, started_with_step, tiles_line
+from .starting import Begun, begin, inputs_of, prepare_paths, started_with_step, tiles_line
 
 if TYPE_CHECKING:
     from ..config import Override
     from ..forecast import Bank
 
-__all__ = ["Options", "make_bank"]
+__all__ = ["Case", "Options", "case_of", "make_bank"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,31 +38,59 @@ class Options(starting.Options):
     resume: bool = False
 
 
-def make_bank(file: str, overrides: Sequence[str | Override], options: Options) -> None:
-    """Make the bank of an experiment file."""
-    from ..forecast import Bank
+class Case(NamedTuple):
+    """What a bank is made of: the draft and section of its experiment, and the objects that follow from them."""
 
+    draft: Draft
+    started: Begun
+    section: Any
+    model: Any
+    stepper: Any
+    places: dict[str, tuple[float, float]]
+    sources: Any
+    until: float
+    digest: str
+
+    @property
+    def path(self) -> Path:
+        """Of the bank."""
+        return self.started.folder / self.section.file
+
+
+def case_of(file: str, overrides: Sequence[str | Override], options: starting.Options) -> Case:
+    """The Case of an experiment file; starts processes and devices."""
     draft = read(file, overrides)
     draft.experiment()
     section: Any = section_of(draft, "green")
     if draft.sections.get("ensemble") is not None:
         raise ConfigError(f"{draft.file}: an [ensemble] has no bank; take that section out.")
     started = begin(draft, options)
-    made, experiment, path = started.made, started.experiment, started.folder / section.file
+    made, experiment = started.made, started.experiment
     model, _, dt = started_with_step(made, experiment, *started.where)
     places = {name: tuple(place) for name, place in experiment.output.gauges.positions.items()}
     if section.candidates is not None:
         places |= section.candidates.places(model)
-    until, about = section.until or experiment.run.until, {"swmodel_version": VERSION}
+    until = section.until or experiment.run.until
+    sources = made.require(("green", "sources"), part_of, section.sources, made.grid)
+    digest = _digest(model, section, until, dt, places)
+    return Case(draft, started, section, model, stepper_of(experiment.stepper, dt), places, sources, until, digest)
+
+
+def make_bank(file: str, overrides: Sequence[str | Override], options: Options) -> None:
+    """Make the bank of an experiment file."""
+    from ..forecast import Bank
+
+    case = case_of(file, overrides, options)
+    draft, section, model, places, until = case.draft, case.section, case.model, case.places, case.until
+    made, experiment, path = case.started.made, case.started.experiment, case.path
+    about = {"swmodel_version": VERSION, "model": case.digest, "title": experiment.run.title or draft.file.stem}
     about |= {} if experiment.run.start is None else {"start": experiment.run.start.isoformat()}
-    about |= {"model": _digest(model, section, until, dt, places), "title": experiment.run.title or draft.file.stem}
     communicator = model.communicator
     begun = communicator.from_root(lambda: _begun(path, about["model"], options, draft))
     named = ", ".join(experiment.output.gauges.positions)
     lattice = "" if section.candidates is None else ", and a lattice"
     lines = [("points", f"{len(places):,}: {named}{lattice}"), ("grid", facts.grid_line(made.grid))]
     logs.LOGGER.info("%s", facts.table([*lines, tiles_line(model)]))
-    sources = made.require(("green", "sources"), part_of, section.sources, made.grid)
     at = clock.perf_counter()
 
     def progress(done: int, count: int) -> None:
@@ -71,7 +99,7 @@ def make_bank(file: str, overrides: Sequence[str | Override], options: Options) 
     def store(bank: Bank) -> None:
         communicator.from_root(lambda: bank.write(path))
 
-    where = model, stepper_of(experiment.stepper, dt), places, sources, until, section.interval
+    where = model, case.stepper, places, case.sources, until, section.interval
     with PROCESS.ending_with(lambda name: _after_signal(name, path)):
         bank = made.require(
             ("green",),

@@ -11,5 +11,6 @@ from .errors import Errors
 from .hazard import Earthquakes, hazard_curves, scenarios
 from .inference import Posterior
 from .network import next_buoy
+from .nonlinear import rerun
 
-__all__ = ["Bank", "Earthquakes", "Errors", "Posterior", "hazard_curves", "next_buoy", "scenarios"]
+__all__ = ["Bank", "Earthquakes", "Errors", "Posterior", "hazard_curves", "next_buoy", "rerun", "scenarios"]

@@ -209,6 +209,37 @@ class Bank:
         values = self.responses[self.rows(points)] @ amplitudes
         return xr.DataArray(values, {"point": names, "time": self.times}, ("point", "time"), attrs={"units": "m"})
 
+    def ruptured(self, epicentre: tuple[float, float], velocity: float = np.inf, rise_time: float = 0.0) -> "Bank":
+        """The bank of sources that rise, each in `rise_time`, when a rupture from the epicentre reaches them.
+
+        The model does not change with time, so that responses are those of this bank, later and averaged over the rise:
+        the mean of G(t - r / velocity - s) over 0 < s < rise_time. G keeps its first value from 0 to the first time.
+
+        Args:
+            epicentre: (x, y); the rupture begins at the source that is nearest to it.
+            velocity: of the rupture [m s-1]; without it all sources begin at once.
+            rise_time: of each source [s].
+
+        Raises:
+            ConfigError: for a velocity that is not positive, or a rise time that is negative or not finite.
+        """
+        if not velocity > 0 or not 0 <= rise_time < np.inf:
+            raise ConfigError(
+                f"a rupture of {velocity:g} m/s and a rise of {rise_time:g} s cannot be; give positive numbers."
+            )
+        interval, last = self.times[0], self.times.size - 1
+        start = int(np.argmin(np.hypot(*(self.centres - np.asarray(epicentre, float)).T)))
+        count, column = max(1, int(np.ceil(4.0 * rise_time / interval))), np.arange(len(self.centres))
+        total = np.zeros(self.responses.shape)
+        for k in range(count):
+            late = self.distances[start] / velocity + rise_time * (k + 0.5) / count
+            place = (self.times[:, None] - late) / interval - 1.0  # (times, sources), 0 at the first time
+            low = np.clip(np.floor(place), 0, max(last - 1, 0)).astype(int)
+            first, second = self.responses[:, low, column], self.responses[:, np.minimum(low + 1, last), column]
+            waves = first + np.clip(place - low, 0.0, 1.0) * (second - first)
+            total += np.where(place >= -1.0 + 1e-9, waves, 0.0) / count
+        return dataclasses.replace(self, responses=total.astype(self.responses.dtype))
+
     def posterior(
         self, records: Mapping[str, xr.DataArray], until: float | None = None, errors: Errors | None = None
     ) -> Posterior:

@@ -19,11 +19,22 @@ from scipy.ndimage import uniform_filter1d
 
 from ..errors import ConfigError
 
-__all__ = ["Errors", "Samples", "amplitude_of", "correlation", "error_terms", "samples_of"]
+__all__ = [
+    "Errors",
+    "Samples",
+    "amplitude_of",
+    "check_mean",
+    "check_samples",
+    "correlation",
+    "error_terms",
+    "gap_in",
+    "samples_of",
+]
 
 QUIET = 5.0  # deviations by which a level may be off zero before the wave can be there
 SPIKE = 12.0  # by how many times the usual a sample may be off the mean of its neighbours
 BEYOND = 2.0  # by how many times the range of the samples near it, which a crest is not
+LEAST_QUIET = 300.0  # [s] of a record before a wave, from which its mean is known
 LEAST_FLAW = 0.1  # [m], below which neither is looked for
 
 
@@ -113,6 +124,36 @@ def samples_of(
         if at.size:
             found.append(Samples(name, names.index(name), at, np.interp(times[at], time, level)))
     return found
+
+
+def check_mean(samples: Samples, times: np.ndarray, possible: np.ndarray, instrument: float) -> None:
+    """Raise ConfigError for a record whose mean before any wave is off zero, which seismic waves do not change.
+
+    Args:
+        samples: of all times, those of seismic waves among them.
+        possible: as for `check_samples`.
+    """
+    quiet = possible[samples.at] < instrument
+    known = quiet.any() and np.ptp(times[samples.at[quiet]]) >= LEAST_QUIET
+    off = float(np.mean(samples.level[quiet])) if known else 0.0
+    if abs(off) > max(LEAST_FLAW, QUIET * instrument):
+        raise ConfigError(
+            f"the level of {samples.name} is off zero by {off:.2g} m in the mean before a wave can be there: tides or "
+            "another datum are in it; remove them (detide, datum in records.toml)."
+        )
+
+
+def gap_in(samples: Samples, times: np.ndarray) -> str | None:
+    """A sentence on the longest gap in a record, which may hide a clock that jumped; None without one."""
+    steps = np.diff(times[samples.at])
+    if not steps.size or steps.max() <= max(300.0, 2.0 * float(np.median(steps))):
+        return None
+    k = int(np.argmax(steps))
+    first, last = times[samples.at[k : k + 2]] / 60.0
+    return (
+        f"{samples.name} has no samples from {first:.0f} to {last:.0f} min; if its clock jumps there, leave this gauge "
+        "out (--without), or cut the record"
+    )
 
 
 def check_samples(samples: Samples, times: np.ndarray, possible: np.ndarray, instrument: float) -> None:

@@ -131,7 +131,8 @@ def hazard_curves(
         `rate` (point, level) [1/year] and `rate_deviation`, of the Monte Carlo error; `height` (band, point, period),
         the level that is exceeded once in a return period, with its 5th, 50th and 95th percentiles of that error; NaN
         where it is rarer, or higher than the levels; `share` (magnitude, point, period), of earthquakes of this
-        magnitude in that rate; `highest` (scenario, point).
+        magnitude in that rate, and `source_share` (source, point, period), of the sources by their moments; `highest`
+        (scenario, point).
     """
     drawn = scenarios(bank, earthquakes, count, seed) if drawn is None else drawn
     slip, weight = drawn["slip"].values, drawn["rate"].values
@@ -151,18 +152,28 @@ def hazard_curves(
     number = np.clip(np.digitize(drawn["magnitude"].values, ends) - 1, 0, BINS - 1)
     over = highest[:, :, None] > np.nan_to_num(height[1], nan=np.inf)
     parts = np.stack([np.tensordot(np.where(number == k, weight, 0.0), over, 1) for k in range(BINS)])
-    total = parts.sum(axis=0)
-    share = np.divide(parts, total, out=np.full_like(parts, np.nan), where=total > 0)
+    moment = slip * bank.areas
+    moment /= moment.sum(axis=1, keepdims=True)
+    of_sources = np.einsum("s,sk,spt->kpt", weight, moment, over, optimize=True)
     return xr.Dataset(
         {
             "rate": (("point", "level"), rate, {"units": "1/year"}),
             "rate_deviation": (("point", "level"), deviation, {"units": "1/year"}),
             "height": (("band", "point", "period"), height, {"units": "m"}),
-            "share": (("magnitude", "point", "period"), share),
+            "share": (("magnitude", "point", "period"), _shares(parts)),
+            "source_share": (("source", "point", "period"), _shares(of_sources)),
+            "source_x": ("source", bank.centres[:, 0]),
+            "source_y": ("source", bank.centres[:, 1]),
             "highest": (("scenario", "point"), highest, {"units": "m"}),
         },
         {"point": points, "level": LEVELS, "band": bands, "period": PERIODS, "magnitude": 0.5 * (ends[1:] + ends[:-1])},
     )
+
+
+def _shares(parts):
+    """Parts over their sum along the first axis; NaN where it is 0."""
+    total = parts.sum(axis=0)
+    return np.divide(parts, total, out=np.full_like(parts, np.nan), where=total > 0)
 
 
 def _at_rates(curve, rates):

@@ -26,7 +26,7 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 
-from .errors import Errors, Samples, check_samples, correlation, error_terms, samples_of
+from .errors import Errors, Samples, check_mean, check_samples, correlation, error_terms, gap_in, samples_of
 
 if TYPE_CHECKING:
     from .bank import Bank
@@ -113,6 +113,11 @@ class Posterior:
             {"units": "m", "until": self.until},
         )
 
+    def amplitudes(self, count: int, seed: int = 0) -> np.ndarray:
+        """Amplitudes of sources drawn from the posterior (draws, sources) [m]."""
+        noise = np.random.default_rng(seed).standard_normal((count, self.root.shape[1]))
+        return self.mean + self.inflation * noise @ self.root.T
+
     def draws(self, count: int, points: Sequence[str] | None = None, seed: int = 0, rough: bool = True) -> xr.DataArray:
         """Waves (draw, point, time) [m] of sources drawn from the posterior, with errors of the model.
 
@@ -193,17 +198,18 @@ def _spread(rows, mean, root, times, share, errors):
 def infer(bank: "Bank", records: Mapping[str, xr.DataArray], until: float | None, errors: Errors) -> Posterior:
     """The Posterior of a bank from records; arguments and errors as for `Bank.posterior`."""
     last = np.inf if until is None else float(until)
-    samples = samples_of(records, list(bank.places), bank.times, errors.begin, last)
-    for each in samples:
-        bank.rows([each.name])
+    whole, samples = (samples_of(records, list(bank.places), bank.times, begin, last) for begin in (0.0, errors.begin))
+    bank.rows([each.name for each in whole])
     first = Scales.before(bank, errors)
     prior = prior_root(bank.distances, first)
-    possible = {each.row: np.sqrt(np.sum((bank.responses[each.row] @ prior) ** 2, axis=1)) for each in samples}
+    possible = {each.row: np.sqrt(np.sum((bank.responses[each.row] @ prior) ** 2, axis=1)) for each in whole}
     for each in samples:
         check_samples(each, bank.times, possible[each.row], errors.instrument)
+    for each in whole:
+        check_mean(each, bank.times, possible[each.row], errors.instrument)
     used = {str(each.name): int(each.at.size) for each in samples}
     end = max((bank.times[each.at[-1]] for each in samples), default=0.0)
-    remarks = []
+    remarks = [remark for each in samples if (remark := gap_in(each, bank.times))]
     if any((possible[each.row][each.at] > errors.instrument).any() for each in samples):
         parts = [Part(bank, each, errors) for each in samples]
         scales = _most_probable(parts, bank.distances, first, (errors.deviation, errors.length, errors.model))

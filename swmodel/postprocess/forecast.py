@@ -1,5 +1,7 @@
 """Forecasts: the source with its spread, and waves with their bands, and the records."""
 
+import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,28 +11,60 @@ from matplotlib.lines import Line2D
 
 from . import style
 
-__all__ = ["figure", "hazard_figure", "map_of_gains"]
+__all__ = ["Ranges", "curves", "disaggregation", "drawing", "figure", "hazard_figure", "map_of_gains"]
 
 COLUMNS, OBSERVED = 3, "#555555"
 
 
+@dataclasses.dataclass(frozen=True)
+class Ranges:
+    """Limits of the axes of several drawings: of amplitudes, their deviations, and the level at each point [m]."""
+
+    amplitude: float
+    deviation: float
+    level: dict[str, tuple[float, float]]
+
+    @staticmethod
+    def of(posteriors: Sequence[Any], points: Sequence[str], records: Any) -> "Ranges":
+        """Those of Posteriors in the order of time: amplitudes and levels of the last one, and usual deviations."""
+        last = posteriors[-1]
+        most = float(np.abs(last.sources()["amplitude"]).max()) or 1.0
+        deviation = np.median([float(one.sources()["amplitude_deviation"].max()) for one in posteriors])
+        waves, level = last.predict(points).sel(band=90.0), {}
+        for name in points:
+            low, high = float(waves["low"].sel(point=name).min()), float(waves["high"].sel(point=name).max())
+            if name in records:
+                late = records[name].where(records[name]["time"] >= last.errors.begin)
+                low, high = np.nanmin([low, *late.values]), np.nanmax([high, *late.values])
+            level[name] = 1.1 * low, 1.1 * high
+        return Ranges(most, float(deviation), level)
+
+
 def figure(posterior: Any, records: Any, points: list[str], path: str | Path) -> Path:
-    """Draw a forecast.Posterior: the amplitudes, their deviations, and the waves at points; returns the path.
+    """Draw a forecast.Posterior as `drawing` does, to a file; returns its path."""
+    drawing(posterior, records, points).savefig(path, dpi=130)
+    return Path(path)
+
+
+def drawing(posterior: Any, records: Any, points: Sequence[str], ranges: Ranges | None = None) -> Figure:
+    """A forecast.Posterior: the amplitudes, their deviations, and the waves at points.
 
     Args:
         posterior: a Posterior.
         records: {point: level over "time" [s]}.
         points: names of points.
-        path: of the figure.
+        ranges: of the axes; those that fit unless given.
     """
     rows = -(-len(points) // COLUMNS)
     drawn = Figure(figsize=(11.0, 3.4 + 2.1 * rows), layout="constrained")
     parts: Any = drawn.subfigures(2, 1, height_ratios=(3.4, 2.1 * rows))
     top, bottom = parts
-    sources = posterior.sources()
+    sources, ranges = posterior.sources(), ranges or Ranges.of([posterior], points, records)
     left, right = top.subplots(1, 2)
-    most = float(np.abs(sources["amplitude"]).max()) or 1.0
-    known = ("amplitude", "RdBu_r", (-most, most)), ("amplitude_deviation", "viridis", (0.0, None))
+    known = (
+        ("amplitude", "RdBu_r", (-ranges.amplitude, ranges.amplitude)),
+        ("amplitude_deviation", "viridis", (0.0, ranges.deviation)),
+    )
     for axes, (name, colours, (low, high)) in zip((left, right), known):
         at = axes.scatter(
             sources["source_x"], sources["source_y"], c=sources[name], s=60, cmap=colours, vmin=low, vmax=high
@@ -42,6 +76,7 @@ def figure(posterior: Any, records: Any, points: list[str], path: str | Path) ->
     each = np.atleast_1d(bottom.subplots(rows, COLUMNS, sharex=True, squeeze=False)).ravel()
     for axes, name in zip(each, points):
         _draw_wave(axes, waves.sel(point=name), records.get(name), (posterior.errors.begin, posterior.until))
+        axes.set_ylim(*ranges.level[name])
     for axes in each[len(points) :]:
         axes.set_visible(False)
     each[0].set_ylabel("level [m]")
@@ -52,8 +87,7 @@ def figure(posterior: Any, records: Any, points: list[str], path: str | Path) ->
         Line2D([], [], color=OBSERVED, linewidth=0.7, linestyle=":", label="record, not used"),
     ]
     drawn.legend(handles=lines, loc="outside lower center", ncols=3, fontsize=8)
-    drawn.savefig(path, dpi=130)
-    return Path(path)
+    return drawn
 
 
 def _draw_wave(axes, wave, record, window):
@@ -88,11 +122,15 @@ def map_of_gains(found: Any, places: dict[str, tuple[float, float]], path: str |
 
 
 def hazard_figure(found: Any, path: str | Path) -> Path:
-    """Draw the curves of `forecast.hazard_curves` with the bands of their Monte Carlo error, a panel a point."""
+    """Draw the curves of `forecast.hazard_curves` as `curves` does, to a file; returns its path."""
+    curves(found).savefig(path, dpi=130)
+    return Path(path)
+
+
+def curves(found: Any) -> Figure:
+    """The curves of `forecast.hazard_curves` with the bands of their Monte Carlo error, a panel a point."""
     points = found["point"].values
-    rows = -(-len(points) // COLUMNS)
-    drawn = Figure(figsize=(11.0, 1.0 + 2.4 * rows), layout="constrained")
-    each = drawn.subplots(rows, COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
+    drawn, each = _panels(len(points), 2.4, sharex=True, sharey=True)
     level, rate, error = (found[name].values for name in ("level", "rate", "rate_deviation"))
     least = 10.0 ** np.floor(np.log10(rate[rate > 0].min(initial=1.0)))
     for k, (axes, name) in enumerate(zip(each, points)):
@@ -102,9 +140,32 @@ def hazard_figure(found: Any, path: str | Path) -> Path:
         axes.set(xscale="log", yscale="log", title=str(name), ylim=(least, None))
         axes.grid(linewidth=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    for axes in each[len(points) :]:
-        axes.set_visible(False)
     drawn.supxlabel("highest level [m]")
     drawn.supylabel("exceeded so many times a year")
-    drawn.savefig(path, dpi=130)
-    return Path(path)
+    return drawn
+
+
+def disaggregation(found: Any, period: float) -> Figure:
+    """The shares of sources in how often the level of a return period [years] is exceeded, a panel a point."""
+    here = found.sel(period=period)
+    drawn, each = _panels(here.sizes["point"], 3.0)
+    for axes, name in zip(each, here["point"].values):
+        one = here.sel(point=name)
+        share = 100.0 * one["source_share"]
+        at = axes.scatter(here["source_x"], here["source_y"], c=share, s=45, cmap="viridis", vmin=0.0)
+        drawn.colorbar(at, ax=axes)
+        level = float(one["height"].sel(band=50.0))
+        axes.set_title(f"{name}, {level:.2g} m" if np.isfinite(level) else f"{name}, rarer", fontsize=9)
+        axes.set_aspect("equal", adjustable="datalim")
+    drawn.supxlabel("share of each source in the moment of the earthquakes that exceed the level [%]", fontsize=9)
+    return drawn
+
+
+def _panels(count, height, **shared):
+    """(a Figure, `count` axes of it), in rows of this height [inches]."""
+    rows = -(-count // COLUMNS)
+    drawn = Figure(figsize=(11.0, 1.0 + height * rows), layout="constrained")
+    each = drawn.subplots(rows, COLUMNS, squeeze=False, **shared).ravel()
+    for axes in each[count:]:
+        axes.set_visible(False)
+    return drawn, each[:count]

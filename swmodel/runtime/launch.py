@@ -60,6 +60,7 @@ __all__ = [
     "mpirun_environment",
     "placement",
     "remove_session",
+    "solve_in_one_thread",
     "stop",
     "threads_per_rank",
 ]
@@ -109,9 +110,7 @@ def configure_process(
     if communicator == "mpi" and started is not None:
         gpu = _bind(started)
     use_one_arena()
-    # The matrices of a run are small, such as that of multigrid's coarsest grid. LAPACK gains nothing by more threads,
-    # which wait in a loop for a core: while other programs run, eigenvectors take hundreds of times as long.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    solve_in_one_thread()
     import jax
 
     jax.config.update("jax_enable_x64", precision == "float64")
@@ -121,6 +120,16 @@ def configure_process(
     if communicator == "sharded":
         tiles = start_devices(devices, hosts)
     return Process(communicator, started, threads_per_rank(), gpu, tiles)
+
+
+def solve_in_one_thread() -> None:
+    """Let numpy and scipy solve matrices in one thread, unless the user chose; called before they are imported.
+
+    The matrices of a run are small, such as that of multigrid's coarsest grid, or those of a forecast. LAPACK gains
+    nothing by more threads, which wait in a loop for a core: while other programs run, a forecast takes fifty times as
+    long, and eigenvectors hundreds of times.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 _bound = set()  # this process's Launcher, once the process has been bound

@@ -240,23 +240,31 @@ const map = { querySelector: (what) => parts[what], querySelectorAll: (what) => 
 globalThis.Image = class {};
 globalThis.setInterval = () => 1;
 globalThis.clearInterval = () => {};
-globalThis.document = { querySelector: () => map, querySelectorAll: () => [], addEventListener: at("document") };
+const moments = [0, 1, 9].map((k) => ({ dataset: { moment: k } }));
+globalThis.document = { querySelector: () => map, addEventListener: at("document"),
+  querySelectorAll: (what) => (what === "[data-moment]" ? moments : []) };
 eval(require("fs").readFileSync(process.argv[2], "utf8"));
 const pressed = [slider, slider, { tagName: "BODY" }, play].map((target) => {
   listeners["document keydown"]({ key: " ", target, preventDefault() {} });
   return play.textContent;
 });
-console.log(JSON.stringify(pressed));
+const shown = [0, 1].map((k) => {
+  slider.value = k;
+  listeners["slider input"]();
+  return moments.map((moment) => moment.hidden);
+});
+console.log(JSON.stringify([pressed, shown]));
 """
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-def test_the_space_bar_plays_and_pauses_a_report_whose_slider_was_moved(tmp_path):
-    """It did nothing while the slider had the focus; a button plays by itself."""
-    (tmp_path / "page.js").write_text(NODE)
+@pytest.mark.parametrize("maps", [True, False])
+def test_the_space_bar_plays_a_page_whose_slider_was_moved_and_the_slider_shows_the_parts_of_its_time(tmp_path, maps):
+    """The bar did nothing while the slider had the focus; a button plays by itself."""
+    (tmp_path / "page.js").write_text(NODE if maps else NODE.replace("[sheet] : []", "[] : []"))
     script = pathlib.Path(pages.__file__).with_name("page.js")
     run = subprocess.run(["node", tmp_path / "page.js", script], capture_output=True, text=True, check=True)
-    assert json.loads(run.stdout) == ["Pause", "Play", "Pause", "Pause"]
+    assert json.loads(run.stdout) == [["Pause", "Play", "Pause", "Pause"], [[False, True, True], [True, False, True]]]
 
 
 def test_a_report_shows_harmonic_constants_extremes_and_all_members(tmp_path):

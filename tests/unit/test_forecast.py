@@ -1,6 +1,8 @@
 """Forecasts: the posterior is Gauss's, bands hold the truth, bad records are refused, a bank is what runs give."""
 
 import dataclasses
+import json
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from swmodel.errors import ConfigError, DataError
 from swmodel.forecast import Bank, Errors, next_buoy
 from swmodel.forecast.inference import Posterior, Scales, _positive, prior_root
 from tests.studies import BASIN, PATCH
+from tests.unit.test_report import Outline
 
 TIMES = 60.0 * np.arange(1.0, 91.0)
 EXACT = Errors(instrument=0.02, model=1e-6, timing=0.0, deviation=1.0, length=5e4)
@@ -99,6 +102,9 @@ def test_draws_have_the_spread_of_the_bands_and_give_height_and_arrival():
     found = b.posterior(records, 3000.0, dataclasses.replace(EXACT, model=0.3, timing=0.005))
     waves, draws = found.predict(["p2"]), found.draws(4000, ["p2"])
     near = np.abs(draws.std("draw") - waves["deviation"]) < 0.06 * waves["deviation"].max()
+    sources = found.amplitudes(4000)
+    change = sources - found.mean
+    assert np.allclose(change.T @ change / 4000, found.inflation**2 * found.root @ found.root.T, rtol=0, atol=0.1)
     assert near.all() and np.abs(draws.mean("draw") - waves["mean"]).max() < 0.1 * waves["deviation"].max()
     harbours = found.harbours(["p2"], threshold=0.05)
     low, middle, high = harbours["height"].values[:, 0]
@@ -194,6 +200,23 @@ def test_a_perfect_model_and_a_single_source_are_cases_too():
     assert found.mean == pytest.approx(0.7, rel=0.05)
 
 
+def test_a_rupture_delays_each_source_by_its_way_and_a_rise_averages_its_waves():
+    b = dataclasses.replace(bank(), responses=np.sin(TIMES[None, :, None] / 700.0) * np.ones((3, 1, 12)))
+    exact = b.ruptured((8.1e4, 0.0), velocity=4e4 / 240.0)  # four intervals from a source to the next
+    away = 4 * np.abs(np.arange(12) - 2)
+    for k, steps in enumerate(away):
+        assert np.allclose(exact.responses[:, steps:, k], b.responses[:, : 90 - steps, k], rtol=0, atol=1e-12)
+        assert not exact.responses[:, : max(steps - 1, 0), k].any()
+    risen = b.ruptured((0.0, 0.0), rise_time=600.0).responses[0, :, 5]
+    late = TIMES > 660.0
+    right = 700.0 / 600.0 * (np.cos((TIMES - 600.0) / 700.0) - np.cos(TIMES / 700.0))
+    assert np.allclose(risen[late], right[late], rtol=0, atol=1e-3)
+    assert np.array_equal(b.ruptured((0.0, 0.0)).responses, b.responses)
+    for wrong in ({"velocity": 0.0}, {"rise_time": -1.0}, {"rise_time": np.inf}):
+        with pytest.raises(ConfigError, match="a rupture of .* cannot be; give positive numbers"):
+            b.ruptured((0.0, 0.0), **wrong)
+
+
 def test_a_record_with_few_samples_is_not_made_longer_by_interpolation():
     b = bank()
     _, records = twin(b, 1)
@@ -270,9 +293,23 @@ def test_a_sharp_crest_after_a_quiet_time_is_no_spike(crest):
     assert b.posterior({"p0": level}).used == {"p0": 90}
 
 
+def test_a_mean_off_zero_before_begin_is_refused_and_a_gap_is_remarked():
+    """Seismic waves before `begin` do not change the mean; the wave is there too soon after it for the other check."""
+    b, begin = bank(), dataclasses.replace(EXACT, begin=1500.0)
+    _, records = twin(b, 6)
+    shaken = records["p0"] + np.where(TIMES < 900.0, 0.3 * (-1.0) ** np.arange(90), 0.0)
+    assert b.posterior(records | {"p0": shaken}, errors=begin).used["p0"] == 66
+    with pytest.raises(ConfigError, match="p0 is off zero by 0.3 m in the mean before a wave can be there: tides or"):
+        b.posterior(records | {"p0": shaken + 0.3}, errors=begin)
+    late = records["p0"].assign_coords(time=np.where(TIMES > 1800.0, TIMES + 600.0, TIMES))
+    found = b.posterior(records | {"p0": late}, errors=EXACT)
+    assert "p0 has no samples from 30 to 41 min; if its clock jumps there, leave this gauge out" in found.remarks[0]
+
+
 def test_gaps_are_left_out_and_before_any_wave_the_forecast_is_the_prior():
     b = bank()
     _, records = twin(b, 7)
+    assert b.posterior(records, errors=EXACT).remarks == ()
     records["p0"][20:40] = np.nan
     assert b.posterior(records, errors=EXACT).used == {"p0": 70, "p1": 90}
     early = b.posterior(records, 600.0, EXACT)
@@ -296,6 +333,39 @@ def test_a_bank_is_read_as_it_was_written_and_other_files_are_not(tmp_path):
         Bank.read(tmp_path / "broken.nc")
     with pytest.raises(ConfigError, match="p7 is not in the bank, which has p0, p1, p2"):
         b.waves(np.zeros(12), ["p7"])
+
+
+def test_a_page_has_the_forecast_of_each_minute_of_records_with_its_harbours(command, tmp_path):
+    b, records = bank(), tmp_path / "records"
+    records.mkdir()
+    dataclasses.replace(b, about=b.about | {"error_of_a_run": 0.0, "title": "A <bay>"}).write(tmp_path / "bank.nc")
+    for name, one in twin(b, 1)[1].items():
+        table = np.column_stack([TIMES, one])
+        np.savetxt(records / f"{name}.csv", table, "%.5f", ",", header="time_s,elevation_m", comments="")
+    for more, sentence in (
+        (("--velocity", "2 km/s"), "--velocity needs --epicentre X,Y: where the rupture began"),
+        (("--velocity", "2 km", "--epicentre", "0,0"), "--velocity"),
+    ):
+        status, _, errors = command("forecast", tmp_path / "bank.nc", "--observations", records, *more)
+        assert status != 0 and sentence in errors
+    (records / "p9.csv").write_text("time_s,elevation_m\n0,0.1\n60,0.2\n")
+    given = "--observations", records, "--begin", "40min", "--until", "44min", "-o", tmp_path / "a.nc", "--page"
+    given = "--rise-time", "2min", *given
+    status, printed, errors = command("forecast", tmp_path / "bank.nc", *given)
+    assert status == 0, errors
+    assert "p9.csv is of no point of the bank and is not used; the points are p0, p1, p2." in errors
+    text = (tmp_path / "a.html").read_text()
+    page = Outline(text)
+    assert "<h1>Forecast: A &lt;bay&gt;</h1>" in text and not page.others + page.open
+    assert page.headings == ["Source, waves and harbours"] and page.tags.count("img") == page.tags.count("table") == 4
+    stamps = [f"after {minute} min of records" for minute in (41, 42, 43, 44)]
+    assert json.loads(page.data)[0]["stamps"] == stamps
+    for samples, block in zip((2, 3, 4, 5), text.split("data-moment=")[1:]):
+        assert f"Samples that were used: p0 {samples}, p1 {samples}" in block
+    cells = re.findall("<td>(.*?)</td>", text)[-15:]  # of the last table, which is the one of the command
+    assert all(cell in printed for cell in cells)
+    status, _, errors = command("forecast", tmp_path / "bank.nc", *given[:-2], tmp_path / "a.html", "--page")
+    assert status != 0 and "--page" in errors and "a.html is also the file of --output" in errors
 
 
 @pytest.mark.verify
@@ -322,6 +392,34 @@ def test_the_commands_make_a_bank_and_forecast_from_records(study, command, tmp_
     status, _, errors = command("green", path, "-o", folder, "--resume", "--set", "bathymetry.depth=900")
     assert status != 0 and "is a bank of another model, other sources or other points" in errors
     _forecast_of_a_twin(b, folder, command, tmp_path)
+    _runs_from_the_sources(path, b, folder, command)
+
+
+def _runs_from_the_sources(path, b, folder, command):
+    """Waves of a millimetre are linear: runs of the mean and draws are what the bank has."""
+    with xr.open_dataset(folder / "forecast.nc") as opened:
+        found = opened.load()
+    for name in ("amplitude", "drawn_amplitude"):
+        found[name] = 1e-3 * found[name]
+    found.to_netcdf(folder / "small.nc")
+    status, printed, errors = command("rerun", path, folder / "small.nc", "--count", "3", "-o", folder)
+    assert status == 0, errors
+    assert "members  3, of" in printed and "runs over bank" in printed
+    with xr.open_dataset(folder / "rerun.nc", decode_times=False) as runs:
+        levels = runs["eta"].transpose("member", "gauge", "time").values[..., 1:]
+        assert np.allclose(runs["time"][1:], b.times) and runs["draw"].values.tolist() == [0, 1, 2]
+    sources = [found["amplitude"].values, *found["drawn_amplitude"].values[:2]]
+    for level, amplitudes in zip(levels, sources):
+        right = b.waves(amplitudes).values
+        assert np.abs(level - right).max() < 1e-4 * np.abs(right).max()
+    for given, sentence in (
+        (("--overwrite", "--set", "bathymetry.depth=900"), "a bank of another model, bathymetry, sources or points"),
+        ((), "rerun.nc exists already; add --overwrite"),
+    ):
+        status, _, errors = command("rerun", path, folder / "small.nc", "-o", folder, *given)
+        assert status != 0 and sentence in errors
+    status, _, errors = command("rerun", path, folder / "bank.nc", "-o", folder, "--overwrite")
+    assert status != 0 and "holds no sources; give a file that swmodel forecast or swmodel hazard wrote" in errors
 
 
 def _forecast_of_a_twin(b, folder, command, tmp_path):

@@ -10,6 +10,7 @@ import xarray as xr
 from swmodel.errors import ConfigError
 from swmodel.forecast import Bank, Earthquakes, hazard_curves, scenarios
 from swmodel.forecast.hazard import BINS, LEVELS, von_karman
+from tests.unit.test_report import Outline
 
 QUAKES = Earthquakes(rate=0.3, magnitudes=(7.0, 9.0), b=0.9)
 AREA = 5e9  # [m2]
@@ -59,6 +60,17 @@ def test_a_single_fault_has_the_curve_of_the_law():
     assert np.allclose(share.sum(axis=0)[np.isfinite(share).all(axis=0)], 1.0) and len(share) == BINS
 
 
+def test_the_share_of_a_source_is_its_moment_in_the_earthquakes_that_exceed_the_level():
+    b = bank()
+    drawn = scenarios(b, QUAKES, 300)
+    found = hazard_curves(b, QUAKES, drawn=drawn)
+    level = float(found["height"].sel(band=50.0, point="p1", period=50.0))
+    slip, weight = drawn["slip"].values, drawn["rate"].values
+    over = weight * (b.responses[1] @ slip.T > level).any(axis=0)
+    right = over @ (slip / slip.sum(axis=1, keepdims=True)) / over.sum()
+    assert 0 < level and np.allclose(found["source_share"].sel(point="p1", period=50.0), right)
+
+
 def _magnitude_of(quakes, rate):
     magnitudes = np.linspace(*quakes.magnitudes, 20001)
     return np.interp(rate, quakes.rate_above(magnitudes)[::-1], magnitudes[::-1])
@@ -89,11 +101,14 @@ def test_earthquakes_that_cannot_be_and_banks_of_no_faults_are_refused():
 
 def test_the_command_prints_levels_of_return_periods_and_draws_curves(command, tmp_path):
     bank().write(tmp_path / "bank.nc")
-    given = ("--rate", "0.3", "--magnitudes", "7,9", "--count", "200", "-o", tmp_path / "hazard.nc", "--plot")
+    given = ("--rate", "0.3", "--magnitudes", "7,9", "--count", "200", "-o", tmp_path / "hazard.nc", "--plot", "--page")
     status, printed, errors = command("hazard", tmp_path / "bank.nc", *given)
     assert status == 0, errors
     assert "200 scenarios took" in printed and "level [m] once in" in printed and "100 years" in printed
     assert (tmp_path / "hazard.png").stat().st_size > 10_000
+    page = Outline((tmp_path / "hazard.html").read_text())
+    assert page.headings == ["How often", "Levels of return periods", "From where"] and not page.others + page.open
+    assert page.attributes.count(("div", "data-moment")) == 8 == 1 + page.attributes.count(("div", "hidden"))
     with xr.open_dataset(tmp_path / "hazard.nc") as found:
         middle = found["height"].sel(band=50.0, point="p0")
         assert found.attrs["rate"] == 0.3 and (np.diff(middle[np.isfinite(middle)]) > 0).all()

@@ -1,11 +1,13 @@
 "use strict";
 // Each .map holds a canvas, and the images of one or several variables as JSON. One slider, and the keys, choose the record.
+// Parts of the page with a data-moment show at this place of the slider alone.
 (function () {
   const map = document.querySelector(".map");
   if (!map) return;
   const movies = JSON.parse(map.querySelector("script[type='application/json']").textContent);
   const slider = map.querySelector("input[type=range]"), output = map.querySelector("output");
   const play = map.querySelector("button"), sheets = Array.from(map.querySelectorAll(".sheet"));
+  const moments = Array.from(document.querySelectorAll("[data-moment]"));
   const lines = Array.from(document.querySelectorAll(".timeline")).map(function (holder) {
     const line = holder.appendChild(document.createElement("div"));
     line.className = "now";
@@ -26,16 +28,21 @@
   }
 
   function draw() {
-    const movie = movies[chosen], record = +slider.value, canvas = sheets[chosen].querySelector("canvas");
-    const picture = image(chosen, record);
+    const movie = movies[chosen], record = +slider.value;
     output.textContent = movie.stamps[record];
-    sheets[chosen].querySelector(".winds path").setAttribute("d", movie.winds[record]);
     slider.setAttribute("aria-valuetext", movie.stamps[record]);
     lines.forEach(function (mark) {
       const share = (movie.seconds[record] - mark.first) / (mark.last - mark.first);
       mark.line.hidden = !(share >= 0 && share <= 1);
       mark.line.style.left = 100 * (mark.left + share * mark.width) + "%";
     });
+    moments.forEach(function (part) { part.hidden = +part.dataset.moment !== record; });
+    if (sheets.length) paint(movie, record);
+  }
+
+  function paint(movie, record) {
+    const canvas = sheets[chosen].querySelector("canvas"), picture = image(chosen, record);
+    sheets[chosen].querySelector(".winds path").setAttribute("d", movie.winds[record]);
     if (!picture.complete) return;
     const context = canvas.getContext("2d");
     context.clearRect(0, 0, canvas.width, canvas.height);

@@ -3,19 +3,16 @@
 import contextlib
 import pathlib
 import re
-import string
 from collections.abc import Sequence
 
 from ...errors import PlotError
 from ..files import kind_of, open_output, replacing, start_of, undamaged
 from ..series import read_gauges, read_observations
 from . import facts
-from .drawings import Markup, joined, markup
+from .frame import filled
 from .sections import Run, sections
 
 __all__ = ["report"]
-
-HERE = pathlib.Path(__file__).parent
 
 
 def report(
@@ -135,29 +132,12 @@ def _observed(files, folder):
 
 
 def _filled(run, shown):
-    read = lambda name: Markup((HERE / name).read_text(encoding="utf-8").strip())  # noqa: E731
     attributes = run.first.attrs
     commit = f", commit {attributes['git_commit']}" if attributes.get("git_commit") else ""
     source = f"{attributes.get('source', 'swmodel')}{commit}"
     title = str(attributes.get("title", "")).removesuffix(f": {attributes.get('shown')}")  # which sections show
-    values = {
-        "title": title or run.paths[0].stem,
-        "lead": f"{source}, {_written(attributes)}".rstrip(", "),
-        "generator": source,
-        "style": read("page.css"),
-        "script": read("page.js"),
-        "contents": joined((markup('<a href="#{}">{}</a>', s.name, s.heading) for s in shown), " "),
-        "body": joined(map(_framed, shown), "\n"),
-        "footer": Markup(
-            "This page needs no other file and no network. It was written by <code>swmodel report</code>."
-        ),
-    }
-    return string.Template(read("page.html")).substitute({name: markup("{}", text) for name, text in values.items()})
-
-
-def _framed(section):
-    form = '<section aria-labelledby="{0}"><h2 id="{0}">{1}</h2>{2}</section>'
-    return markup(form, section.name, section.heading, section.body)
+    lead = f"{source}, {_written(attributes)}".rstrip(", ")
+    return filled(title or run.paths[0].stem, lead, source, shown, "swmodel report")
 
 
 def _written(attributes):

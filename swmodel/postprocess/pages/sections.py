@@ -17,7 +17,8 @@ from ..files import open_output, seconds
 from ..scores import MISSING, Series, columns, constants_columns, meaning, score
 from ..series import read_gauges
 from . import facts
-from .drawings import Markup, as_image, as_svg, fix_colours, joined, json_markup, markup
+from .drawings import as_image, as_svg, fix_colours, joined, markup
+from .frame import Section, as_figure, as_table, controls
 from .frames import movies, variables_of
 
 __all__ = ["Run", "Section", "sections"]
@@ -26,15 +27,6 @@ LARGEST = 7.5e6  # bytes of the images of maps in a page
 MOST_GAUGES = gauges.PER_COLUMN  # with a figure, in one column below the slider's time; observed ones come first
 MOST_TIMES = 4000  # of a gauge's series in a figure
 DOI = re.compile(r"doi:(10\.\d{4,}/\S*[^\s;,.])")
-
-
-@dataclasses.dataclass(frozen=True)
-class Section:
-    """A part of the page: the name that links to it, its heading, and its HTML."""
-
-    name: str
-    heading: str
-    body: Markup
 
 
 @dataclasses.dataclass
@@ -118,7 +110,7 @@ def _ensemble(run):
         page = ensemble.figure(several.get("fields"), several.get("gauges"))
         shown, image = run.files[next(iter(several))].attrs["shown"], as_image(page, "Mean and spread of the members")
         form = '{}<p class="note">The other sections show {}; --member takes another.</p>'
-        return Section("ensemble", "Ensemble", markup(form, _figure(image), shown))
+        return Section("ensemble", "Ensemble", markup(form, as_figure(image), shown))
 
 
 def _maps(run, variables):
@@ -141,16 +133,12 @@ def _maps(run, variables):
     last = len(shown[0].frames) - 1
     fieldset = '<fieldset class="choice" aria-label="Variable">{}</fieldset>'
     body = markup(
-        '<div class="map">{}{}<div class="controls"><button type="button">Play</button>'
-        '<input type="range" min="0" max="{}" value="{}" step="1" aria-label="Time of the map"><output></output></div>'
-        '<script type="application/json">{}</script></div>'
+        '<div class="map">{}{}{}</div>'
         '<p class="note">The keys <kbd>←</kbd> and <kbd>→</kbd> step through the records, and the space bar plays them.'
         "{}</p>",
         markup(fieldset, choice) if len(shown) > 1 else "",
         joined(_sheet(m, k) for k, m in enumerate(shown)),
-        last,
-        last // 2,
-        json_markup(data),
+        controls(last, last // 2, "Time of the map", data),
         _left_out(shown),
     )
     return Section("maps", "Maps", body)
@@ -190,7 +178,7 @@ def _maximum(run):
     page = maxima.maximum(_untitled(run.files["maxima"]), run.gauges)
     fix_colours(page.axes[0])
     svg = as_svg(page, "maximum", "Map of the maximum elevation with lines of equal arrival time")
-    return Section("maximum", "Maximum elevation", _figure(svg))
+    return Section("maximum", "Maximum elevation", as_figure(svg))
 
 
 def _statistics(run, kind):
@@ -199,14 +187,14 @@ def _statistics(run, kind):
         return None
     page = statistics.figure(_untitled(run.files[kind]), gauges=run.gauges)
     heading = "Harmonic constants" if kind == "harmonics" else kind.capitalize()
-    return Section(kind, heading, _figure(as_image(page, f"Maps of {heading.lower()}")))
+    return Section(kind, heading, as_figure(as_image(page, f"Maps of {heading.lower()}")))
 
 
 def _drifters(run):
     if "drifters" not in run.files:
         return None
     page = drifters.figure(_untitled(run.files["drifters"]), run.files.get("fields"))
-    return Section("drifters", "Drifters", _figure(as_image(page, "Tracks of the drifters")))
+    return Section("drifters", "Drifters", as_figure(as_image(page, "Tracks of the drifters")))
 
 
 def _gauges(run):
@@ -228,7 +216,7 @@ def _gauges(run):
         svg,
     )
     note = markup('<p class="note">{} more gauges are in the table only.</p>', spare) if spare else ""
-    body = joined((_scores(series, observed), _figure(timeline), note))
+    body = joined((_scores(series, observed), as_figure(timeline), note))
     return Section("gauges", "Gauges", body)
 
 
@@ -263,22 +251,11 @@ def _scores(series, observed):
 def _with_units(heads, units, lines):
     """A table of scores, with minus signs, and dashes for what is missing."""
     heads = [f"{head} [{unit}]" if unit else head for head, unit in zip(heads, units)]
-    return _table(heads, [[name, *map(_typeset, cells)] for name, *cells in lines])
+    return as_table(heads, [[name, *map(_typeset, cells)] for name, *cells in lines])
 
 
 def _typeset(cell):
     return "–" if cell == MISSING else cell.replace("-", "−")
-
-
-def _table(heads, lines):
-    head = joined(markup('<th scope="col">{}</th>', cell) for cell in heads)
-    rows = (joined(markup("<td>{}</td>", cell) for cell in line) for line in lines)
-    body = joined(markup("<tr>{}</tr>", row) for row in rows)
-    return markup('<div class="wide"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>', head, body)
-
-
-def _figure(content):
-    return markup("<figure>{}</figure>", content)
 
 
 def _budgets(run):
@@ -286,14 +263,14 @@ def _budgets(run):
     if fields is None or fields.sizes.get("time", 0) < 2 or not {"eta", "u", "v", "depth"} <= set(fields):
         return None
     svg = as_svg(budgets.figure(_untitled(fields)), "budgets", "Volume, energy and enstrophy over time")
-    return Section("budgets", "Volume and energy", _figure(svg))
+    return Section("budgets", "Volume and energy", as_figure(svg))
 
 
 def _spectra(run):
     if "spectra" not in run.files:
         return None
     svg = as_svg(spectra.figure(_untitled(run.files["spectra"])), "spectra", "Spectra over wavenumber")
-    return Section("spectra", "Spectra", _figure(svg))
+    return Section("spectra", "Spectra", as_figure(svg))
 
 
 def _study(run, kind):
@@ -301,7 +278,7 @@ def _study(run, kind):
     if kind not in run.files:
         return None
     page = {"sensitivity": sensitivity, "inversion": inversion}[kind].figure(run.files[kind])
-    return Section(kind, kind.capitalize(), _figure(as_image(page, f"Figure of the {kind}")))
+    return Section(kind, kind.capitalize(), as_figure(as_image(page, f"Figure of the {kind}")))
 
 
 def _configuration(run):
@@ -318,7 +295,7 @@ def _configuration(run):
         items = joined(markup("<li>{}</li>", _linked(one.strip())) for one in sources.split("; "))
         parts.append(_folded("Sources of the methods", markup("<ul>{}</ul>", items)))
     lines = [(path.name, facts.size(_bytes(path))) for path in run.paths]
-    parts.append(_table(("file", "size"), lines))
+    parts.append(as_table(("file", "size"), lines))
     return Section("configuration", "Configuration and files", joined(parts))
 
 

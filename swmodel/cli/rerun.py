@@ -1,0 +1,91 @@
+"""`swmodel rerun`: the whole model from sources of a forecast, or scenarios of a hazard, compared with their bank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from ..errors import ConfigError, DataError
+from ..output.collisions import check_apart
+from . import facts, logs, starting
+from .green import Case, case_of
+from .starting import inputs_of, prepare_paths, tiles_line
+
+if TYPE_CHECKING:
+    from ..config import Override
+
+__all__ = ["rerun_sources"]
+
+FILE = "rerun.nc"  # in the folder of the bank
+LEAST = 0.01  # [m] of waves that are compared
+
+
+def rerun_sources(
+    file: str, path: str, count: int, overrides: Sequence[str | Override], options: starting.Options
+) -> None:
+    """Run the model of a bank's experiment from `count` sources of the file `path`; write and compare the waves."""
+    from ..forecast import Bank, rerun
+
+    case = case_of(file, overrides, options)
+    communicator, output = case.model.communicator, case.path.with_name(FILE)
+    amplitudes, varied = communicator.from_root(lambda: _ready(path, case, count, output, options.overwrite))
+    lines = [("members", f"{len(amplitudes)}, of {path}"), tiles_line(case.model)]
+    logs.LOGGER.info("%s", facts.table(lines))
+    where = case.model, case.stepper, case.places, case.sources, amplitudes, case.until, output
+    rerun(*where, case.section.interval, varied, f"Runs from sources of {Path(path).name}")
+    if not communicator.is_root:
+        return
+    bank = Bank.read(case.path)
+    with xr.open_dataset(output, decode_times=False) as found:
+        highest = found["eta"].max("time").transpose("member", "gauge").values
+    linear = np.stack([bank.waves(one).max("time").values for one in amplitudes])
+    logs.LOGGER.info("%s\nfile:\n  %s", facts.columns(_rows(list(bank.places), linear, highest)), output)
+
+
+def _ready(path, case: Case, count, output, overwrite):
+    """(amplitudes (members, sources) [m], {name: values of the members}) of a file; makes sure of the output."""
+    from ..forecast.nonlinear import chosen_scenarios
+
+    inputs = [*inputs_of(case.draft), ("the sources", Path(path)), ("the bank", case.path)]
+    check_apart([("rerun", output)], inputs)
+    if not case.path.exists():
+        raise ConfigError(f"there is no bank {case.path} to compare with; make it by swmodel green.")
+    try:
+        with xr.open_dataset(path) as opened:
+            found = opened.load()
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read as a forecast or hazard ({error}); give a file of either.") from None
+    kind = found.attrs.get("swmodel_kind")
+    if kind not in ("forecast", "hazard") or not {"drawn_amplitude", "slip"} & set(found):
+        raise DataError(f"{path} holds no sources; give a file that swmodel forecast or swmodel hazard wrote.")
+    if found.attrs.get("bank") != case.digest:
+        raise ConfigError(
+            f"{path} follows from a bank of another model, bathymetry, sources or points; give the experiment of that "
+            "bank, or make both again."
+        )
+    prepare_paths([output], overwrite)
+    if kind == "hazard":
+        drawn = found[["slip"]].assign(rate=found["scenario_rate"])
+        numbers, rates = chosen_scenarios(drawn, count)
+        return found["slip"].values[numbers], {"scenario": numbers.tolist(), "rate": rates.tolist()}
+    draws = found["drawn_amplitude"].values[: count - 1]
+    names = {"draw": list(range(len(draws) + 1))}  # 0 is the mean
+    return np.concatenate([found["amplitude"].values[None], draws]), names
+
+
+def _rows(names, linear, highest):
+    """Cells of a table: highest levels of the bank and of the runs over the members, and their mean ratio."""
+    rows = [["highest level [m]", "bank", "runs", "runs over bank"]]
+    for k, name in enumerate(names):
+        cells = []
+        for levels in (linear[:, k], highest[:, k]):
+            low, middle, high = np.percentile(levels, [5.0, 50.0, 95.0])
+            cells.append(f"{middle:.2f} ({low:.2f} to {high:.2f})")
+        seen = linear[:, k] > LEAST
+        ratio = f"{np.mean(highest[seen, k] / linear[seen, k]):.2f}" if seen.any() else ""
+        rows.append([name, *cells, ratio])
+    return rows
