@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ..config.scenario import Output
     from ..models.shallow_water import ShallowWater
     from ..runtime.launch import Process
-    from ..simulation.nested import NestedSimulation
     from ..simulation.simulation import Simulation
 
 __all__ = [
@@ -182,7 +181,7 @@ def begin_alone(draft: Draft, ranks: int = 1, here: bool = False, nested: bool =
     return assemble_family(draft, ranks, records=1, here=here)
 
 
-def simulation_of(made: Assembly, model: Any, state: Any, dt: float, **options: Any) -> Simulation | NestedSimulation:
+def simulation_of(made: Assembly, model: Any, state: Any, dt: float, **options: Any) -> Any:
     """The Simulation, or the NestedSimulation, of an Assembly; what it refuses are mistakes of the file.
 
     Args:
