@@ -159,7 +159,9 @@ def storm_lines(experiment: Experiment) -> list[tuple[str, str]]:
     for entry in experiment.forcing:
         if entry.type == "cyclone":
             with contextlib.suppress(SwmodelError):
-                lines.append("; ".join((*track_of(entry).remarks, f"times {entry.wind_averaging:g} for 10 min")))
+                used = ["a radius of maximum wind in each quadrant"] if entry.quadrants else []
+                words = *track_of(entry).remarks, *used, f"times {entry.wind_averaging:g} for 10 min"
+                lines.append("; ".join(words))
     return [("storm", "\n".join(lines))] if lines else []
 
 

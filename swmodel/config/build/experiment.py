@@ -286,7 +286,8 @@ def storm_of(section: Any, run: Any) -> Any:
     from ...forcing.tracks import cyclone_of
 
     track = track_of(section)
-    return cyclone_of(track, run.start, run.until, section.wind_averaging, **arguments_of(section))
+    options = section.wind_averaging, section.quadrants
+    return cyclone_of(track, run.start, run.until, *options, **arguments_of(section))
 
 
 def track_of(section: Any) -> Any:
