@@ -132,7 +132,11 @@ def records_of(section: Any, run: Any) -> RecordsInTime | None:
     first = section.file[0] if isinstance(section.file, tuple) else section.file
     if _is_table(first) or not is_gridded(first, section.variable):
         return None
-    return FileRecords(section.file, section.variable, run.start, section.units, section.missing)
+    patches = tuple(
+        FileRecords(each.file or section.file, each.variable or section.variable, run.start, each.units)
+        for each in section.patches
+    )
+    return FileRecords(section.file, section.variable, run.start, section.units, section.missing, patches)
 
 
 def check_record(section: Any, made: "Assembly") -> None:
