@@ -33,6 +33,7 @@ __all__ = [
     "columns",
     "core_warnings",
     "engine_line",
+    "file_lines",
     "grid_line",
     "layers_lines",
     "members_line",
@@ -46,6 +47,7 @@ __all__ = [
     "step_line",
     "step_warnings",
     "table",
+    "tracks_lines",
     "waters_lines",
 ]
 
@@ -153,6 +155,12 @@ def records_lines(experiment: Experiment) -> list[tuple[str, str]]:
     return [("records", "\n".join(lines.values()))] if lines else []
 
 
+def file_lines(experiment: Experiment) -> list[tuple[str, str]]:
+    """The lines of files that are read, with what was assumed of each."""
+    each = storm_lines, level_lines, records_lines, tracks_lines
+    return [line for lines in each for line in lines(experiment)]
+
+
 def storm_lines(experiment: Experiment) -> list[tuple[str, str]]:
     """The lines of tracks of cyclones with what was assumed; tracks that cannot be read have none."""
     lines = []
@@ -163,6 +171,18 @@ def storm_lines(experiment: Experiment) -> list[tuple[str, str]]:
                 words = *track_of(entry).remarks, *used, f"times {entry.wind_averaging:g} for 10 min"
                 lines.append("; ".join(words))
     return [("storm", "\n".join(lines))] if lines else []
+
+
+def tracks_lines(experiment: Experiment) -> list[tuple[str, str]]:
+    """The lines of files of altimeters in costs and inversions, with what was assumed; those that fail have none."""
+    cost = None if experiment.adjoint is None else experiment.adjoint.cost
+    tables = cost, *(() if experiment.inversion is None else experiment.inversion.observations)
+    lines: dict[str, None] = {}
+    for entry in tables:
+        if entry is not None and entry.type in ("tracks", "track_misfit") and entry.file is not None:
+            with contextlib.suppress(SwmodelError):
+                lines |= dict.fromkeys(entry.tracks(experiment.run.start).remarks)
+    return [("tracks", "\n".join(lines))] if lines else []
 
 
 def level_lines(experiment: Experiment) -> list[tuple[str, str]]:

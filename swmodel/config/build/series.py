@@ -19,6 +19,7 @@ from ...grids.axes import check_units
 from ...grids.grid import Grid
 from ...grids.observed_tables import seconds_in
 from ...grids.regrid import calendar_of, seconds_since
+from ...observed.altimetry import READABLE as ALTIMETERS
 from ...runtime.formats import check_format
 from ...runtime.tables import is_number, read_csv
 from ..mistakes import nearest
@@ -119,7 +120,8 @@ def wave_of(section: Any, gravity: float, start: Any = None) -> Record | Solitar
 
 def _is_table(file):
     """Whether a file is a table in CSV, and not netCDF; raises DataError for other formats."""
-    return check_format(file, ("netcdf", "netcdf_groups", "owi", "text"), "a CSV or netCDF file of a series") == "text"
+    readable = "netcdf", "netcdf_groups", "owi", "text", *ALTIMETERS  # maps may have their variables, too
+    return check_format(file, readable, "a CSV or netCDF file of a series") == "text"
 
 
 def records_of(section: Any, run: Any) -> RecordsInTime | None:
