@@ -12,7 +12,7 @@ from ..config.build.experiment import track_of
 from ..config.build.outputs import bytes_of_gauge_file
 from ..config.parts import part_of
 from ..diagnostics.derived import in_all_layers
-from ..dynamics.waters import WaterSource
+from ..dynamics.water_terms import WaterForcing
 from ..errors import SwmodelError
 from ..observed.folder import read_folder
 from ..output.products.snapshots import with_bed
@@ -118,7 +118,7 @@ def layers_lines(model: ShallowWater) -> list[tuple[str, str]]:
 
 def waters_lines(model: ShallowWater, until: float) -> list[tuple[str, str]]:
     """The line of the water that rain, rivers and the like bring or take in a run until `until` [s]; collective."""
-    sources = [(name, term) for name, term in zip(model.term_names, model.terms) if isinstance(term, WaterSource)]
+    sources = [(name, term) for name, term in zip(model.term_names, model.terms) if isinstance(term, WaterForcing)]
     lines = [f"{name}, {type(term).__name__}: {term.summary(model, until)}" for name, term in sources]
     return [("water", "\n".join(lines))] if lines else []
 
