@@ -10,10 +10,14 @@ import numpy as np
 
 from ..config.build.experiment import track_of
 from ..config.build.outputs import bytes_of_gauge_file
+from ..config.build.series import records_of
 from ..config.parts import part_of
+from ..config.series import RecordFile, TideSection
 from ..diagnostics.derived import in_all_layers
 from ..dynamics.water_terms import WaterForcing
 from ..errors import SwmodelError
+from ..fields.parts import numbers_of
+from ..forcing.file_records import FileRecords
 from ..observed.folder import read_folder
 from ..output.products.snapshots import with_bed
 from ..runtime.budget import size
@@ -43,6 +47,7 @@ __all__ = [
     "level_lines",
     "storm_lines",
     "sea_line",
+    "series_lines",
     "size",
     "step_line",
     "step_warnings",
@@ -155,10 +160,34 @@ def records_lines(experiment: Experiment) -> list[tuple[str, str]]:
     return [("records", "\n".join(lines.values()))] if lines else []
 
 
-def file_lines(experiment: Experiment) -> list[tuple[str, str]]:
+def file_lines(experiment: Experiment, grid: CartesianGrid | SphericalGrid) -> list[tuple[str, str]]:
     """The lines of files that are read, with what was assumed of each."""
     each = storm_lines, level_lines, records_lines, tracks_lines
-    return [line for lines in each for line in lines(experiment)]
+    return [*series_lines(experiment, grid), *(line for lines in each for line in lines(experiment))]
+
+
+def series_lines(experiment: Experiment, grid: CartesianGrid | SphericalGrid) -> list[tuple[str, str]]:
+    """The lines of records of fields and of tides that drive the model; those that cannot be read have none."""
+    lines, run = [], experiment.run
+    for kind in ("forcing", "boundary"):
+        for k, part in enumerate(getattr(experiment, kind)):
+            with contextlib.suppress(SwmodelError):
+                lines += [f"{kind}.{k}.{key}: {words}" for key, words in _series_of(part, grid, run)]
+    return [("forcing", "\n".join(lines))] if lines else []
+
+
+def _series_of(part, grid, run):
+    """Yield (key, words) for the fields and tides of a section."""
+    if part.type == "wind_file":
+        for key in (part.u, part.v):
+            yield "file", FileRecords(part.file, key, run.start, part.units, part.missing).summary(grid, "h", "m s-1")
+    for key, value in part:
+        if isinstance(value, TideSection):
+            names = dict.fromkeys((*value.constituents, *value.of_atlas()))
+            yield key, f"a tide of {', '.join(names)}, with phase lags of Greenwich"
+        elif isinstance(value, RecordFile) and isinstance(fields := records_of(value, run), FileRecords):
+            rule = numbers_of(part.part)[key]
+            yield key, fields.summary(grid, rule.position or "h", rule.units)
 
 
 def storm_lines(experiment: Experiment) -> list[tuple[str, str]]:

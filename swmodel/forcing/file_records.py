@@ -91,6 +91,21 @@ class FileRecords(RecordsInTime):
         more = "" if len(names) == 1 else f" to {names[-1]} ({len(names)} files)"
         return f"{self.variable} in {names[0]}{more}" + f" with {len(self.patches)} patches" * bool(self.patches)
 
+    def summary(self, grid: Grid, position: str, units: str) -> str:
+        """What is read, in words: the variable, its units, and the dates of its records."""
+        found = self.records(grid, position, units)
+        what, times = f"{self.words} in {units}", found.times
+        if found.cycle is not None:
+            return f"{what}, twelve months that repeat every year"
+        if times.size == 1:
+            return f"{what}, a single record"
+        ends = [f"{time:g} s" for time in times[[0, -1]]]
+        if self.start is not None and found.calendar == "standard":
+            ends = [f"{self.start + datetime.timedelta(seconds=time):%Y-%m-%d %H:%M}" for time in times[[0, -1]]]
+        gap = np.diff(times).max() / 60.0
+        apart = f"{gap / 60.0:.3g} h" if gap >= 60.0 else f"{gap:.3g} min"
+        return f"{what}, {times.size:,} records from {' to '.join(ends)}, at most {apart} apart"
+
     def records(self, grid: Grid, position: str, units: str | None = None) -> Records:
         first = self.file[0] if isinstance(self.file, (tuple, list)) else self.file
         *finer, base = from_finest(first, self.variable) or [self.variable]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from swmodel.cli.facts import file_lines
 from swmodel.config.build.experiment import assemble
 from swmodel.config.experiment import read_text
 from tests.formats.bathymetry import geotiff, rows
@@ -156,8 +157,7 @@ grid = {type = "spherical", nx = 40, ny = 32, longitude = [140, 150], latitude =
 bathymetry = {type = "file", file = "ocean.tif", minimum_depth = "20 m"}
 boundary = [{type = "flather", sides = ["east", "south", "north"]}]
 output.gauges = {positions = {21418 = [147.0, 39.0], 21413 = [145.0, 37.0]}, observations = "dart"}
-inversion.controls = [{type = "unit_sources", x = [142, 145], y = [38, 40], spacing = 1.0,
-    deviation = "2 m", length = "80 km"}]
+inversion.controls = [{type = "unit_sources", x = [142, 145], y = [38, 40], spacing = 1, deviation = 2, length = 8e4}]
 inversion.observations = {type = "gauges", window = ["5 min", "1 h"], deviation = "5 cm"}
 """
 
@@ -170,11 +170,27 @@ TASKS = {
 }
 
 
+SAID = {  # by `swmodel check`, of units, datums and dates
+    tsunami: ["water levels of CO-OPS in m (assumed); dates in UTC (assumed); above the datum of the request"],
+    tide: [
+        "forcing.0.file: u10 in",
+        "era5.nc in m s-1, 7 records from 2020-01-01 00:00 to 2020-01-01 06:00, at most 1 h apart",
+        "forcing.1.pressure: msl in",
+        "boundary.0.elevation: a tide of M2, S2, with phase lags of Greenwich",
+    ],
+    delta: ["HURDAT2, AL992020 TEST; 3 points from", "v10 in", "fort.222 in m s-1, 3 records from 2020-09-10 00:00"],
+    inversion: ["heights of the water column of DART in m", "tide of M2 and a line in time subtracted"],
+}
+
+
 @pytest.mark.parametrize("task", TASKS, ids=[task.__name__ for task in TASKS])
 def test_under_ten_lines_take_the_files_as_they_come(task, tmp_path):
     text = task(tmp_path)
     assert len(text.splitlines()) < 10
-    assert assemble(read_text(text, tmp_path / "task.toml", tmp_path)).sentences() == []
+    made = assemble(read_text(text, tmp_path / "task.toml", tmp_path))
+    assert made.sentences() == []
+    told = " ".join(words for _, words in file_lines(made.experiment(), made.grid))
+    assert all(words in told for words in SAID[task]), told
 
 
 @pytest.mark.verify
