@@ -103,10 +103,8 @@ class Exchange(WaterForcing):
 
     inlet: tuple[float, float] = declared(POINT, static=True, doc="(x, y) of one end")
     outlet: tuple[float, float] = declared(POINT, static=True, doc="(x, y) of the other end")
-    cells: Cells = dataclasses.field(default=((0, 0), (0, 1)), kw_only=True, metadata=OF_GRID | {"static": True})
-    areas: tuple[float, float] = dataclasses.field(
-        default=(1.0, 1.0), kw_only=True, metadata=OF_GRID | {"static": True}
-    )
+    cells: Cells = dataclasses.field(default=((0, 0), (0, 1)), kw_only=True, metadata=FIXED)
+    areas: tuple[float, float] = dataclasses.field(default=(1.0, 1.0), kw_only=True, metadata=FIXED)
     index: Any = dataclasses.field(default=None, kw_only=True, metadata=OF_GRID)
     here: Any = dataclasses.field(default=None, kw_only=True, metadata=OF_GRID)
     share: Any = dataclasses.field(
