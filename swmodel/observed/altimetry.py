@@ -111,7 +111,7 @@ def read_samples(
     remarks = [product.words, f"{' + '.join((level, *add))} in m, above the mean sea surface"]
     remarks += [f"without {' and '.join(others)}, which the file has"] if others else []
     remarks += [f"{rejected:,} samples left out by {flag}"] if rejected else []
-    remarks += [f"every {thin}th sample"] if thin > 1 else []
+    remarks += [f"1 of {thin} samples along each direction"] if thin > 1 else []
     return Samples(*(column[counted] for column in columns), (*remarks, f"{counted.sum():,} samples"))
 
 
