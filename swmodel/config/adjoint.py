@@ -56,7 +56,7 @@ __all__ = [
     "COSTS",
     "ConstantsTable",
     "GaugeNames",
-    "TrackFiles",
+    "TrackKeys",
     "CostSection",
     "control_mistakes",
     "cost_mistakes",
@@ -216,10 +216,9 @@ class _OfSections(PartSection):
         return {"transports": transports_in(self.observations, ends, self.deviation, self.window, start)}
 
 
-class TrackFiles(Section):
-    """Files of points along tracks: a table, or files of altimeters."""
+class TrackKeys(Section):
+    """How `file` is read, points along tracks: a table, or files of altimeters."""
 
-    file: InputFiles | None = None  # of points: a table of x, y, time_s, elevation_m, deviation_m; or of altimeters
     deviation: PositiveMetres | None = None  # standard deviation of the errors, where the file does not give it
     variable: str | None = None  # of altimeters: the level; sla_unfiltered, ssha_unfiltered or ssha_karin unless given
     add: Names = ()  # of altimeters: what was subtracted from the level and is added again, as ["ocean_tide", "dac"]
@@ -227,11 +226,10 @@ class TrackFiles(Section):
 
     def tracks(self, start: datetime.datetime | None) -> Tracks:
         """The points of the files."""
-        file: Any = self.file
-        return read_tracks(file, self.deviation, start, self.variable, self.add, self.thin)
+        return read_tracks(dict(self)["file"], self.deviation, start, self.variable, self.add, self.thin)
 
 
-class _OfTracks(PartSection, TrackFiles):
+class _OfTracks(TrackKeys, PartSection):
     """The keys of a cost whose parameter `tracks` holds observations along tracks."""
 
     file: InputFiles  # of points: a table of x, y, time_s, elevation_m, deviation_m; or of altimeters

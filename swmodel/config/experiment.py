@@ -49,13 +49,16 @@ TOO_DEEP = f"tables and arrays are nested more than {DEEPEST} deep, and an exper
 NOT_A_NUMBER = "a number or a date here cannot be read: it has too many digits, or is in no calendar; correct it"
 
 
+_USUAL: Any = STEPPERS["forward_backward"]
+
+
 class Experiment(Section):
     """An experiment, section by section."""
 
     grid: Grid
     bathymetry: Bathymetry
     run: Run
-    stepper: Stepper = STEPPERS["forward_backward"](type="forward_backward")
+    stepper: Stepper = _USUAL(type="forward_backward")  # _usual_stepper has that of other models
     model: Model = Model()
     layers: Layers | None = None
     coriolis: Coriolis = NoRotation(type="none")

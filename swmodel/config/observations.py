@@ -50,7 +50,7 @@ from .adjoint import (
     PositiveSpeed,
     PositiveTransport,
     SectionEnds,
-    TrackFiles,
+    TrackKeys,
     mistakes_of_end,
     points_of,
 )
@@ -59,6 +59,7 @@ from .reading import Before, one_of
 from .scenario import Output
 from .sections import (
     Folder,
+    InputFiles,
     Names,
     NonNegativeSeconds,
     Place,
@@ -225,13 +226,14 @@ class HarmonicObservations(ObservationTable, ConstantsTable):
             yield Mistake((*path, "window"), f"{text}; begin it there, or shorten spin_up")
 
 
-class TrackObservations(ObservationTable, TrackFiles):
+class TrackObservations(ObservationTable, TrackKeys):
     """Points along the tracks of an altimeter, from a file or, without it, from the twin."""
 
     place = "place"
     provider = "file"
 
     type: Literal["tracks"]
+    file: InputFiles | None = None  # of points: a table of x, y, time_s, elevation_m, deviation_m; or of altimeters
     every: PositiveSeconds | None = None  # of a twin experiment: between two passes
     apart: PositiveMetres | None = None  # between points
     between: PositiveMetres | None = None  # between passes

@@ -80,8 +80,9 @@ def with_exchanges(system: "System", state: State, time: Time) -> State:
         inlet, outlet = (at[cell] for cell in term.cells)
         volume = term.volume(inlet[1], outlet[1], inlet[0] + inlet[1], outlet[0] + outlet[1], arrays.gravity, time.dt)
         upstream = jnp.where(volume >= 0, inlet, outlet)
-        c = [x.shown(upstream[k], upstream[0] + upstream[1]) for k, x in enumerate(tracers.values(), 2)]
-        moved = jnp.stack([jnp.zeros_like(volume), volume, *(volume * each for each in c)])
+        h, each = upstream[0] + upstream[1], enumerate(tracers.values(), 2)
+        c = [cast(jax.Array, tracer.shown(upstream[k], h)) for k, tracer in each]
+        moved = jnp.stack([jnp.zeros_like(volume), volume, *(volume * x for x in c)])
         for cell, area, sign in zip(term.cells, term.areas, (-1.0, 1.0)):
             at[cell] = at[cell] + sign / area * moved
         share = cast(Any, system.terms[number]).share

@@ -71,9 +71,11 @@ class Quadrants:
     """The rule of None, or of four numbers for each point of a track."""
 
     def check(self, who: str, name: str, value: object) -> None:
-        found = None if value is None else array_of(value)
-        inside = found is not None and found.ndim == 2 and found.shape[1] == 4
-        if value is not None and not (inside and ((found >= LEAST_SHARE) & (found <= MOST_SHARE)).all()):
+        if value is None:
+            return
+        found = array_of(value)
+        fits = found is not None and found.ndim == 2 and found.shape[1] == 4
+        if found is None or not (fits and ((found >= LEAST_SHARE) & (found <= MOST_SHARE)).all()):
             why = f"is not a table of four numbers from {LEAST_SHARE:g} to {MOST_SHARE:g}"
             refuse(who, name, value, why, "those of north-east, south-east, south-west and north-west at each point")
 

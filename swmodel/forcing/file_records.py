@@ -116,7 +116,7 @@ class FileRecords(RecordsInTime):
         patches = [each._alone(grid, position, units, partial=True) for each in (*self.patches, *own)]
         return _overlaid(self.words, [*patches, alone._alone(grid, position, units)])
 
-    def _alone(self, grid, position, units, partial=False):
+    def _alone(self, grid: Grid, position: str, units: str | None, partial: bool = False) -> Records:
         """The Records without patches, which may be `partial`, as of `field_records`."""
         if isinstance(self.file, (tuple, list)):
             return self._joined(grid, position, units, partial)

@@ -90,7 +90,7 @@ def read_samples(
     product = _PRODUCTS[kind]
     with LOCK, netCDF4.Dataset(path) as data:
         level = variable or next((name for name in product.levels if name in data.variables), product.levels[0])
-        value = sum(_numbers(path, product, data, name, "m") for name in (level, *add))
+        value = np.sum([_numbers(path, product, data, name, "m") for name in (level, *add)], axis=0)
         flag = product.quality.format(level)
         if flag in data.variables:
             good = np.ma.filled(np.ma.asarray(data[flag][:]), 1) == 0
@@ -104,15 +104,16 @@ def read_samples(
         others = [name for name in ("dac", "ocean_tide", "internal_tide") if name in data.variables and name not in add]
     time = np.broadcast_to(time if value.ndim == 1 else time[:, None], value.shape)
     every = tuple(slice(None, None, thin) for _ in value.shape)
-    columns = [np.ravel(part[every]) for part in (x, y, time, value)]
-    counted = np.all(np.isfinite(columns), axis=0)
+    columns = np.stack([np.ravel(part[every]) for part in (x, y, time, value)])
+    counted = np.isfinite(columns).all(axis=0)
     if not counted.any():
         raise DataError(f"{path}, {product.words}: no sample has a level {level}; give another variable or file.")
     remarks = [product.words, f"{' + '.join((level, *add))} in m, above the mean sea surface"]
     remarks += [f"without {' and '.join(others)}, which the file has"] if others else []
     remarks += [f"{rejected:,} samples left out by {flag}"] if rejected else []
     remarks += [f"1 of {thin} samples along each direction"] if thin > 1 else []
-    return Samples(*(column[counted] for column in columns), (*remarks, f"{counted.sum():,} samples"))
+    x, y, time, value = columns[:, counted]
+    return Samples(x, y, time, value, (*remarks, f"{counted.sum():,} samples"))
 
 
 def _numbers(path, product, data, name, units):

@@ -131,7 +131,8 @@ def test_costs_and_inversions_of_a_file_take_them_and_check_tells_what_was_assum
     made = assemble(read_text(EXPERIMENT, tmp_path / "tracks.toml", tmp_path))
     assert made.sentences() == []
     (line,) = [text for name, text in tracks_lines(made.experiment()) if name == "tracks"]
-    assert "sla_unfiltered + ocean_tide in m, above the mean sea surface" in line and "1 of 2 samples along each direction" in line
+    assert "sla_unfiltered + ocean_tide in m, above the mean sea surface" in line
+    assert "1 of 2 samples along each direction" in line
     assert "swath.nc: levels ssha, as of SWOT, level 3; ssha_unfiltered in m" in line
 
 

@@ -9,6 +9,7 @@ import dataclasses
 import datetime
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,8 @@ def read_tracks(
     Raises:
         DataError: if the file cannot be read, lacks a column, or lacks the errors and `deviation` is not given.
     """
-    paths = [Path(one) for one in (path if isinstance(path, (list, tuple)) else (path,))]
+    several: Any = path if isinstance(path, (list, tuple)) else (path,)
+    paths = [Path(one) for one in several]
     kinds = [format_of(one).name if one.is_file() else "" for one in paths]
     if all(kind in READABLE for kind in kinds):
         return _of_altimeters(paths, kinds, deviation, start, (variable, add, thin))
