@@ -80,6 +80,7 @@ def test_no_cell_gives_more_than_it_has_and_levels_meet_without_passing_each_oth
     assert passed(moved, 1.0, 0.0) == 0.0
 
 
+@pytest.mark.verify
 def test_two_ponds_drain_into_each_other_as_torricelli_has_it():
     """sqrt(D) falls linearly: D is the difference of the levels, and the orifice is always drowned."""
     width, head = 2.0, 1.0
