@@ -35,6 +35,7 @@ _HOMES = {
         "NoSlip",
         "QuadraticDrag",
     ),
+    "dynamics.exchanges": ("Culvert", "Gate", "Pump"),
     "dynamics.forcing": ("WindStress",),
     "dynamics.layers": ("Layers",),
     "dynamics.momentum": (

@@ -96,7 +96,7 @@ def _plan(made, experiment, model, state, ranks, speed, studied):
         lines.append((whose, speed_line(speed, made, experiment, ranks, dt, decomposition)))
     if made.summary is not None:
         lines.append(("source", str(made.summary)))
-    lines += [*facts.storm_lines(experiment), *facts.level_lines(experiment), *facts.records_lines(experiment)]
+    lines += facts.file_lines(experiment, model.grid)
     if model.members is not None:
         lines.append(("ensemble", facts.members_line(model)))
     lines += _studies(made, studied[0], studied[1], dt)
@@ -159,7 +159,7 @@ def _plan_of_tiles(made, experiment, ranks):
     lines += _steps_lines(experiment, found, dt, longest)
     if made.summary is not None:
         lines.append(("source", str(made.summary)))
-    lines += [*facts.storm_lines(experiment), *facts.level_lines(experiment), *facts.records_lines(experiment)]
+    lines += facts.file_lines(experiment, grid)
     outputs = facts.output_lines(experiment, model, whole, dt)
     lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
     partly = f"{extent}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."

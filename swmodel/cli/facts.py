@@ -10,10 +10,14 @@ import numpy as np
 
 from ..config.build.experiment import track_of
 from ..config.build.outputs import bytes_of_gauge_file
+from ..config.build.series import records_of
 from ..config.parts import part_of
+from ..config.series import RecordFile, TideSection
 from ..diagnostics.derived import in_all_layers
-from ..dynamics.waters import WaterSource
+from ..dynamics.water_terms import WaterForcing
 from ..errors import SwmodelError
+from ..fields.parts import numbers_of
+from ..forcing.file_records import FileRecords
 from ..observed.folder import read_folder
 from ..output.products.snapshots import with_bed
 from ..runtime.budget import size
@@ -33,6 +37,7 @@ __all__ = [
     "columns",
     "core_warnings",
     "engine_line",
+    "file_lines",
     "grid_line",
     "layers_lines",
     "members_line",
@@ -42,10 +47,12 @@ __all__ = [
     "level_lines",
     "storm_lines",
     "sea_line",
+    "series_lines",
     "size",
     "step_line",
     "step_warnings",
     "table",
+    "tracks_lines",
     "waters_lines",
 ]
 
@@ -116,7 +123,7 @@ def layers_lines(model: ShallowWater) -> list[tuple[str, str]]:
 
 def waters_lines(model: ShallowWater, until: float) -> list[tuple[str, str]]:
     """The line of the water that rain, rivers and the like bring or take in a run until `until` [s]; collective."""
-    sources = [(name, term) for name, term in zip(model.term_names, model.terms) if isinstance(term, WaterSource)]
+    sources = [(name, term) for name, term in zip(model.term_names, model.terms) if isinstance(term, WaterForcing)]
     lines = [f"{name}, {type(term).__name__}: {term.summary(model, until)}" for name, term in sources]
     return [("water", "\n".join(lines))] if lines else []
 
@@ -153,14 +160,58 @@ def records_lines(experiment: Experiment) -> list[tuple[str, str]]:
     return [("records", "\n".join(lines.values()))] if lines else []
 
 
+def file_lines(experiment: Experiment, grid: CartesianGrid | SphericalGrid) -> list[tuple[str, str]]:
+    """The lines of files that are read, with what was assumed of each."""
+    each = storm_lines, level_lines, records_lines, tracks_lines
+    return [*series_lines(experiment, grid), *(line for lines in each for line in lines(experiment))]
+
+
+def series_lines(experiment: Experiment, grid: CartesianGrid | SphericalGrid) -> list[tuple[str, str]]:
+    """The lines of records of fields and of tides that drive the model; those that cannot be read have none."""
+    lines, run = [], experiment.run
+    for kind in ("forcing", "boundary"):
+        for k, part in enumerate(getattr(experiment, kind)):
+            with contextlib.suppress(SwmodelError):
+                lines += [f"{kind}.{k}.{key}: {words}" for key, words in _series_of(part, grid, run)]
+    return [("forcing", "\n".join(lines))] if lines else []
+
+
+def _series_of(part, grid, run):
+    """Yield (key, words) for the fields and tides of a section."""
+    if part.type == "wind_file":
+        for key in (part.u, part.v):
+            yield "file", FileRecords(part.file, key, run.start, part.units, part.missing).summary(grid, "h", "m s-1")
+    for key, value in part:
+        if isinstance(value, TideSection):
+            names = dict.fromkeys((*value.constituents, *value.of_atlas()))
+            yield key, f"a tide of {', '.join(names)}, with phase lags of Greenwich"
+        elif isinstance(value, RecordFile) and isinstance(fields := records_of(value, run), FileRecords):
+            rule = numbers_of(part.part)[key]
+            yield key, fields.summary(grid, rule.position or "h", rule.units)
+
+
 def storm_lines(experiment: Experiment) -> list[tuple[str, str]]:
     """The lines of tracks of cyclones with what was assumed; tracks that cannot be read have none."""
     lines = []
     for entry in experiment.forcing:
         if entry.type == "cyclone":
             with contextlib.suppress(SwmodelError):
-                lines.append("; ".join((*track_of(entry).remarks, f"times {entry.wind_averaging:g} for 10 min")))
+                used = ["a radius of maximum wind in each quadrant"] if entry.quadrants else []
+                words = *track_of(entry).remarks, *used, f"times {entry.wind_averaging:g} for 10 min"
+                lines.append("; ".join(words))
     return [("storm", "\n".join(lines))] if lines else []
+
+
+def tracks_lines(experiment: Experiment) -> list[tuple[str, str]]:
+    """The lines of files of altimeters in costs and inversions, with what was assumed; those that fail have none."""
+    cost = None if experiment.adjoint is None else experiment.adjoint.cost
+    tables = cost, *(() if experiment.inversion is None else experiment.inversion.observations)
+    lines: dict[str, None] = {}
+    for entry in tables:
+        if entry is not None and entry.type in ("tracks", "track_misfit") and entry.file is not None:
+            with contextlib.suppress(SwmodelError):
+                lines |= dict.fromkeys(entry.tracks(experiment.run.start).remarks)
+    return [("tracks", "\n".join(lines))] if lines else []
 
 
 def level_lines(experiment: Experiment) -> list[tuple[str, str]]:

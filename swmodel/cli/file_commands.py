@@ -63,7 +63,7 @@ def export(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="GeoTIFF (.tif), GeoJSON or CSV.", callback=path_of)
     ],
-    variable: Annotated[str, typer.Option(help="Field at the centres of cells.")] = "flow_depth",
+    variable: Annotated[str | None, typer.Option(help="Field at the centres of cells. Without it: flow_depth.")] = None,
     level: Annotated[
         list[float] | None,
         typer.Option(help="Lower limit of a class of polygons; may be repeated. Without it: 0."),
@@ -81,7 +81,7 @@ def export(
     """
     from ..postprocess import export as write
 
-    print(write(file, output, variable, level or (0.0,), crs, record))
+    print(write(file, output, variable, level or None, crs, record))
 
 
 @app.command(

@@ -27,7 +27,7 @@ from ..adjoint.costs.concentration import TracerName
 from ..adjoint.costs.harmonics import AllConstants, constants_in
 from ..adjoint.costs.misfits import Currents, SectionRecords, currents_in, transports_in
 from ..adjoint.costs.records import Records, records_in
-from ..adjoint.costs.tracks import AllTracks, read_tracks
+from ..adjoint.costs.tracks import AllTracks, Tracks, read_tracks
 from ..errors import ConfigError, ended
 from ..fields.parameters import Number, Places
 from ..fields.variables import PROGNOSTIC, in_layer
@@ -40,6 +40,7 @@ from .sections import (
     Count,
     Folder,
     InputFile,
+    InputFiles,
     Names,
     Place,
     PositiveMetres,
@@ -55,6 +56,7 @@ __all__ = [
     "COSTS",
     "ConstantsTable",
     "GaugeNames",
+    "TrackKeys",
     "CostSection",
     "control_mistakes",
     "cost_mistakes",
@@ -214,15 +216,27 @@ class _OfSections(PartSection):
         return {"transports": transports_in(self.observations, ends, self.deviation, self.window, start)}
 
 
-class _OfTracks(PartSection):
+class TrackKeys(Section):
+    """How `file` is read, points along tracks: a table, or files of altimeters."""
+
+    deviation: PositiveMetres | None = None  # standard deviation of the errors, where the file does not give it
+    variable: str | None = None  # of altimeters: the level; sla_unfiltered, ssha_unfiltered or ssha_karin unless given
+    add: Names = ()  # of altimeters: what was subtracted from the level and is added again, as ["ocean_tide", "dac"]
+    thin: Count = 1  # of altimeters: every n-th sample, along both directions of a swath
+
+    def tracks(self, start: datetime.datetime | None) -> Tracks:
+        """The points of the files."""
+        return read_tracks(dict(self)["file"], self.deviation, start, self.variable, self.add, self.thin)
+
+
+class _OfTracks(TrackKeys, PartSection):
     """The keys of a cost whose parameter `tracks` holds observations along tracks."""
 
-    file: InputFile  # CSV or netCDF file of points: x, y, time_s, elevation_m, deviation_m
-    deviation: PositiveMetres | None = None  # standard deviation of the errors, where the file does not give it
+    file: InputFiles  # of points: a table of x, y, time_s, elevation_m, deviation_m; or of altimeters
 
     def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
         """The points of the tracks."""
-        return {"tracks": read_tracks(self.file, self.deviation, start)}
+        return {"tracks": self.tracks(start)}
 
 
 def points_of(positions: Mapping[str, Any]) -> dict[str, tuple[float, float]]:

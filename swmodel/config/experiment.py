@@ -23,7 +23,19 @@ from .inversion import Inversion
 from .members import Ensemble, member_raws, mistakes_of_members
 from .mistakes import Mistake, as_written, nearest
 from .nests import Nests
-from .physics import Bathymetry, Boundary, Coriolis, Dissipation, Forcing, Grid, Layers, Model, NoRotation, Stepper
+from .physics import (
+    STEPPERS,
+    Bathymetry,
+    Boundary,
+    Coriolis,
+    Dissipation,
+    Forcing,
+    Grid,
+    Layers,
+    Model,
+    NoRotation,
+    Stepper,
+)
 from .reading import REQUIRED, Reading, Section
 from .scenario import Initial, Output, Rest, Run, Source
 from .toml import dump, key_lines, line_of
@@ -37,13 +49,16 @@ TOO_DEEP = f"tables and arrays are nested more than {DEEPEST} deep, and an exper
 NOT_A_NUMBER = "a number or a date here cannot be read: it has too many digits, or is in no calendar; correct it"
 
 
+_USUAL: Any = STEPPERS["forward_backward"]
+
+
 class Experiment(Section):
     """An experiment, section by section."""
 
     grid: Grid
     bathymetry: Bathymetry
-    stepper: Stepper
     run: Run
+    stepper: Stepper = _USUAL(type="forward_backward")  # _usual_stepper has that of other models
     model: Model = Model()
     layers: Layers | None = None
     coriolis: Coriolis = NoRotation(type="none")
@@ -328,9 +343,19 @@ def _apply(raw: dict[str, Any], override: Override) -> str | None:
     return None
 
 
+def _usual_stepper(model):
+    """The table of the scheme for a `model`, a table or what stands in its place, where the file names none."""
+    model = model if isinstance(model, dict) else {}
+    if model.get("core") == "pseudo_spectral":
+        return {"type": "rk4"}
+    return {"type": "forward_backward_hancock" if "wetting" in model else "forward_backward"}
+
+
 def _validate(raw, folder, own_parts):
     """(valid sections, mistakes). Each section is read by itself: a mistake does not hide those in others."""
     reading, sections = Reading(folder, own_parts, Experiment), {}
+    if isinstance(stepper := raw.get("stepper", {}), dict):
+        raw = raw | {"stepper": _usual_stepper(raw.get("model")) | stepper}
     for name in raw:
         if name not in Experiment.schema():
             reading.mistakes.append(Mistake((name,), f"unknown section; {nearest(name, Experiment.schema())}"))

@@ -28,7 +28,6 @@ import numpy as np
 from ..adjoint.assimilation.observations import (
     gauge_records,
     ground_tracks,
-    read_tracks,
     track_records,
     window_of,
 )
@@ -51,6 +50,7 @@ from .adjoint import (
     PositiveSpeed,
     PositiveTransport,
     SectionEnds,
+    TrackKeys,
     mistakes_of_end,
     points_of,
 )
@@ -59,7 +59,7 @@ from .reading import Before, one_of
 from .scenario import Output
 from .sections import (
     Folder,
-    InputFile,
+    InputFiles,
     Names,
     NonNegativeSeconds,
     Place,
@@ -226,15 +226,14 @@ class HarmonicObservations(ObservationTable, ConstantsTable):
             yield Mistake((*path, "window"), f"{text}; begin it there, or shorten spin_up")
 
 
-class TrackObservations(ObservationTable):
+class TrackObservations(ObservationTable, TrackKeys):
     """Points along the tracks of an altimeter, from a file or, without it, from the twin."""
 
     place = "place"
     provider = "file"
 
     type: Literal["tracks"]
-    file: InputFile | None = None  # CSV or netCDF file of points: x, y, time_s, elevation_m, deviation_m
-    deviation: PositiveMetres | None = None  # of the errors, where the file does not give it
+    file: InputFiles | None = None  # of points: a table of x, y, time_s, elevation_m, deviation_m; or of altimeters
     every: PositiveSeconds | None = None  # of a twin experiment: between two passes
     apart: PositiveMetres | None = None  # between points
     between: PositiveMetres | None = None  # between passes
@@ -246,8 +245,7 @@ class TrackObservations(ObservationTable):
 
     def from_files(self, output: Output, model: ShallowWater, until: float, start: datetime.datetime | None) -> tuple:
         """({label: Record} of points in water, ())."""
-        file: Any = self.file
-        return track_records(read_tracks(file, self.deviation, start), model, until), ()
+        return track_records(self.tracks(start), model, until), ()
 
     def without_values(self, output: Output, model: ShallowWater, dt: float, until: float) -> dict[str, Any]:
         """{label: Record} of points along the twin's tracks, with zeros as values."""

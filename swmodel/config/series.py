@@ -206,6 +206,14 @@ class FormulaSection(SeriesSection):
 WAVES = ("solitary", "cnoidal")
 
 
+class RecordPatch(Section):
+    """Fields that take precedence where and when they have values, as finer winds round a storm."""
+
+    file: InputFiles | None = None  # netCDF or OWI; that of the record unless given
+    variable: str | None = None  # its name in the file; that of the record unless given
+    units: str | None = None  # where the file does not give them; they must be the parameter's
+
+
 class RecordFile(SeriesSection):
     """Records: one series, from a csv file with a line of names or a netCDF file; or fields of a netCDF file."""
 
@@ -216,6 +224,7 @@ class RecordFile(SeriesSection):
     time: str | None = None  # name of the times: seconds of the run, or dates; the first column unless given
     units: str | None = None  # of fields, where the file does not give them; they must be the parameter's
     missing: Literal["refuse", "nearest"] = "refuse"  # of fields: what is done about missing values
+    patches: tuple[RecordPatch, ...] = ()  # of fields: finer ones over parts of them, the first before the others
 
     @classmethod
     def fits(cls, table: Mapping[str, Any]) -> bool:

@@ -30,7 +30,7 @@ import numpy as np
 
 from ..errors import ConfigError, of_part
 from ..fields.field import AbstractField, Scalar, Value, pointwise, to_u, to_v
-from ..fields.parameters import OF_GRID, Concentrations, Number, Points, declared, parameter, refuse
+from ..fields.parameters import OF_GRID, Concentrations, Number, Points, declared, parameter
 from ..fields.parts import replaced
 from ..fields.state import State, as_tile_field, like, pytree
 from ..fields.variables import Variable
@@ -41,8 +41,9 @@ from ..parallel.communicator import Communicator
 from .clock import Time
 from .domain import Domain, Model
 from .limiters import larger, smaller
-from .terms import Forcing, Series, TimeVarying
+from .terms import Series, TimeVarying
 from .transported import Transported
+from .water_terms import CellShare, WaterForcing
 
 if TYPE_CHECKING:
     from .layer import LayerFlow
@@ -108,7 +109,7 @@ def check_resolved(model: Model, dt: float) -> None:
                 )
 
 
-class WaterSource(Forcing):
+class WaterSource(WaterForcing):
     """A term that brings water to the top layer, or takes some from it (module docstring).
 
     Attributes:
@@ -118,7 +119,6 @@ class WaterSource(Forcing):
         factors: the names of the parameters whose product is |W|.
     """
 
-    layer = 0
     takes: ClassVar[bool] = False
     velocity = (0.0, 0.0)
     concentrations = ()
@@ -144,10 +144,6 @@ class WaterSource(Forcing):
         """The content of a tracer after `change` [m] of water has come or gone, Fields at h; `h` is that before."""
         c = dict(self.concentrations).get(tracer.name, 0.0)
         return value + c * change if c else value
-
-    def averaged(self, time: Time) -> Self:
-        """This source with the means of its parameters over the step that begins at a Time."""
-        return self._each(lambda x, name, position: x.mean(time) if isinstance(x, TimeVarying) else x)
 
     def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
         if self.takes or flow.equations.linear:
@@ -340,17 +336,15 @@ class River(WaterSource):
     )
 
     factors = ("discharge", "share")
+    in_time = ("discharge",)
 
     def __post_init__(self):
         object.__setattr__(self, "positions", Points.tuple_of(self.positions))
         object.__setattr__(self, "concentrations", Concentrations.tuple_of(self.concentrations))
         super().__post_init__()
-        values = getattr(self.discharge, "values", self.discharge)
-        if callable(self.discharge) or hasattr(self.discharge, "series_on") or np.ndim(values) > 1:
-            refuse("River", "discharge", self.discharge, "varies in space", "a number in m3 s-1, or records of numbers")
 
     def on_tile(self, domain: Domain) -> Self:
-        mouth = RiverMouth(domain.grid, self.cells(domain.grid, domain.sea_floor.wet))
+        mouth = CellShare(domain.grid, self.cells(domain.grid, domain.sea_floor.wet))
         return replaced(super().on_tile(domain), {"share": domain.cut(mouth)})
 
     def cells(self, grid: Grid, wet: GridValues) -> list[tuple[int, int]]:
@@ -378,22 +372,3 @@ class River(WaterSource):
     ) -> AbstractField:
         come, gone = change.map(lambda x: larger(x, 0.0)), change.map(lambda x: smaller(x, 0.0))
         return super().content(tracer, _taken(tracer, value, h, gone), h, come)
-
-
-class RiverMouth(GridValues):
-    """1 / (area of all `cells`) [m-2] in each of these cells, 0 elsewhere, (ny, nx)."""
-
-    def __init__(self, grid: Grid, cells: list[tuple[int, int]]):
-        self.grid, self.cells, self.shape = grid, cells, grid.shape
-
-    @property
-    def area(self) -> float:
-        """The area of all cells [m2]."""
-        return float(sum(np.ravel(self.grid.metrics(np.array([j]))["area_h"])[0] for j, _ in self.cells))
-
-    def block(self, rows: slice, columns: slice) -> np.ndarray:
-        values = np.zeros((rows.stop - rows.start, columns.stop - columns.start))
-        for j, i in self.cells:
-            if rows.start <= j < rows.stop and columns.start <= i < columns.stop:
-                values[j - rows.start, i - columns.start] = 1.0 / self.area
-        return values

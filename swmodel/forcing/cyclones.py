@@ -8,7 +8,8 @@ R is the radius of maximum wind. The wind at 10 m is the share `reduction` of V,
 share `translation` of the motion of the centre is added where V is largest, and less elsewhere, in proportion to V. The
 stress follows from a wind law (atmosphere.py). Centre, central pressure, R and B are linear between the points of the
 track, and controls of the adjoint (`forcing.0.x`, `forcing.0.central_pressure`, ...): vectors with one value for each
-point.
+point. A storm with `asymmetry` has a radius in each quadrant, R_q; between the middles of the quadrants, in the
+direction theta, R is the sum of R_q max(cos(theta - theta_q), 0)^2.
 
 Holland (1980), doi:10.1175/1520-0493(1980)108<1212:AAMOTW>2.0.CO;2; Holland et al. (2010), doi:10.1175/2010MWR3317.1.
 """
@@ -63,6 +64,22 @@ class Points:
             refuse(who, name, float(found.max()), f"is greater than {self.maximum:g}", remedy)
 
 
+LEAST_SHARE, MOST_SHARE = 0.1, 10.0  # of the radius in a quadrant over that of the track [1]
+
+
+class Quadrants:
+    """The rule of None, or of four numbers for each point of a track."""
+
+    def check(self, who: str, name: str, value: object) -> None:
+        if value is None:
+            return
+        found = array_of(value)
+        fits = found is not None and found.ndim == 2 and found.shape[1] == 4
+        if found is None or not (fits and ((found >= LEAST_SHARE) & (found <= MOST_SHARE)).all()):
+            why = f"is not a table of four numbers from {LEAST_SHARE:g} to {MOST_SHARE:g}"
+            refuse(who, name, value, why, "those of north-east, south-east, south-west and north-west at each point")
+
+
 PRESSURE = Points("Pa", **PRESSURES, why=" Pa, as pressures in hPa are")
 AMBIENT = 101300.0  # [Pa], outside of a storm
 WITHOUT_ROTATION = 5e-5  # [s-1], f of a storm over a sea that does not rotate
@@ -79,6 +96,7 @@ class Cyclone(Forcing):
         radius: R, of maximum wind [m] (n,).
         b: B, the shape [1] (n,); 1 to 2.5 in mature storms.
         ambient_pressure: p_n [Pa].
+        asymmetry: R in the quadrants north-east, south-east, south-west and north-west over `radius` [1] (n, 4).
         profile: "holland_1980" or "holland_2010"; exponent: x of the latter [1].
         inflow: the angle between the wind and the circles round the centre [degrees].
         reduction: of the gradient wind to 10 m [1]; translation: the share of the motion that is added [1]. The B of
@@ -128,6 +146,7 @@ class Cyclone(Forcing):
     )
     start: Any = declared(Moment(), default=None, static=True)
     spherical: bool = static(default=False)
+    asymmetry: Any = declared(Quadrants(), default=None, static=True)
     coordinates: Any = dataclasses.field(default=None, metadata=DERIVED)
 
     has_pressure = True
@@ -147,6 +166,11 @@ class Cyclone(Forcing):
                 object.__setattr__(self, name, np.full(times.size, value, float))
             elif np.shape(value) != times.shape:
                 raise ConfigError(f"Cyclone: {name} has {np.size(value)} values for {times.size} times; give as many.")
+        if self.asymmetry is not None:
+            shares = np.asarray(self.asymmetry, float)
+            if len(shares) != times.size:
+                raise ConfigError(f"Cyclone: asymmetry has {len(shares)} rows for {times.size} times; give as many.")
+            object.__setattr__(self, "asymmetry", tuple(map(tuple, shares.tolist())))
         if not (isinstance(self.central_pressure, jax.Array) or isinstance(self.ambient_pressure, jax.Array)):
             self._check_deficit(times)
 
@@ -216,7 +240,10 @@ class Cyclone(Forcing):
 
     def with_points(self, moments: np.ndarray, lines: dict[str, np.ndarray], communicator: Communicator) -> Self:
         """This part with other points: its `lines`, {name: values}, at these moments [s]."""
-        return replaced(self, {"times": tuple(moments.tolist()), **lines})
+        shares = self.asymmetry and tuple(
+            zip(*(np.interp(moments, self.times, each).tolist() for each in zip(*self.asymmetry)))
+        )
+        return replaced(self, {"times": tuple(moments.tolist()), "asymmetry": shares, **lines})
 
     def prepare(self, exchange: Exchange) -> Self:
         ready = {name: exchange.parameter(x, "h") for name, x in self.coordinates.items()}
@@ -228,6 +255,8 @@ class Cyclone(Forcing):
         place = lambda x: jnp.asarray(x, dtype if x.dtype.kind == "f" else None)  # noqa: E731
         k, weight = Moments.of(self.times, place).bracket(time)
         lines = {name: getattr(self, name) for name in self.lines}
+        if self.asymmetry is not None:
+            lines["asymmetry"] = jnp.asarray(self.asymmetry, dtype)
         values = {name: line[k] + weight * (line[k + 1] - line[k]) for name, line in lines.items()}
         length = jnp.asarray(np.diff(self.times), dtype)[k]
         return values | {f"d{name}": (lines[name][k + 1] - lines[name][k]) / length for name in ("x", "y")}
@@ -240,7 +269,7 @@ class Cyclone(Forcing):
             east = east - 360.0 * ((east + 180.0) * (1.0 / 360.0)).map(jnp.floor)
         east, north = east * c["metres"], (c["y"] - at["y"]) * c["degree"]
         r = (east * east + north * north).map(lambda s: jnp.sqrt(s + EYE**2))
-        power = r.map(lambda r: jnp.exp(at["b"] * jnp.log(at["radius"] / r)))
+        power = (self._radius(at, east, north, r) / r).map(lambda ratio: jnp.exp(at["b"] * jnp.log(ratio)))
         deficit = self.ambient_pressure - at["central_pressure"]
         core = power.map(lambda p: jnp.exp(-p))
         f = (
@@ -275,6 +304,18 @@ class Cyclone(Forcing):
         time = Time(whole, seconds - whole, jnp.asarray(1.0), 1.0)
         _, wind_x, wind_y = storm.fields(time)
         return np.asarray(cast(Field, wind_x).data), np.asarray(cast(Field, wind_y).data)
+
+    def _radius(self, at, east, north, r):
+        """R [m] in the direction of each point, a number or a Field."""
+        if self.asymmetry is None:
+            return at["radius"]
+        shares = at["asymmetry"]
+        mean, total = jnp.mean(shares), 0.0
+        for first, sign in ((0, 1.0), (1, -1.0)):  # NE and SW, SE and NW
+            along = (east + sign * north) * (math.sqrt(0.5) / r)
+            one, other = shares[first] - mean, shares[first + 2] - mean
+            total = along * (along * (0.5 * (one + other)) + abs(along) * (0.5 * (one - other))) + total
+        return at["radius"] * (mean + total)
 
     def _speed(self, r, shape, strength, f):
         """(V, a Field [m s-1], about the largest V)."""

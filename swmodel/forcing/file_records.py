@@ -16,8 +16,8 @@ from ..fields.parameters import Choice, FileName, Moment, Text, check_arguments
 from ..grids.axes import check_units, decode, is_dataset, open_raw
 from ..grids.grid import Grid
 from ..grids.regrid import Records, field_records
-from ..grids.windows import LazyRecords
-from ..grids.winds import fields_in
+from ..grids.windows import GridValues, LazyRecords
+from ..grids.winds import fields_in, from_finest
 from ..runtime.netcdf import LOCK
 from .records import RecordsInTime
 from .wind_laws import wind_stress
@@ -62,6 +62,11 @@ class FileRecords(RecordsInTime):
         missing: the treatment of missing values. "refuse" takes the mean of the valid nodes among the four around a
             point, and raises DataError for points in the sea that have none. "nearest" takes the nearest valid node of
             the record, which every rank then reads as a whole.
+        patches: further FileRecords that may cover a part of the grid and of the run, as finer winds around a storm.
+            Where and when one has values they take precedence, those of the first patch before those of the others.
+
+    A `variable` that is in groups of the file, as "U10" of NWS13, is that of the coarsest group, and the others are
+    patches, the finest one first.
 
     Raises:
         ConfigError: for arguments of the wrong kind.
@@ -72,6 +77,7 @@ class FileRecords(RecordsInTime):
     start: datetime.datetime | None = None
     units: str | None = None
     missing: str = "refuse"
+    patches: tuple["FileRecords", ...] = ()
 
     dated_by = "records"
     remedy = 'fill the file, or give missing = "nearest"'
@@ -83,19 +89,46 @@ class FileRecords(RecordsInTime):
     def words(self) -> str:
         names = self.file if isinstance(self.file, (tuple, list)) else (self.file,)
         more = "" if len(names) == 1 else f" to {names[-1]} ({len(names)} files)"
-        return f"{self.variable} in {names[0]}{more}"
+        return f"{self.variable} in {names[0]}{more}" + f" with {len(self.patches)} patches" * bool(self.patches)
+
+    def summary(self, grid: Grid, position: str, units: str) -> str:
+        """What is read, in words: the variable, its units, and the dates of its records."""
+        found = self.records(grid, position, units)
+        what, times = f"{self.words} in {units}", found.times
+        if found.cycle is not None:
+            return f"{what}, twelve months that repeat every year"
+        if times.size == 1:
+            return f"{what}, a single record"
+        ends = [f"{time:g} s" for time in times[[0, -1]]]
+        if self.start is not None and found.calendar == "standard":
+            ends = [f"{self.start + datetime.timedelta(seconds=time):%Y-%m-%d %H:%M}" for time in times[[0, -1]]]
+        gap = np.diff(times).max() / 60.0
+        apart = f"{gap / 60.0:.3g} h" if gap >= 60.0 else f"{gap:.3g} min"
+        return f"{what}, {times.size:,} records from {' to '.join(ends)}, at most {apart} apart"
 
     def records(self, grid: Grid, position: str, units: str | None = None) -> Records:
+        first = self.file[0] if isinstance(self.file, (tuple, list)) else self.file
+        *finer, base = from_finest(first, self.variable) or [self.variable]
+        own = [dataclasses.replace(self, variable=name, patches=()) for name in finer]
+        alone = dataclasses.replace(self, variable=base, patches=())
+        if not (self.patches or own):
+            return self._alone(grid, position, units)
+        patches = [each._alone(grid, position, units, partial=True) for each in (*self.patches, *own)]
+        return _overlaid(self.words, [*patches, alone._alone(grid, position, units)])
+
+    def _alone(self, grid: Grid, position: str, units: str | None, partial: bool = False) -> Records:
+        """The Records without patches, which may be `partial`, as of `field_records`."""
         if isinstance(self.file, (tuple, list)):
-            return self._joined(grid, position, units)
+            return self._joined(grid, position, units, partial)
         source = fields_in(self.file)
         with decode(source if is_dataset(source) else open_raw(source)) as data:
             if self.variable in data.variables and units is not None:
                 self._check_units(str(data[self.variable].attrs.get("units", "")), units)
         source = decode(source) if is_dataset(source) else source
-        return field_records(source, self.variable, grid, position, self.start, fill=self.missing == "nearest")
+        fill = self.missing == "nearest" and not partial
+        return field_records(source, self.variable, grid, position, self.start, fill=fill, partial=partial)
 
-    def _joined(self, grid, position, units):
+    def _joined(self, grid, position, units, partial):
         """The Records of all files, in the order of their times, of which only the latest two files are kept open.
 
         Raises:
@@ -105,7 +138,7 @@ class FileRecords(RecordsInTime):
         @functools.lru_cache(maxsize=2)
         def records_of(file):
             with LOCK:  # the thread that reads ahead opens files, too
-                return dataclasses.replace(self, file=file).records(grid, position, units)
+                return dataclasses.replace(self, file=file)._alone(grid, position, units, partial)
 
         known = [_Part(file, records_of(file)) for file in self.file]
         known.sort(key=lambda part: part.times[0])
@@ -152,6 +185,46 @@ class _Part:
         self.file, self.times, self.calendar, self.key = file, found.times, found.calendar, values.key
 
 
+def _overlaid(words, layers):
+    """The Records of several, at the times of all: those of the first that has a value; the last covers the run.
+
+    Raises:
+        DataError: for climatologies, and for dates in different calendars.
+    """
+    *patches, base = layers
+    if any(each.cycle is not None for each in layers):
+        raise DataError(f"{words}: a climatology repeats, and patches do not go with it; give records with dates.")
+    if len({each.calendar for each in layers if each.times.size > 1}) > 1:
+        raise DataError(f"{words}: the dates are in different calendars, or some have none; convert them.")
+    first, last = (base.times[0], base.times[-1]) if base.times.size > 1 else (-np.inf, np.inf)
+    times = np.unique(np.concatenate([each.times[(each.times >= first) & (each.times <= last)] for each in layers]))
+    keys = [cast(LazyRecords, each.values).key for each in layers]
+    values: Any = LazyRecords(
+        lambda k: _Overlaid(layers, float(times[k])),
+        (times.size, *base.values.shape[1:]),
+        None if None in keys else tuple(keys),
+    )
+    return Records(times, values, None, next((each.calendar for each in layers if each.calendar), None))
+
+
+class _Overlaid(GridValues):
+    """The values of the first of several Records that has some, at a time [s]."""
+
+    def __init__(self, layers, time):
+        self.layers = [each for each in layers if each.times.size == 1 or each.times[0] <= time <= each.times[-1]]
+        self.time, self.shape = time, layers[-1].values.shape[1:]
+
+    def block(self, rows, columns):
+        found = np.full((rows.stop - rows.start, columns.stop - columns.start), np.nan)
+        for each in self.layers:
+            i, j, weight = each.bracket(self.time)
+            known = each.values[i].block(rows, columns)
+            if weight:
+                known = (1.0 - weight) * known + weight * each.values[j].block(rows, columns)
+            found = np.where(np.isfinite(found), found, known)
+        return found
+
+
 @dataclasses.dataclass(frozen=True)
 class StressRecords(FileRecords):
     """One component of the stress that the wind of a file exerts, by a law that is applied to its records [N m-2].
@@ -184,6 +257,7 @@ class StressRecords(FileRecords):
 
 def is_gridded(file: Any, variable: str | None) -> bool:
     """Whether a variable of a netCDF file has two or more dimensions longer than 1, and so is no time series."""
+    variable = next(iter(from_finest(file, variable or "")), variable)
     source = fields_in(file)
     with decode(source if is_dataset(source) else open_raw(source)) as data:
         return variable in data.variables and sum(n > 1 for n in data[variable].shape) >= 2

@@ -10,6 +10,9 @@ Ginger 2010, WMO/TD-No. 1555), which `wind_averaging` takes into account. W is t
 V = (W - translation |c|) / reduction, with the speed c of the centre, and B = V^2 rho_air e / (p_n - p_c), between 0.5
 and 2.5; the profile of 1980, which has V (V + R |f|) at R, takes this in the place of V^2. So the largest wind of the
 Cyclone is W again, unless B is at an end of this range, as in dying storms; `largest_winds` gives it.
+
+Many tracks have the radii of winds of 34, 50 and 64 knots in four quadrants, from which the radius of maximum wind in
+each of them follows (quadrants.py).
 """
 
 import dataclasses
@@ -24,6 +27,7 @@ from ..errors import ConfigError, DataError
 from ..fields.parameters import Number, check_arguments, in_utc
 from ..runtime.formats import check_format
 from .cyclones import AMBIENT, Cyclone
+from .quadrants import ISOTACHS, radius_shares
 from .track_files import READERS, read_points
 from .wind_laws import RELATIONS
 
@@ -47,6 +51,7 @@ class Track:
         radius: of maximum wind [m].
         wind: largest, sustained [m s-1]; NaN where it is not known.
         remarks: the format and what was assumed, each in words.
+        radii: of winds of 34, 50 and 64 knots in quadrants [m], (n, 3, 4), as of track_files.Points; None without any.
     """
 
     moments: tuple[datetime.datetime, ...]
@@ -56,6 +61,7 @@ class Track:
     radius: np.ndarray
     wind: np.ndarray
     remarks: tuple[str, ...] = ()
+    radii: np.ndarray | None = None
 
 
 def read_track(
@@ -107,7 +113,11 @@ def read_track(
     if unknown.any():
         remarks.append(f"{unknown.sum()} radii of maximum wind by Willoughby et al. (2006)")
     longitude = np.rad2deg(np.unwrap(np.deg2rad(longitude)))
-    return Track(tuple(moments), longitude, latitude, pressure, radius, wind, tuple(remarks))
+    radii = np.array([points.radii.get(moment, np.full((3, 4), np.nan)) for moment in moments])
+    known = int((np.nan_to_num(radii) > 0).any(axis=(1, 2)).sum())
+    remarks += [f"radii of winds in quadrants at {known} points"] if known else []
+    track = Track(tuple(moments), longitude, latitude, pressure, radius, wind, tuple(remarks))
+    return dataclasses.replace(track, radii=radii) if known else track
 
 
 def _points_of(path, storm, agency):
@@ -174,17 +184,23 @@ def _check_places(path, moments, longitude, latitude):
 
 
 def cyclone_of(
-    track: Track, start: datetime.datetime, until: float | None = None, wind_averaging: float = 1.0, **options: Any
+    track: Track,
+    start: datetime.datetime,
+    until: float | None = None,
+    wind_averaging: float = 1.0,
+    quadrants: bool = False,
+    **options: Any,
 ) -> Cyclone:
     """The Cyclone of a Track in a run that starts at `start` (UTC) and lasts `until` [s].
 
     Args:
         wind_averaging: the factor from the winds of the track to means of ten minutes, above 0.5 and at most 1; 0.93
             for means of one minute at sea.
+        quadrants: whether the storm has a radius of maximum wind in each quadrant, by the track's radii of winds.
         options: further arguments of Cyclone.
 
     Raises:
-        DataError: if the track starts after the run, or ends before it does.
+        DataError: if the track starts after the run, or ends before it does, or has no radii of winds in quadrants.
         ConfigError: if its central pressure is not below the ambient one in the time of the run, or for another factor.
     """
     check_arguments("cyclone_of", {"wind_averaging": AVERAGING}, {"wind_averaging": wind_averaging})
@@ -219,7 +235,17 @@ def cyclone_of(
     b = np.where(np.nan_to_num(track.wind) > 0, np.clip(strength * density * np.e / deficit, *SHAPES), 1.5)
     lines = {"x": track.longitude, "y": track.latitude, "central_pressure": track.pressure}
     given: dict[str, Any] = {name: x[kept] for name, x in (lines | {"radius": track.radius, "b": b}).items()}
-    return Cyclone(times=tuple(times[kept].tolist()), spherical=True, start=start, **(given | options))
+    storm = Cyclone(times=tuple(times[kept].tolist()), spherical=True, start=start, **(given | options))
+    if not quadrants:
+        return storm
+    if track.radii is None:
+        raise DataError(
+            "the track has no radii of winds in quadrants; give HURDAT2 since 2004, ATCF or IBTrACS, or leave "
+            "quadrants out."
+        )
+    motion = np.column_stack(_velocity(track.longitude, track.latitude, times))[kept]
+    shares = radius_shares(storm, track.radii[kept], wind_averaging * ISOTACHS, motion)
+    return dataclasses.replace(storm, asymmetry=shares)
 
 
 def largest_winds(storm: Cyclone) -> np.ndarray:
@@ -234,6 +260,11 @@ def largest_winds(storm: Cyclone) -> np.ndarray:
 
 def _speed(longitude, latitude, times):
     """Of the centre at each point [m s-1]."""
+    return np.hypot(*_velocity(longitude, latitude, times))
+
+
+def _velocity(longitude, latitude, times):
+    """(towards the east, towards the north) of the centre at each point [m s-1]."""
     degree = np.deg2rad(EARTH_RADIUS)
     east = np.gradient(longitude, times) * degree * np.cos(np.deg2rad(latitude))
-    return np.hypot(east, np.gradient(latitude, times) * degree)
+    return east, np.gradient(latitude, times) * degree

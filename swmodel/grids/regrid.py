@@ -119,6 +119,7 @@ def field_records(
     start: Any = None,
     window: Any = None,
     fill: bool = True,
+    partial: bool = False,
 ) -> Records:
     """Records as of `read_field_onto`, in GridRecords, of which only the windows that are needed are read.
 
@@ -127,12 +128,13 @@ def field_records(
         variable, grid, position, start, window: as of `read_field_onto`.
         fill: whether missing values take the nearest valid one of the whole field, which is then read as a whole. Else
             a point takes the weighted mean of the valid nodes among the four around it, and is NaN where none is valid.
+        partial: whether the field may cover a part of the grid; cells that are not wholly within it are NaN.
     """
     if not is_dataset(source):
         source = decode(open_raw(source))  # xarray opens the file again when values are read
     field = rectilinear(source, variable)
     field = field.squeeze([dim for dim in field.dims[1:-2] if field.sizes[dim] == 1])
-    plan = remapping(field, grid, "interpolate", position)
+    plan = remapping(field, grid, "interpolate", position, partial)
     times, cycle = _times(field, start)
     field = field.expand_dims("record") if field.ndim == 2 else field
     kept = slice(None) if window is None or cycle is not None else _around(times, window)
@@ -140,21 +142,27 @@ def field_records(
     calendar = _calendar(field, cycle)
 
     def make(k):
-        return _FieldValues(field[k], plan, grid, fill)
+        return _FieldValues(field[k], plan, grid, fill, partial)
 
     path, edges = field.encoding.get("source"), [*grid.x_edges[[0, -1]], *grid.y_edges[[0, -1]]]
-    key = None if path is None else (path, variable, position, fill, grid.shape, edges, times[kept].tolist()[:1])
+    key = (
+        None if path is None else (path, variable, position, fill, partial, grid.shape, edges, times[kept].tolist()[:1])
+    )
     return Records(times[kept], LazyRecords(make, (field.shape[0], *grid.shape), key), cycle, calendar)
 
 
 class _FieldValues(GridValues):
-    """One record of a field, interpolated to the points of a grid; `fill` as of `field_records`."""
+    """One record of a field, interpolated to the points of a grid; `fill` and `partial` as of `field_records`."""
 
-    def __init__(self, field, plan, grid, fill):
-        self.field, self.plan, self.fill = field, plan, fill
+    def __init__(self, field, plan, grid, fill, partial):
+        self.field, self.plan, self.fill, self.partial = field, plan, fill, partial
         self.spherical, self.shape = grid.spherical, grid.shape
 
     def block(self, rows, columns):
+        values = self._values(rows, columns)
+        return np.where(self.plan.inside(rows, columns), values, np.nan) if self.partial else values
+
+    def _values(self, rows, columns):
         part = self.plan.part(rows, columns)
         values = part.read(self.field)
         valid = np.isfinite(values)

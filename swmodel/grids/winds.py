@@ -1,7 +1,8 @@
 """Fields of winds and pressures in other files than plain netCDF: WIN and PRE of Oceanweather, and groups of netCDF.
 
     OWI text (NWS = 12 of ADCIRC)     variables "u10", "v10" [m s-1] of a WIN file, or "pressure" [Pa] of a PRE file
-    groups (NWS = 13)                 variables "GROUP/U10", "GROUP/V10", "GROUP/PSFC", each with its group's axes
+    groups (NWS = 13)                 variables "GROUP/U10", "GROUP/V10", "GROUP/PSFC", each with its group's axes;
+                                      "U10" without a group is that of all, of which the finest wins
 
 A text has a line of dates, and for each time a line of its grid and the values from the south-west corner along rows,
 eight a line of ten characters each; a WIN file has those of u, and then those of v. Times are in UTC.
@@ -25,7 +26,7 @@ from ..runtime.netcdf import LOCK
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["fields_in"]
+__all__ = ["fields_in", "from_finest"]
 
 WIDTH, PER_LINE = 10, 8
 NUMBER = r"\s*([-+]?[\d.]+)\s*"
@@ -48,6 +49,19 @@ def fields_in(path: Any) -> Any:
         return _of_groups(path) if kind == "netcdf_groups" else path
     except OSError:
         return path
+
+
+def from_finest(path: Any, variable: str) -> list[str]:
+    """The names of a variable in the groups of a file, that of the finest grid first; none of files without groups."""
+    dataset = fields_in(path)
+    if isinstance(dataset, (str, os.PathLike)) or variable in dataset.variables:
+        return []
+
+    def cell(name):
+        axes = [dataset[f"{name.rpartition('/')[0]}/{axis}"].values for axis in ("lon", "lat")]
+        return np.prod([np.ptp(axis) for axis in axes]) / dataset[name][-1].size
+
+    return sorted((str(name) for name in dataset.variables if str(name).endswith(f"/{variable}")), key=cell)
 
 
 @functools.lru_cache(maxsize=4)

@@ -24,13 +24,21 @@ __all__ = ["FLOODS", "export"]
 
 FLOODS = ("flow_depth", "run_up_height", "run_up_level")  # fields of an Inundation
 GEOGRAPHIC = "EPSG:4326"
+KINDS = {
+    ".tif": "GeoTIFF", ".tiff": "GeoTIFF", ".geojson": "GeoJSON", ".json": "GeoJSON", ".csv": "a table of constants"
+}  # fmt: skip
+TAKES = {
+    "GeoTIFF": ("variable", "crs", "record"),
+    "GeoJSON": ("variable", "levels", "crs", "record"),
+    "a table of constants": (),
+}  # {kind: the arguments of `export` that count}
 
 
 def export(
     path: str | pathlib.Path,
     output: str | pathlib.Path,
-    variable: str = "flow_depth",
-    levels: Sequence[float] = (0.0,),
+    variable: str | None = None,
+    levels: Sequence[float] | None = None,
     crs: str | None = None,
     record: int | None = None,
 ) -> pathlib.Path:
@@ -41,8 +49,8 @@ def export(
     Args:
         path: of a file that a run has written.
         output: the file to write; its suffix chooses the format.
-        variable: one of FLOODS, or a variable of the file.
-        levels: ascending; GeoJSON has polygons of the cells above each of them, up to the next.
+        variable: one of FLOODS, or a variable of the file; the flow depth unless given.
+        levels: ascending; GeoJSON has polygons of the cells above each of them, up to the next; 0 unless given.
         crs: the projection of x and y of a Cartesian grid, as "EPSG:32654".
         record: the number of a record in time; the last one unless given.
 
@@ -50,17 +58,22 @@ def export(
         PlotError: one sentence, for what cannot be written.
     """
     path, output = pathlib.Path(path), pathlib.Path(output)
-    if output.suffix.lower() == ".csv":
+    of_maps = {"variable": variable, "levels": levels, "crs": crs, "record": record}
+    kind = KINDS.get(output.suffix.lower())
+    if kind is None:
+        raise PlotError(f"export: {output} ends in none of .tif, .geojson and .csv; choose one of them.")
+    if given := [name for name, value in of_maps.items() if value is not None and name not in TAKES[kind]]:
+        words, them = " and no ".join(given), "it" if len(given) == 1 else "them"
+        raise PlotError(f"export: {output} is {kind}, which has no {words}; leave {them} out.")
+    if kind == "a table of constants":
         write_constants(path, output)
         return output
+    variable, levels = variable or FLOODS[0], (0.0,) if levels is None else levels
     try:
         import rasterio
         from rasterio.errors import CRSError
     except ImportError:
         raise PlotError("export: it needs rasterio, which is not installed; pip install 'swmodel[gis]'.") from None
-    kind = {".tif": "tiff", ".tiff": "tiff", ".geojson": "geojson", ".json": "geojson"}.get(output.suffix.lower())
-    if kind is None:
-        raise PlotError(f"export: {output} ends in none of .tif, .geojson and .csv; choose one of them.")
     if list(levels) != sorted(set(levels)) or not len(levels):
         raise PlotError(f"export: the levels {list(levels)} do not ascend; order them.")
     with undamaged([path]), open_output(path) as dataset:
@@ -73,11 +86,11 @@ def export(
     except CRSError:
         raise PlotError(f"export: {crs!r} is not a projection; give one as EPSG:32654.") from None
     values, west = _from_date_line(mesh, values)
-    if kind == "geojson" and known is None:
+    if kind == "GeoJSON" and known is None:
         raise PlotError("export: GeoJSON has longitudes and latitudes; name the projection of x and y, as EPSG:32654.")
     at = rasterio.Affine(mesh.width, 0.0, west, 0.0, -mesh.height, mesh.y[-1] + mesh.height / 2)
     with replacing(output) as part:
-        if kind == "tiff":
+        if kind == "GeoTIFF":
             _write_tiff(part, values, at, known, variable, attrs)
         else:
             features = _polygons(values, at, known, variable, list(levels), str(attrs.get("units", "")))

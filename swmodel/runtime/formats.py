@@ -26,7 +26,7 @@ class Format:
         words: for users; {names} are those of groups of the pattern.
         pattern: a regular expression on the first bytes of a file; of a netCDF file on "netCDF", the names of its
             variables and "groups:" with the names of its groups.
-        contents: of its files, "faults", "grid", "coast", "track", "tide", "gauge" or "".
+        contents: of its files, "faults", "grid", "coast", "track", "tide", "gauge", "altimeter" or "".
         remedy: how a reader of such contents gets them.
     """
 
@@ -41,6 +41,7 @@ _ROWS = "write a row for each subfault to a CSV table; docs/questions.md lists i
 _GDAL = "gdal_translate -of netCDF makes netCDF of it"
 _TRACK = "give it as `track` of a [[forcing]] with type = 'cyclone'"
 _GAUGE = "put it into the folder of observations, where records of gauges are read"
+_TRACKS = "give it as `file` of a track_misfit, or of observations along tracks"
 _NUMBER, _GAP = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", r"[ \t]*[ \t,][ \t]*"
 FORMATS = (
     Format("srcmod", "a slip model of SRCMOD", r"(?m)FINITE-SOURCE RUPTURE MODEL|^% *EventTAG", "faults", _ROWS),
@@ -99,6 +100,17 @@ FORMATS = (
     Format(
         "uhslc", "a netCDF file of levels of UHSLC",
         r"\AnetCDF (?=.*\bsea_level\b).*\brecord_id\b", "gauge", _GAUGE,
+    ),
+    Format(
+        "altimeter_tracks", "a file of altimeter tracks of CMEMS",
+        r"\AnetCDF (?=.*\blatitude\b).*\bsla_(un)?filtered\b", "altimeter", _TRACKS,
+    ),
+    Format(
+        "swot_l2", "a swath of SWOT, level 2", r"\AnetCDF (?=.*\blatitude\b).*\bssha?_karin\b", "altimeter", _TRACKS
+    ),
+    Format(
+        "ssha", "a file of levels ssha, as of SWOT, level 3",
+        r"\AnetCDF (?=.*\blatitude\b).*\bssha(_(un)?filtered|_noiseless|_unedited|_smoothed)?\b", "altimeter", _TRACKS,
     ),
     Format(
         "tpxo", "a file of TPXO, with real and imaginary parts", r"(?i)\AnetCDF .*\b[huv]re\b.*\b[huv]im\b", "tide",

@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..defaults import AB2_EPSILON, THETA
-from ..dynamics.waters import WaterSource
+from ..dynamics.water_terms import WaterForcing
 from ..errors import ConfigError
 from ..fields.parameters import parameter
 from ..fields.state import pytree, replace, static
@@ -133,7 +133,7 @@ class RigidLid(Implicit):
         return replace(dynamics, rigid_lid=True).prepare()
 
     def prepare(self, equations: "System") -> "PlannedStep":
-        rising = [x for x in equations.terms if x.changes_elevation or isinstance(x, WaterSource)]
+        rising = [x for x in equations.terms if x.changes_elevation or isinstance(x, WaterForcing)]
         moving = [type(term).__name__ for term in rising]
         moving += [type(condition).__name__ for condition in equations.open_boundaries]
         moving += ["a moving sea floor"] * (equations.uplift is not None)

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax.extend.core import Jaxpr, Literal, Var
 
 from ..dynamics.clock import Time
+from ..dynamics.exchanges import with_exchanges
 from ..dynamics.stages import mark_numbers
 from ..dynamics.waters import with_waters
 from ..fields.field import AbstractField, Count, Field, pointwise
@@ -182,11 +183,13 @@ def one_step(
     """(state, history) after step number `step` of the model.
 
     The rise of the sea floor during the step is added to the surface at its end, a splitting of first order in dt
-    (sources/bottom_motion.py). Then comes the water of rain, rivers and the like (dynamics/waters.py).
+    (sources/bottom_motion.py). Then comes the water of rain, rivers and the like (dynamics/waters.py). It passes gates,
+    culverts and pumps (dynamics/exchanges.py) at the beginning of the step.
     """
     dtype = state.eta.dtype
     time = Time(jnp.asarray(step, jnp.int32), jnp.zeros((), dtype), jnp.asarray(stepper.dt, dtype), equations.dt)
-    state, history = stepper.step(equations, equations.renewed(state, time), history, time)
+    state = with_exchanges(equations, equations.renewed(state, time), time)
+    state, history = stepper.step(equations, state, history, time)
     state = equations.core.finished(equations, state)
     if equations.uplift is not None:
         rise = equations.uplift_during(time)

@@ -49,6 +49,7 @@ def geotiff_of_floods(folder: Path) -> Attempts:
         assert (file.crs.to_epsg(), file.bounds.left) == (4326, -170.0)
     yield lambda: export(metres, folder / "flood.png"), "none of .tif, .geojson and .csv"
     yield lambda: export(metres, folder / "bad.tif", "salt"), "has no variable 'salt'"
+    yield lambda: export(metres, folder / "bad.tif", levels=(0.0, 1.0)), "bad.tif is GeoTIFF, which has no levels"
 
 
 @example("geojson_of_floods")

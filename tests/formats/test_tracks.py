@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from swmodel.defaults import EARTH_RADIUS
 from swmodel.errors import ConfigError, DataError
 from swmodel.forcing.track_files import KNOT, MILE
 from swmodel.forcing.tracks import cyclone_of, largest_winds, read_track
@@ -138,6 +139,83 @@ def test_a_damaged_file_or_a_wrong_choice_is_refused(read, text, options, senten
 def test_an_unknown_relation_is_refused(read):
     with pytest.raises(ConfigError, match="wind_pressure = 'dvorak' is unknown; give 'atkinson_holliday_1977' or"):
         read(JMA, "9119", wind_pressure="dvorak")
+
+
+# -- radii of winds in quadrants ---------------------------------------------------------------------------------------
+
+MILES = {34: (130.0, 110.0, 70.0, 100.0), 50: (60.0, 50.0, 0.0, 40.0), 64: (35.0, 30.0, 0.0, 25.0)}  # NE, SE, SW, NW
+HOURS, EVERY = (0, 6, 12), ", ".join(f"{mile:.0f}" for row in MILES.values() for mile in row)
+
+
+def of_hurdat2(hour):
+    place = f"{20 + 0.1 * hour:.1f}N,  {60 + 0.2 * hour:.1f}W"
+    return f"20080901, {hour:02d}00,  , HU, {place},  80,  960, {EVERY}, 20\n"
+
+
+def of_atcf(hour, knots, code, turn):
+    """A line for each wind, whose code names the first of the four quadrants."""
+    place = f"20080901{hour:02d},   , BEST,   0, {200 + hour}N,  {600 + 2 * hour}W"
+    miles = ", ".join(f"{mile:4.0f}" for mile in np.roll(MILES[knots], -turn))
+    return f"AL, 09, {place},  80,  960, HU, {knots:3d}, {code}, {miles}, 1012,  250,  20,\n"
+
+
+FIRST = {34: ("NEQ", 0), 50: ("SEQ", 1), 64: ("NEQ", 0)}
+QUADRANTS = {
+    "HURDAT2": "AL092008, IKE, 3,\n" + "".join(map(of_hurdat2, HOURS)),
+    "ATCF": "".join(of_atcf(hour, knots, *FIRST[knots]) for hour in HOURS for knots in MILES),
+}
+COLUMNS = [f"USA_R{knots}_{q}" for knots in MILES for q in ("NE", "SE", "SW", "NW")]
+QUADRANTS["IBTrACS"] = (
+    f"SID,SEASON,NUMBER,NAME,ISO_TIME,LAT,LON,USA_LAT,USA_LON,USA_WIND,USA_PRES,USA_RMW,{','.join(COLUMNS)}\n"
+    f" ,Year, , , ,degrees_north,degrees_east,degrees_north,degrees_east,kts,mb,nmile,{','.join(12 * ['nmile'])}\n"
+    + "".join(
+        f"2008245N17323,2008,1,IKE,2008-09-01 {hour:02d}:00:00,{20 + 0.1 * hour},{-60 - 0.2 * hour},{20 + 0.1 * hour},"
+        f"{-60 - 0.2 * hour},80,960,20,{EVERY.replace(' ', '')}\n"
+        for hour in HOURS
+    )
+)
+
+
+@pytest.mark.parametrize("name", QUADRANTS)
+@pytest.mark.parametrize("profile", ["holland_1980", "holland_2010"])
+def test_the_vortex_has_the_strongest_wind_of_each_quadrant_at_its_radius(read, name, profile):
+    """64 kt in three quadrants, and 34 kt in the south-west, where there are no stronger ones."""
+    track = read(QUADRANTS[name])
+    wanted = MILE * np.array(list(MILES.values()))
+    np.testing.assert_allclose(track.radii, np.broadcast_to(wanted, (3, 3, 4)), rtol=1e-6)
+    assert "radii of winds in quadrants at 3 points" in track.remarks
+    storm = cyclone_of(track, track.moments[0], 12 * 3600.0, 0.93, quadrants=True, profile=profile)
+    assert np.ptp(storm.asymmetry, axis=1).min() > 0.1
+    degree = np.deg2rad(EARTH_RADIUS)
+    for k, (east, north) in enumerate(((1, 1), (1, -1), (-1, -1), (-1, 1))):
+        knots = 34 if k == 2 else 64
+        away = np.sqrt(0.5) * MILE * MILES[knots][k]
+        y = 20.6 + north * away / degree
+        x = -61.2 + east * away / (degree * np.cos(np.deg2rad(y)))
+        wind = np.hypot(*storm.wind_at(np.full((1, 1), x), np.full((1, 1), y), 6 * 3600.0))
+        assert wind[0, 0] == pytest.approx(0.93 * knots * KNOT, rel=2e-3), k
+    alone = cyclone_of(track, track.moments[0], 12 * 3600.0, 0.93, profile=profile)
+    assert alone.asymmetry is None
+    np.testing.assert_allclose(largest_winds(storm), largest_winds(alone))
+
+
+def test_points_and_quadrants_without_radii_are_symmetric_or_take_the_smallest_of_the_others(read):
+    calm = QUADRANTS["HURDAT2"].replace("35, 30, 0, 25", "0, 0, 0, 0").replace("60, 50, 0, 40", "0, 0, 0, 0")
+    first, *rest = calm.split("\n")
+    rest[0] = rest[0].replace("130, 110, 70, 100", "0, 0, 0, 0")
+    rest[1] = rest[1].replace("130, 110, 70, 100", "130, 110, 0, -999")
+    storm = cyclone_of(track := read("\n".join([first, *rest])), datetime.datetime(2008, 9, 1), 3600.0, quadrants=True)
+    shares = np.array(storm.asymmetry)
+    np.testing.assert_allclose(shares[0], 1.0)
+    np.testing.assert_allclose(shares[1, 2:], shares[1, :2].min())
+    assert "radii of winds in quadrants at 2 points" in track.remarks
+    with pytest.raises(DataError, match="the track has no radii of winds in quadrants; give HURDAT2 since 2004"):
+        cyclone_of(read(JMA, "9119"), datetime.datetime(1991, 9, 27, 6), 3600.0, quadrants=True)
+    with pytest.raises(ConfigError, match="asymmetry = .* is not a table of four numbers from 0.1 to 10"):
+        cyclone_of(track, datetime.datetime(2008, 9, 1), 3600.0, asymmetry=[[1.0, 1.0]])
+
+
+# -- examples ----------------------------------------------------------------------------------------------------------
 
 
 def of_folder(text, options, longitude, damaged):

@@ -16,6 +16,30 @@ START = datetime.datetime(2020, 9, 10)
 LON, LAT = -90.0 + 0.5 * np.arange(9), 25.0 + 0.25 * np.arange(13)
 
 
+EXPERIMENT = """
+[run]
+until = "1 h"
+start = 2020-09-10
+[grid]
+type = "spherical"
+nx = 4
+ny = 4
+longitude = [-89, -87]
+latitude = [25.5, 27]
+[bathymetry]
+type = "flat"
+depth = 50
+[[forcing]]
+type = "wind"
+x = {file = "ike.win", variable = "u10"}
+y = {file = "ike.win", variable = "v10"}
+[stepper]
+type = "forward_backward"
+[initial]
+type = "rest"
+"""
+
+
 def field(k, part=0):
     return np.round(10.0 * part + 3.0 * k + 0.7 * (LON + 88.0) - 0.4 * (LAT[:, None] - 26.0), 4)
 
@@ -101,30 +125,59 @@ def test_a_damaged_text_is_refused(tmp_path, before, after, sentence):
 
 def test_an_experiment_takes_a_text_of_winds_as_it_takes_netcdf(tmp_path):
     write_owi(tmp_path / "ike.win")
-    text = """
-    [run]
-    until = "1 h"
-    start = 2020-09-10
-    [grid]
-    type = "spherical"
-    nx = 4
-    ny = 4
-    longitude = [-89, -87]
-    latitude = [25.5, 27]
-    [bathymetry]
-    type = "flat"
-    depth = 50
-    [[forcing]]
-    type = "wind"
-    x = {file = "ike.win", variable = "u10"}
-    y = {file = "ike.win", variable = "v10"}
-    [stepper]
-    type = "forward_backward"
-    [initial]
-    type = "rest"
-    """
-    made = assemble(read_text(text, tmp_path / "wind.toml", tmp_path))
+    made = assemble(read_text(EXPERIMENT, tmp_path / "wind.toml", tmp_path))
     assert not made.draft.mistakes and not made.mistakes and len(made.forcing) == 1
+
+
+def write_nest(path, minutes=(30, 45, 60), units="m s-1"):
+    """A file of groups: Main as of write_groups and, over a part of it and of its time, a finer one of other values."""
+    write_groups(path)
+    with netCDF4.Dataset(path, "a") as data:
+        data.group_order = "Main Landfall"
+        group = data.createGroup("Landfall")
+        lon, lat = -89.0 + 0.1 * np.arange(11), 25.5 + 0.1 * np.arange(9)
+        for name, size in (("time", len(minutes)), ("yi", lat.size), ("xi", lon.size)):
+            group.createDimension(name, size)
+        time = group.createVariable("time", "i8", ("time",))
+        time.units, time[:] = "minutes since 2020-09-10T00:00:00", minutes
+        for name, values in (("lon", lon), ("lat", lat[:, None])):
+            axis = group.createVariable(name, "f8", ("yi", "xi"))
+            axis.units = "degrees_east" if name == "lon" else "degrees_north"
+            axis[:] = np.broadcast_to(values, (lat.size, lon.size))
+        for part, name in enumerate(("U10", "V10")):
+            wind = group.createVariable(name, "f4", ("time", "yi", "xi"))
+            wind.units = units
+            wind[:] = np.stack([np.full((lat.size, lon.size), 100.0 + 10.0 * part + m) for m in minutes])
+    return path
+
+
+def test_the_finest_of_nested_winds_wins_where_and_when_it_has_values(tmp_path):
+    """Its times are taken, too; coarse winds are interpolated to them."""
+    path = write_nest(tmp_path / "nws13.nc")
+    times, values, expected = records(path, "V10")
+    np.testing.assert_allclose(times, [0.0, 1800.0, 2700.0, 3600.0])
+    x, y = sw.SphericalGrid(4, 3, (-89.0, -87.0), (25.5, 27.0)).coordinates("h")
+    inside = (x < -88.0) & (y < 26.0)  # the cells that lie wholly within the finer grid
+    assert inside.sum() == 2
+    for k, (minute, coarse) in enumerate(((0, 0.0), (30, 1.0), (45, 1.5), (60, 2.0))):
+        wanted = np.where(inside & (minute >= 30), 110.0 + minute, expected(coarse, 1))
+        np.testing.assert_allclose(values[k], wanted, atol=2e-4)
+    group = records(path, "Main/V10")[1]
+    assert np.abs(group - 110.0).min() > 50.0  # a group by its name is alone
+
+
+def test_a_second_file_of_winds_over_a_box_takes_precedence_in_an_experiment(tmp_path):
+    write_owi(tmp_path / "fort.222")
+    write_nest(tmp_path / "finer.nc")
+    wind = '{file = "fort.222", variable = "u10", patches = [{file = "finer.nc", variable = "Landfall/U10"}]}'
+    text = EXPERIMENT.replace('{file = "ike.win", variable = "u10"}', wind, 1).replace("ike.win", "fort.222")
+    made = assemble(read_text(text, tmp_path / "wind.toml", tmp_path))
+    assert not made.draft.mistakes and not made.mistakes
+    found = made.forcing[0].x.records(made.grid, "h", "m s-1")
+    assert found.times.size == 4 and np.asarray(found.values)[3].max() > 150.0 > np.asarray(found.values)[0].max()
+    write_nest(tmp_path / "knots.nc", units="knots")
+    made = assemble(read_text(text.replace("finer.nc", "knots.nc"), tmp_path / "wind.toml", tmp_path))
+    assert any("Landfall/U10 in" in str(one) and "'knots'" in str(one) for one in made.sentences())
 
 
 @example("OWI, WIN and PRE (NWS12)")

@@ -1,4 +1,4 @@
-"""Rivers, rain and infiltration on any number of ranks, in fused loops: the same water as on arrays of one rank."""
+"""Rivers, rain, infiltration, gates and pumps in fused loops on any number of ranks: as on arrays of one rank."""
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,9 @@ def shore(**options):
         sw.Rain(lambda x, y: 1e-4 * (1.0 + np.sin(0.1 * x + 0.0 * y)), concentrations={"dye": 2.0}),
         sw.Infiltration(2e-6, suction=0.01, deficit=0.05),
         sw.Evaporation(1e-5),
+        sw.Gate((55.0, 45.0), (235.0, 175.0), width=3.0, sill=-1.0, opening=0.5),
+        sw.Culvert((15.0, 15.0), (235.0, 175.0), width=1.0, sill=-1.0, opening=0.5, length=200.0),
+        sw.Pump((125.0, 95.0), (15.0, 165.0), 4.0),
     )
     return sw.ShallowWater(
         GRID,
@@ -56,29 +59,31 @@ def test_waters_are_those_of_one_rank():
 
 
 def gradient(**options):
-    """d/d(values of the discharge, rates of rain and evaporation) of a weighted sum of the state after whole steps.
+    """d/d(discharge, rain, evaporation, a gate, a pump) of a weighted sum of the state after whole steps.
 
     In a basin without wetting, which compiles sooner.
     """
     river = sw.River(sw.Record([0.0, 0.7, 5.0], [3.0, 9.0, 1.0]), [(115.0, 95.0), (125.0, 95.0)], velocity_y=0.5)
-    waters = river, sw.Rain(1e-4), sw.Evaporation(1e-5)
+    gate = sw.Gate((15.0, 15.0), (235.0, 175.0), width=3.0, sill=-2.0)
+    waters = river, sw.Rain(1e-4), sw.Evaporation(1e-5), gate, sw.Pump((235.0, 175.0), (15.0, 95.0), 4.0)
     model = sw.ShallowWater(GRID, 3.0 - BED, forcing=waters, dtype="float64", **options)
     stepper, weight = sw.AB2(0.2), model.scatter(np.random.default_rng(1).uniform(-1.0, 1.0, BED.shape))
     dynamics = model.dynamics(stepper)
 
     def cost(values):
-        river, rain, sun = dynamics.terms
+        river, rain, sun, gate, pump = dynamics.terms
         river = replace(river, discharge=replace(river.discharge, values=values[0]))
         terms = river, replace(rain, rate=values[1]), replace(sun, rate=values[2])
+        terms = *terms, replace(gate, width=values[3], sill=values[4]), replace(pump, discharge=values[5])
         end, _ = sw.integrate(replace(dynamics, terms=terms), stepper, model.at_rest(), 6)
         return model.communicator.sum(jnp.sum(weight * (end.eta + end.v)))
 
-    start = model.terms[0].discharge.values, jnp.asarray(1e-4), jnp.asarray(1e-5)
+    start = model.terms[0].discharge.values, *map(jnp.asarray, (1e-4, 1e-5, 3.0, -2.0, 4.0))
     return [np.asarray(x) for x in jit(jax.grad(cost))(start)]
 
 
 @pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
-def test_the_gradient_in_discharge_rain_and_evaporation_is_that_of_one_rank():
+def test_the_gradient_in_every_water_is_that_of_one_rank():
     whole = cases.from_root(lambda: gradient(**ALONE))
     for ours, expected in zip(gradient(layout=cases.LAYOUTS[0]), whole, strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-12)

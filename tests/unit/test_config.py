@@ -365,13 +365,19 @@ def test_a_missing_experiment_file_and_a_folder_are_told_apart(tmp_path):
 
 def test_an_empty_file_lacks_every_required_section(write):
     found = mistakes(write(""))
-    required = ("grid", "bathymetry", "stepper", "run")
-    assert [name for name in required if any(f"[{name}] is missing" in f for f in found)] == [
-        "grid",
-        "bathymetry",
-        "stepper",
-        "run",
-    ]
+    required = ("grid", "bathymetry", "run")
+    assert [name for name in required if any(f"[{name}] is missing" in f for f in found)] == list(required)
+    assert len(found) == len(required)
+
+
+@pytest.mark.parametrize(
+    "model, stepper",
+    [("", "forward_backward"), ('core = "pseudo_spectral"', "rk4"), ("wetting = {}", "forward_backward_hancock")],
+)
+def test_the_scheme_of_a_file_that_names_none_suits_its_model(write, model, stepper):
+    rest = GOOD.partition("[stepper]")[0] + f"[model]\n{model}\n"
+    draft = read(write(rest), ["stepper.fraction=0.5"])
+    assert (draft.sections["stepper"].type, draft.sections["stepper"].fraction) == (stepper, 0.5)
 
 
 FLATHER = '[[boundary]]\ntype = "flather"\nsides = ["west"]\n'

@@ -29,6 +29,7 @@ TRACK = dict(
     radius=(3e4, 3e4),
     b=(1.5, 1.5),
 )
+UNEVEN = [[1.4, 1.0, 0.5, 0.8], [1.2, 1.1, 0.7, 0.6]]  # radius in quadrants
 
 
 def model_of(engine="arrays", **changes):
@@ -69,7 +70,7 @@ def test_later_profile_has_the_same_largest_wind():
 def test_both_engines_give_the_same():
     states = []
     for engine in ("arrays", "fused"):
-        model = model_of(engine)
+        model = model_of(engine, asymmetry=UNEVEN)
         simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(100.0))
         states.append(simulation.run(steps=20))
         assert simulation.engine[0] == engine
@@ -80,7 +81,7 @@ def test_both_engines_give_the_same():
 @pytest.mark.verify
 def test_derivatives_in_every_parameter_pass_dot_product_and_taylor_tests():
     """Of the tracks and vortices of both profiles, of an air pressure and of a wind."""
-    track = TRACK | {"radius": (6e4, 7e4), "b": (1.3, 1.7)}
+    track = TRACK | {"radius": (6e4, 7e4), "b": (1.3, 1.7), "asymmetry": UNEVEN}
     later = track | {"profile": "holland_2010", "x": (3e5, 2.8e5), "y": (1e5, 1.2e5)}
     pressure = sw.AirPressure(101000.0 + 100.0 * np.random.default_rng(0).standard_normal((10, 12)))
     grid = sw.CartesianGrid(12, 10, (0.0, 4e5), (0.0, 4e5))
@@ -156,6 +157,21 @@ def test_the_points_of_a_track_are_controls_with_their_times_and_the_units_of_th
         x, y, pressure = controls_of(model, ["forcing.0.x", "forcing.0.y", "forcing.0.central_pressure"])
         assert (x.units, y.units) == units and pressure.units == "Pa"
         assert x.times == y.times == pressure.times == TRACK["times"]
+
+
+def test_an_uneven_storm_has_the_radius_of_each_quadrant_and_keeps_it_at_other_points():
+    """The largest wind lies at 1.4 R in the north-east and at 0.8 R in the north-west."""
+    storm = {"translation": 0.0, "radius": (6e4, 6e4), "x": (2e5, 2e5), "asymmetry": [UNEVEN[0]] * 2}
+    _, x, y = fields(model_of(**storm), 0.0)
+    speed, cells = np.hypot(x, y), np.arange(20)
+    away = np.hypot(2e4 * cells[10:] + 1e4 - 2e5, 2e4 * cells[10:] + 1e4 - 2e5)
+    assert abs(away[np.argmax(speed[cells[10:], cells[10:]])] - 1.4 * 6e4) < 2e4
+    assert abs(away[np.argmax(speed[cells[10:], cells[9::-1]])] - 0.8 * 6e4) < 2e4
+    part = sw.Cyclone(**TRACK | {"asymmetry": UNEVEN})
+    between = part.with_points(np.array([0.0, 1800.0, 3600.0]), {}, None).asymmetry
+    np.testing.assert_allclose(between, [UNEVEN[0], np.mean(UNEVEN, axis=0), UNEVEN[1]])
+    with pytest.raises(ConfigError, match="asymmetry has 3 rows for 2 times"):
+        sw.Cyclone(**TRACK | {"asymmetry": [UNEVEN[0]] * 3})
 
 
 ATCF = """\

@@ -59,7 +59,7 @@ SAMPLES = {
     "binary": b"\x01\x02\x00\x03",
     "text": b"time_s,eta_m\n0,1\n",
 }
-OF_NETCDF = {"netcdf", "netcdf_groups", "tpxo", "uhslc"}
+OF_NETCDF = {"netcdf", "netcdf_groups", "tpxo", "uhslc", "altimeter_tracks", "swot_l2", "ssha"}
 
 
 def write_netcdf(path, *names, group=None):
@@ -78,6 +78,9 @@ def test_each_format_is_recognised_by_its_contents(tmp_path):
     write_netcdf(tmp_path / "tpxo", "hRe", "hIm")
     write_netcdf(tmp_path / "uhslc", "sea_level", "record_id")
     write_netcdf(tmp_path / "netcdf_groups", "U10", group="Main")
+    write_netcdf(tmp_path / "altimeter_tracks", "latitude", "sla_filtered")
+    write_netcdf(tmp_path / "swot_l2", "latitude", "ssha_karin", "ssh_karin")
+    write_netcdf(tmp_path / "ssha", "time", "ssha_unfiltered", "latitude")
     assert {each.name for each in FORMATS} == SAMPLES.keys() | OF_NETCDF
     for each in FORMATS:
         assert format_of(tmp_path / each.name).name == each.name

@@ -124,6 +124,9 @@ def test_constants_at_gauges_are_a_table_that_inversions_read(tmp_path):
         pytest.approx((0.2, 350.0), abs=1e-4),
     ]
     assert np.isnan(constants["sea"].constants["K1"]).all()
+    for option in ({"levels": (0.0,)}, {"crs": "EPSG:32654"}, {"record": 0}, {"variable": "eta"}):
+        with pytest.raises(PlotError, match=f"a table of constants, which has no {next(iter(option))}; leave it out"):
+            export(tmp_path / "gauges.nc", tmp_path / "refused.csv", **option)
     (tmp_path / "gauges.nc").unlink()
     dataset_of(tmp_path, time, level, QUAKE).close()
     with pytest.raises(PlotError, match="had no tide; give the gauges of one that has"):

@@ -1,12 +1,15 @@
 """Along-track observations of the elevation, as an altimeter makes them: points in space and time.
 
 A CSV file (or a netCDF file with variables of these names) has the columns x, y (or longitude, latitude), time_s,
-elevation_m and, if errors differ, deviation_m.
+elevation_m and, if errors differ, deviation_m. Files of altimeters are read as their providers write them
+(observed/altimetry.py); of these, points outside of the grid or the run do not count.
 """
 
 import dataclasses
 import datetime
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +18,8 @@ from ...fields.parameters import Part, declared
 from ...grids.grid import Grid
 from ...grids.observed_tables import ELEVATION, TIME, read_columns, table_names
 from ...models.shallow_water import ShallowWater
+from ...observed.altimetry import READABLE, read_samples
+from ...runtime.formats import format_of
 from .costs import Cost
 from .readers import GaugeReader, everywhere
 from .records import Record
@@ -27,26 +32,55 @@ DEVIATION = "deviation_m"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tracks:
-    """Points of an altimeter in space and time, (n,) each: x, y in the grid's coordinates, time [s], value [m]."""
+    """Points of an altimeter in space and time.
+
+    Attributes:
+        x, y: in the grid's coordinates, (n,) as the following ones.
+        time: [s].
+        value: [m].
+        deviation: standard deviation of the errors [m].
+        beyond: whether points may lie outside of the grid and of the run, where they do not count.
+        remarks: what was read and assumed, each in words.
+    """
 
     x: np.ndarray
     y: np.ndarray
     time: np.ndarray
     value: np.ndarray
     deviation: np.ndarray
+    beyond: bool = False
+    remarks: tuple[str, ...] = ()
 
 
-def read_tracks(path: str | Path, deviation: float | None = None, start: datetime.datetime | None = None) -> Tracks:
-    """Tracks from a CSV or netCDF file.
+def read_tracks(
+    path: str | Path | Sequence[str | Path],
+    deviation: float | None = None,
+    start: datetime.datetime | None = None,
+    variable: str | None = None,
+    add: Sequence[str] = (),
+    thin: int = 1,
+) -> Tracks:
+    """Tracks from a CSV or netCDF file, or from one or several files of altimeters.
 
     Args:
-        path: path of the file.
+        path: of the file; or of several of altimeters.
         deviation: standard deviation of the errors [m], if the file has no column for it.
         start: date and time of the start of the run, from which dates count.
+        variable, add, thin: of files of altimeters, as of `read_samples`.
 
     Raises:
         DataError: if the file cannot be read, lacks a column, or lacks the errors and `deviation` is not given.
     """
+    several: Any = path if isinstance(path, (list, tuple)) else (path,)
+    paths = [Path(one) for one in several]
+    kinds = [format_of(one).name if one.is_file() else "" for one in paths]
+    if all(kind in READABLE for kind in kinds):
+        return _of_altimeters(paths, kinds, deviation, start, (variable, add, thin))
+    if len(paths) > 1:
+        raise DataError(f"{paths[0]} and others are not all files of altimeters; give one table of points.")
+    (path,) = paths
+    if given := [name for name, value in {"variable": variable, "add": add, "thin": thin != 1}.items() if value]:
+        raise DataError(f"{path} is a table of points, and {given[0]} is for files of altimeters; leave it out.")
     head = table_names(path)
     across = ("longitude", "latitude") if "longitude" in head else ("x", "y")
     own = DEVIATION in head
@@ -55,6 +89,20 @@ def read_tracks(path: str | Path, deviation: float | None = None, start: datetim
     columns = read_columns(path, (*across, TIME, ELEVATION, *([DEVIATION] if own else [])), start)
     error = columns[DEVIATION] if own or deviation is None else np.full(len(columns[TIME]), float(deviation))
     return Tracks(columns[across[0]], columns[across[1]], columns[TIME], columns[ELEVATION], error)
+
+
+def _of_altimeters(paths, kinds, deviation, start, options):
+    """The Tracks of files of altimeters, in `kinds` of formats."""
+    if start is None:
+        raise DataError(f"{paths[0]} has dates, and the run has none; give run.start.")
+    if deviation is None:
+        raise DataError(f"{paths[0]} has no errors of its levels; give the deviation of all errors.")
+    found = [read_samples(path, kind, start, *options) for path, kind in zip(paths, kinds)]
+    x, y, time, value = (
+        np.concatenate([getattr(one, name) for one in found]) for name in ("longitude", "latitude", "time", "value")
+    )
+    remarks = tuple(f"{path.name}: {'; '.join(one.remarks)}" for path, one in zip(paths, found))
+    return Tracks(x, y, time, value, np.full(x.size, float(deviation)), beyond=True, remarks=remarks)
 
 
 def ground_tracks(
@@ -108,7 +156,8 @@ class TrackMisfit(Cost):
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         in_water = _in_water(self.tracks, model, dt * (first_step + 1), dt * (first_step + steps))
-        x, y, time, value, deviation = (part[in_water] for part in dataclasses.astuple(self.tracks))
+        names = "x", "y", "time", "value", "deviation"
+        x, y, time, value, deviation = (getattr(self.tracks, name)[in_water] for name in names)
         place = np.clip(time / dt - first_step - 1, 0.0, steps - 1)
         row = np.ceil(place - 1e-9).astype(np.int32)
         share = np.where(row > 0, 1.0 - (row - place), 1.0)
@@ -150,6 +199,8 @@ def _in_water(tracks, model, begin, until):
     outside = _beyond(x, grid.x_edges) | _beyond(tracks.y, grid.y_edges)
     slack = 1e-9 * until
     late = (tracks.time < begin - slack) | (tracks.time > until + slack)
+    left_out = (outside | late) & tracks.beyond
+    outside, late = outside & ~left_out, late & ~left_out
     limits = [f"{edges[0]:g} to {edges[-1]:g}" for edges in (grid.x_edges, grid.y_edges)]
     mistakes = [
         f"{np.sum(wrong)} of {wrong.size} points of the tracks {what}, such as "
@@ -157,7 +208,11 @@ def _in_water(tracks, model, begin, until):
         f"{remedy}."
         for wrong, what, remedy in (
             (outside, f"lie outside the grid, which spans {limits[0]} and {limits[1]}", "leave them out"),
-            (late, f"lie outside the run from {begin:g} to {until:g} s", "leave them out, or make the run longer"),
+            (
+                late & ~left_out,
+                f"lie outside the run from {begin:g} to {until:g} s",
+                "leave them out, or make the run longer",
+            ),
             (~(tracks.deviation > 0), "have errors that are not positive", "give the standard deviation"),
         )
         if wrong.any()
@@ -165,6 +220,7 @@ def _in_water(tracks, model, begin, until):
     if mistakes:
         raise ConfigError(mistakes)
     in_water = model.sea_floor.wet.at(_cell(grid.y_edges, tracks.y), _cell(grid.x_edges, x)) & np.isfinite(tracks.value)
+    in_water = in_water & ~left_out
     if not in_water.any():
         raise ConfigError("none of the points of the tracks has a value in water; give other tracks.")
     return in_water

@@ -286,7 +286,7 @@ def storm_of(section: Any, run: Any) -> Any:
     from ...forcing.tracks import cyclone_of
 
     track = track_of(section)
-    return cyclone_of(track, run.start, run.until, section.wind_averaging, **arguments_of(section))
+    return cyclone_of(track, run.start, run.until, section.wind_averaging, section.quadrants, **arguments_of(section))
 
 
 def track_of(section: Any) -> Any:
@@ -310,7 +310,7 @@ def _wind_from_file(section, grid, run):
     stress = []
     for name, along, across in (("x", section.u, section.v), ("y", section.v, section.u)):
         law = {"drag": section.drag, "air_density": section.air_density}
-        records = StressRecords(section.file, along, run.start, section.units, section.missing, across, **law)
+        records = StressRecords(section.file, along, run.start, section.units, section.missing, other=across, **law)
         records.check(grid, name, numbers_of(WindStress)[name], run.until)
         stress.append(records)
     return WindStress(x=stress[0], y=stress[1], density=section.density)

@@ -243,7 +243,8 @@ def _recorded(section, output, model, until, start):
     groups = []
     for table, source in tables:
         records, unused = table.from_files(output, model, until, start)
-        groups.append(Group(table, records, str(source), tuple(unused)))
+        names = ", ".join(map(str, source)) if isinstance(source, tuple) else str(source)
+        groups.append(Group(table, records, names, tuple(unused)))
     return _with_own_labels(groups)
 
 

@@ -19,6 +19,7 @@ from ...grids.axes import check_units
 from ...grids.grid import Grid
 from ...grids.observed_tables import seconds_in
 from ...grids.regrid import calendar_of, seconds_since
+from ...observed.altimetry import READABLE as ALTIMETERS
 from ...runtime.formats import check_format
 from ...runtime.tables import is_number, read_csv
 from ..mistakes import nearest
@@ -119,7 +120,8 @@ def wave_of(section: Any, gravity: float, start: Any = None) -> Record | Solitar
 
 def _is_table(file):
     """Whether a file is a table in CSV, and not netCDF; raises DataError for other formats."""
-    return check_format(file, ("netcdf", "netcdf_groups", "owi", "text"), "a CSV or netCDF file of a series") == "text"
+    readable = "netcdf", "netcdf_groups", "owi", "text", *ALTIMETERS  # maps may have their variables, too
+    return check_format(file, readable, "a CSV or netCDF file of a series") == "text"
 
 
 def records_of(section: Any, run: Any) -> RecordsInTime | None:
@@ -132,7 +134,11 @@ def records_of(section: Any, run: Any) -> RecordsInTime | None:
     first = section.file[0] if isinstance(section.file, tuple) else section.file
     if _is_table(first) or not is_gridded(first, section.variable):
         return None
-    return FileRecords(section.file, section.variable, run.start, section.units, section.missing)
+    patches = tuple(
+        FileRecords(each.file or section.file, each.variable or section.variable, run.start, each.units)
+        for each in section.patches
+    )
+    return FileRecords(section.file, section.variable, run.start, section.units, section.missing, patches)
 
 
 def check_record(section: Any, made: "Assembly") -> None:

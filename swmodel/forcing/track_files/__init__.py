@@ -16,6 +16,8 @@ import importlib
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from ...errors import DataError
 
 __all__ = ["KNOT", "MILE", "READERS", "Points", "chosen", "read_points"]
@@ -33,10 +35,13 @@ class Points:
         rows: {date and time in UTC: (longitude, latitude, central pressure, radius of maximum wind, largest wind)}; a
             pressure or radius that is not known is not positive or NaN, and such a wind NaN.
         remarks: the format and the storm, and the averaging of the winds, each in words.
+        radii: {date and time: radii of winds of 34, 50 and 64 knots in the quadrants north-east, south-east, south-west
+            and north-west [m], (3, 4)}; 0 where there is no such wind, and NaN where that is not known.
     """
 
     rows: dict[datetime.datetime, Row]
     remarks: tuple[str, ...]
+    radii: dict[datetime.datetime, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
 def read_points(kind: str, path: str | Path, storm: str | None, agency: str | None) -> Points:

@@ -6,10 +6,15 @@ https://science.nrlmry.navy.mil/atcf/docs/database/new/abdeck.txt
 import datetime
 from pathlib import Path
 
+import numpy as np
+
 from ...errors import DataError
 from . import KNOT, MILE, Points, chosen
 
 __all__ = ["read"]
+
+ISOTACHS = ("34", "50", "64")  # [knots], in the column RAD
+QUADRANTS = ("NEQ", "SEQ", "SWQ", "NWQ")  # the first one of the four radii, by WINDCODE; AAA is a circle
 
 
 def read(path: str | Path, storm: str | None, agency: str | None = None) -> Points:
@@ -30,18 +35,24 @@ def read(path: str | Path, storm: str | None, agency: str | None = None) -> Poin
     if not best and len({(row[2], row[4]) for row in rows}) > 1:
         raise DataError(f"{path} holds forecasts of several models or dates; leave the lines of one of them.")
     found: dict[datetime.datetime, tuple] = {}
+    radii: dict[datetime.datetime, np.ndarray] = {}
     for row in best or rows:
         latitude, longitude = _degrees(row[6], "NS"), _degrees(row[7], "EW")
         radius = float(row[19] or 0) * MILE if len(row) > 19 else 0.0
         later = datetime.timedelta(hours=float(row[5] or 0), minutes=float(row[3] or 0) if best else 0.0)
         moment = datetime.datetime.strptime(row[2], "%Y%m%d%H") + later
         point = longitude, latitude, float(row[9] or 0) * 100, radius, float(row[8] or "nan") * KNOT
+        if len(row) > 16 and row[11] in ISOTACHS and row[12] in (*QUADRANTS, "AAA"):
+            miles = np.array([float(cell or 0) for cell in row[13:17]])
+            whole = row[12] == "AAA"
+            table = radii.setdefault(moment, np.full((3, 4), np.nan))
+            table[ISOTACHS.index(row[11])] = MILE * (miles[0] if whole else np.roll(miles, QUADRANTS.index(row[12])))
         if moment not in found or not found[moment][2] > 0:  # there are lines for several radii, and one may be blank
             found[moment] = point
     what = (
         f"ATCF, {'best track' if best else f'forecast of {rows[0][4]}'} of {rows[0][0]}{rows[0][1]}{_season(rows[0])}"
     )
-    return Points(found, (what, "winds of 1 min"))
+    return Points(found, (what, "winds of 1 min"), radii)
 
 
 def _season(row):

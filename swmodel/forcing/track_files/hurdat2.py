@@ -3,18 +3,21 @@
     AL092008,                IKE,     57,
     20080901, 0600,  , TD, 17.2N,  37.0W,  30, 1006, ... radii of 34, 50 and 64 knots in four quadrants ..., 90
 
--99 and -999 are unknown. The last column, the radius of maximum wind, is there since 2021.
+-99 and -999 are unknown. The radii in quadrants are there since 2004, and the last column, the radius of
+maximum wind, since 2021.
 https://www.nhc.noaa.gov/data/hurdat/hurdat2-format-atlantic.pdf
 """
 
 import datetime
 from pathlib import Path
 
+import numpy as np
+
 from . import KNOT, MILE, Points, chosen
 
 __all__ = ["read"]
 
-RADIUS = 20  # column
+RADII, RADIUS = slice(8, 20), 20  # columns
 
 
 def read(path: str | Path, storm: str | None, agency: str | None = None) -> Points:
@@ -27,11 +30,14 @@ def read(path: str | Path, storm: str | None, agency: str | None = None) -> Poin
     rows = lines[head + 1 : head + 1 + count]
     if len(rows) < count or any(len(cells) < 8 for cells in rows):
         raise ValueError(f"{lines[head][0]} of HURDAT2 has fewer than its {count} lines")
-    points = {}
+    points, radii = {}, {}
     for cells in rows:
         moment = datetime.datetime.strptime(f"{cells[0]}{cells[1]}", "%Y%m%d%H%M")
         radius = float(cells[RADIUS]) if len(cells) > RADIUS and cells[RADIUS] else -999.0
         wind = float(cells[6])
+        if len(cells) >= RADII.stop:
+            miles = np.array([float(cell or -999) for cell in cells[RADII]]).reshape(3, 4)
+            radii[moment] = MILE * np.where(miles < 0, np.nan, miles)
         points[moment] = (
             _degrees(cells[5], "EW"),
             _degrees(cells[4], "NS"),
@@ -39,7 +45,7 @@ def read(path: str | Path, storm: str | None, agency: str | None = None) -> Poin
             MILE * max(radius, 0.0),
             KNOT * wind if wind > 0 else float("nan"),
         )
-    return Points(points, (f"HURDAT2, {' '.join(lines[head][:2])}", "winds of 1 min"))
+    return Points(points, (f"HURDAT2, {' '.join(lines[head][:2])}", "winds of 1 min"), radii)
 
 
 def _degrees(text, letters):

@@ -18,6 +18,7 @@ from . import KNOT, MILE, Points, chosen
 
 __all__ = ["read"]
 
+RADII = [f"r{knots}_{quadrant}" for knots in (34, 50, 64) for quadrant in ("ne", "se", "sw", "nw")]
 UNITS = {"lon": "degree", "lat": "degree", "pres": "hPa", "rmw": "nmile", "wind": "knots"}
 MINUTES = {"usa": 1, "newdelhi": 3, "cma": 2}  # of which winds are means; 10 elsewhere
 
@@ -45,12 +46,15 @@ def read(path: str | Path, storm: str | None, agency: str | None = None) -> Poin
     radius = np.nan_to_num(first_known("rmw", "usa" if agency is None else agency))
     table = np.column_stack([x, y, 100.0 * pressure, MILE * radius, KNOT * wind]).tolist()
     rows = {moment: (a, b, c, d, e) for moment, (a, b, c, d, e) in zip(times, table) if moment is not None}
+    who_has = "usa" if agency is None else agency
+    miles = np.stack([columns.get(f"{who_has}_{name}", nothing) for name in RADII], axis=-1).reshape(-1, 3, 4)
+    radii = {moment: MILE * each for moment, each in zip(times, miles) if moment is not None}
     if agency is None:
         whose = "usa, and wmo where it has none"
         minutes = "winds of 1 min of usa, 10 min of most others"
     else:
         whose, minutes = agency, f"winds of {MINUTES.get(agency, 10)} min"
-    return Points(rows, (f"IBTrACS, {who}".rstrip(", "), f"agency {whose}", minutes))
+    return Points(rows, (f"IBTrACS, {who}".rstrip(", "), f"agency {whose}", minutes), radii)
 
 
 def _of_csv(path, storm):
@@ -68,7 +72,7 @@ def _of_csv(path, storm):
     names = list(known.items())
     sid = names[chosen(path, names, storm)][0]
     rows = [row for row in rows if row["SID"] == sid]
-    ends = ("LAT", "LON", *(f"_{name.upper()}" for name in UNITS))
+    ends = ("LAT", "LON", *(f"_{name.upper()}" for name in (*UNITS, *RADII)))
     columns = {
         name.lower(): np.array([float(row[name]) if (row[name] or "").strip() else np.nan for row in rows])
         for name in reader.fieldnames or ()
@@ -80,7 +84,7 @@ def _of_csv(path, storm):
 def _check_csv_units(path, units):
     """Raise DataError if the line of units has others than those of IBTrACS."""
     for name, stated in units.items():
-        quantity = str(name).lower().rpartition("_")[2]
+        quantity = "rmw" if str(name).lower().endswith(tuple(RADII)) else str(name).lower().rpartition("_")[2]
         if quantity in UNITS and isinstance(stated, str) and stated.strip():
             check_units(
                 f"{name} in {path}", stated.strip().replace("kts", "knots").replace("mb", "hPa"), UNITS[quantity]
@@ -107,6 +111,9 @@ def _of_netcdf(path, storm):
                 if stated := str(data[name].attrs.get("units", "")):
                     check_units(f"{name} in {path}", stated, UNITS[quantity])
                 columns[name] = np.asarray(data[name].values, float)
+        for name in [name for name in map(str, data.data_vars) if name.rpartition("_")[2] in ("r34", "r50", "r64")]:
+            for k, quadrant in enumerate(("ne", "se", "sw", "nw") if "quadrant" in data[name].dims else ()):
+                columns[f"{name}_{quadrant}"] = np.asarray(data[name].isel(quadrant=k).values, float)
         times = [None if np.isnat(t) else t.astype("datetime64[s]").item() for t in data["time"].values]
         return who, times, columns
 

@@ -1,0 +1,127 @@
+"""Sea levels along the tracks of altimeters and in their swaths, as the providers write them, in netCDF.
+
+    CMEMS, level 3    sla_unfiltered or sla_filtered (time), and corrections, such as dac and ocean_tide
+    SWOT, level 3     of AVISO: ssha_unfiltered or ssha_filtered, in earlier versions ssha and ssha_noiseless, over
+                      (num_lines, num_pixels), with quality_flag in the expert files; and other files of ssha, over
+                      time as well, of PO.DAAC
+    SWOT, level 2     of PO.DAAC: ssha_karin over (num_lines, num_pixels), with ssha_karin_qual
+
+A level is one above the mean sea surface, from which tides and the sea's response to the atmosphere have been
+subtracted; the caller names those that are added again. Samples with a quality flag other than 0 are left out.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import DataError
+from ..grids.axes import check_units
+from ..grids.regrid import seconds_of_dates
+from ..runtime.netcdf import LOCK
+
+__all__ = ["READABLE", "Samples", "read_samples"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Product:
+    """What a format of runtime/formats.py is, its levels in the order of preference, and its quality flag."""
+
+    words: str
+    levels: tuple[str, ...]
+    quality: str = ""
+
+
+_PRODUCTS = {
+    "altimeter_tracks": _Product("altimeter tracks of CMEMS, level 3", ("sla_unfiltered", "sla_filtered")),
+    "ssha": _Product(
+        "levels ssha, as of SWOT, level 3",
+        ("ssha_unfiltered", "ssha_filtered", "ssha", "ssha_noiseless", "ssha_smoothed", "ssha_unedited"),
+        "quality_flag",
+    ),
+    "swot_l2": _Product("a swath of SWOT, level 2", ("ssha_karin", "ssha_karin_2"), "{}_qual"),
+}
+READABLE = tuple(_PRODUCTS)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Samples:
+    """Levels in space and time, (n,) each.
+
+    Attributes:
+        longitude, latitude: [degrees].
+        time: since the start of the run [s].
+        value: level [m].
+        remarks: what was read and assumed, each in words.
+    """
+
+    longitude: np.ndarray
+    latitude: np.ndarray
+    time: np.ndarray
+    value: np.ndarray
+    remarks: tuple[str, ...]
+
+
+def read_samples(
+    path: str | Path,
+    kind: str,
+    start: datetime.datetime,
+    variable: str | None = None,
+    add: Sequence[str] = (),
+    thin: int = 1,
+) -> Samples:
+    """The Samples of a file in the format `kind` of READABLE, those without a level left out.
+
+    Args:
+        path: of the file.
+        kind: the format.
+        start: date and time of step 0 of the run.
+        variable: the level; the first of its product's unless given.
+        add: variables that are added to it, as "ocean_tide" and "dac".
+        thin: every `thin`-th sample counts, along both directions of a swath.
+
+    Raises:
+        DataError: for a file without these variables, in other units than metres, or without any level.
+    """
+    import netCDF4
+
+    product = _PRODUCTS[kind]
+    with LOCK, netCDF4.Dataset(path) as data:
+        level = variable or next((name for name in product.levels if name in data.variables), product.levels[0])
+        value = np.sum([_numbers(path, product, data, name, "m") for name in (level, *add)], axis=0)
+        flag = product.quality.format(level)
+        if flag in data.variables:
+            good = np.ma.filled(np.ma.asarray(data[flag][:]), 1) == 0
+            value, rejected = np.where(good, value, np.nan), int(np.sum(np.isfinite(value) & ~good))
+        else:
+            rejected = 0
+        x, y = (_numbers(path, product, data, name, "degree") for name in ("longitude", "latitude"))
+        time, moments = data["time"], _numbers(path, product, data, "time", "")
+        calendar = str(getattr(time, "calendar", "standard"))
+        time = seconds_of_dates(moments, str(time.units), calendar, start, f"time in {path}")
+        others = [name for name in ("dac", "ocean_tide", "internal_tide") if name in data.variables and name not in add]
+    time = np.broadcast_to(time if value.ndim == 1 else time[:, None], value.shape)
+    every = tuple(slice(None, None, thin) for _ in value.shape)
+    columns = np.stack([np.ravel(part[every]) for part in (x, y, time, value)])
+    counted = np.isfinite(columns).all(axis=0)
+    if not counted.any():
+        raise DataError(f"{path}, {product.words}: no sample has a level {level}; give another variable or file.")
+    remarks = [product.words, f"{' + '.join((level, *add))} in m, above the mean sea surface"]
+    remarks += [f"without {' and '.join(others)}, which the file has"] if others else []
+    remarks += [f"{rejected:,} samples left out by {flag}"] if rejected else []
+    remarks += [f"1 of {thin} samples along each direction"] if thin > 1 else []
+    x, y, time, value = columns[:, counted]
+    return Samples(x, y, time, value, (*remarks, f"{counted.sum():,} samples"))
+
+
+def _numbers(path, product, data, name, units):
+    """The values of a variable as float64, NaN where they are missing; raises DataError for other units."""
+    if name not in data.variables:
+        known = ", ".join(data.variables)
+        raise DataError(f"{path}, {product.words}, has no variable {name!r}; it has {known}.")
+    stated = str(getattr(data[name], "units", "")).strip()
+    if units and stated:
+        check_units(f"{name} in {path}", stated, units)
+    return np.ma.filled(np.ma.asarray(data[name][:], float), np.nan)
