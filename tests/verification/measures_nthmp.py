@@ -17,7 +17,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.cli.starting import started_with_step
 from swmodel.config import read
-from swmodel.config.build.nests import assemble_family, family_of
+from swmodel.config.build.nests import assemble_family, simulation_of
 from swmodel.config.build.steppers import stepper_of
 from swmodel.grids.topography import topography
 from swmodel.verification import Case, Mark, Outcome
@@ -293,11 +293,9 @@ def monai_inverse() -> dict[str, float]:
 def _monai_run(file: str, *overrides: str) -> sw.Simulation | sw.NestedSimulation:
     """The run of an experiment file of Monai valley, without its files."""
     made = assemble_family(read(MONAI_DATA / file, overrides))
-    experiment, where = made.experiment(), ("serial", None, "auto")
-    of_file: Any = family_of(made, *where) if made.nests else started_with_step(made, experiment, *where)
-    model, states, dt = of_file
-    kind: Any = sw.NestedSimulation if made.nests else sw.Simulation
-    return kind(model, states, stepper_of(experiment.stepper, dt))
+    experiment = made.experiment()
+    model, states, dt = started_with_step(made, experiment, "serial", None, "auto")
+    return simulation_of(model, states, stepper_of(experiment.stepper, dt))
 
 
 def _seconds(driver: Any, length: float) -> float:

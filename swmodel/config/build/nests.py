@@ -24,9 +24,18 @@ from .steppers import MORE, SAFE, stepper_of, time_step
 
 if TYPE_CHECKING:
     from ...fields.state import State
+    from ...stepping.explicit import TimeStepper
     from .. import Draft
 
-__all__ = ["NestAssembly", "assemble_family", "family_of", "folder_of_nest", "mistakes_of_nest", "share_of_cost"]
+__all__ = [
+    "NestAssembly",
+    "assemble_family",
+    "family_of",
+    "folder_of_nest",
+    "mistakes_of_nest",
+    "share_of_cost",
+    "simulation_of",
+]
 
 
 @dataclasses.dataclass
@@ -125,6 +134,7 @@ def _sections(draft, section, grid, output):
         "source": None,  # nests take the motion of the grid around them
         "nest": (),
         "adjoint": None,
+        "inversion": None,
     }
     return {name: value for name, value in (given | replaced).items() if name in given or value is not None}
 
@@ -202,6 +212,14 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
     most = max(fraction, min(MORE * fraction, SAFE))
     made.require(("nest",), family.fit_steps, stepper_of(experiment.stepper, dt), states, most)
     return family, states, dt
+
+
+def simulation_of(model: Any, state: Any, stepper: TimeStepper, **options: Any) -> Any:
+    """The Simulation of a model and its State, or the NestedSimulation of a Family and {name: State}."""
+    from ...simulation.nested import NestedSimulation
+    from ...simulation.simulation import Simulation
+
+    return (NestedSimulation if isinstance(model, Family) else Simulation)(model, state, stepper, **options)
 
 
 def _options(made):
