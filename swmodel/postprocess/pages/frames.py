@@ -88,9 +88,14 @@ def variables_of(dataset: xr.Dataset, wanted: Sequence[str] = ()) -> list[str]:
     return shown[:4] or fields[:2]
 
 
-def movies(dataset: xr.Dataset, names: Sequence[str], gauges: Sequence, largest: float) -> list[Movie]:
-    """The Movie of each variable; all their images together have at most `largest` bytes in the page."""
-    return [_movie(dataset, name, f"map-{k}", gauges, largest / len(names)) for k, name in enumerate(names)]
+def movies(
+    dataset: xr.Dataset, names: Sequence[str], gauges: Sequence, largest: float, identifier: str = "map"
+) -> list[Movie]:
+    """The Movie of each variable; all their images together have at most `largest` bytes in the page.
+
+    `identifier` begins the identifiers within their SVGs.
+    """
+    return [_movie(dataset, name, f"{identifier}-{k}", gauges, largest / len(names)) for k, name in enumerate(names)]
 
 
 def _movie(dataset, name, identifier, gauges, largest):

@@ -1,6 +1,7 @@
 """The page of a run: which files it shows, and the page around its sections."""
 
 import contextlib
+import json
 import pathlib
 import re
 import string
@@ -11,7 +12,7 @@ from ..files import kind_of, open_output, replacing, start_of, undamaged
 from ..series import read_gauges, read_observations
 from . import facts
 from .drawings import Markup, joined, markup
-from .sections import Run, sections
+from .sections import Run, choice, sections
 
 __all__ = ["report"]
 
@@ -44,9 +45,7 @@ def report(
     found = _files(given)
     page = _page(given, found, output)
     with undamaged(found), contextlib.ExitStack() as opened:
-        files, left_out = _opened(found, opened, member)
-        run = Run(files, found, _observed(files, observations), left_out)
-        text = _filled(run, list(sections(run, variables)))
+        text = _filled(_runs(found, given, opened, observations, member), variables)
     try:
         with replacing(page) as part:
             part.write_text(text, encoding="utf-8")
@@ -59,8 +58,8 @@ def _files(given):
     """The output files among the given paths and in the given folders."""
     found = []
     for path in given:
-        if path.is_dir() and path.suffix != ".zarr":
-            inside = [p for p in sorted(path.iterdir()) if p.suffix in (".nc", ".zarr") and not p.name.startswith(".")]
+        if _is_folder(path):
+            inside = _files_in(path)
             if not inside:
                 raise PlotError(f"report: the folder {path} holds no file of a run; give the folder of its output.")
             found += inside
@@ -71,6 +70,14 @@ def _files(given):
     if not found:
         raise PlotError("report: no file was given; give the folder of a run's output, or files of it.")
     return found
+
+
+def _is_folder(path):
+    return path.is_dir() and path.suffix != ".zarr"
+
+
+def _files_in(folder):
+    return [p for p in sorted(folder.iterdir()) if p.suffix in (".nc", ".zarr") and not p.name.startswith(".")]
 
 
 def _page(given, found, output):
@@ -87,9 +94,39 @@ def _page(given, found, output):
     return page
 
 
+def _runs(found, given, opened, observations, member):
+    """The Run of each grid, the outermost one first; those of nests are in folders beside its files, too."""
+    grids, left_out = _opened(found, opened, member)
+    if any("nest_boxes" in dataset.attrs for files in grids.values() for dataset in files.values()):
+        folders = [folder for path in given if _is_folder(path) for folder in sorted(path.iterdir()) if folder.is_dir()]
+        beside = [file for folder in folders if _is_folder(folder) for file in _files_in(folder)]
+        others, _ = _opened(beside, opened, member) if beside else ({}, {})
+        grids |= {name: files for name, files in others.items() if name and name not in grids}
+    if observations is not None and not any("gauges" in files for files in grids.values()):
+        raise PlotError("report: observations were given, and the run has no gauges; leave --observations out.")
+    names = list(_in_order(grids, next(iter(grids))))
+    runs = []
+    for k, name in enumerate(names):
+        files, several = grids[name], len(names) > 1
+        paths = [pathlib.Path(dataset.encoding["source"]) for dataset in files.values()]
+        of_grid = {"nest": name if several and k else "", "nests": tuple(names[1:]), "share": 1.0 / len(names)}
+        observed = _observed(files, observations)
+        runs.append(Run(files, paths if k else found, observed, {} if k else left_out, **of_grid))
+    return runs
+
+
+def _in_order(grids, name):
+    """The names of a grid and of the nests in it, of which there are files."""
+    yield name
+    dataset = next(iter(grids[name].values()))
+    for nest in json.loads(dataset.attrs.get("nest_boxes", "{}")):
+        if nest in grids:
+            yield from _in_order(grids, nest)
+
+
 def _opened(found, opened, member):
-    """({what it holds: dataset}, {path: why it is not shown})."""
-    files, first, left_out = {}, {}, {}
+    """({nest, "" for the outermost grid: {what it holds: dataset}}, {path: why it is not shown})."""
+    grids, first, left_out = {}, {}, {}
     for path in found:
         try:
             dataset = opened.enter_context(open_output(path, member))
@@ -103,21 +140,21 @@ def _opened(found, opened, member):
             raise PlotError(f"report: {path} is a restart, of which there is no page; give an output file.")
         if kind == "restart":
             continue
-        if kind in files:
-            left_out[path] = f"{first[kind]} holds {kind}, too, and was shown; name {path.name} alone for a page of it."
+        nest = dataset.attrs.get("nest", "")
+        shown = first.setdefault((nest, kind), path.name)
+        if shown != path.name or kind in grids.get(nest, {}):
+            left_out[path] = f"{shown} holds {kind}, too, and was shown; name {path.name} alone for a page of it."
         else:
-            files[kind], first[kind] = dataset, path.name
-    if not files:
+            grids.setdefault(nest, {})[kind] = dataset
+    if not grids:
         reason = next(iter(left_out.values()), "they are restarts; give output files of a run.")
         raise PlotError(f"report: none of {', '.join(p.name for p in found)} can be drawn: {reason}")
-    return files, left_out
+    return dict(sorted(grids.items(), key=lambda item: item[0] != "")), left_out
 
 
 def _observed(files, folder):
     """The records of the gauges: from the given folder, or from that of the experiment if it is still there."""
     if "gauges" not in files:
-        if folder is not None:
-            raise PlotError("report: observations were given, and the run has no gauges; leave --observations out.")
         return {}
     names, start = [gauge.name for gauge in read_gauges(files["gauges"])], start_of(files["gauges"])
     if folder is not None:
@@ -134,7 +171,11 @@ def _observed(files, folder):
 # -- the page ---------------------------------------------------------------------------------------------------------
 
 
-def _filled(run, shown):
+def _filled(runs, variables):
+    run, several = runs[0], len(runs) > 1
+    shown = [(each, s) for each in runs for s in sections(each, variables if "fields" in each.files else ())]
+    if variables and not any("fields" in each.files for each in runs):
+        raise PlotError("report: variables were given, and no file has fields over time; leave --variable out.")
     read = lambda name: Markup((HERE / name).read_text(encoding="utf-8").strip())  # noqa: E731
     attributes = run.first.attrs
     commit = f", commit {attributes['git_commit']}" if attributes.get("git_commit") else ""
@@ -146,8 +187,9 @@ def _filled(run, shown):
         "generator": source,
         "style": read("page.css"),
         "script": read("page.js"),
-        "contents": joined((markup('<a href="#{}">{}</a>', s.name, s.heading) for s in shown), " "),
-        "body": joined(map(_framed, shown), "\n"),
+        "grids": choice("Grid", "grid", [one.nest or "Outermost grid" for one in runs]) if several else "",
+        "contents": joined((_linked(s, _of_grid(each, several)) for each, s in shown), " "),
+        "body": joined((_framed(s, _of_grid(each, several)) for each, s in shown), "\n"),
         "footer": Markup(
             "This page needs no other file and no network. It was written by <code>swmodel report</code>."
         ),
@@ -155,9 +197,18 @@ def _filled(run, shown):
     return string.Template(read("page.html")).substitute({name: markup("{}", text) for name, text in values.items()})
 
 
-def _framed(section):
-    form = '<section aria-labelledby="{0}"><h2 id="{0}">{1}</h2>{2}</section>'
-    return markup(form, section.name, section.heading, section.body)
+def _of_grid(run, several):
+    """The attributes of what belongs to one of several grids; the outermost one's shows at first."""
+    return markup(' data-grid="{}"{}', run.nest, Markup(" hidden" if run.nest else "")) if several else ""
+
+
+def _linked(section, of_grid):
+    return markup('<a href="#{}"{}>{}</a>', section.name, of_grid, section.heading)
+
+
+def _framed(section, of_grid):
+    form = '<section aria-labelledby="{0}"{3}><h2 id="{0}">{1}</h2>{2}</section>'
+    return markup(form, section.name, section.heading, section.body, of_grid)
 
 
 def _written(attributes):
