@@ -211,6 +211,19 @@ def test_speed_is_that_of_the_faces_around_a_centre(folder):
             frames.variables_of(dataset, ["salt"])
 
 
+def test_the_relief_of_land_that_may_be_flooded_lies_below_the_water(folder):
+    """It hid the images of the water: what is drawn above them is transparent but for other land."""
+    with postprocess.open_output(folder / "fields.nc") as dataset:
+        assert not frames.movies(dataset, ["eta"], [], 1e6)[0].ground
+        shore = dataset.assign(depth=dataset["depth"].where(dataset["xh"] < 148.0, -5.0))
+        (floods,) = frames.movies(shore, ["eta"], [], 1e6)
+    above = [imread(io.BytesIO(base64.b64decode(x)), format="png") for x in re.findall('base64,([^"]+)"', floods.base)]
+    land = max(above, key=np.size)
+    assert land.shape[1] > 500 and 0 < np.mean(land[..., 3] > 0.5) < 0.2
+    picture = imread(io.BytesIO(base64.b64decode(floods.ground.partition(",")[2])), format="png")
+    assert picture.shape == (NY, NX, 4) and np.isin(picture[..., 3], (0, 1)).all() and picture[0, -1, 3] == 1
+
+
 @pytest.mark.parametrize("largest", (1e6, 2000, 900))
 def test_images_stay_within_their_number_of_bytes(folder, largest):
     with postprocess.open_output(folder / "fields.nc") as dataset:

@@ -197,7 +197,7 @@ def _sheet(movie, number, boxes):
         " hidden" if number else "",
         columns,
         rows,
-        place,
+        joined((place, markup("; background-image: url({})", movie.ground))) if movie.ground else place,
         movie.base,
         place,
         joined(_zoom(movie, *each) for each in boxes),
