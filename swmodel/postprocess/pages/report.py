@@ -95,23 +95,23 @@ def _page(given, found, output):
 
 
 def _runs(found, given, opened, observations, member):
-    """The Run of each grid, the outermost one first; those of nests are in folders beside its files, too."""
+    """The Run of each grid, the outermost one first; those of nests are in folders within the given ones, too."""
     grids, left_out = _opened(found, opened, member)
     if any("nest_boxes" in dataset.attrs for files in grids.values() for dataset in files.values()):
         folders = [folder for path in given if _is_folder(path) for folder in sorted(path.iterdir()) if folder.is_dir()]
-        beside = [file for folder in folders if _is_folder(folder) for file in _files_in(folder)]
-        others, _ = _opened(beside, opened, member) if beside else ({}, {})
-        grids |= {name: files for name, files in others.items() if name and name not in grids}
+        within = [file for folder in folders if _is_folder(folder) for file in _files_in(folder)]
+        with contextlib.suppress(PlotError):  # none of them can be drawn
+            others, _ = _opened(within, opened, member)
+            grids |= {name: files for name, files in others.items() if name and name not in grids}
     if observations is not None and not any("gauges" in files for files in grids.values()):
         raise PlotError("report: observations were given, and the run has no gauges; leave --observations out.")
-    names = list(_in_order(grids, next(iter(grids))))
+    names = list(dict.fromkeys([*_in_order(grids, next(iter(grids))), *grids]))
     runs = []
     for k, name in enumerate(names):
-        files, several = grids[name], len(names) > 1
+        files = grids[name]
         paths = [pathlib.Path(dataset.encoding["source"]) for dataset in files.values()]
-        of_grid = {"nest": name if several and k else "", "nests": tuple(names[1:]), "share": 1.0 / len(names)}
-        observed = _observed(files, observations)
-        runs.append(Run(files, paths if k else found, observed, {} if k else left_out, **of_grid))
+        of_grid = name if k else "", tuple(names[1:]), 1.0 / len(names)
+        runs.append(Run(files, paths if k else found, _observed(files, observations), {} if k else left_out, *of_grid))
     return runs
 
 
@@ -126,7 +126,7 @@ def _in_order(grids, name):
 
 def _opened(found, opened, member):
     """({nest, "" for the outermost grid: {what it holds: dataset}}, {path: why it is not shown})."""
-    grids, first, left_out = {}, {}, {}
+    grids, left_out = {}, {}
     for path in found:
         try:
             dataset = opened.enter_context(open_output(path, member))
@@ -140,12 +140,12 @@ def _opened(found, opened, member):
             raise PlotError(f"report: {path} is a restart, of which there is no page; give an output file.")
         if kind == "restart":
             continue
-        nest = dataset.attrs.get("nest", "")
-        shown = first.setdefault((nest, kind), path.name)
-        if shown != path.name or kind in grids.get(nest, {}):
-            left_out[path] = f"{shown} holds {kind}, too, and was shown; name {path.name} alone for a page of it."
+        shown = grids.setdefault(dataset.attrs.get("nest", ""), {})
+        if kind in shown:
+            first = pathlib.Path(shown[kind].encoding["source"]).name
+            left_out[path] = f"{first} holds {kind}, too, and was shown; name {path.name} alone for a page of it."
         else:
-            grids.setdefault(nest, {})[kind] = dataset
+            shown[kind] = dataset
     if not grids:
         reason = next(iter(left_out.values()), "they are restarts; give output files of a run.")
         raise PlotError(f"report: none of {', '.join(p.name for p in found)} can be drawn: {reason}")
@@ -187,7 +187,7 @@ def _filled(runs, variables):
         "generator": source,
         "style": read("page.css"),
         "script": read("page.js"),
-        "grids": choice("Grid", "grid", [one.nest or "Outermost grid" for one in runs]) if several else "",
+        "grids": choice("Grid", "grid", [one.title for one in runs]) if several else "",
         "contents": joined((_linked(s, _of_grid(each, several)) for each, s in shown), " "),
         "body": joined((_framed(s, _of_grid(each, several)) for each, s in shown), "\n"),
         "footer": Markup(

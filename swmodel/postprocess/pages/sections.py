@@ -68,6 +68,11 @@ class Run:
     def first(self) -> xr.Dataset:
         return next(iter(self.files.values()))
 
+    @property
+    def title(self) -> str:
+        """The name of the grid."""
+        return self.first.attrs.get("nest", "Outermost grid")
+
     def named(self, part: str) -> str:
         """A name of a part of the page that no other grid's has."""
         return f"{self.nest}-{part}" if self.nest else part
