@@ -221,7 +221,9 @@ def simulation_of(model: Any, state: Any, stepper: TimeStepper, **options: Any) 
     from ...simulation.nested import NestedSimulation
     from ...simulation.simulation import Simulation
 
-    return (NestedSimulation if isinstance(model, Family) else Simulation)(model, state, stepper, **options)
+    if isinstance(model, Family):
+        return NestedSimulation(model, state, stepper, **options)
+    return Simulation(model, state, stepper, **options)
 
 
 def _options(made):
