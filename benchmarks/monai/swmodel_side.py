@@ -14,10 +14,9 @@ from pathlib import Path
 import jax
 import xarray as xr
 
-from swmodel.cli.starting import started_with_step
+from swmodel.cli.starting import simulation_of, started_with_step
 from swmodel.config import read
-from swmodel.config.build.nests import assemble_family, simulation_of
-from swmodel.config.build.steppers import stepper_of
+from swmodel.config.build.nests import assemble_family
 
 EXPERIMENT = Path(__file__).resolve().parents[2] / "experiments" / "monai_valley"
 
@@ -27,7 +26,7 @@ def run(setup, precision, folder):
     made = assemble_family(read(str(EXPERIMENT / setup["file"]), [*setup["changes"], f"model.precision={precision!r}"]))
     experiment = made.experiment()
     model, states, dt = started_with_step(made, experiment, "serial", None, "auto")
-    driver = simulation_of(model, states, stepper_of(experiment.stepper, dt))
+    driver = simulation_of(made, model, states, dt)
     outer = driver.outer if made.nests else driver
     finest = driver[made.nests[-1].name] if made.nests else driver
     finest.gauges(f"{folder}/gauges.nc", setup["gauges"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..config.build.experiment import model_of, state_of
-from ..config.build.nests import assemble_family, family_of
+from ..config.build.nests import assemble_family, driver_of, family_of
 from ..config.build.steppers import stepper_of, time_step
 from ..config.build.variants import ensemble_of
 from ..config.parts import part_of
@@ -196,14 +196,9 @@ def simulation_of(made: Assembly, model: Any, state: Any, dt: float, **options: 
         dt: the time step [s].
         options: further arguments of the Simulation.
     """
-    from ..nests.family import Family
-    from ..simulation.nested import NestedSimulation
-    from ..simulation.simulation import Simulation
-
-    experiment = made.experiment()
-    kind, where = (NestedSimulation, ("nest",)) if isinstance(model, Family) else (Simulation, ("stepper", "dt"))
+    experiment, where = made.experiment(), ("nest",) if made.nests else ("stepper", "dt")
     options = {"start": experiment.run.start, **options}
-    return made.require(where, lambda: kind(model, state, stepper_of(experiment.stepper, dt), **options))
+    return made.require(where, lambda: driver_of(model, state, stepper_of(experiment.stepper, dt), **options))
 
 
 def inputs_of(draft: Draft) -> list[tuple[str, Path]]:

@@ -15,10 +15,9 @@ import numpy as np
 import xarray as xr
 
 import swmodel as sw
-from swmodel.cli.starting import started_with_step
+from swmodel.cli.starting import simulation_of, started_with_step
 from swmodel.config import read
-from swmodel.config.build.nests import assemble_family, simulation_of
-from swmodel.config.build.steppers import stepper_of
+from swmodel.config.build.nests import assemble_family
 from swmodel.grids.topography import topography
 from swmodel.verification import Case, Mark, Outcome
 from swmodel.verification.coasts.exact_flows import BumpFlow
@@ -64,7 +63,7 @@ def of_experiment(file: Path, *overrides: str) -> sw.Simulation | sw.NestedSimul
     made = assemble_family(read(str(file), overrides))
     experiment = made.experiment()
     model, states, dt = started_with_step(made, experiment, "serial", None, "auto")
-    return simulation_of(model, states, stepper_of(experiment.stepper, dt))
+    return simulation_of(made, model, states, dt)
 
 
 def _seconds(driver: Any, length: float) -> float:

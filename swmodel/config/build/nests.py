@@ -34,7 +34,7 @@ __all__ = [
     "folder_of_nest",
     "mistakes_of_nest",
     "share_of_cost",
-    "simulation_of",
+    "driver_of",
 ]
 
 
@@ -216,7 +216,7 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
     return family, states, dt
 
 
-def simulation_of(model: Any, state: Any, stepper: TimeStepper, **options: Any) -> Any:
+def driver_of(model: Any, state: Any, stepper: TimeStepper, **options: Any) -> Any:
     """The Simulation of a model and its State, or the NestedSimulation of a Family and {name: State}."""
     from ...simulation.nested import NestedSimulation
     from ...simulation.simulation import Simulation

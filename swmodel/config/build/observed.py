@@ -19,7 +19,7 @@ from ...errors import ConfigError
 from .. import Override, read_text
 from ..observations import SeriesTable
 from .experiment import model_of, state_of
-from .nests import assemble_family, family_of, simulation_of
+from .nests import assemble_family, driver_of, family_of
 
 if TYPE_CHECKING:
     from ...adjoint.costs.costs import Cost
@@ -255,7 +255,7 @@ def _spun_up(section, made, model, state, stepper, first_step):
     """The State after the spin-up of `first_step` steps, with the first guess of all controls."""
     if not section.spin_up:
         return state
-    return simulation_of(model, state, stepper, start=made.experiment().run.start).run(steps=first_step)
+    return driver_of(model, state, stepper, start=made.experiment().run.start).run(steps=first_step)
 
 
 # -- observations of a twin --------------------------------------------------------------------------------------------
@@ -273,8 +273,8 @@ def _twin(section, made, process, model, state, stepper):
         true_model = model_of(other, *where)
         truth = state_of(experiment.initial, true_model)
     if twin.spin_up:
-        state = simulation_of(model, state, stepper).run(until=twin.spin_up)
-        truth = simulation_of(true_model, truth, stepper).run(until=twin.spin_up)
+        state = driver_of(model, state, stepper).run(until=twin.spin_up)
+        truth = driver_of(true_model, truth, stepper).run(until=twin.spin_up)
     return Truth(true_model, truth), state
 
 
