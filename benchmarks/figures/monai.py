@@ -1,5 +1,8 @@
 """Monai valley by swmodel, GeoClaw and ANUGA, with as many cells: speeds, and distances from the laboratory's gauges.
 
+`nest_vs_geoclaw` compares the whole run with the shore in a nest with GeoClaw's refinement: cells of one size in the
+same box, and around it.
+
 GeoClaw is measured where CLAW names a Clawpack 5.14.0, CLAW_PYTHON a Python with it, and gfortran is there; ANUGA where
 ANUGA_PYTHON names a Python with ANUGA 4.1. Speeds are cell-steps per second: steps of swmodel (ForwardBackwardHancock),
 GeoClaw and ANUGA have one stage. The figures of the whole run compare times until the same end.
@@ -24,11 +27,13 @@ CELLS, SIZE = (196, 121), (5.488, 3.402)  # and [m]
 LEAST = {"float32": 40.0, "float64": 15.0}  # times GeoClaw's cell-steps per second
 PEERS = ("geoclaw", "anuga")
 PATIENCE = 1200.0  # [s]
+OF_NEST = ("nest_error", "nest_error_geoclaw", "nest_vs_geoclaw")
 NAMES = (
     "monai_error",
     *(f"monai_error_{peer}" for peer in PEERS),
     *(f"monai_speed_vs_{peer}_{precision}" for peer in PEERS for precision in LEAST),
     *(f"monai_run_vs_{peer}_{precision}" for peer in PEERS for precision in LEAST),
+    *OF_NEST,
 )
 
 
@@ -53,6 +58,25 @@ def measure(bench):
                 name = f"vs_{peer}_{precision}"
                 bench.figure(f"monai_speed_{name}", speed(one) / speed(theirs), at_least=least, **details)
                 bench.figure(f"monai_run_{name}", theirs["seconds"] / one["seconds"])
+        measure_nest(bench, folder, setup)
+
+
+def measure_nest(bench, folder, setup):
+    """The run of monai_nested.toml, and GeoClaw's with the box of its nest as a second level."""
+    side, misfit = [sys.executable, SIDES / "swmodel_side.py", "float32"], laboratory().misfit
+    ours = run(folder / "nest", setup | {"file": "monai_nested.toml", "changes": []}, side, bench)
+    bench.figure("nest_error", misfit(ours["times"], ours["series"]), at_most=0.085)
+    refined = {"refined": ours["refined"], "cells": ours["refined"]["cells"]}
+    built = {"built": str(folder / "geoclaw" / "xgeoclaw")}
+    try:
+        theirs = run(folder / "geoclaw levels", setup | refined | built, command("geoclaw"), bench)
+    except NotMeasured as why:
+        for figure in OF_NEST[1:]:
+            bench.missing(figure, why)
+        return
+    bench.figure("nest_error_geoclaw", misfit(theirs["times"], theirs["series"]))
+    details = {name: (side["cells"], side["steps"]) for name, side in (("ours", ours), ("theirs", theirs))}
+    bench.figure("nest_vs_geoclaw", theirs["seconds"] / ours["seconds"], at_least=10.0, **details)
 
 
 def described(threads):
@@ -64,6 +88,8 @@ def described(threads):
         }
     wave = np.genfromtxt(EXPERIMENT / "bp07_incident.csv", delimiter=",", names=True)
     return {
+        "file": "monai_valley.toml",
+        "changes": [f"grid.nx={CELLS[0]}", f"grid.ny={CELLS[1]}"],
         "cells": CELLS,
         "size": SIZE,
         "gauges": laboratory().GAUGES,

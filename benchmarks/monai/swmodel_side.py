@@ -1,4 +1,4 @@
-"""swmodel's run of experiments/monai_valley with cells of setup.json in the current folder; prints one line of JSON.
+"""swmodel's run of the file of experiments/monai_valley that setup.json in the current folder names; prints JSON.
 
     python swmodel_side.py PRECISION
 
@@ -14,30 +14,31 @@ from pathlib import Path
 import jax
 import xarray as xr
 
-import swmodel as sw
+from swmodel.cli.starting import simulation_of, started_with_step
 from swmodel.config import read
-from swmodel.config.build.experiment import assemble, model_of
-from swmodel.config.build.steppers import stepper_of, time_step
-from swmodel.stepping.stability import limits
+from swmodel.config.build.nests import assemble_family
 
-EXPERIMENT = Path(__file__).resolve().parents[2] / "experiments" / "monai_valley" / "monai_valley.toml"
+EXPERIMENT = Path(__file__).resolve().parents[2] / "experiments" / "monai_valley"
 
 
 def run(setup, precision, folder):
-    """(the seconds that the steps take, the Simulation), with gauges of every step in a folder."""
-    nx, ny = setup["cells"]
-    changes = [f"grid.nx={nx}", f"grid.ny={ny}", f"model.precision={precision!r}"]
-    made = assemble(read(str(EXPERIMENT), changes))
+    """{"seconds": of the steps, "steps", "cells", of nests "refined"}; the gauges of every step are in a folder."""
+    made = assemble_family(read(str(EXPERIMENT / setup["file"]), [*setup["changes"], f"model.precision={precision!r}"]))
     experiment = made.experiment()
-    model = model_of(made, "serial")
-    found = limits(model, stepper_of(experiment.stepper), model.at_rest())
-    stepper = stepper_of(experiment.stepper, time_step(experiment, found))
-    simulation = sw.Simulation(model, model.at_rest(), stepper)
-    simulation.gauges(f"{folder}/gauges.nc", setup["gauges"])
-    simulation.run(steps=1)
+    model, states, dt = started_with_step(made, experiment, "serial", None, "auto")
+    driver = simulation_of(made, model, states, dt)
+    outer = driver.outer if made.nests else driver
+    finest = driver[made.nests[-1].name] if made.nests else driver
+    finest.gauges(f"{folder}/gauges.nc", setup["gauges"])
+    driver.run(steps=1)
     began = time.perf_counter()
-    simulation.run(until=setup["seconds"])
-    return time.perf_counter() - began, simulation
+    driver.run(until=setup["seconds"])
+    seconds, (ny, nx) = time.perf_counter() - began, outer.model.grid.shape
+    found = {"seconds": seconds, "steps": outer.step, "cells": nx * ny}
+    for one in made.nests:  # the cell-steps of all grids in a step of the outermost one, and what others must refine
+        found["cells"] += finest.model.grid.nx * finest.model.grid.ny * model.total_steps(one.name)
+        found["refined"] = {"cells": (nx, ny), "box": one.place.box(made.grid), "ratio": one.place.ratio}
+    return found
 
 
 def main(precision):
@@ -46,12 +47,10 @@ def main(precision):
         setup = json.load(file)
     with tempfile.TemporaryDirectory() as folder:
         run(setup, precision, folder)
-        seconds, simulation = run(setup, precision, folder)
-        with xr.open_dataset(f"{folder}/gauges.nc", decode_times=False) as found:
-            levels = dict(zip(setup["gauges"], found["eta"].transpose(..., "time").values.tolist()))
-            times = found["time"].values.tolist()
-    nx, ny = setup["cells"]
-    found = {"seconds": seconds, "steps": simulation.step, "cells": nx * ny, "times": times, "series": levels}
+        found = run(setup, precision, folder)
+        with xr.open_dataset(f"{folder}/gauges.nc", decode_times=False) as gauges:
+            found["series"] = dict(zip(setup["gauges"], gauges["eta"].transpose(..., "time").values.tolist()))
+            found["times"] = gauges["time"].values.tolist()
     print(json.dumps(found))
 
 

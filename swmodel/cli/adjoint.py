@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import math
 import time as clock
 from collections.abc import Container, Sequence
@@ -15,7 +14,6 @@ import numpy as np
 
 from .. import postprocess
 from ..config import Override, read
-from ..config.build.nests import family_of
 from ..config.build.studies import (
     amplitudes_of,
     cost_of,
@@ -32,7 +30,7 @@ from ..output.figures import remove_figures
 from ..simulation.progress import duration
 from . import facts, logs, starting
 from .facts import columns
-from .nested import nest_lines
+from .nested import boxes_attribute, nest_lines
 from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
 
 if TYPE_CHECKING:
@@ -168,8 +166,7 @@ def _study(draft, section, options):
     made, experiment = begun.made, begun.experiment
     cost = made.attempt(("adjoint", "cost"), cost_of, section, made.output, experiment.run.start)
     made.experiment()
-    where, family = begun.where, bool(made.nests)
-    model, state, dt = family_of(made, *where) if family else started_with_step(made, experiment, *where)
+    model, state, dt = started_with_step(made, experiment, *begun.where)
     steps, state = _length_and_start(experiment, section, cost, model, state, dt, options)
     problem: Any = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
     made.experiment()  # raises the mistakes if there is no problem
@@ -280,9 +277,8 @@ def _write(study, path, found, J, units):
         "config": f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",
         "computed_in": str(study.problem.model.dtype),
         "references": references(study.problem.model, study.problem.stepper),
+        **boxes_attribute(made, problem),
     }
-    if made.nests:
-        attributes["nest_boxes"] = json.dumps(problem.stepped.boxes_in(""))
     cost = study.cost
     described = {"name": cost.title(), "value": J, "units": units, "places": cost.locations()}
     write_sensitivities(

@@ -29,6 +29,7 @@ from ..output.resuming import allowed_names
 from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
 from . import facts, logs, starting
+from .nested import boxes_attribute, nest_lines
 from .runs import explained_by
 from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
 
@@ -116,7 +117,7 @@ def _study(draft, section, options):
     """The Study of a draft, on this rank; collective."""
     from ..adjoint import Inversion, Nested, Problem, Rules
 
-    begun = begin(draft, options)
+    begun = begin(draft, options, nested=True)
     made, experiment = begun.made, begun.experiment
     model, state, dt = started_with_step(made, experiment, *begun.where)
     stepper = stepper_of(experiment.stepper, dt)
@@ -168,6 +169,8 @@ def identity_of(section: Section, made: Assembly, observations: Observed, proble
     from ..adjoint.assimilation.restarts import Identity
 
     entries = fingerprint(problem.model, problem.first_step, problem.dt, steps=problem.steps)
+    for one in made.nests:
+        entries |= _of_nest(one.name, problem)
     entries |= {"stepper": describe(problem.stepper), "length": problem.dt * problem.steps, "method": section.chosen}
     entries |= described("initial", made.experiment().initial)
     if section.spin_up:
@@ -179,6 +182,16 @@ def identity_of(section: Section, made: Assembly, observations: Observed, proble
         if code := code_of(control.part):
             entries[f"controls.{k}.code"] = code
     return Identity(entries, observations.records, tuple(observations.withheld))
+
+
+def _of_nest(name, problem):
+    """{nest.NAME.entry: value} of the fingerprint of a nest, and the initial state."""
+    family = problem.stepped
+    steps = family.total_steps(name)
+    found = fingerprint(
+        family.models[name], problem.first_step * steps, problem.dt / steps, steps=problem.steps * steps
+    )
+    return {f"nest.{name}.{key}": value for key, value in (found | {"steps": steps}).items()}
 
 
 def described(name: str, section: Iterable[tuple[str, Any]] | None) -> dict[str, Any]:
@@ -206,7 +219,7 @@ def named_by(overrides: Sequence[Override]) -> list[str]:
 
     Those of `explained_by` are left out.
     """
-    sections = {"initial": "initial", "stepper": "stepper", "run": "length", "output": "observations"}
+    sections = {"initial": "initial", "stepper": "stepper", "run": "length", "output": "observations", "nest": "nest"}
     keys = {"controls": "controls", "until": "length", "method": "method"}
     names = []
     for section, *rest in (o.path for o in overrides if o.option.startswith("--set ")):
@@ -229,6 +242,7 @@ def _announce(study):
         ("method", section.chosen),
         ("grid", facts.grid_line(study.made.grid)),
         ("run", length_line(problem.steps, problem.dt)),
+        *(nest_lines(study.made, problem.stepped, problem.dt) if study.made.nests else []),
         tiles_line(problem.model),
     ]
     logs.LOGGER.info("%s", facts.table(lines))
@@ -240,7 +254,8 @@ def _conclude(study, result, path, took, options):
 
     draft, run, say = study.made.draft, study.made.experiment().run, logs.LOGGER.info
     config = f"{RECORD}{draft.file.resolve()}\n{draft.effective_text}"
-    result.write(path, run.start, {"title": run.title or draft.file.stem, "config": config})
+    about = {"title": run.title or draft.file.stem, "config": config}
+    result.write(path, run.start, about | boxes_attribute(study.made, study.problem))
     say("ended after %s: %s", duration(took), result.reason)
     say("%s", gauge_table(result))
     say("%s", result.consistency.line_after())

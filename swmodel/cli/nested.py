@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,12 @@ from . import facts
 from .starting import add_outputs, files_of_run
 
 if TYPE_CHECKING:
+    from ..adjoint import Problem
     from ..config.build.experiment import Assembly
     from ..nests.family import Family
     from ..simulation.nested import NestedSimulation
 
-__all__ = ["add_outputs_of_nests", "files_of_nests", "merged", "nest_lines", "nest_output_lines"]
+__all__ = ["add_outputs_of_nests", "boxes_attribute", "files_of_nests", "merged", "nest_lines", "nest_output_lines"]
 
 
 def merged(files: Iterable[dict[str, list[Path]]]) -> dict[str, list[Path]]:
@@ -85,6 +87,11 @@ def nest_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str
             text.append(f"{', '.join(one.gauges)} of [output.gauges] {which} read here, on the finest grid")
         lines.append((f"nest {name}", "\n".join(text)))
     return [("outermost grid", f"{100 * shares['']:.0f} % of the cost"), *lines] if lines else []
+
+
+def boxes_attribute(made: Assembly, problem: Problem) -> dict[str, str]:
+    """The attribute of a study's file from which figures draw the boxes of nests; {} without nests."""
+    return {"nest_boxes": json.dumps(problem.stepped.boxes_in(""))} if made.nests else {}
 
 
 def _around(nest):

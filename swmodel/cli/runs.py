@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import postprocess
 from ..config import Override, read, read_text
-from ..config.build.nests import family_of, folder_of_nest
+from ..config.build.nests import folder_of_nest
 from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart, same_file
 from ..output.restart_output import earlier
@@ -226,8 +226,7 @@ def _resume(driver, made, restart, folder, force):
 def _simulation(made, experiment, process, overwrite) -> Any:
     """The Simulation of an experiment, or its NestedSimulation."""
     where = process.communicator, experiment.run.layout, experiment.run.engine
-    made_of: Any = family_of(made, *where) if made.nests else started_with_step(made, experiment, *where)
-    model, state, dt = made_of
+    model, state, dt = started_with_step(made, experiment, *where)
     options = {
         "title": experiment.run.title or made.draft.file.stem,
         "config": f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",

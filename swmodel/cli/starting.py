@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..config.build.experiment import model_of, state_of
-from ..config.build.nests import assemble_family
+from ..config.build.nests import assemble_family, driver_of, family_of
 from ..config.build.steppers import stepper_of, time_step
 from ..config.build.variants import ensemble_of
 from ..config.parts import part_of
@@ -108,8 +108,8 @@ def refuse_nests(draft: Draft) -> None:
     """Raise ConfigError for an experiment with nests, in a command that has none."""
     if draft.sections.get("nest"):
         raise ConfigError(
-            f"{draft.file}: nests are had by `swmodel check`, `run`, `resume` and `adjoint` so far; add --set nest=[] "
-            "to leave [[nest]] out here."
+            f"{draft.file}: nests are had by `swmodel check`, `run`, `resume`, `adjoint` and `invert` so far; "
+            "add --set nest=[] to leave [[nest]] out here."
         )
 
 
@@ -158,9 +158,14 @@ def started(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, A
 
 
 def started_with_step(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, Any, float]:
-    """(the model or Ensemble, its State, the time step [s]) of an Assembly; arguments as for `started`. Collective."""
+    """(the model or Ensemble, its State, the time step [s]) of an Assembly; arguments as for `started`. Collective.
+
+    Of nested grids they are the Family, {name: State} and the outermost grid's time step.
+    """
     from ..stepping.stability import limits
 
+    if made.nests:
+        return family_of(made, *where)
     model, state = started(made, experiment, *where)
     found = made.require(("stepper",), limits, model, stepper_of(experiment.stepper), state)
     return model, state, made.require(("stepper", "dt"), time_step, experiment, found)
@@ -190,14 +195,9 @@ def simulation_of(made: Assembly, model: Any, state: Any, dt: float, **options: 
         dt: the time step [s].
         options: further arguments of the Simulation.
     """
-    from ..nests.family import Family
-    from ..simulation.nested import NestedSimulation
-    from ..simulation.simulation import Simulation
-
-    experiment = made.experiment()
-    kind, where = (NestedSimulation, ("nest",)) if isinstance(model, Family) else (Simulation, ("stepper", "dt"))
+    experiment, where = made.experiment(), ("nest",) if made.nests else ("stepper", "dt")
     options = {"start": experiment.run.start, **options}
-    return made.require(where, lambda: kind(model, state, stepper_of(experiment.stepper, dt), **options))
+    return made.require(where, lambda: driver_of(model, state, stepper_of(experiment.stepper, dt), **options))
 
 
 def inputs_of(draft: Draft) -> list[tuple[str, Path]]:

@@ -49,10 +49,9 @@ REFUSED = {  # sections that a run with nests does not have, and what to do
     "layers": "nests have one layer so far; leave [layers] or [[nest]] out",
     "tracer": "nests have no tracers so far; leave [[tracer]] or [[nest]] out",
     "ensemble": "nests are not run in ensembles so far; run the members one by one, or leave [[nest]] out",
-    "inversion": "inversions have no nests so far; leave [inversion] or [[nest]] out",
     "green": "Green's functions have no nests so far; leave [green] or [[nest]] out",
 }
-SAME_EVERYWHERE = ("rest", "formula", "gaussian")  # initial states that each grid evaluates alike
+SAME_EVERYWHERE = ("rest", "formula", "gaussian", "level")  # initial states that each grid evaluates alike
 
 
 def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -72,14 +71,17 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         if run is not None and each.start >= run.until:
             text = f"{each.start:g} s is not before the end of the run at {run.until:g} s; start earlier"
             yield Mistake(("nest", k, "start"), text)
-        if sections.get("adjoint") is not None and each.start > 0:
-            text = "an adjoint steps all grids from the beginning; leave `start` or [adjoint] out"
-            yield Mistake(("nest", k, "start"), text)
+        for study in ("adjoint", "inversion"):
+            if sections.get(study) is not None and each.start > 0:
+                text = f"derivatives are those of all grids from the beginning; leave `start` or [{study}] out"
+                yield Mistake(("nest", k, "start"), text)
         initial = sections.get("initial")
         if each.initial is None and initial is not None and initial.type not in SAME_EVERYWHERE:
             text = f"{initial.type!r} in [initial] is of one grid alone; give the nest {each.name!r} a [nest.initial]"
             yield Mistake(("nest", k), text)
         yield from _restart_mistakes(k, each, sections.get("output"))
+    if (inversion := sections.get("inversion")) is not None:
+        yield from _inversion_mistakes(inversion)
     bathymetry = sections.get("bathymetry")
     if bathymetry is not None and bathymetry.levees is not None:
         yield Mistake(("bathymetry", "levees"), "nests have no levees so far; leave levees or [[nest]] out")
@@ -95,6 +97,17 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     if run is not None and run.stages_per_exchange != 1:
         text = "nests exchange halos at every stage; leave it out"
         yield Mistake(("run", "stages_per_exchange"), text)
+
+
+def _inversion_mistakes(section):
+    """Methods and observations of an [inversion] that have no nests."""
+    if section.method in ("green", "linear"):
+        text = f"the linear model of {section.method!r} has no nests; use 'incremental' or 'descent'"
+        yield Mistake(("inversion", "method"), text)
+    for k, table in enumerate(section.observations):
+        if table.type == "tracks":
+            text = "tracks cross several grids, and a point is read on one; give gauges, harmonics or velocities"
+            yield Mistake(("inversion", "observations", k), text)
 
 
 def _restart_mistakes(k, nest, output):

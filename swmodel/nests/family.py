@@ -25,7 +25,7 @@ from ..stepping.explicit import TimeStepper
 from ..stepping.stability import check_time_step, largest_time_step, limits
 from .border import Border
 from .interpolation import blended, depth_of, difference
-from .nest import Nest, finest, frame_of
+from .nest import STAGES, Nest, finest, frame_of
 from .start import MotionInBox
 from .steps import FamilySystem
 
@@ -43,6 +43,8 @@ class Family:
         grid: the outermost grid.
         depth: of its sea floor, as of ShallowWater.
         nests: the Nests. One that lies inside another comes after it.
+        stages: the most stages that a step has, as of `TimeStepper.stages`; with MomentumConserving the frames of nests
+            are wider the more there are.
         options: the other arguments of ShallowWater, for all grids; open boundaries are those of the outermost one, and
             nests take the motion of a source from the grid around them. A nest's `options` replace them.
 
@@ -56,11 +58,13 @@ class Family:
         models: {name: ShallowWater}, the outermost one first, whose name is "".
         places: {name: Place} of the nests.
         steps: {name: the number of its steps in one of the grid around it} of the nests.
+        stages: the most that a step has.
         differences: {name: the largest relative difference of its mean depth in an outer cell from the outer depth,
             along the border of a nest with a depth of its own}.
     """
 
-    def __init__(self, grid: Grid, depth: Any, nests: Sequence[Nest], **options: Any):
+    def __init__(self, grid: Grid, depth: Any, nests: Sequence[Nest], stages: int = STAGES, **options: Any):
+        self.stages = stages
         self.nests, self.places, self.differences = {nest.name: nest for nest in nests}, {}, {}
         self.steps = {nest.name: nest.substeps for nest in nests}
         _check_names(nests)
@@ -80,7 +84,7 @@ class Family:
         around = nest.inside or ""
         outer, source = self.models[around], sources[around]
         siblings = {name: place for name, place in self.places.items() if self.nests[name].inside == nest.inside}
-        place = nest.place_among(outer.grid, frame_of(options.get("momentum", DEFAULT_FORM)), siblings)
+        place = nest.place_among(outer.grid, frame_of(options.get("momentum", DEFAULT_FORM), self.stages), siblings)
         self.places[nest.name] = place
         grid = place.grid(outer.grid)
         communicator, wetting = outer.communicator, options.get("wetting")
@@ -271,7 +275,8 @@ class Family:
             if reach > place.width:
                 raise ConfigError(
                     f"a step of {type(steppers[name]).__name__} reads {reach} cells around each{_in(name)}, and its "
-                    f"frame is {place.width} cells wide; use ForwardBackward, or a term that reads fewer cells."
+                    f"frame is {place.width} cells wide; use ForwardBackward or a term that reads fewer cells, or "
+                    f"give the Family the stages of a step (now {self.stages})."
                 )
 
     def finest(self, *points: tuple[float, float]) -> str:

@@ -20,10 +20,11 @@ from ..errors import ConfigError
 from ..fields.parameters import COORDINATES, Flag, Number, Pair, Text, check_fields, declared, refuse
 from ..grids.grid import Grid
 
-__all__ = ["FRAME", "Nest", "Place", "finest", "frame_of"]
+__all__ = ["FRAME", "STAGES", "Nest", "Place", "finest", "frame_of"]
 
 FRAME = 6  # the least width of the frame, in cells of the nest: those that a step of SSPRK3 reads, 3 stages of 2 cells
-FRAME_OF_BORES = 15  # the same with MomentumConserving, 3 stages of 5 cells
+BORES = 5  # cells that a stage of MomentumConserving reads
+STAGES = 3  # of SSPRK3
 LEAST = 4  # cells of the outer grid along a side of a box
 
 
@@ -198,9 +199,9 @@ class Nest:
         return place
 
 
-def frame_of(form: VorticityFlux) -> int:
-    """The least width of the frame, in cells of the nest, of a form of momentum advection."""
-    return FRAME_OF_BORES if form.conserves_momentum else FRAME
+def frame_of(form: VorticityFlux, stages: int = STAGES) -> int:
+    """The least width of the frame, in cells of the nest, of a form of momentum advection and of steps of stages."""
+    return max(FRAME, BORES * stages) if form.conserves_momentum else FRAME
 
 
 def finest(points: Iterable[tuple[float, float]], outer: Grid, nests: Iterable[tuple[Nest, Place, Grid]]) -> str:

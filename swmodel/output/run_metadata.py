@@ -69,6 +69,7 @@ def run_attributes(simulation: AbstractSimulation) -> Attributes:
         "time_step_seconds": np.float64(simulation.dt),
         "gravity": None if model.gravity is None else np.float64(model.gravity),
         "film_thickness": None if model.film is None else np.float64(model.film),  # [m]; cells under less are dry
+        "nest": simulation.nest or None,
         "nest_boxes": json.dumps(simulation.boxes) if simulation.boxes else None,
         "comment": simulation.scheme.comment,
         "references": references(model, simulation.scheme),

@@ -52,6 +52,7 @@ class AbstractSimulation(abc.ABC):
     title: str
     config: str
     outputs: "list[Output]"
+    nest: str
     boxes: dict[str, tuple]
     resumed_at: float | None
     resumed_step: int | None

@@ -16,6 +16,7 @@ from . import style
 from .estimates import draw_constants, draw_lines, height_of, lines_of, panels
 from .files import mesh_of, positions, pretty, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, map_axes
+from .overlays import draw_boxes
 from .scores import Series, time_unit, variance_explained
 
 __all__ = ["Control", "controls_of", "figure", "series_of"]
@@ -204,6 +205,7 @@ def _draw_control(page, dataset, mesh, control, gauges, bottom, height):
                 axes.set_xlim(*region[0])
                 axes.set_ylim(*region[1])
             draw_gauges(axes, mesh, within, names=column == 0 and len(within) <= MOST_GAUGES)
+        draw_boxes(axes, dataset, mesh)
         axes.set_title(f"{_words(dataset, control)}, {TITLES[role]}")
         if column:
             axes.set_ylabel("")

@@ -88,15 +88,16 @@ def draw_field(axes: Axes, mesh: Mesh, values: np.ndarray, norm: Normalize, colo
     )
 
 
-def draw_surroundings(axes: Axes, dataset: xr.Dataset) -> None:
+def draw_surroundings(axes: Axes, dataset: xr.Dataset, shaded: bool = True) -> None:
     """`draw_base` of a file, with its levees and storm tracks.
 
-    Land that may be flooded is shaded, below the fields, with the shoreline at rest.
+    Land that may be flooded is shaded, below the fields, unless `shaded` is false, with the shoreline at rest.
     """
     mesh, wet = mesh_of(dataset), wet_cells(dataset)
     if may_flood(dataset):
         heights = ground(dataset)
-        draw_relief(axes, mesh, heights)
+        if shaded:
+            draw_relief(axes, mesh, heights)
         draw_shore(axes, mesh, heights)
     draw_base(axes, mesh, wet, sea_floor(dataset))
     draw_lines(axes, dataset, mesh)

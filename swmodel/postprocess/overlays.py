@@ -38,6 +38,7 @@ __all__ = [
     "draw_shore",
     "draw_storms",
     "levees_of",
+    "relief",
     "storms_of",
 ]
 
@@ -162,11 +163,11 @@ STEEP, LEVEL = 0.8, 0.7  # the slope to which the steep parts of the ground are 
 SHORE = "#2b2b2b"
 
 
-def draw_relief(axes: Axes, mesh: Mesh, ground: np.ndarray) -> None:
-    """The ground [m] (ny, nx) as a hill shade with light from the north-west, below the fields; NaN stays empty.
+def relief(mesh: Mesh, ground: np.ndarray) -> np.ndarray:
+    """The ground [m] (ny, nx) as a hill shade with light from the north-west: red, green, blue, opacity (ny, nx, 4).
 
-    Slopes are exaggerated until the steepest twentieth has the slope STEEP. Land is as bright as level ground in the
-    middle, whichever way a plain slopes.
+    It is transparent where the ground is NaN. Slopes are exaggerated until the steepest twentieth has the slope STEEP.
+    Land is as bright as level ground in the middle, whichever way a plain slopes.
     """
     known = np.isfinite(ground)
     heights = np.where(known, ground, np.nanmax(ground))
@@ -181,9 +182,14 @@ def draw_relief(axes: Axes, mesh: Mesh, ground: np.ndarray) -> None:
         shade = np.full(heights.shape, LEVEL)
     share = np.clip(heights / max(float(heights.max()), 1e-30), 0.0, 1.0)[..., None]
     colours = (LOW * (1 - share) + HIGH * share) * (0.55 + 0.6 * shade[..., None])
+    return np.dstack([np.clip(colours, 0.0, 1.0), known])
+
+
+def draw_relief(axes: Axes, mesh: Mesh, ground: np.ndarray) -> None:
+    """The `relief` of the ground [m] (ny, nx), below the fields."""
     west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
     axes.imshow(
-        np.dstack([np.clip(colours, 0.0, 1.0), known]),
+        relief(mesh, ground),
         origin="lower",
         extent=(west, east, south, north),
         aspect=mesh.aspect,

@@ -89,7 +89,7 @@ class NestedSimulation:
                         f"in the nest {name!r}, with {family.total_steps(name)} of its steps in one of the outermost "
                         f"grid: {error}"
                     ) from None
-            self.simulations[name].boxes = family.boxes_in(name)
+            self.simulations[name].nest, self.simulations[name].boxes = name, family.boxes_in(name)
         family.check_frames(steppers)
         self._borders = dict(zip(family.nests, family.borders, strict=True))
         self._started = {name for name in self.simulations if self._start_of(name) == 0}

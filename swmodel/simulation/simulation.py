@@ -93,6 +93,7 @@ class Simulation(Outputs):
         self._unpacked: Any = (state, self.start_history(state))
         self.halo = model.halo(self.stepper)
         self.outputs, self._pace = [], Pace()
+        self.nest = ""  # the name of a nested grid
         self.boxes: dict[str, tuple] = {}  # of nests in this grid, ((west, east), (south, north)), for maps
         self.resumed_at = self.resumed_step = self.resumed_from = None
         self.resumed_alike, self.resumed_without = False, ()  # nothing has changed; outputs that begin anew

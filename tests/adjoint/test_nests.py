@@ -1,15 +1,21 @@
 """Problems of nested grids: derivatives on each grid and across borders, and controls that act on all grids alike."""
 
+import dataclasses
+from types import SimpleNamespace
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.controls.controls import controls_of
-from swmodel.adjoint.costs.readers import BoxReader, SectionReader
+from swmodel.adjoint.costs.costs import tile_cost
+from swmodel.adjoint.costs.readers import BoxReader, OnGrids, SectionReader
 from swmodel.adjoint.problem import dot
 from swmodel.adjoint.verification import verification
+from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError
 from swmodel.output.products.gauges import Gauges
 from swmodel.stencils.native import why_not
@@ -115,6 +121,30 @@ def test_energy_counts_each_place_once_and_sections_lie_in_the_finest_grid():
     ends = {1: ((10e3, 9e3), (10e3, 17e3)), 0: ((10e3, 5e3), (10e3, 17e3)), 2: ((13e3, 12e3), (13e3, 14e3))}
     for grid, (start, end) in ends.items():
         assert list(SectionReader.between(start, end, model).readers) == [grid]
+
+
+@dataclasses.dataclass
+class Numbered:
+    """Reads 1, 2, ... of its places in the order of PLACES, and for a second part as many tens."""
+
+    names: list[str]
+
+    def read(self, state, equations, time):
+        own = np.array([1 + list(PLACES).index(name) for name in self.names])
+        return jnp.asarray(np.concatenate([own, 10 * own]))
+
+
+def test_readings_of_several_grids_are_in_the_order_of_the_places_part_by_part():
+    """`town`, the first place, lies in the nest, whose State is the second one."""
+    made = OnGrids.at(PLACES, family(), lambda own, one: Numbered(list(own)), parts=2)
+    assert {k: reader.names for k, reader in made.readers.items()} == {0: ["sea"], 1: ["town"]}
+    equations = SimpleNamespace(total_steps=(1, 3), systems=(None, None))
+    assert made.read((None, None), equations, Time(4)).tolist() == [1, 2, 10, 20]
+    model = family()
+    current = adjoint.Current(PLACES["town"], np.array([24.0]), np.ones(1), np.ones(1))
+    misfit = adjoint.JointMisfit([adjoint.VelocityMisfit({"town": current})])
+    (part,) = tile_cost(misfit, model, 8.0, 0, STEPS).parts
+    assert list(part.reader.readers) == [1]
 
 
 @pytest.mark.parametrize(

@@ -233,16 +233,17 @@ const slider = { tagName: "INPUT", value: 0, max: 9, setAttribute() {}, addEvent
 const play = { tagName: "BUTTON", addEventListener: at("play") };
 const movie = { stamps: [..."0123456789"], seconds: [..."0123456789"], frames: [..."0123456789"],
   winds: [..."0123456789"] };
-const parts = { "input[type=range]": slider, output: {}, button: play, canvas: shape(),
+const parts = { "input[type=range]": slider, output: {}, ".controls button": play, canvas: shape(),
   "script[type='application/json']": { textContent: JSON.stringify([movie]) } };
 const sheet = { querySelector: () => shape() };
-const map = { querySelector: (what) => parts[what], querySelectorAll: (what) => (what === ".sheet" ? [sheet] : []) };
+const map = { querySelector: (what) => parts[what], querySelectorAll: (what) => (what === ".sheet" ? [sheet] : []),
+  closest: () => ({ hidden: false, dataset: {} }) };
 globalThis.Image = class {};
 globalThis.setInterval = () => 1;
 globalThis.clearInterval = () => {};
 const moments = [0, 1, 9].map((k) => ({ dataset: { moment: k } }));
-globalThis.document = { querySelector: () => map, addEventListener: at("document"),
-  querySelectorAll: (what) => (what === "[data-moment]" ? moments : []) };
+const all = { ".map": [map], "[data-moment]": moments };
+globalThis.document = { querySelectorAll: (what) => all[what] || [], addEventListener: at("document") };
 eval(require("fs").readFileSync(process.argv[2], "utf8"));
 const pressed = [slider, slider, { tagName: "BODY" }, play].map((target) => {
   listeners["document keydown"]({ key: " ", target, preventDefault() {} });

@@ -72,6 +72,41 @@ every = "30 s"
 """
 
 
+INVERSION = """
+[inversion]
+loops = 2
+members = 0
+[[inversion.controls]]
+type = "unit_sources"
+x = ["4 km", "10 km"]
+y = ["8 km", "17 km"]
+spacing = "3 km"
+deviation = "1 m"
+[inversion.observations]
+type = "gauges"
+window = ["20 s", "3 min"]
+deviation = "5 mm"
+independent = 0
+every = "10 s"
+positions = {offshore = [3e3, 19e3], inshore = [8e3, 5e3]}
+[inversion.twin.truth]
+"initial.type" = "formula"
+"initial.eta" = "cos(pi / 2 * minimum(abs(x - 7e3) / 3e3, 1))**2 * cos(pi / 2 * minimum(abs(y - 11e3) / 3e3, 1))**2"
+"""
+OF_TRACKS = (
+    INVERSION.partition("[inversion.obs")[0]
+    + """
+[inversion.observations]
+type = "tracks"
+deviation = "5 mm"
+every = "1 min"
+apart = "2 km"
+between = "8 km"
+[inversion.twin]
+"""
+)
+
+
 @pytest.fixture
 def sea(tmp_path):
     path = tmp_path / "sea.toml"
@@ -148,6 +183,9 @@ def nest(**keys):
             nest(output="{gauges = {positions = {pier = [15e3, 13e3]}}}"),
             "nest[0].output.gauges.positions.pier: 'pier' of [output.gauges] is read here, too",
         ),
+        (nest() + INVERSION.replace("loops = 2", 'method = "green"'), "inversion.method: the linear model of 'green'"),
+        (nest() + OF_TRACKS, "inversion.observations: tracks cross several grids"),
+        (nest(start='"1 min"') + INVERSION, "nest[0].start: derivatives are those of all grids from the beginning"),
         (nest() + '\n[[tracer]]\nname = "dye"\n', "tracer: nests have no tracers so far"),
         (nest() + '\n[layers]\nthickness = [50]\ndensities = [1020, 1025]\n', "layers: nests have one layer so far"),
     ],
@@ -209,11 +247,39 @@ gauges = ["sea", "town"]
 
 
 @pytest.mark.verify
+def test_a_source_is_found_from_gauges_in_a_nest_and_outside_of_it(command, sea, tmp_path):
+    """That of a twin; the file has the boxes for figures, and an inversion continues with the same nest alone."""
+    rest = SEA.replace(SEA[SEA.index("[initial]") : SEA.index("[stepper]")], "")
+    sea.write_text(rest + HARBOUR + INVERSION)
+    status, out, err = command("invert", sea, "-o", tmp_path / "out", "--plot")
+    assert status == 0, err
+    assert "town, pier of [output.gauges] are read here" in out + err and (tmp_path / "out" / "inversion.png").exists()
+    with xr.open_dataset(tmp_path / "out" / "inversion.nc") as file:
+        assert file.nest_boxes == '{"harbour": [[10000.0, 20000.0], [8000.0, 18000.0]]}'
+        truth, found = (file[f"initial_eta_{role}"].values for role in ("truth", "analysis"))
+        assert np.sqrt(np.mean((found - truth) ** 2)) < 0.3 * np.sqrt(np.mean(truth**2))
+        np.testing.assert_array_equal(found, file["state_eta"].values)
+        names, seen = file["observation_gauge"].values, file["observation_observed"].values
+        for name in ("sea", "town", "pier", "offshore", "inshore"):
+            off = (file["observation_analysis"].values - seen)[names == name]
+            assert np.mean(off**2) < 2 * 5e-3**2 < 0.2 * np.var(seen[names == name]), name  # of errors of 5 mm
+    analysed = f'[initial]\ntype = "level"\nfile = "{tmp_path}/out/inversion.nc"\nvariable = "state_eta"\n'
+    made = assemble_family(read_text(rest + HARBOUR + analysed, "sea.toml", tmp_path))
+    outer, nest = (np.asarray(state.eta) for state in family_of(made, "serial", None, "arrays")[1].values())
+    np.testing.assert_allclose(outer, found, atol=1e-6)
+    means = nest.reshape(14, 3, 14, 3).mean(axis=(1, 3))
+    np.testing.assert_allclose(means, found[6:20, 8:22], atol=0.1 * found.max())
+    sea.write_text(rest + HARBOUR.replace("ratio = 3", "ratio = 2") + INVERSION)
+    status, _, err = command("invert", sea, "-o", tmp_path / "out", "--resume")
+    assert status == 2 and "nest.harbour.depth is a field of 92.5 to 157.5 in the" in err.replace("\n", " "), err
+
+
+@pytest.mark.verify
 def test_sensitivities_are_those_of_the_family(command, sea, tmp_path):
     """Of a gauge on each grid; the forward check runs the nonlinear model, and the file has the boxes for figures."""
     sea.write_text(SEA + HARBOUR + QUAY + ADJOINT)
     status, _, err = command("check", sea)
-    assert status == 2 and "nest[1].start: an adjoint steps all grids from the beginning" in err, err
+    assert status == 2 and "nest[1].start: derivatives are those of all grids from the beginning" in err, err
     sea.write_text(SEA + HARBOUR + ADJOINT)
     status, out, err = command("adjoint", sea, "-o", tmp_path / "out", "--plot")
     assert status == 0, err

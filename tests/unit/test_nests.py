@@ -63,6 +63,24 @@ def test_water_at_rest_stays_on_shores_across_the_border_and_volume_is_conserved
     assert 0 <= family.volume(simulation.states) - before < 1e-6 * abs(before)
 
 
+@pytest.mark.verify
+def test_a_frame_for_steps_of_one_stage_is_narrower_and_the_flow_is_the_same():
+    """Cells of the frame that no step reads change nothing; steps of three stages read more than it has."""
+    options = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving(), "coriolis": None}
+    wide, narrow = (nested.family([sw.Nest("harbour", **nested.HARBOUR)], stages=n, **options) for n in (3, 1))
+    assert [one.places["harbour"].frame for one in (wide, narrow)] == [5, 2]
+    ends = [nested.final(one, sw.ForwardBackwardHancock(dt=4.0), 8, eta=nested.bump) for one in (wide, narrow)]
+    for grid in ends[0]:
+        boxes = [((0, None),) * 2 if not grid else one.places[grid].nest_box for one in (wide, narrow)]
+        inside = [
+            np.asarray(end[grid].eta)[slice(*rows), slice(*columns)]
+            for (rows, columns), end in zip(boxes, ends, strict=True)
+        ]
+        np.testing.assert_allclose(*inside, rtol=0, atol=1e-12)
+    with pytest.raises(ConfigError, match="reads 15 cells around each in the nest 'harbour', and its frame is 6 cells"):
+        nested.final(narrow, sw.SSPRK3(dt=4.0), 1)
+
+
 def test_a_nest_that_is_not_two_way_leaves_the_outer_grid_alone():
     alone = sw.ShallowWater(nested.GRID, nested.depth(), coriolis=sw.FPlane(1e-4), engine="arrays")
     expected = sw.Simulation(alone, alone.state(eta=nested.bump), FB).run(steps=20)

@@ -96,6 +96,23 @@ def page(folder):
     return postprocess.report(folder)
 
 
+@pytest.fixture(scope="module")
+def nested(folder, tmp_path_factory):
+    """The page of such a run with a nest in a box of its grid, whose files lie in a folder of its own."""
+    out, boxes = tmp_path_factory.mktemp("nested"), {"nest_boxes": '{"harbour": [[146, 149], [32, 36]]}'}
+    (out / "harbour").mkdir()
+    for file in ("fields.nc", "maxima.nc", "gauges.nc"):
+        with xr.open_dataset(folder / file, decode_times=False) as data:
+            data.assign_attrs(boxes).to_netcdf(out / file)
+            finer = data.assign_attrs(nest="harbour")
+            for name in set(data.coords) & {"xh", "xq", "yh", "yq"}:
+                finer[name] = (name, data[name].values / 4 + (111 if name[0] == "x" else 25.5), data[name].attrs)
+            finer.to_netcdf(out / "harbour" / file)
+    (out / "records").mkdir()
+    shutil.copy(folder / "fields.nc", out / "records")  # of another run
+    return postprocess.report(out)
+
+
 class Outline(HTMLParser):
     """The tags that are open, the identifiers, and what other files the page names."""
 
@@ -139,6 +156,22 @@ def test_the_page_is_well_formed_complete_and_needs_no_other_file(page, folder):
     assert '<span class="c"># of an hour</span>' in text and "a # b" in text
 
 
+def test_a_page_has_a_button_and_the_sections_of_each_grid(nested):
+    """The box of the nest is a button over the map of the outer grid, and all images share the page's bytes."""
+    text = nested.read_text()
+    outline = Outline(text)
+    assert not outline.open and len(outline.ids) == len(set(outline.ids)) and "Not shown" not in text
+    grids = ["Summary", "Maps", "Maximum elevation", "Gauges", "Volume and energy"]
+    assert outline.headings == [*grids, "Configuration and files", *grids, "Files"]
+    assert re.findall(r'<label for="grid-.">([^<]*)', text) == ["Outermost grid", "harbour"]
+    zooms = re.findall(r'class="zoom" value="(.*?)" title=".*?" style="left: (.*?)%; .*? width: (.*?)%;', text)
+    left, width = map(float, re.search(r'<canvas .*?style="left: (.*?)%;.*? width: (.*?)%', text).groups())
+    assert [name for name, *_ in zooms] == ["harbour", "harbour"]  # over the maps of both variables
+    np.testing.assert_allclose(float(zooms[0][2]), width * 3 / 12, rtol=1e-3)
+    np.testing.assert_allclose(float(zooms[0][1]), left + width * 6 / 12, rtol=1e-3)
+    assert text.count('"frames":[') == 4
+
+
 def test_the_title_of_the_run_is_the_heading_of_the_page_alone(page):
     assert page.read_text().count(">A &lt;wave&gt;<") == 2  # <title> and <h1>
 
@@ -176,6 +209,19 @@ def test_speed_is_that_of_the_faces_around_a_centre(folder):
         np.testing.assert_allclose(speed, 5.0, rtol=1e-12)
         with pytest.raises(PlotError, match="no variable 'salt' over time; it has eta, u, v, speed"):
             frames.variables_of(dataset, ["salt"])
+
+
+def test_the_relief_of_land_that_may_be_flooded_lies_below_the_water(folder):
+    """It hid the images of the water: what is drawn above them is transparent but for other land."""
+    with postprocess.open_output(folder / "fields.nc") as dataset:
+        assert not frames.movies(dataset, ["eta"], [], 1e6)[0].ground
+        shore = dataset.assign(depth=dataset["depth"].where(dataset["xh"] < 148.0, -5.0))
+        (floods,) = frames.movies(shore, ["eta"], [], 1e6)
+    above = [imread(io.BytesIO(base64.b64decode(x)), format="png") for x in re.findall('base64,([^"]+)"', floods.base)]
+    land = max(above, key=np.size)
+    assert land.shape[1] > 500 and 0 < np.mean(land[..., 3] > 0.5) < 0.2
+    picture = imread(io.BytesIO(base64.b64decode(floods.ground.partition(",")[2])), format="png")
+    assert picture.shape == (NY, NX, 4) and np.isin(picture[..., 3], (0, 1)).all() and picture[0, -1, 3] == 1
 
 
 @pytest.mark.parametrize("largest", (1e6, 2000, 900))
@@ -304,24 +350,33 @@ const key = (name) => document.body.dispatchEvent(new KeyboardEvent("keydown", {
 const slider = document.querySelector("input[type=range]");
 addEventListener("load", () => setTimeout(() => {
   key("ArrowRight");
-  document.querySelectorAll(".choice input")[1].click();
+  document.querySelectorAll("#variable input")[1].click();
+  document.querySelector(".sheet:not([hidden]) .zoom").click();
   setTimeout(() => {
     const canvas = document.querySelectorAll(".sheet")[1].querySelector("canvas");
     const pixel = canvas.getContext("2d").getImageData(0, 0, 1, 1).data;
+    const hidden = ["#maps", "#harbour-maps"].map((name) => document.querySelector(name).closest("section").hidden);
     document.title = [slider.value, canvas.dataset.record, pixel[3], document.querySelector("output").textContent,
-      document.querySelector(".sheet").hidden, document.querySelector(".now").style.left].join("|");
+      document.querySelector(".sheet").hidden, document.querySelector(".now").style.left, hidden,
+      document.querySelectorAll("input[type=range]")[1].value,
+      document.querySelectorAll("#grid input")[1].checked].join("|");
   }, 300);
 }, 300));
 </script>"""
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
-def test_in_a_browser_keys_move_the_slider_and_buttons_choose_the_variable(page, tmp_path):
+def test_in_a_browser_keys_move_the_slider_and_buttons_choose_the_variable_and_the_grid(nested, tmp_path):
     copy = tmp_path / "page.html"
-    copy.write_text(page.read_text().replace("</body>", SCRIPT + "</body>"))
+    copy.write_text(nested.read_text().replace("</body>", SCRIPT + "</body>"))
     browser = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     command = [*browser, "--virtual-time-budget=5000", "--dump-dom", copy.as_uri()]
     found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    value, record, opacity, stamp, hidden, left = re.search(r"<title>(.*?)</title>", found)[1].split("|")
+    value, record, opacity, stamp, hidden, left, *grid = re.search(r"<title>(.*?)</title>", found)[1].split("|")
+    assert grid == [
+        "true,false",
+        "2",
+        "true",
+    ]  # the nest's maps alone show, of the same time, and its button is pressed
     assert (value, record, opacity, stamp, hidden) == ("2", "2", "255", "T+00:30 (06:16 UTC)", "true")
     assert 50 < float(left.rstrip("%")) < 75  # two thirds of the axes' width

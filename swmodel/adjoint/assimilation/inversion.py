@@ -20,6 +20,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from ...dynamics.transported import CARRIED
 from ...errors import BlowUp, ConfigError
 from ...output.inversion import Estimate
 from ...runtime.compilation import jit
@@ -348,7 +349,9 @@ class Inversion:
                 roles["truth"] = truth
             whole = {role: self._whole(_first(value)) for role, value in roles.items()}
             found[control.name] = Estimate(control.position, control.units, whole, control.times)
-        state = {row: analysis.get(f"initial.{row.name}", problem.shown[row.name]) for row in problem.model.variables}
+        shown = problem.shown[0] if isinstance(problem.shown, tuple) else problem.shown  # of the outermost grid
+        rows = [row for row in problem.model.variables if row not in CARRIED.values()]
+        state = {row: analysis.get(f"initial.{row.name}", shown[row.name]) for row in rows}
         return found, {row: self._whole(value) for row, value in state.items()}
 
     def _whole(self, value):

@@ -36,10 +36,12 @@ from ...errors import ConfigError
 from ...fields.state import State
 from ...grids.observed_tables import ELEVATION, TIME
 from ...models.shallow_water import ShallowWater
+from ...nests.family import Family
 from ...stepping.explicit import TimeStepper
 from ..controls.controls import Control, controls_of
 from ..costs.costs import Cost
 from ..costs.harmonics import HarmonicConstants
+from ..costs.readers import on_outermost
 from ..costs.records import Record
 from ..costs.tracks import Tracks, ground_tracks, read_tracks, track_records
 from ..problem import Problem
@@ -235,23 +237,27 @@ class Observations:
 
 @dataclasses.dataclass(frozen=True)
 class Truth:
-    """The model and the first state of the run from which a twin experiment takes its observations."""
+    """The model and the first state of the run from which a twin experiment takes its observations.
 
-    model: ShallowWater
-    state: State
+    In place of a ShallowWater and its State they are a Family and {name: State} of nested grids.
+    """
+
+    model: ShallowWater | Family
+    state: State | Mapping[str, State]
 
     def of(self, control: Control, dt: float) -> Any:
-        """The true value of a Control; an instantaneous uplift is part of initial.eta.
+        """The true value of a Control, on the outermost grid; an instantaneous uplift is part of initial.eta.
 
         None if the control is given at times, and the truth has it at others.
         """
+        model, state = on_outermost(self.model, self.state)
         if control.times is not None:
-            (own,) = controls_of(self.model, [control.name])
+            (own,) = controls_of(model, [control.name])
             if not np.array_equal(control.times, own.times):
                 return None
-        values = background_of(self.model, self.state, control.name, dt)
-        if control.name == "initial.eta" and self.model.uplift is not None:
-            values = values + self.model.uplift.record(-1, self.model.dtype)
+        values = background_of(model, state, control.name, dt)
+        if control.name == "initial.eta" and model.uplift is not None:
+            values = values + model.uplift.record(-1, model.dtype)
         return values
 
     def observe(self, records: Mapping[str, Record], cost: Cost, stepper: TimeStepper, steps: int) -> dict[str, Record]:

@@ -25,7 +25,7 @@ from ...forcing.tides import middle_latitude
 from ...grids.observed_tables import read_table, table_names
 from ...models.checks import check_gregorian
 from ...models.shallow_water import ShallowWater
-from ...output.products.gauges import Gauges
+from ...nests.family import Family
 from ...output.products.harmonics import why_not_separable
 from .costs import Cost, of_window
 from .readers import GaugeReader, everywhere, outermost
@@ -254,7 +254,7 @@ def constants_in(
 
 
 def constants_in_water(
-    constants: Mapping[str, HarmonicConstants], model: ShallowWater
+    constants: Mapping[str, HarmonicConstants], model: ShallowWater | Family
 ) -> tuple[dict[str, HarmonicConstants], list[str]]:
     """({name: HarmonicConstants} of the gauges that have water around them on the model's grid, names of the others).
 
@@ -264,7 +264,7 @@ def constants_in_water(
     found, ashore = {}, []
     for name, each in constants.items():
         try:
-            Gauges.at({name: each.place}, model)
+            GaugeReader.at({name: each.place}, model)
             found[name] = each
         except ConfigError:
             ashore.append(name)

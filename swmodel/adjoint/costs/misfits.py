@@ -32,7 +32,7 @@ from ...fields.state import State, pytree
 from ...grids.observed_tables import read_series
 from ...models.shallow_water import ShallowWater
 from ...output.products.gauges import Gauges
-from .costs import Cost
+from .costs import Cost, tile_cost
 from .readers import OnGrids, SectionReader, everywhere
 from .records import Record, observation_tables
 from .tile_costs import AtInstants, Squares, SquaresOfSums, TileCost
@@ -154,8 +154,10 @@ class VelocityMisfit(Cost):
 
     currents: dict[str, Current] = declared(Currents(), doc="{name: Current} of the observations")
 
+    reads_families = True
+
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        reader = VelocityReader(Gauges.at(self.locations(), model))
+        reader = OnGrids.at(self.locations(), model, lambda own, one: VelocityReader(Gauges.at(own, one)), parts=2)
         return _squares(reader, components(self.currents), model, dt, first_step, steps)
 
     def _components(self, k):
@@ -288,6 +290,8 @@ class JointMisfit(Cost):
         Part(("on_tile",), "Misfit(records)", several=True, alone=False), doc="the misfits that are added"
     )
 
+    reads_families = True  # where its parts do
+
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         """The sum on a tile.
 
@@ -297,7 +301,7 @@ class JointMisfit(Cost):
         made, mistakes = [], [] if self.parts else ["JointMisfit: there are no parts; give one misfit or several."]
         for part in self.parts:
             try:
-                made.append(part.on_tile(model, dt, first_step, steps))
+                made.append(tile_cost(part, model, dt, first_step, steps))
             except ConfigError as error:
                 mistakes += error.mistakes
             else:

@@ -6,6 +6,7 @@ The places and times that users give become tile arrays and tables of steps. A r
 
 import functools
 import operator
+from collections.abc import Callable
 from typing import Any, cast
 
 import jax
@@ -31,6 +32,8 @@ __all__ = [
     "SectionReader",
     "cells_within",
     "everywhere",
+    "grids_of",
+    "on_outermost",
     "outermost",
     "time_weights",
 ]
@@ -44,6 +47,16 @@ def everywhere(model: ShallowWater | Family, table: ArrayLike) -> jax.Array:
 def outermost(model: ShallowWater | Family) -> ShallowWater:
     """The model, or that of the outermost grid of a family."""
     return model.outer if isinstance(model, Family) else model
+
+
+def grids_of(model: ShallowWater | Family) -> list[ShallowWater]:
+    """The models of all grids, the outermost one first."""
+    return list(model.models.values()) if isinstance(model, Family) else [model]
+
+
+def on_outermost(model: ShallowWater | Family, state: Any) -> tuple[ShallowWater, State]:
+    """(the model, its State), or those of the outermost grid of a family, whose state is {name: State}."""
+    return (model.outer, state[""]) if isinstance(model, Family) else (model, state)
 
 
 # -- places ------------------------------------------------------------------------------------------------------------
@@ -60,6 +73,31 @@ class OnGrids:
 
     readers: dict[int, Any]
     order: tuple[int, ...] | None = static(default=None)
+
+    @staticmethod
+    def at(
+        places: dict[str, tuple[float, float]],
+        model: ShallowWater | Family,
+        make: Callable[[dict[str, tuple[float, float]], ShallowWater], Any],
+        parts: int = 1,
+    ) -> Any:
+        """`make(places, model)`; in a family the readers of its grids, each of the places of which it is the finest.
+
+        Args:
+            places: {name: (x, y)}.
+            make: a function that returns the reader of some places on one grid.
+            parts: the number of readings of a place; those of all places are read part by part.
+        """
+        if not isinstance(model, Family):
+            return make(dict(places), model)
+        grids = [model.names.index(model.finest(at)) for at in places.values()]
+        models, readers, numbers = grids_of(model), {}, []
+        for k in sorted(set(grids)):
+            own = {name: at for (name, at), grid in zip(places.items(), grids, strict=True) if grid == k}
+            readers[k] = make(own, models[k])
+            here = np.flatnonzero(np.array(grids) == k)
+            numbers += [here + part * len(grids) for part in range(parts)]
+        return OnGrids(readers, tuple(map(int, np.argsort(np.concatenate(numbers)))))
 
     def read(self, states: Any, equations: Any, time: Time) -> jax.Array:
         totals, found = equations.total_steps, []
@@ -83,14 +121,7 @@ class GaugeReader:
         """
         if not places:
             raise ConfigError("the cost names no gauge; give one or several, {name: (x, y)}.")
-        if not isinstance(model, Family):
-            return GaugeReader(Gauges.at(dict(places), model))
-        grids = [model.names.index(model.finest(at)) for at in places.values()]
-        models, readers = list(model.models.values()), {}
-        for k in sorted(set(grids)):
-            own = {name: at for (name, at), grid in zip(places.items(), grids) if grid == k}
-            readers[k] = GaugeReader(Gauges.at(own, models[k]))
-        return OnGrids(readers, tuple(map(int, np.argsort(np.argsort(grids, kind="stable")))))
+        return OnGrids.at(places, model, lambda own, one: GaugeReader(Gauges.at(own, one)))
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return self.gauges.read(state.eta)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError
 from ...nests.family import Family
-from ...nests.nest import Nest, Place, finest, frame_of
+from ...nests.nest import STAGES, Nest, Place, finest, frame_of
 from ..consistency import mistakes_between
 from ..mistakes import Mistake
 from ..parts import arguments_of
@@ -24,9 +24,18 @@ from .steppers import MORE, SAFE, stepper_of, time_step
 
 if TYPE_CHECKING:
     from ...fields.state import State
+    from ...stepping.explicit import TimeStepper
     from .. import Draft
 
-__all__ = ["NestAssembly", "assemble_family", "family_of", "folder_of_nest", "mistakes_of_nest", "share_of_cost"]
+__all__ = [
+    "NestAssembly",
+    "assemble_family",
+    "family_of",
+    "folder_of_nest",
+    "mistakes_of_nest",
+    "share_of_cost",
+    "driver_of",
+]
 
 
 @dataclasses.dataclass
@@ -82,6 +91,7 @@ def assemble_family(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
 def _placed(draft, outer):
     """({name: (Nest, Place, the grid around it)}, mistakes)."""
     grids, places, found, mistakes = {"": outer}, {}, {}, []
+    stages = STAGES if (stepper := draft.sections.get("stepper")) is None else stepper.part.stages
     for k, section in enumerate(draft.sections["nest"]):
         nest, around = Nest(**arguments_of(section)), section.inside or ""
         if around not in grids:
@@ -89,7 +99,7 @@ def _placed(draft, outer):
         model: Any = _model(draft.sections.get("model"), section) or Flow()
         siblings = {name: place for name, place in places.items() if (found[name][0].inside or "") == around}
         try:
-            place = nest.place_among(grids[around], frame_of(FORMS.made(model.momentum)), siblings)
+            place = nest.place_among(grids[around], frame_of(FORMS.made(model.momentum), stages), siblings)
         except ConfigError as error:
             mistakes.append(Mistake(("nest", k), str(error)))
             continue
@@ -125,6 +135,7 @@ def _sections(draft, section, grid, output):
         "source": None,  # nests take the motion of the grid around them
         "nest": (),
         "adjoint": None,
+        "inversion": None,
     }
     return {name: value for name, value in (given | replaced).items() if name in given or value is not None}
 
@@ -189,7 +200,8 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
     experiment = made.experiment()
     nests = [dataclasses.replace(one.nest, depth=one.made.bathymetry, options=_options(one.made)) for one in made.nests]
     options = options_of(made) | dict(zip(("communicator", "layout", "engine"), where))
-    family = made.require(("nest",), lambda: Family(made.grid, made.bathymetry, nests, **options))
+    stages = stepper_of(experiment.stepper).stages
+    family = made.require(("nest",), lambda: Family(made.grid, made.bathymetry, nests, stages, **options))
     states = {"": made.require(("initial",), state_of, experiment.initial, family.outer)}
     for k, one in enumerate(made.nests):
         initial = one.made.experiment().initial
@@ -202,6 +214,16 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
     most = max(fraction, min(MORE * fraction, SAFE))
     made.require(("nest",), family.fit_steps, stepper_of(experiment.stepper, dt), states, most)
     return family, states, dt
+
+
+def driver_of(model: Any, state: Any, stepper: TimeStepper, **options: Any) -> Any:
+    """The Simulation of a model and its State, or the NestedSimulation of a Family and {name: State}."""
+    from ...simulation.nested import NestedSimulation
+    from ...simulation.simulation import Simulation
+
+    if isinstance(model, Family):
+        return NestedSimulation(model, state, stepper, **options)
+    return Simulation(model, state, stepper, **options)
 
 
 def _options(made):

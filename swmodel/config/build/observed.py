@@ -14,21 +14,21 @@ import numpy as np
 
 from ...adjoint.assimilation.observations import Observations, Truth, with_noise
 from ...adjoint.costs.misfits import JointMisfit
-from ...adjoint.costs.readers import SectionReader
+from ...adjoint.costs.readers import GaugeReader, SectionReader
 from ...errors import ConfigError
-from ...output.products.gauges import Gauges
 from .. import Override, read_text
 from ..observations import SeriesTable
-from .experiment import assemble, model_of, state_of
+from .experiment import model_of, state_of
+from .nests import assemble_family, driver_of, family_of
 
 if TYPE_CHECKING:
     from ...adjoint.costs.costs import Cost
-    from ...fields.state import State
     from ...models.shallow_water import ShallowWater
+    from ...nests.family import Family
     from ...runtime.launch import Process
     from ...stepping.explicit import TimeStepper
-    from ..experiment import Experiment
     from ..inversion import Inversion
+    from ..scenario import Output
     from .experiment import Assembly
 
 __all__ = [
@@ -172,13 +172,13 @@ def check_withheld(section: Inversion, groups: Sequence[Group]) -> None:
         raise ConfigError("withhold is not for the method 'descent'; use another one, or leave it out.")
 
 
-def check_places(section: Inversion, made: Assembly, model: ShallowWater) -> bool:
+def check_places(section: Inversion, made: Assembly, model: ShallowWater | Family) -> bool:
     """Whether all places of velocities and all sections lie in water; others are mistakes in `made`; collective."""
     before = len(made.mistakes)
     for k, table in enumerate(section.observations):
         path = ("inversion", "observations", k)
         for name, place in table.places(None).items() if table.type == "velocities" else ():
-            made.attempt((*path, "positions", name), Gauges.at, {name: place}, model)
+            made.attempt((*path, "positions", name), GaugeReader.at, {name: place}, model)
         for name, ends in table.places(None).items() if table.type == "transports" else ():
             made.attempt((*path, "sections", name), SectionReader.between, *ends, model)
     return len(made.mistakes) == before
@@ -188,15 +188,15 @@ def observed(
     section: Inversion,
     made: Assembly,
     process: Process,
-    model: ShallowWater,
-    state: State,
+    model: ShallowWater | Family,
+    state: Any,
     stepper: TimeStepper,
     steps: int,
     first_step: int = 0,
 ) -> Observed:
     """The Observed of [inversion] in `steps` steps after number `first_step`; collective."""
     scheme: Any = stepper
-    until, output = (first_step + steps) * float(scheme.dt), made.experiment().output
+    until, output = (first_step + steps) * float(scheme.dt), made.output
     check_places(section, made, model)
     made.experiment()
     groups = _recorded(section, output, model, until, made.experiment().run.start)
@@ -221,14 +221,18 @@ def _withheld(section, groups):
 
 
 def placed(
-    section: Inversion, experiment: Experiment, model: ShallowWater, dt: float, until: float
+    section: Inversion,
+    output: Output,
+    start: datetime.datetime | None,
+    model: ShallowWater | Family,
+    dt: float,
+    until: float,
 ) -> tuple[tuple[Group, ...], bool]:
     """(a Group for each table, whether they are of a twin).
 
     The model is not run: the values of a twin are zero.
     """
-    output = experiment.output
-    groups = _recorded(section, output, model, until, experiment.run.start)
+    groups = _recorded(section, output, model, until, start)
     return (groups, False) if groups is not None else (_without_values(section, output, model, dt, until), True)
 
 
@@ -250,11 +254,9 @@ def _recorded(section, output, model, until, start):
 
 def _spun_up(section, made, model, state, stepper, first_step):
     """The State after the spin-up of `first_step` steps, with the first guess of all controls."""
-    from ...simulation.simulation import Simulation
-
     if not section.spin_up:
         return state
-    return Simulation(model, state, stepper, start=made.experiment().run.start).run(steps=first_step)
+    return driver_of(model, state, stepper, start=made.experiment().run.start).run(steps=first_step)
 
 
 # -- observations of a twin --------------------------------------------------------------------------------------------
@@ -262,16 +264,18 @@ def _spun_up(section, made, model, state, stepper, first_step):
 
 def _twin(section, made, process, model, state, stepper):
     """(Truth, the State to start the inversion from), each after a spin-up of its own."""
-    from ...simulation.simulation import Simulation
-
     other, twin = made.attempt(("inversion", "twin", "truth"), truth_of, section, made, process.tiles), section.twin
     made.experiment()
     experiment = other.experiment()
-    true_model = model_of(other, process.communicator, experiment.run.layout, experiment.run.engine)
-    truth = state_of(experiment.initial, true_model)
+    where = process.communicator, experiment.run.layout, experiment.run.engine
+    if other.nests:
+        true_model, truth, _ = family_of(other, *where)
+    else:
+        true_model = model_of(other, *where)
+        truth = state_of(experiment.initial, true_model)
     if twin.spin_up:
-        state = Simulation(model, state, stepper).run(until=twin.spin_up)
-        truth = Simulation(true_model, truth, stepper).run(until=twin.spin_up)
+        state = driver_of(model, state, stepper).run(until=twin.spin_up)
+        truth = driver_of(true_model, truth, stepper).run(until=twin.spin_up)
     return Truth(true_model, truth), state
 
 
@@ -280,7 +284,7 @@ def truth_of(section: Inversion, made: Assembly, ranks: int = 1, **options: Any)
     draft, truth = made.draft, {} if section.twin is None else section.twin.truth
     overrides = [Override(f"[inversion.twin.truth] {key}", _path(key), value) for key, value in truth.items()]
     other = read_text(draft.text, draft.file, draft.folder, [*draft.overrides, *overrides], draft.own_parts)
-    other = assemble(other, ranks, **options)
+    other = assemble_family(other, ranks, **options)
     other.experiment()
     return other
 

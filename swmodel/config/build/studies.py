@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ...adjoint.assimilation.priors import Setting, joined
 from ...adjoint.costs.costs import tile_cost
 from ...adjoint.costs.harmonics import HarmonicMisfit
+from ...adjoint.costs.readers import grids_of, on_outermost
 from ...errors import ConfigError
 from ...output.products.gauges import Gauges
 from ...runtime import budget
@@ -96,6 +97,8 @@ def section_of(draft: Draft, name: str, verify: bool = False) -> Any:
         return Adjoint.read({"cost": {"type": "box_energy"}, "controls": known_controls(draft.sections)})
     if section is None:
         raise ConfigError(f"{draft.file}: the section [{name}] is missing; add one, such as\n{EXAMPLES[name]}")
+    if name == "inversion" and section.method == "auto" and draft.sections.get("nest"):
+        return section.replaced(method="incremental")  # the linear model of 'green' and 'linear' has no nests
     return section
 
 
@@ -144,21 +147,21 @@ def adjoint_line(made: Assembly, model: ShallowWater | Family, state: Any, dt: f
     return f"{what}\nby {', '.join(section.controls)}, over {length_line(steps, dt)}"
 
 
-def inversion_line(made: Assembly, model: ShallowWater, state: State, dt: float) -> str | None:
+def inversion_line(made: Assembly, model: ShallowWater | Family, state: Any, dt: float) -> str | None:
     """A summary of [inversion] in words; None if it has mistakes, which are added to the Assembly `made`."""
-    experiment, section = made.experiment(), made.section("inversion")
+    experiment, section = made.experiment(), section_of(made.draft, "inversion")
     (first, steps), before = steps_of(section, experiment.run, dt), len(made.mistakes)
-    _is_covered(made, "inversion", [model], (first + steps) * dt, dt)
+    _is_covered(made, "inversion", grids_of(model), (first + steps) * dt, dt)
     unknowns = check_controls(section, made, model, state, dt)
     path = ("inversion", "observations")
     in_water = check_places(section, made, model)
-    given = section, experiment, model, dt, (first + steps) * dt
+    given = section, made.output, experiment.run.start, model, dt, (first + steps) * dt
     found = made.attempt(path, placed, *given) if in_water else None
     if found is not None:
         groups, twin = found
         for k, group in enumerate(groups):
             cost = group.cost(experiment.run.start)
-            made.attempt((*path, k), cost.on_tile, model, dt, first, steps)
+            made.attempt((*path, k), tile_cost, cost, model, dt, first, steps)
         made.attempt(("inversion", "withhold"), check_withheld, section, groups)
         if twin:
             truth = ("inversion", "twin", "truth")
@@ -258,12 +261,15 @@ def cost_of(section: Adjoint, output: Output, start: datetime.datetime | None = 
 # -- controls ----------------------------------------------------------------------------------------------------------
 
 
-def transformed_of(section: Inversion, made: Assembly, model: ShallowWater, state: State, dt: float) -> Transformed:
-    """The Transformed of all controls of [inversion]; collective.
+def transformed_of(
+    section: Inversion, made: Assembly, model: ShallowWater | Family, state: Any, dt: float
+) -> Transformed:
+    """The Transformed of all controls of [inversion], which are those of the outermost grid; collective.
 
     Raises:
         ConfigError: for a control that cannot be made; the message has its number.
     """
+    model, state = on_outermost(model, state)
     setting, found = Setting(model, state, dt), {}
     for k, control in enumerate(section.controls):
         prior = made.attempt(("inversion", "controls", k), part_of, control, made.grid)
@@ -277,12 +283,14 @@ def transformed_of(section: Inversion, made: Assembly, model: ShallowWater, stat
     return joined(found, model)
 
 
-def check_controls(section: Inversion, made: Assembly, model: ShallowWater, state: State, dt: float) -> int | None:
+def check_controls(
+    section: Inversion, made: Assembly, model: ShallowWater | Family, state: Any, dt: float
+) -> int | None:
     """The number of unknowns of the controls of [inversion]; their mistakes are collected in `made`.
 
     Correlations and the sea surface above faults, which take long, are not computed.
     """
-    setting, numbers = Setting(model, state, dt), []
+    setting, numbers = Setting(*on_outermost(model, state), dt), []
     for k, control in enumerate(section.controls):
         prior = made.attempt(("inversion", "controls", k), part_of, control, made.grid)
         numbers.append(prior and made.attempt(("inversion", "controls", k), prior.unknowns, setting))

@@ -7,21 +7,25 @@ from collections.abc import Iterable, Sequence
 
 from .drawings import Markup, joined, json_markup, markup
 
-__all__ = ["Section", "as_figure", "as_table", "controls", "filled", "moments"]
+__all__ = ["Section", "as_figure", "as_table", "choice", "controls", "filled", "moments"]
 
 HERE = pathlib.Path(__file__).parent
 
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A part of the page: the name that links to it, its heading, and its HTML."""
+    """A part of the page: the name that links to it, its heading, and its HTML.
+
+    `grid` is the name of the grid to which it belongs, "" for the outermost one; None on a page of one grid.
+    """
 
     name: str
     heading: str
     body: Markup
+    grid: str | None = None
 
 
-def filled(title: str, lead: str, source: str, shown: Sequence[Section], command: str) -> str:
+def filled(title: str, lead: str, source: str, shown: Sequence[Section], command: str, grids: Markup | str = "") -> str:
     """The page around sections.
 
     Args:
@@ -30,6 +34,7 @@ def filled(title: str, lead: str, source: str, shown: Sequence[Section], command
         source: the program that made it.
         shown: the sections.
         command: that wrote the page.
+        grids: buttons of which each shows the sections of one grid.
     """
     read = lambda name: Markup((HERE / name).read_text(encoding="utf-8").strip())  # noqa: E731
     form = "This page needs no other file and no network. It was written by <code>{}</code>."
@@ -39,16 +44,28 @@ def filled(title: str, lead: str, source: str, shown: Sequence[Section], command
         "generator": source,
         "style": read("page.css"),
         "script": read("page.js"),
-        "contents": joined((markup('<a href="#{}">{}</a>', s.name, s.heading) for s in shown), " "),
+        "grids": grids,
+        "contents": joined(map(_linked, shown), " "),
         "body": joined(map(_framed, shown), "\n"),
         "footer": markup(form, command),
     }
     return string.Template(read("page.html")).substitute({name: markup("{}", text) for name, text in values.items()})
 
 
+def _of_grid(section):
+    """The attributes of what belongs to one of several grids; the outermost one's shows at first."""
+    if section.grid is None:
+        return ""
+    return markup(' data-grid="{}"{}', section.grid, Markup(" hidden" if section.grid else ""))
+
+
+def _linked(section):
+    return markup('<a href="#{}"{}>{}</a>', section.name, _of_grid(section), section.heading)
+
+
 def _framed(section):
-    form = '<section aria-labelledby="{0}"><h2 id="{0}">{1}</h2>{2}</section>'
-    return markup(form, section.name, section.heading, section.body)
+    form = '<section aria-labelledby="{0}"{3}><h2 id="{0}">{1}</h2>{2}</section>'
+    return markup(form, section.name, section.heading, section.body, _of_grid(section))
 
 
 def as_figure(content: str) -> Markup:
@@ -62,6 +79,13 @@ def as_table(heads: Iterable[str], lines: Iterable[Iterable[str]]) -> Markup:
     rows = (joined(markup("<td>{}</td>", cell) for cell in line) for line in lines)
     body = joined(markup("<tr>{}</tr>", row) for row in rows)
     return markup('<div class="wide"><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>', head, body)
+
+
+def choice(label: str, name: str, titles: Sequence[str]) -> Markup:
+    """Buttons of which one is pressed, the first one at the beginning."""
+    form = '<span><input type="radio" name="{0}" id="{0}-{1}"{2}><label for="{0}-{1}">{3}</label></span>'
+    buttons = (markup(form, name, k, "" if k else " checked", title) for k, title in enumerate(titles))
+    return markup('<fieldset class="choice" id="{}" aria-label="{}">{}</fieldset>', name, label, joined(buttons))
 
 
 def controls(last: int, value: int, label: str, data: list[dict]) -> Markup:

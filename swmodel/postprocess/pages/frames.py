@@ -18,9 +18,9 @@ from ...errors import PlotError
 from .. import style
 from ..cgrid import around
 from ..files import Mesh, label, mesh_of, positions, seconds, snapshot, stamp, start_of, wet_cells
-from ..inundation import may_flood, under_water
+from ..inundation import ground, may_flood, under_water
 from ..maps import colorbar_right_of, draw_gauges, draw_surroundings, field_norm, map_axes
-from ..overlays import arrows, storms_of
+from ..overlays import arrows, relief, storms_of
 from .drawings import Markup, as_svg, fix_colours
 
 __all__ = ["Movie", "movies", "variables_of"]
@@ -42,7 +42,8 @@ class Movie:
         stamps: the time of each as text.
         seconds: the time of each since the start [s].
         winds: arrows of the wind of storms in each, as the data of an SVG path over the images from 0 to 1000.
-        base: <svg> of axes, land and colour bar.
+        ground: data URI of the relief below the images, where land may be flooded; "" elsewhere.
+        base: <svg> of axes, land and colour bar, above the images.
         box: (left, top, width, height) of the images within the SVG, from 0 to 1.
         shape: height of the SVG over its width.
         pixels: (columns, rows) of an image.
@@ -55,6 +56,7 @@ class Movie:
     stamps: tuple[str, ...]
     seconds: tuple[float, ...]
     winds: tuple[str, ...]
+    ground: str
     base: Markup
     box: tuple[float, float, float, float]
     shape: float
@@ -88,19 +90,25 @@ def variables_of(dataset: xr.Dataset, wanted: Sequence[str] = ()) -> list[str]:
     return shown[:4] or fields[:2]
 
 
-def movies(dataset: xr.Dataset, names: Sequence[str], gauges: Sequence, largest: float) -> list[Movie]:
-    """The Movie of each variable; all their images together have at most `largest` bytes in the page."""
-    return [_movie(dataset, name, f"map-{k}", gauges, largest / len(names)) for k, name in enumerate(names)]
+def movies(
+    dataset: xr.Dataset, names: Sequence[str], gauges: Sequence, largest: float, identifier: str = "map"
+) -> list[Movie]:
+    """The Movie of each variable; all their images together have at most `largest` bytes in the page.
+
+    `identifier` begins the identifiers within their SVGs.
+    """
+    return [_movie(dataset, name, f"{identifier}-{k}", gauges, largest / len(names)) for k, name in enumerate(names)]
 
 
 def _movie(dataset, name, identifier, gauges, largest):
     mesh, wet = mesh_of(dataset), wet_cells(dataset)
     count = dataset.sizes["time"]
     records = np.unique(np.linspace(0, count - 1, min(count, MOST_RECORDS)).round().astype(int))
-    dries = may_flood(dataset) and "eta" in dataset
+    dries = may_flood(dataset)
 
     def values(k):
-        return np.where(wet & under_water(dataset, k) if dries else wet, at_centres(dataset, mesh, name, k), np.nan)
+        water = wet & under_water(dataset, k) if dries and "eta" in dataset else wet
+        return np.where(water, at_centres(dataset, mesh, name, k), np.nan)
 
     fields = np.stack([_coarse(values(int(k))) for k in records])
     array = xr.DataArray(np.zeros(0), name=name, attrs=_attributes(dataset, name))
@@ -111,7 +119,10 @@ def _movie(dataset, name, identifier, gauges, largest):
     stamps = tuple(stamp(float(time[k]), start_of(dataset), float(time[-1])) for k in records)
     times = tuple(float(time[k]) for k in records)
     winds = _winds(storms_of(dataset), mesh, times)
-    return Movie(name, label(array), frames, stamps, times, winds, base, box, shape, pixels, count - len(records))
+    below = _data_uri(np.rint(255 * relief(mesh, ground(dataset))[::-1]).astype(np.uint8)) if dries else ""
+    return Movie(
+        name, label(array), frames, stamps, times, winds, below, base, box, shape, pixels, count - len(records)
+    )
 
 
 def _winds(storms, mesh, times):
@@ -188,16 +199,21 @@ def _coarse(values, side=QUALITIES[0][0]):
 
 def _image(values, norm: Normalize, colours: Colormap, levels: int) -> str:
     """A data URI of the field, the northernmost row first; land is transparent."""
-    from PIL import Image
-
     share = np.clip(np.ma.filled(norm(np.ma.masked_invalid(values[::-1])), 0.0), 0.0, 1.0)
     index = np.rint(share * (levels - 1)).astype(np.uint8)
     index[np.isnan(values[::-1])] = levels
     palette = np.rint(255 * colours(np.linspace(0, 1, levels))[:, :3]).astype(np.uint8)
-    image = Image.fromarray(index, mode="P")
-    image.putpalette([*palette.ravel().tolist(), 0, 0, 0])
-    packed = io.BytesIO()
-    image.save(packed, format="png", optimize=True, transparency=levels)
+    return _data_uri(index, [*palette.ravel().tolist(), 0, 0, 0], transparency=levels)
+
+
+def _data_uri(pixels, palette=None, **options):
+    """A PNG of numbers of a palette (ny, nx), or of red, green, blue and opacity (ny, nx, 4)."""
+    from PIL import Image
+
+    image, packed = Image.fromarray(pixels, mode="RGBA" if palette is None else "P"), io.BytesIO()
+    if palette is not None:
+        image.putpalette(palette)
+    image.save(packed, format="png", optimize=True, **options)
     return "data:image/png;base64," + base64.b64encode(packed.getvalue()).decode()
 
 
@@ -213,7 +229,7 @@ def _base(dataset, array, identifier, mappable, gauges):
         axes = map_axes(page, (left, below, width, height), mesh)
         axes.patch.set_visible(False)
         axes.set_aspect(mesh.aspect)
-        draw_surroundings(axes, dataset)
+        draw_surroundings(axes, dataset, shaded=False)
         draw_gauges(axes, mesh, gauges)
         fix_colours(axes)
         colorbar_right_of(axes, mappable, label(array))

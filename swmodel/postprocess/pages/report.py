@@ -1,6 +1,8 @@
 """The page of a run: which files it shows, and the page around its sections."""
 
 import contextlib
+import dataclasses
+import json
 import pathlib
 import re
 from collections.abc import Sequence
@@ -9,7 +11,7 @@ from ...errors import PlotError
 from ..files import kind_of, open_output, replacing, start_of, undamaged
 from ..series import read_gauges, read_observations
 from . import facts
-from .frame import filled
+from .frame import choice, filled
 from .sections import Run, sections
 
 __all__ = ["report"]
@@ -41,9 +43,7 @@ def report(
     found = _files(given)
     page = _page(given, found, output)
     with undamaged(found), contextlib.ExitStack() as opened:
-        files, left_out = _opened(found, opened, member)
-        run = Run(files, found, _observed(files, observations), left_out)
-        text = _filled(run, list(sections(run, variables)))
+        text = _filled(_runs(found, given, opened, observations, member), variables)
     try:
         with replacing(page) as part:
             part.write_text(text, encoding="utf-8")
@@ -56,8 +56,8 @@ def _files(given):
     """The output files among the given paths and in the given folders."""
     found = []
     for path in given:
-        if path.is_dir() and path.suffix != ".zarr":
-            inside = [p for p in sorted(path.iterdir()) if p.suffix in (".nc", ".zarr") and not p.name.startswith(".")]
+        if _is_folder(path):
+            inside = _files_in(path)
             if not inside:
                 raise PlotError(f"report: the folder {path} holds no file of a run; give the folder of its output.")
             found += inside
@@ -68,6 +68,14 @@ def _files(given):
     if not found:
         raise PlotError("report: no file was given; give the folder of a run's output, or files of it.")
     return found
+
+
+def _is_folder(path):
+    return path.is_dir() and path.suffix != ".zarr"
+
+
+def _files_in(folder):
+    return [p for p in sorted(folder.iterdir()) if p.suffix in (".nc", ".zarr") and not p.name.startswith(".")]
 
 
 def _page(given, found, output):
@@ -84,9 +92,39 @@ def _page(given, found, output):
     return page
 
 
+def _runs(found, given, opened, observations, member):
+    """The Run of each grid, the outermost one first; those of nests are in folders within the given ones, too."""
+    grids, left_out = _opened(found, opened, member)
+    if any("nest_boxes" in dataset.attrs for files in grids.values() for dataset in files.values()):
+        folders = [folder for path in given if _is_folder(path) for folder in sorted(path.iterdir()) if folder.is_dir()]
+        within = [file for folder in folders if _is_folder(folder) for file in _files_in(folder)]
+        with contextlib.suppress(PlotError):  # none of them can be drawn
+            others, _ = _opened(within, opened, member)
+            grids |= {name: files for name, files in others.items() if name and name not in grids}
+    if observations is not None and not any("gauges" in files for files in grids.values()):
+        raise PlotError("report: observations were given, and the run has no gauges; leave --observations out.")
+    names = list(dict.fromkeys([*_in_order(grids, next(iter(grids))), *grids]))
+    runs = []
+    for k, name in enumerate(names):
+        files = grids[name]
+        paths = [pathlib.Path(dataset.encoding["source"]) for dataset in files.values()]
+        of_grid = name if k else "", tuple(names[1:]), 1.0 / len(names)
+        runs.append(Run(files, paths if k else found, _observed(files, observations), {} if k else left_out, *of_grid))
+    return runs
+
+
+def _in_order(grids, name):
+    """The names of a grid and of the nests in it, of which there are files."""
+    yield name
+    dataset = next(iter(grids[name].values()))
+    for nest in json.loads(dataset.attrs.get("nest_boxes", "{}")):
+        if nest in grids:
+            yield from _in_order(grids, nest)
+
+
 def _opened(found, opened, member):
-    """({what it holds: dataset}, {path: why it is not shown})."""
-    files, first, left_out = {}, {}, {}
+    """({nest, "" for the outermost grid: {what it holds: dataset}}, {path: why it is not shown})."""
+    grids, left_out = {}, {}
     for path in found:
         try:
             dataset = opened.enter_context(open_output(path, member))
@@ -100,21 +138,21 @@ def _opened(found, opened, member):
             raise PlotError(f"report: {path} is a restart, of which there is no page; give an output file.")
         if kind == "restart":
             continue
-        if kind in files:
-            left_out[path] = f"{first[kind]} holds {kind}, too, and was shown; name {path.name} alone for a page of it."
+        shown = grids.setdefault(dataset.attrs.get("nest", ""), {})
+        if kind in shown:
+            first = pathlib.Path(shown[kind].encoding["source"]).name
+            left_out[path] = f"{first} holds {kind}, too, and was shown; name {path.name} alone for a page of it."
         else:
-            files[kind], first[kind] = dataset, path.name
-    if not files:
+            shown[kind] = dataset
+    if not grids:
         reason = next(iter(left_out.values()), "they are restarts; give output files of a run.")
         raise PlotError(f"report: none of {', '.join(p.name for p in found)} can be drawn: {reason}")
-    return files, left_out
+    return dict(sorted(grids.items(), key=lambda item: item[0] != "")), left_out
 
 
 def _observed(files, folder):
     """The records of the gauges: from the given folder, or from that of the experiment if it is still there."""
     if "gauges" not in files:
-        if folder is not None:
-            raise PlotError("report: observations were given, and the run has no gauges; leave --observations out.")
         return {}
     names, start = [gauge.name for gauge in read_gauges(files["gauges"])], start_of(files["gauges"])
     if folder is not None:
@@ -131,13 +169,22 @@ def _observed(files, folder):
 # -- the page ---------------------------------------------------------------------------------------------------------
 
 
-def _filled(run, shown):
+def _filled(runs, variables):
+    run, several = runs[0], len(runs) > 1
+    shown = [
+        dataclasses.replace(section, grid=each.nest if several else None)
+        for each in runs
+        for section in sections(each, variables if "fields" in each.files else ())
+    ]
+    if variables and not any("fields" in each.files for each in runs):
+        raise PlotError("report: variables were given, and no file has fields over time; leave --variable out.")
     attributes = run.first.attrs
     commit = f", commit {attributes['git_commit']}" if attributes.get("git_commit") else ""
     source = f"{attributes.get('source', 'swmodel')}{commit}"
     title = str(attributes.get("title", "")).removesuffix(f": {attributes.get('shown')}")  # which sections show
     lead = f"{source}, {_written(attributes)}".rstrip(", ")
-    return filled(title or run.paths[0].stem, lead, source, shown, "swmodel report")
+    grids = choice("Grid", "grid", [one.title for one in runs]) if several else ""
+    return filled(title or run.paths[0].stem, lead, source, shown, "swmodel report", grids)
 
 
 def _written(attributes):

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import json
 import pathlib
 import re
 from collections.abc import Iterator, Sequence
@@ -10,15 +11,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import xarray as xr
 
-from ...errors import PlotError
 from ...output.figures import STATISTICS
 from .. import budgets, drifters, ensemble, gauges, inversion, maxima, sensitivity, spectra, statistics
-from ..files import open_output, seconds
+from ..files import mesh_of, open_output, seconds
 from ..scores import MISSING, Series, columns, constants_columns, meaning, score
 from ..series import read_gauges
 from . import facts
 from .drawings import as_image, as_svg, fix_colours, joined, markup
-from .frame import Section, as_figure, as_table, controls
+from .frame import Section, as_figure, as_table, choice, controls
 from .frames import movies, variables_of
 
 __all__ = ["Run", "Section", "sections"]
@@ -38,12 +38,18 @@ class Run:
         paths: of all files that were found.
         observed: {name: Series} of the records.
         left_out: {path: why the page does not show the file}.
+        nest: the name of a nested grid; "" for the outermost one, or for the only grid of the page.
+        nests: the names of all nested grids of the page.
+        share: of LARGEST that this grid's images may have.
     """
 
     files: dict[str, xr.Dataset]
     paths: list[pathlib.Path]
     observed: dict[str, Series]
     left_out: dict[pathlib.Path, str] = dataclasses.field(default_factory=dict)
+    nest: str = ""
+    nests: tuple[str, ...] = ()
+    share: float = 1.0
 
     @functools.cached_property
     def gauges(self) -> list[Series]:
@@ -53,6 +59,15 @@ class Run:
     @property
     def first(self) -> xr.Dataset:
         return next(iter(self.files.values()))
+
+    @property
+    def title(self) -> str:
+        """The name of the grid."""
+        return self.first.attrs.get("nest", "Outermost grid")
+
+    def named(self, part: str) -> str:
+        """A name of a part of the page that no other grid's has."""
+        return f"{self.nest}-{part}" if self.nest else part
 
 
 def sections(run: Run, variables: Sequence[str] = ()) -> Iterator[Section]:
@@ -88,7 +103,7 @@ def _summary(run):
     if not rows and not missing:
         return None
     body = markup('<div class="facts">{}{}</div>{}', _list(rows), _list(took), missing)
-    return Section("summary", "Summary", body)
+    return Section(run.named("summary"), "Summary", body)
 
 
 def _list(rows):
@@ -110,55 +125,68 @@ def _ensemble(run):
         page = ensemble.figure(several.get("fields"), several.get("gauges"))
         shown, image = run.files[next(iter(several))].attrs["shown"], as_image(page, "Mean and spread of the members")
         form = '{}<p class="note">The other sections show {}; --member takes another.</p>'
-        return Section("ensemble", "Ensemble", markup(form, as_figure(image), shown))
+        return Section(run.named("ensemble"), "Ensemble", markup(form, as_figure(image), shown))
 
 
 def _maps(run, variables):
     if "fields" not in run.files or "time" not in run.files["fields"].dims:
-        if variables:
-            raise PlotError("report: variables were given, and no file has fields over time; leave --variable out.")
         return None
     names = variables_of(run.files["fields"], variables)
-    shown = movies(run.files["fields"], names, run.gauges, LARGEST)
+    shown = movies(run.files["fields"], names, run.gauges, run.share * LARGEST, run.named("map"))
     data = [{"stamps": m.stamps, "seconds": m.seconds, "frames": m.frames, "winds": m.winds} for m in shown]
-    choice = joined(
-        markup(
-            '<span><input type="radio" name="variable" id="show-{0}"{1}><label for="show-{0}">{2}</label></span>',
-            k,
-            "" if k else " checked",
-            m.title,
-        )
-        for k, m in enumerate(shown)
-    )
+    boxes = list(_boxes_on(run))
     last = len(shown[0].frames) - 1
-    fieldset = '<fieldset class="choice" aria-label="Variable">{}</fieldset>'
     body = markup(
         '<div class="map">{}{}{}</div>'
         '<p class="note">The keys <kbd>←</kbd> and <kbd>→</kbd> step through the records, and the space bar plays them.'
-        "{}</p>",
-        markup(fieldset, choice) if len(shown) > 1 else "",
-        joined(_sheet(m, k) for k, m in enumerate(shown)),
+        "{}{}</p>",
+        choice("Variable", run.named("variable"), [m.title for m in shown]) if len(shown) > 1 else "",
+        joined(_sheet(m, k, boxes) for k, m in enumerate(shown)),
         controls(last, last // 2, "Time of the map", data),
+        " A click on the box of a nest shows its grid at the same time." if boxes else "",
         _left_out(shown),
     )
-    return Section("maps", "Maps", body)
+    return Section(run.named("maps"), "Maps", body)
 
 
-def _sheet(movie, number):
-    left, top, width, height = (f"{100 * x:.3f}%" for x in movie.box)
+def _boxes_on(run):
+    """(name, (left, top, width, height) over the images, from 0 to 1) of the nests in a grid that have files."""
+    dataset = run.files["fields"]
+    west, east, south, north = mesh_of(dataset).extent
+    for name, ((x0, x1), (y0, y1)) in json.loads(dataset.attrs.get("nest_boxes", "{}")).items():
+        if name in run.nests:
+            across, up = east - west, north - south
+            yield name, ((x0 - west) / across, (north - y1) / up, (x1 - x0) / across, (y1 - y0) / up)
+
+
+def _place(box):
+    left, top, width, height = (f"{100 * x:.3f}%" for x in box)
+    return markup("left: {}; top: {}; width: {}; height: {}", left, top, width, height)
+
+
+def _zoom(movie, name, box):
+    """A button over the box of a nest, which shows its grid."""
+    left, top, width, height = movie.box
+    whole = left + width * box[0], top + height * box[1], width * box[2], height * box[3]
+    form = '<button type="button" class="zoom" value="{0}" title="Zoom into {0}" style="{1}"></button>'
+    return markup(form, name, _place(whole))
+
+
+def _sheet(movie, number, boxes):
     columns, rows = movie.pixels
-    place = markup("left: {}; top: {}; width: {}; height: {}", left, top, width, height)
+    place = _place(movie.box)
     return markup(
         '<div class="sheet" style="aspect-ratio: {:.5f}"{}><canvas width="{}" height="{}" style="{}"></canvas>{}'
         '<svg class="winds" viewBox="0 0 1000 1000" preserveAspectRatio="none" style="{}" aria-hidden="true">'
-        "<path/></svg></div>",
+        "<path/></svg>{}</div>",
         1 / movie.shape,
         " hidden" if number else "",
         columns,
         rows,
-        place,
+        joined((place, markup("; background-image: url({})", movie.ground))) if movie.ground else place,
         movie.base,
         place,
+        joined(_zoom(movie, *each) for each in boxes),
     )
 
 
@@ -177,8 +205,8 @@ def _maximum(run):
         return None
     page = maxima.maximum(_untitled(run.files["maxima"]), run.gauges)
     fix_colours(page.axes[0])
-    svg = as_svg(page, "maximum", "Map of the maximum elevation with lines of equal arrival time")
-    return Section("maximum", "Maximum elevation", as_figure(svg))
+    svg = as_svg(page, run.named("maximum"), "Map of the maximum elevation with lines of equal arrival time")
+    return Section(run.named("maximum"), "Maximum elevation", as_figure(svg))
 
 
 def _statistics(run, kind):
@@ -187,14 +215,14 @@ def _statistics(run, kind):
         return None
     page = statistics.figure(_untitled(run.files[kind]), gauges=run.gauges)
     heading = "Harmonic constants" if kind == "harmonics" else kind.capitalize()
-    return Section(kind, heading, as_figure(as_image(page, f"Maps of {heading.lower()}")))
+    return Section(run.named(kind), heading, as_figure(as_image(page, f"Maps of {heading.lower()}")))
 
 
 def _drifters(run):
     if "drifters" not in run.files:
         return None
     page = drifters.figure(_untitled(run.files["drifters"]), run.files.get("fields"))
-    return Section("drifters", "Drifters", as_figure(as_image(page, "Tracks of the drifters")))
+    return Section(run.named("drifters"), "Drifters", as_figure(as_image(page, "Tracks of the drifters")))
 
 
 def _gauges(run):
@@ -205,7 +233,7 @@ def _gauges(run):
     shown = [_thinned(one) for one in series[:MOST_GAUGES]]
     page = gauges.figure(dataset, {name: _thinned(one) for name, one in observed.items()}, series=shown)
     place, times = page.axes[0].get_position(), seconds(dataset)
-    svg = as_svg(page, "gauges", "Elevation at the gauges over time")
+    svg = as_svg(page, run.named("gauges"), "Elevation at the gauges over time")
     spare = len(series) - len(shown)
     timeline = markup(
         '<div class="timeline" data-left="{:.5f}" data-width="{:.5f}" data-first="{}" data-last="{}">{}</div>',
@@ -217,7 +245,7 @@ def _gauges(run):
     )
     note = markup('<p class="note">{} more gauges are in the table only.</p>', spare) if spare else ""
     body = joined((_scores(series, observed), as_figure(timeline), note))
-    return Section("gauges", "Gauges", body)
+    return Section(run.named("gauges"), "Gauges", body)
 
 
 def _thinned(series: Series) -> Series:
@@ -262,15 +290,15 @@ def _budgets(run):
     fields = run.files.get("fields")
     if fields is None or fields.sizes.get("time", 0) < 2 or not {"eta", "u", "v", "depth"} <= set(fields):
         return None
-    svg = as_svg(budgets.figure(_untitled(fields)), "budgets", "Volume, energy and enstrophy over time")
-    return Section("budgets", "Volume and energy", as_figure(svg))
+    svg = as_svg(budgets.figure(_untitled(fields)), run.named("budgets"), "Volume, energy and enstrophy over time")
+    return Section(run.named("budgets"), "Volume and energy", as_figure(svg))
 
 
 def _spectra(run):
     if "spectra" not in run.files:
         return None
-    svg = as_svg(spectra.figure(_untitled(run.files["spectra"])), "spectra", "Spectra over wavenumber")
-    return Section("spectra", "Spectra", as_figure(svg))
+    svg = as_svg(spectra.figure(_untitled(run.files["spectra"])), run.named("spectra"), "Spectra over wavenumber")
+    return Section(run.named("spectra"), "Spectra", as_figure(svg))
 
 
 def _study(run, kind):
@@ -278,25 +306,26 @@ def _study(run, kind):
     if kind not in run.files:
         return None
     page = {"sensitivity": sensitivity, "inversion": inversion}[kind].figure(run.files[kind])
-    return Section(kind, kind.capitalize(), as_figure(as_image(page, f"Figure of the {kind}")))
+    return Section(run.named(kind), kind.capitalize(), as_figure(as_image(page, f"Figure of the {kind}")))
 
 
 def _configuration(run):
     attributes = run.first.attrs
     text, _, _ = facts.experiment_of(attributes)
     parts = []
-    if text.strip():
+    if text.strip() and not run.nest:
         parts.append(_folded("Experiment file", markup("<pre>{}</pre>", _coloured(text.strip()))))
     history = str(attributes.get("history", "")).strip()
-    if history:
+    if history and not run.nest:
         parts.append(_folded("How the files were written", markup("<pre>{}</pre>", history)))
     sources = str(attributes.get("references", "")).strip()
-    if sources:
+    if sources and not run.nest:
         items = joined(markup("<li>{}</li>", _linked(one.strip())) for one in sources.split("; "))
         parts.append(_folded("Sources of the methods", markup("<ul>{}</ul>", items)))
     lines = [(path.name, facts.size(_bytes(path))) for path in run.paths]
     parts.append(as_table(("file", "size"), lines))
-    return Section("configuration", "Configuration and files", joined(parts))
+    heading = "Files" if run.nest else "Configuration and files"
+    return Section(run.named("configuration"), heading, joined(parts))
 
 
 def _folded(summary, body):
