@@ -47,7 +47,6 @@ Nests = Annotated[tuple[Nest, ...], different_names("nests have the name")]  # p
 
 REFUSED = {  # sections that a run with nests does not have, and what to do
     "layers": "nests have one layer so far; leave [layers] or [[nest]] out",
-    "tracer": "nests have no tracers so far; leave [[tracer]] or [[nest]] out",
     "ensemble": "nests are not run in ensembles so far; run the members one by one, or leave [[nest]] out",
     "inversion": "inversions have no nests so far; leave [inversion] or [[nest]] out",
     "green": "Green's functions have no nests so far; leave [green] or [[nest]] out",

@@ -23,7 +23,7 @@ from ..grids.grid import Grid
 __all__ = ["FRAME", "Nest", "Place", "finest", "frame_of"]
 
 FRAME = 6  # the least width of the frame, in cells of the nest: those that a step of SSPRK3 reads, 3 stages of 2 cells
-FRAME_OF_BORES = 15  # the same with MomentumConserving, 3 stages of 5 cells
+FRAME_OF_BORES = 15  # the same with MomentumConserving, 3 stages of 5 cells; a tracer reads one more in each
 LEAST = 4  # cells of the outer grid along a side of a box
 
 
@@ -198,9 +198,9 @@ class Nest:
         return place
 
 
-def frame_of(form: VorticityFlux) -> int:
+def frame_of(form: VorticityFlux, has_tracers: bool) -> int:
     """The least width of the frame, in cells of the nest, of a form of momentum advection."""
-    return FRAME_OF_BORES if form.conserves_momentum else FRAME
+    return FRAME_OF_BORES + 3 * has_tracers if form.conserves_momentum else FRAME
 
 
 def finest(points: Iterable[tuple[float, float]], outer: Grid, nests: Iterable[tuple[Nest, Place, Grid]]) -> str:

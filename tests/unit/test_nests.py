@@ -1,4 +1,4 @@
-"""Nested grids: rest, volume, waves through borders, restarts, gradients, and what is refused."""
+"""Nested grids: rest, volume, tracers, waves through borders, restarts, gradients, and what is refused."""
 
 import re
 
@@ -16,6 +16,7 @@ from swmodel.stencils.native import why_not
 from tests.selection import later
 
 from .. import nested
+from ..transported import Content
 
 WITH_COMPILER = pytest.mark.skipif(why_not() is not None, reason="no compiler")
 FB = sw.ForwardBackward(dt=8.0)
@@ -28,25 +29,30 @@ def largest(states, name):
 @pytest.mark.parametrize(
     "stepper, engine", [later(FB, "arrays"), pytest.param(FB, "fused", marks=WITH_COMPILER), (sw.AB2(dt=3.0), "arrays")]
 )
-def test_volume_is_conserved_and_a_level_surface_stays_over_random_depth_and_coasts(stepper, engine):
-    family = nested.family(engine=engine)
+def test_volume_and_content_are_conserved_and_what_is_level_stays_over_random_depth_and_coasts(stepper, engine):
+    """A level surface stays level, a constant concentration constant."""
+    family = nested.family(engine=engine, tracers=nested.tracers())
     simulation = sw.NestedSimulation(family, family.states(), stepper)
     simulation.run(steps=20)
     assert largest(simulation.states, "eta") == largest(simulation.states, "u") == 0.0
     for name, state in family.states(eta=nested.bump).items():
         simulation[name].state = state
     before, level = family.volume(simulation.states), largest(simulation.states, "eta")
+    contents = {name: family.content(name, simulation.states) for name in ("dye", "one")}
     simulation.run(steps=40)
     after = simulation.states
     assert 0.05 * level < largest(after, "eta") < level
     assert abs(family.volume(after) - before) < 1e-13 * abs(before)
+    for name, content in contents.items():
+        assert abs(family.content(name, after) - content) < 1e-13 * content
+    assert nested.largest_difference_from_one(family, after) < 1e-13
 
 
 def test_water_at_rest_stays_on_shores_across_the_border_and_volume_is_conserved_but_for_cells_that_fall_dry():
     slope = lambda x, y: 4.0 - 5.5 * x / 30e3 + np.sin(y / 2e3) * 0.5  # noqa: E731
     nest = sw.Nest("harbour", depth=slope, **nested.HARBOUR)
     options = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving(), "coriolis": None}
-    family = nested.family([nest], depth=slope, **options)
+    family = nested.family([nest], depth=slope, tracers=nested.tracers(), **options)
     simulation = sw.NestedSimulation(family, family.states(), sw.SSPRK3(dt=20.0))
     start = simulation.states
     simulation.run(steps=10)
@@ -61,6 +67,7 @@ def test_water_at_rest_stays_on_shores_across_the_border_and_volume_is_conserved
     assert largest(simulation.states, "u") > 0.05
     # outer cells along the border that would give more than they have fall dry, which adds what was missing
     assert 0 <= family.volume(simulation.states) - before < 1e-6 * abs(before)
+    assert nested.largest_difference_from_one(family, simulation.states, 1e-3) < 1e-10
 
 
 def test_a_nest_that_is_not_two_way_leaves_the_outer_grid_alone():
@@ -93,14 +100,15 @@ def test_waves_cross_the_border_and_little_is_reflected():
 
 
 def test_a_restart_continues_bit_for_bit(tmp_path):
-    family = nested.family()
+    family = nested.family(tracers=nested.tracers()[:1])
 
     def run(steps, resumed=None):
         simulation = sw.NestedSimulation(family, family.states(eta=nested.bump), FB, overwrite=True)
         paths = {name: tmp_path / f"restart_{name}.nc" for name in family.names}
         for name, path in paths.items():
             simulation[name].restart(path)
-            simulation[name].gauges(tmp_path / f"gauges_{name}.nc", {"inside": (13.2e3, 13.1e3)})
+            gauges = {"inside": (13.2e3, 13.1e3)}
+            simulation[name].gauges(tmp_path / f"gauges_{name}.nc", gauges, variables=("eta", "dye"))
         if resumed:
             simulation.resume(paths)
         return simulation.run(steps=steps)
@@ -120,6 +128,7 @@ def test_a_restart_continues_bit_for_bit(tmp_path):
             np.testing.assert_array_equal(values, resumed[name][field])
     with netCDF4.Dataset(tmp_path / "gauges_quay.nc") as file:
         np.testing.assert_allclose(np.diff(file["time"][:]), 8.0 / 6.0)
+        assert 0.5 < file["dye"][:].min() < file["dye"][:].max() < 1.0  # concentrations, near the top of the bump
 
 
 @WITH_COMPILER
@@ -142,7 +151,8 @@ def test_steps_of_a_nest_in_fused_loops_copy_no_field():
 
 def test_derivatives_of_integrate():
     """Adjoint and tangent agree, and the cost's remainder falls with the square of the perturbation."""
-    family = nested.family([sw.Nest("harbour", **nested.HARBOUR)])
+    dye = sw.Tracer("dye", initial=lambda x, y: 1.0 + nested.bump(x, y), scheme=sw.Centred(), diffusivity=10.0)
+    family = nested.family([sw.Nest("harbour", **nested.HARBOUR)], tracers=dye)
     states = tuple(family.states(eta=nested.bump).values())
     dynamics = family.dynamics(FB)
     random = np.random.default_rng(1)
@@ -150,14 +160,14 @@ def test_derivatives_of_integrate():
     change = tuple(state.map(lambda x: jnp.asarray(random.standard_normal(x.shape))) for state in states)
     change = tuple(
         c.replace(
-            **{name: c[name] * m for name, m in masks_of(model).items()}, **{name: 0.0 * c[name] for name in c.others}
+            **{name: 0.0 * c[name] for name in c.others} | {name: c[name] * m for name, m in masks_of(model).items()}
         )
         for c, model in zip(change, family.models.values())
     )
 
     def cost(states):
         after = integrate(dynamics, states, 4)
-        return sum(jnp.sum(w * s.eta * s.eta) for w, s in zip(weights, after))
+        return sum(jnp.sum(w * s.eta * s.dye) for w, s in zip(weights, after))
 
     value, gradient = jax.jit(jax.value_and_grad(cost))(states)
     along = sum(float(jnp.vdot(a, b)) for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(change)))
@@ -169,7 +179,8 @@ def test_derivatives_of_integrate():
 
 
 def masks_of(model):
-    return {name: np.asarray(model.sea_floor.mask(p), float) for name, p in (("u", "u"), ("v", "v"), ("eta", "h"))}
+    fields = {"u": "u", "v": "v", "eta": "h", "dye": "h"}
+    return {name: np.asarray(model.sea_floor.mask(at), float) for name, at in fields.items()}
 
 
 @pytest.mark.parametrize(
@@ -183,7 +194,8 @@ def masks_of(model):
         ([{}], {"depth": lambda x, y: np.where(x < 8e3, 10.0, 0.0)}, "lies on land alone"),
         ([{"options": {"boundaries": sw.Flather()}}], {}, "in the nest 'harbour': all grids have that"),
         ([{}], {"core": sw.PseudoSpectral()}, "nests have finite differences alone"),
-        ([{}], {"tracers": (sw.Tracer("dye"),)}, "nests have no tracers so far"),
+        ([{"options": {"tracers": ()}}], {"tracers": sw.Tracer("dye")}, "are none, and those of the outermost grid dye"),
+        ([{}], {"tracers": Content()}, "Content has no method `fluxes`, which nests need"),
         ([{}], {"layers": sw.Layers((50.0,), (1020.0, 1025.0))}, "nests have one layer so far"),
     ],
 )
@@ -235,7 +247,7 @@ def test_depths_that_disagree_along_the_border_are_said(depth, said, caplog):
 
 def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume(tmp_path):
     nests = [sw.Nest("harbour", start=80.0, **nested.HARBOUR), sw.Nest("quay", start=40.0, **nested.QUAY)]
-    family = nested.family(nests)
+    family = nested.family(nests, tracers=nested.tracers())
     simulation = sw.NestedSimulation(family, family.states(eta=nested.bump), FB)
     assert set(simulation.states) == {""}
     before = family.volume(simulation.states)
@@ -245,9 +257,17 @@ def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume(tmp_
     simulation.run(steps=1)
     assert set(simulation.states) == {"", "harbour", "quay"} and simulation["quay"].time == 88.0
     assert abs(family.volume(simulation.states) - before) < 1e-13 * before
+    assert nested.largest_difference_from_one(family, simulation.states) < 1e-13
     start = state_from_outer(family.borders[0], family.outer, family.models["harbour"], outer)
     box = np.asarray(outer.eta)[family.places["harbour"].box_slices]
-    np.testing.assert_allclose(np.asarray(start.eta).reshape(14, 3, 15, 3).mean((1, 3)), box, rtol=0, atol=1e-15)
+    means = lambda x: np.asarray(x).reshape(14, 3, 15, 3).mean((1, 3))  # noqa: E731
+    np.testing.assert_allclose(means(start.eta), box, rtol=0, atol=1e-15)
+    around, wet, water = (
+        np.asarray(x)[family.places["harbour"].box_slices]
+        for x in (outer.dye, family.outer.wet, outer.eta + np.asarray(family.outer.sea_floor.water))
+    )
+    thickness = start.eta + np.asarray(family.models["harbour"].sea_floor.water)
+    np.testing.assert_allclose((means(start.dye) / means(thickness))[wet], (around / water)[wet], rtol=1e-12)
     along = np.asarray(start.u)[1::3, 2::3], np.asarray(outer.u)[family.places["harbour"].box_slices]
     assert np.abs(along[1]).max() > 0.01
     np.testing.assert_allclose(along[0][1:-1, 1:-1], along[1][1:-1, 1:-1], rtol=0, atol=1e-12)

@@ -6,6 +6,7 @@ The places and times that users give become tile arrays and tables of steps. A r
 
 import functools
 import operator
+from collections.abc import Callable
 from typing import Any, cast
 
 import jax
@@ -29,8 +30,9 @@ __all__ = [
     "GaugeReader",
     "OnGrids",
     "SectionReader",
-    "cells_within",
+    "at_places",
     "everywhere",
+    "in_box",
     "outermost",
     "time_weights",
 ]
@@ -68,6 +70,44 @@ class OnGrids:
         return functools.reduce(operator.add, found) if self.order is None else jnp.concatenate(found)[self.order,]
 
 
+def at_places(places: dict[str, tuple[float, float]], model: ShallowWater | Family, make: Callable) -> Any:
+    """The reader `make(gauges)` of places {name: (x, y)}, each in the finest grid that holds it.
+
+    Raises:
+        ConfigError: if one of them does not lie in water.
+    """
+    if not places:
+        raise ConfigError("the cost names no gauge; give one or several, {name: (x, y)}.")
+    if not isinstance(model, Family):
+        return make(Gauges.at(dict(places), model))
+    grids = [model.names.index(model.finest(at)) for at in places.values()]
+    models, readers = list(model.models.values()), {}
+    for k in sorted(set(grids)):
+        own = {name: at for (name, at), grid in zip(places.items(), grids) if grid == k}
+        readers[k] = make(Gauges.at(own, models[k]))
+    return OnGrids(readers, tuple(map(int, np.argsort(np.argsort(grids, kind="stable")))))
+
+
+def in_box(x: tuple | None, y: tuple | None, model: ShallowWater | Family, make: Callable) -> Any:
+    """The reader `make(inside, model)` of the wet cells whose centres lie in the ranges `x` and `y`, GridValues.
+
+    In a family each place counts once, in its finest grid. None is the whole range.
+
+    Raises:
+        ConfigError: if the box holds no wet cell.
+    """
+    if not isinstance(model, Family):
+        return make(cells_within(x, y, model), model)
+    readers = {}
+    for k, (name, one) in enumerate(model.models.items()):
+        inside = _wet_within(x, y, one).map(np.logical_and, Stored(model.counted(name), one.grid.shape), dtype=bool)
+        if one.domain.any(inside):
+            readers[k] = make(inside, one)
+    if not readers:
+        cells_within(x, y, model.outer)
+    return OnGrids(readers)
+
+
 @pytree
 class GaugeReader:
     """Elevation at points [m]."""
@@ -81,16 +121,7 @@ class GaugeReader:
         Raises:
             ConfigError: if one of them does not lie in water.
         """
-        if not places:
-            raise ConfigError("the cost names no gauge; give one or several, {name: (x, y)}.")
-        if not isinstance(model, Family):
-            return GaugeReader(Gauges.at(dict(places), model))
-        grids = [model.names.index(model.finest(at)) for at in places.values()]
-        models, readers = list(model.models.values()), {}
-        for k in sorted(set(grids)):
-            own = {name: at for (name, at), grid in zip(places.items(), grids) if grid == k}
-            readers[k] = GaugeReader(Gauges.at(own, models[k]))
-        return OnGrids(readers, tuple(map(int, np.argsort(np.argsort(grids, kind="stable")))))
+        return at_places(places, model, GaugeReader)
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return self.gauges.read(state.eta)
@@ -184,21 +215,11 @@ class BoxReader:
         Raises:
             ConfigError: if the box holds no wet cell.
         """
-        if not isinstance(model, Family):
-            return BoxReader._of(cells_within(x, y, model), density, model)
-        readers = {}
-        for k, (name, one) in enumerate(model.models.items()):
-            counted = Stored(model.counted(name), one.grid.shape)
-            inside = _wet_within(x, y, one).map(np.logical_and, counted, dtype=bool)
-            if one.domain.any(inside):
-                readers[k] = BoxReader._of(inside, density, one)
-        if not readers:
-            cells_within(x, y, model.outer)
-        return OnGrids(readers)
 
-    @staticmethod
-    def _of(inside, density, model):
-        return BoxReader(model.scatter(inside.map(lambda inside: inside * float(density))))
+        def of(inside: GridValues, model: ShallowWater) -> BoxReader:
+            return BoxReader(model.scatter(inside.map(lambda inside: inside * float(density))))
+
+        return in_box(x, y, model, of)
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
         flow = equations.flow(state, time)

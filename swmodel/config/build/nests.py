@@ -89,7 +89,8 @@ def _placed(draft, outer):
         model: Any = _model(draft.sections.get("model"), section) or Flow()
         siblings = {name: place for name, place in places.items() if (found[name][0].inside or "") == around}
         try:
-            place = nest.place_among(grids[around], frame_of(FORMS.made(model.momentum)), siblings)
+            frame = frame_of(FORMS.made(model.momentum), bool(draft.sections.get("tracer")))
+            place = nest.place_among(grids[around], frame, siblings)
         except ConfigError as error:
             mistakes.append(Mistake(("nest", k), str(error)))
             continue
@@ -207,7 +208,7 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
 def _options(made):
     """The arguments of ShallowWater in which a nest may differ."""
     options = options_of(made)
-    return {name: options[name] for name in (*Flow.schema(), "forcing", "dissipation")}
+    return {name: options[name] for name in (*Flow.schema(), "forcing", "dissipation", "tracers")}
 
 
 def mistakes_of_nest(made: Assembly, k: int) -> list[Mistake]:
