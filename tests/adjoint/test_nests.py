@@ -8,6 +8,7 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.controls.controls import controls_of
 from swmodel.adjoint.costs.readers import BoxReader, SectionReader
+from swmodel.adjoint.costs.tracks import ground_tracks
 from swmodel.adjoint.problem import dot
 from swmodel.adjoint.verification import verification
 from swmodel.errors import ConfigError
@@ -19,6 +20,7 @@ from .. import nested
 WITH_COMPILER = pytest.mark.skipif(why_not() is not None, reason="no compiler")
 FB, STEPS = sw.ForwardBackward(dt=8.0), 10
 PLACES = {"town": (11.2e3, 9.3e3), "sea": (7.2e3, 7.4e3)}  # in the nest, and outside of it
+TRACKS = adjoint.TrackMisfit(ground_tracks(nested.GRID, 40.0, 80.0, 2e3, 9e3))
 CONTROLS = ("initial.eta", "uplift", "depth", "gravity", "dissipation.0.rate")
 
 
@@ -125,7 +127,8 @@ def test_energy_counts_each_place_once_and_sections_lie_in_the_finest_grid():
             "Problem: the nest 'harbour' starts after 16 s",
         ),
         ({"controls": ["initial.carried_x"]}, "'initial.carried_x' does not exist"),
-        ({"cost": adjoint.BoxContent("dye")}, "BoxContent reads one grid, and a family has several"),
+        ({"cost": adjoint.BoxContent("dye")}, "BoxContent: the model steps no tracer 'dye'"),
+        ({"cost": TRACKS}, "TrackMisfit reads one grid, and a family has several"),
         ({"state": sw.ShallowWater(nested.GRID, 100.0).at_rest()}, "give family.states"),
     ],
 )
@@ -135,6 +138,20 @@ def test_what_problems_of_nests_do_not_have_is_refused(options, message):
     state = options.get("state", model.states())
     with pytest.raises((ConfigError, ValueError), match=message):
         adjoint.Problem(model, FB, state, 4, cost, options.get("controls", ["initial.eta"]))
+
+
+@pytest.mark.verify
+def test_derivatives_of_the_content_and_the_concentration_of_a_tracer():
+    """Content counts each place once; an initial concentration enters all grids, and depths change the content."""
+    smooth = sw.Tracer("dye", initial=lambda x, y: 1.0 + nested.bump(x, y), scheme=sw.Centred(), diffusivity=10.0)
+    model = family(tracers=smooth, source=None)
+    after = nested.final(model, FB, STEPS, eta=nested.bump)
+    controls = ("initial.dye", "initial.eta", "depth", "tracer.0.diffusivity")
+    content = problem(model, adjoint.BoxContent("dye"), controls[:2])
+    np.testing.assert_allclose(content.value(), model.content("dye", after), rtol=1e-13)
+    p = problem(model, adjoint.GaugeConcentration("dye", PLACES), controls)
+    for verdict in verification.verify(p):
+        assert verdict.passed, verdict
 
 
 @pytest.mark.verify

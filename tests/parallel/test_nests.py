@@ -21,10 +21,11 @@ ENGINES = ["arrays", pytest.param("fused", marks=pytest.mark.skipif(why_not() is
 @pytest.mark.verify
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_run_on_several_ranks_is_that_of_one(engine):
-    """With a nest that starts later, over a sea floor that rises meanwhile."""
+    """With tracers, and a nest that starts later over a sea floor that rises meanwhile."""
     nests = [sw.Nest("harbour", start=24.0, **nested.HARBOUR)]
     uplift = nested.bump(*nested.GRID.coordinates("h"))
-    options: dict = {"engine": engine, "source": sw.BottomMotion([0.0, 30.0], np.stack([0.0 * uplift, uplift]))}
+    source = sw.BottomMotion([0.0, 30.0], np.stack([0.0 * uplift, uplift]))
+    options: dict = {"engine": engine, "source": source, "tracers": nested.tracers()}
     stepper = sw.ForwardBackward(dt=8.0)
     alone = nested.family(nests, communicator=SerialCommunicator(), **options)
     expected = nested.final(alone, stepper, 10, eta=nested.bump)

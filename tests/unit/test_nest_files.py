@@ -47,6 +47,11 @@ file = "fields.nc"
 variables = ["eta"]
 every = "1 min"
 """
+DYE = """
+[[tracer]]
+name = "dye"
+initial = "exp(-((x - 14000)**2 + (y - 13000)**2) / 3000**2)"
+"""
 HARBOUR = """
 [[nest]]
 name = "harbour"
@@ -65,7 +70,7 @@ start = "1 min"
 
 [[nest.output.fields]]
 file = "fields.nc"
-variables = ["eta"]
+variables = ["eta", "dye"]
 every = "30 s"
 
 [nest.output.maxima]
@@ -75,7 +80,7 @@ every = "30 s"
 @pytest.fixture
 def sea(tmp_path):
     path = tmp_path / "sea.toml"
-    path.write_text(SEA + HARBOUR + QUAY)
+    path.write_text(SEA + DYE + HARBOUR + QUAY)
     return path
 
 
@@ -115,6 +120,7 @@ def test_a_run_is_that_of_the_family_and_resumes_bit_for_bit(command, sea, tmp_p
     assert status == 0, err
     status, _, err = command("resume", tmp_path / "parts" / "restart.nc", "-q", "--until", "3 min")
     assert status == 0, err
+    assert 0.5 < values(tmp_path / "whole", "quay/fields.nc")[0]["dye"].max() <= 1.0 + 1e-12
     for name in ("fields.nc", "gauges.nc", "quay/fields.nc", "quay/gauges.nc", "quay/maxima.nc"):
         whole, parts = (values(tmp_path / folder, name)[0] for folder in ("whole", "parts"))
         for key in whole:
@@ -210,7 +216,7 @@ gauges = ["sea", "town"]
 @pytest.mark.verify
 def test_sensitivities_are_those_of_the_family(command, sea, tmp_path):
     """Of a gauge on each grid; the forward check runs the nonlinear model, and the file has the boxes for figures."""
-    sea.write_text(SEA + HARBOUR + QUAY + ADJOINT)
+    sea.write_text(SEA + DYE + HARBOUR + QUAY + ADJOINT)
     status, _, err = command("check", sea)
     assert status == 2 and "nest[1].start: an adjoint steps all grids from the beginning" in err, err
     sea.write_text(SEA + HARBOUR + ADJOINT)
