@@ -79,9 +79,6 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
             text = f"{initial.type!r} in [initial] is of one grid alone; give the nest {each.name!r} a [nest.initial]"
             yield Mistake(("nest", k), text)
         yield from _restart_mistakes(k, each, sections.get("output"))
-    bathymetry = sections.get("bathymetry")
-    if bathymetry is not None and bathymetry.levees is not None:
-        yield Mistake(("bathymetry", "levees"), "nests have no levees so far; leave levees or [[nest]] out")
     if model is not None and model.core != "finite_differences":
         text = f"{model.core!r} has no nests; use 'finite_differences', or leave [[nest]] out"
         yield Mistake(("model", "core"), text)

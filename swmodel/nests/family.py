@@ -26,7 +26,7 @@ from ..stepping.explicit import TimeStepper
 from ..stepping.stability import check_time_step, largest_time_step, limits
 from .border import Border
 from .interpolation import blended, depth_of, difference
-from .nest import Nest, finest, frame_of
+from .nest import Nest, finest, frame_of, levees_in
 from .start import MotionInBox
 from .steps import FamilySystem
 
@@ -48,9 +48,9 @@ class Family:
             nests take the motion of a source from the grid around them. A nest's `options` replace them.
 
     Raises:
-        ConfigError: for nests that overlap or do not fit, and for what nests do not have: layers, levees, other
-            cores than FiniteDifferences, several tiles in one process, other tracers than those of the outermost grid,
-            and boundaries, a communicator or a dtype of their own.
+        ConfigError: for nests that overlap or do not fit, levees near a border, and for what nests do not have:
+            layers, other cores than FiniteDifferences, several tiles in one process, other tracers than those of the
+            outermost grid, and boundaries, a communicator or a dtype of their own.
 
     Attributes:
         nests: {name: Nest}.
@@ -69,7 +69,9 @@ class Family:
         for nest in nests:
             _check_options(nest.name, nest.options)
         options = {key: value for key, value in options.items() if key not in REFUSED}
-        self.models = {"": ShallowWater(grid, depth, **self._with_counters("", options))}
+        wetting_in_nests = not options.get("wetting") and any(nest.options.get("wetting") for nest in nests)
+        own = options | ({"levees": ()} if wetting_in_nests else {})
+        self.models = {"": ShallowWater(grid, depth, **self._with_counters("", own))}
         if len(self.outer.communicator.ranks) > 1 or self.outer.communicator.name == "sharded":
             raise ConfigError("Family: nests run serially or under MPI, and not on several devices of one process.")
         shared, sources = {key: value for key, value in options.items() if key not in OWN}, {"": options.get("source")}
@@ -99,7 +101,9 @@ class Family:
             options["source"] = None if source is None else MotionInBox(source, outer.grid, place)
         sources[nest.name] = options.get("source")
         options = {"dtype": outer.dtype} | options | {"communicator": communicator}
-        self.models[nest.name] = ShallowWater(grid, depth, **self._with_counters(nest.name, options))
+        levees = () if wetting is None else one_or_more(options.get("levees", ()))
+        options = self._with_counters(nest.name, options | {"levees": levees_in(nest, place, grid, levees)})
+        self.models[nest.name] = ShallowWater(grid, depth, **options)
         _check_tracers(nest.name, self.models[nest.name].tracers, self.outer.tracers)
 
     def _with_counters(self, name, options):
@@ -319,7 +323,6 @@ class Family:
 
 REFUSED = {
     "layers": "nests have one layer so far; leave it out.",
-    "levees": "nests have no levees so far; leave them out.",
 }
 
 

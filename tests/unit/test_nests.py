@@ -20,7 +20,10 @@ from ..transported import Content
 
 WITH_COMPILER = pytest.mark.skipif(why_not() is not None, reason="no compiler")
 FB = sw.ForwardBackward(dt=8.0)
+WET = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving(), "coriolis": None}
 TRACERS = nested.tracers()
+BASIN = ((12e3, 11e3), (15e3, 11e3), (15e3, 14e3), (12e3, 14e3), (12e3, 11e3))  # in the nest
+LEVEES = sw.Levee(BASIN, 1.0), sw.Levee(((2e3, 0.0), (2e3, 30e3)), -1.0)  # the second one outside of it
 SMOOTH = sw.Tracer("dye", initial=lambda x, y: 1.0 + nested.bump(x, y), scheme=sw.Centred(), diffusivity=10.0)
 
 
@@ -58,12 +61,19 @@ def test_volume_and_content_are_conserved_and_what_is_level_stays_over_random_de
     assert not tracers or nested.largest_difference_from_one(family, after) < 1e-13
 
 
-def test_water_at_rest_stays_on_shores_across_the_border_and_volume_is_conserved_but_for_cells_that_fall_dry():
+@pytest.mark.parametrize(
+    "stepper, tracers, levees",
+    [(sw.SSPRK3(dt=20.0), (), ()), later(sw.ForwardBackwardHancock(dt=12.0), TRACERS[1:], LEVEES)],
+    ids=("", "with a tracer, and water behind a levee"),
+)
+def test_water_at_rest_stays_on_shores_across_the_border_and_volume_is_conserved_but_for_cells_that_fall_dry(
+    stepper, tracers, levees
+):
     slope = lambda x, y: 4.0 - 5.5 * x / 30e3 + np.sin(y / 2e3) * 0.5  # noqa: E731
     nest = sw.Nest("harbour", depth=slope, **nested.HARBOUR)
-    options = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving(), "coriolis": None}
-    family = nested.family([nest], depth=slope, tracers=TRACERS[1:], **options)
-    simulation = sw.NestedSimulation(family, family.states(), sw.SSPRK3(dt=20.0))
+    family = nested.family([nest], depth=slope, tracers=tracers, levees=levees, **WET)
+    assert [len(model.sea_floor.levees) for model in family.models.values()] == ([2, 1] if levees else [0, 0])
+    simulation = sw.NestedSimulation(family, family.states(), stepper)
     start = simulation.states
     simulation.run(steps=10)
     for name, state in start.items():
@@ -73,11 +83,16 @@ def test_water_at_rest_stays_on_shores_across_the_border_and_volume_is_conserved
     for name, state in family.states(eta=lambda x, y: 0.3 * nested.bump(x, y)).items():
         simulation[name].state = state
     before = family.volume(simulation.states)
+    x, y = family.models["harbour"].grid.coordinates("h")
+    basin = (12e3 < x) & (x < 15e3) & (11e3 < y) & (y < 14e3)
+    held = np.sum(np.asarray(simulation.states["harbour"].eta)[basin])
     simulation.run(steps=30)
+    now = np.sum(np.asarray(simulation.states["harbour"].eta)[basin])
+    assert abs(now - held) < 1e-12 * held if levees else abs(now - held) > 0.1 * held
     assert largest(simulation.states, "u") > 0.05
     # outer cells along the border that would give more than they have fall dry, which adds what was missing
     assert 0 <= family.volume(simulation.states) - before < 1e-6 * abs(before)
-    assert nested.largest_difference_from_one(family, simulation.states, 1e-3) < 1e-10
+    assert not tracers or nested.largest_difference_from_one(family, simulation.states, 1e-3) < 1e-10
 
 
 def test_a_nest_that_is_not_two_way_leaves_the_outer_grid_alone():
@@ -207,6 +222,11 @@ def masks_of(model):
             "are none, and those of the outermost grid dye",
         ),
         ([{}], {"tracers": Content()}, "Content has no method `fluxes`, which nests need"),
+        (
+            [{}],
+            {**WET, "levees": sw.Levee(((5e3, 10e3), (15e3, 10.5e3)), 1.0, "dike")},
+            "'dike' comes nearer than a cell of the outer grid to the border of the nest 'harbour'",
+        ),
         ([{}], {"layers": sw.Layers((50.0,), (1020.0, 1025.0))}, "nests have one layer so far"),
     ],
 )

@@ -111,8 +111,10 @@ def _sections(draft, section, grid, output):
     limits = {name: getattr(grid, name) for name in coordinates}
     given, model = draft.sections, _model(draft.sections.get("model"), section)
     floor = section.bathymetry or given.get("bathymetry")
-    if section.bathymetry is None and floor is not None and model is not None and model.wetting is not None:
-        kept = floor.written - {"minimum_depth", "fill_lakes", "sound_speed"}  # wetting keeps the topography as it is
+    if section.bathymetry is None and floor is not None:
+        kept = floor.written - {"levees"}  # those that cross the nest are taken from the family's
+        if model is not None and model.wetting is not None:
+            kept -= {"minimum_depth", "fill_lakes", "sound_speed"}  # wetting keeps the topography as it is
         floor = type(floor)(**{key: getattr(floor, key) for key in kept})
     replaced = {
         "grid": given["grid"].replaced(nx=grid.nx, ny=grid.ny, periodic="", **limits),
@@ -208,7 +210,8 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
 def _options(made):
     """The arguments of ShallowWater in which a nest may differ."""
     options = options_of(made)
-    return {name: options[name] for name in (*Flow.schema(), "forcing", "dissipation", "tracers")}
+    levees = {"levees": options["levees"]} if options["levees"] else {}
+    return levees | {name: options[name] for name in (*Flow.schema(), "forcing", "dissipation", "tracers")}
 
 
 def mistakes_of_nest(made: Assembly, k: int) -> list[Mistake]:
