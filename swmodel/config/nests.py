@@ -46,7 +46,6 @@ Nest = section_for(nest.Nest, None, _Nest)
 Nests = Annotated[tuple[Nest, ...], different_names("nests have the name")]  # pyright: ignore[reportInvalidTypeForm]
 
 REFUSED = {  # sections that a run with nests does not have, and what to do
-    "layers": "nests have one layer so far; leave [layers] or [[nest]] out",
     "ensemble": "nests are not run in ensembles so far; run the members one by one, or leave [[nest]] out",
     "inversion": "inversions have no nests so far; leave [inversion] or [[nest]] out",
     "green": "Green's functions have no nests so far; leave [green] or [[nest]] out",

@@ -49,8 +49,8 @@ class Family:
 
     Raises:
         ConfigError: for nests that overlap or do not fit, levees near a border, and for what nests do not have:
-            layers, other cores than FiniteDifferences, several tiles in one process, other tracers than those of the
-            outermost grid, and boundaries, a communicator or a dtype of their own.
+            other cores than FiniteDifferences, several tiles in one process, other tracers than those of the outermost
+            grid, and layers, boundaries, a communicator or a dtype of their own.
 
     Attributes:
         nests: {name: Nest}.
@@ -68,7 +68,6 @@ class Family:
         _check_options("", options)
         for nest in nests:
             _check_options(nest.name, nest.options)
-        options = {key: value for key, value in options.items() if key not in REFUSED}
         wetting_in_nests = not options.get("wetting") and any(nest.options.get("wetting") for nest in nests)
         own = options | ({"levees": ()} if wetting_in_nests else {})
         self.models = {"": ShallowWater(grid, depth, **self._with_counters("", own))}
@@ -77,7 +76,7 @@ class Family:
         shared, sources = {key: value for key, value in options.items() if key not in OWN}, {"": options.get("source")}
         for k, nest in enumerate(nests):
             with of_part(f"nest.{k}"), _of_nest(nest.name):
-                self._add(nest, shared | {key: x for key, x in nest.options.items() if key not in REFUSED}, sources)
+                self._add(nest, shared | dict(nest.options), sources)
 
     def _add(self, nest, options, sources):
         around = nest.inside or ""
@@ -304,9 +303,11 @@ class Family:
                 counts[j0:j1, i0:i1] = False
         return counts
 
-    def volume(self, states: Mapping[str, State]) -> float:
-        """The volume above the level at rest of grids, each where no finer one of them lies [m3]; collective."""
-        return self._total({name: state.eta for name, state in states.items()})
+    def volume(self, states: Mapping[str, State], layer: int = 0) -> float:
+        """The volume of a layer above that at rest, of grids, each where no finer one of them lies [m3]; collective."""
+        names, excess = self.outer.system.names_of_layers, self.outer.system.excess
+        levels = {name: [state[eta] for *_, eta in names] for name, state in states.items()}
+        return self._total({name: excess(each)[layer] for name, each in levels.items()})
 
     def content(self, tracer: str, states: Mapping[str, State]) -> float:
         """The content of a tracer in grids, likewise [its units m3]; collective."""
@@ -321,11 +322,6 @@ class Family:
         return float(self.outer.communicator.host_sum(np.array([total]))[0])
 
 
-REFUSED = {
-    "layers": "nests have one layer so far; leave it out.",
-}
-
-
 def _in(name):
     return f" in the nest {name!r}" if name else ""
 
@@ -333,11 +329,13 @@ def _in(name):
 def _check_options(name, options):
     """Raise ConfigError for arguments of ShallowWater that grids of a family, or its nests, do not have."""
     for key, value in options.items():
-        why = REFUSED[key] if key in REFUSED and value else ""
+        why = ""
         if key == "core" and not isinstance(value, FiniteDifferences):
             why = "nests have finite differences alone; leave it out."
         if key in SAME and name:
             why = "all grids have that of the outermost one, whose open sides nests do not reach; leave it out there."
+        if key == "layers" and name:
+            why = "all grids have the layers of the outermost one; leave it out there."
         if why:
             raise ConfigError(f"Family: {key} = {value!r}{_in(name)}: {why}")
 

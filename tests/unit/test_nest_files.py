@@ -154,7 +154,6 @@ def nest(**keys):
             nest(output="{gauges = {positions = {pier = [15e3, 13e3]}}}"),
             "nest[0].output.gauges.positions.pier: 'pier' of [output.gauges] is read here, too",
         ),
-        (nest() + '\n[layers]\nthickness = [50]\ndensities = [1020, 1025]\n', "layers: nests have one layer so far"),
     ],
 )  # fmt: skip
 def test_each_mistake_is_one_sentence(text, sentence, tmp_path):

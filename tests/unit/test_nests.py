@@ -95,6 +95,45 @@ def test_water_at_rest_stays_on_shores_across_the_border_and_volume_is_conserved
     assert not tracers or nested.largest_difference_from_one(family, simulation.states, 1e-3) < 1e-10
 
 
+@pytest.mark.verify
+@pytest.mark.parametrize("engine", ["arrays", pytest.param("fused", marks=WITH_COMPILER)])
+def test_layers_stay_at_rest_over_random_depth_and_each_keeps_its_volume_and_its_content(engine):
+    """Also in a nest that starts later."""
+    layers = sw.Layers((20.0,), (1020.0, 1025.0))
+    nests = [sw.Nest("harbour", **nested.HARBOUR), sw.Nest("quay", start=80.0, **nested.QUAY)]
+    family = nested.family(nests, layers=layers, tracers=TRACERS, engine=engine)
+    level = {"eta": 0.37, "eta_2": -0.21}
+    simulation = sw.NestedSimulation(family, family.states(**level), FB)
+    simulation.run(steps=20)
+    assert max(largest(simulation.states, name) for name in ("u", "v", "u_2", "v_2")) < 1e-12
+    for name, state in simulation.states.items():
+        for field, height in level.items():
+            wet = family.models[name].wet
+            np.testing.assert_allclose(np.asarray(state[field])[wet], height, rtol=0, atol=1e-12)
+    moving = sw.NestedSimulation(family, family.states(eta=nested.bump, eta_2=lambda x, y: -5 * nested.bump(x, y)), FB)
+    before = [family.volume(moving.states, layer) for layer in (0, 1)]
+    moving.run(steps=9)
+    assert "quay" not in moving.states
+    moving.run(steps=30)
+    after = moving.states
+    assert largest(after, "u") > 0.01 and largest(after, "u_2") > 1e-3
+    for layer, volume in enumerate(before):
+        assert abs(family.volume(after, layer) - volume) < 1e-13 * abs(volume)
+    columns = {
+        name: family.models[name].system.columns(family.models[name].sea_floor.water, [s.eta, s.eta_2])
+        for name, s in after.items()
+    }
+    for name, state in after.items():
+        wet = family.models[name].wet
+        for (rest, excess), field in zip(columns[name], ("one", "one_2"), strict=True):
+            concentration = np.asarray(state[field])[wet] / np.asarray(rest + excess)[wet]
+            np.testing.assert_allclose(concentration, 1.0, rtol=0, atol=1e-12)
+    contents = [family.content(name, after) for name in ("dye", "dye_2")]
+    moving.run(steps=20)
+    for name, content in zip(("dye", "dye_2"), contents, strict=True):
+        assert abs(family.content(name, moving.states) - content) < 1e-13 * content
+
+
 def test_a_nest_that_is_not_two_way_leaves_the_outer_grid_alone():
     alone = sw.ShallowWater(nested.GRID, nested.depth(), coriolis=sw.FPlane(1e-4), engine="arrays")
     expected = sw.Simulation(alone, alone.state(eta=nested.bump), FB).run(steps=20)
@@ -227,7 +266,11 @@ def masks_of(model):
             {**WET, "levees": sw.Levee(((5e3, 10e3), (15e3, 10.5e3)), 1.0, "dike")},
             "'dike' comes nearer than a cell of the outer grid to the border of the nest 'harbour'",
         ),
-        ([{}], {"layers": sw.Layers((50.0,), (1020.0, 1025.0))}, "nests have one layer so far"),
+        (
+            [{"options": {"layers": sw.Layers((9.0,), (1.0, 2.0))}}],
+            {},
+            "all grids have the layers of the outermost one",
+        ),
     ],
 )
 def test_what_a_family_cannot_be_is_refused(nests, options, message):
