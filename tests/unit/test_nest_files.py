@@ -201,6 +201,18 @@ def test_steps_are_what_the_limit_of_the_nest_allows(tmp_path):
     assert family.steps == {"a": 1, "b": 3}
 
 
+def test_levees_stand_in_the_nests_that_they_lie_in(tmp_path):
+    rows = ("dike,13000,13000,2", "dike,16000,13000,2", "wall,2000,2000,2", "wall,2000,9000,2")
+    (tmp_path / "levees.csv").write_text("\n".join(("levee,x,y,crest_m", *rows)))
+    shores = SEA.replace("[model]", '[model]\nmomentum = "momentum_conserving"\nwetting = {}')
+    shores = shores.replace('type = "formula"', 'type = "formula"\nlevees = "levees.csv"')
+    shores = shores.replace('"forward_backward"', '"forward_backward_hancock"')
+    text = shores + nest(x=[9e3, 21e3], y=[8e3, 20e3])
+    family, _, _ = family_of(assemble_family(read_text(text, "sea.toml", tmp_path)), "serial", None, "arrays")
+    found = {name: [levee.name for levee in model.sea_floor.levees] for name, model in family.models.items()}
+    assert found == {"": ["dike", "wall"], "a": ["dike"]}
+
+
 ADJOINT = """
 [adjoint]
 controls = ["initial.eta", "gravity"]
