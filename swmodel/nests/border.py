@@ -9,10 +9,10 @@ is two-way, for its cells in the box and the faces between them:
 
     eta_o = sum A m eta / sum A m,    u_o = sum dy u / sum dy,    v_o = sum dx v / sum dx
 
-over the wet cells and faces of the nest. A tracer is exchanged as its concentration c: in the frame like eta, and back
-as sum A s / sum A h, content over volume, so that the covered cells hold the nest's content where they have its volume,
-and a constant c stays constant. The outer grid carried the volume F_o [m3] through a face of the border in
-the step, and the nest the sum F. In the outer cells along the border F replaces F_o (refluxing, Berger and Colella
+over the wet cells and faces of the nest. A tracer is exchanged as its concentration c: in the frame like eta, back as
+sum A s / sum A h, its content over the volume. So a constant c stays constant, and the covered cells hold the nest's
+content where they have its volume. The outer grid carried the volume F_o [m3] through a face of the border in the step,
+and the nest the sum F. In the outer cells along the border F replaces F_o (refluxing, Berger and Colella
 1989, doi:10.1016/0021-9991(89)90035-1):
 
     A eta_o += F_o - F   at the cell that F flows out of,    A eta_o -= F_o - F   at the one that it flows into
