@@ -122,14 +122,15 @@ class Border:
         """The carry of one of both grids, with nothing carried through the border yet."""
         if not self.two_way:
             return carry
-        parts, names = self.edges.faces if of_nest else self.edges.outer_faces, sum(self.counters, ())
+        parts = self.edges.faces if of_nest else self.edges.outer_faces
+        names = [*self.counters[0], *self.counters[1]]
         none = [len(names) * [jnp.zeros(part.shape, carry[0][names[0]].dtype)] for part in parts]
         return loop.write(carry, names, parts, none)
 
     def _carried(self, loop, carry, parts, lengths):
         """(the carry, for each side what was carried through the faces [m3, content], (n, rows, columns))."""
         count = len(self.counters[0])
-        carry, strips = loop.read(carry, sum(self.counters, ()), parts)
+        carry, strips = loop.read(carry, [*self.counters[0], *self.counters[1]], parts)
         across = [strip[count:] for strip in strips[:2]] + [strip[:count] for strip in strips[2:]]
         return carry, [jnp.stack([length * x for x in strip]) for length, strip in zip(lengths, across, strict=True)]
 
@@ -231,7 +232,8 @@ class Border:
             means = {name: x if at.get(name) in ("u", "v") else _quotient(x, weight) for name, x in means.items()}
             covered["h"] = jnp.where(weight > 0, covered["h"], 0.0)
         columns = [means[name] for name in means if name.startswith("column ")]
-        means |= converted("shown", equations.contents, means, columns) if columns else {}
+        shown: Any = converted("shown", equations.contents, means, columns) if columns else {}
+        means |= shown
         means["eta"] = self._above_bed(loop, means["eta"], step, part)
         means = _converted("stored", loop, means, step, part)
         carry, (old,) = loop.read(carry, self._names, [part])
@@ -313,7 +315,7 @@ def _columns(loop, fields, step, part):
     return [a + b for a, b in zip(rest, excess, strict=True)]
 
 
-def _converted(how, loop, fields, step, part):
+def _converted(how, loop, fields, step, part) -> dict[str, Any]:
     """{name: values in a Part} with tracers "shown", as concentrations, or "stored", as contents of columns."""
     columns = _columns(loop, fields, step, part)
     return fields | converted(how, loop.equations.contents, fields, columns) if columns else fields
@@ -373,7 +375,7 @@ def _on_rank(outer, inner, place, two_way, rank):
     system = inner.system
     tracers = [(row.name, "h") for row, tracer, _ in system.contents if not tracer.internal]
     names = [pair for u, v, eta in system.names_of_layers for pair in ((eta, "h"), (u, "u"), (v, "v"))]
-    counters = tuple(
+    counters: Any = tuple(
         tuple(row.name for row, tracer, _ in system.contents if tracer.internal and row.position == at) for at in "uv"
     )
     host = Border(edges, two_way, inner.communicator, (*names, *tracers), counters, *arrays)

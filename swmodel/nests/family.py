@@ -105,7 +105,7 @@ class Family:
         self.models[nest.name] = ShallowWater(grid, depth, **options)
         _check_tracers(nest.name, self.models[nest.name].tracers, self.outer.tracers)
 
-    def _with_counters(self, name, options):
+    def _with_counters(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
         """The options of a grid, whose tracers count what faces pass where a border of the grid is two-way."""
         tracers = one_or_more(options.get("tracers", ()))
         if any(n.two_way for n in self.nests.values() if name in (n.name, n.inside or "")):

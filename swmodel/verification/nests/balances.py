@@ -135,7 +135,8 @@ def _mass(resolutions: tuple) -> Outcome:
 
 
 def _tracer(resolutions: tuple) -> Outcome:
-    tracers, values = (Tracer("dye", initial=_bump, diffusivity=1.0), Tracer("one", initial=1.0)), {}
+    tracer: Any = Tracer
+    tracers, values = (tracer("dye", initial=_bump, diffusivity=1.0), tracer("one", initial=1.0)), {}
     for name, depth, own, options, stepper, steps in (
         ("fixed", rough, False, FIXED, FB, resolutions[0]),
         ("moving", lagoon, True, MOVING, SSP, resolutions[1]),
