@@ -132,7 +132,7 @@ class Border:
         count = len(self.counters[0])
         carry, strips = loop.read(carry, [*self.counters[0], *self.counters[1]], parts)
         across = [strip[count:] for strip in strips[:2]] + [strip[:count] for strip in strips[2:]]
-        return carry, [jnp.stack([length * x for x in strip]) for length, strip in zip(lengths, across, strict=True)]
+        return carry, [_stacked([length * x for x in strip]) for length, strip in zip(lengths, across, strict=True)]
 
     # -- from the outer grid to the frame ------------------------------------------------------------------------------
 
@@ -287,9 +287,14 @@ class Border:
         carry, carried = self._carried(loop, carry, self.edges.faces, self.lengths)
         for side, planes, ratios in zip(self.edges.faces, carried, 2 * [(1, ratio)] + 2 * [(ratio, 1)], strict=True):
             lead = tuple(n % m for n, m in zip(side.within, ratios, strict=True))
-            parts.append((_coarse(side, ratios), jnp.stack([_sums(x, lead, ratios, ()) for x in planes])))
+            parts.append((_coarse(side, ratios), _stacked([_sums(x, lead, ratios, ()) for x in planes])))
         boxes = collect(parts, self.communicator)
         return carry, dict(zip(sums, boxes, strict=False)), boxes[len(sums) :]
+
+
+def _stacked(planes):
+    """Planes as one array; XLA on a CPU copies even a stack of one."""
+    return planes[0][None] if len(planes) == 1 else jnp.stack(planes)
 
 
 def _where_wet(loop, eta, step, part, x):
