@@ -22,6 +22,22 @@ def bump(x, y):
     return np.exp(-((x - 12e3) ** 2 + (y - 13e3) ** 2) / 3e3**2)
 
 
+def tracers():
+    """A dye that spreads, and a tracer whose concentration is 1 everywhere."""
+    return sw.Tracer("dye", initial=bump, diffusivity=10.0), sw.Tracer("one", initial=1.0)
+
+
+def largest_difference_from_one(family, states, thinnest=0.0):
+    """Of the concentration of the tracer "one", in cells with more water than `thinnest` [m]."""
+    found = []
+    for name, state in states.items():
+        model = family.models[name]
+        thickness = np.asarray(state.eta) + np.asarray(model.sea_floor.water)
+        there = model.wet & (thickness > thinnest)
+        found.append(np.abs(np.asarray(state.one)[there] / thickness[there] - 1.0).max())
+    return max(found)
+
+
 def family(nests=None, **options):
     """A Family over `depth`, with a nest in a nest unless `nests` are given."""
     nests = [sw.Nest("harbour", **HARBOUR), sw.Nest("quay", **QUAY)] if nests is None else nests

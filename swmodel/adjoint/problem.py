@@ -119,7 +119,7 @@ class Problem:
         stepper.check()
         self.models, self.state = _grids(model, stepper, state)
         self.model = self.models[0]
-        self.has_contents = len(self.models) == 1 and bool(self.model.system.contents)
+        self.has_contents = any(not x.internal for model in self.models for _, x, _ in model.system.contents)
         self.cost = tile_cost(cost, model, self.dt, self.first_step, self.steps)
         self.stepper: Any = self.communicator.place(lambda _: jax.tree.map(lambda x: np.array(x, model.dtype), stepper))
         transforms, names = split_controls(controls)

@@ -46,8 +46,6 @@ Nest = section_for(nest.Nest, None, _Nest)
 Nests = Annotated[tuple[Nest, ...], different_names("nests have the name")]  # pyright: ignore[reportInvalidTypeForm]
 
 REFUSED = {  # sections that a run with nests does not have, and what to do
-    "layers": "nests have one layer so far; leave [layers] or [[nest]] out",
-    "tracer": "nests have no tracers so far; leave [[tracer]] or [[nest]] out",
     "ensemble": "nests are not run in ensembles so far; run the members one by one, or leave [[nest]] out",
     "green": "Green's functions have no nests so far; leave [green] or [[nest]] out",
 }
@@ -82,9 +80,6 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         yield from _restart_mistakes(k, each, sections.get("output"))
     if (inversion := sections.get("inversion")) is not None:
         yield from _inversion_mistakes(inversion)
-    bathymetry = sections.get("bathymetry")
-    if bathymetry is not None and bathymetry.levees is not None:
-        yield Mistake(("bathymetry", "levees"), "nests have no levees so far; leave levees or [[nest]] out")
     if model is not None and model.core != "finite_differences":
         text = f"{model.core!r} has no nests; use 'finite_differences', or leave [[nest]] out"
         yield Mistake(("model", "core"), text)

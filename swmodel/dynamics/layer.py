@@ -132,6 +132,12 @@ class LayerFlow:
         e = self.equations
         return e.excess([e.with_sources(0.0, layer, self.time) for layer in self.layers])[self.layer]
 
+    def fluxes_of(self, name: str, time: Time) -> tuple[AbstractField, AbstractField]:
+        """The fluxes of a tracer's content in this layer, per unit width, Fields at u and v."""
+        own = ((row, x) for row, x, layer in self.equations.contents if x.name == name and layer == self.layer)
+        row, tracer = next(own)
+        return tracer.at(time).fluxes(self, self.state[row.name], time)
+
     def shown(self, name: str) -> Value:
         """A field of the State as files hold it."""
         for row, tracer, layer in self.equations.contents:

@@ -537,7 +537,8 @@ class System:
         levels = [fields[eta] for *_, eta in self.names_of_layers]
         columns = self.columns(self.depth_at(as_time(time)), levels)
         columns = [rest + excess * self.geometry.wet for rest, excess in columns]
-        return converted(how, self.contents, state, [cast(Field, column).interior for column in columns])
+        columns = [cast(Field, column).interior for column in columns]
+        return state.replace(**converted(how, self.contents, state, columns))
 
     def acceleration(self, flow: LayerFlow, head: AbstractField, time: Time) -> tuple[AbstractField, AbstractField]:
         """(du/dt, dv/dt) [m s-2] of one layer, Fields at u and v; zero on faces without flow.

@@ -12,25 +12,26 @@ its solver makes the transport free of divergence.
 Files, gauges, initial states and controls hold the variable as `shown`, c; States, histories and restarts hold it as
 `stored`, s. By default both are the same.
 
-The volume that the flow has carried through each face since it was last set to 0.
+What the flow has carried through each face since it was last set to 0: the volume of water, or a tracer's content.
 
-    d carried_x/dt = U,    d carried_y/dt = V
+    d carried_x/dt = U,          d carried_y/dt = V
+    d carried_x_dye/dt = U c_u,  d carried_y_dye/dt = V c_v      and the fluxes of diffusion
 
-Steppers combine rates linearly, and these are the transports by which they change eta. So in each cell the change of
-eta is -div(carried) to rounding, with every explicit stepper. Nests compare the volumes of two grids through their
-border, and set them to 0 there alone (nests/border.py); elsewhere they have no use.
+Steppers combine rates linearly, and these are the fluxes by which they change eta and s. So in each cell their change
+is -div(carried) to rounding, but for sources, with every explicit stepper. Nests compare what two grids have carried
+through their border, and set it to 0 there alone (nests/border.py); elsewhere it has no use.
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..fields.field import Value
+from ..fields.field import AbstractField, Value
 from ..fields.methods import a_rate, at
 from ..fields.state import State, pytree, static
-from ..fields.variables import Variable, in_layers
+from ..fields.variables import Variable, in_layers, units_of_product
 from .clock import Time
 from .terms import TiledPart
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from .site import Site
 
 
-__all__ = ["CARRIED", "CarriedVolume", "Transported", "converted"]
+__all__ = ["Carried", "Transported", "converted"]
 
 
 class Transported(TiledPart):
@@ -53,10 +54,12 @@ class Transported(TiledPart):
             `on_tile`, which may leave it out.
         layer: the number of the layer that it is in, 0 at the top, -1 the lowest; None for all layers, in each of which
             it has a value of its own.
+        internal: whether it is bookkeeping, which neither files nor controls hold as a quantity of the flow.
     """
 
     kind = "tracer"
     layer = None
+    internal = False
     results = {"rate": at("h", "d value/dt"), "time_step_rate": a_rate}
     uses_time = False
     initial = 0.0
@@ -85,6 +88,13 @@ class Transported(TiledPart):
             time: a Time.
         """
 
+    def fluxes(self, flow: "LayerFlow", value: AbstractField, time: Time) -> tuple[AbstractField, AbstractField]:
+        """What `rate` moves through faces, per unit width, Fields at u and v; the arguments are those of `rate`.
+
+        Nests need it: the rate but for sources is minus the divergence of these fluxes.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no fluxes through faces.")
+
     def shown(self, value: Value, column: Value) -> Value:
         """What files and gauges show of the stored `value`, where the water is `column` deep [m]; 0 on land.
 
@@ -107,29 +117,49 @@ class Transported(TiledPart):
         return 0.0
 
 
-def converted(how: str, contents: Sequence, state: State, columns: Sequence) -> State:
-    """A State of arrays with its `contents` as "shown", or as "stored"; `columns` are the thicknesses of layers [m]."""
-    return state.replace(**{row.name: getattr(x, how)(state[row.name], columns[k]) for row, x, k in contents})
+def converted(how: str, contents: Sequence, fields: State | Mapping[str, Value], columns: Sequence) -> dict[str, Value]:
+    """{name: values} of `contents` in these fields, as "shown" or as "stored"; `columns` are thicknesses of layers [m].
 
-
-CARRIED = {
-    "u": Variable("carried_x", "u", "m2", "volume carried along x per unit width"),
-    "v": Variable("carried_y", "v", "m2", "volume carried along y per unit width"),
-}
+    Args:
+        how: "shown" or "stored".
+        contents: those of a System.
+        fields: a State, or a dict, of arrays.
+        columns: the thickness of each layer [m].
+    """
+    return {row.name: getattr(x, how)(fields[row.name], columns[k]) for row, x, k in contents if not x.internal}
 
 
 @pytree
-class CarriedVolume(Transported):
-    """The volume [m2] that passed each face, per unit width.
+class Carried(Transported):
+    """What passed each face since it was last set to 0, per unit width: the volume of water, or a tracer's content.
 
     Args:
-        variable: a row of CARRIED.
+        variable: its row, at "u" or "v".
+        of: the name of the tracer; "" for the volume of water [m2].
+        layer: that of the tracer; None for all layers, in each of which it has a value of its own.
     """
 
     variable: Variable = static()
+    of: str = static(default="")
+    layer: int | None = static(default=None)
 
+    internal = True
     results = {"rate": at("u", "d value/dt")}
 
+    @staticmethod
+    def both(tracer: Transported | None = None) -> "tuple[Carried, Carried]":
+        """What counts the water that passes faces along x and along y, or a tracer's content."""
+        name, units, what, layer = "", "m2", "volume", None
+        if tracer is not None:
+            name, units, layer = tracer.name, units_of_product(tracer.variable.units, "m2"), tracer.layer
+            what = f"content of {name}"
+        along_x, along_y = (
+            Variable(f"carried_{axis}{name and '_'}{name}", at, units, f"{what} carried along {axis} per unit width")
+            for axis, at in (("x", "u"), ("y", "v"))
+        )
+        return Carried(along_x, name, layer), Carried(along_y, name, layer)
+
     def rate(self, flow: "LayerFlow", value: Value, time: Time) -> Value:
-        """U or V [m2 s-1], a Field at the position of the variable."""
-        return flow.U if self.variable.position == "u" else flow.V
+        """U or V [m2 s-1], or the tracer's flux, a Field at the position of the variable."""
+        along = (flow.U, flow.V) if not self.of else flow.fluxes_of(self.of, time)
+        return along[self.variable.position == "v"]

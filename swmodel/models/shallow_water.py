@@ -254,7 +254,8 @@ class ShallowWater(Model):
         """A State as it is stepped, at step 0, of one as files show it."""
         levels = [state[eta] for *_, eta in self.system.names_of_layers]
         columns = self.system.columns(self.domain.cut(self.sea_floor.water), levels)
-        return converted("stored", self.system.contents, state, [rest + excess for rest, excess in columns])
+        columns = [rest + excess for rest, excess in columns]
+        return state.replace(**converted("stored", self.system.contents, state, columns))
 
     def check_state(self, who: str, state: State) -> None:
         """Raise ValueError unless a State holds what this model steps; `who` is the caller, for the message."""

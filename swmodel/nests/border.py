@@ -9,14 +9,17 @@ is two-way, for its cells in the box and the faces between them:
 
     eta_o = sum A m eta / sum A m,    u_o = sum dy u / sum dy,    v_o = sum dx v / sum dx
 
-over the wet cells and faces of the nest. The outer grid carried the volume F_o [m3] through a face of the border in
-the step, and the nest the sum F. In the outer cells along the border F replaces F_o (refluxing, Berger and Colella
+over the wet cells and faces of the nest. A tracer is exchanged as its concentration c: in the frame like eta, back as
+sum A s / sum A h, its content over the volume. So a constant c stays constant, and the covered cells hold the nest's
+content where they have its volume. The outer grid carried the volume F_o [m3] through a face of the border in the step,
+and the nest the sum F. In the outer cells along the border F replaces F_o (refluxing, Berger and Colella
 1989, doi:10.1016/0021-9991(89)90035-1):
 
     A eta_o += F_o - F   at the cell that F flows out of,    A eta_o -= F_o - F   at the one that it flows into
 
 So the volume of the nest's box and of the outer grid outside of it changes by what passes their other sides alone, to
-rounding. A level surface at rest stays so, over any depth, since every formula gives a mean of wet elevations.
+rounding. So does the content of a tracer, of which the same is done with the contents that both grids have carried. A
+level surface at rest stays so, over any depth, since every formula gives a mean of wet elevations.
 """
 
 import functools
@@ -28,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.clock import Time
-from ..dynamics.transported import CARRIED
+from ..dynamics.transported import converted
 from ..errors import TileError
 from ..fields.field import Count
 from ..fields.state import pytree, static
@@ -42,21 +45,20 @@ from .nest import Place
 
 __all__ = ["Border", "OuterValues"]
 
-FLOW = "eta", "u", "v"
-VOLUMES = CARRIED["u"].name, CARRIED["v"].name
-
 
 @pytree
 class OuterValues:
     """What an outer grid has along the border before one of its steps, on every rank.
 
     Attributes:
-        flow: for each strip under the frame (3 or 4, rows, columns): m eta [m], u, v [m s-1]; and m, where it moves.
-        volumes: the volume carried through each face of a two-way border [m3], (1, rows, columns) for each side.
+        flow: for each strip under the frame (n, rows, columns): m eta [m], u, v [m s-1], m c of tracers; and m, where
+            it moves.
+        carried: what was carried through each face of a two-way border, (n, rows, columns) for each side: the volume of
+            water [m3], and contents of tracers.
     """
 
     flow: list[jax.Array]
-    volumes: list[jax.Array]
+    carried: list[jax.Array]
 
 
 @pytree
@@ -69,6 +71,8 @@ class Border:
         edges: the places of the border on both grids' tiles.
         two_way: whether the nest changes the outer grid.
         communicator: the Communicator.
+        fields: (name, position) of the fields that the grids exchange: eta, u, v and the tracers.
+        counters: the names of the variables that count what passes faces along x, and along y: water, then tracers.
         mask, outer_mask: {"h", "u" or "v": (my, mx)} of wet cells and of faces between them, on these tiles.
         level: for each side, m_i / sum w m on the nest's cells in the frame, where the outer coast does not move.
         means: {"h", "u" or "v": weights on the nest's cells in the box, whose sums over outer cells are means}.
@@ -80,6 +84,8 @@ class Border:
     edges: Edges = static()
     two_way: bool = static()
     communicator: Any = static()
+    fields: tuple[tuple[str, str], ...] = static()
+    counters: tuple[tuple[str, ...], tuple[str, ...]] = static()
     mask: dict[str, jax.Array]
     outer_mask: dict[str, jax.Array]
     level: list[jax.Array]
@@ -110,45 +116,54 @@ class Border:
             )
         return cast(Border, outer.communicator.place(lambda rank: _on_rank(outer, inner, place, two_way, rank)))
 
-    # -- volumes that the flow carries through the border --------------------------------------------------------------
+    # -- what the flow carries through the border ----------------------------------------------------------------------
 
-    def without_volumes(self, loop: StepLoop, carry: Carry, of_nest: bool) -> Carry:
-        """The carry of one of both grids, with no volume carried through the border yet."""
+    def without_carried(self, loop: StepLoop, carry: Carry, of_nest: bool) -> Carry:
+        """The carry of one of both grids, with nothing carried through the border yet."""
         if not self.two_way:
             return carry
         parts = self.edges.faces if of_nest else self.edges.outer_faces
-        none = [2 * [jnp.zeros(part.shape, carry[0][VOLUMES[0]].dtype)] for part in parts]
-        return loop.write(carry, VOLUMES, parts, none)
+        names = [*self.counters[0], *self.counters[1]]
+        none = [len(names) * [jnp.zeros(part.shape, carry[0][names[0]].dtype)] for part in parts]
+        return loop.write(carry, names, parts, none)
 
-    def _volumes(self, loop, carry, parts, lengths):
-        """(the carry, for each side the volume carried through the faces [m3])."""
-        carry, strips = loop.read(carry, VOLUMES, parts)
-        across = [along_y for _, along_y in strips[:2]] + [along_x for along_x, _ in strips[2:]]
-        return carry, [length * strip for length, strip in zip(lengths, across, strict=True)]
+    def _carried(self, loop, carry, parts, lengths):
+        """(the carry, for each side what was carried through the faces [m3, content], (n, rows, columns))."""
+        count = len(self.counters[0])
+        carry, strips = loop.read(carry, [*self.counters[0], *self.counters[1]], parts)
+        across = [strip[count:] for strip in strips[:2]] + [strip[:count] for strip in strips[2:]]
+        return carry, [_stacked([length * x for x in strip]) for length, strip in zip(lengths, across, strict=True)]
 
     # -- from the outer grid to the frame ------------------------------------------------------------------------------
 
     def outer_values(self, loop: StepLoop, carry: Carry, step: Count) -> tuple[Carry, OuterValues]:
         """(the outer grid's carry before its step number `step`, the OuterValues then)."""
-        carry, strips = loop.read(carry, FLOW, self.edges.ring)
-        flow, volumes = [], []
-        for part, (eta, u, v) in zip(self.edges.ring, strips, strict=True):
-            wet = _where_wet(loop, eta, step, part, self.outer_mask["h"][part.slices])
-            flow.append(jnp.stack([wet * eta, u, v] + ([wet] if loop.equations.film is not None else [])))
+        carry, strips = loop.read(carry, self._names, self.edges.ring)
+        flow, carried = [], []
+        for part, strip in zip(self.edges.ring, strips, strict=True):
+            values = dict(zip(self._names, strip, strict=True))
+            wet = _where_wet(loop, values["eta"], step, part, self.outer_mask["h"][part.slices])
+            values = _converted("shown", loop, values, step, part)
+            planes = [wet * values[name] if at == "h" else values[name] for name, at in self.fields]
+            flow.append(jnp.stack(planes + ([wet] if loop.equations.film is not None else [])))
         parts = list(zip(self.edges.ring, flow, strict=True))
         if self.two_way:
-            faces = self.edges.outer_faces
-            carry, volumes = self._volumes(loop, carry, faces, self.outer_lengths)
-            parts += [(part, x[None]) for part, x in zip(faces, volumes, strict=True)]
+            carry, carried = self._carried(loop, carry, self.edges.outer_faces, self.outer_lengths)
+            parts += zip(self.edges.outer_faces, carried, strict=True)
         boxes = collect(parts, self.communicator)
         return carry, OuterValues(boxes[: len(flow)], boxes[len(flow) :])
 
+    @property
+    def _names(self):
+        return [name for name, _ in self.fields]
+
     def in_frame(self, *outer: OuterValues) -> list[jax.Array]:
-        """The outer flow at some times on the frame: for each side (times, 3 or 4, rows, columns) of the nest."""
-        found = []
+        """The outer flow at some times on the frame: for each side (times, n, rows, columns) of the nest."""
+        found, positions = [], "".join(at for _, at in self.fields) + "h"
         for side, flows in enumerate(zip(*(values.flow for values in outer), strict=True)):
-            x = self._linear(jnp.concatenate(flows), len(outer) * "huvh"[: len(flows[0])], self.edges.under_ring(side))
-            found.append(x.reshape(len(outer), len(flows[0]), *x.shape[1:]))
+            count = len(flows[0])
+            x = self._linear(jnp.concatenate(flows), len(outer) * positions[:count], self.edges.under_ring(side))
+            found.append(x.reshape(len(outer), count, *x.shape[1:]))
         return found
 
     def _linear(self, x, positions, cells):
@@ -157,18 +172,24 @@ class Border:
 
     def fill_frame(self, loop: StepLoop, carry: Carry, flow: Sequence[jax.Array], step: Count) -> Carry:
         """The nest's carry before its step number `step`, with the outer flow at that time, of `in_frame`."""
-        parts, values = self.edges.frame, []
-        old: Any = [[None]] * 4
-        if len(flow[0]) == 4:
-            carry, old = loop.read(carry, ("eta",), parts)
-        for part, x, level, (kept,) in zip(parts, flow, self.level, old, strict=True):
-            mask = {p: self.mask[p][part.slices] for p in "huv"}
-            eta = x[0] * level if len(x) == 3 else mask["h"] * _quotient(x[0], x[3])
-            eta = mask["h"] * self._above_bed(loop, eta, step, part)
-            if len(x) == 4:  # far from all water of the outer grid the nest keeps its own elevation
-                eta = jnp.where(x[3] > LEAST, eta, kept)
-            values.append([eta, x[1] * mask["u"], x[2] * mask["v"]])
-        return loop.write(carry, FLOW, parts, values)
+        parts, values, moves = self.edges.frame, [], len(flow[0]) > len(self.fields)
+        at_centres = [name for name, at in self.fields if at == "h"]
+        old: Any = [[None] * len(at_centres)] * 4
+        if moves:
+            carry, old = loop.read(carry, at_centres, parts)
+        for part, x, level, kept in zip(parts, flow, self.level, old, strict=True):
+            mask, new = {p: self.mask[p][part.slices] for p in "huv"}, {}
+            for plane, (name, at) in zip(x, self.fields, strict=False):
+                if at == "h":
+                    new[name] = mask[at] * _quotient(plane, x[-1]) if moves else plane * level
+                else:
+                    new[name] = plane * mask[at]
+            new["eta"] = mask["h"] * self._above_bed(loop, new["eta"], step, part)
+            new = _converted("stored", loop, new, step, part)
+            if moves:  # far from all water of the outer grid the nest keeps its own elevation
+                new |= {name: jnp.where(x[-1] > LEAST, new[name], y) for name, y in zip(at_centres, kept, strict=True)}
+            values.append(list(new.values()))
+        return loop.write(carry, self._names, parts, values)
 
     def on_nest(self, x: jax.Array, position: str, of_water: bool) -> jax.Array:
         """A field of the outer grid on the nest's tile, linear between its cells or faces.
@@ -204,22 +225,39 @@ class Border:
             before, after: the outer grid's values before and after its last step.
         """
         loop, carry, step = outer
-        inner, means, volumes = self._inner_values(*nest)
-        part, adjacent = self.edges.outer_box, self.edges.adjacent
-        eta, u, v, *weight = (x[0][part.box_slices] for x in means)
-        covered = dict(self.covered)
-        if weight:
-            eta, covered["h"] = _quotient(eta, weight[0]), jnp.where(weight[0] > 0, covered["h"], 0.0)
-        carry, (old,) = loop.read(carry, FLOW, [part])
-        new = [jnp.where(covered[p] > 0, x, y) for p, x, y in zip("huv", (eta, u, v), old, strict=True)]
-        new[0] = self._above_bed(loop, new[0], step, part)
-        carry = loop.write(carry, FLOW, [part], [new])
-        carry, old = loop.read(carry, ("eta",), adjacent)
-        levels = []
-        for k, (side, (eta,), area) in enumerate(zip(adjacent, old, self.outer_area, strict=True)):
-            gained = ((after.volumes[k] - before.volumes[k] - volumes[k])[0] * (1 - k % 2 * 2))[side.box_slices]
-            levels.append([self._above_bed(loop, eta + gained / area, step, side)])
-        return loop.write(carry, ("eta",), adjacent, levels), inner
+        inner, means, carried = self._inner_values(*nest)
+        part, covered, at, equations = self.edges.outer_box, dict(self.covered), dict(self.fields), loop.equations
+        means = {name: x[0][part.box_slices] for name, x in means.items()}
+        if (weight := means.get("weight")) is not None:
+            means = {name: x if at.get(name) in ("u", "v") else _quotient(x, weight) for name, x in means.items()}
+            covered["h"] = jnp.where(weight > 0, covered["h"], 0.0)
+        columns = [means[name] for name in means if name.startswith("column ")]
+        shown: Any = converted("shown", equations.contents, means, columns) if columns else {}
+        means |= shown
+        means["eta"] = self._above_bed(loop, means["eta"], step, part)
+        means = _converted("stored", loop, means, step, part)
+        carry, (old,) = loop.read(carry, self._names, [part])
+        new = [jnp.where(covered[at[name]] > 0, means[name], x) for name, x in zip(self._names, old, strict=True)]
+        carry = loop.write(carry, self._names, [part], [new])
+        differences = [b - a - own for a, b, own in zip(before.carried, after.carried, carried, strict=True)]
+        return self._refluxed(loop, carry, step, differences), inner
+
+    def _refluxed(self, loop, carry, step, differences):
+        """The outer grid's carry with the `differences` of what both grids carried through each side of the border."""
+        adjacent, equations = self.edges.adjacent, loop.equations
+        names = [name for name, at in self.fields if at == "h"]
+        carry, old = loop.read(carry, names, adjacent)
+        values, layers = [], len(equations.names_of_layers)
+        for k, (side, strip, area) in enumerate(zip(adjacent, old, self.outer_area, strict=True)):
+            gained = [(x * (1 - k % 2 * 2))[side.box_slices] / area for x in differences[k]]
+            rises = [*equations.sums(gained[:layers]), *gained[layers:]]
+            new = {name: x + rise for name, x, rise in zip(names, strip, rises, strict=True)}
+            new["eta"] = self._above_bed(loop, new["eta"], step, side)
+            if equations.film is not None:  # what falls dry holds nothing
+                columns = _columns(loop, new, step, side)
+                new |= {row.name: jnp.where(columns[n] > 0, new[row.name], 0.0) for row, n in _contents(loop)}
+            values.append(list(new.values()))
+        return loop.write(carry, names, adjacent, values)
 
     @staticmethod
     def _above_bed(loop, eta, step, part):
@@ -228,28 +266,35 @@ class Border:
         return jnp.maximum(eta, -loop.equations.depth_at(Time(step)).interior[part.slices])
 
     def _inner_values(self, loop, carry, step):
-        """(the carry, boxes, volumes) of a nest before its step number `step`, on every rank.
+        """(the carry, boxes, what was carried) of a nest before its step number `step`, on every rank.
 
-        The boxes are the means of eta [m], u and v [m s-1]; with wetting of eta over its cells with water, times the
-        share of these in the area, and that share. The volumes are those of both grids' borders [m3].
+        The boxes are {name: means of a field}: of eta [m], u and v [m s-1], contents of tracers and the thickness of
+        layers with such; with wetting of the cells with water, times the share of these in the area, and that share.
+        What was carried is that through both grids' borders [m3, content].
         """
         part, ratio = self.edges.box, self.edges.place.ratio
         state, lead = loop.get_state(carry), tuple(n % ratio for n in part.within)
-        fields = {p: state[name][part.slices] for p, name in zip("huv", FLOW, strict=True)}
-        area = _where_wet(loop, fields["h"], step, part, self.means["h"])
-        values = {"h": [area * fields["h"]], "u": [self.means["u"] * fields["u"]], "v": [self.means["v"] * fields["v"]]}
-        sums = [_sums(x, lead, (ratio, ratio), ON_FACES[p]) for p, xs in values.items() for x in xs]
+        fields, at = {name: state[name][part.slices] for name in self._names}, dict(self.fields)
+        weights = self.means | {"h": _where_wet(loop, fields["eta"], step, part, self.means["h"])}
+        fields |= {f"column {k}": x for k, x in enumerate(_columns(loop, fields, step, part))}
+        planes = {name: weights[at.get(name, "h")] * x for name, x in fields.items()}
         if loop.equations.film is not None:
-            sums.append(_sums(area, lead, (ratio, ratio), ()))
+            planes["weight"] = weights["h"]
+        sums = {name: _sums(x, lead, (ratio, ratio), ON_FACES[at.get(name, "h")]) for name, x in planes.items()}
         sums, carry = loop.after(sums, carry)
         coarse = _coarse(part, (ratio, ratio))
-        parts = [(coarse, x[None]) for x in sums]
-        carry, volumes = self._volumes(loop, carry, self.edges.faces, self.lengths)
-        for side, x, ratios in zip(self.edges.faces, volumes, 2 * [(1, ratio)] + 2 * [(ratio, 1)], strict=True):
+        parts = [(coarse, x[None]) for x in sums.values()]
+        carry, carried = self._carried(loop, carry, self.edges.faces, self.lengths)
+        for side, planes, ratios in zip(self.edges.faces, carried, 2 * [(1, ratio)] + 2 * [(ratio, 1)], strict=True):
             lead = tuple(n % m for n, m in zip(side.within, ratios, strict=True))
-            parts.append((_coarse(side, ratios), _sums(x, lead, ratios, ())[None]))
+            parts.append((_coarse(side, ratios), _stacked([_sums(x, lead, ratios, ()) for x in planes])))
         boxes = collect(parts, self.communicator)
-        return carry, boxes[: len(sums)], boxes[len(sums) :]
+        return carry, dict(zip(sums, boxes, strict=False)), boxes[len(sums) :]
+
+
+def _stacked(planes):
+    """Planes as one array; XLA on a CPU copies even a stack of one."""
+    return planes[0][None] if len(planes) == 1 else jnp.stack(planes)
 
 
 def _where_wet(loop, eta, step, part, x):
@@ -258,6 +303,27 @@ def _where_wet(loop, eta, step, part, x):
     if film is None:
         return x
     return jnp.where(eta + loop.equations.depth_at(Time(step)).interior[part.slices] > 1.5 * film, x, 0.0)
+
+
+def _contents(loop):
+    """[(row, number of the layer)] of the tracers."""
+    return [(row, layer) for row, tracer, layer in loop.equations.contents if not tracer.internal]
+
+
+def _columns(loop, fields, step, part):
+    """The thickness of each layer [m] in a Part, from {name: values there}; [] where there are no tracers."""
+    equations = loop.equations
+    if not _contents(loop):
+        return []
+    rest = [x.interior[part.slices] for x in equations.at_rest(equations.depth_at(Time(step)))]
+    excess = equations.excess([fields[eta] for *_, eta in equations.names_of_layers])
+    return [a + b for a, b in zip(rest, excess, strict=True)]
+
+
+def _converted(how, loop, fields, step, part) -> dict[str, Any]:
+    """{name: values in a Part} with tracers "shown", as concentrations, or "stored", as contents of columns."""
+    columns = _columns(loop, fields, step, part)
+    return fields | converted(how, loop.equations.contents, fields, columns) if columns else fields
 
 
 def _quotient(total, weight):
@@ -311,5 +377,11 @@ def _on_rank(outer, inner, place, two_way, rank):
         along_border(outer.grid, edges.outer, edges.outer_faces),
         along_border(outer.grid, edges.outer, edges.adjacent, area=True),
     )
-    host = Border(edges, two_way, inner.communicator, *arrays)
+    system = inner.system
+    tracers = [(row.name, "h") for row, tracer, _ in system.contents if not tracer.internal]
+    names = [pair for u, v, eta in system.names_of_layers for pair in ((eta, "h"), (u, "u"), (v, "v"))]
+    counters: Any = tuple(
+        tuple(row.name for row, tracer, _ in system.contents if tracer.internal and row.position == at) for at in "uv"
+    )
+    host = Border(edges, two_way, inner.communicator, (*names, *tracers), counters, *arrays)
     return jax.tree.map(lambda x: np.asarray(x, inner.dtype), host)

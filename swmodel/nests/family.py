@@ -13,19 +13,20 @@ import numpy as np
 from ..dynamics.cores import FiniteDifferences
 from ..dynamics.domain import Domain
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
-from ..dynamics.transported import CARRIED, CarriedVolume
+from ..dynamics.transported import Carried, Transported
 from ..errors import ConfigError, SwmodelError, of_part
 from ..fields.parts import replaced
 from ..fields.state import State
 from ..grids.grid import Grid
 from ..grids.topography import topography
+from ..models.names import one_or_more
 from ..models.shallow_water import ShallowWater
 from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
 from ..stepping.stability import check_time_step, largest_time_step, limits
 from .border import Border
 from .interpolation import blended, depth_of, difference
-from .nest import STAGES, Nest, finest, frame_of
+from .nest import STAGES, Nest, finest, frame_of, levees_in
 from .start import MotionInBox
 from .steps import FamilySystem
 
@@ -49,9 +50,9 @@ class Family:
             nests take the motion of a source from the grid around them. A nest's `options` replace them.
 
     Raises:
-        ConfigError: for nests that overlap or do not fit, and for what nests do not have: layers, tracers, levees,
-            other cores than FiniteDifferences, several tiles in one process, and boundaries, a communicator or a dtype
-            of their own.
+        ConfigError: for nests that overlap or do not fit, levees near a border, and for what nests do not have:
+            other cores than FiniteDifferences, several tiles in one process, other tracers than those of the outermost
+            grid, and layers, boundaries, a communicator or a dtype of their own.
 
     Attributes:
         nests: {name: Nest}.
@@ -71,20 +72,23 @@ class Family:
         _check_options("", options)
         for nest in nests:
             _check_options(nest.name, nest.options)
-        options = {key: value for key, value in options.items() if key not in REFUSED}
-        self.models = {"": ShallowWater(grid, depth, **options, tracers=self._volumes(""))}
+        wetting_in_nests = not options.get("wetting") and any(nest.options.get("wetting") for nest in nests)
+        own = options | ({"levees": ()} if wetting_in_nests else {})
+        self.models = {"": ShallowWater(grid, depth, **self._with_counters("", own))}
         if len(self.outer.communicator.ranks) > 1 or self.outer.communicator.name == "sharded":
             raise ConfigError("Family: nests run serially or under MPI, and not on several devices of one process.")
         shared, sources = {key: value for key, value in options.items() if key not in OWN}, {"": options.get("source")}
         for k, nest in enumerate(nests):
             with of_part(f"nest.{k}"), _of_nest(nest.name):
-                self._add(nest, shared | {key: x for key, x in nest.options.items() if key not in REFUSED}, sources)
+                self._add(nest, shared | dict(nest.options), sources)
 
     def _add(self, nest, options, sources):
         around = nest.inside or ""
         outer, source = self.models[around], sources[around]
         siblings = {name: place for name, place in self.places.items() if self.nests[name].inside == nest.inside}
-        place = nest.place_among(outer.grid, frame_of(options.get("momentum", DEFAULT_FORM), self.stages), siblings)
+        has_tracers = bool(one_or_more(options.get("tracers", ())))
+        frame = frame_of(options.get("momentum", DEFAULT_FORM), has_tracers, self.stages)
+        place = nest.place_among(outer.grid, frame, siblings)
         self.places[nest.name] = place
         grid = place.grid(outer.grid)
         communicator, wetting = outer.communicator, options.get("wetting")
@@ -101,12 +105,18 @@ class Family:
             options["source"] = None if source is None else MotionInBox(source, outer.grid, place)
         sources[nest.name] = options.get("source")
         options = {"dtype": outer.dtype} | options | {"communicator": communicator}
-        self.models[nest.name] = ShallowWater(grid, depth, **options, tracers=self._volumes(nest.name))
+        levees = () if wetting is None else one_or_more(options.get("levees", ()))
+        options = self._with_counters(nest.name, options | {"levees": levees_in(nest, place, grid, levees)})
+        self.models[nest.name] = ShallowWater(grid, depth, **options)
+        _check_tracers(nest.name, self.models[nest.name].tracers, self.outer.tracers)
 
-    def _volumes(self, name):
-        """The variables that count the volumes carried through faces, where a border of the grid is two-way."""
-        around = [n for n in self.nests.values() if n.name == name or (n.inside or "") == name]
-        return tuple(map(CarriedVolume, CARRIED.values())) if any(n.two_way for n in around) else ()
+    def _with_counters(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
+        """The options of a grid, whose tracers count what faces pass where a border of the grid is two-way."""
+        tracers = one_or_more(options.get("tracers", ()))
+        if any(n.two_way for n in self.nests.values() if name in (n.name, n.inside or "")):
+            counted = (None, *(x for x in tracers if isinstance(x, Transported)))
+            tracers += sum(map(Carried.both, counted), ())
+        return options | {"tracers": tracers}
 
     @property
     def outer(self) -> ShallowWater:
@@ -299,22 +309,23 @@ class Family:
                 counts[j0:j1, i0:i1] = False
         return counts
 
-    def volume(self, states: Mapping[str, State]) -> float:
-        """The volume above the level at rest of grids, each where no finer one of them lies [m3]; collective."""
+    def volume(self, states: Mapping[str, State], layer: int = 0) -> float:
+        """The volume of a layer above that at rest, of grids, each where no finer one of them lies [m3]; collective."""
+        names, excess = self.outer.system.names_of_layers, self.outer.system.excess
+        levels = {name: [state[eta] for *_, eta in names] for name, state in states.items()}
+        return self._total({name: excess(each)[layer] for name, each in levels.items()})
+
+    def content(self, tracer: str, states: Mapping[str, State]) -> float:
+        """The content of a tracer in grids, likewise [its units m3]; collective."""
+        return self._total({name: state[tracer] for name, state in states.items()})
+
+    def _total(self, heights):
         total = 0.0
-        for name in states:
+        for name, height in heights.items():
             model = self.models[name]
-            area = model.grid.area_h * self.counted(name, states) * model.wet
-            part = model.decomposition.cut(area, model.communicator.rank)
-            total += float(np.sum(part * np.asarray(states[name].eta, float)))
+            area = model.grid.area_h * self.counted(name, heights) * model.wet
+            total += float(np.sum(model.decomposition.cut(area, model.communicator.rank) * np.asarray(height, float)))
         return float(self.outer.communicator.host_sum(np.array([total]))[0])
-
-
-REFUSED = {
-    "layers": "nests have one layer so far; leave it out.",
-    "tracers": "nests have no tracers so far; leave them out.",
-    "levees": "nests have no levees so far; leave them out.",
-}
 
 
 def _in(name):
@@ -324,13 +335,28 @@ def _in(name):
 def _check_options(name, options):
     """Raise ConfigError for arguments of ShallowWater that grids of a family, or its nests, do not have."""
     for key, value in options.items():
-        why = REFUSED[key] if key in REFUSED and value else ""
+        why = ""
         if key == "core" and not isinstance(value, FiniteDifferences):
             why = "nests have finite differences alone; leave it out."
         if key in SAME and name:
             why = "all grids have that of the outermost one, whose open sides nests do not reach; leave it out there."
+        if key == "layers" and name:
+            why = "all grids have the layers of the outermost one; leave it out there."
         if why:
             raise ConfigError(f"Family: {key} = {value!r}{_in(name)}: {why}")
+
+
+def _check_tracers(name, own, outer):
+    """Raise ConfigError unless a nest's tracers have the names and layers of the outermost grid's, and fluxes."""
+    ours, theirs = ([(x.name, x.layer) for x in each if not x.internal] for each in (own, outer))
+    if ours != theirs:
+        listed = [", ".join(name for name, _ in each) or "none" for each in (ours, theirs)]
+        raise ConfigError(
+            f"Family: the tracers{_in(name)} are {listed[0]}, and those of the outermost grid {listed[1]}; give all "
+            "grids the same ones, in the same order and layers."
+        )
+    if lacking := [type(x).__name__ for x in own if not x.internal and type(x).fluxes is Transported.fluxes]:
+        raise ConfigError(f"Family: {lacking[0]} has no method `fluxes`, which nests need to conserve it; add one.")
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,12 @@ from ..dynamics.momentum import VorticityFlux
 from ..errors import ConfigError
 from ..fields.parameters import COORDINATES, Flag, Number, Pair, Text, check_fields, declared, refuse
 from ..grids.grid import Grid
+from ..grids.levees import NO_CREST, CrestDepths, Levee
 
-__all__ = ["FRAME", "STAGES", "Nest", "Place", "finest", "frame_of"]
+__all__ = ["FRAME", "STAGES", "Nest", "Place", "finest", "frame_of", "levees_in"]
 
 FRAME = 6  # the least width of the frame, in cells of the nest: those that a step of SSPRK3 reads, 3 stages of 2 cells
-BORES = 5  # cells that a stage of MomentumConserving reads
+BORES = 5  # cells that a stage of MomentumConserving reads; a tracer reads one more
 STAGES = 3  # of SSPRK3
 LEAST = 4  # cells of the outer grid along a side of a box
 
@@ -199,9 +200,38 @@ class Nest:
         return place
 
 
-def frame_of(form: VorticityFlux, stages: int = STAGES) -> int:
+def frame_of(form: VorticityFlux, has_tracers: bool = False, stages: int = STAGES) -> int:
     """The least width of the frame, in cells of the nest, of a form of momentum advection and of steps of stages."""
-    return max(FRAME, BORES * stages) if form.conserves_momentum else FRAME
+    return max(FRAME, (BORES + has_tracers) * stages) if form.conserves_momentum else FRAME
+
+
+def levees_in(nest: Nest, place: Place, grid: Grid, levees: Sequence[Levee]) -> tuple[Levee, ...]:
+    """The Levees that cross a nest.
+
+    Args:
+        nest, place: the nest, and where it lies.
+        grid: its Grid.
+        levees: those of the family.
+
+    Raises:
+        ConfigError: for a levee in the frame, or less than an outer cell inside of the border.
+    """
+    found, width = [], place.width + place.ratio
+    inner = np.zeros(place.nest_shape, bool)
+    inner[width:-width, width:-width] = True
+    between = inner[:, :-1] & inner[:, 1:], inner[:-1] & inner[1:]
+    for number, levee in enumerate(levees, 1):
+        crests = [np.asarray(CrestDepths([levee], grid, position)) < NO_CREST for position in "uv"]
+        if not any(faces.any() for faces in crests):
+            continue
+        if (crests[0][:, :-1] & ~between[0]).any() or (crests[1][:-1] & ~between[1]).any():
+            raise ConfigError(
+                f"levee {repr(levee.name) if levee.name else number} comes nearer than a cell of the outer grid to the "
+                f"border of the nest {nest.name!r}, or into its frame, {place.frame} such cells around the box, where "
+                "values of the outer grid are interpolated; move the box."
+            )
+        found.append(levee)
+    return tuple(found)
 
 
 def finest(points: Iterable[tuple[float, float]], outer: Grid, nests: Iterable[tuple[Nest, Place, Grid]]) -> str:

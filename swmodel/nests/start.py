@@ -11,6 +11,7 @@ import numpy as np
 
 from ..dynamics.domain import Domain
 from ..dynamics.terms import Series
+from ..dynamics.transported import converted
 from ..fields.state import State
 from ..grids.grid import Grid
 from ..grids.windows import LazyRecords, Stored
@@ -36,7 +37,8 @@ def state_from_outer(
     The elevation is linear in an outer cell, with its mean, so that no volume is gained or lost where both grids have
     the same coast. Where the outer grid has no water, a nest with wetting is dry, and one without takes the elevation
     of the water nearby, or 0 far from all water. Velocities are bilinear. With wetting water and land are those over
-    the bed as it has risen, b = uplift - depth.
+    the bed as it has risen, b = uplift - depth. The nest's water in an outer cell has the outer concentration of a
+    tracer in its mean, around which it is linear likewise.
 
     Args:
         border: between both grids.
@@ -45,27 +47,65 @@ def state_from_outer(
         uplifts: of the sea floor until now [m], on this rank's tiles of both grids; None where it does not move.
     """
     place, (around, own) = border.edges.place, (0.0 if uplift is None else uplift for uplift in uplifts)
-    values = jnp.stack([state.eta, state.u, state.v, jnp.zeros_like(state.eta) + around])
+    names = [name for name, _ in border.fields]
+    values = jnp.stack([*(state[name] for name in names), jnp.zeros_like(state.eta) + around])
     part = (border.edges.whole, values[(slice(None), *border.edges.whole.slices)])
-    eta, u, v, rise = np.asarray(collect([part], border.communicator)[0], float)
-    wet, ratio = outer.sea_floor.wet.block(*place.box_slices), place.ratio
+    *values, rise = np.asarray(collect([part], border.communicator)[0], float)
+    outside, ratio = dict(zip(names, values, strict=True)), place.ratio
+    depth, wet = outer.sea_floor.water.block(*place.box_slices) - rise, outer.sea_floor.wet.block(*place.box_slices)
     if outer.film is not None:
-        wet = wet & (eta - rise + outer.sea_floor.water.block(*place.box_slices) > 1.5 * outer.film)
-    covered, level = np.kron(wet, np.ones((ratio, ratio))) > 0, conserving(eta, wet, ratio)
-    if inner.film is None:
-        fields = {"eta": np.where(covered, level, interpolated_of(wet.astype(float), eta, ratio))}
-    else:  # less the uplift, since `inner.state` lets no surface lie below the bed at rest
-        fields = {"eta": np.where(covered, level - interpolated(rise, ratio), -np.asarray(inner.sea_floor.water))}
-    for name, x in (("u", u), ("v", v)):
+        wet = wet & (outside["eta"] + depth > 1.5 * outer.film)
+    covered, system = np.kron(wet, np.ones((ratio, ratio))) > 0, inner.system
+    inside, water = (np.asarray(x) for x in (inner.sea_floor.wet, inner.sea_floor.water))
+    risen, fields = interpolated(rise, ratio), {}
+    for name in (eta for *_, eta in system.names_of_layers):
+        level = conserving(outside[name], wet, ratio)
+        if inner.film is None:
+            fields[name] = np.where(covered, level, interpolated_of(wet.astype(float), outside[name], ratio))
+        else:  # less the uplift, since `inner.state` lets no surface lie below the bed at rest
+            fields[name] = np.maximum(np.where(covered, level - risen, -water), -water)
+    concentrations = {}
+    if len(names) > 3 * inner.layer_count:
+        fine = _columns(system, fields, water - (risen if inner.film is None else 0.0))
+        shown = converted("shown", outer.system.contents, outside, _columns(outer.system, outside, depth))
+        for row, tracer, layer in system.contents:
+            if not tracer.internal:
+                around = np.asarray(shown[row.name], float)
+                concentrations[row.name] = _with_means(around, wet, covered, fine[layer] * inside, ratio)
+    for name in (name for pair in system.names_of_layers for name in pair[:2]):
         rows, columns = (
             weights_of(np.arange(n * ratio), n, ratio, faces)
-            for n, faces in zip(place.shape, (name == "v", name == "u"), strict=True)
+            for n, faces in zip(place.shape, (name[0] == "v", name[0] == "u"), strict=True)
         )
-        fields[name] = rows @ x @ columns.T
-    start = inner.state(**fields)
-    if inner.film is None:
-        return start
-    return start.replace(eta=start.eta + own * inner.domain.cut(inner.sea_floor.mask("h")))
+        fields[name] = rows @ outside[name] @ columns.T
+    start, mask, cut = inner.state(**fields), inner.domain.cut(inner.sea_floor.mask("h")), inner.domain.cut
+    if inner.film is not None:
+        start = start.replace(eta=start.eta + own * mask)
+    columns = [x * mask for x in _columns(system, start, cut(inner.sea_floor.water) - own)]
+    tracers = {name: cut(c) for name, c in concentrations.items()}
+    return start.replace(**converted("stored", system.contents, tracers, columns))
+
+
+def _columns(system, fields, depth):
+    """The thickness of each layer [m], from the depth [m] and {name: values}."""
+    columns = system.columns(depth, [fields[eta] for *_, eta in system.names_of_layers])
+    return [rest + excess for rest, excess in columns]
+
+
+def _with_means(c, wet, covered, thickness, ratio):
+    """A concentration c (ny, nx) on the nest's cells, of which the water in each outer cell has that of the cell.
+
+    Args:
+        c, wet: of the outer cells; whether they have water.
+        covered: which of the nest's cells lie in outer ones with water.
+        thickness: of the water in the nest's cells [m].
+        ratio: the number of the nest's cells along a side of an outer one.
+    """
+    fine = np.where(covered, conserving(c, wet, ratio), interpolated_of(wet.astype(float), c, ratio))
+    sums = [x.reshape(c.shape[0], ratio, c.shape[1], ratio).sum((1, 3)) for x in (fine * thickness, thickness)]
+    some = wet & (sums[1] > 0)
+    change = np.where(some, c - sums[0] / np.where(some, sums[1], 1.0), 0.0)
+    return fine + np.kron(change, np.ones((ratio, ratio)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..dynamics.clock import Time, as_time
 from ..dynamics.system import System
 from ..fields.field import Count
 from ..fields.state import State, pytree, replace, static
@@ -100,7 +101,7 @@ def _nest_steps(
     """The carries after the `steps` of a nest, whose first one has the number `first`."""
     frame = border.in_frame(*outer)
     packed, monitored = carries[nest.number]
-    packed = without_volumes(nest, border.without_volumes(nest.loop, packed, of_nest=True))
+    packed = without_carried(nest, border.without_carried(nest.loop, packed, of_nest=True))
     carries = _with(carries, nest.number, (packed, monitored))
 
     def one(k: Count, carries: tuple) -> tuple:
@@ -131,10 +132,10 @@ def _in_groups(one: Callable, period: int, carries: tuple, count: Count) -> tupl
     return carries if period == 1 else jax.lax.fori_loop(whole * period, count, one, carries)
 
 
-def without_volumes(level: Level, packed: Any) -> Any:
-    """A level's carry, with no volume carried through the borders of its nests yet."""
+def without_carried(level: Level, packed: Any) -> Any:
+    """A level's carry, with nothing carried through the borders of its nests yet."""
     for border, *_ in level.nests:
-        packed = border.without_volumes(level.loop, packed, of_nest=False)
+        packed = border.without_carried(level.loop, packed, of_nest=False)
     return packed
 
 
@@ -198,10 +199,17 @@ class FamilySystem:
         return replace(self, systems=tuple(stepper.system(system) for stepper, system in pairs))
 
     def shown(self, states: tuple[State, ...], time: Any) -> tuple[State, ...]:
-        """The States as files hold them, which are the same: nests have no tracers."""
-        return states
+        """The States as files hold them, with concentrations of tracers; `time` is that of the outermost grid."""
+        return self._each("shown", states, time)
 
-    stored = shown
+    def stored(self, states: tuple[State, ...], time: Any) -> tuple[State, ...]:
+        """The inverse of `shown`."""
+        return self._each("stored", states, time)
+
+    def _each(self, how, states, time):
+        steps = [as_time(time).step * total for total in self.total_steps]
+        pairs = zip(self.systems, states, steps, strict=True)
+        return tuple(getattr(system, how)(state, Time(step)) for system, state, step in pairs)
 
 
 class FamilyLoop(StepLoop):
@@ -267,9 +275,9 @@ def run_family(level: Level, carries: tuple, first: Count, count: Count) -> tupl
 
 
 def outermost_step(level: Level, carries: tuple, step: Count) -> tuple:
-    """`family_step` of the outermost grid, through the borders in which no volume was carried before."""
+    """`family_step` of the outermost grid, through the borders of which nothing was carried before."""
     packed, monitored = carries[level.number]
-    return family_step(level, _with(carries, level.number, (without_volumes(level, packed), monitored)), step)
+    return family_step(level, _with(carries, level.number, (without_carried(level, packed), monitored)), step)
 
 
 def _with(carries: tuple, number: int, new: Any) -> tuple:

@@ -13,6 +13,7 @@ from swmodel import adjoint
 from swmodel.adjoint.controls.controls import controls_of
 from swmodel.adjoint.costs.costs import tile_cost
 from swmodel.adjoint.costs.readers import BoxReader, OnGrids, SectionReader
+from swmodel.adjoint.costs.tracks import ground_tracks
 from swmodel.adjoint.problem import dot
 from swmodel.adjoint.verification import verification
 from swmodel.dynamics.clock import Time
@@ -25,6 +26,7 @@ from .. import nested
 WITH_COMPILER = pytest.mark.skipif(why_not() is not None, reason="no compiler")
 FB, STEPS = sw.ForwardBackward(dt=8.0), 10
 PLACES = {"town": (11.2e3, 9.3e3), "sea": (7.2e3, 7.4e3)}  # in the nest, and outside of it
+TRACKS = adjoint.TrackMisfit(ground_tracks(nested.GRID, 40.0, 80.0, 2e3, 9e3))
 CONTROLS = ("initial.eta", "uplift", "depth", "gravity", "dissipation.0.rate")
 
 
@@ -155,7 +157,8 @@ def test_readings_of_several_grids_are_in_the_order_of_the_places_part_by_part()
             "Problem: the nest 'harbour' starts after 16 s",
         ),
         ({"controls": ["initial.carried_x"]}, "'initial.carried_x' does not exist"),
-        ({"cost": adjoint.BoxContent("dye")}, "BoxContent reads one grid, and a family has several"),
+        ({"cost": adjoint.BoxContent("dye")}, "BoxContent: the model steps no tracer 'dye'"),
+        ({"cost": TRACKS}, "TrackMisfit reads one grid, and a family has several"),
         ({"state": sw.ShallowWater(nested.GRID, 100.0).at_rest()}, "give family.states"),
     ],
 )
@@ -165,6 +168,20 @@ def test_what_problems_of_nests_do_not_have_is_refused(options, message):
     state = options.get("state", model.states())
     with pytest.raises((ConfigError, ValueError), match=message):
         adjoint.Problem(model, FB, state, 4, cost, options.get("controls", ["initial.eta"]))
+
+
+@pytest.mark.verify
+def test_derivatives_of_the_content_and_the_concentration_of_a_tracer():
+    """Content counts each place once; an initial concentration enters all grids, and depths change the content."""
+    smooth = sw.Tracer("dye", initial=lambda x, y: 1.0 + nested.bump(x, y), scheme=sw.Centred(), diffusivity=10.0)
+    model = family(tracers=smooth, source=None)
+    after = nested.final(model, FB, STEPS, eta=nested.bump)
+    controls = ("initial.dye", "initial.eta", "depth", "tracer.0.diffusivity")
+    content = problem(model, adjoint.BoxContent("dye"), controls[:2])
+    np.testing.assert_allclose(content.value(), model.content("dye", after), rtol=1e-13)
+    p = problem(model, adjoint.GaugeConcentration("dye", PLACES), controls)
+    for verdict in verification.verify(p):
+        assert verdict.passed, verdict
 
 
 @pytest.mark.verify

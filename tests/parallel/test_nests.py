@@ -14,17 +14,27 @@ from swmodel.stencils.native import why_not
 from .. import nested
 from . import cases
 
-ENGINES = ["arrays", pytest.param("fused", marks=pytest.mark.skipif(why_not() is not None, reason="no compiler"))]
+COMPILED = pytest.mark.skipif(why_not() is not None, reason="no compiler")
 
 
 @pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
 @pytest.mark.verify
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_run_on_several_ranks_is_that_of_one(engine):
-    """With a nest that starts later, over a sea floor that rises meanwhile."""
+@pytest.mark.parametrize(
+    "engine, layers",
+    [("arrays", None), pytest.param("fused", None, marks=COMPILED), ("arrays", sw.Layers((20.0,), (1020.0, 1025.0)))],
+    ids=("arrays", "fused", "layers"),
+)
+def test_a_run_on_several_ranks_is_that_of_one(engine, layers):
+    """With tracers, and a nest that starts later over a sea floor that rises meanwhile."""
     nests = [sw.Nest("harbour", start=24.0, **nested.HARBOUR)]
     uplift = nested.bump(*nested.GRID.coordinates("h"))
-    options: dict = {"engine": engine, "source": sw.BottomMotion([0.0, 30.0], np.stack([0.0 * uplift, uplift]))}
+    source = sw.BottomMotion([0.0, 30.0], np.stack([0.0 * uplift, uplift]))
+    options: dict = {
+        "engine": engine,
+        "source": None if layers else source,
+        "tracers": nested.tracers(),
+        "layers": layers,
+    }
     stepper = sw.ForwardBackward(dt=8.0)
     alone = nested.family(nests, communicator=SerialCommunicator(), **options)
     expected = nested.final(alone, stepper, 10, eta=nested.bump)

@@ -47,6 +47,11 @@ file = "fields.nc"
 variables = ["eta"]
 every = "1 min"
 """
+DYE = """
+[[tracer]]
+name = "dye"
+initial = "exp(-((x - 14000)**2 + (y - 13000)**2) / 3000**2)"
+"""
 HARBOUR = """
 [[nest]]
 name = "harbour"
@@ -65,7 +70,7 @@ start = "1 min"
 
 [[nest.output.fields]]
 file = "fields.nc"
-variables = ["eta"]
+variables = ["eta", "dye"]
 every = "30 s"
 
 [nest.output.maxima]
@@ -110,7 +115,7 @@ between = "8 km"
 @pytest.fixture
 def sea(tmp_path):
     path = tmp_path / "sea.toml"
-    path.write_text(SEA + HARBOUR + QUAY)
+    path.write_text(SEA + DYE + HARBOUR + QUAY)
     return path
 
 
@@ -150,6 +155,7 @@ def test_a_run_is_that_of_the_family_and_resumes_bit_for_bit(command, sea, tmp_p
     assert status == 0, err
     status, _, err = command("resume", tmp_path / "parts" / "restart.nc", "-q", "--until", "3 min")
     assert status == 0, err
+    assert 0.5 < values(tmp_path / "whole", "quay/fields.nc")[0]["dye"].max() <= 1.0 + 1e-12
     for name in ("fields.nc", "gauges.nc", "quay/fields.nc", "quay/gauges.nc", "quay/maxima.nc"):
         whole, parts = (values(tmp_path / folder, name)[0] for folder in ("whole", "parts"))
         for key in whole:
@@ -186,8 +192,6 @@ def nest(**keys):
         (nest() + INVERSION.replace("loops = 2", 'method = "green"'), "inversion.method: the linear model of 'green'"),
         (nest() + OF_TRACKS, "inversion.observations: tracks cross several grids"),
         (nest(start='"1 min"') + INVERSION, "nest[0].start: derivatives are those of all grids from the beginning"),
-        (nest() + '\n[[tracer]]\nname = "dye"\n', "tracer: nests have no tracers so far"),
-        (nest() + '\n[layers]\nthickness = [50]\ndensities = [1020, 1025]\n', "layers: nests have one layer so far"),
     ],
 )  # fmt: skip
 def test_each_mistake_is_one_sentence(text, sentence, tmp_path):
@@ -235,6 +239,18 @@ def test_steps_are_what_the_limit_of_the_nest_allows(tmp_path):
     assert family.steps == {"a": 1, "b": 3}
 
 
+def test_levees_stand_in_the_nests_that_they_lie_in(tmp_path):
+    rows = ("dike,13000,13000,2", "dike,16000,13000,2", "wall,2000,2000,2", "wall,2000,9000,2")
+    (tmp_path / "levees.csv").write_text("\n".join(("levee,x,y,crest_m", *rows)))
+    shores = SEA.replace("[model]", '[model]\nmomentum = "momentum_conserving"\nwetting = {}')
+    shores = shores.replace('type = "formula"', 'type = "formula"\nlevees = "levees.csv"')
+    shores = shores.replace('"forward_backward"', '"forward_backward_hancock"')
+    text = shores + nest(x=[9e3, 21e3], y=[8e3, 20e3])
+    family, _, _ = family_of(assemble_family(read_text(text, "sea.toml", tmp_path)), "serial", None, "arrays")
+    found = {name: [levee.name for levee in model.sea_floor.levees] for name, model in family.models.items()}
+    assert found == {"": ["dike", "wall"], "a": ["dike"]}
+
+
 ADJOINT = """
 [adjoint]
 controls = ["initial.eta", "gravity"]
@@ -277,7 +293,7 @@ def test_a_source_is_found_from_gauges_in_a_nest_and_outside_of_it(command, sea,
 @pytest.mark.verify
 def test_sensitivities_are_those_of_the_family(command, sea, tmp_path):
     """Of a gauge on each grid; the forward check runs the nonlinear model, and the file has the boxes for figures."""
-    sea.write_text(SEA + HARBOUR + QUAY + ADJOINT)
+    sea.write_text(SEA + DYE + HARBOUR + QUAY + ADJOINT)
     status, _, err = command("check", sea)
     assert status == 2 and "nest[1].start: derivatives are those of all grids from the beginning" in err, err
     sea.write_text(SEA + HARBOUR + ADJOINT)

@@ -1,4 +1,4 @@
-"""Nested grids: rest, volume, waves through borders, restarts, gradients, and what is refused."""
+"""Nested grids: rest, volume, tracers, waves through borders, restarts, gradients, and what is refused."""
 
 import re
 
@@ -16,9 +16,15 @@ from swmodel.stencils.native import why_not
 from tests.selection import later
 
 from .. import nested
+from ..transported import Content
 
 WITH_COMPILER = pytest.mark.skipif(why_not() is not None, reason="no compiler")
 FB = sw.ForwardBackward(dt=8.0)
+WET = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving(), "coriolis": None}
+TRACERS = nested.tracers()
+BASIN = ((12e3, 11e3), (15e3, 11e3), (15e3, 14e3), (12e3, 14e3), (12e3, 11e3))  # in the nest
+LEVEES = sw.Levee(BASIN, 1.0), sw.Levee(((2e3, 0.0), (2e3, 30e3)), -1.0)  # the second one outside of it
+SMOOTH = sw.Tracer("dye", initial=lambda x, y: 1.0 + nested.bump(x, y), scheme=sw.Centred(), diffusivity=10.0)
 
 
 def largest(states, name):
@@ -26,28 +32,48 @@ def largest(states, name):
 
 
 @pytest.mark.parametrize(
-    "stepper, engine", [later(FB, "arrays"), pytest.param(FB, "fused", marks=WITH_COMPILER), (sw.AB2(dt=3.0), "arrays")]
+    "stepper, engine, tracers",
+    [
+        later(FB, "arrays", TRACERS),
+        pytest.param(FB, "fused", TRACERS, marks=WITH_COMPILER),
+        (sw.AB2(dt=3.0), "arrays", ()),
+        later(sw.AB2(dt=3.0), "arrays", TRACERS),
+    ],
 )
-def test_volume_is_conserved_and_a_level_surface_stays_over_random_depth_and_coasts(stepper, engine):
-    family = nested.family(engine=engine)
+def test_volume_and_content_are_conserved_and_what_is_level_stays_over_random_depth_and_coasts(
+    stepper, engine, tracers
+):
+    """A level surface stays level, a constant concentration constant."""
+    family = nested.family(engine=engine, tracers=tracers)
     simulation = sw.NestedSimulation(family, family.states(), stepper)
     simulation.run(steps=20)
     assert largest(simulation.states, "eta") == largest(simulation.states, "u") == 0.0
     for name, state in family.states(eta=nested.bump).items():
         simulation[name].state = state
     before, level = family.volume(simulation.states), largest(simulation.states, "eta")
+    contents = {tracer.name: family.content(tracer.name, simulation.states) for tracer in tracers}
     simulation.run(steps=40)
     after = simulation.states
     assert 0.05 * level < largest(after, "eta") < level
     assert abs(family.volume(after) - before) < 1e-13 * abs(before)
+    for name, content in contents.items():
+        assert abs(family.content(name, after) - content) < 1e-13 * content
+    assert not tracers or nested.largest_difference_from_one(family, after) < 1e-13
 
 
-def test_water_at_rest_stays_on_shores_across_the_border_and_volume_is_conserved_but_for_cells_that_fall_dry():
+@pytest.mark.parametrize(
+    "stepper, tracers, levees",
+    [(sw.SSPRK3(dt=20.0), (), ()), later(sw.ForwardBackwardHancock(dt=12.0), TRACERS[1:], LEVEES)],
+    ids=("", "with a tracer, and water behind a levee"),
+)
+def test_water_at_rest_stays_on_shores_across_the_border_and_volume_is_conserved_but_for_cells_that_fall_dry(
+    stepper, tracers, levees
+):
     slope = lambda x, y: 4.0 - 5.5 * x / 30e3 + np.sin(y / 2e3) * 0.5  # noqa: E731
     nest = sw.Nest("harbour", depth=slope, **nested.HARBOUR)
-    options = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving(), "coriolis": None}
-    family = nested.family([nest], depth=slope, **options)
-    simulation = sw.NestedSimulation(family, family.states(), sw.SSPRK3(dt=20.0))
+    family = nested.family([nest], depth=slope, tracers=tracers, levees=levees, **WET)
+    assert [len(model.sea_floor.levees) for model in family.models.values()] == ([2, 1] if levees else [0, 0])
+    simulation = sw.NestedSimulation(family, family.states(), stepper)
     start = simulation.states
     simulation.run(steps=10)
     for name, state in start.items():
@@ -57,10 +83,55 @@ def test_water_at_rest_stays_on_shores_across_the_border_and_volume_is_conserved
     for name, state in family.states(eta=lambda x, y: 0.3 * nested.bump(x, y)).items():
         simulation[name].state = state
     before = family.volume(simulation.states)
+    x, y = family.models["harbour"].grid.coordinates("h")
+    basin = (12e3 < x) & (x < 15e3) & (11e3 < y) & (y < 14e3)
+    held = np.sum(np.asarray(simulation.states["harbour"].eta)[basin])
     simulation.run(steps=30)
+    now = np.sum(np.asarray(simulation.states["harbour"].eta)[basin])
+    assert abs(now - held) < 1e-12 * held if levees else abs(now - held) > 0.1 * held
     assert largest(simulation.states, "u") > 0.05
     # outer cells along the border that would give more than they have fall dry, which adds what was missing
     assert 0 <= family.volume(simulation.states) - before < 1e-6 * abs(before)
+    assert not tracers or nested.largest_difference_from_one(family, simulation.states, 1e-3) < 1e-10
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("engine", ["arrays", pytest.param("fused", marks=WITH_COMPILER)])
+def test_layers_stay_at_rest_over_random_depth_and_each_keeps_its_volume_and_its_content(engine):
+    """Also in a nest that starts later."""
+    layers = sw.Layers((20.0,), (1020.0, 1025.0))
+    nests = [sw.Nest("harbour", **nested.HARBOUR), sw.Nest("quay", start=80.0, **nested.QUAY)]
+    family = nested.family(nests, layers=layers, tracers=TRACERS, engine=engine)
+    level = {"eta": 0.37, "eta_2": -0.21}
+    simulation = sw.NestedSimulation(family, family.states(**level), FB)
+    simulation.run(steps=20)
+    assert max(largest(simulation.states, name) for name in ("u", "v", "u_2", "v_2")) < 1e-12
+    for name, state in simulation.states.items():
+        for field, height in level.items():
+            wet = family.models[name].wet
+            np.testing.assert_allclose(np.asarray(state[field])[wet], height, rtol=0, atol=1e-12)
+    moving = sw.NestedSimulation(family, family.states(eta=nested.bump, eta_2=lambda x, y: -5 * nested.bump(x, y)), FB)
+    before = [family.volume(moving.states, layer) for layer in (0, 1)]
+    moving.run(steps=9)
+    assert "quay" not in moving.states
+    moving.run(steps=30)
+    after = moving.states
+    assert largest(after, "u") > 0.01 and largest(after, "u_2") > 1e-3
+    for layer, volume in enumerate(before):
+        assert abs(family.volume(after, layer) - volume) < 1e-13 * abs(volume)
+    columns = {
+        name: family.models[name].system.columns(family.models[name].sea_floor.water, [s.eta, s.eta_2])
+        for name, s in after.items()
+    }
+    for name, state in after.items():
+        wet = family.models[name].wet
+        for (rest, excess), field in zip(columns[name], ("one", "one_2"), strict=True):
+            concentration = np.asarray(state[field])[wet] / np.asarray(rest + excess)[wet]
+            np.testing.assert_allclose(concentration, 1.0, rtol=0, atol=1e-12)
+    contents = [family.content(name, after) for name in ("dye", "dye_2")]
+    moving.run(steps=20)
+    for name, content in zip(("dye", "dye_2"), contents, strict=True):
+        assert abs(family.content(name, moving.states) - content) < 1e-13 * content
 
 
 @pytest.mark.verify
@@ -111,14 +182,15 @@ def test_waves_cross_the_border_and_little_is_reflected():
 
 
 def test_a_restart_continues_bit_for_bit(tmp_path):
-    family = nested.family()
+    family = nested.family(tracers=TRACERS[:1])
 
     def run(steps, resumed=None):
         simulation = sw.NestedSimulation(family, family.states(eta=nested.bump), FB, overwrite=True)
         paths = {name: tmp_path / f"restart_{name}.nc" for name in family.names}
         for name, path in paths.items():
             simulation[name].restart(path)
-            simulation[name].gauges(tmp_path / f"gauges_{name}.nc", {"inside": (13.2e3, 13.1e3)})
+            gauges = {"inside": (13.2e3, 13.1e3)}
+            simulation[name].gauges(tmp_path / f"gauges_{name}.nc", gauges, variables=("eta", "dye"))
         if resumed:
             simulation.resume(paths)
         return simulation.run(steps=steps)
@@ -138,6 +210,7 @@ def test_a_restart_continues_bit_for_bit(tmp_path):
             np.testing.assert_array_equal(values, resumed[name][field])
     with netCDF4.Dataset(tmp_path / "gauges_quay.nc") as file:
         np.testing.assert_allclose(np.diff(file["time"][:]), 8.0 / 6.0)
+        assert 0.5 < file["dye"][:].min() < file["dye"][:].max() < 1.0  # concentrations, near the top of the bump
 
 
 @WITH_COMPILER
@@ -158,24 +231,23 @@ def test_steps_of_a_nest_in_fused_loops_copy_no_field():
         assert not re.findall(rf"f64\[{shape}\]\S* copy\(", text)
 
 
-def test_derivatives_of_integrate():
+@pytest.mark.parametrize("tracer, read", [((), "eta"), later(SMOOTH, "dye")], ids=("alone", "with a tracer"))
+def test_derivatives_of_integrate(tracer, read):
     """Adjoint and tangent agree, and the cost's remainder falls with the square of the perturbation."""
-    family = nested.family([sw.Nest("harbour", **nested.HARBOUR)])
+    family = nested.family([sw.Nest("harbour", **nested.HARBOUR)], tracers=tracer)
     states = tuple(family.states(eta=nested.bump).values())
     dynamics = family.dynamics(FB)
     random = np.random.default_rng(1)
     weights = [jnp.asarray(random.standard_normal(state.eta.shape)) for state in states]
     change = tuple(state.map(lambda x: jnp.asarray(random.standard_normal(x.shape))) for state in states)
     change = tuple(
-        c.replace(
-            **{name: c[name] * m for name, m in masks_of(model).items()}, **{name: 0.0 * c[name] for name in c.others}
-        )
+        c.replace(**{name: 0.0 * x if "carried" in name else x * masks_of(model)[c.positions[name]] for name, x in c})
         for c, model in zip(change, family.models.values())
     )
 
     def cost(states):
         after = integrate(dynamics, states, 4)
-        return sum(jnp.sum(w * s.eta * s.eta) for w, s in zip(weights, after))
+        return sum(jnp.sum(w * s.eta * s[read]) for w, s in zip(weights, after))
 
     value, gradient = jax.jit(jax.value_and_grad(cost))(states)
     along = sum(float(jnp.vdot(a, b)) for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(change)))
@@ -187,7 +259,7 @@ def test_derivatives_of_integrate():
 
 
 def masks_of(model):
-    return {name: np.asarray(model.sea_floor.mask(p), float) for name, p in (("u", "u"), ("v", "v"), ("eta", "h"))}
+    return {at: np.asarray(model.sea_floor.mask(at), float) for at in "uvh"}
 
 
 @pytest.mark.parametrize(
@@ -201,8 +273,22 @@ def masks_of(model):
         ([{}], {"depth": lambda x, y: np.where(x < 8e3, 10.0, 0.0)}, "lies on land alone"),
         ([{"options": {"boundaries": sw.Flather()}}], {}, "in the nest 'harbour': all grids have that"),
         ([{}], {"core": sw.PseudoSpectral()}, "nests have finite differences alone"),
-        ([{}], {"tracers": (sw.Tracer("dye"),)}, "nests have no tracers so far"),
-        ([{}], {"layers": sw.Layers((50.0,), (1020.0, 1025.0))}, "nests have one layer so far"),
+        (
+            [{"options": {"tracers": ()}}],
+            {"tracers": sw.Tracer("dye")},
+            "are none, and those of the outermost grid dye",
+        ),
+        ([{}], {"tracers": Content()}, "Content has no method `fluxes`, which nests need"),
+        (
+            [{}],
+            {**WET, "levees": sw.Levee(((5e3, 10e3), (15e3, 10.5e3)), 1.0, "dike")},
+            "'dike' comes nearer than a cell of the outer grid to the border of the nest 'harbour'",
+        ),
+        (
+            [{"options": {"layers": sw.Layers((9.0,), (1.0, 2.0))}}],
+            {},
+            "all grids have the layers of the outermost one",
+        ),
     ],
 )
 def test_what_a_family_cannot_be_is_refused(nests, options, message):
@@ -253,7 +339,7 @@ def test_depths_that_disagree_along_the_border_are_said(depth, said, caplog):
 
 def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume(tmp_path):
     nests = [sw.Nest("harbour", start=80.0, **nested.HARBOUR), sw.Nest("quay", start=40.0, **nested.QUAY)]
-    family = nested.family(nests)
+    family = nested.family(nests, tracers=TRACERS[:1])
     simulation = sw.NestedSimulation(family, family.states(eta=nested.bump), FB)
     assert set(simulation.states) == {""}
     before = family.volume(simulation.states)
@@ -265,7 +351,14 @@ def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume(tmp_
     assert abs(family.volume(simulation.states) - before) < 1e-13 * before
     start = state_from_outer(family.borders[0], family.outer, family.models["harbour"], outer)
     box = np.asarray(outer.eta)[family.places["harbour"].box_slices]
-    np.testing.assert_allclose(np.asarray(start.eta).reshape(14, 3, 15, 3).mean((1, 3)), box, rtol=0, atol=1e-15)
+    means = lambda x: np.asarray(x).reshape(14, 3, 15, 3).mean((1, 3))  # noqa: E731
+    np.testing.assert_allclose(means(start.eta), box, rtol=0, atol=1e-15)
+    around, wet, water = (
+        np.asarray(x)[family.places["harbour"].box_slices]
+        for x in (outer.dye, family.outer.wet, outer.eta + np.asarray(family.outer.sea_floor.water))
+    )
+    thickness = start.eta + np.asarray(family.models["harbour"].sea_floor.water)
+    np.testing.assert_allclose((means(start.dye)[wet] / means(thickness)[wet]), (around[wet] / water[wet]), rtol=1e-12)
     along = np.asarray(start.u)[1::3, 2::3], np.asarray(outer.u)[family.places["harbour"].box_slices]
     assert np.abs(along[1]).max() > 0.01
     np.testing.assert_allclose(along[0][1:-1, 1:-1], along[1][1:-1, 1:-1], rtol=0, atol=1e-12)

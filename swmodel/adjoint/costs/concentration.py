@@ -4,17 +4,18 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ...dynamics.clock import Time
 from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.parameters import Text, declared
 from ...fields.state import State, pytree, static
-from ...grids.windows import Stored
+from ...grids.windows import GridValues, Stored
 from ...models.shallow_water import ShallowWater
 from ...output.products.gauges import Gauges
 from .costs import TimedCost, of_box, of_gauges, of_time, of_window
-from .readers import cells_within
+from .readers import at_places, in_box, outermost
 from .tile_costs import TileCost
 
 __all__ = ["BoxContent", "ConcentrationReader", "ContentReader", "GaugeConcentration", "TracerName"]
@@ -46,11 +47,12 @@ class GaugeConcentration(TimedCost):
     time: float | None = of_time()
     window: tuple[float, float] | None = of_window()
 
+    reads_families = True
     units = "units of the tracer"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        _check_tracer(self, model)
-        reader = ConcentrationReader(Gauges.at(dict(self.places), model), self.tracer)
+        _check_tracer(self, outermost(model))
+        reader = at_places(self.places, model, lambda gauges: ConcentrationReader(gauges, self.tracer))
         return self.in_time(reader, len(self.places), model, dt, first_step, steps)
 
     def title(self) -> str:
@@ -77,13 +79,17 @@ class BoxContent(TimedCost):
     time: float | None = of_time()
     window: tuple[float, float] | None = of_window()
 
+    reads_families = True
     units = "m3 x units of the tracer"
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        _check_tracer(self, model)
-        areas = Stored(model.grid.area_h, model.grid.shape)
-        area = cells_within(self.x, self.y, model).map(lambda inside, area: inside * area, areas)
-        return self.in_time(ContentReader(model.scatter(area), self.tracer), 1, model, dt, first_step, steps)
+        _check_tracer(self, outermost(model))
+
+        def of(inside: GridValues, model: ShallowWater) -> ContentReader:
+            areas = Stored(model.grid.area_h, model.grid.shape)
+            return ContentReader(model.scatter(inside.map(np.multiply, areas)), self.tracer)
+
+        return self.in_time(in_box(self.x, self.y, model, of), 1, model, dt, first_step, steps)
 
     def title(self) -> str:
         return f"amount of {self.tracer}{'' if self.x is None and self.y is None else ' in a box'}{self.when()}"

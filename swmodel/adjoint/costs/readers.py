@@ -30,9 +30,10 @@ __all__ = [
     "GaugeReader",
     "OnGrids",
     "SectionReader",
-    "cells_within",
+    "at_places",
     "everywhere",
     "grids_of",
+    "in_box",
     "on_outermost",
     "outermost",
     "time_weights",
@@ -106,6 +107,37 @@ class OnGrids:
         return functools.reduce(operator.add, found) if self.order is None else jnp.concatenate(found)[self.order,]
 
 
+def at_places(places: dict[str, tuple[float, float]], model: ShallowWater | Family, make: Callable) -> Any:
+    """The reader `make(gauges)` of places {name: (x, y)}, each in the finest grid that holds it.
+
+    Raises:
+        ConfigError: if one of them does not lie in water.
+    """
+    if not places:
+        raise ConfigError("the cost names no gauge; give one or several, {name: (x, y)}.")
+    return OnGrids.at(places, model, lambda own, one: make(Gauges.at(own, one)))
+
+
+def in_box(x: tuple | None, y: tuple | None, model: ShallowWater | Family, make: Callable) -> Any:
+    """The reader `make(inside, model)` of the wet cells whose centres lie in the ranges `x` and `y`, GridValues.
+
+    In a family each place counts once, in its finest grid. None is the whole range.
+
+    Raises:
+        ConfigError: if the box holds no wet cell.
+    """
+    if not isinstance(model, Family):
+        return make(cells_within(x, y, model), model)
+    readers = {}
+    for k, (name, one) in enumerate(model.models.items()):
+        inside = _wet_within(x, y, one).map(np.logical_and, Stored(model.counted(name), one.grid.shape), dtype=bool)
+        if one.domain.any(inside):
+            readers[k] = make(inside, one)
+    if not readers:
+        cells_within(x, y, model.outer)
+    return OnGrids(readers)
+
+
 @pytree
 class GaugeReader:
     """Elevation at points [m]."""
@@ -119,9 +151,7 @@ class GaugeReader:
         Raises:
             ConfigError: if one of them does not lie in water.
         """
-        if not places:
-            raise ConfigError("the cost names no gauge; give one or several, {name: (x, y)}.")
-        return OnGrids.at(places, model, lambda own, one: GaugeReader(Gauges.at(own, one)))
+        return at_places(places, model, GaugeReader)
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
         return self.gauges.read(state.eta)
@@ -215,21 +245,11 @@ class BoxReader:
         Raises:
             ConfigError: if the box holds no wet cell.
         """
-        if not isinstance(model, Family):
-            return BoxReader._of(cells_within(x, y, model), density, model)
-        readers = {}
-        for k, (name, one) in enumerate(model.models.items()):
-            counted = Stored(model.counted(name), one.grid.shape)
-            inside = _wet_within(x, y, one).map(np.logical_and, counted, dtype=bool)
-            if one.domain.any(inside):
-                readers[k] = BoxReader._of(inside, density, one)
-        if not readers:
-            cells_within(x, y, model.outer)
-        return OnGrids(readers)
 
-    @staticmethod
-    def _of(inside, density, model):
-        return BoxReader(model.scatter(inside.map(lambda inside: inside * float(density))))
+        def of(inside: GridValues, model: ShallowWater) -> BoxReader:
+            return BoxReader(model.scatter(inside.map(lambda inside: inside * float(density))))
+
+        return in_box(x, y, model, of)
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
         flow = equations.flow(state, time)

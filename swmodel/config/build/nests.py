@@ -99,7 +99,8 @@ def _placed(draft, outer):
         model: Any = _model(draft.sections.get("model"), section) or Flow()
         siblings = {name: place for name, place in places.items() if (found[name][0].inside or "") == around}
         try:
-            place = nest.place_among(grids[around], frame_of(FORMS.made(model.momentum), stages), siblings)
+            frame = frame_of(FORMS.made(model.momentum), bool(draft.sections.get("tracer")), stages)
+            place = nest.place_among(grids[around], frame, siblings)
         except ConfigError as error:
             mistakes.append(Mistake(("nest", k), str(error)))
             continue
@@ -120,8 +121,10 @@ def _sections(draft, section, grid, output):
     limits = {name: getattr(grid, name) for name in coordinates}
     given, model = draft.sections, _model(draft.sections.get("model"), section)
     floor = section.bathymetry or given.get("bathymetry")
-    if section.bathymetry is None and floor is not None and model is not None and model.wetting is not None:
-        kept = floor.written - {"minimum_depth", "fill_lakes", "sound_speed"}  # wetting keeps the topography as it is
+    if section.bathymetry is None and floor is not None:
+        kept = floor.written - {"levees"}  # those that cross the nest are taken from the family's
+        if model is not None and model.wetting is not None:
+            kept -= {"minimum_depth", "fill_lakes", "sound_speed"}  # wetting keeps the topography as it is
         floor = type(floor)(**{key: getattr(floor, key) for key in kept})
     replaced = {
         "grid": given["grid"].replaced(nx=grid.nx, ny=grid.ny, periodic="", **limits),
@@ -229,7 +232,8 @@ def driver_of(model: Any, state: Any, stepper: TimeStepper, **options: Any) -> A
 def _options(made):
     """The arguments of ShallowWater in which a nest may differ."""
     options = options_of(made)
-    return {name: options[name] for name in (*Flow.schema(), "forcing", "dissipation")}
+    levees = {"levees": options["levees"]} if options["levees"] else {}
+    return levees | {name: options[name] for name in (*Flow.schema(), "forcing", "dissipation", "tracers")}
 
 
 def mistakes_of_nest(made: Assembly, k: int) -> list[Mistake]:

@@ -148,13 +148,8 @@ class Tracer(Transported):
 
     def rate(self, flow: "LayerFlow", value: AbstractField, time: Time) -> AbstractField:
         """ds/dt [units m s-1], a Field at h; the arguments are those of Transported.rate."""
-        g, c = flow.geometry, self._concentration(flow, value, time)
-        c_u, c_v = self.scheme.faces(c, flow)
-        along_x, along_y = flow.U * c_u, flow.V * c_v
-        if self.diffusivity is not None:
-            spread_x, spread_y = diffusive_flux(c, flow, self.diffusivity)
-            along_x, along_y = along_x + spread_x, along_y + spread_y
-        total = -divergence(along_x, along_y, g)
+        c = self._concentration(flow, value, time)
+        total = -divergence(*self._fluxes(flow, c), flow.geometry)
         if isinstance(flow.water_added, AbstractField):
             added = c if self.outside is None else upstream(flow.water_added, self._outside(c, time), c)
             total = total + flow.water_added * added
@@ -163,6 +158,18 @@ class Tracer(Transported):
         if self.flux is not None and (self.layer is not None or flow.layer == 0):
             total = total + value_at(self.flux, time) * flow.covered
         return total
+
+    def fluxes(self, flow: "LayerFlow", value: AbstractField, time: Time) -> tuple[AbstractField, AbstractField]:
+        """The fluxes of content by the flow and by diffusion [units m2 s-1], Fields at u and v."""
+        return self._fluxes(flow, self._concentration(flow, value, time))
+
+    def _fluxes(self, flow, c):
+        c_u, c_v = self.scheme.faces(c, flow)
+        along_x, along_y = flow.U * c_u, flow.V * c_v
+        if self.diffusivity is None:
+            return along_x, along_y
+        spread_x, spread_y = diffusive_flux(c, flow, self.diffusivity)
+        return along_x + spread_x, along_y + spread_y
 
     def _concentration(self, flow: "LayerFlow", value: AbstractField, time: Time) -> AbstractField:
         """c at h, with the concentration outside in ghost cells beyond open sides."""

@@ -1,4 +1,4 @@
-"""What a border between two grids must not change: a level surface, and the volume of all water.
+"""What a border between two grids must not change: a level surface, the volume of all water, contents of tracers.
 
 The depths are random in each cell of the outer grid, of a nest and of a nest in that, and coasts cross the borders.
 """
@@ -10,6 +10,7 @@ import numpy as np
 
 from ...dynamics.conserving import MomentumConserving
 from ...dynamics.momentum import FPlane
+from ...dynamics.tracers import Tracer
 from ...dynamics.wetting import WettingDrying
 from ...fields.state import State
 from ...grids.grid import CartesianGrid
@@ -21,7 +22,7 @@ from ...stepping.forward_backward import ForwardBackward
 from ..case import Case, Mark, Outcome
 from .waves import BERGER, BERGER_DOI
 
-__all__ = ["largest_change", "noise_after", "volume_change"]
+__all__ = ["content_change", "largest_change", "noise_after", "volume_change"]
 
 NX, NY, DX = 40, 36, 1000.0
 NOISE = 5e-4  # [m]
@@ -102,6 +103,17 @@ def volume_change(family: Family, stepper: TimeStepper, steps: int) -> float:
     return family.volume(end) / family.volume(start) - 1.0
 
 
+def content_change(family: Family, stepper: TimeStepper, steps: int) -> tuple[float, float]:
+    """(the relative change of the content of a dye in all grids, the largest |c - 1| of a tracer with c = 1)."""
+    start = family.states(eta=_bump)
+    end = NestedSimulation(family, start, stepper).run(steps=steps)
+    difference = 0.0
+    for name, wet in _wet(family, end).items():
+        thickness = np.asarray(end[name].eta, float) + np.asarray(family.models[name].sea_floor.water)
+        difference = max(difference, float(np.abs(np.asarray(end[name].one)[wet] / thickness[wet] - 1.0).max()))
+    return family.content("dye", end) / family.content("dye", start) - 1.0, difference
+
+
 def _rest(resolutions: tuple) -> Outcome:
     (steps,) = resolutions
     rounding, values = float(np.finfo(np.float32).eps) * LEVEL, {}
@@ -120,6 +132,18 @@ def _mass(resolutions: tuple) -> Outcome:
             "nest_mass_moving": volume_change(_family(lagoon, **MOVING), SSP, fewer),
         }
     )
+
+
+def _tracer(resolutions: tuple) -> Outcome:
+    tracer: Any = Tracer
+    tracers, values = (tracer("dye", initial=_bump, diffusivity=1.0), tracer("one", initial=1.0)), {}
+    for name, depth, own, options, stepper, steps in (
+        ("fixed", rough, False, FIXED, FB, resolutions[0]),
+        ("moving", lagoon, True, MOVING, SSP, resolutions[1]),
+    ):
+        found = content_change(_family(depth, own, **options, tracers=tracers), stepper, steps)
+        values |= dict(zip((f"nest_tracer_{name}", f"nest_tracer_{name}_one"), found, strict=True))
+    return Outcome(values)
 
 
 def noise_after(steps: int, difference: float, blend: int = 0) -> float:
@@ -187,6 +211,26 @@ Case(
     resolutions=(8000, 1000),
     quick=(100, 20),
     norm="the resolutions are the numbers of steps without and with wetting",
+)
+
+Case(
+    name="nest_tracer",
+    group="nests",
+    title="The content of tracers in nested grids",
+    tests="the fluxes of content through the borders of a nest and of a nest in it",
+    source=BERGER,
+    doi=BERGER_DOI,
+    equation="sum A h c = const,  each place in its finest grid;  c = 1",
+    measure=_tracer,
+    marks=(
+        Mark("nest_tracer_fixed", "relative change of the content of a dye, coasts across the borders", most=1e-13),
+        Mark("nest_tracer_fixed_one", "largest |c - 1| of a tracer whose concentration is 1", most=1e-11),
+        Mark("nest_tracer_moving", "the content with a shore that moves in the inner nest", most=1e-13),
+        Mark("nest_tracer_moving_one", "|c - 1| likewise, in cells with more than 1 mm of water", most=1e-9),
+    ),
+    resolutions=(10000, 1700),
+    quick=(100, 20),
+    norm="the resolutions are the numbers of steps of the outer grid, a sixth of those of the inner nest",
 )
 
 Case(
