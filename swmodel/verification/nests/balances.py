@@ -76,7 +76,8 @@ def _family(depth: Callable, own: bool = True, **options: Any) -> Family:
         nests.append(Nest(name, x=x, y=y, ratio=ratio, depth=floor, inside=inside))
         spacing, inside = spacing / ratio, name
     grid = CartesianGrid(NX, NY, (0.0, NX * DX), (0.0, NY * DX))
-    return Family(grid, depth, nests, **{"dtype": "float64", "communicator": "serial"} | options)
+    options = {"dtype": "float64", "communicator": "serial", **options}
+    return Family(grid, depth, nests, **options)
 
 
 def _wet(family: Family, states: dict[str, State]) -> dict[str, np.ndarray]:
