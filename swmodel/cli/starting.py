@@ -108,7 +108,7 @@ def refuse_nests(draft: Draft) -> None:
     """Raise ConfigError for an experiment with nests, in a command that has none."""
     if draft.sections.get("nest"):
         raise ConfigError(
-            f"{draft.file}: nests are had by `swmodel check`, `run`, `resume`, `adjoint` and `invert` so far; "
+            f"{draft.file}: `swmodel check`, `run`, `resume`, `adjoint` and `invert` alone take nests; "
             "add --set nest=[] to leave [[nest]] out here."
         )
 

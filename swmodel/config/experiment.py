@@ -343,19 +343,22 @@ def _apply(raw: dict[str, Any], override: Override) -> str | None:
     return None
 
 
-def _usual_stepper(model):
-    """The table of the scheme for a `model`, a table or what stands in its place, where the file names none."""
-    model = model if isinstance(model, dict) else {}
-    if model.get("core") == "pseudo_spectral":
+def _usual_stepper(raw):
+    """The table of the scheme for the model of a file and those of its nests, where the file names none."""
+    nests = raw.get("nest") if isinstance(raw.get("nest"), list) else []
+    tables = [raw.get("model"), *(each.get("model") for each in nests if isinstance(each, dict))]
+    models = [table for table in tables if isinstance(table, dict)]
+    if any(table.get("core") == "pseudo_spectral" for table in models):
         return {"type": "rk4"}
-    return {"type": "forward_backward_hancock" if "wetting" in model else "forward_backward"}
+    shores = any("wetting" in table or table.get("momentum") == "momentum_conserving" for table in models)
+    return {"type": "forward_backward_hancock" if shores else "forward_backward"}
 
 
 def _validate(raw, folder, own_parts):
     """(valid sections, mistakes). Each section is read by itself: a mistake does not hide those in others."""
     reading, sections = Reading(folder, own_parts, Experiment), {}
     if isinstance(stepper := raw.get("stepper", {}), dict):
-        raw = raw | {"stepper": _usual_stepper(raw.get("model")) | stepper}
+        raw = raw | {"stepper": _usual_stepper(raw) | stepper}
     for name in raw:
         if name not in Experiment.schema():
             reading.mistakes.append(Mistake((name,), f"unknown section; {nearest(name, Experiment.schema())}"))

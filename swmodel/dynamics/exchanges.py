@@ -115,7 +115,15 @@ class Exchange(WaterForcing):
     )
 
     @abc.abstractmethod
-    def volume(self, inlet: Any, outlet: Any, h_inlet: Any, h_outlet: Any, gravity: Any, dt: Any) -> jax.Array:
+    def volume(
+        self,
+        inlet: jax.Array,
+        outlet: jax.Array,
+        h_inlet: jax.Array,
+        h_outlet: jax.Array,
+        gravity: jax.Array,
+        dt: jax.Array,
+    ) -> jax.Array:
         """V of a step [m3], below 0 where water passes from the outlet to the inlet.
 
         Args:
@@ -194,7 +202,15 @@ class Gate(Exchange):
     references = "Bos (1989), Discharge Measurement Structures, ILRI publication 20"
     in_time = ("opening",)
 
-    def volume(self, inlet: Any, outlet: Any, h_inlet: Any, h_outlet: Any, gravity: Any, dt: Any) -> jax.Array:
+    def volume(
+        self,
+        inlet: jax.Array,
+        outlet: jax.Array,
+        h_inlet: jax.Array,
+        h_outlet: jax.Array,
+        gravity: jax.Array,
+        dt: jax.Array,
+    ) -> jax.Array:
         forward, (a_inlet, a_outlet) = inlet >= outlet, self.areas
         high, low = jnp.maximum(inlet, outlet), jnp.minimum(inlet, outlet)
         above, below = jnp.maximum(high - self.sill, 0.0), jnp.maximum(low - self.sill, 0.0)
@@ -204,7 +220,7 @@ class Gate(Exchange):
         volume = jnp.minimum(self.discharge(above, below, gravity) * dt, most)
         return jnp.where(forward, volume, 0.0 if self.one_way else -volume)
 
-    def discharge(self, above: Any, below: Any, gravity: Any) -> Any:
+    def discharge(self, above: jax.Array, below: jax.Array, gravity: jax.Array) -> jax.Array:
         """|Q| [m3 s-1] for the heights of the higher and the lower level above the sill, 0 or more [m]."""
         top = jnp.minimum(self.opening, above)
         driven, head = jnp.minimum(below, top), above - below
@@ -213,7 +229,7 @@ class Gate(Exchange):
         speed = self.passing(above, top, gravity) * jnp.sqrt(2.0 * gravity)
         return self.width * speed * (driven * root + 2.0 / 3.0 * falling)
 
-    def passing(self, above: Any, top: Any, gravity: Any) -> Any:
+    def passing(self, above: jax.Array, top: jax.Array, gravity: jax.Array) -> jax.Array | float:
         """C [1], where the opening is filled to `top` [m] and the higher level is at `above` [m]."""
         return self.coefficient
 
@@ -233,7 +249,7 @@ class Culvert(Gate):
 
     references = "Schall et al. (2012), Hydraulic Design of Highway Culverts, FHWA-HIF-12-026"
 
-    def passing(self, above: Any, top: Any, gravity: Any) -> Any:
+    def passing(self, above: jax.Array, top: jax.Array, gravity: jax.Array) -> jax.Array | float:
         roof = jnp.clip((above / jnp.maximum(self.opening, LEAST_RADIUS) - 1.0) / (SUBMERGED - 1.0), 0.0, 1.0)
         perimeter = self.width * (1.0 + roof) + 2.0 * top
         radius = self.width * top / perimeter + LEAST_RADIUS
@@ -254,5 +270,13 @@ class Pump(Exchange):
 
     in_time = ("discharge",)
 
-    def volume(self, inlet: Any, outlet: Any, h_inlet: Any, h_outlet: Any, gravity: Any, dt: Any) -> jax.Array:
+    def volume(
+        self,
+        inlet: jax.Array,
+        outlet: jax.Array,
+        h_inlet: jax.Array,
+        h_outlet: jax.Array,
+        gravity: jax.Array,
+        dt: jax.Array,
+    ) -> jax.Array:
         return jnp.minimum(self.discharge * dt, self.areas[0] * jnp.maximum(h_inlet, 0.0))

@@ -12,7 +12,8 @@ its solver makes the transport free of divergence.
 Files, gauges, initial states and controls hold the variable as `shown`, c; States, histories and restarts hold it as
 `stored`, s. By default both are the same.
 
-What the flow has carried through each face since it was last set to 0: the volume of water, or a tracer's content.
+`Carried` counts what the flow has carried through each face since it was last set to 0: the volume of water, or a
+tracer's content.
 
     d carried_x/dt = U,          d carried_y/dt = V
     d carried_x_dye/dt = U c_u,  d carried_y_dye/dt = V c_v      and the fluxes of diffusion

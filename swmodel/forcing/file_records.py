@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..defaults import AIR_DENSITY, WIND_DRAG
-from ..errors import DataError
+from ..errors import ConfigError, DataError
 from ..fields.parameters import Choice, FileName, Moment, Text, check_arguments
 from ..grids.axes import check_units, decode, is_dataset, open_raw
 from ..grids.grid import Grid
@@ -238,6 +238,13 @@ class StressRecords(FileRecords):
     other: str = ""
     drag: Any = WIND_DRAG
     air_density: float = AIR_DENSITY
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.patches:
+            raise ConfigError(
+                "StressRecords has no patches; give FileRecords of both components, with patches, to Wind."
+            )
 
     def records(self, grid: Grid, position: str, units: str | None = None) -> Records:
         wind = [

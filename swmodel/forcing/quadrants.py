@@ -18,9 +18,8 @@ import numpy as np
 from ..defaults import EARTH_ROTATION
 from .cyclones import EYE, LEAST_SHARE, MOST_SHARE, Cyclone
 
-__all__ = ["ISOTACHS", "radius_shares"]
+__all__ = ["radius_shares"]
 
-ISOTACHS = 0.514444 * np.array([34.0, 50.0, 64.0])  # [m s-1]
 TOWARDS = np.sqrt(0.5) * np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]])  # (east, north), NE, SE, SW, NW
 
 

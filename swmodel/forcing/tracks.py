@@ -27,8 +27,8 @@ from ..errors import ConfigError, DataError
 from ..fields.parameters import Number, check_arguments, in_utc
 from ..runtime.formats import check_format
 from .cyclones import AMBIENT, Cyclone
-from .quadrants import ISOTACHS, radius_shares
-from .track_files import READERS, read_points
+from .quadrants import radius_shares
+from .track_files import ISOTACHS, KNOT, READERS, read_points
 from .wind_laws import RELATIONS
 
 __all__ = ["SHAPES", "Track", "cyclone_of", "largest_winds", "read_track"]
@@ -244,7 +244,7 @@ def cyclone_of(
             "quadrants out."
         )
     motion = np.column_stack(_velocity(track.longitude, track.latitude, times))[kept]
-    shares = radius_shares(storm, track.radii[kept], wind_averaging * ISOTACHS, motion)
+    shares = radius_shares(storm, track.radii[kept], wind_averaging * KNOT * np.array(ISOTACHS), motion)
     return dataclasses.replace(storm, asymmetry=shares)
 
 

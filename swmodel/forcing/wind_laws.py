@@ -133,7 +133,7 @@ def wind_stress(
     return transfer * u10, transfer * v10
 
 
-KNOT = 0.514444
+KNOT = 0.514444  # [m s-1]
 DEEPEST = 150.0  # [hPa] of deficits
 
 

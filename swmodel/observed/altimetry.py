@@ -44,6 +44,7 @@ _PRODUCTS = {
     "swot_l2": _Product("a swath of SWOT, level 2", ("ssha_karin", "ssha_karin_2"), "{}_qual"),
 }
 READABLE = tuple(_PRODUCTS)
+CORRECTIONS = ("dac", "ocean_tide", "internal_tide")  # how names of variables begin that a user may add again
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -101,7 +102,7 @@ def read_samples(
         time, moments = data["time"], _numbers(path, product, data, "time", "")
         calendar = str(getattr(time, "calendar", "standard"))
         time = seconds_of_dates(moments, str(time.units), calendar, start, f"time in {path}")
-        others = [name for name in ("dac", "ocean_tide", "internal_tide") if name in data.variables and name not in add]
+        others = sorted(name for name in data.variables if name.startswith(CORRECTIONS) and name not in add)
     time = np.broadcast_to(time if value.ndim == 1 else time[:, None], value.shape)
     every = tuple(slice(None, None, thin) for _ in value.shape)
     columns = np.stack([np.ravel(part[every]) for part in (x, y, time, value)])

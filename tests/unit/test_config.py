@@ -372,7 +372,13 @@ def test_an_empty_file_lacks_every_required_section(write):
 
 @pytest.mark.parametrize(
     "model, stepper",
-    [("", "forward_backward"), ('core = "pseudo_spectral"', "rk4"), ("wetting = {}", "forward_backward_hancock")],
+    [
+        ("", "forward_backward"),
+        ('core = "pseudo_spectral"', "rk4"),
+        ("wetting = {}", "forward_backward_hancock"),
+        ('momentum = "momentum_conserving"', "forward_backward_hancock"),
+        ("[[nest]]\nmodel = {wetting = {}}", "forward_backward_hancock"),
+    ],
 )
 def test_the_scheme_of_a_file_that_names_none_suits_its_model(write, model, stepper):
     rest = GOOD.partition("[stepper]")[0] + f"[model]\n{model}\n"

@@ -293,8 +293,8 @@ def tile_cost(cost: Any, model: ShallowWater | Family, dt: float, first_step: in
         if isinstance(model, Family) and not cost.reads_families:
             raise ConfigError(
                 f"{name_of(cost)} reads one grid, and a family has several; give GaugeElevation, GaugeMaximum, "
-                "GaugeConcentration, SectionTransport, BoxEnergy, BoxContent, a misfit of gauges, velocities or "
-                "transports, or FinalState(function)."
+                "GaugeConcentration, SectionTransport, BoxEnergy, BoxContent, a misfit of elevations, velocities, "
+                "harmonic constants or transports, or FinalState(function)."
             )
         return cost.on_tile(model, dt, first_step, steps)
     if callable(cost):

@@ -170,7 +170,7 @@ class TrackMisfit(Cost):
         return f"misfit to {self.tracks.x.size:,} points of tracks"
 
     def last_time(self) -> float:
-        return float(np.max(self.tracks.time, initial=0.0))
+        return 0.0 if self.tracks.beyond else float(np.max(self.tracks.time, initial=0.0))
 
 
 def track_records(tracks: Tracks, model: ShallowWater, until: float) -> dict[str, Record]:
@@ -209,7 +209,7 @@ def _in_water(tracks, model, begin, until):
         for wrong, what, remedy in (
             (outside, f"lie outside the grid, which spans {limits[0]} and {limits[1]}", "leave them out"),
             (
-                late & ~left_out,
+                late,
                 f"lie outside the run from {begin:g} to {until:g} s",
                 "leave them out, or make the run longer",
             ),

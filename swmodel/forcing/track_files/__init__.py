@@ -19,10 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import DataError
+from ..wind_laws import KNOT
 
-__all__ = ["KNOT", "MILE", "READERS", "Points", "chosen", "read_points"]
+__all__ = ["ISOTACHS", "KNOT", "MILE", "QUADRANTS", "READERS", "Points", "chosen", "read_points"]
 
-KNOT, MILE = 0.514444, 1852.0
+MILE = 1852.0  # [m], of the sea
+ISOTACHS, QUADRANTS = (34, 50, 64), ("ne", "se", "sw", "nw")  # winds [knots] of which files have the radii
 READERS = {"atcf": "atcf", "hurdat2": "hurdat2", "ibtracs_csv": "ibtracs", "netcdf": "ibtracs", "jma": "jma"}
 Row = tuple[float, float, float, float, float]  # longitude, latitude [degrees], pressure [Pa], radius [m], wind [m s-1]
 

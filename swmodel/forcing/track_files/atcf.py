@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import DataError
-from . import KNOT, MILE, Points, chosen
+from . import ISOTACHS, KNOT, MILE, QUADRANTS, Points, chosen
 
 __all__ = ["read"]
 
-ISOTACHS = ("34", "50", "64")  # [knots], in the column RAD
-QUADRANTS = ("NEQ", "SEQ", "SWQ", "NWQ")  # the first one of the four radii, by WINDCODE; AAA is a circle
+FIRST = (*(f"{quadrant.upper()}Q" for quadrant in QUADRANTS), "AAA")  # of the four radii; AAA is a circle
 
 
 def read(path: str | Path, storm: str | None, agency: str | None = None) -> Points:
@@ -42,11 +41,11 @@ def read(path: str | Path, storm: str | None, agency: str | None = None) -> Poin
         later = datetime.timedelta(hours=float(row[5] or 0), minutes=float(row[3] or 0) if best else 0.0)
         moment = datetime.datetime.strptime(row[2], "%Y%m%d%H") + later
         point = longitude, latitude, float(row[9] or 0) * 100, radius, float(row[8] or "nan") * KNOT
-        if len(row) > 16 and row[11] in ISOTACHS and row[12] in (*QUADRANTS, "AAA"):
+        if len(row) > 16 and row[11] in map(str, ISOTACHS) and row[12] in FIRST:
             miles = np.array([float(cell or 0) for cell in row[13:17]])
-            whole = row[12] == "AAA"
             table = radii.setdefault(moment, np.full((3, 4), np.nan))
-            table[ISOTACHS.index(row[11])] = MILE * (miles[0] if whole else np.roll(miles, QUADRANTS.index(row[12])))
+            whole = row[12] == "AAA"
+            table[ISOTACHS.index(int(row[11]))] = MILE * (miles[0] if whole else np.roll(miles, FIRST.index(row[12])))
         if moment not in found or not found[moment][2] > 0:  # there are lines for several radii, and one may be blank
             found[moment] = point
     what = (

@@ -14,11 +14,11 @@ import numpy as np
 from ...errors import DataError
 from ...grids.axes import check_units
 from ...runtime.formats import check_format
-from . import KNOT, MILE, Points, chosen
+from . import ISOTACHS, KNOT, MILE, QUADRANTS, Points, chosen
 
 __all__ = ["read"]
 
-RADII = [f"r{knots}_{quadrant}" for knots in (34, 50, 64) for quadrant in ("ne", "se", "sw", "nw")]
+RADII = [f"r{knots}_{quadrant}" for knots in ISOTACHS for quadrant in QUADRANTS]
 UNITS = {"lon": "degree", "lat": "degree", "pres": "hPa", "rmw": "nmile", "wind": "knots"}
 MINUTES = {"usa": 1, "newdelhi": 3, "cma": 2}  # of which winds are means; 10 elsewhere
 
@@ -43,10 +43,10 @@ def read(path: str | Path, storm: str | None, agency: str | None = None) -> Poin
     order = ("usa", "wmo") if agency is None else (agency,)
     x, y = (first_known(name, *(() if agency is None else order), "") for name in ("lon", "lat"))
     pressure, wind = (first_known(name, *order) for name in ("pres", "wind"))
-    radius = np.nan_to_num(first_known("rmw", "usa" if agency is None else agency))
+    who_has = "usa" if agency is None else agency
+    radius = np.nan_to_num(first_known("rmw", who_has))
     table = np.column_stack([x, y, 100.0 * pressure, MILE * radius, KNOT * wind]).tolist()
     rows = {moment: (a, b, c, d, e) for moment, (a, b, c, d, e) in zip(times, table) if moment is not None}
-    who_has = "usa" if agency is None else agency
     miles = np.stack([columns.get(f"{who_has}_{name}", nothing) for name in RADII], axis=-1).reshape(-1, 3, 4)
     radii = {moment: MILE * each for moment, each in zip(times, miles) if moment is not None}
     if agency is None:
@@ -112,7 +112,7 @@ def _of_netcdf(path, storm):
                     check_units(f"{name} in {path}", stated, UNITS[quantity])
                 columns[name] = np.asarray(data[name].values, float)
         for name in [name for name in map(str, data.data_vars) if name.rpartition("_")[2] in ("r34", "r50", "r64")]:
-            for k, quadrant in enumerate(("ne", "se", "sw", "nw") if "quadrant" in data[name].dims else ()):
+            for k, quadrant in enumerate(QUADRANTS if "quadrant" in data[name].dims else ()):
                 columns[f"{name}_{quadrant}"] = np.asarray(data[name].isel(quadrant=k).values, float)
         times = [None if np.isnat(t) else t.astype("datetime64[s]").item() for t in data["time"].values]
         return who, times, columns
