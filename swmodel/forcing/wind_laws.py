@@ -31,6 +31,7 @@ from ..errors import ConfigError
 
 __all__ = [
     "DRAG_LAWS",
+    "KNOT",
     "RELATIONS",
     "WindLaw",
     "atkinson_holliday_1977",
