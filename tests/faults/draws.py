@@ -75,6 +75,9 @@ VALUES = {
     "Sponge.width": st.just("WIDTH"),
     "River.positions": st.just("PLACES"),
     "River.discharge": st.sampled_from((50.0, 120.0, -20.0, {"file": "series.csv"})),
+    "Pump.discharge": st.sampled_from((50.0, {"file": "series.csv"})),
+    **{f"{name}.{key}": st.just(key.upper()) for name in ("Gate", "Culvert", "Pump") for key in ("inlet", "outlet")},
+    **{f"{name}.opening": st.sampled_from((0.5, 2.0)) for name in ("Gate", "Culvert")},
     **{
         f"{name}.rate": st.sampled_from(
             (1e-5, "1e-5 * (1 + 0.5 * sin(PHASE))", {"formula": "1e-5 * (1 + sin(t / 300))"})
@@ -266,7 +269,8 @@ def experiments(draw):
         kinds = tuple(kind for kind in kinds if kind != "spectra")
     tables["output"] = draw(_outputs(grid, x, y, names, seconds, kinds))
     phase = f"2 * pi * ({x} / {width(grid[x])!r} + {y} / {width(grid[y])!r})"
-    return folder, completed(tables, phase, 75 * seconds, at(grid, x, y, 0.25, 0.45))
+    places = [at(grid, x, y, *shares) for shares in ((0.25, 0.45), (0.35, 0.6))]
+    return folder, completed(tables, phase, 75 * seconds, places)
 
 
 def _leave_out_what_others_exclude(tables):
@@ -412,15 +416,14 @@ def _leaves(value, path=""):
         yield path, value
 
 
-def completed(value, phase, width=1e5, place=(0.0, 0.0)):
-    """Tables with the `phase` of formulas in coordinates of their grid, a `width` of many cells [m] and a `place`."""
+def completed(value, phase, width=1e5, places=((0.0, 0.0), (1.0, 1.0))):
+    """Tables with the `phase` of formulas in coordinates of their grid, a `width` of many cells [m] and `places`."""
+    known = {"WIDTH": width, "PLACES": [list(places[0])], "INLET": list(places[0]), "OUTLET": list(places[1])}
     if isinstance(value, dict):
-        return {key: completed(inner, phase, width, place) for key, inner in value.items()}
+        return {key: completed(inner, phase, width, places) for key, inner in value.items()}
     if isinstance(value, list):
-        return [completed(inner, phase, width, place) for inner in value]
-    if value in ("WIDTH", "PLACES"):
-        return width if value == "WIDTH" else [list(place)]
-    return value.replace("PHASE", phase) if isinstance(value, str) else value
+        return [completed(inner, phase, width, places) for inner in value]
+    return known.get(value, value.replace("PHASE", phase)) if isinstance(value, str) else value
 
 
 def drawn(seed):

@@ -62,7 +62,11 @@ def experiment(sides, forcing, dissipation, precision="float64"):
         made = [draws.section(draws.PARTS[kind][n], 0, type=n, **draws.TOGETHER.get(n, {})) for n in names]
         tables[kind] = list(map(draws.simplest, made))
     return draws.text_of(
-        draws.completed(tables, "longitude / 12.0", place=draws.at(grid, "longitude", "latitude", 0.5, 0.5))
+        draws.completed(
+            tables,
+            "longitude / 12.0",
+            places=[draws.at(grid, "longitude", "latitude", share, 0.5) for share in (0.5, 0.7)],
+        )
     )
 
 
