@@ -112,7 +112,7 @@ def section_for(cls: type, name: str | None = None, common: type = PartSection) 
     for field in dataclasses.fields(as_pytree(cls) if issubclass(cls, ModelPart) else cls):
         if field.name in (*common.left_out, *common.schema()) or field.metadata.get("derived"):
             continue
-        if (kind := _type_of(field, getattr(cls, "kind", None))) is not None:
+        if (kind := _type_of(field, cls)) is not None:
             keys[field.name] = kind
             if (default := _default_of(field)) is not REQUIRED:
                 defaults[field.name] = default
@@ -155,11 +155,13 @@ def _default_of(field: dataclasses.Field) -> Any:
     return field.default if field.default is not dataclasses.MISSING else make()
 
 
-def _type_of(field, kind):
-    """The annotation of a field's key; None for a field that is not a key of files."""
+def _type_of(field, cls):
+    """The annotation of the key of a part's field; None for a field that is not a key of files."""
     rule = field.metadata.get("rule")
     if isinstance(rule, rules.Number):
-        return _type_of_number(rule, kind, field.metadata.get("static"))
+        kind = getattr(cls, "kind", None)
+        uniform = kind == "forcing" and field.name in getattr(cls, "in_time", ())
+        return _type_of_number(rule, kind, field.metadata.get("static"), uniform)
     if isinstance(rule, rules.Pair):
         each: Any = Annotated[Coordinate if rule.units == rules.COORDINATES else float, rules.Number(units=rule.units)]
         return Annotated[tuple[each, each], ascending] if rule.ascending else tuple[each, each]
@@ -187,13 +189,16 @@ _TYPES: dict[type, Any] = {
 }
 
 
-def _type_of_number(rule, kind, static):
-    """The annotation of a number: also of a formula, a map or a series, where parts of a `kind` have them."""
+def _type_of_number(rule, kind, static, uniform):
+    """The annotation of a number: also of a formula, a map or a series, where parts of a `kind` have them.
+
+    One that is `uniform` may change in time, and not in space.
+    """
     steady = kind == "dissipation" or (kind == "forcing" and rule.steady)
     mapped = steady and rule.position == "h" and not static
-    formulas = rule.position is not None and (kind == "forcing" or mapped)
+    formulas = rule.position is not None and not uniform and (kind == "forcing" or mapped)
     plain: Any = Annotated[float | Expression, Formula(rule)] if formulas else Annotated[float, rule]
     if mapped:
         return plain | MapFile
     varies = rule.position is not None and not rule.steady and kind in ("forcing", "boundary") and not static
-    return number_or_series(plain, rule.units) if varies else plain
+    return number_or_series(plain, rule.units, rule.units == "m" and not uniform) if varies else plain

@@ -285,12 +285,12 @@ class CnoidalSection(_Wave):
         return CnoidalWave(self.height, self.depth, self.period, self.ramp, gravity)
 
 
-def _of_one_kind(unit, value):
+def _of_one_kind(elevation, value):
     """A table that has the key of one kind only, and no elevation in place of what is none."""
     if not isinstance(value, dict):
         return value
     for key, text in (("inverse_barometer", "inverse_barometer = true"), ("wave", "a wave")):
-        if key in value and unit != "m":
+        if key in value and not elevation:
             raise ValueError(f"{text} is an elevation, and this is none; leave it out")
     kinds = [
         key
@@ -305,9 +305,9 @@ def _of_one_kind(unit, value):
     return value
 
 
-def number_or_series(plain: Any, unit: str) -> Any:
-    """The annotation of a key that is `plain`, or a tide, a record, a formula in time or, in metres, a wave."""
+def number_or_series(plain: Any, unit: str, elevation: bool) -> Any:
+    """The annotation of a key that is `plain`, or a tide, a record, a formula in time or, of an `elevation`, a wave."""
     kinds = plain | tide_section(unit) | RecordFile | FormulaSection
-    if unit == "m":
+    if elevation:
         kinds = kinds | BarometerSection | CnoidalSection | SolitarySection
-    return Annotated[kinds, Before(functools.partial(_of_one_kind, unit))]
+    return Annotated[kinds, Before(functools.partial(_of_one_kind, elevation))]

@@ -22,8 +22,8 @@ al. (2012), Hydraulic Design of Highway Culverts, FHWA-HIF-12-026,
 
     1 / C^2 = 1 / C_0^2 + 2 g n^2 L / R^(4/3)
 
-with the losses at both ends 1 / C_0^2, and the hydraulic radius R of the barrel filled to T. Its roof is wet where the
-inlet is submerged, H_1 > 1.2 a.
+with the losses at both ends 1 / C_0^2, and the hydraulic radius R of the barrel filled to T. The share of its roof that
+is wet rises from 0 at H_1 = a to 1 at 1.2 a; R is 1 mm more, so that it is not 0.
 
 To exchange the values of cells that lie on different ranks costs one sum over all ranks a step.
 """
@@ -68,7 +68,7 @@ def with_exchanges(system: "System", state: State, time: Time) -> State:
     if not numbers:
         return state
     fields, eta = state.map(as_tile_field, state.positions), system.names_of_layers[0][2]
-    tracers = {row.name: tracer for row, tracer, layer in system.contents if layer == 0}
+    tracers = {row.name: tracer for row, tracer, layer in system.contents if layer == 0 and not tracer.internal}
     arrays, stored = system.evaluation.on_arrays(system, [fields[name] for name in (eta, *tracers)])
     terms = [cast(Exchange, arrays.terms[k]).averaged(time) for k in numbers]
     read = [cast(Field, arrays.depth_at(time)), *cast(list[Field], stored)]
@@ -113,6 +113,10 @@ class Exchange(WaterForcing):
         kw_only=True,
         metadata=OF_GRID | {"rule": Number("h", "m-2", optional=True, differentiable=False)},
     )
+
+    @property
+    def points(self) -> tuple[tuple[float, float], ...]:
+        return self.inlet, self.outlet
 
     @abc.abstractmethod
     def volume(

@@ -38,6 +38,11 @@ class WaterForcing(Forcing):
         """This forcing with the means of its parameters over the step that begins at a Time."""
         return self._each(lambda x, name, position: x.mean(time) if isinstance(x, TimeVarying) else x)
 
+    @property
+    def points(self) -> tuple[tuple[float, float], ...]:
+        """(x, y) of the cells that it acts on; () where it acts on all."""
+        return ()
+
     def summary(self, model: Model, seconds: float) -> str:
         """What it does in a run of `seconds`, in words; collective."""
         raise NotImplementedError

@@ -343,6 +343,10 @@ class River(WaterSource):
         object.__setattr__(self, "concentrations", Concentrations.tuple_of(self.concentrations))
         super().__post_init__()
 
+    @property
+    def points(self) -> tuple[tuple[float, float], ...]:
+        return self.positions
+
     def on_tile(self, domain: Domain) -> Self:
         mouth = CellShare(domain.grid, self.cells(domain.grid, domain.sea_floor.wet))
         return replaced(super().on_tile(domain), {"share": domain.cut(mouth)})

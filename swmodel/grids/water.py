@@ -18,7 +18,7 @@ from ..parallel.serial import SerialCommunicator
 from .grid import Grid
 from .windows import GridValues, grid_values
 
-__all__ = ["Bodies", "Survey", "bodies", "label_bodies", "nearest_water", "survey", "without"]
+__all__ = ["Bodies", "Survey", "bodies", "cell_at", "label_bodies", "nearest_water", "survey", "without"]
 
 NEAR = 5  # cells
 
@@ -346,24 +346,31 @@ def _place(grid, number):
     return f"{abs(x):.2f} {'E' if x >= 0 else 'W'} {abs(y):.2f} {'N' if y >= 0 else 'S'}"
 
 
+def cell_at(point: tuple[float, float], grid: Grid) -> tuple[int, int] | None:
+    """(j, i) of the cell that a point lies in; None outside the grid."""
+    x, y = point
+    x = grid.x_edges[0] + (x - grid.x_edges[0]) % 360.0 if grid.spherical else x
+    found = []
+    for value, edges, n in ((y, grid.y_edges, grid.ny), (x, grid.x_edges, grid.nx)):
+        if not edges[0] <= value <= edges[-1]:
+            return None
+        found.append(min(int((value - edges[0]) / (edges[-1] - edges[0]) * n), n - 1))
+    return found[0], found[1]
+
+
 def nearest_water(who: str, point: tuple[float, float], grid: Grid, wet: GridValues) -> tuple[int, int]:
     """(j, i) of the cell that a point lies in or, if that is land, of the nearest wet one, at most NEAR cells away.
 
     Raises:
         ConfigError: for a point outside the grid, or without water near; `who` gave it.
     """
-    x, y = point
-    x = grid.x_edges[0] + (x - grid.x_edges[0]) % 360.0 if grid.spherical else x
-    for edges, value in ((grid.x_edges, x), (grid.y_edges, y)):
-        if not edges[0] <= value <= edges[-1]:
-            raise ConfigError(
-                f"{who}: the position ({point[0]:g}, {point[1]:g}) is outside the grid, which spans {edges[0]:g} to "
-                f"{edges[-1]:g}; move it, or leave it out."
-            )
-    column, row = (
-        min(int((value - edges[0]) / (edges[-1] - edges[0]) * n), n - 1)
-        for value, edges, n in ((x, grid.x_edges, grid.nx), (y, grid.y_edges, grid.ny))
-    )
+    if (cell := cell_at(point, grid)) is None:
+        spans = " and ".join(f"{edges[0]:g} to {edges[-1]:g}" for edges in (grid.x_edges, grid.y_edges))
+        raise ConfigError(
+            f"{who}: the position ({point[0]:g}, {point[1]:g}) is outside the grid, which spans {spans}; move it, or "
+            "leave it out."
+        )
+    row, column = cell
     rows, columns = (n.ravel() for n in np.mgrid[row - NEAR : row + NEAR + 1, column - NEAR : column + NEAR + 1])
     inside = (rows >= 0) & (rows < grid.ny) & (grid.periodic_x | ((columns >= 0) & (columns < grid.nx)))
     rows, columns, metrics = rows[inside], columns[inside], grid.metrics(np.array([row]))

@@ -18,7 +18,7 @@ and the nest the sum F. In the outer cells along the border F replaces F_o (refl
     A eta_o += F_o - F   at the cell that F flows out of,    A eta_o -= F_o - F   at the one that it flows into
 
 So the volume of the nest's box and of the outer grid outside of it changes by what passes their other sides alone, to
-rounding. So does the content of a tracer, of which the same is done with the contents that both grids have carried. A
+rounding. The content of a tracer changes likewise, by the same correction with the contents that both grids carried. A
 level surface at rest stays so, over any depth, since every formula gives a mean of wet elevations.
 """
 
@@ -285,9 +285,9 @@ class Border:
         coarse = _coarse(part, (ratio, ratio))
         parts = [(coarse, x[None]) for x in sums.values()]
         carry, carried = self._carried(loop, carry, self.edges.faces, self.lengths)
-        for side, planes, ratios in zip(self.edges.faces, carried, 2 * [(1, ratio)] + 2 * [(ratio, 1)], strict=True):
+        for side, strips, ratios in zip(self.edges.faces, carried, 2 * [(1, ratio)] + 2 * [(ratio, 1)], strict=True):
             lead = tuple(n % m for n, m in zip(side.within, ratios, strict=True))
-            parts.append((_coarse(side, ratios), _stacked([_sums(x, lead, ratios, ()) for x in planes])))
+            parts.append((_coarse(side, ratios), _stacked([_sums(x, lead, ratios, ()) for x in strips])))
         boxes = collect(parts, self.communicator)
         return carry, dict(zip(sums, boxes, strict=False)), boxes[len(sums) :]
 

@@ -26,7 +26,7 @@ from ..stepping.explicit import TimeStepper
 from ..stepping.stability import check_time_step, largest_time_step, limits
 from .border import Border
 from .interpolation import blended, depth_of, difference
-from .nest import STAGES, Nest, finest, frame_of, levees_in
+from .nest import STAGES, Nest, finest, forcing_in, frame_of, levees_in
 from .start import MotionInBox
 from .steps import FamilySystem
 
@@ -50,7 +50,7 @@ class Family:
             nests take the motion of a source from the grid around them. A nest's `options` replace them.
 
     Raises:
-        ConfigError: for nests that overlap or do not fit, levees near a border, and for what nests do not have:
+        ConfigError: for nests that overlap or do not fit, levees, rivers and gates at a border, and what nests lack:
             other cores than FiniteDifferences, several tiles in one process, other tracers than those of the outermost
             grid, and layers, boundaries, a communicator or a dtype of their own.
 
@@ -106,6 +106,8 @@ class Family:
         sources[nest.name] = options.get("source")
         options = {"dtype": outer.dtype} | options | {"communicator": communicator}
         levees = () if wetting is None else one_or_more(options.get("levees", ()))
+        floors, forcing = ((outer.grid, outer.sea_floor.wet), (grid, wet)), one_or_more(options.get("forcing", ()))
+        options["forcing"] = forcing_in(nest, place, *floors, forcing)
         options = self._with_counters(nest.name, options | {"levees": levees_in(nest, place, grid, levees)})
         self.models[nest.name] = ShallowWater(grid, depth, **options)
         _check_tracers(nest.name, self.models[nest.name].tracers, self.outer.tracers)
@@ -283,10 +285,11 @@ class Family:
         for name, place in self.places.items():
             reach = self.models[name].halo(steppers[name]) * steppers[name].stages
             if reach > place.width:
+                more = f", or give the Family the stages of a step (now {self.stages})"
                 raise ConfigError(
                     f"a step of {type(steppers[name]).__name__} reads {reach} cells around each{_in(name)}, and its "
-                    f"frame is {place.width} cells wide; use ForwardBackward or a term that reads fewer cells, or "
-                    f"give the Family the stages of a step (now {self.stages})."
+                    f"frame is {place.width} cells wide; use ForwardBackward or a term that reads fewer cells"
+                    f"{more * self.models[name].momentum.conserves_momentum}."
                 )
 
     def finest(self, *points: tuple[float, float]) -> str:
@@ -310,13 +313,13 @@ class Family:
         return counts
 
     def volume(self, states: Mapping[str, State], layer: int = 0) -> float:
-        """The volume of a layer above that at rest, of grids, each where no finer one of them lies [m3]; collective."""
+        """The volume of a layer above its volume at rest [m3], each place counted in its finest grid; collective."""
         names, excess = self.outer.system.names_of_layers, self.outer.system.excess
         levels = {name: [state[eta] for *_, eta in names] for name, state in states.items()}
         return self._total({name: excess(each)[layer] for name, each in levels.items()})
 
     def content(self, tracer: str, states: Mapping[str, State]) -> float:
-        """The content of a tracer in grids, likewise [its units m3]; collective."""
+        """The content of a tracer [its units m3], counted likewise; collective."""
         return self._total({name: state[tracer] for name, state in states.items()})
 
     def _total(self, heights):

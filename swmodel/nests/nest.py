@@ -16,12 +16,17 @@ from typing import Any
 import numpy as np
 
 from ..dynamics.momentum import VorticityFlux
+from ..dynamics.terms import Forcing, Term
+from ..dynamics.water_terms import WaterForcing
 from ..errors import ConfigError
 from ..fields.parameters import COORDINATES, Flag, Number, Pair, Text, check_fields, declared, refuse
+from ..fields.state import pytree
 from ..grids.grid import Grid
 from ..grids.levees import NO_CREST, CrestDepths, Levee
+from ..grids.water import cell_at, nearest_water
+from ..grids.windows import GridValues, grid_values
 
-__all__ = ["FRAME", "STAGES", "Nest", "Place", "finest", "frame_of", "levees_in"]
+__all__ = ["FRAME", "STAGES", "Nest", "Place", "finest", "forcing_in", "frame_of", "levees_in"]
 
 FRAME = 6  # the least width of the frame, in cells of the nest: those that a step of SSPRK3 reads, 3 stages of 2 cells
 BORES = 5  # cells that a stage of MomentumConserving reads; a tracer reads one more
@@ -232,6 +237,53 @@ def levees_in(nest: Nest, place: Place, grid: Grid, levees: Sequence[Levee]) -> 
             )
         found.append(levee)
     return tuple(found)
+
+
+@pytree
+class _Elsewhere(Forcing):
+    """Has the place of a forcing that lies outside of a nest, so that the others keep their numbers; does nothing."""
+
+    uses_time = False
+
+    def __call__(self, flow, time):
+        return 0.0, 0.0
+
+
+def forcing_in(
+    nest: Nest, place: Place, outer: tuple[Grid, GridValues], inner: tuple[Grid, np.ndarray], forcing: Sequence[Term]
+) -> tuple[Term, ...]:
+    """The forcing of a nest, without the rivers, gates and the like that lie outside of its box.
+
+    Args:
+        nest, place: the nest, and where it lies.
+        outer, inner: (Grid, its wet cells) of the grid around it, and of its own.
+        forcing: that of the family, or of the nest.
+
+    Raises:
+        ConfigError: for one that has cells in the box and others outside of it. Each grid computes the water that
+            passes for itself, so that the nest would take another volume than the outer grid gives.
+    """
+    found = []
+    for number, term in enumerate(forcing):
+        points, who = term.points if isinstance(term, WaterForcing) else (), type(term).__name__
+        inside = [_is_in((place.rows, place.columns), who, point, *outer) for point in points]
+        if points and not any(inside):
+            found.append(_Elsewhere())
+            continue
+        wet = grid_values(inner[1], inner[0])
+        if not all(inside) or not all(_is_in(place.nest_box, who, point, inner[0], wet) for point in points):
+            raise ConfigError(
+                f"forcing.{number}, {who}: some of its cells are in the box of the nest {nest.name!r} and others are "
+                "not, so that the volumes of both grids would differ; move the box, or all cells to one side of it."
+            )
+        found.append(term)
+    return tuple(found)
+
+
+def _is_in(box, who, point, grid, wet):
+    """Whether the water nearest to a point is in the cells of a box, ((first, last + 1) of rows, of columns)."""
+    cell = None if cell_at(point, grid) is None else nearest_water(who, point, grid, wet)
+    return cell is not None and all(first <= n < last for n, (first, last) in zip(cell, box, strict=True))
 
 
 def finest(points: Iterable[tuple[float, float]], outer: Grid, nests: Iterable[tuple[Nest, Place, Grid]]) -> str:

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from swmodel import Gate
 from swmodel.config import read_text
 from swmodel.config.build.nests import assemble_family, family_of
+from swmodel.errors import ConfigError
 
 SEA = """\
 [run]
@@ -239,7 +241,7 @@ def test_steps_are_what_the_limit_of_the_nest_allows(tmp_path):
     assert family.steps == {"a": 1, "b": 3}
 
 
-def test_levees_stand_in_the_nests_that_they_lie_in(tmp_path):
+def test_levees_and_gates_are_in_the_nests_that_they_lie_in(tmp_path):
     rows = ("dike,13000,13000,2", "dike,16000,13000,2", "wall,2000,2000,2", "wall,2000,9000,2")
     (tmp_path / "levees.csv").write_text("\n".join(("levee,x,y,crest_m", *rows)))
     shores = SEA.replace("[model]", '[model]\nmomentum = "momentum_conserving"\nwetting = {}')
@@ -249,6 +251,17 @@ def test_levees_stand_in_the_nests_that_they_lie_in(tmp_path):
     family, _, _ = family_of(assemble_family(read_text(text, "sea.toml", tmp_path)), "serial", None, "arrays")
     found = {name: [levee.name for levee in model.sea_floor.levees] for name, model in family.models.items()}
     assert found == {"": ["dike", "wall"], "a": ["dike"]}
+    gate = '\n[[forcing]]\ntype = "gate"\ninlet = [{}, 12e3]\noutlet = [{}, 14e3]\nwidth = 9\nsill = -2\n'
+    ways = (2e3, 4e3), (14e3, 15e3), (4e3, 14e3)
+    gates = [gate.format(*way) for way in ways]
+    beside, across = (assemble_family(read_text(text + x + gates[1], "sea.toml", tmp_path)) for x in gates[::2])
+    family, _, _ = family_of(beside, "serial", None, "arrays")
+    acting = {name: [isinstance(x, Gate) for x in model.terms[:2]] for name, model in family.models.items()}
+    assert acting == {"": [True, True], "a": [False, True]}
+    with pytest.raises(
+        ConfigError, match=r"nest\[0\]: forcing.0, Gate: some of its cells are in the box"
+    ):
+        family_of(across, "serial", None, "arrays")
 
 
 ADJOINT = """

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.adjoint.controls.controls import controls_of
+from swmodel.dynamics.water_terms import WaterForcing
 from swmodel.errors import ConfigError
 from swmodel.nests.start import state_from_outer
 from swmodel.nests.steps import FamilyLoop, integrate
@@ -24,6 +26,12 @@ WET = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving(), "cori
 TRACERS = nested.tracers()
 BASIN = ((12e3, 11e3), (15e3, 11e3), (15e3, 14e3), (12e3, 14e3), (12e3, 11e3))  # in the nest
 LEVEES = sw.Levee(BASIN, 1.0), sw.Levee(((2e3, 0.0), (2e3, 30e3)), -1.0)  # the second one outside of it
+GATES = (  # outside of both nests, in the outer one, in both, and in the frame
+    sw.Gate((2.5e3, 3.5e3), (5.5e3, 12.5e3), 200.0, -20.0),
+    sw.Gate((10.5e3, 9.5e3), (18.5e3, 16.5e3), 200.0, -20.0, opening=5.0),
+    sw.Culvert((13.5e3, 12.5e3), (14.5e3, 14.2e3), 200.0, -20.0, opening=5.0, length=50.0),
+    sw.Gate((8.5e3, 8.5e3), (8.5e3, 16.5e3), 200.0, -20.0, one_way=True),
+)
 SMOOTH = sw.Tracer("dye", initial=lambda x, y: 1.0 + nested.bump(x, y), scheme=sw.Centred(), diffusivity=10.0)
 
 
@@ -43,8 +51,8 @@ def largest(states, name):
 def test_volume_and_content_are_conserved_and_what_is_level_stays_over_random_depth_and_coasts(
     stepper, engine, tracers
 ):
-    """A level surface stays level, a constant concentration constant."""
-    family = nested.family(engine=engine, tracers=tracers)
+    """A level surface stays level, a constant concentration constant, also where water passes gates."""
+    family = nested.family(engine=engine, tracers=tracers, forcing=GATES)
     simulation = sw.NestedSimulation(family, family.states(), stepper)
     simulation.run(steps=20)
     assert largest(simulation.states, "eta") == largest(simulation.states, "u") == 0.0
@@ -289,12 +297,38 @@ def masks_of(model):
             {},
             "all grids have the layers of the outermost one",
         ),
+        (
+            [{}],
+            {"forcing": (sw.Rain(1e-6), sw.Pump((15.5e3, 9.5e3), (25.5e3, 9.5e3), 1.0))},
+            "forcing.1, Pump: some of its cells are in the box of the nest 'harbour' and others are not",
+        ),
+        (  # the nest's nearest water is in its frame
+            [{"depth": lambda x, y: np.where((9e3 < x) & (x < 10e3), 0.0, 10.0)}],
+            {"forcing": sw.River(1.0, (9.2e3, 12.5e3)), "depth": 10.0},
+            "forcing.0, River: some of its cells are in the box of the nest 'harbour' and others are not",
+        ),
     ],
 )
 def test_what_a_family_cannot_be_is_refused(nests, options, message):
     made = [sw.Nest(**({"name": "harbour"} | nested.HARBOUR | nest)) for nest in nests]
     with pytest.raises(ConfigError, match=message):
         nested.family(made, **options)
+
+
+def test_a_nest_has_the_gates_and_rivers_that_lie_in_it_under_their_numbers():
+    """So a control changes the same gate in all grids."""
+    sea, mouths = sw.River(1.0, (2.5e3, 3.5e3)), sw.River(1.0, [(12.5e3, 12.5e3), (13.5e3, 12.5e3)])
+    family = nested.family(forcing=(*GATES, sea, sw.Rain(1e-6), mouths), depth=100.0)
+    assert {name: model.term_names for name, model in family.models.items()}["quay"] == family.outer.term_names
+    every = [f"forcing.{k}" for k in range(7)]
+    water = {
+        name: [k for k, x in zip(model.term_names, model.terms) if isinstance(x, WaterForcing)]
+        for name, model in family.models.items()
+    }
+    inside = [every[k] for k in (1, 2, 5, 6)]
+    assert water == {"": every, "harbour": inside, "quay": inside[1:]}
+    controls = controls_of(family, ["forcing.0.width", "forcing.1.width", "forcing.2.width"])
+    assert [[n is not None for n in c.nests] for c in controls] == [[False, False], [True, False], [True, True]]
 
 
 def test_what_a_run_of_nests_cannot_have_is_refused(tmp_path):
@@ -308,7 +342,7 @@ def test_what_a_run_of_nests_cannot_have_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="solves an equation of a whole grid"):
         sw.NestedSimulation(family, family.states(), sw.SemiImplicit(dt=8.0))
     wide = nested.family([sw.Nest("harbour", **nested.HARBOUR)], dissipation=(sw.Biharmonic(1e3),))
-    with pytest.raises(ConfigError, match="RK4 reads 8 cells around"):
+    with pytest.raises(ConfigError, match=r"RK4 reads 8 cells around.* a term that reads fewer cells\.$"):
         sw.NestedSimulation(wide, wide.states(), sw.RK4(dt=2.0))
     simulation = sw.NestedSimulation(family, family.states(), FB)
     simulation["harbour"].restart(tmp_path / "restart.nc", every=20.0)

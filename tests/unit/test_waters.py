@@ -287,6 +287,7 @@ IN_FILE = {
     'bathymetry.depth="where(x < 1000, -1.0, 20.0)"': "is on land, and no water is within 5 cells",
     'run.until="3 hour"': "ends at 7200 s, and the run needs it until 10800 s",
     "forcing.1.rate=-1.0": "must be at least 0, got -1.0",
+    'forcing.0.discharge="20 + 0.1 * x"': "discharge",
     'forcing.1.rate="10 mm/fortnight"': "unknown unit 'fortnight'",
     "forcing.0.concentrations={mud = 1.0}": "the tracers of the model are dye",
     "forcing.0.positions=[]": "expected at least 1",

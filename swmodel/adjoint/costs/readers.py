@@ -82,7 +82,7 @@ class OnGrids:
         make: Callable[[dict[str, tuple[float, float]], ShallowWater], Any],
         parts: int = 1,
     ) -> Any:
-        """`make(places, model)`; in a family the readers of its grids, each of the places of which it is the finest.
+        """`make(places, model)`; in a family one reader for each grid, of the places that lie in no finer one.
 
         Args:
             places: {name: (x, y)}.
