@@ -258,9 +258,7 @@ def test_levees_and_gates_are_in_the_nests_that_they_lie_in(tmp_path):
     family, _, _ = family_of(beside, "serial", None, "arrays")
     acting = {name: [isinstance(x, Gate) for x in model.terms[:2]] for name, model in family.models.items()}
     assert acting == {"": [True, True], "a": [False, True]}
-    with pytest.raises(
-        ConfigError, match=r"nest\[0\]: forcing.0, Gate: some of its cells are in the box"
-    ):
+    with pytest.raises(ConfigError, match=r"nest\[0\]: forcing.0, Gate: some of its cells are in the box"):
         family_of(across, "serial", None, "arrays")
 
 
