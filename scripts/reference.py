@@ -103,7 +103,9 @@ def class_lines(title: str, cls: type[Section]) -> tuple[list[str], list]:
         if inside:
             path, list_of = title.strip("[]"), is_list(field.annotation)
             nested.append((f"[[{path}.{name}]]" if list_of else f"[{path}.{name}]", field.annotation))
-        kind = (kind_of(cls, name, field) + tables).removeprefix(" or ") if not inside else "section, see below"
+        kind = kind_of(cls, name, field)
+        comma = "," * (bool(tables) and ", " in kind and "formula" not in kind)
+        kind = (kind + comma + tables).removeprefix(" or ") if not inside else "section, see below"
         if inside and "float" in str(field.annotation):
             kind = "number, formula, or a section, see below"
         what = about.get(name, "")
