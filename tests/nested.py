@@ -8,6 +8,12 @@ NY, NX, DX = 26, 30, 1000.0
 GRID = sw.CartesianGrid(nx=NX, ny=NY, x=(0, NX * DX), y=(0, NY * DX))
 HARBOUR = {"x": (9e3, 20e3), "y": (8e3, 18e3), "ratio": 3}
 QUAY = {"x": (12e3, 16e3), "y": (11e3, 15e3), "ratio": 2, "inside": "harbour"}
+GATES = (  # outside of both nests, in the outer one, in both, and in the frame
+    sw.Gate((2.5e3, 3.5e3), (5.5e3, 12.5e3), 200.0, -20.0),
+    sw.Gate((10.5e3, 9.5e3), (18.5e3, 16.5e3), 200.0, -20.0, opening=5.0),
+    sw.Culvert((13.5e3, 12.5e3), (14.5e3, 14.2e3), 200.0, -20.0, opening=5.0, length=50.0),
+    sw.Gate((8.5e3, 8.5e3), (8.5e3, 16.5e3), 200.0, -20.0, one_way=True),
+)
 
 
 def depth():

@@ -25,7 +25,7 @@ COMPILED = pytest.mark.skipif(why_not() is not None, reason="no compiler")
     ids=("arrays", "fused", "layers"),
 )
 def test_a_run_on_several_ranks_is_that_of_one(engine, layers):
-    """With tracers, and a nest that starts later over a sea floor that rises meanwhile."""
+    """With gates, tracers, and a nest that starts later over a sea floor that rises meanwhile."""
     nests = [sw.Nest("harbour", start=24.0, **nested.HARBOUR)]
     uplift = nested.bump(*nested.GRID.coordinates("h"))
     source = sw.BottomMotion([0.0, 30.0], np.stack([0.0 * uplift, uplift]))
@@ -34,6 +34,7 @@ def test_a_run_on_several_ranks_is_that_of_one(engine, layers):
         "source": None if layers else source,
         "tracers": nested.tracers(),
         "layers": layers,
+        "forcing": () if layers else nested.GATES,
     }
     stepper = sw.ForwardBackward(dt=8.0)
     alone = nested.family(nests, communicator=SerialCommunicator(), **options)

@@ -26,12 +26,6 @@ WET = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving(), "cori
 TRACERS = nested.tracers()
 BASIN = ((12e3, 11e3), (15e3, 11e3), (15e3, 14e3), (12e3, 14e3), (12e3, 11e3))  # in the nest
 LEVEES = sw.Levee(BASIN, 1.0), sw.Levee(((2e3, 0.0), (2e3, 30e3)), -1.0)  # the second one outside of it
-GATES = (  # outside of both nests, in the outer one, in both, and in the frame
-    sw.Gate((2.5e3, 3.5e3), (5.5e3, 12.5e3), 200.0, -20.0),
-    sw.Gate((10.5e3, 9.5e3), (18.5e3, 16.5e3), 200.0, -20.0, opening=5.0),
-    sw.Culvert((13.5e3, 12.5e3), (14.5e3, 14.2e3), 200.0, -20.0, opening=5.0, length=50.0),
-    sw.Gate((8.5e3, 8.5e3), (8.5e3, 16.5e3), 200.0, -20.0, one_way=True),
-)
 SMOOTH = sw.Tracer("dye", initial=lambda x, y: 1.0 + nested.bump(x, y), scheme=sw.Centred(), diffusivity=10.0)
 
 
@@ -52,7 +46,7 @@ def test_volume_and_content_are_conserved_and_what_is_level_stays_over_random_de
     stepper, engine, tracers
 ):
     """A level surface stays level, a constant concentration constant, also where water passes gates."""
-    family = nested.family(engine=engine, tracers=tracers, forcing=GATES)
+    family = nested.family(engine=engine, tracers=tracers, forcing=nested.GATES)
     simulation = sw.NestedSimulation(family, family.states(), stepper)
     simulation.run(steps=20)
     assert largest(simulation.states, "eta") == largest(simulation.states, "u") == 0.0
@@ -318,7 +312,7 @@ def test_what_a_family_cannot_be_is_refused(nests, options, message):
 def test_a_nest_has_the_gates_and_rivers_that_lie_in_it_under_their_numbers():
     """So a control changes the same gate in all grids."""
     sea, mouths = sw.River(1.0, (2.5e3, 3.5e3)), sw.River(1.0, [(12.5e3, 12.5e3), (13.5e3, 12.5e3)])
-    family = nested.family(forcing=(*GATES, sea, sw.Rain(1e-6), mouths), depth=100.0)
+    family = nested.family(forcing=(*nested.GATES, sea, sw.Rain(1e-6), mouths), depth=100.0)
     assert {name: model.term_names for name, model in family.models.items()}["quay"] == family.outer.term_names
     every = [f"forcing.{k}" for k in range(7)]
     water = {
