@@ -11,20 +11,25 @@
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..dynamics.clock import Time
 from ..dynamics.momentum import VorticityFlux
 from ..dynamics.terms import Forcing, Term
 from ..dynamics.water_terms import WaterForcing
 from ..errors import ConfigError
+from ..fields.field import Value
 from ..fields.parameters import COORDINATES, Flag, Number, Pair, Text, check_fields, declared, refuse
 from ..fields.state import pytree
 from ..grids.grid import Grid
 from ..grids.levees import NO_CREST, CrestDepths, Levee
 from ..grids.water import cell_at, nearest_water
 from ..grids.windows import GridValues, grid_values
+
+if TYPE_CHECKING:
+    from ..dynamics.layer import LayerFlow
 
 __all__ = ["FRAME", "STAGES", "Nest", "Place", "finest", "forcing_in", "frame_of", "levees_in"]
 
@@ -245,7 +250,7 @@ class _Elsewhere(Forcing):
 
     uses_time = False
 
-    def __call__(self, flow, time):
+    def __call__(self, flow: "LayerFlow", time: Time) -> tuple[Value, Value]:
         return 0.0, 0.0
 
 
