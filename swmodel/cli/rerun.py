@@ -63,7 +63,7 @@ def _ready(path, case: Case, count, bank, output, overwrite):
     return found
 
 
-def sources_of(path: str | Path, digest: str, count: int) -> tuple[np.ndarray, dict[str, Sequence]]:
+def sources_of(path: str | Path, digest: str, count: int) -> tuple[np.ndarray, dict[str, list]]:
     """(amplitudes (members, sources) [m], {name: values of the members}) of a file of a forecast or hazard.
 
     Args:

@@ -23,6 +23,7 @@ from ..adjoint.costs.costs import Misfit
 from ..adjoint.costs.records import Record
 from ..adjoint.problem import Problem
 from ..errors import ConfigError, DataError
+from ..grids.grid import SphericalGrid
 from ..models.shallow_water import ShallowWater
 from ..output import replacing
 from ..stepping.explicit import TimeStepper
@@ -106,7 +107,7 @@ class Bank:
         empty = np.full((len(places), times.size, patterns.count), np.nan, model.dtype)
         first = float(getattr(sources, "deviation", 1.0)), float(getattr(sources, "length", 0.0))
         rises = float(getattr(sources, "uplift_only", 0.0)) > 0
-        radius = model.grid.radius if model.grid.spherical else None
+        radius = model.grid.radius if isinstance(model.grid, SphericalGrid) else None
         distances = distances_on(patterns.centres, radius)
         areas = np.array(patterns.areas) if getattr(patterns, "areas", ()) else None
         bank = Bank(empty, times, dict(places), centres, distances, *first, rises, dict(about or {}), areas, radius)
