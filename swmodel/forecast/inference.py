@@ -200,7 +200,8 @@ def infer(bank: "Bank", records: Mapping[str, xr.DataArray], until: float | None
     """The Posterior of a bank from records; arguments and errors as for `Bank.posterior`."""
     last = np.inf if until is None else float(until)
     whole, samples = (samples_of(records, list(bank.places), bank.times, begin, last) for begin in (0.0, errors.begin))
-    bank.rows([each.name for each in whole])
+    for each in whole:
+        bank.rows([each.name])
     first = Scales.before(bank, errors)
     prior = prior_root(bank.distances, first)
     possible = {each.row: np.sqrt(np.sum((bank.responses[each.row] @ prior) ** 2, axis=1)) for each in whole}

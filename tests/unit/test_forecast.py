@@ -248,6 +248,7 @@ def test_points_without_responses_are_refused():
     _, records = twin(b, 1)
     b.responses[1:] = np.nan
     found = b.posterior({"p0": records["p0"]}, errors=EXACT)
+    assert b.posterior({}, errors=EXACT).used == {}
     for asked in (lambda: found.predict(), lambda: b.posterior(records, errors=EXACT)):
         with pytest.raises(ConfigError, match="the bank has no responses of p1.* yet; complete it by swmodel green"):
             asked()
