@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..stepping.stability import Limit
 
 __all__ = [
+    "between",
     "columns",
     "core_warnings",
     "engine_line",
@@ -72,6 +73,12 @@ def columns(rows: Sequence[Sequence[str]], left: int = 1) -> str:
         for row in rows
     )
     return "\n".join(line.rstrip() for line in lines)
+
+
+def between(values: Iterable[float], digits: int = 2) -> str:
+    """The low, middle and high value as text: middle (low to high)."""
+    low, middle, high = (f"{value:.{digits}f}" for value in values)
+    return f"{middle} ({low} to {high})"
 
 
 def grid_line(grid: CartesianGrid | SphericalGrid) -> str:

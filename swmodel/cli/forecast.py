@@ -28,7 +28,7 @@ from . import facts, file_commands, logs
 if TYPE_CHECKING:
     from ..forecast import Bank, Errors
 
-__all__ = ["Options", "forecast_waves", "print_hazard", "rank_buoys"]
+__all__ = ["HazardOptions", "Options", "forecast_waves", "print_hazard", "rank_buoys"]
 
 SHOWN = 10  # candidates that are printed
 PLACES = 12  # of the slider of a page
@@ -38,7 +38,7 @@ PAUSE = 1.0  # [s] between two looks at the folder of records
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The options of the command."""
+    """The options of `swmodel forecast`."""
 
     observations: str | None
     until: str | None
@@ -55,6 +55,20 @@ class Options:
     epicentre: str | None
     velocity: str | None
     rise_time: str
+
+
+@dataclasses.dataclass(frozen=True)
+class HazardOptions:
+    """The options of `swmodel hazard`."""
+
+    rate: float | None
+    magnitudes: str
+    b: float
+    count: int
+    seed: int
+    output: str
+    plot: bool
+    page: bool
 
 
 def forecast_waves(path: str, options: Options) -> None:
@@ -95,6 +109,8 @@ def _ruptured(bank, options):
     """The bank of sources that do not rise all at once, where --rise-time or --velocity is given."""
     rise_time = quantity_of_option("--rise-time", options.rise_time, "s")
     if options.velocity is None:
+        if options.epicentre is not None:
+            raise ConfigError("--epicentre needs --velocity: how fast the rupture spreads, as '2.5 km/s'.")
         return bank.ruptured(bank.centres[0], rise_time=rise_time) if rise_time else bank
     try:
         x, y = (float(part) for part in (options.epicentre or "").split(","))
@@ -171,6 +187,8 @@ def records_for(
 
 
 def _forecast(bank: Bank, errors: Errors, options: Options):
+    from ..forecast.bank import RUPTURE
+
     until = None if options.until is None else quantity_of_option("--until", options.until, "s")
     threshold = quantity_of_option("--threshold", options.threshold, "m")
     records = records_for(bank, str(options.observations), options.start, options.without)
@@ -182,7 +200,7 @@ def _forecast(bank: Bank, errors: Errors, options: Options):
     lines = [
         ("records", f"until {duration(posterior.until)}, samples: {used or 'none'}"),
         ("sources", f"{scales.deviation:.3g} m, correlated over {scales.length / 1e3:.3g} km"),
-        ("model error", f"{100 * scales.model:.3g} % of the wave; spread times {posterior.inflation:.3g}"),
+        ("model error", f"{100 * scales.model:.3g} % of the wave; deviations multiplied by {posterior.inflation:.3g}"),
         ("took", f"{took:.2g} s"),
     ]
     say("%s", facts.table(lines))
@@ -194,6 +212,7 @@ def _forecast(bank: Bank, errors: Errors, options: Options):
     whole = xr.merge([posterior.predict(points), posterior.sources(), _prefixed(harbours)]).assign(
         drawn_amplitude=draws
     )
+    whole.attrs |= {name: bank.about[name] for name in RUPTURE if name in bank.about}
     whole.attrs |= {"swmodel_kind": "forecast", "until": posterior.until, "bank": bank.about.get("model", "")}
     with replacing(options.output) as part:
         whole.to_netcdf(part)
@@ -229,10 +248,10 @@ def _harbour_rows(harbours: xr.Dataset, scores: xr.Dataset) -> list[list[str]]:
     rows = [["", "highest level [m]", "arrival [min]", "reached", "in 90 % band"]]
     for name in harbours["point"].values:
         here = harbours.sel(point=name)
-        arrival = "none" if np.isnan(here["arrival"].values[1]) else _between(here["arrival"].values / 60.0, 0)
+        arrival = "none" if np.isnan(here["arrival"].values[1]) else facts.between(here["arrival"].values / 60.0, 0)
         inside = f"{100 * float(scores['inside'].sel(point=name)):.0f} %" if name in scores.point.values else ""
         reached = f"{100 * float(here['reached']):.0f} %"
-        rows.append([str(name), _between(here["height"].values), arrival, reached, inside])
+        rows.append([str(name), facts.between(here["height"].values), arrival, reached, inside])
     return rows
 
 
@@ -242,14 +261,8 @@ def _level_rows(found: xr.Dataset, least: float = 50.0) -> list[list[str]]:
     rows = [["level [m] once in", *(f"{period:g} years" for period in periods)]]
     for name in found["point"].values:
         each = [found["height"].sel(point=name, period=period).values for period in periods]
-        rows.append([str(name), *("" if math.isnan(one[1]) else _between(one) for one in each)])
+        rows.append([str(name), *("" if math.isnan(one[1]) else facts.between(one) for one in each)])
     return rows
-
-
-def _between(values, digits=2):
-    """The low, middle and high value as text."""
-    low, middle, high = (f"{value:.{digits}f}" for value in values)
-    return f"{middle} ({low} to {high})"
 
 
 def rank_buoys(path: str, harbours: list[str], gauges: list[str], until: str | None, output: str | None) -> None:
@@ -274,20 +287,11 @@ def rank_buoys(path: str, harbours: list[str], gauges: list[str], until: str | N
         logs.LOGGER.info("figure: %s", map_of_gains(found, places, output))
 
 
-def print_hazard(
-    path: str,
-    rate: float | None,
-    magnitudes: str,
-    b: float,
-    count: int,
-    seed: int,
-    output: str,
-    plot: bool,
-    page: bool = False,
-) -> None:
+def print_hazard(path: str, options: HazardOptions) -> None:
     """Print the hazard of the points of the bank `path`, write and draw it."""
     from ..forecast import Earthquakes, hazard_curves, scenarios
 
+    rate, magnitudes, output = options.rate, options.magnitudes, options.output
     if rate is None:
         raise ConfigError(
             "--rate PER_YEAR is missing: how many earthquakes over the lower magnitude there are in a year."
@@ -296,26 +300,26 @@ def print_hazard(
         low, high = (float(part) for part in magnitudes.split(","))
     except ValueError:
         raise ConfigError(f"--magnitudes {magnitudes}: give two numbers, as 7.5,9.") from None
-    bank, begun = _bank_for(path, output, plot, page), clock.perf_counter()
+    bank, begun = _bank_for(path, output, options.plot, options.page), clock.perf_counter()
     if bank is None:
         return
-    earthquakes = Earthquakes(rate, (low, high), b)
-    drawn = scenarios(bank, earthquakes, count, seed)
+    earthquakes = Earthquakes(rate, (low, high), options.b)
+    drawn = scenarios(bank, earthquakes, options.count, options.seed)
     found = hazard_curves(bank, earthquakes, drawn=drawn)
-    logs.LOGGER.info("%s scenarios took %s", f"{count:,}", duration(clock.perf_counter() - begun))
+    logs.LOGGER.info("%s scenarios took %s", f"{options.count:,}", duration(clock.perf_counter() - begun))
     rows = _level_rows(found)
     logs.LOGGER.info("%s", facts.columns(rows))
-    found.attrs = {"swmodel_kind": "hazard", "rate": rate, "magnitudes": magnitudes, "b": b, "seed": seed}
-    found.attrs |= {"bank": bank.about.get("model", "")}
+    found.attrs = {"swmodel_kind": "hazard", "rate": rate, "magnitudes": magnitudes, "b": options.b}
+    found.attrs |= {"seed": options.seed, "bank": bank.about.get("model", "")}
     renamed = drawn.rename({"magnitude": "scenario_magnitude", "rate": "scenario_rate"})
     with replacing(output) as part:
         found.merge(renamed.astype("float32")).to_netcdf(part)
     logs.LOGGER.info("file:\n  %s", output)
-    if plot:
+    if options.plot:
         from ..postprocess.forecast import hazard_figure
 
         logs.LOGGER.info("figure: %s", hazard_figure(found, Path(output).with_suffix(".png")))
-    if page:
+    if options.page:
         from ..postprocess.pages.forecast import hazard_page
 
         names = f"Hazard: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"

@@ -133,12 +133,13 @@ def hazard(
 ) -> None:
     """Compute how often waves at each point exceed a level, by random earthquakes on the faults of a bank.
 
-    Prints the levels of return periods with their Monte Carlo error; the file has the shares of magnitudes, too.
+    Prints the levels of return periods with their Monte Carlo error; the file also has the rates, the
+    shares of magnitudes and of sources in them, and the slips and highest levels of all scenarios.
     """
     solve_in_one_thread()
-    from .forecast import print_hazard
+    from .forecast import HazardOptions, print_hazard
 
-    print_hazard(bank, rate, magnitudes, b, count, seed, output, plot, page)
+    print_hazard(bank, HazardOptions(rate, magnitudes, b, count, seed, output, plot, page))
 
 
 @app.command(

@@ -11,6 +11,7 @@ import xarray as xr
 
 from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart
+from ..runtime.paths import expanded
 from . import facts, logs, starting
 from .green import Case, case_of
 from .starting import inputs_of, prepare_paths, tiles_line
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["rerun_sources"]
 
-FILE = "rerun.nc"  # in the folder of the bank
+FILE = "rerun.nc"  # in the folder of the output
 LEAST = 0.01  # [m] of waves that are compared
 
 
@@ -31,29 +32,51 @@ def rerun_sources(
     from ..forecast import Bank, rerun
 
     case = case_of(file, overrides, options)
-    communicator, output = case.model.communicator, case.path.with_name(FILE)
-    amplitudes, varied = communicator.from_root(lambda: _ready(path, case, count, output, options.overwrite))
+    communicator, output = case.model.communicator, case.started.folder / FILE
+    bank_path = expanded(case.started.experiment.output.folder) / case.section.file
+    ready = lambda: _ready(path, case, count, bank_path, output, options.overwrite)  # noqa: E731
+    amplitudes, varied = communicator.from_root(ready)
     lines = [("members", f"{len(amplitudes)}, of {path}"), tiles_line(case.model)]
     logs.LOGGER.info("%s", facts.table(lines))
     where = case.model, case.stepper, case.places, case.sources, amplitudes, case.until, output
     rerun(*where, case.section.interval, varied, f"Runs from sources of {Path(path).name}")
     if not communicator.is_root:
         return
-    bank = Bank.read(case.path)
+    bank = Bank.read(bank_path)
     with xr.open_dataset(output, decode_times=False) as found:
         highest = found["eta"].max("time").transpose("member", "gauge").values
     linear = np.stack([bank.waves(one).max("time").values for one in amplitudes])
     logs.LOGGER.info("%s\nfile:\n  %s", facts.columns(_rows(list(bank.places), linear, highest)), output)
 
 
-def _ready(path, case: Case, count, output, overwrite):
-    """(amplitudes (members, sources) [m], {name: values of the members}) of a file; makes sure of the output."""
+def _ready(path, case: Case, count, bank, output, overwrite):
+    """What `sources_of` reads from the file of the sources; makes sure of the bank and the output."""
+    inputs = [*inputs_of(case.draft), ("the sources", Path(path)), ("the bank", bank)]
+    check_apart([("rerun", output)], inputs)
+    if not bank.exists():
+        raise ConfigError(
+            f"there is no bank {bank} to compare with; make it by swmodel green, or name the folder of one by "
+            "--set output.folder=DIR."
+        )
+    found = sources_of(path, case.digest, count)
+    prepare_paths([output], overwrite)
+    return found
+
+
+def sources_of(path: str | Path, digest: str, count: int) -> tuple[np.ndarray, dict[str, list]]:
+    """(amplitudes (members, sources) [m], {name: values of the members}) of a file of a forecast or hazard.
+
+    Args:
+        digest: of the bank's experiment.
+        count: the number of members, if the file has so many.
+
+    Raises:
+        DataError: for another file.
+        ConfigError: for a file of another bank, and one whose sources do not rise at once, as those of a run do.
+    """
+    from ..forecast.bank import RUPTURE
     from ..forecast.nonlinear import chosen_scenarios
 
-    inputs = [*inputs_of(case.draft), ("the sources", Path(path)), ("the bank", case.path)]
-    check_apart([("rerun", output)], inputs)
-    if not case.path.exists():
-        raise ConfigError(f"there is no bank {case.path} to compare with; make it by swmodel green.")
     try:
         with xr.open_dataset(path) as opened:
             found = opened.load()
@@ -62,12 +85,16 @@ def _ready(path, case: Case, count, output, overwrite):
     kind = found.attrs.get("swmodel_kind")
     if kind not in ("forecast", "hazard") or not {"drawn_amplitude", "slip"} & set(found):
         raise DataError(f"{path} holds no sources; give a file that swmodel forecast or swmodel hazard wrote.")
-    if found.attrs.get("bank") != case.digest:
+    if found.attrs.get("bank") != digest:
         raise ConfigError(
             f"{path} follows from a bank of another model, bathymetry, sources or points; give the experiment of that "
             "bank, or make both again."
         )
-    prepare_paths([output], overwrite)
+    if set(RUPTURE) & set(found.attrs):
+        raise ConfigError(
+            f"the sources of {path} rise with a rupture or in a rise time, and those of a run rise at once; forecast "
+            "without --velocity and --rise-time."
+        )
     if kind == "hazard":
         drawn = found[["slip"]].assign(rate=found["scenario_rate"])
         numbers, rates = chosen_scenarios(drawn, count)
@@ -81,10 +108,7 @@ def _rows(names, linear, highest):
     """Cells of a table: highest levels of the bank and of the runs over the members, and their mean ratio."""
     rows = [["highest level [m]", "bank", "runs", "runs over bank"]]
     for k, name in enumerate(names):
-        cells = []
-        for levels in (linear[:, k], highest[:, k]):
-            low, middle, high = np.percentile(levels, [5.0, 50.0, 95.0])
-            cells.append(f"{middle:.2f} ({low:.2f} to {high:.2f})")
+        cells = [facts.between(np.percentile(levels[:, k], [5.0, 50.0, 95.0])) for levels in (linear, highest)]
         seen = linear[:, k] > LEAST
         ratio = f"{np.mean(highest[seen, k] / linear[seen, k]):.2f}" if seen.any() else ""
         rows.append([name, *cells, ratio])

@@ -17,20 +17,22 @@ import xarray as xr
 from ..adjoint.assimilation.linear_model import LinearModel
 from ..adjoint.assimilation.priors import Prior, Setting
 from ..adjoint.assimilation.responses import only_patch
-from ..adjoint.controls.seafloor import distances_between
+from ..adjoint.controls.seafloor import distances_on
 from ..adjoint.controls.transforms import joined
 from ..adjoint.costs.costs import Misfit
 from ..adjoint.costs.records import Record
 from ..adjoint.problem import Problem
 from ..errors import ConfigError, DataError
+from ..grids.grid import SphericalGrid
 from ..models.shallow_water import ShallowWater
 from ..output import replacing
 from ..stepping.explicit import TimeStepper
 from .errors import Errors
 from .inference import Posterior, infer
 
-__all__ = ["Bank", "problem_of"]
+__all__ = ["RUPTURE", "Bank", "problem_of"]
 
+RUPTURE = "rise_time", "rupture_velocity", "epicentre"  # of sources that do not rise at once, in `about`
 KIND = "bank of Green's functions"
 
 
@@ -49,6 +51,7 @@ class Bank:
         rises: whether sources only rise, so that amplitudes are positive.
         about: further attributes of the file, such as the model's fingerprint.
         areas: of the sources that are faults [m2], (sources,); None of others.
+        radius: of the sphere [m] where x and y are degrees; None where they are lengths [m].
     """
 
     responses: np.ndarray
@@ -61,6 +64,7 @@ class Bank:
     rises: bool = False
     about: dict[str, Any] = dataclasses.field(default_factory=dict)
     areas: np.ndarray | None = None
+    radius: float | None = None
 
     @staticmethod
     def of(
@@ -103,9 +107,10 @@ class Bank:
         empty = np.full((len(places), times.size, patterns.count), np.nan, model.dtype)
         first = float(getattr(sources, "deviation", 1.0)), float(getattr(sources, "length", 0.0))
         rises = float(getattr(sources, "uplift_only", 0.0)) > 0
-        distances = distances_between(patterns.centres, model.grid)
+        radius = model.grid.radius if isinstance(model.grid, SphericalGrid) else None
+        distances = distances_on(patterns.centres, radius)
         areas = np.array(patterns.areas) if getattr(patterns, "areas", ()) else None
-        bank = Bank(empty, times, dict(places), centres, distances, *first, rises, dict(about or {}), areas)
+        bank = Bank(empty, times, dict(places), centres, distances, *first, rises, dict(about or {}), areas, radius)
         if begun is not None:
             bank.responses[:] = begun.responses
         return bank._filled(LinearModel(problem), patterns, target, every, progress, store)
@@ -136,6 +141,7 @@ class Bank:
             "length": self.length,
             "rises": int(self.rises),
         }
+        attributes |= {} if self.radius is None else {"radius": self.radius}
         metres = {"units": "m"}
         own = {} if self.areas is None else {"area": ("source", self.areas, {"units": "m2"})}
         return xr.Dataset(
@@ -177,8 +183,9 @@ class Bank:
         first = float(about.pop("deviation")), float(about.pop("length")), bool(about.pop("rises"))
         places = {str(name): (float(x), float(y)) for name, x, y in zip(data.point.values, data.x, data.y)}
         centres = np.stack([data.source_x, data.source_y], axis=1)
-        areas = data["area"].values if "area" in data else None
-        return Bank(data.response.values, data.time.values, places, centres, data.distance.values, *first, about, areas)
+        areas, radius = data["area"].values if "area" in data else None, about.pop("radius", None)
+        last = about, areas, None if radius is None else float(radius)
+        return Bank(data.response.values, data.time.values, places, centres, data.distance.values, *first, *last)
 
     # -- what follows from it -----------------------------------------------------------------------------------------
 
@@ -228,7 +235,7 @@ class Bank:
                 f"a rupture of {velocity:g} m/s and a rise of {rise_time:g} s cannot be; give positive numbers."
             )
         interval, last = self.times[0], self.times.size - 1
-        start = int(np.argmin(np.hypot(*(self.centres - np.asarray(epicentre, float)).T)))
+        start = int(np.argmin(distances_on([epicentre, *self.centres], self.radius)[0, 1:]))
         count, column = max(1, int(np.ceil(4.0 * rise_time / interval))), np.arange(len(self.centres))
         total = np.zeros(self.responses.shape)
         for k in range(count):
@@ -238,7 +245,9 @@ class Bank:
             first, second = self.responses[:, low, column], self.responses[:, np.minimum(low + 1, last), column]
             waves = first + np.clip(place - low, 0.0, 1.0) * (second - first)
             total += np.where(place >= -1.0 + 1e-9, waves, 0.0) / count
-        return dataclasses.replace(self, responses=total.astype(self.responses.dtype))
+        rupture = (rise_time,) if np.isinf(velocity) else (rise_time, velocity, tuple(epicentre))
+        about = self.about | dict(zip(RUPTURE, rupture))
+        return dataclasses.replace(self, responses=total.astype(self.responses.dtype), about=about)
 
     def posterior(
         self, records: Mapping[str, xr.DataArray], until: float | None = None, errors: Errors | None = None

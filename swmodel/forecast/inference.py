@@ -113,8 +113,8 @@ class Posterior:
             {"units": "m", "until": self.until},
         )
 
-    def amplitudes(self, count: int, seed: int = 0) -> np.ndarray:
-        """Amplitudes of sources drawn from the posterior (draws, sources) [m]."""
+    def amplitudes(self, count: int, seed: int | np.random.Generator = 0) -> np.ndarray:
+        """Amplitudes of sources drawn from the posterior (draws, sources) [m]; `draws` of this seed are their waves."""
         noise = np.random.default_rng(seed).standard_normal((count, self.root.shape[1]))
         return self.mean + self.inflation * noise @ self.root.T
 
@@ -132,14 +132,15 @@ class Posterior:
     def _drawn(self, count, points, seed):
         """(waves, the error of the model's amplitude in them) of draws, (draws, points, times) each [m]."""
         noise, bank = np.random.default_rng(seed), self.bank
-        away = self.root @ noise.standard_normal((self.root.shape[1], count))
         rows = bank.responses[bank.rows(points)].astype(float)
-        mean, change = rows @ self.mean, np.moveaxis(rows @ away, -1, 0)
-        amplitude, late = error_terms(mean, np.sum((rows @ self.root) ** 2, axis=-1), bank.times, self.errors)
+        waves = np.moveaxis(rows @ self.amplitudes(count, noise).T, -1, 0)
+        amplitude, late = error_terms(
+            rows @ self.mean, np.sum((rows @ self.root) ** 2, axis=-1), bank.times, self.errors
+        )
         root = cholesky(correlation(bank.times, self.errors.memory), lower=True)
-        rough = noise.standard_normal(change.shape) @ root.T * (self.scales.model * amplitude)
+        rough = noise.standard_normal(waves.shape) @ root.T * (self.scales.model * amplitude)
         late = noise.standard_normal((count, len(rows), 1)) * late
-        return mean + self.inflation * (change + late), self.inflation * rough
+        return waves + self.inflation * late, self.inflation * rough
 
     def harbours(
         self, points: Sequence[str] | None = None, threshold: float = 0.1, count: int = 400, seed: int = 0
@@ -199,7 +200,8 @@ def infer(bank: "Bank", records: Mapping[str, xr.DataArray], until: float | None
     """The Posterior of a bank from records; arguments and errors as for `Bank.posterior`."""
     last = np.inf if until is None else float(until)
     whole, samples = (samples_of(records, list(bank.places), bank.times, begin, last) for begin in (0.0, errors.begin))
-    bank.rows([each.name for each in whole])
+    for each in whole:
+        bank.rows([each.name])
     first = Scales.before(bank, errors)
     prior = prior_root(bank.distances, first)
     possible = {each.row: np.sqrt(np.sum((bank.responses[each.row] @ prior) ** 2, axis=1)) for each in whole}

@@ -155,9 +155,15 @@ def disaggregation(found: Any, period: float) -> Figure:
         at = axes.scatter(here["source_x"], here["source_y"], c=share, s=45, cmap="viridis", vmin=0.0)
         drawn.colorbar(at, ax=axes)
         level = float(one["height"].sel(band=50.0))
-        axes.set_title(f"{name}, {level:.2g} m" if np.isfinite(level) else f"{name}, rarer", fontsize=9)
+        axes.set_title(
+            f"{name}, {level:.2g} m" if np.isfinite(level) else f"{name}, not reached once in {period:g} years",
+            fontsize=9,
+        )
         axes.set_aspect("equal", adjustable="datalim")
-    drawn.supxlabel("share of each source in the moment of the earthquakes that exceed the level [%]", fontsize=9)
+    shares = (
+        "share of each source in how often the level is exceeded [%] (each earthquake shared by its sources' moments)"
+    )
+    drawn.supxlabel(shares, fontsize=9)
     return drawn
 
 

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 from scipy.special import ndtr
 
+from swmodel.cli.rerun import sources_of
 from swmodel.errors import ConfigError, DataError
 from swmodel.forecast import Bank, Errors, next_buoy
 from swmodel.forecast.inference import Posterior, Scales, _positive, prior_root
@@ -105,6 +106,9 @@ def test_draws_have_the_spread_of_the_bands_and_give_height_and_arrival():
     sources = found.amplitudes(4000)
     change = sources - found.mean
     assert np.allclose(change.T @ change / 4000, found.inflation**2 * found.root @ found.root.T, rtol=0, atol=0.1)
+    on_time = dataclasses.replace(found, errors=dataclasses.replace(EXACT, timing=0.0))
+    smooth = on_time.draws(2, ["p2"], seed=5, rough=False)
+    assert np.allclose(smooth[1], b.waves(found.amplitudes(2, seed=5)[1], ["p2"]), rtol=0, atol=1e-12)
     assert near.all() and np.abs(draws.mean("draw") - waves["mean"]).max() < 0.1 * waves["deviation"].max()
     harbours = found.harbours(["p2"], threshold=0.05)
     low, middle, high = harbours["height"].values[:, 0]
@@ -212,6 +216,11 @@ def test_a_rupture_delays_each_source_by_its_way_and_a_rise_averages_its_waves()
     right = 700.0 / 600.0 * (np.cos((TIMES - 600.0) / 700.0) - np.cos(TIMES / 700.0))
     assert np.allclose(risen[late], right[late], rtol=0, atol=1e-3)
     assert np.array_equal(b.ruptured((0.0, 0.0)).responses, b.responses)
+    centres = np.column_stack([288.0 + 0.5 * np.arange(12), np.full(12, 55.0)])
+    centres[3] = 289.4, 55.3
+    north = dataclasses.replace(b, centres=centres, radius=6.371e6)
+    for x in (289.4, -70.6):  # 26 km from source 2, at 0.4 degrees, and 33 km from source 3, at 0.3 degrees
+        assert np.array_equal(north.ruptured((x, 55.0), velocity=4e4 / 240.0).responses, exact.responses)
     for wrong in ({"velocity": 0.0}, {"rise_time": -1.0}, {"rise_time": np.inf}):
         with pytest.raises(ConfigError, match="a rupture of .* cannot be; give positive numbers"):
             b.ruptured((0.0, 0.0), **wrong)
@@ -239,6 +248,7 @@ def test_points_without_responses_are_refused():
     _, records = twin(b, 1)
     b.responses[1:] = np.nan
     found = b.posterior({"p0": records["p0"]}, errors=EXACT)
+    assert b.posterior({}, errors=EXACT).used == {}
     for asked in (lambda: found.predict(), lambda: b.posterior(records, errors=EXACT)):
         with pytest.raises(ConfigError, match="the bank has no responses of p1.* yet; complete it by swmodel green"):
             asked()
@@ -345,15 +355,20 @@ def test_a_page_has_the_forecast_of_each_minute_of_records_with_its_harbours(com
     for more, sentence in (
         (("--velocity", "2 km/s"), "--velocity needs --epicentre X,Y: where the rupture began"),
         (("--velocity", "2 km", "--epicentre", "0,0"), "--velocity"),
+        (("--epicentre", "0,0"), "--epicentre needs --velocity"),
     ):
         status, _, errors = command("forecast", tmp_path / "bank.nc", "--observations", records, *more)
         assert status != 0 and sentence in errors
     (records / "p9.csv").write_text("time_s,elevation_m\n0,0.1\n60,0.2\n")
     given = "--observations", records, "--begin", "40min", "--until", "44min", "-o", tmp_path / "a.nc", "--page"
-    given = "--rise-time", "2min", *given
+    given = "--rise-time", "2min", "--velocity", "2 km/s", "--epicentre", "4e4,0", *given
     status, printed, errors = command("forecast", tmp_path / "bank.nc", *given)
     assert status == 0, errors
     assert "p9.csv is of no point of the bank and is not used; the points are p0, p1, p2." in errors
+    with xr.open_dataset(tmp_path / "a.nc") as found:
+        assert (found.rise_time, found.rupture_velocity, *found.epicentre) == (120.0, 2000.0, 4e4, 0.0)
+    with pytest.raises(ConfigError, match="rise with a rupture or in a rise time, and those of a run rise at once"):
+        sources_of(tmp_path / "a.nc", "", 2)
     text = (tmp_path / "a.html").read_text()
     page = Outline(text)
     assert "<h1>Forecast: A &lt;bay&gt;</h1>" in text and not page.others + page.open
@@ -402,10 +417,11 @@ def _runs_from_the_sources(path, b, folder, command):
     for name in ("amplitude", "drawn_amplitude"):
         found[name] = 1e-3 * found[name]
     found.to_netcdf(folder / "small.nc")
-    status, printed, errors = command("rerun", path, folder / "small.nc", "--count", "3", "-o", folder)
+    here = "--set", f"output.folder={folder}", "-o", folder / "runs"
+    status, printed, errors = command("rerun", path, folder / "small.nc", "--count", "3", *here)
     assert status == 0, errors
     assert "members  3, of" in printed and "runs over bank" in printed
-    with xr.open_dataset(folder / "rerun.nc", decode_times=False) as runs:
+    with xr.open_dataset(folder / "runs" / "rerun.nc", decode_times=False) as runs:
         levels = runs["eta"].transpose("member", "gauge", "time").values[..., 1:]
         assert np.allclose(runs["time"][1:], b.times) and runs["draw"].values.tolist() == [0, 1, 2]
     sources = [found["amplitude"].values, *found["drawn_amplitude"].values[:2]]
@@ -416,9 +432,9 @@ def _runs_from_the_sources(path, b, folder, command):
         (("--overwrite", "--set", "bathymetry.depth=900"), "a bank of another model, bathymetry, sources or points"),
         ((), "rerun.nc exists already; add --overwrite"),
     ):
-        status, _, errors = command("rerun", path, folder / "small.nc", "-o", folder, *given)
+        status, _, errors = command("rerun", path, folder / "small.nc", *here, *given)
         assert status != 0 and sentence in errors
-    status, _, errors = command("rerun", path, folder / "bank.nc", "-o", folder, "--overwrite")
+    status, _, errors = command("rerun", path, folder / "bank.nc", *here, "--overwrite")
     assert status != 0 and "holds no sources; give a file that swmodel forecast or swmodel hazard wrote" in errors
 
 
@@ -460,10 +476,15 @@ def _forecast_of_a_twin(b, folder, command, tmp_path):
     assert status != 0 and "--observations DIR is missing" in errors
 
 
-def test_a_bank_without_patterns_or_points_is_refused(study, command):
+def test_a_bank_without_patterns_or_points_is_refused_and_runs_need_that_of_the_experiment(study, command):
     balanced = '[green.sources]\ntype = "balanced"\ndeviation = "1 m"\nlength = "50 km"\n'
     status, _, errors = command("green", study(BASIN.replace("[output.gauges.positions]", "[other]"), balanced)[0])
     assert status != 0 and "'balanced' are not sums of fixed patterns of the surface" in errors
     assert "no point has a place; name buoys and harbours in [output.gauges.positions]" in errors
     status, _, errors = command("green", study(BASIN)[0])
     assert status != 0 and "the section [green] is missing; add one, such as" in errors
+    sources = PATCH.replace("[[inversion.controls]]", "[green.sources]").replace("[inversion]\nloops = 4", "")
+    path, folder = study(BASIN, "[green]\n", sources)
+    elsewhere = "--set", f"output.folder={folder}", "-o", folder.with_name("runs")
+    status, _, errors = command("rerun", path, path, *elsewhere)
+    assert status != 0 and f"there is no bank {folder / 'bank.nc'} to compare with" in errors

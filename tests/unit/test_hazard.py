@@ -107,7 +107,9 @@ def test_the_command_prints_levels_of_return_periods_and_draws_curves(command, t
     assert "200 scenarios took" in printed and "level [m] once in" in printed and "100 years" in printed
     assert (tmp_path / "hazard.png").stat().st_size > 10_000
     page = Outline((tmp_path / "hazard.html").read_text())
-    assert page.headings == ["How often", "Levels of return periods", "From where"] and not page.others + page.open
+    assert (
+        page.headings == ["Curves of exceedance", "Levels of return periods", "Sources"] and not page.others + page.open
+    )
     assert page.attributes.count(("div", "data-moment")) == 8 == 1 + page.attributes.count(("div", "hidden"))
     with xr.open_dataset(tmp_path / "hazard.nc") as found:
         middle = found["height"].sel(band=50.0, point="p0")

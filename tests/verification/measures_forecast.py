@@ -157,10 +157,11 @@ def hazard_curve(_: tuple = ()) -> Outcome:
     """
     coarse = [argument for name in ("nx", "ny") for argument in ("--set", f"grid.{name}=200")]
     with tempfile.TemporaryDirectory() as folder:
+        there = "--set", f"output.folder={folder}"
         for command in (
-            ("green", FOLDER / "chile_2010" / "forecast.toml", *coarse, "-o", folder),
+            ("green", FOLDER / "chile_2010" / "forecast.toml", *coarse, *there),
             ("hazard", f"{folder}/bank.nc", "--rate", "0.05", "-o", f"{folder}/hazard.nc"),
-            ("rerun", FOLDER / "chile_2010" / "forecast.toml", f"{folder}/hazard.nc", *coarse, "-o", folder),
+            ("rerun", FOLDER / "chile_2010" / "forecast.toml", f"{folder}/hazard.nc", *coarse, *there),
         ):
             more = ("--count", str(MEMBERS)) if command[0] == "rerun" else ()
             subprocess.run(

@@ -24,7 +24,7 @@ from ...sources.fault import Source
 from ...sources.sea_surface import SeaSurface
 from .transforms import Patterns, Transform, correlation_root
 
-__all__ = ["UNCERTAIN", "FaultSource", "UnitFaults", "UnitSources", "distances_between"]
+__all__ = ["UNCERTAIN", "FaultSource", "UnitFaults", "UnitSources", "distances_between", "distances_on"]
 
 
 class _AtPlaces(Patterns):
@@ -181,13 +181,18 @@ def _hat(s):
 
 
 def distances_between(places: ArrayLike, grid: Any) -> np.ndarray:
-    """Distances [m] between all pairs of (x, y)."""
+    """Distances [m] between all pairs of (x, y) on a grid."""
+    return distances_on(places, grid.radius if grid.spherical else None)
+
+
+def distances_on(places: ArrayLike, radius: float | None) -> np.ndarray:
+    """Distances [m] between all pairs of (x, y): on a sphere of this radius [m], or in a plane where it is None."""
     x, y = np.array(places).T
-    if not grid.spherical:
+    if radius is None:
         return np.hypot(x[:, None] - x, y[:, None] - y)
     x, y = np.deg2rad(x), np.deg2rad(y)
     half = np.sin((y[:, None] - y) / 2) ** 2 + np.cos(y[:, None]) * np.cos(y) * np.sin((x[:, None] - x) / 2) ** 2
-    return 2 * grid.radius * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
+    return 2 * radius * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
 
 
 def _cells_of_patch(surface, decomposition, rank):

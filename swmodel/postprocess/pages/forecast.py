@@ -7,15 +7,12 @@ from typing import Any
 from ..files import replacing
 from ..forecast import Ranges, curves, disaggregation, drawing
 from .drawings import as_image, joined, markup
-from .frame import Section, as_figure, as_table, filled, moments
+from .frame import Section, as_figure, as_table, filled, keys_note, moments
 
 __all__ = ["forecast_page", "hazard_page"]
 
 DPI = 90
-NOTE = (
-    '<p class="note">The keys <kbd>←</kbd> and <kbd>→</kbd> step through {}, and the space bar plays them. Waves and '
-    "sources are those of the linear bank.</p>"
-)
+NOTE = " Waves and sources are those of the linear bank."
 
 
 def forecast_page(
@@ -45,9 +42,13 @@ def forecast_page(
         image = as_image(drawing(posterior, records, points, ranges), text, DPI)
         used = ", ".join(f"{name} {count}" for name, count in posterior.used.items()) or "none"
         remarks = joined(markup("<li>{}.</li>", remark) for remark in posterior.remarks)
-        form = '{}{}<p class="note">Samples that were used: {}; spread times {:.3g}.</p><ul class="note">{}</ul>'
-        parts.append(markup(form, as_figure(image), as_table(heads, lines), used, posterior.inflation, remarks))
-    body = joined((moments(stamps, parts, "Minutes of records"), markup(NOTE, "the minutes")))
+        note = (
+            '<p class="note">Samples that were used: {}; deviations multiplied by {:.3g}.</p><ul class="note">{}</ul>'
+        )
+        parts.append(
+            markup("{}{}" + note, as_figure(image), as_table(heads, lines), used, posterior.inflation, remarks)
+        )
+    body = joined((moments(stamps, parts, "Minutes of records"), keys_note("the minutes", NOTE)))
     return _written([Section("forecast", "Source, waves and harbours", body)], title, source, path, "forecast")
 
 
@@ -73,10 +74,10 @@ def hazard_page(found: Any, rows: list[list[str]], title: str, source: str, path
         ]
         parts.append(joined((as_figure(image), as_table(heads, lines))))
     sections = [
-        Section("curves", "How often", as_figure(as_image(curves(found), "Curves of exceedance", DPI))),
+        Section("curves", "Curves of exceedance", as_figure(as_image(curves(found), "Curves of exceedance", DPI))),
         Section("levels", "Levels of return periods", as_table(rows[0], rows[1:])),
         Section(
-            "sources", "From where", joined((moments(stamps, parts, "Return period"), markup(NOTE, "return periods")))
+            "sources", "Sources", joined((moments(stamps, parts, "Return period"), keys_note("return periods", NOTE)))
         ),
     ]
     return _written(sections, title, source, path, "hazard")

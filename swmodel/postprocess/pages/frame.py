@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from .drawings import Markup, joined, json_markup, markup
 
-__all__ = ["Section", "as_figure", "as_table", "choice", "controls", "filled", "moments"]
+__all__ = ["Section", "as_figure", "as_table", "choice", "controls", "filled", "keys_note", "moments"]
 
 HERE = pathlib.Path(__file__).parent
 
@@ -105,6 +105,12 @@ def controls(last: int, value: int, label: str, data: list[dict]) -> Markup:
         label,
         json_markup(data),
     )
+
+
+def keys_note(what: str, *more: str) -> Markup:
+    """The note below a slider over `what`, on the keys that move it, with further sentences."""
+    form = '<p class="note">The keys <kbd>←</kbd> and <kbd>→</kbd> step through {}, and the space bar plays them.{}</p>'
+    return markup(form, what, joined(more))
 
 
 def moments(stamps: Sequence[str], parts: Sequence[str], label: str) -> Markup:

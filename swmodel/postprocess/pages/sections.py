@@ -18,7 +18,7 @@ from ..scores import MISSING, Series, columns, constants_columns, meaning, score
 from ..series import read_gauges
 from . import facts
 from .drawings import as_image, as_svg, fix_colours, joined, markup
-from .frame import Section, as_figure, as_table, choice, controls
+from .frame import Section, as_figure, as_table, choice, controls, keys_note
 from .frames import movies, variables_of
 
 __all__ = ["Run", "Section", "sections"]
@@ -137,14 +137,15 @@ def _maps(run, variables):
     boxes = list(_boxes_on(run))
     last = len(shown[0].frames) - 1
     body = markup(
-        '<div class="map">{}{}{}</div>'
-        '<p class="note">The keys <kbd>←</kbd> and <kbd>→</kbd> step through the records, and the space bar plays them.'
-        "{}{}</p>",
+        '<div class="map">{}{}{}</div>{}',
         choice("Variable", run.named("variable"), [m.title for m in shown]) if len(shown) > 1 else "",
         joined(_sheet(m, k, boxes) for k, m in enumerate(shown)),
         controls(last, last // 2, "Time of the map", data),
-        " A click on the box of a nest shows its grid at the same time." if boxes else "",
-        _left_out(shown),
+        keys_note(
+            "the records",
+            " A click on the box of a nest shows its grid at the same time." if boxes else "",
+            _left_out(shown),
+        ),
     )
     return Section(run.named("maps"), "Maps", body)
 
