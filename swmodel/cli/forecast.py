@@ -209,9 +209,8 @@ def _forecast(bank: Bank, errors: Errors, options: Options):
     harbours = posterior.harbours(points, threshold)
     say("%s", facts.columns(_harbour_rows(harbours, posterior.scores(records))))
     draws = xr.DataArray(posterior.amplitudes(DRAWS), dims=("draw", "source"), attrs={"units": "m"})
-    whole = xr.merge([posterior.predict(points), posterior.sources(), _prefixed(harbours)]).assign(
-        drawn_amplitude=draws
-    )
+    whole = xr.merge([posterior.predict(points), posterior.sources(), _prefixed(harbours)])
+    whole["drawn_amplitude"] = draws
     whole.attrs |= {name: bank.about[name] for name in RUPTURE if name in bank.about}
     whole.attrs |= {"swmodel_kind": "forecast", "until": posterior.until, "bank": bank.about.get("model", "")}
     with replacing(options.output) as part:
@@ -228,9 +227,8 @@ def _forecast(bank: Bank, errors: Errors, options: Options):
         shown = [*before, posterior]
         tables = [_harbour_rows(one.harbours(points, threshold), one.scores(records)) for one in shown]
         names = f"Forecast: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"
-        say(
-            "page: %s", forecast_page(shown, records, points, tables, *names, Path(options.output).with_suffix(".html"))
-        )
+        page = Path(options.output).with_suffix(".html")
+        say("page: %s", forecast_page(shown, records, points, tables, *names, page))
 
 
 def _moments(begin, until):

@@ -206,16 +206,7 @@ def cyclone_of(
     check_arguments("cyclone_of", {"wind_averaging": AVERAGING}, {"wind_averaging": wind_averaging})
     start = in_utc(start)
     times = np.array([(moment - start).total_seconds() for moment in track.moments])
-    if times[0] > 0:
-        raise DataError(
-            f"the track starts on {track.moments[0]:%Y-%m-%d %H:%M}, after the run on {start:%Y-%m-%d %H:%M}; "
-            "start the run later."
-        )
-    if until is not None and times[-1] < until:
-        raise DataError(
-            f"the track ends on {track.moments[-1]:%Y-%m-%d %H:%M}, {(until - times[-1]) / 3600:.3g} h before the run "
-            "does; end the run earlier."
-        )
+    _check_covers(track, times, start, until)
     first = np.searchsorted(times, 0.0, side="right") - 1
     default: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(Cyclone)} | options
     ambient, reduction, translation, density = (
@@ -246,6 +237,19 @@ def cyclone_of(
     motion = np.column_stack(_velocity(track.longitude, track.latitude, times))[kept]
     shares = radius_shares(storm, track.radii[kept], wind_averaging * KNOT * np.array(ISOTACHS), motion)
     return dataclasses.replace(storm, asymmetry=shares)
+
+
+def _check_covers(track, times, start, until):
+    if times[0] > 0:
+        raise DataError(
+            f"the track starts on {track.moments[0]:%Y-%m-%d %H:%M}, after the run on {start:%Y-%m-%d %H:%M}; "
+            "start the run later."
+        )
+    if until is not None and times[-1] < until:
+        raise DataError(
+            f"the track ends on {track.moments[-1]:%Y-%m-%d %H:%M}, {(until - times[-1]) / 3600:.3g} h before the run "
+            "does; end the run earlier."
+        )
 
 
 def largest_winds(storm: Cyclone) -> np.ndarray:

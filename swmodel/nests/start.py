@@ -64,19 +64,16 @@ def state_from_outer(
             fields[name] = np.where(covered, level, interpolated_of(wet.astype(float), outside[name], ratio))
         else:  # less the uplift, since `inner.state` lets no surface lie below the bed at rest
             fields[name] = np.maximum(np.where(covered, level - risen, -water), -water)
-    concentrations = {}
-    if len(names) > 3 * inner.layer_count:
-        fine = _columns(system, fields, water - (risen if inner.film is None else 0.0))
-        shown = converted("shown", outer.system.contents, outside, _columns(outer.system, outside, depth))
-        for row, tracer, layer in system.contents:
-            if not tracer.internal:
-                around = np.asarray(shown[row.name], float)
-                concentrations[row.name] = _with_means(around, wet, covered, fine[layer] * inside, ratio)
+    fine = [x * inside for x in _columns(system, fields, water - (risen if inner.film is None else 0.0))]
+    shown = converted("shown", outer.system.contents, outside, _columns(outer.system, outside, depth))
+    concentrations = {
+        row.name: _with_means(np.asarray(shown[row.name], float), wet, covered, fine[layer], ratio)
+        for row, tracer, layer in system.contents
+        if not tracer.internal
+    }
     for name in (name for pair in system.names_of_layers for name in pair[:2]):
-        rows, columns = (
-            weights_of(np.arange(n * ratio), n, ratio, faces)
-            for n, faces in zip(place.shape, (name[0] == "v", name[0] == "u"), strict=True)
-        )
+        shapes = zip(place.shape, (name[0] == "v", name[0] == "u"), strict=True)
+        rows, columns = (weights_of(np.arange(n * ratio), n, ratio, on_faces) for n, on_faces in shapes)
         fields[name] = rows @ outside[name] @ columns.T
     start, mask, cut = inner.state(**fields), inner.domain.cut(inner.sea_floor.mask("h")), inner.domain.cut
     if inner.film is not None:

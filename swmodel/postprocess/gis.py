@@ -58,13 +58,7 @@ def export(
         PlotError: one sentence, for what cannot be written.
     """
     path, output = pathlib.Path(path), pathlib.Path(output)
-    of_maps = {"variable": variable, "levels": levels, "crs": crs, "record": record}
-    kind = KINDS.get(output.suffix.lower())
-    if kind is None:
-        raise PlotError(f"export: {output} ends in none of .tif, .geojson and .csv; choose one of them.")
-    if given := [name for name, value in of_maps.items() if value is not None and name not in TAKES[kind]]:
-        words, them = " and no ".join(given), "it" if len(given) == 1 else "them"
-        raise PlotError(f"export: {output} is {kind}, which has no {words}; leave {them} out.")
+    kind = _kind_of(output, {"variable": variable, "levels": levels, "crs": crs, "record": record})
     if kind == "a table of constants":
         write_constants(path, output)
         return output
@@ -96,6 +90,17 @@ def export(
             features = _polygons(values, at, known, variable, list(levels), str(attrs.get("units", "")))
             part.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
     return output
+
+
+def _kind_of(output, options):
+    """The kind of file that `output` is by its suffix; raises PlotError for options that it does not have."""
+    kind = KINDS.get(output.suffix.lower())
+    if kind is None:
+        raise PlotError(f"export: {output} ends in none of .tif, .geojson and .csv; choose one of them.")
+    if given := [name for name, value in options.items() if value is not None and name not in TAKES[kind]]:
+        words, them = " and no ".join(given), "it" if len(given) == 1 else "them"
+        raise PlotError(f"export: {output} is {kind}, which has no {words}; leave {them} out.")
+    return kind
 
 
 def _field(dataset: xr.Dataset, variable: str, record: int | None) -> tuple[np.ndarray, dict[str, Any]]:
