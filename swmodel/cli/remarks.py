@@ -46,13 +46,9 @@ def remarks(experiment: Experiment, grid: Grid, dt: float, deepest: float = math
         deepest: the largest depth [m]; infinite where only a part of the sea is known.
     """
     found = [*_circle(grid), *_seam(experiment, grid), *_intervals(experiment, dt), *_ramps(experiment)]
-    found += [
-        *_harmonics(experiment, dt),
-        *_gauges(experiment),
-        *_thresholds(experiment, -deepest),
-        *_repeated(experiment),
-    ]
-    return found + [*_storms(experiment, grid), *_barometers(experiment), *_inversion(experiment, deepest)]
+    found += [*_harmonics(experiment, dt), *_gauges(experiment), *_thresholds(experiment, -deepest)]
+    found += [*_repeated(experiment), *_storms(experiment, grid), *_barometers(experiment)]
+    return found + [*_inversion(experiment, deepest)]
 
 
 def _circle(grid):

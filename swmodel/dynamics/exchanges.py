@@ -30,7 +30,7 @@ To exchange the values of cells that lie on different ranks costs one sum over a
 
 import abc
 import dataclasses
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import jax
 import jax.numpy as jnp
@@ -44,6 +44,7 @@ from ..fields.state import State, as_tile_field, like, pytree
 from ..grids.water import nearest_water
 from .clock import Time
 from .domain import Domain, Model
+from .transported import tracer_contents
 from .water_terms import CellShare, WaterForcing
 
 if TYPE_CHECKING:
@@ -59,6 +60,13 @@ Cells = tuple[tuple[int, int], tuple[int, int]]
 FIXED = OF_GRID | {"static": True}
 
 
+class End(NamedTuple):
+    """The water in the cell of an inlet or outlet: its level and its thickness [m]."""
+
+    level: jax.Array
+    h: jax.Array
+
+
 def with_exchanges(system: "System", state: State, time: Time) -> State:
     """The State at the beginning of a step after the water of all Exchanges has passed, of arrays or Fields as `state`.
 
@@ -68,7 +76,7 @@ def with_exchanges(system: "System", state: State, time: Time) -> State:
     if not numbers:
         return state
     fields, eta = state.map(as_tile_field, state.positions), system.names_of_layers[0][2]
-    tracers = {row.name: tracer for row, tracer, layer in system.contents if layer == 0 and not tracer.internal}
+    tracers = {row.name: tracer for row, tracer, layer in tracer_contents(system) if layer == 0}
     arrays, stored = system.evaluation.on_arrays(system, [fields[name] for name in (eta, *tracers)])
     terms = [cast(Exchange, arrays.terms[k]).averaged(time) for k in numbers]
     read = [cast(Field, arrays.depth_at(time)), *cast(list[Field], stored)]
@@ -78,7 +86,8 @@ def with_exchanges(system: "System", state: State, time: Time) -> State:
     new = {name: fields[name] for name in (eta, *tracers)}
     for number, term in zip(numbers, terms):
         inlet, outlet = (at[cell] for cell in term.cells)
-        volume = term.volume(inlet[1], outlet[1], inlet[0] + inlet[1], outlet[0] + outlet[1], arrays.gravity, time.dt)
+        ends = (End(values[1], values[0] + values[1]) for values in (inlet, outlet))
+        volume = term.volume(*ends, arrays.gravity, time.dt)
         upstream = jnp.where(volume >= 0, inlet, outlet)
         h, each = upstream[0] + upstream[1], enumerate(tracers.values(), 2)
         c = [cast(jax.Array, tracer.shown(upstream[k], h)) for k, tracer in each]
@@ -119,20 +128,11 @@ class Exchange(WaterForcing):
         return self.inlet, self.outlet
 
     @abc.abstractmethod
-    def volume(
-        self,
-        inlet: jax.Array,
-        outlet: jax.Array,
-        h_inlet: jax.Array,
-        h_outlet: jax.Array,
-        gravity: jax.Array,
-        dt: jax.Array,
-    ) -> jax.Array:
+    def volume(self, inlet: End, outlet: End, gravity: jax.Array, dt: jax.Array) -> jax.Array:
         """V of a step [m3], below 0 where water passes from the outlet to the inlet.
 
         Args:
-            inlet, outlet: the levels at both ends [m].
-            h_inlet, h_outlet: the thickness of the water there [m].
+            inlet, outlet: the water at both ends.
             gravity: [m s-2].
             dt: the time step [s].
         """
@@ -206,19 +206,11 @@ class Gate(Exchange):
     references = "Bos (1989), Discharge Measurement Structures, ILRI publication 20"
     in_time = ("opening",)
 
-    def volume(
-        self,
-        inlet: jax.Array,
-        outlet: jax.Array,
-        h_inlet: jax.Array,
-        h_outlet: jax.Array,
-        gravity: jax.Array,
-        dt: jax.Array,
-    ) -> jax.Array:
-        forward, (a_inlet, a_outlet) = inlet >= outlet, self.areas
-        high, low = jnp.maximum(inlet, outlet), jnp.minimum(inlet, outlet)
+    def volume(self, inlet: End, outlet: End, gravity: jax.Array, dt: jax.Array) -> jax.Array:
+        forward, (a_inlet, a_outlet) = inlet.level >= outlet.level, self.areas
+        high, low = jnp.maximum(inlet.level, outlet.level), jnp.minimum(inlet.level, outlet.level)
         above, below = jnp.maximum(high - self.sill, 0.0), jnp.maximum(low - self.sill, 0.0)
-        area, h = jnp.where(forward, a_inlet, a_outlet), jnp.where(forward, h_inlet, h_outlet)
+        area, h = jnp.where(forward, a_inlet, a_outlet), jnp.where(forward, inlet.h, outlet.h)
         levelled = (high - low) / (1.0 / a_inlet + 1.0 / a_outlet)
         most = jnp.minimum(levelled, area * jnp.minimum(above, jnp.maximum(h, 0.0)))
         volume = jnp.minimum(self.discharge(above, below, gravity) * dt, most)
@@ -274,13 +266,5 @@ class Pump(Exchange):
 
     in_time = ("discharge",)
 
-    def volume(
-        self,
-        inlet: jax.Array,
-        outlet: jax.Array,
-        h_inlet: jax.Array,
-        h_outlet: jax.Array,
-        gravity: jax.Array,
-        dt: jax.Array,
-    ) -> jax.Array:
-        return jnp.minimum(self.discharge * dt, self.areas[0] * jnp.maximum(h_inlet, 0.0))
+    def volume(self, inlet: End, outlet: End, gravity: jax.Array, dt: jax.Array) -> jax.Array:
+        return jnp.minimum(self.discharge * dt, self.areas[0] * jnp.maximum(inlet.h, 0.0))

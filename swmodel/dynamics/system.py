@@ -54,7 +54,7 @@ from .stages import (
     euler_stage,
 )
 from .terms import Series, Term, TiledPart, TimeVarying, Windows, value_at
-from .transported import Transported, converted
+from .transported import Transported, converted, tracer_contents
 
 __all__ = ["System", "declared_fields"]
 
@@ -531,14 +531,14 @@ class System:
         return self._converted("stored", state, time)
 
     def _converted(self, how, state, time):
-        if not self.contents:
+        if not (contents := tracer_contents(self)):
             return state
         fields = state.map(as_tile_field, state.positions)
         levels = [fields[eta] for *_, eta in self.names_of_layers]
         columns = self.columns(self.depth_at(as_time(time)), levels)
         columns = [rest + excess * self.geometry.wet for rest, excess in columns]
         columns = [cast(Field, column).interior for column in columns]
-        return state.replace(**converted(how, self.contents, state, columns))
+        return state.replace(**converted(how, contents, state, columns))
 
     def acceleration(self, flow: LayerFlow, head: AbstractField, time: Time) -> tuple[AbstractField, AbstractField]:
         """(du/dt, dv/dt) [m s-2] of one layer, Fields at u and v; zero on faces without flow.

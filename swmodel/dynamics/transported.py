@@ -39,9 +39,10 @@ from .terms import TiledPart
 if TYPE_CHECKING:
     from .layer import LayerFlow
     from .site import Site
+    from .system import System
 
 
-__all__ = ["Carried", "Transported", "converted"]
+__all__ = ["Carried", "Transported", "converted", "shown_variables", "thicknesses", "tracer_contents"]
 
 
 class Transported(TiledPart):
@@ -118,16 +119,33 @@ class Transported(TiledPart):
         return 0.0
 
 
+def tracer_contents(system: "System") -> "list[tuple[Variable, Transported, int]]":
+    """The `contents` of a System that are tracers', without what nests count at their borders."""
+    return [each for each in system.contents if not each[1].internal]
+
+
+def shown_variables(system: "System") -> list[Variable]:
+    """The `variables` of a System without what nests count at their borders."""
+    counted = {row.name for row, tracer, _ in system.contents if tracer.internal}
+    return [row for row in system.variables if row.name not in counted]
+
+
+def thicknesses(system: "System", fields: State | Mapping[str, Value], depth: Value) -> list[Value]:
+    """The thickness of each layer [m], from the depth [m] and {name: values}."""
+    columns = system.columns(depth, [fields[eta] for *_, eta in system.names_of_layers])
+    return [rest + excess for rest, excess in columns]
+
+
 def converted(how: str, contents: Sequence, fields: State | Mapping[str, Value], columns: Sequence) -> dict[str, Value]:
     """{name: values} of `contents` in these fields, as "shown" or as "stored"; `columns` are thicknesses of layers [m].
 
     Args:
         how: "shown" or "stored".
-        contents: those of a System.
+        contents: the `tracer_contents` of a System.
         fields: a State, or a dict, of arrays.
         columns: the thickness of each layer [m].
     """
-    return {row.name: getattr(x, how)(fields[row.name], columns[k]) for row, x, k in contents if not x.internal}
+    return {row.name: getattr(x, how)(fields[row.name], columns[k]) for row, x, k in contents}
 
 
 @pytree

@@ -42,7 +42,7 @@ from .clock import Time
 from .domain import Domain, Model
 from .limiters import larger, smaller
 from .terms import Series, TimeVarying
-from .transported import Transported
+from .transported import Transported, tracer_contents
 from .water_terms import CellShare, WaterForcing
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def with_waters(system: "System", state: State, time: Time) -> State:
     new, rise = dict(fields), 0.0 * h
     for source in sorted(sources, key=lambda each: each.takes):
         change = pointwise(larger, source.averaged(time).depth(h, new, time.dt) * wet, -h)
-        for row, tracer, layer in system.contents:
+        for row, tracer, layer in tracer_contents(system):
             if layer == 0:
                 new[row.name] = source.content(tracer, new[row.name], h, change)
         for row in source.state_variables():

@@ -17,13 +17,12 @@ import xarray as xr
 from ..adjoint.assimilation.linear_model import LinearModel
 from ..adjoint.assimilation.priors import Prior, Setting
 from ..adjoint.assimilation.responses import only_patch
-from ..adjoint.controls.seafloor import distances_on
+from ..adjoint.controls.seafloor import distances_between, distances_on
 from ..adjoint.controls.transforms import joined
 from ..adjoint.costs.costs import Misfit
 from ..adjoint.costs.records import Record
 from ..adjoint.problem import Problem
 from ..errors import ConfigError, DataError
-from ..grids.grid import SphericalGrid
 from ..models.shallow_water import ShallowWater
 from ..output import replacing
 from ..stepping.explicit import TimeStepper
@@ -51,7 +50,6 @@ class Bank:
         rises: whether sources only rise, so that amplitudes are positive.
         about: further attributes of the file, such as the model's fingerprint.
         areas: of the sources that are faults [m2], (sources,); None of others.
-        radius: of the sphere [m] where x and y are degrees; None where they are lengths [m].
     """
 
     responses: np.ndarray
@@ -64,7 +62,6 @@ class Bank:
     rises: bool = False
     about: dict[str, Any] = dataclasses.field(default_factory=dict)
     areas: np.ndarray | None = None
-    radius: float | None = None
 
     @staticmethod
     def of(
@@ -107,10 +104,9 @@ class Bank:
         empty = np.full((len(places), times.size, patterns.count), np.nan, model.dtype)
         first = float(getattr(sources, "deviation", 1.0)), float(getattr(sources, "length", 0.0))
         rises = float(getattr(sources, "uplift_only", 0.0)) > 0
-        radius = model.grid.radius if isinstance(model.grid, SphericalGrid) else None
-        distances = distances_on(patterns.centres, radius)
+        distances = distances_between(patterns.centres, model.grid)
         areas = np.array(patterns.areas) if getattr(patterns, "areas", ()) else None
-        bank = Bank(empty, times, dict(places), centres, distances, *first, rises, dict(about or {}), areas, radius)
+        bank = Bank(empty, times, dict(places), centres, distances, *first, rises, dict(about or {}), areas)
         if begun is not None:
             bank.responses[:] = begun.responses
         return bank._filled(LinearModel(problem), patterns, target, every, progress, store)
@@ -141,7 +137,6 @@ class Bank:
             "length": self.length,
             "rises": int(self.rises),
         }
-        attributes |= {} if self.radius is None else {"radius": self.radius}
         metres = {"units": "m"}
         own = {} if self.areas is None else {"area": ("source", self.areas, {"units": "m2"})}
         return xr.Dataset(
@@ -183,9 +178,9 @@ class Bank:
         first = float(about.pop("deviation")), float(about.pop("length")), bool(about.pop("rises"))
         places = {str(name): (float(x), float(y)) for name, x, y in zip(data.point.values, data.x, data.y)}
         centres = np.stack([data.source_x, data.source_y], axis=1)
-        areas, radius = data["area"].values if "area" in data else None, about.pop("radius", None)
-        last = about, areas, None if radius is None else float(radius)
-        return Bank(data.response.values, data.time.values, places, centres, data.distance.values, *first, *last)
+        areas = data["area"].values if "area" in data else None
+        which = data.response.values, data.time.values, places, centres, data.distance.values
+        return Bank(*which, *first, about, areas)
 
     # -- what follows from it -----------------------------------------------------------------------------------------
 
@@ -215,6 +210,15 @@ class Bank:
         names = list(points or self.places)
         values = self.responses[self.rows(points)] @ amplitudes
         return xr.DataArray(values, {"point": names, "time": self.times}, ("point", "time"), attrs={"units": "m"})
+
+    @property
+    def radius(self) -> float | None:
+        """Of the sphere [m] where x and y are degrees, by the distances of the sources; None where they are lengths."""
+        if np.allclose(distances_on(self.centres, None), self.distances, rtol=1e-6):
+            return None
+        angles = distances_on(self.centres, 1.0)
+        widest = np.unravel_index(np.argmax(angles), angles.shape)
+        return float(self.distances[widest] / angles[widest])
 
     def ruptured(self, epicentre: tuple[float, float], velocity: float = np.inf, rise_time: float = 0.0) -> "Bank":
         """The bank of sources that rise, each in `rise_time`, when a rupture from the epicentre reaches them.

@@ -19,7 +19,7 @@ from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..dynamics.momentum import Coriolis, VorticityFlux
 from ..dynamics.system import System, declared_fields
 from ..dynamics.terms import Term, tile_array
-from ..dynamics.transported import Transported, converted
+from ..dynamics.transported import Transported, converted, thicknesses, tracer_contents
 from ..dynamics.wetting import WettingDrying
 from ..fields.parameters import Number, check_arguments
 from ..fields.state import State, check_state, replace
@@ -252,10 +252,8 @@ class ShallowWater(Model):
 
     def _stored(self, state):
         """A State as it is stepped, at step 0, of one as files show it."""
-        levels = [state[eta] for *_, eta in self.system.names_of_layers]
-        columns = self.system.columns(self.domain.cut(self.sea_floor.water), levels)
-        columns = [rest + excess for rest, excess in columns]
-        return state.replace(**converted("stored", self.system.contents, state, columns))
+        columns = thicknesses(self.system, state, self.domain.cut(self.sea_floor.water))
+        return state.replace(**converted("stored", tracer_contents(self.system), state, columns))
 
     def check_state(self, who: str, state: State) -> None:
         """Raise ValueError unless a State holds what this model steps; `who` is the caller, for the message."""

@@ -31,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.clock import Time
-from ..dynamics.transported import converted
+from ..dynamics.transported import converted, tracer_contents
 from ..errors import TileError
 from ..fields.field import Count
 from ..fields.state import pytree, static
@@ -232,7 +232,7 @@ class Border:
             means = {name: x if at.get(name) in ("u", "v") else _quotient(x, weight) for name, x in means.items()}
             covered["h"] = jnp.where(weight > 0, covered["h"], 0.0)
         columns = [means[name] for name in means if name.startswith("column ")]
-        shown: Any = converted("shown", equations.contents, means, columns) if columns else {}
+        shown: Any = converted("shown", tracer_contents(equations), means, columns) if columns else {}
         means |= shown
         means["eta"] = self._above_bed(loop, means["eta"], step, part)
         means = _converted("stored", loop, means, step, part)
@@ -254,8 +254,8 @@ class Border:
             new = {name: x + rise for name, x, rise in zip(names, strip, rises, strict=True)}
             new["eta"] = self._above_bed(loop, new["eta"], step, side)
             if equations.film is not None:  # what falls dry holds nothing
-                columns = _columns(loop, new, step, side)
-                new |= {row.name: jnp.where(columns[n] > 0, new[row.name], 0.0) for row, n in _contents(loop)}
+                columns, contents = _columns(loop, new, step, side), tracer_contents(equations)
+                new |= {row.name: jnp.where(columns[n] > 0, new[row.name], 0.0) for row, _, n in contents}
             values.append(list(new.values()))
         return loop.write(carry, names, adjacent, values)
 
@@ -305,15 +305,10 @@ def _where_wet(loop, eta, step, part, x):
     return jnp.where(eta + loop.equations.depth_at(Time(step)).interior[part.slices] > 1.5 * film, x, 0.0)
 
 
-def _contents(loop):
-    """[(row, number of the layer)] of the tracers."""
-    return [(row, layer) for row, tracer, layer in loop.equations.contents if not tracer.internal]
-
-
 def _columns(loop, fields, step, part):
     """The thickness of each layer [m] in a Part, from {name: values there}; [] where there are no tracers."""
     equations = loop.equations
-    if not _contents(loop):
+    if not tracer_contents(equations):
         return []
     rest = [x.interior[part.slices] for x in equations.at_rest(equations.depth_at(Time(step)))]
     excess = equations.excess([fields[eta] for *_, eta in equations.names_of_layers])
@@ -323,7 +318,7 @@ def _columns(loop, fields, step, part):
 def _converted(how, loop, fields, step, part) -> dict[str, Any]:
     """{name: values in a Part} with tracers "shown", as concentrations, or "stored", as contents of columns."""
     columns = _columns(loop, fields, step, part)
-    return fields | converted(how, loop.equations.contents, fields, columns) if columns else fields
+    return fields | converted(how, tracer_contents(loop.equations), fields, columns) if columns else fields
 
 
 def _quotient(total, weight):
@@ -378,7 +373,7 @@ def _on_rank(outer, inner, place, two_way, rank):
         along_border(outer.grid, edges.outer, edges.adjacent, area=True),
     )
     system = inner.system
-    tracers = [(row.name, "h") for row, tracer, _ in system.contents if not tracer.internal]
+    tracers = [(row.name, "h") for row, *_ in tracer_contents(system)]
     names = [pair for u, v, eta in system.names_of_layers for pair in ((eta, "h"), (u, "u"), (v, "v"))]
     counters: Any = tuple(
         tuple(row.name for row, tracer, _ in system.contents if tracer.internal and row.position == at) for at in "uv"

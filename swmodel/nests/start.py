@@ -11,7 +11,7 @@ import numpy as np
 
 from ..dynamics.domain import Domain
 from ..dynamics.terms import Series
-from ..dynamics.transported import converted
+from ..dynamics.transported import converted, thicknesses, tracer_contents
 from ..fields.state import State
 from ..grids.grid import Grid
 from ..grids.windows import LazyRecords, Stored
@@ -64,12 +64,11 @@ def state_from_outer(
             fields[name] = np.where(covered, level, interpolated_of(wet.astype(float), outside[name], ratio))
         else:  # less the uplift, since `inner.state` lets no surface lie below the bed at rest
             fields[name] = np.maximum(np.where(covered, level - risen, -water), -water)
-    fine = [x * inside for x in _columns(system, fields, water - (risen if inner.film is None else 0.0))]
-    shown = converted("shown", outer.system.contents, outside, _columns(outer.system, outside, depth))
+    fine = [x * inside for x in thicknesses(system, fields, water - (risen if inner.film is None else 0.0))]
+    shown = converted("shown", tracer_contents(outer.system), outside, thicknesses(outer.system, outside, depth))
     concentrations = {
         row.name: _with_means(np.asarray(shown[row.name], float), wet, covered, fine[layer], ratio)
-        for row, tracer, layer in system.contents
-        if not tracer.internal
+        for row, _, layer in tracer_contents(system)
     }
     for name in (name for pair in system.names_of_layers for name in pair[:2]):
         shapes = zip(place.shape, (name[0] == "v", name[0] == "u"), strict=True)
@@ -78,15 +77,9 @@ def state_from_outer(
     start, mask, cut = inner.state(**fields), inner.domain.cut(inner.sea_floor.mask("h")), inner.domain.cut
     if inner.film is not None:
         start = start.replace(eta=start.eta + own * mask)
-    columns = [x * mask for x in _columns(system, start, cut(inner.sea_floor.water) - own)]
+    columns = [x * mask for x in thicknesses(system, start, cut(inner.sea_floor.water) - own)]
     tracers = {name: cut(c) for name, c in concentrations.items()}
-    return start.replace(**converted("stored", system.contents, tracers, columns))
-
-
-def _columns(system, fields, depth):
-    """The thickness of each layer [m], from the depth [m] and {name: values}."""
-    columns = system.columns(depth, [fields[eta] for *_, eta in system.names_of_layers])
-    return [rest + excess for rest, excess in columns]
+    return start.replace(**converted("stored", tracer_contents(system), tracers, columns))
 
 
 def _with_means(c, wet, covered, thickness, ratio):

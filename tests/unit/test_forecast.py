@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 from scipy.special import ndtr
 
+from swmodel.adjoint.controls.seafloor import distances_on
 from swmodel.cli.rerun import sources_of
 from swmodel.errors import ConfigError, DataError
 from swmodel.forecast import Bank, Errors, next_buoy
@@ -218,9 +219,12 @@ def test_a_rupture_delays_each_source_by_its_way_and_a_rise_averages_its_waves()
     assert np.array_equal(b.ruptured((0.0, 0.0)).responses, b.responses)
     centres = np.column_stack([288.0 + 0.5 * np.arange(12), np.full(12, 55.0)])
     centres[3] = 289.4, 55.3
-    north = dataclasses.replace(b, centres=centres, radius=6.371e6)
+    north = dataclasses.replace(b, centres=centres, distances=distances_on(centres, 6.371e6))
+    assert north.radius == pytest.approx(6.371e6) and b.radius is None
     for x in (289.4, -70.6):  # 26 km from source 2, at 0.4 degrees, and 33 km from source 3, at 0.3 degrees
-        assert np.array_equal(north.ruptured((x, 55.0), velocity=4e4 / 240.0).responses, exact.responses)
+        second, third = (north.ruptured(tuple(centres[k]), velocity=4e4 / 240.0).responses for k in (2, 3))
+        assert np.array_equal(north.ruptured((x, 55.0), velocity=4e4 / 240.0).responses, second)
+        assert not np.array_equal(second, third)
     for wrong in ({"velocity": 0.0}, {"rise_time": -1.0}, {"rise_time": np.inf}):
         with pytest.raises(ConfigError, match="a rupture of .* cannot be; give positive numbers"):
             b.ruptured((0.0, 0.0), **wrong)

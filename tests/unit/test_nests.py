@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel import adjoint
 from swmodel.adjoint.controls.controls import controls_of
+from swmodel.diagnostics.derived import names_in_files
 from swmodel.dynamics.water_terms import WaterForcing
 from swmodel.errors import ConfigError
 from swmodel.nests.start import state_from_outer
@@ -152,6 +154,18 @@ def test_a_frame_for_steps_of_one_stage_is_narrower_and_the_flow_is_the_same():
         np.testing.assert_allclose(*inside, rtol=0, atol=1e-12)
     with pytest.raises(ConfigError, match="reads 15 cells around each in the nest 'harbour', and its frame is 6 cells"):
         nested.final(narrow, sw.SSPRK3(dt=4.0), 1)
+
+
+def test_what_borders_count_is_in_no_file_and_no_control():
+    """Costs and files named the counters among the tracers of a grid with a two-way nest."""
+    model = nested.family().outer
+    counted = {row.name for row, tracer, _ in model.system.contents if tracer.internal}
+    assert counted and not counted & set(names_in_files(model))
+    for name in counted:
+        with pytest.raises(ConfigError):
+            controls_of(model, [f"initial.{name}"])
+        with pytest.raises(ConfigError, match="steps no tracer"):
+            adjoint.BoxContent(name).on_tile(model, 1.0, 0, 1)
 
 
 def test_a_nest_that_is_not_two_way_leaves_the_outer_grid_alone():

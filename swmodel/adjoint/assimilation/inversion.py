@@ -20,6 +20,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from ...dynamics.transported import shown_variables
 from ...errors import BlowUp, ConfigError
 from ...output.inversion import Estimate
 from ...runtime.compilation import jit
@@ -349,8 +350,7 @@ class Inversion:
             whole = {role: self._whole(_first(value)) for role, value in roles.items()}
             found[control.name] = Estimate(control.position, control.units, whole, control.times)
         shown = problem.shown[0] if isinstance(problem.shown, tuple) else problem.shown  # of the outermost grid
-        internal = {row.name for row, x, _ in problem.model.system.contents if x.internal}
-        rows = [row for row in problem.model.variables if row.name not in internal]
+        rows = shown_variables(problem.model.system)
         state = {row: analysis.get(f"initial.{row.name}", shown[row.name]) for row in rows}
         return found, {row: self._whole(value) for row, value in state.items()}
 

@@ -35,6 +35,7 @@ from numpy.typing import DTypeLike
 
 from ...dynamics.system import System
 from ...dynamics.terms import Series
+from ...dynamics.transported import shown_variables
 from ...errors import ConfigError
 from ...fields.parts import control_names, positions_of
 from ...fields.state import State, replace
@@ -264,8 +265,7 @@ def _in_nest(control, outer, model):
 
 def _catalogue(model):
     """{name: Control} of all controls of a model."""
-    internal = {row.name for row, x, _ in model.system.contents if x.internal}
-    stepped = [x for x in model.variables if x.name not in internal]
+    stepped = shown_variables(model.system)
     found = [Control(f"initial.{x.name}", x.position, x.units, ("state", x.name)) for x in stepped]
     found.append(Control("depth", "h", "m", ("dynamics", "depth")))
     found.append(Control("gravity", "scalar", "m s-2", ("dynamics", "gravity")))
