@@ -1,5 +1,8 @@
 """Gates, culverts and pumps: their laws, every litre that passes, tracers, and derivatives in each parameter."""
 
+import dataclasses
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +12,7 @@ import swmodel as sw
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
-from swmodel.dynamics.exchanges import with_exchanges
+from swmodel.dynamics.exchanges import End, with_exchanges
 from swmodel.errors import ConfigError
 from swmodel.fields.state import replace
 from swmodel.runtime.compilation import jit
@@ -78,6 +81,15 @@ def test_no_cell_gives_more_than_it_has_and_levels_meet_without_passing_each_oth
     assert passed(sw.Pump(WEST, EAST, 5.0), -3.0, 0.0, dt=10.0) == pytest.approx(50.0, rel=1e-12)
     moved = sw.Gate(WEST, EAST, width=1.0, sill=-10.0, opening=sw.Record([0.0, 10.0, 20.0], [0.0, 0.0, 1.0]))
     assert passed(moved, 1.0, 0.0) == 0.0
+
+
+def test_a_gate_takes_no_more_than_the_water_upstream():
+    """Also where its sill is below the bed there, and the other end is deep; both ends have areas of their own."""
+    gate = dataclasses.replace(sw.Gate((0.0, 0.0), (1.0, 0.0), 1e3, -5.0), areas=(2.0, 3.0))
+    thin, deep = End(jnp.asarray(1.0), jnp.asarray(0.1)), End(jnp.asarray(-9.0), jnp.asarray(4.0))
+    passed = partial(gate.volume, gravity=jnp.asarray(9.81), dt=jnp.asarray(1e3))
+    assert float(passed(thin, deep)) == pytest.approx(0.1 * 2.0)
+    assert float(passed(deep, thin)) == pytest.approx(-0.1 * 3.0)
 
 
 @pytest.mark.verify
