@@ -86,8 +86,8 @@ def with_exchanges(system: "System", state: State, time: Time) -> State:
     new = {name: fields[name] for name in (eta, *tracers)}
     for number, term in zip(numbers, terms):
         inlet, outlet = (at[cell] for cell in term.cells)
-        ends = (End(values[1], values[0] + values[1]) for values in (inlet, outlet))
-        volume = term.volume(*ends, arrays.gravity, time.dt)
+        first, second = (End(values[1], values[0] + values[1]) for values in (inlet, outlet))
+        volume = term.volume(first, second, arrays.gravity, time.dt)
         upstream = jnp.where(volume >= 0, inlet, outlet)
         h, each = upstream[0] + upstream[1], enumerate(tracers.values(), 2)
         c = [cast(jax.Array, tracer.shown(upstream[k], h)) for k, tracer in each]

@@ -64,7 +64,8 @@ def state_from_outer(
             fields[name] = np.where(covered, level, interpolated_of(wet.astype(float), outside[name], ratio))
         else:  # less the uplift, since `inner.state` lets no surface lie below the bed at rest
             fields[name] = np.maximum(np.where(covered, level - risen, -water), -water)
-    fine = [x * inside for x in thicknesses(system, fields, water - (risen if inner.film is None else 0.0))]
+    own_depth: Any = water - (risen if inner.film is None else 0.0)
+    fine = [x * inside for x in thicknesses(system, fields, own_depth)]
     shown = converted("shown", tracer_contents(outer.system), outside, thicknesses(outer.system, outside, depth))
     concentrations = {
         row.name: _with_means(np.asarray(shown[row.name], float), wet, covered, fine[layer], ratio)
