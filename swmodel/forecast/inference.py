@@ -5,12 +5,16 @@ N(0, R) (errors.py), and with C = U U^T, a = U p,
 
     p | y ~ N(M^-1 U^T G^T R^-1 y, M^-1),    M = 1 + U^T G^T R^-1 G U.
 
-L and the error m of the model are those for which y was most probable (MacKay 1992, doi:10.1162/neco.1992.4.3.415). The
-posterior is the mean of those of several S, each weighted by the probability of y. Before there are records all three
-have log-normal distributions. At a gauge the amplitude of R is that of the record, elsewhere that of the forecast.
-Positive amplitudes have the same distribution, cut off at zero, from which Gibbs's sampler draws: along each source in
-turn (Geweke 1991), and along each eigenvector of the covariance, without which it hardly moves where sources that lie
-closer than L are correlated.
+S, L and the error m of the model have log-normal distributions before there are records. For each m, L is that for
+which the records are most probable (MacKay 1992, doi:10.1162/neco.1992.4.3.415). The posterior is the mean of those of
+several S, each weighted by the probability of the records. They are no guide to m: many sources fit the wave of one
+gauge well, so that m would be small, and forecasts in other directions too certain. m is that for which the samples of
+each gauge are most probable in the forecast from the other gauges, each sample by itself (Geisser & Eddy 1979,
+doi:10.1080/01621459.1979.10481632). One gauge alone leaves m as it was.
+
+At a gauge the amplitude of R is that of the record, elsewhere that of the forecast. Positive amplitudes have the same
+distribution, cut off at zero, from which Gibbs's sampler draws: along each source in turn (Geweke 1991), and along each
+eigenvector of the covariance, without which it hardly moves where sources that lie closer than L are correlated.
 
 Each gauge is then left out in turn. Where fewer than 90 % of the samples that were left out lie within the bands of 90
 percent, the spread of all forecasts is multiplied by the number by which 90 % do.
@@ -34,11 +38,12 @@ if TYPE_CHECKING:
 __all__ = ["Part", "Posterior", "Scales", "infer", "prior_root"]
 
 OTHERS = np.linspace(-1.5, 1.5, 7)  # of the logarithm of S, from the most probable one
+SHARES = np.linspace(-1.6, 0.8, 13)  # of the logarithm of m, from that before there are records
 MODEL_ERROR = 0.3  # m before there are records
 WIDTHS = 0.5, 0.4, 0.3  # of the logarithms of S, L and m before there are records
 NINETY = 1.6448536269514722  # deviations within which 90 % of a normal distribution lie
 INFLATION = 1.0, 5.0  # limits of the number that multiplies the spread
-STEP = 0.3  # of the logarithms of S, L and m, with which the search for the most probable ones begins
+STEP = 0.3  # of the logarithms of S and L, with which the search for the most probable ones begins
 CHAINS, SWEEPS, BURNT = 50, 50, 30  # of Gibbs's sampler; of the sweeps of each chain the first are left out
 
 
@@ -214,8 +219,8 @@ def infer(bank: "Bank", records: Mapping[str, xr.DataArray], until: float | None
     remarks = [remark for each in samples if (remark := gap_in(each, bank.times))]
     if any((possible[each.row][each.at] > errors.instrument).any() for each in samples):
         parts = [Part(bank, each, errors) for each in samples]
-        scales = _most_probable(parts, bank.distances, first, (errors.deviation, errors.length, errors.model))
-        mean, root = _mixed(parts, bank.distances, first, scales, () if errors.deviation is not None else OTHERS)
+        scales = _most_probable(parts, bank, first, errors)
+        mean, root = _mixed(parts, bank, first, scales, errors)
         inflation = _inflation(parts, bank, scales, errors) if len(parts) > 1 else 1.0
         if len(parts) == 1:
             remarks.append(f"{samples[0].name} alone has a record, so that the spread is compared with no other gauge")
@@ -244,6 +249,9 @@ class Part:
         samples: of the gauge.
         errors: Errors.
         terms: A(t) and d t eta'(t) at the samples [m]; those of the record itself unless given.
+
+    Attributes:
+        independent: about how many of the samples are off by errors of the model that are not correlated.
     """
 
     def __init__(
@@ -254,12 +262,18 @@ class Part:
         self.samples, self.G = samples, bank.responses[samples.row][samples.at].astype(float)
         self.fixed = errors.instrument**2 * np.eye(times.size) + np.outer(late, late)
         self.share = np.outer(amplitude, amplitude) * correlation(times, errors.memory)
+        self.independent = min(times.size, 1.0 + np.ptp(times) / errors.memory)
 
     def whitened(self, share: float) -> tuple[np.ndarray, np.ndarray, float]:
         """(G, y) over their errors, and the logarithm of the determinant of R."""
         root = cholesky(self.fixed + share**2 * self.share, lower=True)
         table = solve_triangular(root, np.column_stack([self.G, self.samples.level]), lower=True)
         return table[:, :-1], table[:, -1], 2.0 * float(np.log(np.diag(root)).sum())
+
+    def products(self, share: float) -> tuple[np.ndarray, np.ndarray, float, float]:
+        """G^T R^-1 G, G^T R^-1 y, y^T R^-1 y and log det R, which are summed over gauges."""
+        G, y, log = self.whitened(share)
+        return G.T @ G, G.T @ y, float(y @ y), log
 
 
 def prior_root(distances: np.ndarray, scales: Scales) -> np.ndarray:
@@ -268,54 +282,76 @@ def prior_root(distances: np.ndarray, scales: Scales) -> np.ndarray:
     return scales.deviation * cholesky(correlation + 1e-6 * np.eye(len(distances)), lower=True)
 
 
-def _normal(parts, share):
-    """(G^T R^-1 G, G^T R^-1 y, y^T R^-1 y, log det R) of all gauges."""
-    each = [part.whitened(share) for part in parts]
-    products = [(G.T @ G, G.T @ y, y @ y, log) for G, y, log in each]
-    return tuple(sum(rest, start=first) for first, *rest in zip(*products))
-
-
-def _solved(parts, distances, scales, first=None):
-    """(mean, root) of the posterior, and minus the logarithm of the probability of the records and scales."""
-    B, b, square, log = _normal(parts, scales.model)
-    U = prior_root(distances, scales)
+def _solved(products, U):
+    """(mean, root) of the posterior from the `products` of gauges, and -log p(y) without its constants."""
+    B, b, square, log = (sum(rest, start=first) for first, *rest in zip(*products))
     M = cholesky(np.eye(len(U)) + U.T @ B @ U, lower=True)
     q = solve_triangular(M, U.T @ b, lower=True)
     root = solve_triangular(M, U.T, lower=True).T
-    ratios = zip(dataclasses.astuple(scales), dataclasses.astuple(first or scales))
+    return root @ q, root, 0.5 * float(square - q @ q + log + 2.0 * np.log(np.diag(M)).sum())
+
+
+def _improbable(scales, first):
+    """-log of the probability of the Scales before there are records, without its constants."""
+    ratios = zip(dataclasses.astuple(scales), dataclasses.astuple(first))
     away = np.array([0.0 if one == other else np.log(one / other) for one, other in ratios]) / WIDTHS
-    loss = 0.5 * float(square - q @ q + log + 2.0 * np.log(np.diag(M)).sum() + away @ away)
-    return root @ q, root, loss
+    return 0.5 * float(away @ away)
 
 
-def _most_probable(parts, distances, first, fixed):
-    """The Scales for which the records are most probable; those that are not None in `fixed` stay as in `first`."""
-    free = [k for k, value in enumerate(fixed) if value is None]
-    values = np.array(dataclasses.astuple(first))
-    start = np.log(values[free])
+def _left_out(parts, bank, scales, errors):
+    """Of each gauge (how far its samples are from the forecast by the others, the deviation of that forecast) [m]."""
+    products, U = [part.products(scales.model) for part in parts], prior_root(bank.distances, scales)
+    for k, part in enumerate(parts):
+        mean, root, _ = _solved([*products[:k], *products[k + 1 :]], U)
+        row = bank.responses[part.samples.row][None].astype(float)
+        (wave,), (variance,) = _spread(row, mean, root, bank.times, scales.model, errors)
+        yield part.samples.level - wave[part.samples.at], np.sqrt(variance[part.samples.at])
 
-    def scales_at(x):
-        values[free] = np.exp(x)
-        return Scales(*(float(value) for value in values))
 
-    def loss(x):
-        return _solved(parts, distances, scales_at(x), first)[2]
+def _loss_left_out(parts, bank, scales, errors):
+    """-log p of the samples of each gauge in the forecast by the others, each sample by itself; 0 for one gauge."""
+    loss = 0.0
+    for part, (off, deviation) in zip(parts, _left_out(parts, bank, scales, errors) if len(parts) > 1 else ()):
+        variance = deviation**2 + errors.instrument**2
+        loss += part.independent * 0.5 * float(np.mean(off**2 / variance + np.log(variance)))
+    return loss
 
+
+def _most_probable(parts, bank, first, errors):
+    """The most probable Scales (see the module); those that the Errors give stay as in `first`."""
+    free = [name for name in ("deviation", "length") if getattr(errors, name) is None]
+    shares = first.model * np.exp(SHARES) if errors.model is None and len(parts) > 1 else [first.model]
+    each = [_for_share(parts, bank, dataclasses.replace(first, model=float(m)), free) for m in shares]
+    return min(each, key=lambda scales: _loss_left_out(parts, bank, scales, errors) + _improbable(scales, first))
+
+
+def _for_share(parts, bank, first, free):
+    """The Scales with the m of `first` for which the records are most probable; the names in `free` may change."""
     if not free:
         return first
+    products = [part.products(first.model) for part in parts]
+    start = np.log([getattr(first, name) for name in free])
+
+    def scales_at(x):
+        return dataclasses.replace(first, **{name: float(np.exp(value)) for name, value in zip(free, x)})
+
+    def loss(x):
+        return _solved(products, prior_root(bank.distances, scales_at(x)))[2] + _improbable(scales_at(x), first)
+
     corners = start + STEP * np.eye(len(free) + 1, len(free), -1)  # scipy's own are 5 % away, nowhere from S = 1 m
     options = {"maxfev": 80, "xatol": 0.03, "fatol": 0.1, "initial_simplex": corners}
     found: Any = minimize(loss, start, method="Nelder-Mead", options=options)
     return scales_at(found.x)
 
 
-def _mixed(parts, distances, first, scales, others):
-    """(mean, root) of the posteriors of several S, each as probable as the records are for it."""
-    if not len(others):
-        return _solved(parts, distances, scales)[:2]
+def _mixed(parts, bank, first, scales, errors):
+    """(mean, root) of the posteriors of several S, unless it is given, each as probable as the records are for it."""
+    products = [part.products(scales.model) for part in parts]
+    others = (0.0,) if errors.deviation is not None else OTHERS
     each = [dataclasses.replace(scales, deviation=scales.deviation * float(np.exp(x))) for x in others]
-    means, roots, losses = zip(*(_solved(parts, distances, one, first) for one in each))
-    weights = np.exp(np.min(losses) - np.array(losses))
+    means, roots, losses = zip(*(_solved(products, prior_root(bank.distances, one)) for one in each))
+    losses = np.array([loss + _improbable(one, first) for loss, one in zip(losses, each)])
+    weights = np.exp(np.min(losses) - losses)
     weights /= weights.sum()
     mean = weights @ np.array(means)
     columns = [w**0.5 * np.column_stack([root, m - mean]) for w, root, m in zip(weights, roots, means)]
@@ -324,18 +360,9 @@ def _mixed(parts, distances, first, scales, others):
 
 def _inflation(parts, bank, scales, errors):
     """The number by which 90 % of the samples of gauges that are left out in turn lie within the bands of 90 %."""
-    away = []
-    for k, part in enumerate(parts):
-        mean, root, _ = _solved([*parts[:k], *parts[k + 1 :]], bank.distances, scales)
-        wave, variance = _spread(
-            bank.responses[part.samples.row][None].astype(float), mean, root, bank.times, scales.model, errors
-        )
-        deviation = np.sqrt(variance[0, part.samples.at])
-        seen = deviation > errors.instrument
-        away.append(
-            (np.abs(part.samples.level - wave[0, part.samples.at]) / np.hypot(deviation, errors.instrument))[seen]
-        )
-    every = np.concatenate(away)
+    off, deviation = (np.concatenate(each) for each in zip(*_left_out(parts, bank, scales, errors)))
+    seen = deviation > errors.instrument
+    every = (np.abs(off) / np.hypot(deviation, errors.instrument))[seen]
     return float(np.clip(np.quantile(every, 0.9) / NINETY, *INFLATION)) if every.size > 10 else 1.0
 
 

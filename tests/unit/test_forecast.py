@@ -13,7 +13,17 @@ from swmodel.adjoint.controls.seafloor import distances_on
 from swmodel.cli.rerun import sources_of
 from swmodel.errors import ConfigError, DataError
 from swmodel.forecast import Bank, Errors, next_buoy
-from swmodel.forecast.inference import Posterior, Scales, _positive, prior_root
+from swmodel.forecast.errors import samples_of
+from swmodel.forecast.inference import (
+    MODEL_ERROR,
+    Part,
+    Posterior,
+    Scales,
+    _left_out,
+    _loss_left_out,
+    _positive,
+    prior_root,
+)
 from tests.studies import BASIN, PATCH
 from tests.unit.test_report import Outline
 
@@ -62,6 +72,35 @@ def test_the_posterior_is_that_of_gauss():
     assert np.allclose(waves["mean"], b.responses[2:] @ found.mean)
     sources = found.sources()
     assert np.allclose(sources["amplitude_deviation"] ** 2, np.diag(found.root @ found.root.T))
+
+
+def test_the_models_error_is_as_probable_as_each_record_is_in_the_forecast_from_the_others():
+    """Against the normal distribution of the samples of one gauge, given those of the other, by dense matrices."""
+    b, scales = bank(), Scales(1.0, 5e4, EXACT.model)
+    _, records = twin(b, 1)
+    samples = samples_of(records, list(b.places), TIMES, 0.0, 3000.0)
+    parts, C, loss = [Part(b, each, EXACT) for each in samples], prior(b), 0.0
+    for (here, other), (off, deviation) in zip(((0, 1), (1, 0)), _left_out(parts, b, scales, EXACT)):
+        G, H = (b.responses[samples[k].row][samples[k].at] for k in (here, other))
+        gain = G @ C @ H.T @ np.linalg.inv(H @ C @ H.T + EXACT.instrument**2 * np.eye(len(H)))
+        variance = np.diag(G @ C @ G.T - gain @ H @ C @ G.T)
+        assert np.allclose(off, samples[here].level - gain @ samples[other].level, rtol=0, atol=1e-6)
+        assert np.allclose(deviation**2, variance, rtol=0, atol=1e-6)
+        each = off**2 / (variance + EXACT.instrument**2) + np.log(variance + EXACT.instrument**2)
+        loss += 0.5 * (1.0 + np.ptp(TIMES[samples[here].at]) / EXACT.memory) * np.mean(each)
+    assert _loss_left_out(parts, b, scales, EXACT) == pytest.approx(loss, rel=1e-4)
+    assert _loss_left_out(parts[:1], b, scales, EXACT) == 0.0
+
+
+def test_a_wrong_model_is_found_by_the_gauges_that_are_left_out():
+    """Waves that are twice as high in one direction as in the model's, beside those of the model."""
+    b, errors, right, wrong = bank(points=4), dataclasses.replace(EXACT, model=None), [], []
+    for seed in range(5):
+        _, records = twin(b, seed)
+        right.append(b.posterior(records, 3600.0, errors).scales.model)
+        wrong.append(b.posterior(records | {"p1": 2.0 * records["p1"]}, 3600.0, errors).scales.model)
+        assert b.posterior({"p0": records["p0"]}, 3600.0, errors).scales.model == MODEL_ERROR
+    assert np.mean(wrong) > 1.5 * np.mean(right)
 
 
 def test_errors_of_the_model_are_those_of_the_formula():
