@@ -16,8 +16,6 @@ from .core.schedules import Needs, StoreAll, best_lengths
 from .costs.costs import BoxEnergy
 from .problem import Problem
 
-__all__ = ["measure_gradient", "segments"]
-
 MOST_CELLS = 2**16  # the largest tile on which a gradient is measured
 MOST_OF_EQUATION = 2**20  # the same of implicit steps, whose equations are those of the whole grid up to this size
 STEPS = 16

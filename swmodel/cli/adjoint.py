@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from ..config.build.experiment import Assembly
 
 
-__all__ = ["Options", "adjoint_experiment", "verdict_table", "warn_of"]
-
-
 def verdict_table(verdicts: Sequence[Verdict]) -> str:
     """A row for each control."""
     heads = ("control", "amplitude", "dot product", "rate", "second", "nonlinear by", "")

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..runtime import launch
+from ..runtime.cores import placement
 from ..runtime.version import VERSION, git_commit
 from . import facts
 from .profiles import profiled
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from ..models.shallow_water import ShallowWater
     from ..parallel.communicator import Communicator
     from ..runtime.launch import Process
-
-__all__ = ["Basin", "Experiment", "Options", "time_steps", "timed_case"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +122,8 @@ def timed_case(
     made: Assembly, experiment: Any, communicator: Communicator, subject: Experiment | None = None
 ) -> tuple[ShallowWater, State]:
     """(ShallowWater, State) of an experiment on a communicator; gives `subject` the stepper with its time step."""
-    from ..config.build.experiment import model_of, state_of
+    from ..config.build.experiment import model_of
+    from ..config.build.fields import state_of
     from ..config.build.steppers import stepper_of, time_step
     from ..stepping.stability import limits
 
@@ -195,7 +195,7 @@ def _steps(subject, communicator, options):
 def placements(communicator: Communicator) -> dict[str, set[int]]:
     """{host: the cores that its ranks may use}; collective."""
     hosts: dict[str, set[int]] = {}
-    gathered: Any = communicator.host_gather(launch.placement())
+    gathered: Any = communicator.host_gather(placement())
     for host, cores in gathered:
         hosts.setdefault(host, set()).update(cores)
     return hosts

@@ -33,8 +33,6 @@ from .starting import (
     started,
 )
 
-__all__ = ["check_experiment"]
-
 
 def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int, speed: Speed | None = None) -> None:
     """Print a description of a run on `ranks` ranks, and its predicted speed if `speed` is a Speed.

@@ -9,8 +9,6 @@ from ..runtime.version import VERSION
 from . import file_commands, forecast_commands, options
 from .options import examples, path_of, taking
 
-__all__ = ["app"]
-
 app = typer.Typer(
     name="swmodel",
     no_args_is_help=True,

@@ -11,8 +11,6 @@ from ..runtime.paths import make_folder
 from . import facts
 from .starting import begin_alone, simulation_of, started_with_step
 
-__all__ = ["explain_experiment"]
-
 SIDES = ("west", "east", "south", "north")
 
 

@@ -28,8 +28,6 @@ from . import facts, file_commands, logs
 if TYPE_CHECKING:
     from ..forecast import Bank, Errors
 
-__all__ = ["HazardOptions", "Options", "forecast_waves", "print_hazard", "rank_buoys"]
-
 SHOWN = 10  # candidates that are printed
 PLACES = 12  # of the slider of a page
 DRAWS = 64  # of the sources, in the file of a forecast

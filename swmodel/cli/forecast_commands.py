@@ -8,8 +8,6 @@ from ..runtime.launch import solve_in_one_thread
 from . import options
 from .options import examples, path_of, taking
 
-__all__ = ["app"]
-
 app = typer.Typer()
 
 

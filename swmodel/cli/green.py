@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ..config import Override
     from ..forecast import Bank
 
-__all__ = ["Case", "Options", "case_of", "make_bank"]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(starting.Options):

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from ..config.build.observed import Observed
     from ..config.inversion import Inversion as Section
 
-__all__ = ["Options", "invert_experiment"]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(starting.Options):

@@ -9,8 +9,6 @@ import typer
 
 from ..runtime.paths import expanded
 
-__all__ = ["EXIT_CODES", "examples", "overrides_of", "path_of", "taking"]
-
 
 def path_of(value: Any) -> Any:
     """The path, or list of paths, that an option or argument names, with `~` expanded; None for None.

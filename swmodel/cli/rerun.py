@@ -19,8 +19,6 @@ from .starting import inputs_of, prepare_paths, tiles_line
 if TYPE_CHECKING:
     from ..config import Override
 
-__all__ = ["rerun_sources"]
-
 FILE = "rerun.nc"  # in the folder of the output
 LEAST = 0.01  # [m] of waves that are compared
 

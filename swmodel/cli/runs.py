@@ -17,6 +17,7 @@ from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart, same_file
 from ..output.restart_output import earlier
 from ..runtime import launch
+from ..runtime.cores import binding_warning
 from ..runtime.paths import expanded, found
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION, git_commit, versions
@@ -42,8 +43,6 @@ from .starting import (
 if TYPE_CHECKING:
     pass
 
-
-__all__ = ["Options", "run_experiment", "resume_experiment"]
 
 RESUMED = "the restart from which the run continues"
 
@@ -296,7 +295,7 @@ def _shared_cores_warning(simulation):
     """A warning if ranks share cores; collective."""
     if simulation.communicator.name != "mpi":
         return None
-    return launch.binding_warning(launch.load_mpi().COMM_WORLD)
+    return binding_warning(launch.load_mpi().COMM_WORLD)
 
 
 def _steps(driver, simulation, experiment, options):

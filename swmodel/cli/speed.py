@@ -17,7 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..config.build.experiment import model_of, state_of
+from ..config.build.experiment import model_of
+from ..config.build.fields import state_of
 from ..config.build.variants import coarsened
 from ..errors import ConfigError, SwmodelError
 from ..runtime import launch
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from ..models.shallow_water import ShallowWater
     from ..parallel.decomposition import Decomposition
     from ..performance import Machine
-
-
-__all__ = ["Speed", "count_iterations", "shared_machine", "speed_line"]
 
 
 QUICK_CUTS = (4, 1)  # two sizes of tiles give the costs of a step and of a cell

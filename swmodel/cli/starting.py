@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..config.build.experiment import model_of, state_of
+from ..config.build.experiment import model_of
+from ..config.build.fields import state_of
 from ..config.build.nests import assemble_family, driver_of, family_of
 from ..config.build.steppers import stepper_of, time_step
 from ..config.build.variants import ensemble_of
@@ -30,26 +31,6 @@ if TYPE_CHECKING:
     from ..models.shallow_water import ShallowWater
     from ..runtime.launch import Process
     from ..simulation.simulation import Simulation
-
-__all__ = [
-    "Begun",
-    "Options",
-    "RECORD",
-    "add_outputs",
-    "begin",
-    "begin_alone",
-    "files_of_run",
-    "files_of_studies",
-    "inputs_of",
-    "prepare_paths",
-    "named_files",
-    "process_age",
-    "refuse_nests",
-    "simulation_of",
-    "started",
-    "started_with_step",
-    "tiles_line",
-]
 
 RECORD = "# experiment file: "  # first line of the text that output files keep; paths in it are relative to its folder
 

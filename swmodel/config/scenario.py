@@ -37,9 +37,6 @@ from .sections import (
     written_path,
 )
 
-__all__ = ["FaultTable", "Initial", "Output", "PRODUCTS", "Run", "Source"]
-
-
 Reference = Literal["centroid", "top_centre", "top_corner", "bottom_centre", "bottom_corner"]
 
 

@@ -28,8 +28,6 @@ from .definitions import checked_shape, dry_points, fill_dry, store_field, varia
 from .metadata import Attribute
 from .records import GAUGE_CHUNK, RecordFile, Records
 
-__all__ = ["FieldFile", "GaugeFile", "has_zstd", "write_fields"]
-
 TIMED = {"coordinates": "time"}  # the attribute of fields in a file of one time
 GAUGE_SECONDS = 10.0  # wall-clock time after which buffered records are written
 

@@ -15,8 +15,6 @@ from ..fields.variables import layer_of
 from . import Claim, Footprint, claim, definitions, disturbed, metadata, replacing, reserve
 from .metadata import Attribute
 
-__all__ = ["GAUGE_CHUNK", "RecordFile", "Records"]
-
 GAUGE_CHUNK = 4096  # records of gauges in one chunk of a file
 SLACK = 1 << 18  # [bytes] for the file's own bookkeeping, in addition to its records
 

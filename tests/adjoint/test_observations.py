@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.adjoint.assimilation.observations import (
-    Tracks,
-    gauge_records,
-    ground_tracks,
-    read_tracks,
-    track_records,
-    with_noise,
-    write_gauge_folder,
-)
+from swmodel.adjoint.assimilation.observations import gauge_records, with_noise, write_gauge_folder
 from swmodel.adjoint.costs.records import Record, records_in
+from swmodel.adjoint.costs.tracks import Tracks, ground_tracks, read_tracks, track_records
 from swmodel.errors import ConfigError, DataError
 from swmodel.grids.observed_tables import read_columns
 

@@ -7,7 +7,8 @@ import pytest
 
 import swmodel as sw
 from swmodel.cli.speed import count_iterations
-from swmodel.config.build.experiment import model_of, state_of
+from swmodel.config.build.experiment import model_of
+from swmodel.config.build.fields import state_of
 from swmodel.config.build.steppers import stepper_of
 from swmodel.config.build.variants import THINNEST, coarsened
 from swmodel.config.experiment import read_text

@@ -43,25 +43,8 @@ from ..costs.costs import Cost
 from ..costs.harmonics import HarmonicConstants
 from ..costs.readers import on_outermost
 from ..costs.records import Record
-from ..costs.tracks import Tracks, ground_tracks, read_tracks, track_records
 from ..problem import Problem
 from .priors import background_of
-
-__all__ = [
-    "OVER_TIME",
-    "Observations",
-    "Score",
-    "Tracks",
-    "Truth",
-    "gauge_records",
-    "ground_tracks",
-    "read_tracks",
-    "track_records",
-    "window_of",
-    "with_noise",
-    "write_gauge_folder",
-]
-
 
 GAUGE_ERROR = 0.05  # [m], the default: residual tides and coarse grids cause a few centimetres
 

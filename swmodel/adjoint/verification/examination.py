@@ -30,19 +30,6 @@ from ..costs.costs import tile_cost
 from ..costs.tile_costs import Cost, TileCost
 from ..problem import Problem, dot
 
-__all__ = [
-    "DOT_PRODUCT",
-    "DotProducts",
-    "PROBES",
-    "Probe",
-    "crossing_steps",
-    "dot_products",
-    "moving_state",
-    "term_by_term",
-    "with_cost",
-]
-
-
 DOT_PRODUCT = 1e-12  # the largest error of a dot product by rounding alone
 PROBES = 2  # numbers that are read of every state
 

@@ -23,8 +23,6 @@ from ...grids.windows import GridRecords, LazyRecords, grid_values
 from ...runtime import budget, cache
 from ...sources.fault import Source
 
-__all__ = ["motion_after_survey", "motion_of"]
-
 SUFFIX, HOW = "motion", "npz"
 MOST_BYTES = 500e6  # of all motions on disk together
 

@@ -21,8 +21,6 @@ from .drawings import as_image, as_svg, fix_colours, joined, markup
 from .frame import Section, as_figure, as_table, choice, controls, keys_note
 from .frames import movies, variables_of
 
-__all__ = ["Run", "Section", "sections"]
-
 LARGEST = 7.5e6  # bytes of the images of maps in a page
 MOST_GAUGES = gauges.PER_COLUMN  # with a figure, in one column below the slider's time; observed ones come first
 MOST_TIMES = 4000  # of a gauge's series in a figure

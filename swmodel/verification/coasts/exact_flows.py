@@ -12,8 +12,6 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
-__all__ = ["BumpFlow", "CarrierGreenspan", "CarrierWuYeh", "DamBreak", "PlanarBowl", "RadialBowl"]
-
 
 @dataclasses.dataclass(frozen=True)
 class DamBreak:

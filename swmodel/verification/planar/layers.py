@@ -30,8 +30,6 @@ from ...stepping.forward_backward import ForwardBackward
 from ..case import Case, Mark, Outcome, Panel, Twin, order, run_until
 from .modes import chebyshev
 
-__all__ = ["Shear", "mode_errors"]
-
 # -- speeds of vertical modes -----------------------------------------------------------------------------------------
 
 LENGTH, GRAVITY = 1e6, 9.8
