@@ -33,8 +33,6 @@ from numpy.typing import DTypeLike
 from ..fields.linear import linear_pair, plain_primitive
 from .decomposition import Decomposition, Windowed, row_blocks
 
-__all__ = ["Communicator", "AXES", "rank_after_rank"]
-
 AXES = {"y": 0, "x": 1}
 T = TypeVar("T")
 

@@ -19,9 +19,6 @@ import numpy as np
 from .communicator import Communicator
 from .decomposition import Windowed
 
-__all__ = ["LoneTile", "OneTileCommunicator", "SerialCommunicator"]
-
-
 T = TypeVar("T")
 
 

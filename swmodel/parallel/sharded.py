@@ -28,8 +28,6 @@ from ..runtime.devices import leave
 from .communicator import Communicator, rank_after_rank
 from .decomposition import Decomposition, TileError, Windowed, row_blocks
 
-__all__ = ["ShardedCommunicator"]
-
 T = TypeVar("T")
 
 MESH = ("y", "x")
