@@ -355,10 +355,6 @@ class Communicator(abc.ABC):
     @abc.abstractmethod
     def barrier(self) -> None: ...
 
-    @abc.abstractmethod
-    def abort(self, status: int = 1) -> None:
-        """End every rank of the run with this exit status."""
-
     def agree(self, flag: object) -> bool:
         """True on every rank if `flag` is true on any."""
         return bool(self.host_maximum(1.0 if flag else 0.0))

@@ -363,11 +363,6 @@ class MPICommunicator(Communicator):
     def barrier(self) -> None:
         self.host.Barrier()
 
-    def abort(self, status: int = 1) -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.host.Abort(status)
-
 
 def _in_order(x):
     """Integers in the order of the floats x, with NaN above all: MPI_MAX itself may lose a NaN."""

@@ -7,7 +7,6 @@ a rank of 10,000. Messages return the tile's own values, and every sum or maximu
 not those of a run.
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -54,9 +53,6 @@ class SerialCommunicator(Communicator):
 
     def barrier(self) -> None:
         pass
-
-    def abort(self, status: int = 1) -> None:
-        sys.exit(status)
 
 
 class LoneTile(SerialCommunicator):

@@ -283,10 +283,6 @@ class ShardedCommunicator(Communicator):
     def barrier(self) -> None:
         self.host_gather(None)
 
-    def abort(self, status: int = 1) -> None:
-        leave(status)
-        sys.exit(status)
-
 
 @functools.lru_cache(maxsize=64)
 def _rows_of_a_device(mesh, spec, count):

@@ -140,13 +140,6 @@ class DotProducts:
         return found | dict.fromkeys(left, 0)
 
 
-def dot_products(
-    probe: Problem, directions: Any, seed: int = 0, report: Callable[[str], Any] = lambda what: None
-) -> dict[str, float]:
-    """The `errors` of DotProducts."""
-    return DotProducts(probe, directions, seed, report).errors
-
-
 LEAST_STEPS = 200
 ELEVATION = 1e-4  # of the perturbation, relative to the mean depth
 

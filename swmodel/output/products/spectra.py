@@ -44,7 +44,7 @@ class SpectraFile(RecordFile):
         resume_time: float | None = None,
         overwrite: bool = False,
     ) -> None:
-        self._dimensions, self._sizes, _ = metadata.of_members(members)
+        _, self._sizes, _ = metadata.of_members(members)
         self._names, self._rings = spectra.names, spectra.wavenumber.size
 
         def define(dataset):

@@ -138,11 +138,6 @@ class Shear:
         return np.sqrt(self.reduced * self.depth) / self.f0
 
     @property
-    def critical_speed(self) -> float:
-        """The least U at which quasi-geostrophic disturbances grow [m s-1]: half the critical shear."""
-        return 0.5 * self.beta * self.radius**2
-
-    @property
     def velocities(self) -> np.ndarray:
         return np.array([self.speed, -self.speed])
 
