@@ -134,9 +134,10 @@ def _case(options, process):
     from swmodel.performance import basin, beach, stepper_named
 
     if "file" in options:
-        from swmodel.cli.bench import Experiment, Options
+        from swmodel.cli.bench import Experiment
+        from swmodel.cli.options import Bench
 
-        subject = Experiment(options["file"], [], Options())
+        subject = Experiment(options["file"], [], Bench())
         return *subject.make(process.communicator), subject.stepper
     layout, precision = options.get("layout"), options.get("precision", "float32")
     if "coastal" in options:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import statistics
 from collections.abc import Sequence
@@ -25,26 +24,10 @@ if TYPE_CHECKING:
     from ..models.shallow_water import ShallowWater
     from ..parallel.communicator import Communicator
     from ..runtime.launch import Process
+    from .options import Bench
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The options of the command."""
-
-    size: str = "3600x1800"
-    stepper: str = "ab2"
-    precision: str = "float32"
-    steps: int | None = None
-    repeats: int = 5
-    communicator: str | None = None
-    layout: str | None = None
-    devices: int | None = None
-    network: bool = False
-    save: str | None = None
-    profile: str | None = None
-
-
-def time_steps(file: str | None, overrides: Sequence[str | Override], options: Options) -> None:
+def time_steps(file: str | None, overrides: Sequence[str | Override], options: Bench) -> None:
     """Time the basin of the benchmarks, or the experiment in `file`, on all ranks; print and save the results."""
     from ..performance import Machine
 
@@ -71,7 +54,7 @@ def time_steps(file: str | None, overrides: Sequence[str | Override], options: O
 class Basin:
     """The basin of the benchmarks, with the size and the stepper of the command line."""
 
-    def __init__(self, options: Options):
+    def __init__(self, options: Bench):
         from ..performance import stepper_named
 
         self.precision, self.communicator = options.precision, options.communicator or "auto"
@@ -94,7 +77,7 @@ class Basin:
 class Experiment:
     """The experiment of a file, with its own physics, stepper and size."""
 
-    def __init__(self, file: str, overrides: Sequence[str | Override], options: Options):
+    def __init__(self, file: str, overrides: Sequence[str | Override], options: Bench):
         from ..config import read
         from ..config.build.experiment import assemble
         from ..config.build.steppers import stepper_of

@@ -26,6 +26,7 @@ from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
 from ..stepping.explicit import TimeStepper
 from . import facts
+from .options import Speed
 
 if TYPE_CHECKING:
     from ..config import Draft, Experiment
@@ -40,27 +41,6 @@ QUICK_CUTS = (4, 1)  # two sizes of tiles give the costs of a step and of a cell
 QUICK_REPEATS, QUICK_SHARE = 3, 0.1
 MOST_A_CORE = 4  # the most ranks on a core whose messages are timed
 TIMEOUT = 120.0  # [s] for messages between ranks here
-
-
-@dataclasses.dataclass(frozen=True)
-class Speed:
-    """The options that describe a machine: a file of `swmodel bench --save`, and its network."""
-
-    machine: str | None = None
-    latency: float | None = None  # [s]
-    bandwidth: float | None = None  # [bytes s-1]
-    per_machine: int | None = None
-
-    def read(self) -> Machine:
-        """The Machine that the options describe; empty without a file and a network."""
-        from ..performance import Link, Machine
-
-        known = Machine() if self.machine is None else Machine.load(self.machine)
-        if self.latency is None and self.bandwidth is None:
-            return known
-        if self.latency is None or self.bandwidth is None:
-            raise ConfigError("--latency and --bandwidth belong together; give both, or neither.")
-        return known.merge(Machine(network=Link(self.latency, self.bandwidth)))
 
 
 def speed_line(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from collections.abc import Iterable
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from ..models.shallow_water import ShallowWater
     from ..runtime.launch import Process
     from ..simulation.simulation import Simulation
+    from .options import Computing
 
 RECORD = "# experiment file: "  # first line of the text that output files keep; paths in it are relative to its folder
 
@@ -45,29 +45,6 @@ def process_age() -> float:
         return time.clock_gettime(time.CLOCK_BOOTTIME) - started
     except (OSError, ValueError, IndexError, AttributeError):
         return time.monotonic() - IMPORTED
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Options:
-    """The options that all commands have that compute, apart from the experiment; None where one is not given.
-
-    Attributes:
-        output: the output folder; None for that of the experiment file.
-    """
-
-    output: str | None = None
-    overwrite: bool = False
-    plot: bool = False
-    debug: bool = False
-    quiet: bool = False
-    coordinator: str | None = None
-    num_processes: int | None = None
-    process_id: int | None = None
-
-    @property
-    def hosts(self) -> tuple[str | None, int | None, int | None]:
-        """(coordinator, number of processes, number of this process)."""
-        return self.coordinator, self.num_processes, self.process_id
 
 
 class Begun(NamedTuple):
@@ -94,12 +71,12 @@ def refuse_nests(draft: Draft) -> None:
         )
 
 
-def begin(draft: Draft, options: Options, nested: bool = False) -> Begun:
+def begin(draft: Draft, options: Computing, nested: bool = False) -> Begun:
     """Start processes, devices and logs, as the Draft and the options of a command require.
 
     Args:
         draft: a Draft; sections with mistakes may be missing.
-        options: the Options of the command.
+        options: the options of the command.
         nested: whether the command has nests.
 
     Raises:
