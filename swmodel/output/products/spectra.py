@@ -10,7 +10,7 @@ from ...diagnostics.spectra import Spectra
 from ...grids.grid import Grid
 from .. import Claim, definitions, metadata
 from ..metadata import Attribute
-from ..records import RecordFile, Records
+from ..records import RecordFile
 from ..run_metadata import members_of
 from ..schedule import AbstractSimulation, SnapshotOutput
 
@@ -58,13 +58,13 @@ class SpectraFile(RecordFile):
         attributes = {"title": "Shallow-water model spectra", **(attributes or {}), "stored_as": "float64"}
         attributes["comment"] = "; ".join(map(str, filter(None, [COMMENT, attributes.get("comment")])))
         attributes = metadata.file_attributes(grid, attributes, points=True)
-        self._records = Records(path, define, attributes, append, resume_time, overwrite)
+        super().__init__(path, define, attributes, append, resume_time, overwrite)
 
     def append(self, seconds: float, record: Mapping[str, np.ndarray]) -> None:
         """Write one record: {name: (rings,)}, of an ensemble (members, rings), at `seconds` [s]."""
         shape = (1, *self._sizes, self._rings)
         values = {name: np.asarray(record[name], float).reshape(shape) for name in self._names}
-        self._records.append(np.array([seconds], float), values)
+        self.write(np.array([seconds], float), values)
 
 
 def _define_rings(dataset, spectra):
