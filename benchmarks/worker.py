@@ -73,8 +73,7 @@ def step(options):
     import numpy as np
 
     import swmodel as sw
-    from swmodel.performance import Program
-    from swmodel.performance.timing import batch_of
+    from swmodel.performance.timing import Program, batch_of
 
     model, state, stepper = _case(options, process)
     if "save" in options:
@@ -131,7 +130,7 @@ def exchange(options):
 
 def _case(options, process):
     """(model, state, stepper) of the basin, or of an experiment's file."""
-    from swmodel.performance import basin, beach, stepper_named
+    from swmodel.performance.cases import basin, beach, stepper_named
 
     if "file" in options:
         from swmodel.cli.bench import Experiment
@@ -183,7 +182,7 @@ def compile_step(options):
     import numpy as np
 
     import swmodel as sw
-    from swmodel.performance import Program
+    from swmodel.performance.timing import Program
 
     nx, ny = options["size"]
     model = sw.ShallowWater(

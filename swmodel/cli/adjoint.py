@@ -35,7 +35,7 @@ from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths,
 
 if TYPE_CHECKING:
     from ..adjoint.costs.costs import Cost
-    from ..adjoint.verification import Verdict
+    from ..adjoint.verification.verification import Verdict
     from ..config import Experiment
     from ..config.adjoint import Adjoint
     from ..config.build.experiment import Assembly

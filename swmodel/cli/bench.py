@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def time_steps(file: str | None, overrides: Sequence[str | Override], options: Bench) -> None:
     """Time the basin of the benchmarks, or the experiment in `file`, on all ranks; print and save the results."""
-    from ..performance import Machine
+    from ..performance.prediction import Machine
 
     subject = Experiment(file, overrides, options) if file else Basin(options)
     process = launch.configure_process(subject.precision, subject.communicator, options.devices)
@@ -55,7 +55,7 @@ class Basin:
     """The basin of the benchmarks, with the size and the stepper of the command line."""
 
     def __init__(self, options: Bench):
-        from ..performance import stepper_named
+        from ..performance.cases import stepper_named
 
         self.precision, self.communicator = options.precision, options.communicator or "auto"
         self.stepper, self.shape, self.layout = stepper_named(options.stepper), _shape(options.size), _layout(options)
@@ -66,7 +66,7 @@ class Basin:
         return make_communicator(process.communicator, self.shape, self.layout)
 
     def make(self, communicator: Communicator) -> tuple[ShallowWater, State]:
-        from ..performance import basin
+        from ..performance.cases import basin
 
         return basin(self.shape[1], self.shape[0], self.precision, communicator)
 
@@ -145,9 +145,9 @@ def _layout(options):
 
 def _steps(subject, communicator, options):
     """Time the step and print the results; returns the Machine with its bandwidth. Collective."""
-    from ..performance import Machine, Program
     from ..performance.machine import last_cache, processor, triad_bandwidth
-    from ..performance.timing import batch_of
+    from ..performance.prediction import Machine
+    from ..performance.timing import Program, batch_of
 
     model, state = subject.make(communicator)
     cells = int(np.prod(subject.shape))
@@ -248,8 +248,7 @@ def _commit(communicator):
 
 def _compute(subject, options):
     """The Machine with the cost of a cell and a step of this physics."""
-    from ..performance import Machine
-    from ..performance.prediction import measure_compute
+    from ..performance.prediction import Machine, measure_compute
 
     compute = measure_compute(subject.make, subject.shape, subject.stepper, repeats=options.repeats)
     print(f"fitted: {compute}")

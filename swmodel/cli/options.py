@@ -13,7 +13,7 @@ from ..errors import ConfigError
 from ..runtime.paths import expanded
 
 if TYPE_CHECKING:
-    from ..performance import Machine
+    from ..performance.prediction import Machine
 
 
 def path_of(value: Any) -> Any:
@@ -309,7 +309,8 @@ class Speed:
 
     def read(self) -> "Machine":
         """The Machine that the options describe; empty without a file and a network."""
-        from ..performance import Link, Machine
+        from ..performance.machine import Link
+        from ..performance.prediction import Machine
 
         known = Machine() if self.machine is None else Machine.load(self.machine)
         if self.latency is None and self.bandwidth is None:

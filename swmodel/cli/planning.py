@@ -25,8 +25,8 @@ from .speed import Speed, count_iterations, shared_machine
 from .starting import begin_alone
 
 if TYPE_CHECKING:
-    from ..performance import Machine
     from ..performance.planning import Row
+    from ..performance.prediction import Machine
 
 USUAL = (1, 2, 4, 8, 16, 64, 256, 1024, 4096, 10_000)
 MOST_RANKS = 1_000_000
@@ -235,7 +235,8 @@ def _gradient(case, subject):
 
 def _machine(speed, wanted):
     """(the Machine with all links, notes)."""
-    from ..performance import Link, Machine
+    from ..performance.machine import Link
+    from ..performance.prediction import Machine
 
     machine, notes = speed.read(), []
     if not machine.cores:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..fields.state import State
     from ..models.shallow_water import ShallowWater
     from ..parallel.decomposition import Decomposition
-    from ..performance import Machine
+    from ..performance.prediction import Machine
 
 
 QUICK_CUTS = (4, 1)  # two sizes of tiles give the costs of a step and of a cell
@@ -47,9 +47,9 @@ def speed_line(
     speed: Speed, made: Assembly, experiment: Experiment, ranks: int, dt: float, decomposition: Decomposition
 ) -> str:
     """The lines of `check` on the speed: the time of a step and of the whole run, and the source of the prediction."""
-    from ..performance import Machine, Program, machines_of, predict, signature
     from ..performance.cases import OneOfMany
-    from ..performance.prediction import measure_compute
+    from ..performance.prediction import Machine, machines_of, measure_compute, predict, signature
+    from ..performance.timing import Program
     from .bench import timed_case
 
     machine, notes = speed.read(), []
@@ -125,7 +125,7 @@ def _shared_here(ranks):
     Raises:
         ConfigError: if the ranks cannot be started.
     """
-    from ..performance import Machine
+    from ..performance.prediction import Machine
 
     if not launch.mpi_installed():
         raise ConfigError(f"messages cannot be timed without MPI; {launch.HOW_TO_ADD_MPI}.")

@@ -14,8 +14,8 @@ from swmodel.config.build.variants import THINNEST, coarsened
 from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError
 from swmodel.parallel import SerialCommunicator
-from swmodel.performance import Compute
 from swmodel.performance.cases import OneOfMany
+from swmodel.performance.prediction import Compute
 from tests.selection import later
 
 PACIFIC = Path(sw.__file__).parent.parent / "experiments" / "tohoku_2011" / "etopo5_northwest_pacific.nc"

@@ -26,7 +26,7 @@ from swmodel.models.ensemble import _same
 from swmodel.output.zarr_store import ZarrStore
 from swmodel.parallel.decomposition import Decomposition
 from swmodel.parallel.serial import OneTileCommunicator
-from swmodel.performance import Program
+from swmodel.performance.timing import Program
 from swmodel.stepping.stability import limits
 from tests.stacked import AllTiles
 
