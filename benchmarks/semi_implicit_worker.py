@@ -106,7 +106,7 @@ def main(options):
     import numpy as np
 
     import swmodel as sw
-    from swmodel.performance import Program
+    from swmodel.performance.timing import Program
 
     make, unit, units, long = BASINS[options["basin"]]
     model = make(options["precision"])

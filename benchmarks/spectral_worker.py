@@ -18,6 +18,7 @@ import numpy as np  # noqa: E402
 from worker import northwest_pacific, serve  # noqa: E402
 
 from swmodel.runtime import launch  # noqa: E402
+from swmodel.runtime.launchers import launched_ranks  # noqa: E402
 
 BATCH = 4  # pairs in one compiled program, as a spectral model takes them
 
@@ -44,7 +45,7 @@ def fft(options):
     from swmodel.parallel import fft, make_communicator
     from swmodel.runtime.compilation import compiler_options
 
-    shape, ranks = tuple(options["shape"]), launch.launched_ranks()
+    shape, ranks = tuple(options["shape"]), launched_ranks()
     communicator = make_communicator("auto", shape[:2], _layout(shape, ranks))
     plan = fft.Plan(communicator, shape)
     whole = np.random.default_rng(0).standard_normal(shape)
@@ -233,7 +234,7 @@ def tohoku(dtype="float64"):
 
 
 def pcg(options):
-    ranks = launch.launched_ranks()
+    ranks = launched_ranks()
     launch.configure_process("float64", "auto")
     import jax
 

@@ -90,10 +90,11 @@ def shelf(options):
     import jax.numpy as jnp
 
     from swmodel import adjoint
-    from swmodel.cli.bench import Experiment, Options
+    from swmodel.cli.bench import Experiment
+    from swmodel.cli.options import Bench
 
     file = Path(__file__).resolve().parent.parent / "experiments" / "northwest_europe" / "northwest_europe.toml"
-    subject = Experiment(str(file), list(SHELF), Options())
+    subject = Experiment(str(file), list(SHELF), Bench())
     model, state = subject.make(process.communicator)
     steps = round(DAYS * 86400 / subject.stepper.dt)
     cost = adjoint.FinalState(lambda state, equations: jnp.sum(state.eta * state.eta))

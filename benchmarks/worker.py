@@ -73,8 +73,7 @@ def step(options):
     import numpy as np
 
     import swmodel as sw
-    from swmodel.performance import Program
-    from swmodel.performance.timing import batch_of
+    from swmodel.performance.timing import Program, batch_of
 
     model, state, stepper = _case(options, process)
     if "save" in options:
@@ -131,12 +130,13 @@ def exchange(options):
 
 def _case(options, process):
     """(model, state, stepper) of the basin, or of an experiment's file."""
-    from swmodel.performance import basin, beach, stepper_named
+    from swmodel.performance.cases import basin, beach, stepper_named
 
     if "file" in options:
-        from swmodel.cli.bench import Experiment, Options
+        from swmodel.cli.bench import Experiment
+        from swmodel.cli.options import Bench
 
-        subject = Experiment(options["file"], [], Options())
+        subject = Experiment(options["file"], [], Bench())
         return *subject.make(process.communicator), subject.stepper
     layout, precision = options.get("layout"), options.get("precision", "float32")
     if "coastal" in options:
@@ -182,7 +182,7 @@ def compile_step(options):
     import numpy as np
 
     import swmodel as sw
-    from swmodel.performance import Program
+    from swmodel.performance.timing import Program
 
     nx, ny = options["size"]
     model = sw.ShallowWater(

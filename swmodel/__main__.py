@@ -2,8 +2,6 @@
 
 from .runtime.signals import PROCESS
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command line; ends the process."""

@@ -1,24 +1,5 @@
 """Default values that constructors and the keys of experiment files share."""
 
-__all__ = [
-    "AB2_EPSILON",
-    "AIR_DENSITY",
-    "EARTH_RADIUS",
-    "EARTH_ROTATION",
-    "FILTER_ORDER",
-    "FILTER_STRENGTH",
-    "GRAVITY",
-    "HYPERVISCOSITY_ORDER",
-    "MAXIMA_THRESHOLD",
-    "MINIMUM_DEPTH",
-    "RIGIDITY",
-    "SOUND_SPEEDS",
-    "SUBSTEPS",
-    "THETA",
-    "WATER_DENSITY",
-    "WIND_DRAG",
-]
-
 AB2_EPSILON = 0.1  # of AB2, and of the explicit part of implicit schemes
 THETA = 0.6  # of SemiImplicit and SplitExplicit
 SUBSTEPS = 60  # of SplitExplicit

@@ -3,23 +3,6 @@
 import contextlib
 from collections.abc import Iterator, Sequence
 
-__all__ = [
-    "SwmodelError",
-    "ConfigError",
-    "TileError",
-    "DataError",
-    "BlowUp",
-    "PlotError",
-    "Interrupted",
-    "ended",
-    "of_part",
-    "printable",
-    "EXIT_OK",
-    "EXIT_ERROR",
-    "EXIT_CONFIG",
-    "EXIT_BLOW_UP",
-]
-
 EXIT_OK = 0
 EXIT_ERROR = 1
 EXIT_CONFIG = 2

@@ -28,7 +28,7 @@ import jax
 import numpy as np
 import pytest
 
-from swmodel.runtime import launch
+from swmodel.runtime import launch, launchers
 
 PATIENCE_FAILED = 60.0  # [s] that a rank which failed waits for the others before it stops them
 PATIENCE_PASSED = 580.0  # [s] that a rank which passed waits: less than pytest's faulthandler_timeout
@@ -39,14 +39,14 @@ gc.set_threshold(200_000, 50, 50)  # thousands of traced programs stay alive, an
 # Loops are small here, and -O0 compiles one in half the time of -O1; `optimised_loops` has those that users have.
 os.environ.setdefault("SWMODEL_CXXFLAGS", "-O0")
 launch.configure_process(precision="float64", communicator="auto")
-if launch.launched_ranks() == 1:
+if launchers.launched_ranks() == 1:
     jax.config.update("jax_num_cpu_devices", 6)  # for the sharded communicator; all else uses the first
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
 def pytest_configure(config):
-    if launch.launched_ranks() > 1:
+    if launchers.launched_ranks() > 1:
         world = launch.load_mpi().COMM_WORLD
         launch.check_world(world.size)
         config.pluginmanager.register(RankAgreement(config, world.Dup()), "rank-agreement")

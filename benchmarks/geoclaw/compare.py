@@ -23,7 +23,8 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.config import read
-from swmodel.config.build.experiment import assemble, model_of, state_of
+from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.build.fields import state_of
 from swmodel.config.build.steppers import stepper_of
 from swmodel.errors import SwmodelError
 from swmodel.forcing.tracks import cyclone_of, read_track

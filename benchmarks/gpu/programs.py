@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 
 import swmodel as sw
-from swmodel.performance import Program, basin, beach, stepper_named
-from swmodel.performance.cases import SPACING, STEPPERS, TIME_STEP
+from swmodel.performance.cases import SPACING, STEPPERS, TIME_STEP, basin, beach, stepper_named
+from swmodel.performance.timing import Program
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
 from swmodel.stepping.loop import pack_state, step_loop

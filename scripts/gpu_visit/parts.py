@@ -71,14 +71,15 @@ def smoke():
 
 
 def bandwidth():
-    from swmodel.performance import triad_bandwidth
+    from swmodel.performance.machine import triad_bandwidth
 
     print(f"gpu_triad_bytes_per_second={triad_bandwidth(1 << 20 if REHEARSAL else None):.4g}")
 
 
 def steps():
     """The time of a step as one program, and the share of the memory bandwidth that it reaches."""
-    from swmodel.performance import Program, triad_bandwidth
+    from swmodel.performance.machine import triad_bandwidth
+    from swmodel.performance.timing import Program
 
     triad = triad_bandwidth(1 << 20 if REHEARSAL else None)
     for name, (make, stepper, options) in systems().items():
@@ -102,7 +103,7 @@ def gradients():
 def run():
     """A Simulation with its checks over the bare program."""
     import swmodel as sw
-    from swmodel.performance import Program
+    from swmodel.performance.timing import Program
 
     make, stepper, options = systems()["forward_backward"]
     side, count = (SIDE, 48) if REHEARSAL else (2048, 2400)

@@ -8,15 +8,13 @@ from ..fields.state import State
 from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
 from ..parallel.communicator import Communicator
-from ..performance import Program
 from ..performance.cases import OneOfMany
 from ..performance.planning import Gradient
+from ..performance.timing import Program
 from ..stepping.explicit import TimeStepper
 from .core.schedules import Needs, StoreAll, best_lengths
 from .costs.costs import BoxEnergy
 from .problem import Problem
-
-__all__ = ["measure_gradient", "segments"]
 
 MOST_CELLS = 2**16  # the largest tile on which a gradient is measured
 MOST_OF_EQUATION = 2**20  # the same of implicit steps, whose equations are those of the whole grid up to this size

@@ -37,8 +37,6 @@ from .costs.costs import tile_cost
 from .costs.readers import everywhere
 from .costs.tile_costs import AllReadings, Cost, Weighted, trace_cost
 
-__all__ = ["Problem", "dot"]
-
 STORE_ALL = StoreAll()
 RULES = {
     "model": Part(("interval", "check_state"), "ShallowWater(grid, depth)"),

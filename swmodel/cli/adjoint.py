@@ -28,20 +28,18 @@ from ..errors import BlowUp, ConfigError, SwmodelError
 from ..output.collisions import check_apart
 from ..output.figures import remove_figures
 from ..simulation.progress import duration
-from . import facts, logs, starting
+from . import facts, logs
 from .facts import columns
 from .nested import boxes_attribute, nest_lines
 from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
 
 if TYPE_CHECKING:
     from ..adjoint.costs.costs import Cost
-    from ..adjoint.verification import Verdict
+    from ..adjoint.verification.verification import Verdict
     from ..config import Experiment
     from ..config.adjoint import Adjoint
     from ..config.build.experiment import Assembly
-
-
-__all__ = ["Options", "adjoint_experiment", "verdict_table", "warn_of"]
+    from .options import Sensitivity
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> str:
@@ -102,17 +100,6 @@ def warn_of(verdicts: Sequence[Verdict], given: Container[str]) -> None:
             )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(starting.Options):
-    """The options of the command."""
-
-    verify: bool = False
-    steps: int | None = None
-    until: str | None = None
-    check: bool = True
-    seed: int = 0
-
-
 class VerificationFailed(SwmodelError):
     """A derivative is wrong."""
 
@@ -133,7 +120,7 @@ class Study:
         return self.problem.communicator.is_root
 
 
-def adjoint_experiment(file: str, overrides: Sequence[str | Override], options: Options) -> None:
+def adjoint_experiment(file: str, overrides: Sequence[str | Override], options: Sensitivity) -> None:
     """Differentiate the cost of an experiment file, or verify the derivatives."""
     if options.verify:
         overrides = [*overrides, Override("--verify", ("model", "precision"), "float64")]
@@ -222,7 +209,7 @@ def _announcer(number):
 # -- maps --------------------------------------------------------------------------------------------------------------
 
 
-def compute_maps(study: Study, options: Options) -> None:
+def compute_maps(study: Study, options: Sensitivity) -> None:
     """Write the sensitivities, and check each map with the nonlinear model."""
     from ..adjoint.core.ahead import compile_ahead
     from ..adjoint.sensitivity import forward_check, sensitivities
@@ -334,7 +321,7 @@ def _conclude(path, options):
 # -- verification ------------------------------------------------------------------------------------------------------
 
 
-def verify(study: Study, options: Options) -> None:
+def verify(study: Study, options: Sensitivity) -> None:
     """Print the results of the tests.
 
     Raises:

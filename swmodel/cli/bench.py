@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import statistics
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..runtime import launch
+from ..runtime.cores import placement
 from ..runtime.version import VERSION, git_commit
 from . import facts
 from .profiles import profiled
@@ -24,30 +24,12 @@ if TYPE_CHECKING:
     from ..models.shallow_water import ShallowWater
     from ..parallel.communicator import Communicator
     from ..runtime.launch import Process
-
-__all__ = ["Basin", "Experiment", "Options", "time_steps", "timed_case"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The options of the command."""
-
-    size: str = "3600x1800"
-    stepper: str = "ab2"
-    precision: str = "float32"
-    steps: int | None = None
-    repeats: int = 5
-    communicator: str | None = None
-    layout: str | None = None
-    devices: int | None = None
-    network: bool = False
-    save: str | None = None
-    profile: str | None = None
+    from .options import Bench
 
 
-def time_steps(file: str | None, overrides: Sequence[str | Override], options: Options) -> None:
+def time_steps(file: str | None, overrides: Sequence[str | Override], options: Bench) -> None:
     """Time the basin of the benchmarks, or the experiment in `file`, on all ranks; print and save the results."""
-    from ..performance import Machine
+    from ..performance.prediction import Machine
 
     subject = Experiment(file, overrides, options) if file else Basin(options)
     process = launch.configure_process(subject.precision, subject.communicator, options.devices)
@@ -72,8 +54,8 @@ def time_steps(file: str | None, overrides: Sequence[str | Override], options: O
 class Basin:
     """The basin of the benchmarks, with the size and the stepper of the command line."""
 
-    def __init__(self, options: Options):
-        from ..performance import stepper_named
+    def __init__(self, options: Bench):
+        from ..performance.cases import stepper_named
 
         self.precision, self.communicator = options.precision, options.communicator or "auto"
         self.stepper, self.shape, self.layout = stepper_named(options.stepper), _shape(options.size), _layout(options)
@@ -84,7 +66,7 @@ class Basin:
         return make_communicator(process.communicator, self.shape, self.layout)
 
     def make(self, communicator: Communicator) -> tuple[ShallowWater, State]:
-        from ..performance import basin
+        from ..performance.cases import basin
 
         return basin(self.shape[1], self.shape[0], self.precision, communicator)
 
@@ -95,7 +77,7 @@ class Basin:
 class Experiment:
     """The experiment of a file, with its own physics, stepper and size."""
 
-    def __init__(self, file: str, overrides: Sequence[str | Override], options: Options):
+    def __init__(self, file: str, overrides: Sequence[str | Override], options: Bench):
         from ..config import read
         from ..config.build.experiment import assemble
         from ..config.build.steppers import stepper_of
@@ -123,7 +105,8 @@ def timed_case(
     made: Assembly, experiment: Any, communicator: Communicator, subject: Experiment | None = None
 ) -> tuple[ShallowWater, State]:
     """(ShallowWater, State) of an experiment on a communicator; gives `subject` the stepper with its time step."""
-    from ..config.build.experiment import model_of, state_of
+    from ..config.build.experiment import model_of
+    from ..config.build.fields import state_of
     from ..config.build.steppers import stepper_of, time_step
     from ..stepping.stability import limits
 
@@ -162,9 +145,9 @@ def _layout(options):
 
 def _steps(subject, communicator, options):
     """Time the step and print the results; returns the Machine with its bandwidth. Collective."""
-    from ..performance import Machine, Program
     from ..performance.machine import last_cache, processor, triad_bandwidth
-    from ..performance.timing import batch_of
+    from ..performance.prediction import Machine
+    from ..performance.timing import Program, batch_of
 
     model, state = subject.make(communicator)
     cells = int(np.prod(subject.shape))
@@ -195,7 +178,7 @@ def _steps(subject, communicator, options):
 def placements(communicator: Communicator) -> dict[str, set[int]]:
     """{host: the cores that its ranks may use}; collective."""
     hosts: dict[str, set[int]] = {}
-    gathered: Any = communicator.host_gather(launch.placement())
+    gathered: Any = communicator.host_gather(placement())
     for host, cores in gathered:
         hosts.setdefault(host, set()).update(cores)
     return hosts
@@ -265,8 +248,7 @@ def _commit(communicator):
 
 def _compute(subject, options):
     """The Machine with the cost of a cell and a step of this physics."""
-    from ..performance import Machine
-    from ..performance.prediction import measure_compute
+    from ..performance.prediction import Machine, measure_compute
 
     compute = measure_compute(subject.make, subject.shape, subject.stepper, repeats=options.repeats)
     print(f"fitted: {compute}")

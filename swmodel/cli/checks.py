@@ -33,8 +33,6 @@ from .starting import (
     started,
 )
 
-__all__ = ["check_experiment"]
-
 
 def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int, speed: Speed | None = None) -> None:
     """Print a description of a run on `ranks` ranks, and its predicted speed if `speed` is a Speed.
@@ -77,13 +75,9 @@ def _plan(made, experiment, model, state, ranks, speed, studied):
         made.require(("stepper",), limits, model, stepper, state),
     )
     decomposition = made.attempt(("run", "layout"), tiles, model.grid, ranks, experiment.run.layout, halo)
-    dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
-    made.attempt((), _check_files, made, experiment)
-    made.experiment()
-    simulation = simulation_of(made, model, state, dt)
-    whole, files = np.prod(model.grid.shape), files_of_run(experiment.output, expanded(experiment.output.folder))
-    add_outputs(made, simulation, files, None if whole <= LARGEST_SUMMED else WITHOUT_SUMS)
-    longest = largest_time_step(found) if found else np.inf
+    whole, longest = np.prod(model.grid.shape), largest_time_step(found) if found else np.inf
+    simulation = _with_files(made, experiment, model, state, found, None if whole <= LARGEST_SUMMED else WITHOUT_SUMS)
+    dt = simulation.dt
     tile = max(np.prod(decomposition.tile(rank).shape) for rank in range(ranks))
     moving = 0 if made.source is None else MOST_RECORDS
     floor = model.sea_floor
@@ -94,14 +88,8 @@ def _plan(made, experiment, model, state, ranks, speed, studied):
     if speed is not None:
         whose = "speed" if model.members is None else "speed of one member"
         lines.append((whose, speed_line(speed, made, experiment, ranks, dt, decomposition)))
-    if made.summary is not None:
-        lines.append(("source", str(made.summary)))
-    lines += facts.file_lines(experiment, model.grid)
-    if model.members is not None:
-        lines.append(("ensemble", facts.members_line(model)))
-    lines += _studies(made, studied[0], studied[1], dt)
-    outputs = facts.output_lines(experiment, model, whole, dt)
-    lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
+    members = [] if model.members is None else [("ensemble", facts.members_line(model))]
+    lines += _files_lines(made, experiment, model, dt, [*members, *_studies(made, studied[0], studied[1], dt)])
     warnings = _warnings(floor.report, experiment, model.grid, dt, longest, ranks, float(floor.depths[1]))
     warnings += [*model_remarks(experiment, model), *wave_remarks(made, model, state), *flooded_land(experiment, model)]
     return lines, warnings
@@ -143,25 +131,15 @@ def _plan_of_tiles(made, experiment, ranks):
     if not examined:
         raise ConfigError(f"bathymetry: {len(_spread(layout))} tiles were examined, and none of them has water")
     model, found, state = min(examined, key=lambda one: largest_time_step(one[1]) if one[1] else np.inf)
-    dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
-    made.attempt((), _check_files, made, experiment)
-    made.experiment()
-    simulation = simulation_of(made, model, state, dt)
-    files = files_of_run(experiment.output, expanded(experiment.output.folder))
-    add_outputs(made, simulation, files, ("fields", *PRODUCTS, "products"))
-    longest, whole = largest_time_step(found) if found else np.inf, grid.nx * grid.ny
+    dt = _with_files(made, experiment, model, state, found, ("fields", *PRODUCTS, "products")).dt
+    longest = largest_time_step(found) if found else np.inf
     tile = int(np.prod(layout.tile(0).shape))
     depths = np.array([one.sea_floor.depths for one, *_ in examined])
     extent = f"{len(examined)} of {ranks:,} tiles were examined"
     sea = f"{depths[:, 0].min():.4g} to {depths[:, 1].max():.4g} m deep where {extent}"
     split = facts.ranks_line(layout)
     lines = _lines(made, experiment, model, stepper, tile, 2 * (made.source is not None), sea, split)
-    lines += _steps_lines(experiment, found, dt, longest)
-    if made.summary is not None:
-        lines.append(("source", str(made.summary)))
-    lines += facts.file_lines(experiment, grid)
-    outputs = facts.output_lines(experiment, model, whole, dt)
-    lines.append(("output", "\n".join(outputs) or "none: the run would leave nothing behind"))
+    lines += [*_steps_lines(experiment, found, dt, longest), *_files_lines(made, experiment, model, dt)]
     partly = f"{extent}: other tiles may need a shorter time step; lakes and channels are reported when the run starts."
     warnings = [*_warnings((), experiment, grid, dt, longest, ranks), *model_remarks(experiment, model)]
     return lines, [partly, *warnings]
@@ -188,6 +166,24 @@ def _lines(made, experiment, model, stepper, tile, moving, sea, split):
         ("core", model.core.describe()),
         ("stepper", f"{type(stepper).__name__}, a halo of {model.halo(stepper)} cells"),
     ]
+
+
+def _with_files(made, experiment, model, state, found, kinds):
+    """The Simulation with its outputs, of `kinds` alone unless that is None; raises ConfigError for every mistake."""
+    dt = made.attempt(("stepper", "dt"), time_step, experiment, found)
+    made.attempt((), _check_files, made, experiment)
+    made.experiment()
+    simulation = simulation_of(made, model, state, dt)
+    add_outputs(made, simulation, files_of_run(experiment.output, expanded(experiment.output.folder)), kinds)
+    return simulation
+
+
+def _files_lines(made, experiment, model, dt, more=()):
+    """(label, text) lines of the source and the files that are read, `more` lines, and those that are written."""
+    source = [] if made.summary is None else [("source", str(made.summary))]
+    outputs = facts.output_lines(experiment, model, made.grid.nx * made.grid.ny, dt)
+    written = "\n".join(outputs) or "none: the run would leave nothing behind"
+    return [*source, *facts.file_lines(experiment, made.grid), *more, ("output", written)]
 
 
 def _steps_lines(experiment, found, dt, longest):

@@ -1,6 +1,6 @@
 """The commands of `swmodel`; each calls a module of its own, which is imported when the command runs."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -8,8 +8,6 @@ from ..output.figures import KINDS
 from ..runtime.version import VERSION
 from . import file_commands, forecast_commands, options
 from .options import examples, path_of, taking
-
-__all__ = ["app"]
 
 app = typer.Typer(
     name="swmodel",
@@ -69,9 +67,10 @@ def new(
         "swmodel check tohoku.toml --ranks 64 --latency 2e-6 --bandwidth 2e10",
     )
 )
-@taking(options.MACHINE)
+@taking
 def check(
     file: options.File,
+    given: options.Speed,
     set: options.Set = None,
     members: options.Members = None,
     ranks: Annotated[
@@ -80,18 +79,16 @@ def check(
     layout: options.LayoutOption = None,
     until: options.Until = None,
     debug: options.Debug = False,
-    **given: Any,
 ) -> None:
     """Describe a run, or list every mistake of its file.
 
     The description has tiles, limits of the time step, memory, speed and output.
     """
     from .checks import check_experiment
-    from .speed import Speed
 
-    predicts = any(option is not None for option in (ranks, *given.values()))
-    overrides = options.overrides_of({}, set, members, until=until, layout=layout)
-    check_experiment(file, overrides, ranks or 1, Speed(**given) if predicts else None)
+    predicts = ranks is not None or given != options.Speed()
+    overrides = options.overrides_of(None, set, members, until=until, layout=layout)
+    check_experiment(file, overrides, ranks or 1, given if predicts else None)
 
 
 @app.command(
@@ -102,9 +99,10 @@ def check(
         "swmodel plan globe.toml --ranks 1024,4096,10000 --latency 2e-6 --bandwidth 2e10 --machine node.json",
     )
 )
-@taking(options.MACHINE)
+@taking
 def plan(
     file: options.File,
+    given: options.Speed,
     set: options.Set = None,
     until: options.Until = None,
     ranks: Annotated[
@@ -116,16 +114,14 @@ def plan(
         typer.Option("--gradient/--no-gradient", help="Plan the gradient, too; by default if the file has an adjoint."),
     ] = None,
     debug: options.Debug = False,
-    **given: Any,
 ) -> None:
     """Tabulate time, memory, messages and files on 1 to 10,000 ranks.
 
     The time and the memory of a gradient can be added.
     """
     from .planning import plan_experiment
-    from .speed import Speed
 
-    plan_experiment(file, options.overrides_of({}, set, until=until), ranks, Speed(**given), gradient)
+    plan_experiment(file, options.overrides_of(None, set, until=until), ranks, given, gradient)
 
 
 @app.command(
@@ -158,7 +154,7 @@ def explain(
     """
     from .explain import explain_experiment
 
-    explain_experiment(file, options.overrides_of({}, set), source, graph, bandwidth, adjoint)
+    explain_experiment(file, options.overrides_of(None, set), source, graph, bandwidth, adjoint)
 
 
 @app.command(
@@ -170,24 +166,22 @@ def explain(
         "swmodel run double_gyre.toml --members dissipation.0.viscosity=300,400,600",
     )
 )
-@taking(options.PROCESSES, options.FILES, options.MESSAGES)
+@taking
 def run(
     file: options.File,
+    given: options.Run,
     set: options.Set = None,
     members: options.Members = None,
     until: options.Until = None,
     observations: options.Observations = None,
-    profile: options.ProfileFolder = None,
-    **given: Any,
 ) -> None:
     """Run an experiment on one rank, many ranks or all devices.
 
     Start it with mpirun or srun for many ranks; with --communicator sharded it uses all devices of a process.
     """
-    from .runs import Options, run_experiment
+    from .runs import run_experiment
 
-    overrides = options.overrides_of(given, set, members, until=until, observations=observations)
-    run_experiment(file, overrides, Options(profile=profile, **given))
+    run_experiment(file, options.overrides_of(given, set, members, until=until, observations=observations), given)
 
 
 @app.command(
@@ -198,30 +192,23 @@ def run(
         "swmodel resume output/restart.nc --until 2day --experiment tohoku.toml --force depth",
     )
 )
-@taking(options.PROCESSES, options.MESSAGES)
+@taking
 def resume(
     restart: Annotated[
         str, typer.Argument(metavar="RESTART.nc", help="A restart file.", show_default=False, callback=path_of)
     ],
+    given: options.Resumed,
     until: options.Until = None,
     set: options.Set = None,
-    output: options.Folder = None,
-    overwrite: options.OverwriteLater = False,
-    plot: options.Plot = False,
     observations: options.Observations = None,
-    experiment: options.OtherExperiment = None,
-    force: options.MayDifferFromRun = "",
-    **given: Any,
 ) -> None:
     """Continue from a restart, on any number of ranks or devices.
 
     Output continues in the folder of the restart, or in that of --output or --set.
     """
-    from .runs import Options, resume_experiment
+    from .runs import resume_experiment
 
-    overrides = options.overrides_of(given, set, until=until, observations=observations)
-    own = {"force": force, "experiment": experiment, "output": output, "overwrite": overwrite, "plot": plot}
-    resume_experiment(restart, overrides, Options(**own, **given))
+    resume_experiment(restart, options.overrides_of(given, set, until=until, observations=observations), given)
 
 
 @app.command(
@@ -232,30 +219,15 @@ def resume(
         'swmodel adjoint gyre.toml --verify --steps 200 --set \'adjoint.controls=["depth", "forcing.0.x"]\'',
     )
 )
-@taking(options.PROCESSES, options.FILES, options.MESSAGES)
-def adjoint(
-    file: options.File,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Test the derivatives, in float64; the exit code is 0 if they are right.")
-    ] = False,
-    steps: options.Steps = None,
-    set: options.Set = None,
-    until: options.Until = None,
-    check: Annotated[
-        bool, typer.Option("--check/--no-check", help="Try each map out: perturb the nonlinear model with its pattern.")
-    ] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random directions of --verify.")] = 0,
-    **given: Any,
-) -> None:
+@taking
+def adjoint(file: options.File, given: options.Sensitivity, set: options.Set = None) -> None:
     """Compute the sensitivity of a cost to each control.
 
     The maps are derivatives of the cost of the run by the controls in the file.
     """
-    from .adjoint import Options, adjoint_experiment
+    from .adjoint import adjoint_experiment
 
-    overrides = options.overrides_of(given, set)
-    own = {"verify": verify, "steps": steps, "until": until, "check": check, "seed": seed}
-    adjoint_experiment(file, overrides, Options(**own, **given))
+    adjoint_experiment(file, options.overrides_of(given, set), given)
 
 
 @app.command(
@@ -266,25 +238,21 @@ def adjoint(
         "swmodel invert double_gyre_twin.toml --resume",
     )
 )
-@taking(options.PROCESSES, options.FILES, options.MESSAGES)
+@taking
 def invert(
     file: options.File,
+    given: options.Inverted,
     set: options.Set = None,
     observations: options.Observations = None,
-    withhold: options.Withhold = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the inversion's restart file.")] = False,
-    force: options.MayDifferFromInversion = "",
-    **given: Any,
 ) -> None:
     """Find the sources, states or parameters that fit observations.
 
     These are elevations at gauges or along tracks, harmonic constants, velocities and transports, in one table
     inversion.observations or, of several kinds, in several such tables.
     """
-    from .invert import Options, invert_experiment
+    from .invert import invert_experiment
 
-    overrides = options.overrides_of(given, set, observations=observations)
-    invert_experiment(file, overrides, Options(resume=resume, force=force, withhold=withhold, **given))
+    invert_experiment(file, options.overrides_of(given, set, observations=observations), given)
 
 
 app.registered_commands += forecast_commands.app.registered_commands
@@ -298,7 +266,9 @@ app.registered_commands += forecast_commands.app.registered_commands
         "srun -N 2 -n 2 swmodel bench --network --save machine.json",
     )
 )
+@taking
 def bench(
+    given: options.Bench,
     file: Annotated[
         str | None,
         typer.Argument(
@@ -306,28 +276,14 @@ def bench(
         ),
     ] = None,
     set: options.Set = None,
-    size: Annotated[str, typer.Option(metavar="NXxNY", help="Cells of the basin.")] = "3600x1800",
-    stepper: Annotated[str, typer.Option(help="ab2, ab3, ssprk3, rk4 or forward_backward, for the basin.")] = "ab2",
-    precision: Annotated[str, typer.Option(help="float32 or float64, for the basin.")] = "float32",
-    steps: Annotated[int | None, typer.Option(min=1, help="Steps in a timing; enough for a second without it.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Number of timings, whose median is printed.")] = 5,
-    communicator: options.CommunicatorKind = None,
-    layout: options.LayoutOption = None,
-    devices: options.Devices = None,
-    network: Annotated[bool, typer.Option("--network", help="Time messages between ranks only.")] = False,
-    save: options.SaveTo = None,
-    profile: options.ProfileFolder = None,
-    debug: options.Debug = False,
 ) -> None:
     """Time a step of a basin or an experiment, or the network.
 
     Prints cells a second, the share of the memory's bandwidth, messages, memory and compilation.
     """
-    from .bench import Options, time_steps
+    from .bench import time_steps
 
-    where = communicator, layout, devices
-    subject = Options(size, stepper, precision, steps, repeats, *where, network, save, profile)
-    time_steps(file, options.overrides_of({}, set), subject)
+    time_steps(file, options.overrides_of(None, set), given)
 
 
 @app.command(epilog=examples("swmodel doctor"))
@@ -396,27 +352,27 @@ app.registered_commands += file_commands.app.registered_commands
         "swmodel report output/gyre --variable vorticity",
     )
 )
-@taking(options.PAGE)
-def report(files: options.OutputOfRun, member: options.Member = 0, **given: Any) -> None:
+@taking
+def report(files: options.OutputOfRun, given: options.Page) -> None:
     """Write one HTML page of a run.
 
     It has maps with a time slider, gauges, scores, budgets, timing and the configuration.
     """
     from .file_commands import report_files
 
-    print(report_files(files, given["output"], given["observations"], given["variable"], member))
+    print(report_files(files, given.output, given.observations, given.variable, given.member))
 
 
 @app.command(epilog=examples("swmodel view output/tohoku_2011", "swmodel view output/fields.nc --variable speed"))
-@taking(options.PAGE)
-def view(files: options.OutputOfRun, member: options.Member = 0, **given: Any) -> None:
+@taking
+def view(files: options.OutputOfRun, given: options.Page) -> None:
     """Write the page of a run, and open it in a browser.
 
     The page is that of `report`. Where there is no display, its path is printed.
     """
     from .file_commands import open_page, report_files
 
-    open_page(report_files(files, given["output"], given["observations"], given["variable"], member))
+    open_page(report_files(files, given.output, given.observations, given.variable, given.member))
 
 
 @app.command(

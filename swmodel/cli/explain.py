@@ -11,8 +11,6 @@ from ..runtime.paths import make_folder
 from . import facts
 from .starting import begin_alone, simulation_of, started_with_step
 
-__all__ = ["explain_experiment"]
-
 SIDES = ("west", "east", "south", "north")
 
 
@@ -112,7 +110,7 @@ def _access(access):
 
 def _total(what, loops, steps, cells, bandwidth):
     """The operations and bytes of a whole step, or its adjoint, and its least time at the memory's bandwidth."""
-    from ..performance import triad_bandwidth
+    from ..performance.machine import triad_bandwidth
 
     operations = sum(loop.cost.operations for loop in loops) / steps
     moved = sum(loop.cost.bytes for loop in loops) / steps

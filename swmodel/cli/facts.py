@@ -33,30 +33,6 @@ if TYPE_CHECKING:
     from ..parallel.decomposition import Decomposition
     from ..stepping.stability import Limit
 
-__all__ = [
-    "between",
-    "columns",
-    "core_warnings",
-    "engine_line",
-    "file_lines",
-    "grid_line",
-    "layers_lines",
-    "members_line",
-    "output_lines",
-    "ranks_line",
-    "records_lines",
-    "level_lines",
-    "storm_lines",
-    "sea_line",
-    "series_lines",
-    "size",
-    "step_line",
-    "step_warnings",
-    "table",
-    "tracks_lines",
-    "waters_lines",
-]
-
 
 def table(lines: Sequence[tuple[str, str]]) -> str:
     """(label, text) pairs as lines, with the texts aligned below each other."""

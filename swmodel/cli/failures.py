@@ -16,8 +16,6 @@ from ..runtime import launch
 from ..runtime.paths import refusal
 from ..runtime.signals import PROCESS
 
-__all__ = ["fail", "sentences"]
-
 TIMEOUT = 10.0  # [s] that a failing rank waits for the others to fail as well
 
 

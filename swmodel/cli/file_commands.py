@@ -15,9 +15,6 @@ from ..errors import SwmodelError
 from . import options
 from .options import examples, path_of
 
-__all__ = ["app", "look_at_files", "open_page", "plot_files", "report_files", "require"]
-
-
 app = typer.Typer()
 
 

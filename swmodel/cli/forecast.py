@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import math
 import time as clock
@@ -27,8 +26,7 @@ from . import facts, file_commands, logs
 
 if TYPE_CHECKING:
     from ..forecast import Bank, Errors
-
-__all__ = ["HazardOptions", "Options", "forecast_waves", "print_hazard", "rank_buoys"]
+    from .options import Forecast, Hazard
 
 SHOWN = 10  # candidates that are printed
 PLACES = 12  # of the slider of a page
@@ -36,42 +34,7 @@ DRAWS = 64  # of the sources, in the file of a forecast
 PAUSE = 1.0  # [s] between two looks at the folder of records
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The options of `swmodel forecast`."""
-
-    observations: str | None
-    until: str | None
-    begin: str
-    start: str | None
-    points: tuple[str, ...]
-    without: tuple[str, ...]
-    threshold: str
-    rises: bool
-    follow: bool
-    output: str
-    plot: bool
-    page: bool
-    epicentre: str | None
-    velocity: str | None
-    rise_time: str
-
-
-@dataclasses.dataclass(frozen=True)
-class HazardOptions:
-    """The options of `swmodel hazard`."""
-
-    rate: float | None
-    magnitudes: str
-    b: float
-    count: int
-    seed: int
-    output: str
-    plot: bool
-    page: bool
-
-
-def forecast_waves(path: str, options: Options) -> None:
+def forecast_waves(path: str, options: Forecast) -> None:
     """Forecast the waves at points of the bank `path`; print, write and draw them."""
     from ..forecast import Errors
 
@@ -83,7 +46,7 @@ def forecast_waves(path: str, options: Options) -> None:
     bank = _bank_for(path, options.output, options.plot, options.page, inputs)
     if bank is None:
         return
-    bank.rows([*options.points, *options.without])  # which it has
+    bank.rows([*(options.point or ()), *(options.without or ())])  # which it has
     if "error_of_a_run" not in bank.about:
         raise ConfigError(f"{path} has not been compared with a run; complete it by swmodel green --resume.")
     bank = _ruptured(bank, options)
@@ -186,13 +149,13 @@ def records_for(
     return {name: xr.DataArray(each.value, {"time": each.time}, ("time",)) for name, each in records.items()}
 
 
-def _forecast(bank: Bank, errors: Errors, options: Options):
+def _forecast(bank: Bank, errors: Errors, options: Forecast):
     from ..forecast.bank import RUPTURE
 
     until = None if options.until is None else quantity_of_option("--until", options.until, "s")
     threshold = quantity_of_option("--threshold", options.threshold, "m")
-    records = records_for(bank, str(options.observations), options.start, options.without)
-    points = list(options.points or bank.places)
+    records = records_for(bank, str(options.observations), options.start, options.without or ())
+    points = list(options.point or bank.places)
     begun = clock.perf_counter()
     posterior = bank.posterior(records, until, errors)
     took, say = clock.perf_counter() - begun, logs.LOGGER.info
@@ -285,7 +248,7 @@ def rank_buoys(path: str, harbours: list[str], gauges: list[str], until: str | N
         logs.LOGGER.info("figure: %s", map_of_gains(found, places, output))
 
 
-def print_hazard(path: str, options: HazardOptions) -> None:
+def print_hazard(path: str, options: Hazard) -> None:
     """Print the hazard of the points of the bank `path`, write and draw it."""
     from ..forecast import Earthquakes, hazard_curves, scenarios
 

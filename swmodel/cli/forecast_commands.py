@@ -1,14 +1,12 @@
 """The commands that make banks of Green's functions, and those that use them."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ..runtime.launch import solve_in_one_thread
 from . import options
 from .options import examples, path_of, taking
-
-__all__ = ["app"]
 
 app = typer.Typer()
 
@@ -20,21 +18,16 @@ app = typer.Typer()
         "swmodel green forecast.toml --resume",
     )
 )
-@taking(options.PROCESSES, {"output": options.Folder, "overwrite": options.Overwrite}, options.MESSAGES)
-def green(
-    file: options.File,
-    set: options.Set = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Compute the points that the file lacks.")] = False,
-    **given: Any,
-) -> None:
+@taking
+def green(file: options.File, given: options.Green, set: options.Set = None) -> None:
     """Compute the responses of points to unit sources, for forecasts.
 
     The points are the gauges of the file: buoys, and harbours for which waves are forecast. Each takes one sweep of the
     transposed linear model, or each source one run of it, whichever takes less.
     """
-    from .green import Options, make_bank
+    from .green import make_bank
 
-    make_bank(file, options.overrides_of(given, set), Options(resume=resume, **given))
+    make_bank(file, options.overrides_of(given, set), given)
 
 
 @app.command(
@@ -45,41 +38,18 @@ def green(
         "swmodel forecast bank.nc --observations incoming --start 2011-03-11T05:46:23 --follow",
     )
 )
+@taking
 def forecast(
     bank: Annotated[str, typer.Argument(metavar="BANK", help="A file of `swmodel green`.", callback=path_of)],
-    observations: options.Observations = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Use no samples after this time.")] = None,
-    begin: Annotated[str, typer.Option(metavar="TIME", help="Use no samples before, such as seismic waves.")] = "0",
-    start: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Moment of the earthquake, in UTC; run.start unless given.")
-    ] = None,
-    point: Annotated[list[str] | None, typer.Option(help="A point of the bank; may be repeated.")] = None,
-    without: Annotated[list[str] | None, typer.Option(help="A gauge with a bad record; may be repeated.")] = None,
-    threshold: Annotated[str, typer.Option(metavar="LEVEL", help="Level at which a wave arrives.")] = "0.1 m",
-    rises: Annotated[bool, typer.Option("--rises", help="Sources rise only: amplitudes are positive.")] = False,
-    epicentre: Annotated[str | None, typer.Option(metavar="X,Y", help="Where a rupture began.")] = None,
-    velocity: Annotated[
-        str | None, typer.Option(metavar="SPEED", help="Of the rupture, as '2.5 km/s'; all at once unless given.")
-    ] = None,
-    rise_time: Annotated[str, typer.Option(metavar="TIME", help="In which each source rises.")] = "0",
-    follow: Annotated[bool, typer.Option("--follow", help="Forecast again when a record grows.")] = False,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
-    ] = "forecast.nc",
-    plot: options.Plot = False,
-    page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over the minutes.")] = False,
-    debug: options.Debug = False,
+    given: options.Forecast,
 ) -> None:
     """Forecast waves with error bars from records as far as they have come.
 
     Prints height and arrival at each point, and how the bands of 90 % hold the samples that were not used.
     """
     solve_in_one_thread()
-    from .forecast import Options, forecast_waves
+    from .forecast import forecast_waves
 
-    names = tuple(point or ()), tuple(without or ())
-    rupture = epicentre, velocity, rise_time
-    given = Options(observations, until, begin, start, *names, threshold, rises, follow, output, plot, page, *rupture)
     forecast_waves(bank, given)
 
 
@@ -115,21 +85,10 @@ def buoys(
         "swmodel hazard bank.nc --rate 0.1 --b 0.9 --count 20000 -o hazard.nc --plot --page",
     )
 )
+@taking
 def hazard(
     bank: Annotated[str, typer.Argument(metavar="BANK", help="A bank of unit faults.", callback=path_of)],
-    rate: Annotated[
-        float | None, typer.Option(metavar="PER_YEAR", help="Earthquakes over the lower magnitude.")
-    ] = None,
-    magnitudes: Annotated[str, typer.Option(metavar="LOW,HIGH", help="Limits of magnitudes.")] = "7.5,9",
-    b: Annotated[float, typer.Option(help="Slope of the law of Gutenberg & Richter.")] = 1.0,
-    count: Annotated[int, typer.Option(min=10, help="Number of random scenarios.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the scenarios.")] = 0,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
-    ] = "hazard.nc",
-    plot: options.Plot = False,
-    page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over return periods.")] = False,
-    debug: options.Debug = False,
+    given: options.Hazard,
 ) -> None:
     """Compute how often waves at each point exceed a level, by random earthquakes on the faults of a bank.
 
@@ -137,9 +96,9 @@ def hazard(
     shares of magnitudes and of sources in them, and the slips and highest levels of all scenarios.
     """
     solve_in_one_thread()
-    from .forecast import HazardOptions, print_hazard
+    from .forecast import print_hazard
 
-    print_hazard(bank, HazardOptions(rate, magnitudes, b, count, seed, output, plot, page))
+    print_hazard(bank, given)
 
 
 @app.command(
@@ -148,21 +107,20 @@ def hazard(
         "mpirun -n 2 swmodel rerun forecast.toml hazard.nc --count 64",
     )
 )
-@taking(options.PROCESSES, {"output": options.Folder, "overwrite": options.Overwrite}, options.MESSAGES)
+@taking
 def rerun(
     file: options.File,
     sources: Annotated[
         str, typer.Argument(metavar="FILE.nc", help="A file of `swmodel forecast` or `hazard`.", callback=path_of)
     ],
+    given: options.Computing,
     set: options.Set = None,
     count: Annotated[int, typer.Option(min=1, max=64, help="Number of runs.")] = 9,
-    **given: Any,
 ) -> None:
     """Run the nonlinear model from the sources of a forecast or hazard, all in one program, and compare with the bank.
 
     Of a forecast these are the mean and draws from the posterior, of a hazard scenarios of all magnitudes.
     """
-    from . import starting
     from .rerun import rerun_sources
 
-    rerun_sources(file, sources, count, options.overrides_of(given, set), starting.Options(**given))
+    rerun_sources(file, sources, count, options.overrides_of(given, set), given)

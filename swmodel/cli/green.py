@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import time as clock
@@ -21,21 +20,13 @@ from ..output.fingerprint import describe, fingerprint
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION
 from ..simulation.progress import duration
-from . import facts, logs, starting
+from . import facts, logs
 from .starting import Begun, begin, inputs_of, prepare_paths, started_with_step, tiles_line
 
 if TYPE_CHECKING:
     from ..config import Override
     from ..forecast import Bank
-
-__all__ = ["Case", "Options", "case_of", "make_bank"]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(starting.Options):
-    """The options of the command."""
-
-    resume: bool = False
+    from .options import Computing, Green
 
 
 class Case(NamedTuple):
@@ -57,7 +48,7 @@ class Case(NamedTuple):
         return self.started.folder / self.section.file
 
 
-def case_of(file: str, overrides: Sequence[str | Override], options: starting.Options) -> Case:
+def case_of(file: str, overrides: Sequence[str | Override], options: Computing) -> Case:
     """The Case of an experiment file; starts processes and devices."""
     draft = read(file, overrides)
     draft.experiment()
@@ -76,7 +67,7 @@ def case_of(file: str, overrides: Sequence[str | Override], options: starting.Op
     return Case(draft, started, section, model, stepper_of(experiment.stepper, dt), places, sources, until, digest)
 
 
-def make_bank(file: str, overrides: Sequence[str | Override], options: Options) -> None:
+def make_bank(file: str, overrides: Sequence[str | Override], options: Green) -> None:
     """Make the bank of an experiment file."""
     from ..forecast import Bank
 
@@ -113,7 +104,7 @@ def make_bank(file: str, overrides: Sequence[str | Override], options: Options) 
         logs.LOGGER.info("next:\n  swmodel forecast %s --observations DIR", path)
 
 
-def _begun(path: Path, model: str, options: Options, draft: Draft) -> Bank | None:
+def _begun(path: Path, model: str, options: Green, draft: Draft) -> Bank | None:
     """The bank that --resume continues; None for a new one. On the root."""
     from ..forecast import Bank
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..runtime import budget, launch
+from ..runtime.cores import crowding, placement
 from ..runtime.launchers import cuda_aware, loaded_mpi
 from ..runtime.signals import PROCESS
 from ..runtime.version import versions
@@ -24,8 +25,6 @@ from ..runtime.version import versions
 if TYPE_CHECKING:
     from rich.console import Console
 
-
-__all__ = ["Report", "examine", "run"]
 
 SECTIONS = ("versions", "devices", "launcher", "MPI", "binding", "exchange")
 MARK = "swmodel-doctor:"  # before the answer of a probe, since MPI libraries may print other lines
@@ -284,7 +283,7 @@ def _exchange():
     before, after = (world.rank - 1) % world.size, (world.rank + 1) % world.size
     number = jnp.full(1000, float(world.rank))
     received = jax.jit(lambda x: mpi4jax.sendrecv(x, x, before, after, comm=world))(number)
-    host, cores = launch.placement()
+    host, cores = placement()
     answer = {
         "right": bool((received == before).all()),
         "device": str(jax.devices()[0]),
@@ -320,7 +319,7 @@ def _add_exchange(report, answers):
         cores = answer["cores"]
         threads = "" if answer["gpu"] else f", {len(cores)} thread{'s' * (len(cores) > 1)}"
         report.add("binding", f"rank {rank}", f"{answer['device']}{threads}, cores {ranges(cores)} of {answer['host']}")
-    crowded = launch.crowding([(answer["host"], answer["cores"]) for answer in answers if not answer["gpu"]])
+    crowded = crowding([(answer["host"], answer["cores"]) for answer in answers if not answer["gpu"]])
     if crowded:
         report.remarks.append(crowded)
     return right

@@ -28,7 +28,7 @@ from ..output.fingerprint import describe, fingerprint
 from ..output.resuming import allowed_names
 from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
-from . import facts, logs, starting
+from . import facts, logs
 from .nested import boxes_attribute, nest_lines
 from .runs import explained_by
 from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
@@ -40,17 +40,7 @@ if TYPE_CHECKING:
     from ..config.build.experiment import Assembly
     from ..config.build.observed import Observed
     from ..config.inversion import Inversion as Section
-
-__all__ = ["Options", "invert_experiment"]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(starting.Options):
-    """The options of the command."""
-
-    resume: bool = False
-    force: str = ""  # what may differ from the inversion that wrote the restart
-    withhold: bool | None = None
+    from .options import Inverted
 
 
 @dataclasses.dataclass
@@ -68,7 +58,7 @@ class Study:
         return self.inversion.problem
 
 
-def invert_experiment(file: str, overrides: Sequence[str | Override], options: Options) -> None:
+def invert_experiment(file: str, overrides: Sequence[str | Override], options: Inverted) -> None:
     """Invert the observations of an experiment file."""
     draft = read(file, overrides)
     draft.experiment()

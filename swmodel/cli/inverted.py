@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ..models.shallow_water import ShallowWater
     from ..output.inversion import Estimate
 
-__all__ = ["control_line", "fault_lines", "gauge_table"]
-
 
 def gauge_table(result: Result) -> str:
     """A table of the misfits before and after, and of withheld gauges; below, the meaning of the columns."""

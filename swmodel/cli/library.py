@@ -12,8 +12,6 @@ from pathlib import Path
 from ..errors import ConfigError, DataError
 from ..runtime.paths import experiments, make_folder, refusal
 
-__all__ = ["library", "copy_experiment"]
-
 SUFFIXES = (".toml", ".py", ".nc", ".csv", ".md", ".txt")
 ELSEWHERE = re.compile(r'"\.\./(\w+/[\w.]+)"')  # a file of another experiment
 SENTENCE = re.compile(r".*?[.?](?= [A-Z])")  # the first of several sentences

@@ -21,8 +21,6 @@ from ..runtime import launch
 from ..runtime.paths import make_folder
 from ..runtime.signals import open_standard_descriptors
 
-__all__ = ["LOGGER", "keep_in", "protect_streams", "start"]
-
 
 class _Lenient(io.FileIO):
     """A file descriptor without errors: after the first one, its output goes to the null device."""

@@ -28,8 +28,6 @@ from ..simulation.progress import duration
 if TYPE_CHECKING:
     from ..config import Experiment
 
-__all__ = ["flooded_land", "model_remarks", "wave_remarks"]
-
 DRIFT = 0.01  # relative change of a nodal factor that is worth a warning
 FEWEST = 8.0  # cells of a wave
 GAP = 1.5  # an interval between records is a gap if it is longer than this many usual ones

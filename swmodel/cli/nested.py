@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ..nests.family import Family
     from ..simulation.nested import NestedSimulation
 
-__all__ = ["add_outputs_of_nests", "boxes_attribute", "files_of_nests", "merged", "nest_lines", "nest_output_lines"]
-
 
 def merged(files: Iterable[dict[str, list[Path]]]) -> dict[str, list[Path]]:
     """{kind: paths} of the files of several grids."""

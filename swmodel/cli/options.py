@@ -1,15 +1,19 @@
 """Options and arguments that several commands have, and what they change in an experiment."""
 
+import dataclasses
+import functools
 import inspect
 import os
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
+from ..errors import ConfigError
 from ..runtime.paths import expanded
 
-__all__ = ["EXIT_CODES", "examples", "overrides_of", "path_of", "taking"]
+if TYPE_CHECKING:
+    from ..performance.prediction import Machine
 
 
 def path_of(value: Any) -> Any:
@@ -53,29 +57,12 @@ Devices = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="With sharded: GPUs (or all), or host devices of a CPU (or one a core)."),
 ]
-Coordinator = Annotated[
-    str | None,
-    typer.Option(metavar="HOST:PORT", help="With sharded over several processes: where they meet, at the first one."),
-]
-NumProcesses = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="How many processes; srun's number without it.")
-]
-ProcessId = Annotated[
-    int | None, typer.Option(min=0, metavar="K", help="Which of them this is, from 0; srun's without it.")
-]
 LayoutOption = Annotated[
     str | None,
     typer.Option(metavar="PYxPX", help="Tiles along y and x, as 2x3; their product is the number of ranks."),
 ]
 Folder = Annotated[
     str | None, typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.", callback=path_of)
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")]
-OverwriteLater = Annotated[
-    bool,
-    typer.Option(
-        "--overwrite", help="Replace records that are later than the restart, and the restart of another run."
-    ),
 ]
 Plot = Annotated[bool, typer.Option("--plot", help="Draw a figure of the output at the end.")]
 Observations = Annotated[
@@ -96,79 +83,11 @@ ProfileFolder = Annotated[
     ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where errors come from; write a log per rank.")]
-MachineFile = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="A file of `swmodel bench --save`; this machine is measured without it.",
-        callback=path_of,
-    ),
-]
-Latency = Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Latency of the network.")]
-Bandwidth = Annotated[float | None, typer.Option(metavar="BYTES_PER_S", help="Bandwidth of the network.")]
-RanksPerMachine = Annotated[
-    int | None, typer.Option(min=1, metavar="RANKS", help="Ranks on each machine; one a core without it.")
-]
-OtherExperiment = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE.toml",
-        help="Continue with this experiment file instead of the experiment in the "
-        "restart; its physics and grid are compared.",
-    ),
-]
-MayDifferFromRun = Annotated[
-    str,
-    typer.Option(
-        metavar="NAMES",
-        help="What may differ from the run that wrote the restart: all, or some of "
-        "coast, depth, precision, physics and the names in the message, with commas between. "
-        "What --set changes may differ anyway.",
-    ),
-]
-Steps = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="Steps to differentiate, instead of the file's. For --verify, the default is "
-        "200 or more, enough for a gravity wave to cross the domain.",
-    ),
-]
-MayDifferFromInversion = Annotated[
-    str,
-    typer.Option(
-        metavar="NAMES",
-        help="What may differ from the inversion that wrote the restart: all, or some "
-        "of the names in the message, with commas between. What --set changes may differ anyway.",
-    ),
-]
-Withhold = Annotated[
-    bool | None,
-    typer.Option(
-        "--withhold/--no-withhold", help="Leave out one gauge after the other, and predict it from the others."
-    ),
-]
-SaveTo = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Save the measurements for predictions; they are added to an existing file.",
-        callback=path_of,
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
 
 
-OutputPage = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="FILE.html", help="Page to write.", callback=path_of)
-]
 OutputOfRun = Annotated[
     list[str],
     typer.Argument(metavar="DIR|FILE...", help="The output of one run.", show_default=False, callback=path_of),
-]
-ShownVariables = Annotated[
-    list[str] | None, typer.Option("--variable", help="What the maps show, as eta; may be repeated.")
 ]
 Member = Annotated[int, typer.Option(min=0, metavar="K", help="Number of a member of an ensemble, from 0.")]
 MemberOrAll = Annotated[
@@ -177,38 +96,267 @@ MemberOrAll = Annotated[
 ]
 
 
-PROCESSES = {
-    "communicator": CommunicatorKind,
-    "layout": LayoutOption,
-    "devices": Devices,
-    "coordinator": Coordinator,
-    "num_processes": NumProcesses,
-    "process_id": ProcessId,
-}
-MACHINE = {"machine": MachineFile, "latency": Latency, "bandwidth": Bandwidth, "per_machine": RanksPerMachine}
-FILES = {"output": Folder, "overwrite": Overwrite, "plot": Plot}
-MESSAGES = {"debug": Debug, "quiet": Quiet}
-PAGE = {"output": OutputPage, "observations": Observations, "variable": ShownVariables, "debug": Debug}
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Computing:
+    """The options of all commands that compute; None where one is not given."""
+
+    plot: ClassVar[bool] = False  # some draw, and one makes a trace
+    profile: ClassVar[str | None] = None
+    communicator: CommunicatorKind = None
+    layout: LayoutOption = None
+    devices: Devices = None
+    coordinator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="With sharded over several processes: where they meet, at the first one."
+        ),
+    ] = None
+    num_processes: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many processes; srun's number without it.")
+    ] = None
+    process_id: Annotated[
+        int | None, typer.Option(min=0, metavar="K", help="Which of them this is, from 0; srun's without it.")
+    ] = None
+    output: Folder = None
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")] = False
+    debug: Debug = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False
+
+    @property
+    def hosts(self) -> tuple[str | None, int | None, int | None]:
+        """(coordinator, number of processes, number of this process)."""
+        return self.coordinator, self.num_processes, self.process_id
 
 
-def taking(*groups: dict[str, Any]) -> Callable[[Callable], Callable]:
-    """Give a command the options of `groups`, {name: annotation}; it gets them as further keyword arguments."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run(Computing):
+    """The options of a run."""
 
-    def decorate(command):
-        own, more = inspect.signature(command), {name: kind for group in groups for name, kind in group.items()}
-        first = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        defaults = {bool: False}
-        further = [
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(get_args(kind)[0]), annotation=kind
-            )
-            for name, kind in more.items()
-        ]
-        command.__signature__ = own.replace(parameters=[*first, *further])
-        command.__annotations__ = {name: x for name, x in command.__annotations__.items() if name != "given"} | more
-        return command
+    profile: ProfileFolder = None
+    plot: Plot = False
 
-    return decorate
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Resumed(Computing):
+    """The options of a run that continues."""
+
+    experiment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.toml",
+            help="Continue with this experiment file instead of the experiment in the "
+            "restart; its physics and grid are compared.",
+        ),
+    ] = None
+    force: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="What may differ from the run that wrote the restart: all, or some of "
+            "coast, depth, precision, physics and the names in the message, with commas between. "
+            "What --set changes may differ anyway.",
+        ),
+    ] = ""
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace records that are later than the restart, and the restart of another run."
+        ),
+    ] = False
+    plot: Plot = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sensitivity(Computing):
+    """The options of `swmodel adjoint`."""
+
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Test the derivatives, in float64; the exit code is 0 if they are right.")
+    ] = False
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Steps to differentiate, instead of the file's. For --verify, the default is "
+            "200 or more, enough for a gravity wave to cross the domain.",
+        ),
+    ] = None
+    until: Until = None
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Try each map out: perturb the nonlinear model with its pattern.")
+    ] = True
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random directions of --verify.")] = 0
+    plot: Plot = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inverted(Computing):
+    """The options of `swmodel invert`."""
+
+    withhold: Annotated[
+        bool | None,
+        typer.Option(
+            "--withhold/--no-withhold", help="Leave out one gauge after the other, and predict it from the others."
+        ),
+    ] = None
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the inversion's restart file.")] = False
+    force: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="What may differ from the inversion that wrote the restart: all, or some "
+            "of the names in the message, with commas between. What --set changes may differ anyway.",
+        ),
+    ] = ""
+    plot: Plot = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Green(Computing):
+    """The options of `swmodel green`."""
+
+    resume: Annotated[bool, typer.Option("--resume", help="Compute the points that the file lacks.")] = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """The options of `swmodel forecast`."""
+
+    observations: Observations = None
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Use no samples after this time.")] = None
+    begin: Annotated[str, typer.Option(metavar="TIME", help="Use no samples before, such as seismic waves.")] = "0"
+    start: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Moment of the earthquake, in UTC; run.start unless given.")
+    ] = None
+    point: Annotated[list[str] | None, typer.Option(help="A point of the bank; may be repeated.")] = None
+    without: Annotated[list[str] | None, typer.Option(help="A gauge with a bad record; may be repeated.")] = None
+    threshold: Annotated[str, typer.Option(metavar="LEVEL", help="Level at which a wave arrives.")] = "0.1 m"
+    rises: Annotated[bool, typer.Option("--rises", help="Sources rise only: amplitudes are positive.")] = False
+    epicentre: Annotated[str | None, typer.Option(metavar="X,Y", help="Where a rupture began.")] = None
+    velocity: Annotated[
+        str | None, typer.Option(metavar="SPEED", help="Of the rupture, as '2.5 km/s'; all at once unless given.")
+    ] = None
+    rise_time: Annotated[str, typer.Option(metavar="TIME", help="In which each source rises.")] = "0"
+    follow: Annotated[bool, typer.Option("--follow", help="Forecast again when a record grows.")] = False
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
+    ] = "forecast.nc"
+    plot: Plot = False
+    page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over the minutes.")] = False
+    debug: Debug = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Hazard:
+    """The options of `swmodel hazard`."""
+
+    rate: Annotated[float | None, typer.Option(metavar="PER_YEAR", help="Earthquakes over the lower magnitude.")] = None
+    magnitudes: Annotated[str, typer.Option(metavar="LOW,HIGH", help="Limits of magnitudes.")] = "7.5,9"
+    b: Annotated[float, typer.Option(help="Slope of the law of Gutenberg & Richter.")] = 1.0
+    count: Annotated[int, typer.Option(min=10, help="Number of random scenarios.")] = 10_000
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the scenarios.")] = 0
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
+    ] = "hazard.nc"
+    plot: Plot = False
+    page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over return periods.")] = False
+    debug: Debug = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bench:
+    """The options of `swmodel bench`."""
+
+    size: Annotated[str, typer.Option(metavar="NXxNY", help="Cells of the basin.")] = "3600x1800"
+    stepper: Annotated[str, typer.Option(help="ab2, ab3, ssprk3, rk4 or forward_backward, for the basin.")] = "ab2"
+    precision: Annotated[str, typer.Option(help="float32 or float64, for the basin.")] = "float32"
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps in a timing; enough for a second without it.")] = None
+    repeats: Annotated[int, typer.Option(min=1, help="Number of timings, whose median is printed.")] = 5
+    communicator: CommunicatorKind = None
+    layout: LayoutOption = None
+    devices: Devices = None
+    network: Annotated[bool, typer.Option("--network", help="Time messages between ranks only.")] = False
+    save: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Save the measurements for predictions; they are added to an existing file.",
+            callback=path_of,
+        ),
+    ] = None
+    profile: ProfileFolder = None
+    debug: Debug = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Speed:
+    """The options that describe a machine: a file of `swmodel bench --save`, and its network."""
+
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A file of `swmodel bench --save`; this machine is measured without it.",
+            callback=path_of,
+        ),
+    ] = None
+    latency: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Latency of the network.")] = None
+    bandwidth: Annotated[float | None, typer.Option(metavar="BYTES_PER_S", help="Bandwidth of the network.")] = None
+    per_machine: Annotated[
+        int | None, typer.Option(min=1, metavar="RANKS", help="Ranks on each machine; one a core without it.")
+    ] = None
+
+    def read(self) -> "Machine":
+        """The Machine that the options describe; empty without a file and a network."""
+        from ..performance.machine import Link
+        from ..performance.prediction import Machine
+
+        known = Machine() if self.machine is None else Machine.load(self.machine)
+        if self.latency is None and self.bandwidth is None:
+            return known
+        if self.latency is None or self.bandwidth is None:
+            raise ConfigError("--latency and --bandwidth belong together; give both, or neither.")
+        return known.merge(Machine(network=Link(self.latency, self.bandwidth)))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Page:
+    """The options of the page of a run."""
+
+    member: Member = 0
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE.html", help="Page to write.", callback=path_of)
+    ] = None
+    observations: Observations = None
+    variable: Annotated[
+        list[str] | None, typer.Option("--variable", help="What the maps show, as eta; may be repeated.")
+    ] = None
+    debug: Debug = False
+
+
+def taking(command: Callable) -> Callable:
+    """Give a command the options that are the fields of its parameter `given`, a dataclass.
+
+    Those of a derived class come before those of its base.
+    """
+    own = inspect.signature(command)
+    group = own.parameters["given"].annotation
+    kinds, fields = get_type_hints(group, include_extras=True), {one.name: one for one in dataclasses.fields(group)}
+    names = dict.fromkeys(
+        name for cls in group.__mro__ for name in vars(cls).get("__annotations__", ()) if name in fields
+    )
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    more = [inspect.Parameter(name, keyword, default=fields[name].default, annotation=kinds[name]) for name in names]
+
+    def called(**arguments: Any) -> None:
+        command(given=group(**{name: arguments.pop(name) for name in names}), **arguments)
+
+    functools.update_wrapper(called, command)
+    first = [parameter for name, parameter in own.parameters.items() if name != "given"]
+    called.__signature__ = own.replace(parameters=[*first, *more])
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in [*first, *more]}
+    return called
 
 
 def examples(*lines: str) -> str:
@@ -217,15 +365,15 @@ def examples(*lines: str) -> str:
 
 
 def overrides_of(
-    given: dict[str, Any], texts: Sequence[str] | None, members: Sequence[str] | None = None, **options: Any
+    given: Any, texts: Sequence[str] | None, members: Sequence[str] | None = None, **options: Any
 ) -> list[Any]:
     """The `--set` texts, and an Override for each option that stands for a key, for `config.read`.
 
     Args:
-        given: {name of an option: its value, or None}; those that stand for keys are taken out of it.
+        given: the options of a command, of which those of Computing that stand for keys are taken; None for none.
         texts: the values of `--set`.
         members: the values of `--members`.
-        options: further options, as in `given`.
+        options: {name: value or None} of further options that stand for keys.
     """
     from ..config import Override
     from ..config.members import members_option
@@ -237,7 +385,8 @@ def overrides_of(
         "devices": ("run", "devices"),
         "observations": ("output", "gauges", "observations"),
     }
-    options |= {name: given.pop(name) for name in keys if name in given}
+    if given is not None:
+        options |= {name: getattr(given, name) for name in ("communicator", "layout", "devices")}
     if options.get("observations") is not None:  # paths of options are relative to the present folder
         options["observations"] = os.path.abspath(os.path.expanduser(options["observations"]))
     changes = [(f"--{name} {value}", keys[name], value) for name, value in options.items() if value is not None]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..config import Override, read
-from ..config.build.experiment import MOST_RECORDS, model_of, state_of
-from ..config.build.fields import LARGEST_WHOLE_GRID, is_evaluated_whole
+from ..config.build.experiment import MOST_RECORDS, model_of
+from ..config.build.fields import LARGEST_WHOLE_GRID, is_evaluated_whole, state_of
 from ..config.build.outputs import arrays_of, bytes_of_gauge_file, bytes_of_gauges, bytes_of_sums
 from ..config.build.steppers import stepper_of, time_step
 from ..config.parts import part_of
@@ -25,10 +25,8 @@ from .speed import Speed, count_iterations, shared_machine
 from .starting import begin_alone
 
 if TYPE_CHECKING:
-    from ..performance import Machine
     from ..performance.planning import Row
-
-__all__ = ["files_of", "plan_experiment", "ranks_of"]
+    from ..performance.prediction import Machine
 
 USUAL = (1, 2, 4, 8, 16, 64, 256, 1024, 4096, 10_000)
 MOST_RANKS = 1_000_000
@@ -237,7 +235,8 @@ def _gradient(case, subject):
 
 def _machine(speed, wanted):
     """(the Machine with all links, notes)."""
-    from ..performance import Link, Machine
+    from ..performance.machine import Link
+    from ..performance.prediction import Machine
 
     machine, notes = speed.read(), []
     if not machine.cores:

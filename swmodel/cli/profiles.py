@@ -13,8 +13,6 @@ from pathlib import Path
 from ..output import replacing
 from ..runtime.paths import make_folder
 
-__all__ = ["FILE", "Profile", "append_entry", "profiled", "remove_entries"]
-
 LONGEST = 5.0  # [s] of a compiled run after which the trace ends: minutes of it would be gigabytes
 
 

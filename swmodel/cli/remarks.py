@@ -26,8 +26,6 @@ from ..simulation.progress import duration
 if TYPE_CHECKING:
     from ..config import Experiment
 
-__all__ = ["remarks"]
-
 OTHER_WIND = 0.1  # relative difference of winds from which on a warning is given
 FAINT = 0.01  # the share of a storm's pressure deficit that raises no surge to speak of: 5 mm of 0.5 m
 WIDE = 3.0  # a relative error of 3 is a factor of 20

@@ -12,22 +12,19 @@ import xarray as xr
 from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart
 from ..runtime.paths import expanded
-from . import facts, logs, starting
+from . import facts, logs
 from .green import Case, case_of
 from .starting import inputs_of, prepare_paths, tiles_line
 
 if TYPE_CHECKING:
     from ..config import Override
-
-__all__ = ["rerun_sources"]
+    from .options import Computing
 
 FILE = "rerun.nc"  # in the folder of the output
 LEAST = 0.01  # [m] of waves that are compared
 
 
-def rerun_sources(
-    file: str, path: str, count: int, overrides: Sequence[str | Override], options: starting.Options
-) -> None:
+def rerun_sources(file: str, path: str, count: int, overrides: Sequence[str | Override], options: Computing) -> None:
     """Run the model of a bank's experiment from `count` sources of the file `path`; write and compare the waves."""
     from ..forecast import Bank, rerun
 

@@ -6,7 +6,7 @@ import shlex
 import time as clock
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +17,15 @@ from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart, same_file
 from ..output.restart_output import earlier
 from ..runtime import launch
+from ..runtime.cores import binding_warning
 from ..runtime.paths import expanded, found
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
-from . import facts, logs, profiles, starting
+from . import facts, logs, profiles
 from .model_remarks import model_remarks, wave_remarks
 from .nested import add_outputs_of_nests, files_of_nests, merged, nest_lines
+from .options import Resumed, Run
 from .profiles import profiled
 from .remarks import remarks
 from .starting import (
@@ -39,37 +41,16 @@ from .starting import (
     started_with_step,
 )
 
-if TYPE_CHECKING:
-    pass
-
-
-__all__ = ["Options", "run_experiment", "resume_experiment"]
-
 RESUMED = "the restart from which the run continues"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(starting.Options):
-    """The options of the commands.
-
-    Attributes:
-        profile: the folder for a trace.
-        force: names of entries that may differ from the run that wrote a restart.
-        experiment: a file with the experiment, instead of the one in a restart.
-    """
-
-    profile: str | None = None
-    force: str = ""
-    experiment: str | None = None
-
-
-def run_experiment(file: str, overrides: Sequence[str | Override], options: Options) -> None:
+def run_experiment(file: str, overrides: Sequence[str | Override], options: Run) -> None:
     """Run an experiment file from its beginning."""
     draft = read(file, overrides)
     _run(draft, options, restart=None)
 
 
-def resume_experiment(restart: str, overrides: Sequence[str | Override], options: Options) -> None:
+def resume_experiment(restart: str, overrides: Sequence[str | Override], options: Resumed) -> None:
     """Continue from a restart file, with the experiment in it or with `options.experiment`."""
     from ..output.zarr_store import ZarrStore, is_store
 
@@ -296,7 +277,7 @@ def _shared_cores_warning(simulation):
     """A warning if ranks share cores; collective."""
     if simulation.communicator.name != "mpi":
         return None
-    return launch.binding_warning(launch.load_mpi().COMM_WORLD)
+    return binding_warning(launch.load_mpi().COMM_WORLD)
 
 
 def _steps(driver, simulation, experiment, options):

@@ -17,7 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..config.build.experiment import model_of, state_of
+from ..config.build.experiment import model_of
+from ..config.build.fields import state_of
 from ..config.build.variants import coarsened
 from ..errors import ConfigError, SwmodelError
 from ..runtime import launch
@@ -25,6 +26,7 @@ from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
 from ..stepping.explicit import TimeStepper
 from . import facts
+from .options import Speed
 
 if TYPE_CHECKING:
     from ..config import Draft, Experiment
@@ -32,10 +34,7 @@ if TYPE_CHECKING:
     from ..fields.state import State
     from ..models.shallow_water import ShallowWater
     from ..parallel.decomposition import Decomposition
-    from ..performance import Machine
-
-
-__all__ = ["Speed", "count_iterations", "shared_machine", "speed_line"]
+    from ..performance.prediction import Machine
 
 
 QUICK_CUTS = (4, 1)  # two sizes of tiles give the costs of a step and of a cell
@@ -44,34 +43,13 @@ MOST_A_CORE = 4  # the most ranks on a core whose messages are timed
 TIMEOUT = 120.0  # [s] for messages between ranks here
 
 
-@dataclasses.dataclass(frozen=True)
-class Speed:
-    """The options that describe a machine: a file of `swmodel bench --save`, and its network."""
-
-    machine: str | None = None
-    latency: float | None = None  # [s]
-    bandwidth: float | None = None  # [bytes s-1]
-    per_machine: int | None = None
-
-    def read(self) -> Machine:
-        """The Machine that the options describe; empty without a file and a network."""
-        from ..performance import Link, Machine
-
-        known = Machine() if self.machine is None else Machine.load(self.machine)
-        if self.latency is None and self.bandwidth is None:
-            return known
-        if self.latency is None or self.bandwidth is None:
-            raise ConfigError("--latency and --bandwidth belong together; give both, or neither.")
-        return known.merge(Machine(network=Link(self.latency, self.bandwidth)))
-
-
 def speed_line(
     speed: Speed, made: Assembly, experiment: Experiment, ranks: int, dt: float, decomposition: Decomposition
 ) -> str:
     """The lines of `check` on the speed: the time of a step and of the whole run, and the source of the prediction."""
-    from ..performance import Machine, Program, machines_of, predict, signature
     from ..performance.cases import OneOfMany
-    from ..performance.prediction import measure_compute
+    from ..performance.prediction import Machine, machines_of, measure_compute, predict, signature
+    from ..performance.timing import Program
     from .bench import timed_case
 
     machine, notes = speed.read(), []
@@ -147,7 +125,7 @@ def _shared_here(ranks):
     Raises:
         ConfigError: if the ranks cannot be started.
     """
-    from ..performance import Machine
+    from ..performance.prediction import Machine
 
     if not launch.mpi_installed():
         raise ConfigError(f"messages cannot be timed without MPI; {launch.HOW_TO_ADD_MPI}.")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..config.build.experiment import model_of, state_of
+from ..config.build.experiment import model_of
+from ..config.build.fields import state_of
 from ..config.build.nests import assemble_family, driver_of, family_of
 from ..config.build.steppers import stepper_of, time_step
 from ..config.build.variants import ensemble_of
@@ -30,26 +30,7 @@ if TYPE_CHECKING:
     from ..models.shallow_water import ShallowWater
     from ..runtime.launch import Process
     from ..simulation.simulation import Simulation
-
-__all__ = [
-    "Begun",
-    "Options",
-    "RECORD",
-    "add_outputs",
-    "begin",
-    "begin_alone",
-    "files_of_run",
-    "files_of_studies",
-    "inputs_of",
-    "prepare_paths",
-    "named_files",
-    "process_age",
-    "refuse_nests",
-    "simulation_of",
-    "started",
-    "started_with_step",
-    "tiles_line",
-]
+    from .options import Computing
 
 RECORD = "# experiment file: "  # first line of the text that output files keep; paths in it are relative to its folder
 
@@ -64,29 +45,6 @@ def process_age() -> float:
         return time.clock_gettime(time.CLOCK_BOOTTIME) - started
     except (OSError, ValueError, IndexError, AttributeError):
         return time.monotonic() - IMPORTED
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Options:
-    """The options that all commands have that compute, apart from the experiment; None where one is not given.
-
-    Attributes:
-        output: the output folder; None for that of the experiment file.
-    """
-
-    output: str | None = None
-    overwrite: bool = False
-    plot: bool = False
-    debug: bool = False
-    quiet: bool = False
-    coordinator: str | None = None
-    num_processes: int | None = None
-    process_id: int | None = None
-
-    @property
-    def hosts(self) -> tuple[str | None, int | None, int | None]:
-        """(coordinator, number of processes, number of this process)."""
-        return self.coordinator, self.num_processes, self.process_id
 
 
 class Begun(NamedTuple):
@@ -113,12 +71,12 @@ def refuse_nests(draft: Draft) -> None:
         )
 
 
-def begin(draft: Draft, options: Options, nested: bool = False) -> Begun:
+def begin(draft: Draft, options: Computing, nested: bool = False) -> Begun:
     """Start processes, devices and logs, as the Draft and the options of a command require.
 
     Args:
         draft: a Draft; sections with mistakes may be missing.
-        options: the Options of the command.
+        options: the options of the command.
         nested: whether the command has nests.
 
     Raises:

@@ -9,8 +9,6 @@ from ..errors import EXIT_ERROR, EXIT_OK, ConfigError
 from ..runtime import launch
 from ..verification.suite import list_cases, print_table, print_values, select, verify
 
-__all__ = ["verify_cases"]
-
 
 def verify_cases(names: Sequence[str], quick: bool, html: str | None, listed: bool) -> int:
     """Run cases, print name=value of each mark and the table, and write the page.

@@ -51,23 +51,6 @@ from .sections import (
 )
 from .variables import PARTS, layer_count, stepped_names, transported_controls
 
-__all__ = [
-    "Adjoint",
-    "COSTS",
-    "ConstantsTable",
-    "GaugeNames",
-    "TrackKeys",
-    "CostSection",
-    "control_mistakes",
-    "cost_mistakes",
-    "cost_section",
-    "known_controls",
-    "mistakes_of_end",
-    "points_of",
-    "time_mistakes",
-]
-
-
 PositiveSpeed = Annotated[float, Number(units="m s-1", above=0.0)]
 PositiveTransport = Annotated[float, Number(units="m3 s-1", above=0.0)]
 NonNegativeNumber = Annotated[float, Number(minimum=0.0)]

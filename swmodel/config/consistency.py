@@ -19,8 +19,6 @@ from .reading import Section
 from .series import TideSection
 from .variables import variable_mistakes
 
-__all__ = ["mistakes_between"]
-
 
 def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:
     """Mistakes in the relations between `sections`, a dict without the sections that have mistakes of their own."""

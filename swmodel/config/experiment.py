@@ -41,8 +41,6 @@ from .scenario import Initial, Output, Rest, Run, Source
 from .toml import dump, key_lines, line_of
 from .variables import Tracers
 
-__all__ = ["Experiment", "Draft", "Override", "read", "load", "read_text", "member_drafts"]
-
 DEEPEST = 12  # levels of tables and arrays inside one another; an experiment has 4
 LARGEST = 2**63
 TOO_DEEP = f"tables and arrays are nested more than {DEEPEST} deep, and an experiment needs 4 levels; write it flatter"

@@ -13,8 +13,6 @@ from typing import Any, cast
 
 from .. import units
 
-__all__ = ["Expression", "ExpressionError"]
-
 FUNCTIONS = {  # name: (numpy's, number of arguments)
     "sin": ("sin", 1), "cos": ("cos", 1), "tan": ("tan", 1), "exp": ("exp", 1), "log": ("log", 1), "sqrt": ("sqrt", 1),
     "abs": ("abs", 1), "sinh": ("sinh", 1), "cosh": ("cosh", 1), "tanh": ("tanh", 1), "arctan": ("arctan", 1),

@@ -28,8 +28,6 @@ from .mistakes import Mistake
 from .scenario import OutputFile
 from .sections import NonNegativeMetres, Place, PositiveCoordinate, PositiveSeconds, Section
 
-__all__ = ["Candidates", "Green", "green_mistakes"]
-
 
 class Candidates(Section):
     """A lattice of points at which a buoy could be."""

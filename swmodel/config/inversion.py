@@ -40,8 +40,6 @@ from .sections import (
     not_empty,
 )
 
-__all__ = ["CONTROLS", "Inversion", "inversion_mistakes", "prior_section"]
-
 OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "dissipation", "boundary")
 
 

@@ -12,8 +12,6 @@ from .expressions import Expression
 from .mistakes import Mistake, dotted
 from .sections import Count, PositiveMetres, Section, Seed
 
-__all__ = ["Ensemble", "Varied", "members_option", "member_raws", "mistakes_of_members", "value_at"]
-
 SHARED = ("grid", "run", "output", "stepper", "ensemble")
 VARIABLE = "initial, bathymetry, model, coriolis, forcing, dissipation, boundary or source"
 

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from .experiment import Override
 
 
-__all__ = ["Mistake", "as_written", "dotted", "mistakes_of_names", "nearest"]
-
-
 @dataclasses.dataclass(frozen=True)
 class Mistake:
     """A mistake of the key at `path` (names, and indices in arrays), described by `text`."""

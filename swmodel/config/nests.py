@@ -25,8 +25,6 @@ from .physics import Bathymetry, Dissipation, Flow
 from .scenario import Initial, Output
 from .sections import different_names
 
-__all__ = ["Nests", "nest_mistakes"]
-
 
 class _Nest(PartSection):
     left_out = ("depth", "options")

@@ -25,12 +25,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from ..adjoint.assimilation.observations import (
-    gauge_records,
-    ground_tracks,
-    track_records,
-    window_of,
-)
+from ..adjoint.assimilation.observations import gauge_records, window_of
 from ..adjoint.costs.costs import Cost, Misfit
 from ..adjoint.costs.harmonics import HarmonicMisfit, constants_in_water
 from ..adjoint.costs.misfits import (
@@ -43,6 +38,7 @@ from ..adjoint.costs.misfits import (
     transports_in,
 )
 from ..adjoint.costs.records import Record, records_in
+from ..adjoint.costs.tracks import ground_tracks, track_records
 from ..models.shallow_water import ShallowWater
 from .adjoint import (
     ConstantsTable,
@@ -70,8 +66,6 @@ from .sections import (
     Section,
     not_empty,
 )
-
-__all__ = ["ObservationTable", "Observations", "SeriesTable", "observation_mistakes"]
 
 
 class ObservationTable(Section):

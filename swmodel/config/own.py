@@ -21,8 +21,6 @@ from typing import Any
 from ..errors import ConfigError
 from .mistakes import nearest
 
-__all__ = ["GROUP", "ClassNamed", "class_named", "path_of_part", "short_names"]
-
 GROUP = "swmodel.parts"
 
 

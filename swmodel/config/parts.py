@@ -28,16 +28,6 @@ from .reading import REQUIRED, Before, Section
 from .sections import Coordinate, Formula, InputFile, MapFile, Place, Sides, VariableNames, ascending, not_empty
 from .series import RecordFile, SolitarySection, TideSection, number_or_series
 
-__all__ = [
-    "PartSection",
-    "arguments_of",
-    "part_of",
-    "section_about",
-    "section_for",
-    "sections_of",
-    "shipped",
-]
-
 
 class PartSection(Section):
     """A section that describes a part of the model.

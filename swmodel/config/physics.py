@@ -43,23 +43,6 @@ from .sections import (
     PositiveSeconds,
 )
 
-__all__ = [
-    "Bathymetry",
-    "Boundary",
-    "Coriolis",
-    "Dissipation",
-    "Flow",
-    "Forcing",
-    "Grid",
-    "Layers",
-    "Model",
-    "PolarFilter",
-    "Spectral",
-    "Stepper",
-    "coast_mistakes",
-    "core_mistakes",
-]
-
 
 class _Grid(PartSection):
     def check(self) -> None:

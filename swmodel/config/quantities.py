@@ -14,8 +14,6 @@ from .. import units
 from ..errors import ConfigError
 from ..fields import parameters as rules
 
-__all__ = ["Coordinate", "QuantityError", "coordinate", "quantity", "quantity_of_option", "read_number", "whole"]
-
 
 class QuantityError(ValueError):
     """An error of text that is not a quantity, or of a quantity with the wrong dimension."""

@@ -29,19 +29,6 @@ from .mistakes import Mistake, dotted, nearest
 from .own import class_named, short_names
 from .quantities import quantity, read_number, whole
 
-__all__ = [
-    "REQUIRED",
-    "Before",
-    "Key",
-    "OneOf",
-    "Read",
-    "Reading",
-    "Section",
-    "alternatives",
-    "one_of",
-    "sections_in",
-]
-
 REQUIRED = object()  # the default of a key that must be given
 
 

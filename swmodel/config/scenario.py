@@ -37,9 +37,6 @@ from .sections import (
     written_path,
 )
 
-__all__ = ["FaultTable", "Initial", "Output", "PRODUCTS", "Run", "Source"]
-
-
 Reference = Literal["centroid", "top_centre", "top_corner", "bottom_centre", "bottom_corner"]
 
 
@@ -79,8 +76,9 @@ class FaultTable(Section):
     def faults_on(self, grid: Any) -> Any:
         """The sources.Source of the faults."""
         from .. import sources
+        from ..sources.fault import AzimuthalEqualArea, Plane
 
-        projection = sources.AzimuthalEqualArea(grid.radius) if grid.spherical else sources.Plane()
+        projection = AzimuthalEqualArea(grid.radius) if grid.spherical else Plane()
         if self.file is not None:
             return sources.read_source(self.file, self.slips, projection=projection)
         return sources.Source([sources.Fault(**dict(fault)) for fault in self.faults], projection=projection)

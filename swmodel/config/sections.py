@@ -16,46 +16,6 @@ from .expressions import Expression, ExpressionError
 from .quantities import Coordinate, QuantityError, read_number
 from .reading import Before, Read, Reading, Section
 
-__all__ = [
-    "AnyCoordinate",
-    "Coordinate",
-    "Count",
-    "Degrees",
-    "Devices",
-    "Folder",
-    "Formula",
-    "FormulaInMetres",
-    "FormulasInMetres",
-    "FormulasInMetresPerSecond",
-    "Fraction",
-    "InputFile",
-    "InputFiles",
-    "Layout",
-    "MapFile",
-    "Metres",
-    "Names",
-    "NonNegativeMetres",
-    "NonNegativeSeconds",
-    "Place",
-    "Polygons",
-    "PositiveCoordinate",
-    "PositiveMetres",
-    "PositiveNumber",
-    "PositiveSeconds",
-    "RangeOfSeconds",
-    "SIDES",
-    "Seconds",
-    "Seed",
-    "Section",
-    "Sides",
-    "VariableNames",
-    "Whole",
-    "ascending",
-    "different_names",
-    "not_empty",
-    "written_path",
-]
-
 Count = Annotated[int, rules.Number(minimum=1, whole=True)]
 Seed = Annotated[int, rules.Number(minimum=0, whole=True)]
 Whole = Annotated[int, rules.Number(whole=True)]

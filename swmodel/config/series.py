@@ -53,20 +53,6 @@ from .sections import (
     Seconds,
 )
 
-__all__ = [
-    "BarometerSection",
-    "CnoidalSection",
-    "ConstituentFile",
-    "FormulaSection",
-    "RecordFile",
-    "SeriesSection",
-    "SolitarySection",
-    "TideSection",
-    "number_or_series",
-    "tide_section",
-]
-
-
 # A derived section requires a key that its base has with a default, which pyright does not accept.
 # pyright: reportGeneralTypeIssues=false
 

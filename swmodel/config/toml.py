@@ -11,9 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["dump", "key_lines", "line_of"]
-
-
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _BLANK = re.compile(r"(?:\s|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")

@@ -22,23 +22,6 @@ from .parts import part_of
 from .reading import Section
 from .sections import Formula, InputFile, Whole, different_names
 
-__all__ = [
-    "FieldFile",
-    "FieldRecord",
-    "LIMITER",
-    "PARTS",
-    "SCHEMES",
-    "TracerSection",
-    "Tracers",
-    "known_at_gauges",
-    "known_variables",
-    "layer_count",
-    "stepped_names",
-    "transported_controls",
-    "variable_mistakes",
-]
-
-
 PARTS = ("forcing", "dissipation", "boundary", "tracer")  # sections of which there may be several
 
 

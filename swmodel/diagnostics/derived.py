@@ -19,19 +19,6 @@ from ..fields.field import AbstractField, Field, mean_x, mean_y
 from ..fields.variables import in_layer, layer_of
 from ..parallel.halo import without_padding
 
-__all__ = [
-    "FIELDS",
-    "energies",
-    "energy",
-    "specific_energy",
-    "field",
-    "in_all_layers",
-    "names_in_files",
-    "potential_enstrophy",
-    "total",
-    "volume",
-]
-
 
 def _speed(flow):
     squared = mean_x(flow.u * flow.u) + mean_y(flow.v * flow.v)

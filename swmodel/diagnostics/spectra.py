@@ -46,8 +46,6 @@ from ..stepping.explicit import SSPRK3
 from ..stepping.members import per_member
 from .derived import total
 
-__all__ = ["Spectra", "Rings", "check_model"]
-
 # quantity: (its pairs (a, b), units of its mean, long name)
 QUANTITIES = {
     "kinetic_energy": ((("u", "U"), ("v", "V")), "m2 s-2", "kinetic energy of a unit of mass"),

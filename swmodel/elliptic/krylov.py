@@ -30,8 +30,6 @@ from .base import Plan, Report, Solver
 from .operator import Coefficients, Domain, EllipticError, Stencil, assemble
 from .spectral import rectangle_inverse
 
-__all__ = ["ConjugateGradients", "Diagonal", "FastPoisson", "Preconditioner"]
-
 NEVER = 1e-30  # a tolerance that is never reached; its square is 0 in float32
 
 

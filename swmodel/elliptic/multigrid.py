@@ -32,8 +32,6 @@ from ..parallel.serial import SerialCommunicator
 from .krylov import Preconditioner
 from .operator import Coefficients, Domain, Stencil, fluxes, materialized, widened
 
-__all__ = ["Multigrid"]
-
 
 @pytree
 class Level:

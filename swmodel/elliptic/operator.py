@@ -34,8 +34,6 @@ from ..grids.windows import GridValues, Stored, grid_values
 from ..parallel.communicator import Communicator
 from ..parallel.halo import SIDES, Sides, exchange, refresh, without_padding
 
-__all__ = ["Coefficients", "Domain", "EllipticError", "Stencil", "assemble", "fluxes", "materialized", "widened"]
-
 
 class EllipticError(SwmodelError, ValueError):
     """Raised for an equation that has no solution, or that a solver cannot solve."""

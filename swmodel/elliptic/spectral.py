@@ -23,8 +23,6 @@ from ..parallel import fft
 from .base import Plan, Report, Solver
 from .operator import Coefficients, Domain, EllipticError, Stencil
 
-__all__ = ["Spectral", "FourierTridiagonal", "rectangle_inverse"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Spectral(Solver):

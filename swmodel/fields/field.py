@@ -28,37 +28,6 @@ from jax import lax
 
 from .linear import linear_pair
 
-__all__ = [
-    "AbstractField",
-    "Axis",
-    "Count",
-    "Field",
-    "FieldError",
-    "HaloError",
-    "Pair",
-    "Scalar",
-    "Value",
-    "WHOLE",
-    "X",
-    "Y",
-    "add",
-    "difference_x",
-    "difference_y",
-    "east",
-    "measured_gaps",
-    "mean_x",
-    "mean_xy",
-    "mean_y",
-    "north",
-    "pointwise",
-    "south",
-    "subtract",
-    "sum_xy",
-    "to_u",
-    "to_v",
-    "west",
-]
-
 WHOLE = 1 << 20  # the halo along x of a column, which is uniform along x and valid everywhere
 
 

@@ -16,8 +16,6 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-__all__ = ["linear_pair", "plain_primitive"]
-
 NO_EFFECTS: frozenset = frozenset()
 
 

@@ -34,20 +34,6 @@ from ..errors import ConfigError
 from .field import AbstractField, FieldError
 from .parameters import shown
 
-__all__ = [
-    "Named",
-    "Result",
-    "a_number",
-    "a_pair",
-    "a_rate",
-    "at",
-    "code_of",
-    "is_shipped",
-    "like_argument",
-    "name_mistakes",
-]
-
-
 PACKAGE = __name__.partition(".")[0]
 
 

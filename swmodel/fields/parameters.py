@@ -26,39 +26,6 @@ from ..errors import ConfigError
 from ..runtime.paths import expanded
 from ..units import as_product
 
-__all__ = [
-    "COORDINATES",
-    "Choice",
-    "Concentrations",
-    "DERIVED",
-    "FileName",
-    "Flag",
-    "MOST",
-    "Moment",
-    "POINT",
-    "Names",
-    "Number",
-    "NumberForEach",
-    "OF_GRID",
-    "Pair",
-    "Part",
-    "Places",
-    "Points",
-    "Precision",
-    "SIDES",
-    "Sides",
-    "Stages",
-    "Text",
-    "array_of",
-    "check_arguments",
-    "check_fields",
-    "declared",
-    "has_rules",
-    "parameter",
-    "refuse",
-    "shown",
-]
-
 SMALLEST, LARGEST = 1e-30, 1e30  # the range of single precision, with a margin for products
 MOST = 2**31 - 1  # whole numbers are 32 bits wide in programs
 NOT_NUMBERS = (str, bytes, bool, np.bool_, complex, np.complexfloating, type, dict, set, frozenset)

@@ -23,20 +23,6 @@ from .methods import Named, code_of, is_shipped
 from .parameters import Number, check_fields, declared, parameter
 from .state import is_pytree, pytree, static
 
-__all__ = [
-    "ModelPart",
-    "as_pytree",
-    "control_names",
-    "name_of",
-    "numbers_of",
-    "positions_of",
-    "replaced",
-    "shipped_parts",
-    "snake_case",
-    "unchecked",
-    "units_of",
-]
-
 T = TypeVar("T")
 
 

@@ -17,23 +17,6 @@ from .field import AbstractField, Field, Scalar, Value
 from .parameters import check_fields, declared, has_rules, parameter
 from .variables import PROGNOSTIC
 
-__all__ = [
-    "RESERVED",
-    "State",
-    "as_tile_field",
-    "check_state",
-    "each_state",
-    "fields_of",
-    "is_pytree",
-    "like",
-    "pytree",
-    "remembered",
-    "replace",
-    "states_of",
-    "static",
-]
-
-
 T = TypeVar("T")
 MOST_REMEMBERED = 64
 

@@ -11,28 +11,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = [
-    "DERIVED",
-    "OF_A_LAYER",
-    "OF_LAYERS",
-    "OF_LAYERS_OVER_DEEP_WATER",
-    "PROGNOSTIC",
-    "UNDER_RIGID_LID",
-    "VARIABLES",
-    "Variable",
-    "derived_units",
-    "factors",
-    "in_layer",
-    "in_layers",
-    "layer_of",
-    "named_for",
-    "names_in_layer",
-    "of_layer",
-    "row_of",
-    "units_of_product",
-    "variable",
-]
-
 
 @dataclasses.dataclass(frozen=True)
 class Variable:

@@ -28,26 +28,6 @@ if TYPE_CHECKING:
 
     from .stored import StoredDataset
 
-__all__ = [
-    "ANGLES",
-    "Axis",
-    "Gridded",
-    "OTHER_LENGTHS",
-    "check_file",
-    "check_units",
-    "decode",
-    "find_axis",
-    "horizontal_axes",
-    "is_data_array",
-    "is_dataset",
-    "label",
-    "named",
-    "normalised_units",
-    "open_raw",
-    "rectilinear",
-]
-
-
 OTHER_LENGTHS = re.compile(
     r"\b(?:km|cm|dm|mm|1e3 m|ft|feet|foot|fathoms?|yards?|inch(?:es)?|(?:kilo|centi|deci|milli)met(?:re|er)s?)\b"
 )

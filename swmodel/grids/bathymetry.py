@@ -38,24 +38,11 @@ from ..errors import ConfigError, DataError
 from ..parallel.communicator import Communicator
 from ..parallel.serial import SerialCommunicator
 from .axes import Gridded, is_data_array, label
-from .elevation import at_level, elevation_in, notes_on, open_elevation, read_elevation
+from .elevation import at_level, elevation_in, notes_on, open_elevation
 from .grid import Grid
 from .patches import DOUBTFUL, Layer, Overlay, Patch, layers_of
 from .water import survey, without
 from .windows import BlockCache, CachedValues, FieldLike, GridValues, Stored, grid_values
-
-__all__ = [
-    "Bathymetry",
-    "SeaFloor",
-    "as_bathymetry",
-    "depth_on",
-    "elevation_in",
-    "elevation_on",
-    "from_depth",
-    "onto_grid",
-    "open_elevation",
-    "read_elevation",
-]
 
 ROWS_AT_ONCE = 2**22  # values of a file held in memory at a time
 

@@ -21,8 +21,6 @@ from .grid import Grid
 from .rasters.gdal import REMEDY, library
 from .windows import GridValues, cached
 
-__all__ = ["Inside", "coast_mask"]
-
 WORDS = "a shapefile or GeoJSON file of polygons"
 DEGREES = 540.0, 90.0 + 1e-6  # the largest longitude and latitude
 

@@ -21,8 +21,6 @@ from .stored import StoredField, open_stored
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["at_level", "coarsened", "elevation_in", "notes_on", "open_elevation", "read_elevation"]
-
 ELEVATION_STANDARD_NAMES = (
     "height_above_mean_sea_level",
     "height_above_reference_ellipsoid",

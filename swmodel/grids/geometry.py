@@ -20,8 +20,6 @@ from ..parallel.halo import SIDES, Sides, without_padding
 from .grid import Grid
 from .windows import GridValues
 
-__all__ = ["TileGeometry", "Geometry"]
-
 
 @pytree
 class TileGeometry:

@@ -14,8 +14,6 @@ import numpy as np
 from ..defaults import EARTH_RADIUS
 from ..fields.parameters import Choice, Number, Pair, check_fields, declared
 
-__all__ = ["Grid", "CartesianGrid", "SphericalGrid", "EARTH_RADIUS", "POSITIONS"]
-
 POSITIONS = ("h", "u", "v", "q")
 CELLS = Number(minimum=1, whole=True)
 

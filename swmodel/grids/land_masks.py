@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LandMask", "is_land_mask", "land_mask_of"]
-
 OF_SEA = ("sea_binary_mask", "sea_area_fraction", "model_level_number_at_sea_floor")  # standard names
 OF_LAND = ("land_binary_mask", "land_area_fraction")
 NAMES_OF_SEA = ("mask_rho", "wet", "tmask", "tmaskutil", "maskc", "kmt", "mbathy")  # 1, or the number of levels, in sea

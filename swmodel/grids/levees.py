@@ -19,8 +19,6 @@ from ..runtime.tables import read_csv
 from .grid import Grid
 from .windows import GridValues
 
-__all__ = ["NO_CREST", "CrestDepths", "Levee", "check_on_grid", "read_levees"]
-
 NO_CREST = 1e5  # the depth of a crest on faces without a levee [m]: deeper than any sea, so that it holds nothing back
 SHIFT = np.array([1e-6, 1.618e-7])  # of levees, in cells, so that none passes exactly through a centre
 COLUMNS = "levee", "x", "y", "crest_m"

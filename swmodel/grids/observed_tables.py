@@ -21,18 +21,6 @@ from ..runtime.tables import Table, is_date, read_csv
 from .axes import check_units
 from .regrid import seconds_of_dates
 
-__all__ = [
-    "ELEVATION",
-    "TIME",
-    "checked",
-    "gauge_files",
-    "read_columns",
-    "read_series",
-    "read_table",
-    "seconds_in",
-    "table_names",
-]
-
 TIME, ELEVATION = "time_s", "elevation_m"
 DATES = "time"  # the name of a column or variable of dates, which may stand in place of TIME
 UNITS = {"_m3_s": "m3 s-1", "_m_s": "m s-1", "_deg": "degree", "_s": "s", "_m": "m"}  # by the ends of columns' names

@@ -27,8 +27,6 @@ from .grid import Grid
 from .remapping import Remapping, remapping
 from .undeclared import Undeclared
 
-__all__ = ["Layer", "Overlay", "Patch", "layers_of"]
-
 DOUBTFUL = 2.0  # what is added to the share of a cell's nodes without a value
 Sums = Callable[[slice, slice], tuple[np.ndarray, ...]]
 

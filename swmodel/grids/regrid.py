@@ -19,8 +19,6 @@ from .grid import POSITIONS, Grid
 from .remapping import filled, remapping
 from .windows import GridRecords, GridValues, LazyRecords
 
-__all__ = ["Records", "calendar_of", "field_records", "filled", "read_field_onto", "seconds_of_dates", "seconds_since"]
-
 DAY = 86400.0  # [s]
 YEAR = 365.25 * DAY  # [s], the cycle of a climatology
 SMALLEST_WEIGHT = 1e-9  # the sum of the weights of valid nodes around a point, below which the point is missing

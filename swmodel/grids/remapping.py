@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from .stored import StoredField
 
-__all__ = ["Remapping", "cell_edges", "filled", "is_circle", "linear_weights", "overlap_weights", "remapping"]
-
 
 def cell_edges(nodes: np.ndarray) -> np.ndarray:
     """Edges (n + 1,) of the data cells around ascending nodes (n,): half-way between them, mirrored at the ends."""

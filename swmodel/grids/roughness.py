@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     pass
 
 
-__all__ = ["deviation_from_plane", "rough_bottom"]
-
-
 def deviation_from_plane(values: np.ndarray, reach: int) -> np.ndarray:
     """The standard deviation of values from the best plane over the (2 reach + 1)^2 nodes around each node.
 

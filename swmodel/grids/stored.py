@@ -19,8 +19,6 @@ from ..runtime.netcdf import LOCK
 from .land_masks import LandMask
 from .rasters.raster import Raster, Variable
 
-__all__ = ["StoredDataset", "StoredField", "open_stored"]
-
 FILLS, PACKING = ("_FillValue", "missing_value"), ("scale_factor", "add_offset")
 OF_XARRAY = ("_Unsigned", "dtype")  # attributes by which xarray changes the type of values
 

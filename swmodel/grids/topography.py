@@ -35,9 +35,6 @@ from .windows import BlockCache, CachedValues, GridValues, grid_values
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Topography", "topography", "topography_of"]
-
-
 LEVELS = {"datum": Number(None, "m"), "land_datum": Number(None, "m")}
 
 

@@ -17,8 +17,6 @@ import numpy as np
 from ..errors import DataError
 from .axes import label
 
-__all__ = ["HIGHEST", "Undeclared", "impossible", "repeated_far_from_others", "undeclared"]
-
 FILL = -9999.0  # [m]
 TRENCH = -8000.0  # [m]
 DEEPEST = 12000.0  # [m], below any sea floor: a larger depth is an undeclared missing value

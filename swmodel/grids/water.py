@@ -18,8 +18,6 @@ from ..parallel.serial import SerialCommunicator
 from .grid import Grid
 from .windows import GridValues, grid_values
 
-__all__ = ["Bodies", "Survey", "bodies", "cell_at", "label_bodies", "nearest_water", "survey", "without"]
-
 NEAR = 5  # cells
 
 

@@ -18,24 +18,6 @@ from ..errors import ConfigError
 from ..fields.parameters import array_of
 from .grid import Grid
 
-__all__ = [
-    "FieldLike",
-    "Formula",
-    "GridRecords",
-    "GridValues",
-    "BlockCache",
-    "CachedValues",
-    "LazyRecords",
-    "Mapped",
-    "Outer",
-    "Stored",
-    "TileRecords",
-    "along_side",
-    "blocks_of",
-    "grid_values",
-    "cached",
-]
-
 MARGIN = 4  # the number of cells around a block that are cached, so that halos need no second evaluation
 BLOCK = 2**20  # the number of cells of the blocks in which one process goes through a whole grid
 

@@ -26,8 +26,6 @@ from ..runtime.netcdf import LOCK
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["fields_in", "from_finest"]
-
 WIDTH, PER_LINE = 10, 8
 NUMBER = r"\s*([-+]?[\d.]+)\s*"
 HEAD = re.compile(

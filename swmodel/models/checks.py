@@ -28,18 +28,6 @@ if TYPE_CHECKING:
     from .shallow_water import ShallowWater
 
 
-__all__ = [
-    "RULES",
-    "Dated",
-    "check_gregorian",
-    "check_layers",
-    "check_memory",
-    "check_model",
-    "check_names",
-    "check_stepper",
-    "dated_parts",
-]
-
 _TERMS = Part(("on_tile",), "LinearDrag(rate=1e-6), or one of a class that derives from sw.Term", several=True)
 _BOUNDARIES = Part(("on_tile",), "Flather(), or one of a class that derives from sw.OpenBoundary", several=True)
 RULES = {

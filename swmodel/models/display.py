@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from .shallow_water import ShallowWater
 
 
-__all__ = [
-    "as_html",
-    "as_text",
-    "has_all_tiles",
-    "map_of_depth",
-    "map_of_elevation",
-    "map_of_floor",
-    "rows_of_grid",
-    "rows_of_model",
-]
-
 LARGEST = 4_000_000  # cells of a grid of which a map is drawn
 PIXELS = 240  # of the longer side of a map
 LAND = (196, 196, 190)

@@ -24,8 +24,6 @@ from ..stepping.steps import ArrayStepLoop, StepLoop, one_step
 if TYPE_CHECKING:
     from .shallow_water import ShallowWater
 
-__all__ = ["dynamics_at_start", "kind_of_loop", "narrowest_halo"]
-
 
 def kind_of_loop(engine: str, communicator: Communicator, core: Discretisation) -> type[StepLoop]:
     """The class of StepLoop for an engine's name, the same on every rank."""

@@ -29,8 +29,6 @@ from .display import as_html, as_text, map_of_depth, rows_of_model
 from .names import named_series
 from .shallow_water import ShallowWater
 
-__all__ = ["Ensemble"]
-
 MODELS = Part(("dynamics", "at_rest"), "ShallowWater(grid, depth)", several=True)
 STATES = Part(("names", "map"), "model.at_rest()", several=True, alone=False)
 UNITS = {"model.gravity": "m s-2", "bathymetry.depth": "m"}  # of varied values that are not parameters of a part

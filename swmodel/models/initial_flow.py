@@ -15,8 +15,6 @@ from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST, exchange
 from ..runtime.compilation import jit
 from .engine import dynamics_at_start
 
-__all__ = ["ending_at_shores", "with_memory_of_other_flow", "with_memory_of_sides"]
-
 EDGE = {WEST: (..., slice(0, 1)), EAST: (..., slice(-1, None)), SOUTH: (slice(0, 1),), NORTH: (slice(-1, None),)}
 REACH = INSIDE - 1  # cells beyond the tile, where it is thin
 

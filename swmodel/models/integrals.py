@@ -15,8 +15,6 @@ from ..fields.state import State
 from ..runtime.compilation import jit
 from .shallow_water import ShallowWater
 
-__all__ = ["energy", "potential_enstrophy", "volume"]
-
 _RULES = {
     "model": Part(("interval", "check_state"), "ShallowWater(grid, depth)"),
     "state": Part(("names", "map"), "model.at_rest()"),

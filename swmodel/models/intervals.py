@@ -13,8 +13,6 @@ from ..dynamics.domain import Domain
 from ..dynamics.terms import Series, Window
 from ..errors import of_part
 
-__all__ = ["CurrentWindows", "coverage_of", "next_record", "read_ends"]
-
 
 class CurrentWindows:
     """The current Window of each Series; its arrays are made anew only when the interval changes.

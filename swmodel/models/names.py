@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from .shallow_water import ShallowWater
 
 
-__all__ = ["named", "named_parts", "named_series", "named_terms", "on_tiles", "one_or_more"]
-
 T = TypeVar("T")
 
 

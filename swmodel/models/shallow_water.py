@@ -42,8 +42,6 @@ from .initial_flow import ending_at_shores, with_memory_of_sides
 from .intervals import CurrentWindows, coverage_of, next_record, read_ends
 from .names import named, named_series, on_tiles, one_or_more
 
-__all__ = ["ShallowWater"]
-
 CONTENTS = frozenset(("film", "layer_count", *(name for name, _ in declared_fields("recorded"))))
 
 

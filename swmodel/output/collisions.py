@@ -10,8 +10,6 @@ from pathlib import Path
 
 from ..errors import ConfigError
 
-__all__ = ["check_apart", "same_file"]
-
 
 def _identity(path):
     real = os.path.realpath(path)

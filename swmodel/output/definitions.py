@@ -39,27 +39,6 @@ from .metadata import (
     variable_of,
 )
 
-__all__ = [
-    "checked_shape",
-    "define",
-    "define_field",
-    "define_gauges",
-    "define_grid",
-    "define_layers",
-    "define_members",
-    "define_series",
-    "define_static",
-    "define_time",
-    "define_times_of",
-    "dry_points",
-    "fill_dry",
-    "limit_chunk_caches",
-    "store_field",
-    "variable_name",
-    "whole_file",
-    "with_low_faces",
-]
-
 LARGEST_CHUNK = 4 << 20  # [bytes]
 LARGEST_CACHE = 1 << 26  # [bytes] of chunks of one variable that HDF5 keeps in memory: netCDF's own limit
 

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-__all__ = ["KINDS", "STATISTICS", "remove_figures"]
-
 # {kind of a product's file with a page of its own: part of the name of a variable that it alone has}
 STATISTICS = {"extremes": "minimum_elevation", "means": "mean_", "harmonics": "_amplitude_"}
 

@@ -34,8 +34,6 @@ from ..dynamics.system import declared_fields
 from ..fields.methods import code_of
 from ..fields.parts import name_of
 
-__all__ = ["Difference", "describe", "differences", "explained", "fingerprint"]
-
 GROUPS = ("coast", "depth", "precision", "physics")  # "physics" holds all entries outside the other groups
 ROUNDING = 4e-6  # relative; closer values count as equal: 20 bits, and the rounding of float64 to float32
 BLOCK = 1 << 18  # cells in one pass of the hash

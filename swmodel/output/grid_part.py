@@ -17,8 +17,6 @@ from ..fields.variables import Variable
 from ..grids.grid import Grid
 from .definitions import dry_points, variable_name
 
-__all__ = ["GridPart"]
-
 
 @dataclasses.dataclass(frozen=True)
 class GridPart:

@@ -16,8 +16,6 @@ from ..grids.grid import Grid
 from .definitions import define, define_times_of, store_field, whole_file
 from .metadata import Attribute
 
-__all__ = ["ROLES", "Estimate", "write_inversion"]
-
 ROLES = {
     "background": "before the inversion",
     "analysis": "found by the inversion",

@@ -27,35 +27,6 @@ from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater
 from ..runtime.version import VERSION, git_commit
 
-__all__ = [
-    "AREA",
-    "DIMENSIONS",
-    "WET",
-    "Attribute",
-    "Attributes",
-    "Compression",
-    "MemberValues",
-    "Varied",
-    "at_point",
-    "axes",
-    "continued_attributes",
-    "describe_grid",
-    "fill_value",
-    "gauge_coordinates",
-    "member_name",
-    "metrics",
-    "of_members",
-    "places",
-    "reach_of_water",
-    "references",
-    "file_attributes",
-    "shape",
-    "time_attributes",
-    "topology",
-    "variable_attributes",
-    "variable_of",
-]
-
 CONVENTIONS, SGRID = "CF-1.11", "SGRID-0.3"
 DIMENSIONS = {"h": ("yh", "xh"), "u": ("yh", "xq"), "v": ("yq", "xh"), "q": ("yq", "xq")}
 LOCATIONS = {"h": "face", "u": "edge1", "v": "edge2", "q": "node"}  # the terms of SGRID

@@ -26,9 +26,7 @@ from ..runtime.netcdf import LOCK
 from . import Claim, definitions, metadata
 from .definitions import checked_shape, dry_points, fill_dry, store_field, variable_name, whole_file
 from .metadata import Attribute
-from .records import GAUGE_CHUNK, RecordFile, Records
-
-__all__ = ["FieldFile", "GaugeFile", "has_zstd", "write_fields"]
+from .records import GAUGE_CHUNK, RecordFile
 
 TIMED = {"coordinates": "time"}  # the attribute of fields in a file of one time
 GAUGE_SECONDS = 10.0  # wall-clock time after which buffered records are written
@@ -103,7 +101,7 @@ class FieldFile(RecordFile):
             definitions.define_static(dataset, grid, static, members)
 
         attributes = metadata.file_attributes(grid, {**(attributes or {}), "stored_as": str(self._dtype)})
-        self._records = Records(path, define, attributes, append, resume_time, overwrite)
+        super().__init__(path, define, attributes, append, resume_time, overwrite)
 
     def append(self, seconds: float, fields: Mapping[str, np.ndarray] | Iterable[tuple[str, np.ndarray]]) -> None:
         """Write one record.
@@ -126,7 +124,7 @@ class FieldFile(RecordFile):
 
         values = ((name, stored(name, array)) for name, array in pairs)
         size = self._dtype.itemsize * sum(map(math.prod, shapes.values()))
-        self._records.append(np.array([seconds], float), values, size)
+        self.write(np.array([seconds], float), values, size)
 
     def _ordered(self, fields, shapes):
         """[(name, array)] in the order of the file, after all names and shapes were checked."""
@@ -191,8 +189,8 @@ class GaugeFile(RecordFile):
             "stored_as": str(self._dtype),
         }
         attributes = metadata.file_attributes(grid, attributes, points=True)
-        self._records = Records(path, define, attributes, append, resume_time, overwrite)
-        self._buffer, self._count, self._written_at = [], 0, clock.monotonic()
+        self._buffer, self._buffered, self._written_at = [], 0, clock.monotonic()
+        super().__init__(path, define, attributes, append, resume_time, overwrite)
 
     def append(self, seconds: ArrayLike, values: ArrayLike | dict[str, ArrayLike]) -> None:
         """Append n records.
@@ -206,8 +204,8 @@ class GaugeFile(RecordFile):
         arrays = values if isinstance(values, dict) else {self._rows[0].name: values}
         arrays = {row.name: np.array(checked_shape(row.name, arrays[row.name], shape)) for row in self._rows}
         self._buffer.append((seconds, arrays))
-        self._count += seconds.size
-        if self._count >= GAUGE_CHUNK or clock.monotonic() - self._written_at > GAUGE_SECONDS:
+        self._buffered += seconds.size
+        if self._buffered >= GAUGE_CHUNK or clock.monotonic() - self._written_at > GAUGE_SECONDS:
             self.flush()
 
     def flush(self) -> None:
@@ -215,10 +213,10 @@ class GaugeFile(RecordFile):
         self._written_at = clock.monotonic()
         if self._buffer:
             times, records = zip(*self._buffer)
-            self._buffer, self._count = [], 0
+            self._buffer, self._buffered = [], 0
             series = {row.name: np.concatenate([record[row.name] for record in records], axis=-2) for row in self._rows}
             values = {name: np.swapaxes(x, -2, -1).astype(self._dtype) for name, x in series.items()}
-            self._records.append(np.concatenate(times), values)
+            self.write(np.concatenate(times), values)
 
     def close(self) -> None:
         """Write the buffered records, close the file and let other runs write it."""

@@ -18,8 +18,6 @@ from . import metadata
 from .restart import Restart, check_grid, open_restart
 from .zarr_store import ZarrStore, checksum_of, is_store
 
-__all__ = ["STORE_FORMAT", "StoredChunks", "description_of", "opened", "opened_together"]
-
 T = TypeVar("T")
 
 STORE_FORMAT = 2  # of stores; those of format 1 need not have a checksum

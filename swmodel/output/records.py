@@ -15,16 +15,14 @@ from ..fields.variables import layer_of
 from . import Claim, Footprint, claim, definitions, disturbed, metadata, replacing, reserve
 from .metadata import Attribute
 
-__all__ = ["GAUGE_CHUNK", "RecordFile", "Records"]
-
 GAUGE_CHUNK = 4096  # records of gauges in one chunk of a file
 SLACK = 1 << 18  # [bytes] for the file's own bookkeeping, in addition to its records
 
 
-class Records:
+class RecordFile:
     """A file that grows along its unlimited dimension `time`.
 
-    HDF5 has no transactions. SIGKILL between the dozen small writes that end an `append` can destroy that record. It
+    HDF5 has no transactions. SIGKILL between the dozen small writes that end a `write` can destroy that record. It
     can destroy the file when the index of chunks splits, which it does after 64 records and then every 57. In a replay
     of the writes of 150 records, cut at each boundary between two writes, 11 files of 1710 could not be read.
 
@@ -91,7 +89,7 @@ class Records:
         dataset.sync()
         return dataset
 
-    def append(
+    def write(
         self,
         times: np.ndarray,
         values: dict[str, np.ndarray] | Iterable[tuple[str, np.ndarray]],
@@ -133,7 +131,7 @@ class Records:
             self._footprint.check()
 
     def close(self) -> None:
-        """Close the file and release it; a second time it does nothing."""
+        """Close the file and let other runs write it; a second time it does nothing."""
         try:
             if self._dataset is not None:
                 self._dataset.close()
@@ -143,25 +141,6 @@ class Records:
                 os.close(self._descriptor)
                 self._descriptor = None
             self._claim.release()
-
-
-class RecordFile:
-    """A file that consists of Records, `_records`; a subclass opens them."""
-
-    _records: Records
-
-    @property
-    def path(self) -> Path:
-        """The path of the file."""
-        return self._records.path
-
-    def check(self) -> None:
-        """Raise SwmodelError if the file was removed, replaced or cut short."""
-        self._records.check()
-
-    def close(self) -> None:
-        """Close the file and let other runs write it; a second time it does nothing."""
-        self._records.close()
 
     def __enter__(self) -> Self:
         return self

@@ -28,18 +28,6 @@ from ..runtime.version import VERSION
 from . import replacing
 from .metadata import Attribute, describe_grid
 
-__all__ = [
-    "Layout",
-    "Restart",
-    "StoredArray",
-    "check_grid",
-    "open_restart",
-    "read_restart",
-    "write_restart",
-    "write_restart_parts",
-    "write_restart_together",
-]
-
 PART = 1 << 24  # [bytes] of an array that are gathered, written and hashed at a time
 
 FORMAT = 1  # increased when an older swmodel cannot read the file

@@ -15,8 +15,6 @@ from .resuming import tiles_and_scalars_of
 from .schedule import AbstractSimulation, Output
 from .writing import owned
 
-__all__ = ["RestartOutput", "earlier", "restore_earlier"]
-
 
 def earlier(path: Path) -> Path:
     """The path of the restart that was replaced by the one at `path`."""

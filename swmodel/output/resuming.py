@@ -24,8 +24,6 @@ from .opening import opened_together
 from .products.product_output import ProductOutput
 from .schedule import AbstractSimulation
 
-__all__ = ["allowed_names", "tiles_and_scalars_of", "restored"]
-
 LAND = {"coast", "depth"}
 STATE = "state_"  # the prefix of the names of a State's arrays
 

@@ -14,8 +14,6 @@ from .fingerprint import describe
 from .metadata import Attributes, MemberValues, Varied, references
 from .schedule import AbstractSimulation
 
-__all__ = ["members_of", "rows_of", "run_attributes", "static_fields"]
-
 
 def members_of(simulation: AbstractSimulation) -> MemberValues | None:
     """{name: values, one for each member} of an ensemble, in the form of the file writers; None for a single model."""

@@ -21,8 +21,6 @@ from .writing import Writer
 from .zarr_fields import times_of
 from .zarr_store import ZarrStore, is_store
 
-__all__ = ["Run"]
-
 
 class Run:
     """The outputs of one run, opened together and always closed.

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["AbstractSimulation", "Output", "SnapshotOutput", "nearest_steps"]
-
 
 def nearest_steps(steps: int | np.ndarray, every: float, dt: float) -> Any:
     """Whether each of `steps`, a number or an array, is the nearest one to a multiple of the interval `every` [s]."""

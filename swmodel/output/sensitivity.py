@@ -15,8 +15,6 @@ from . import metadata
 from .definitions import define, define_times_of, dry_points, fill_dry, store_field, whole_file, with_low_faces
 from .metadata import Attribute
 
-__all__ = ["name_of", "write_sensitivities"]
-
 COMMENT = "change of the cost per unit of the control in one cell; divide by its area for a density"
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from .schedule import Output
 
 
-__all__ = ["MOST_BYTES", "MOST_WRITES", "Writer", "owned"]
-
 MOST_BYTES = 256_000_000  # of data that wait to be written, in addition to those that are being written
 MOST_WRITES = 8  # waiting at once: a run of tiny arrays must not be thousands of restarts ahead of its disk
 

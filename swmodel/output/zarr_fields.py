@@ -26,17 +26,6 @@ from . import Claim, metadata
 from .metadata import Attribute
 from .zarr_store import ZarrStore, array_metadata
 
-__all__ = [
-    "ChunkGrid",
-    "ZarrFields",
-    "chunk_grid",
-    "chunks_of",
-    "dry_block",
-    "not_continued",
-    "same_values",
-    "times_of",
-]
-
 
 @dataclasses.dataclass(frozen=True)
 class ChunkGrid:

@@ -14,8 +14,6 @@ from .schedule import AbstractSimulation
 from .zarr_fields import ZarrFields, chunk_grid, chunks_of, dry_block, not_continued, same_values
 from .zarr_store import ZarrStore
 
-__all__ = ["ZarrFieldOutput"]
-
 
 class _OpenStore(ReplacedFile):
     """The root's objects for a store during a run."""

@@ -24,8 +24,6 @@ from .schedule import AbstractSimulation
 from .zarr_fields import chunk_grid, chunks_of
 from .zarr_store import ZarrStore, array_metadata, checksum_of
 
-__all__ = ["ZarrRestartOutput"]
-
 SLOTS = 2
 
 

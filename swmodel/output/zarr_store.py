@@ -27,8 +27,6 @@ from ..errors import DataError, SwmodelError
 from . import disturbed
 from .metadata import Attribute
 
-__all__ = ["ZarrStore", "array_metadata", "checksum_of", "is_store"]
-
 SUFFIX = ".zarr"
 LEVEL = 1  # of gzip
 NEEDED = ("shape", "data_type", "fill_value", "attributes", "dimension_names")  # what is read of an array's metadata

@@ -40,7 +40,8 @@ def make_communicator(
         TileError: if the layout does not fit the ranks or the grid.
     """
     from ..runtime.compilation import keep_programs
-    from ..runtime.launch import bind_rank, check_world, launched_ranks, load_mpi
+    from ..runtime.launch import bind_rank, check_world, load_mpi
+    from ..runtime.launchers import launched_ranks
 
     if isinstance(kind, Communicator):
         return kind

@@ -15,8 +15,6 @@ import numpy as np
 from .communicator import Communicator
 from .decomposition import Tile
 
-__all__ = ["Part", "collect"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Part:

@@ -33,8 +33,6 @@ from numpy.typing import DTypeLike
 from ..fields.linear import linear_pair, plain_primitive
 from .decomposition import Decomposition, Windowed, row_blocks
 
-__all__ = ["Communicator", "AXES", "rank_after_rank"]
-
 AXES = {"y": 0, "x": 1}
 T = TypeVar("T")
 
@@ -356,10 +354,6 @@ class Communicator(abc.ABC):
 
     @abc.abstractmethod
     def barrier(self) -> None: ...
-
-    @abc.abstractmethod
-    def abort(self, status: int = 1) -> None:
-        """End every rank of the run with this exit status."""
 
     def agree(self, flag: object) -> bool:
         """True on every rank if `flag` is true on any."""

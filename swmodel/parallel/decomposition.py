@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike
 
 from ..errors import TileError
 
-__all__ = ["Tile", "Decomposition", "TileError", "best_layout", "check_ranks", "row_blocks"]
-
 COST_ACROSS = (
     4  # cost of a cell next to a cut across rows; measure it by mpirun -n 2 swmodel bench --layout 2x1, and 1x2
 )

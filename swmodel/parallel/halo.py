@@ -25,20 +25,6 @@ from ..fields.state import pytree, replace, static
 from ..stencils.native import paste, read_strips
 from .communicator import Communicator
 
-__all__ = [
-    "Sides",
-    "exchange",
-    "beyond_open_sides",
-    "refresh",
-    "without_open_faces",
-    "without_padding",
-    "WEST",
-    "EAST",
-    "SOUTH",
-    "NORTH",
-    "SIDES",
-]
-
 WEST, EAST, SOUTH, NORTH = range(4)
 _OF_AXIS = {"x": (WEST, EAST), "y": (SOUTH, NORTH)}
 

@@ -39,9 +39,6 @@ from ..stencils.native import forwarded, set_handle, usable
 from .communicator import AXES, Communicator, rank_after_rank
 from .decomposition import Decomposition, Windowed, check_ranks
 
-__all__ = ["MPICommunicator", "number_communicators", "number_ranks", "ordered_effect"]
-
-
 VERBS = ("sendrecv", "alltoall", "allreduce", "allgather", "bcast", "reduce", "gather", "scatter")
 TYPES = (
     "FLOAT", "DOUBLE", "COMPLEX", "DOUBLE_COMPLEX", "INT8_T", "INT16_T", "INT32_T", "INT64_T",
@@ -365,11 +362,6 @@ class MPICommunicator(Communicator):
 
     def barrier(self) -> None:
         self.host.Barrier()
-
-    def abort(self, status: int = 1) -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.host.Abort(status)
 
 
 def _in_order(x):

@@ -7,7 +7,6 @@ a rank of 10,000. Messages return the tile's own values, and every sum or maximu
 not those of a run.
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -18,9 +17,6 @@ import numpy as np
 
 from .communicator import Communicator
 from .decomposition import Windowed
-
-__all__ = ["LoneTile", "OneTileCommunicator", "SerialCommunicator"]
-
 
 T = TypeVar("T")
 
@@ -57,9 +53,6 @@ class SerialCommunicator(Communicator):
 
     def barrier(self) -> None:
         pass
-
-    def abort(self, status: int = 1) -> None:
-        sys.exit(status)
 
 
 class LoneTile(SerialCommunicator):

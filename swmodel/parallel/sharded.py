@@ -28,8 +28,6 @@ from ..runtime.devices import leave
 from .communicator import Communicator, rank_after_rank
 from .decomposition import Decomposition, TileError, Windowed, row_blocks
 
-__all__ = ["ShardedCommunicator"]
-
 T = TypeVar("T")
 
 MESH = ("y", "x")
@@ -284,10 +282,6 @@ class ShardedCommunicator(Communicator):
 
     def barrier(self) -> None:
         self.host_gather(None)
-
-    def abort(self, status: int = 1) -> None:
-        leave(status)
-        sys.exit(status)
 
 
 @functools.lru_cache(maxsize=64)

@@ -21,8 +21,6 @@ import jax.core
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-__all__ = ["Count", "Traffic", "traffic"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Count:

@@ -6,26 +6,3 @@ machine.py     memory bandwidth, and latency and bandwidth between ranks, fitted
 prediction.py  seconds a step on any number of ranks, and what it needs, measured here
 planning.py    time, memory and messages of a run on any number of ranks
 """
-
-from .cases import basin, beach, stepper_named
-from .machine import Link, fit_link, measure_link, triad_bandwidth
-from .prediction import Compute, Machine, Prediction, fit_compute, machines_of, predict, signature
-from .timing import Program
-
-__all__ = [
-    "Compute",
-    "Link",
-    "Machine",
-    "Prediction",
-    "Program",
-    "basin",
-    "beach",
-    "fit_compute",
-    "fit_link",
-    "machines_of",
-    "measure_link",
-    "predict",
-    "signature",
-    "stepper_named",
-    "triad_bandwidth",
-]

@@ -37,25 +37,6 @@ from ..stepping.explicit import AB2, AB3, RK4, SSPRK3, TimeStepper
 from ..stepping.forward_backward import ForwardBackward, ForwardBackwardHancock
 from ..stepping.loop import pack_state, scan_steps, step_loop, unpack_state
 
-__all__ = [
-    "BETA",
-    "DRAGS",
-    "F0",
-    "OneOfMany",
-    "SPACING",
-    "STEPPERS",
-    "TERMS",
-    "TIME_STEP",
-    "VISCOSITY",
-    "basin",
-    "beach",
-    "iterations_of",
-    "solver_of",
-    "stepper_named",
-    "with_rounds",
-]
-
-
 SPACING = 5000.0  # of the cells [m]
 TIME_STEP = 2.0  # [s], for every stepper
 VISCOSITY = 1000.0  # [m2 s-1]

@@ -22,8 +22,6 @@ from ..errors import ConfigError
 from ..parallel.communicator import Communicator
 from ..runtime.compilation import jit
 
-__all__ = ["Link", "fit_link", "last_cache", "measure_link", "processor", "triad_bandwidth"]
-
 LENGTHS = tuple(4**k for k in range(1, 12))  # numbers of float32 in a message, 16 bytes to 16 MB
 DEVICE_BYTES = 1 << 28  # of a triad's array on a device whose caches are not known
 PASSES = 4  # of a triad in one timing

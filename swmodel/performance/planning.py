@@ -24,8 +24,6 @@ from .cases import OneOfMany
 from .prediction import Compute, Machine, predict
 from .timing import Program
 
-__all__ = ["Gradient", "Plan", "Row", "Subject"]
-
 MOST_TRACED = 2**16  # cells of a tile whose messages are counted
 ROOTED = ("broadcast", "gather", "scatter")  # verbs whose messages a tree of ranks carries
 

@@ -30,18 +30,6 @@ from .cases import OneOfMany
 from .machine import Link, fit_link, measure_link
 from .timing import Program, batch_of
 
-__all__ = [
-    "Compute",
-    "Machine",
-    "Prediction",
-    "fit_compute",
-    "machines_of",
-    "measure_compute",
-    "measure_links",
-    "predict",
-    "signature",
-]
-
 
 @dataclasses.dataclass(frozen=True)
 class Compute:

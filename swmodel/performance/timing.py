@@ -20,8 +20,6 @@ from ..runtime.compilation import jit
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import pack_state, scan_steps, step_loop, unpack_state
 
-__all__ = ["Program", "Memory", "batch_of"]
-
 BATCH_CELLS = 4e8  # cell-steps of one timing: about a second on two cores, which is a chunk of a run
 FOREVER = 240_000  # the largest number of steps of one timing
 MANY = 24  # steps, a multiple of the numbers of steps that share one message

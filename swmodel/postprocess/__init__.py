@@ -24,6 +24,7 @@ cli          `plot`, which chooses among them by the content of the files
 """
 
 import importlib
+import pkgutil
 from typing import Any
 
 from ..errors import PlotError
@@ -31,26 +32,6 @@ from .cli import KINDS, plot
 
 __all__ = ["KINDS", "PlotError", "bathymetry", "export", "marks", "open_output", "plot", "report", "score_table"]
 
-_MODULES = (
-    "animate",
-    "budgets",
-    "circulation",
-    "ensemble",
-    "figure",
-    "files",
-    "gauges",
-    "gis",
-    "high_water_marks",
-    "inundation",
-    "maps",
-    "maxima",
-    "pages",
-    "scores",
-    "seafloor",
-    "series",
-    "spectra",
-    "statistics",
-)
 _HOMES = {
     "bathymetry": "seafloor",
     "export": "gis",
@@ -62,9 +43,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """The modules above, and the functions that need xarray, are loaded when they are first used."""
-    if name in _MODULES:
+    """The modules of this package, and the functions that need xarray, are loaded when they are first used."""
+    modules = [module.name for module in pkgutil.iter_modules(__path__)]
+    if name in modules:
         return importlib.import_module(f".{name}", __name__)
     if name in _HOMES:
         return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    raise AttributeError(f"postprocess has no {name!r}; it has {', '.join((*_MODULES, *__all__))}.")
+    raise AttributeError(f"postprocess has no {name!r}; it has {', '.join((*modules, *__all__))}.")

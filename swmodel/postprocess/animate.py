@@ -15,8 +15,6 @@ from .files import label, mesh_of, replacing, seconds, stamp, start_of
 from .maps import colorbar_right_of, draw_field, draw_gauges, draw_surroundings, drawable, field_norm, map_axes
 from .overlays import draw_storms, storms_of
 
-__all__ = ["animate", "suffix"]
-
 DOTS_PER_INCH = 110
 
 

@@ -9,19 +9,6 @@ import xarray as xr
 from ..errors import PlotError
 from .files import Mesh, snapshot
 
-__all__ = [
-    "around",
-    "between",
-    "corner_area",
-    "corner_sum",
-    "fluxes",
-    "kinetic_energy",
-    "thickness",
-    "has_rigid_lid",
-    "surface",
-    "vorticity",
-]
-
 
 def around(faces: np.ndarray, axis: int, periodic: bool) -> tuple[np.ndarray, np.ndarray]:
     """(low, high): for every centre, the values on its two faces."""

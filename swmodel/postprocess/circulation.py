@@ -14,8 +14,6 @@ from .cgrid import around, surface
 from .files import Mesh, label, mesh_of, nearest, scaled, seconds, snapshot, stamp, start_of, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, field_norm, map_axes
 
-__all__ = ["circulation"]
-
 WIDTH = 13.0  # [inches]
 PANEL = 3.65
 

@@ -9,8 +9,6 @@ from ..errors import PlotError
 from ..output import figures
 from ..output.figures import STATISTICS
 
-__all__ = ["KINDS", "plot"]
-
 KINDS = ("auto", *figures.KINDS)
 
 WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
@@ -257,18 +255,19 @@ def _draw(kind, files, output, observed, variable, times, box):
 
 def _observed(files, folder, kinds):
     """Print the scores of gauges if a figure shows them or there are observations; return the observed series."""
-    from . import gauges
+    from . import scores
     from .files import start_of
+    from .series import read_gauges, read_observations
 
-    series = gauges.read_gauges(files["gauges"]) if "gauges" in files else []
+    series = read_gauges(files["gauges"]) if "gauges" in files else []
     if folder is None:
         if series and {"tsunami", "gauges"} & set(kinds):
-            print(gauges.table(gauges.scores(series)))
+            print(scores.table(scores.scores(series)))
         return {}
     if not series:
         raise PlotError("plot: observations were given without a gauge file; give that file too.")
-    observed = gauges.read_observations(folder, [gauge.name for gauge in series], start_of(files["gauges"]))
-    print(gauges.table(gauges.scores(series, observed)))
+    observed = read_observations(folder, [gauge.name for gauge in series], start_of(files["gauges"]))
+    print(scores.table(scores.scores(series, observed)))
     return observed
 
 

@@ -14,8 +14,6 @@ from .files import Mesh, mesh_of, seconds
 from .maps import colorbar_right_of, draw_base, draw_surroundings, map_axes
 from .scores import time_unit
 
-__all__ = ["figure"]
-
 WIDTH, HIGHEST = 7.0, 8.0  # of the map [inches]
 MOST_LINES = 2000  # drifters, of which more would hide one another
 

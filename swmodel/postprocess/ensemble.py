@@ -17,8 +17,6 @@ from .maps import add_colorbar, draw_base, draw_field, drawable, field_norm, kee
 from .scores import time_unit
 from .series import gauge_names
 
-__all__ = ["figure"]
-
 WIDTH, LEFT, MOST_GAUGES = 4.4, 0.65, 6  # [inches], and series on a page
 
 

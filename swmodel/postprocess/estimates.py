@@ -16,8 +16,6 @@ from . import style
 from .files import pretty, seconds
 from .scores import time_unit
 
-__all__ = ["Line", "MOST_CONSTITUENTS", "draw_constants", "draw_lines", "height_of", "lines_of", "panels"]
-
 HEIGHT, APART, LEFT = 1.0, 1.45, 0.65  # of a panel, from one to the next, and on its left [inches]
 BETWEEN = 0.8  # two panels in a row [inches]
 DRAWN = (  # (role, colour, width, dashes), as the gauges' series are drawn

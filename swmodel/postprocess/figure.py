@@ -24,8 +24,6 @@ from .maps import (
 )
 from .maxima import bars_right_of, draw_maximum, heading_of
 
-__all__ = ["tsunami"]
-
 WIDTH = 13.0  # [inches]
 MARGIN = 0.55
 LEAST_PER_GAUGE = 0.92

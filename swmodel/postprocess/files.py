@@ -21,29 +21,6 @@ import xarray as xr
 from ..errors import PlotError
 from ..output.figures import STATISTICS
 
-__all__ = [
-    "Mesh",
-    "analysis_begins",
-    "driven",
-    "driving",
-    "experiment_in",
-    "kind_of",
-    "label",
-    "mesh_of",
-    "nearest",
-    "open_output",
-    "positions",
-    "pretty",
-    "replacing",
-    "scaled",
-    "seconds",
-    "snapshot",
-    "stamp",
-    "start_of",
-    "undamaged",
-    "wet_cells",
-]
-
 EARTH_RADIUS = 6.371e6  # [m]
 METRES_UP_TO = 5e3  # [m], the extent of a domain from which on its maps have kilometres
 STORMS = {"cyclone", "wind", "air_pressure"}

@@ -11,8 +11,6 @@ from matplotlib.lines import Line2D
 
 from . import style
 
-__all__ = ["Ranges", "curves", "disaggregation", "drawing", "figure", "hazard_figure", "map_of_gains"]
-
 COLUMNS, OBSERVED = 3, "#555555"
 
 

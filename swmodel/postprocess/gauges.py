@@ -17,35 +17,11 @@ from .scores import (
     Rules,
     Score,
     Series,
-    arrival,
     comparable,
-    peak,
     score,
-    scores,
-    table,
     time_unit,
-    variance_explained,
 )
-from .series import read_gauges, read_observations, rules_of
-
-__all__ = [
-    "Rules",
-    "Score",
-    "Series",
-    "arrival",
-    "draw_legend",
-    "draw_series",
-    "figure",
-    "peak",
-    "read_gauges",
-    "read_observations",
-    "rules_of",
-    "score",
-    "scores",
-    "table",
-    "time_unit",
-    "variance_explained",
-]
+from .series import read_gauges
 
 MOST_GAUGES, PER_COLUMN = 96, 24  # of `figure`
 _OBSERVED = "#8c8c8c"

@@ -20,8 +20,6 @@ from .files import Mesh, mesh_of, open_output, replacing, snapshot, undamaged
 from .inundation import inundation
 from .series import write_constants
 
-__all__ = ["FLOODS", "export"]
-
 FLOODS = ("flow_depth", "run_up_height", "run_up_level")  # fields of an Inundation
 GEOGRAPHIC = "EPSG:4326"
 KINDS = {

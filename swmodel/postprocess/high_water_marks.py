@@ -23,8 +23,6 @@ from ..grids.observed_tables import read_table, table_names
 from .files import open_output, undamaged
 from .inundation import inundation
 
-__all__ = ["Mark", "Marks", "marks"]
-
 FEWEST = 2  # marks for a geometric mean
 
 

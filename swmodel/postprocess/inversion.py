@@ -19,8 +19,6 @@ from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, ma
 from .overlays import draw_boxes
 from .scores import Series, time_unit, variance_explained
 
-__all__ = ["Control", "controls_of", "figure", "series_of"]
-
 ROLES = ("truth", "background", "analysis", "background_deviation", "analysis_deviation")  # as in output/inversion.py
 MAPS = ROLES[:3]
 TITLES = {

@@ -19,23 +19,6 @@ from .inundation import ground, may_flood, under_water
 from .overlays import draw_lines, draw_relief, draw_shore, draw_storms, storms_of
 from .scores import time_unit
 
-__all__ = [
-    "add_colorbar",
-    "colorbar_right_of",
-    "draw_base",
-    "draw_field",
-    "draw_gauges",
-    "draw_surroundings",
-    "drawable",
-    "field_norm",
-    "first_moving",
-    "in_time_units",
-    "keep_outer_labels",
-    "map_axes",
-    "panels",
-    "sea_floor",
-]
-
 _BOTH_SIGNS = ("eta", "u", "v", "uplift", "transport_x", "transport_y")
 _SIGNED: dict[str, str] = {name: "balance" for name in _BOTH_SIGNS}
 _SIGNED |= {name: "curl" for name in ("vorticity", "potential_vorticity", "divergence")}

@@ -16,8 +16,6 @@ from .inundation import Inundation, inundation, may_flood
 from .maps import colorbar_right_of, draw_base, draw_field, draw_gauges, draw_surroundings, map_axes
 from .overlays import SHORE, draw_line, draw_lines
 
-__all__ = ["bars_right_of", "draw_arrivals", "draw_maximum", "heading_of", "maximum"]
-
 ON_LAND, AT_SEA = "Flow depth on land [m]", "Maximum elevation at sea [m]"
 BRIEF = {ON_LAND: "On land [m]", AT_SEA: "At sea [m]"}
 _SECONDS, _MINUTES = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0), (60.0, 120.0, 300.0, 600.0, 1800.0)

@@ -28,20 +28,6 @@ from .files import Mesh, experiment_in, start_of
 if TYPE_CHECKING:
     from ..forcing.cyclones import Cyclone
 
-__all__ = [
-    "SHORE",
-    "arrows",
-    "draw_boxes",
-    "draw_line",
-    "draw_lines",
-    "draw_relief",
-    "draw_shore",
-    "draw_storms",
-    "levees_of",
-    "relief",
-    "storms_of",
-]
-
 LEVEE = "#5b3a1a"
 METRES_PER_DEGREE = 111.2e3
 DAY = 86400.0

@@ -27,8 +27,6 @@ from ..grids.remapping import cell_edges
 from ..grids.undeclared import FAR, impossible, repeated_far_from_others
 from . import style
 
-__all__ = ["FileOfElevations", "bathymetry"]
-
 MOST_NODES = 2**22  # of a file that are looked at
 CELLS = 600  # of the map along its longer side
 MOST = 5  # suspicious nodes that are named

@@ -22,8 +22,6 @@ from .files import Mesh, mesh_of, positions, pretty, scaled, snapshot, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, keep_outer_labels, map_axes, sea_floor
 from .overlays import draw_boxes
 
-__all__ = ["figure", "maps_of"]
-
 PERCENTILE = 99.8  # of |values|: single cells next to a gauge are far above all others
 FAINT = 1e-3  # of that percentile; the region of smaller values is not shown
 MARGIN, LEAST = 0.08, 0.25  # shares of the domain: the margin around the region that is shown, and its least size

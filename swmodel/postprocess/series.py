@@ -22,8 +22,6 @@ from .inundation import film_of
 from .scores import Rules, Series, scores, table
 from .tides import waves_of
 
-__all__ = ["gauge_names", "read_gauges", "read_observations", "rules_of", "score_table", "write_constants"]
-
 
 def score_table(path: str | pathlib.Path, observations: str | pathlib.Path) -> str:
     """The scores of a gauge file against a folder of observed records, as text.

@@ -16,8 +16,6 @@ from .files import pretty, scaled, seconds, stamp, start_of
 from .scores import Series, time_unit
 from .wavenumbers import QUANTITIES, transfers, wavenumber_spectrum
 
-__all__ = ["figure", "frequency_spectrum", "gauge_figure", "of_fields", "wavenumber_spectrum"]
-
 SLOPES = ((-3, "k⁻³", "--"), (-5 / 3, "k⁻⁵ᐟ³", ":"))
 ENSTROPHY_SLOPES = ((-1, "k⁻¹", "--"), (1 / 3, "k¹ᐟ³", ":"))  # of the same flows
 NEAR = 30.0  # of a slope and the spectrum that it is compared with

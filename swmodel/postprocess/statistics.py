@@ -26,8 +26,6 @@ from .maps import (
 )
 from .maxima import bars_right_of, draw_maximum
 
-__all__ = ["draw_phases", "figure", "names_of"]
-
 MOST = 9  # panels of a page
 ALONE = ("wet", "mask", "depth", "area")  # fields of the grid
 OF_LAND = ("maximum_thickness",)  # drawn with the maximum elevation, as the flow depth

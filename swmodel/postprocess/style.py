@@ -20,26 +20,6 @@ from numpy.typing import ArrayLike
 from ..errors import PlotError
 from .files import replacing
 
-__all__ = [
-    "BLACK",
-    "BLUE",
-    "GREEN",
-    "GREY",
-    "ORANGE",
-    "PURPLE",
-    "VERMILLION",
-    "applied",
-    "colormap",
-    "few",
-    "heading",
-    "limits",
-    "name_others",
-    "new_figure",
-    "powers_of_ten",
-    "save",
-    "titled_figure",
-]
-
 TITLE_HEIGHT = 0.45  # [inches] above a page for its title
 
 # Okabe & Ito (2008), Color Universal Design

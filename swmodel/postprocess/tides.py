@@ -14,8 +14,6 @@ import numpy as np
 
 from ..forcing.constituents import distinct, nodal, period
 
-__all__ = ["Wave", "constants_of", "waves_of"]
-
 
 class Wave(NamedTuple):
     """A constituent at the start of a run: its name, period [s], nodal factor f [1] and argument V + u [rad]."""

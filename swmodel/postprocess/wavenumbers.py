@@ -27,8 +27,6 @@ from ..errors import PlotError
 from .cgrid import has_rigid_lid
 from .files import mesh_of, positions, snapshot
 
-__all__ = ["QUANTITIES", "transfers", "wavenumber_spectrum"]
-
 QUANTITIES = {"kinetic_energy": "m3 s-2", "potential_energy": "m3 s-2", "enstrophy": "m s-2"}  # of their spectra
 FEWEST = 8  # cells a side
 

@@ -7,19 +7,6 @@ from pathlib import Path
 from ..errors import ConfigError
 from .launchers import launcher
 
-__all__ = [
-    "available",
-    "largest_tile",
-    "of_device",
-    "of_gauges",
-    "of_model",
-    "of_spectra",
-    "of_sums",
-    "on_host",
-    "require",
-    "size",
-]
-
 BASE = 300e6  # [bytes] of Python, JAX, MPI and the compiled program, per rank
 GAUGE_RECORDS = 4096  # steps whose readings are kept until they are written, as in simulation.py and netcdf.py
 UNLIMITED = 2**60  # [bytes]; version 1 of control groups writes a number of this order where there is no limit

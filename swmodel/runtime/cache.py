@@ -38,8 +38,6 @@ from typing import Any
 
 from .signals import PROCESS
 
-__all__ = ["alone", "digest", "digest_of_bytes", "find", "folder", "instructions", "keep", "make", "prune"]
-
 CHECKSUM = 16  # digits
 RECENT = 50_000_000  # [ns] in which a folder may change twice without another time of change
 

@@ -45,9 +45,6 @@ from .cores import threads_per_rank
 from .launchers import launched_ranks
 from .private import compilation_cache
 
-__all__ = ["OPTIONS", "compilations", "compiler_options", "jit", "keep_programs", "lowering_for"]
-
-
 T = TypeVar("T")
 
 OPTIONS: dict[str, dict[str, Any]] = {  # of XLA, by platform

@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
 
-__all__ = ["binding_warning", "crowding", "physical_cores", "placement", "share", "share_cores", "threads_per_rank"]
-
-
 def threads_per_rank() -> int:
     """The number of cores that this process may run on, and of the threads that XLA starts."""
     return len(_affinity())

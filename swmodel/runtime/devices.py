@@ -19,8 +19,6 @@ from collections.abc import Mapping
 from .cores import threads_per_rank
 from .launchers import LaunchError, launcher, usable_gpus
 
-__all__ = ["Hosts", "check_devices", "hosts_of", "leave", "start_devices"]
-
 VARIABLES = ("SWMODEL_COORDINATOR", "SWMODEL_NUM_PROCESSES", "SWMODEL_PROCESS_ID")
 
 

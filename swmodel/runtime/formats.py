@@ -12,8 +12,6 @@ from collections.abc import Collection
 from ..errors import DataError
 from .netcdf import LOCK
 
-__all__ = ["FORMATS", "Format", "check_format", "format_of"]
-
 BEGINNING = 4096  # bytes that are read
 
 

@@ -23,48 +23,20 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
-from .cores import binding_warning, crowding, placement, share_cores, threads_per_rank
+from .cores import share_cores, threads_per_rank
 from .devices import Hosts, start_devices
 from .launchers import (
     Launcher,
     LaunchError,
     cuda_aware,
     is_of_launcher,
-    launched_ranks,
     launcher,
     loaded_mpi,
-    local_rank,
     usable_gpus,
 )
 from .malloc import use_one_arena
 from .private import backends_are_initialized
 from .signals import PROCESS
-
-__all__ = [
-    "FORWARDED",
-    "LaunchError",
-    "Launcher",
-    "Process",
-    "terminate",
-    "bind_rank",
-    "binding_warning",
-    "check_world",
-    "configure_process",
-    "crowding",
-    "launched_ranks",
-    "launcher",
-    "load_mpi",
-    "local_rank",
-    "mpi_installed",
-    "mpirun",
-    "mpirun_environment",
-    "placement",
-    "remove_session",
-    "solve_in_one_thread",
-    "stop",
-    "threads_per_rank",
-]
-
 
 STARTING = 5.0  # [s] that MPI may take to start, after a signal
 

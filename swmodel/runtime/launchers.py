@@ -18,21 +18,6 @@ from pathlib import Path
 
 from ..errors import SwmodelError
 
-__all__ = [
-    "LaunchError",
-    "Launcher",
-    "cuda_aware",
-    "is_of_launcher",
-    "launched_ranks",
-    "launcher",
-    "library_name",
-    "loaded_library",
-    "loaded_mpi",
-    "local_rank",
-    "mapped_libraries",
-    "usable_gpus",
-]
-
 
 class LaunchError(SwmodelError):
     """Raised if the processes were not started in the way that the run needs; the message is one sentence."""

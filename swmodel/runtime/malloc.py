@@ -9,8 +9,6 @@ benchmarks/native_parts.py). The steps of a run overwrite their arrays, and take
 import contextlib
 import ctypes
 
-__all__ = ["keep_memory", "use_one_arena"]
-
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of malloc.h
 LARGEST = 2**31 - 1
 

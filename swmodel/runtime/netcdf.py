@@ -6,6 +6,4 @@ files, and while it reads a record of a forcing during the run. A signal ends th
 
 import threading
 
-__all__ = ["LOCK"]
-
 LOCK = threading.RLock()

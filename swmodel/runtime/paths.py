@@ -10,8 +10,6 @@ from pathlib import Path
 
 from ..errors import DataError
 
-__all__ = ["expanded", "experiments", "found", "make_folder", "refusal"]
-
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, of Linux
 
 

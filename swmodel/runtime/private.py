@@ -15,8 +15,6 @@ import importlib
 import sys
 from typing import Any
 
-__all__ = ["backends_are_initialized", "compilation_cache", "partial_evaluation"]
-
 
 def partial_evaluation() -> Any:
     """The module with JaxprTracer and the rules of partial evaluation."""

@@ -24,8 +24,6 @@ from typing import Any, Self
 
 from .netcdf import LOCK
 
-__all__ = ["ENDING", "ExitGuard", "PROCESS", "SignalMonitor", "open_standard_descriptors"]
-
 GRACE = 8.0  # [s] that a chunk of steps may take to end after a signal
 WRITING = 60.0  # [s] that the last files may take
 ELSEWHERE = 1.5  # [s] by which other ranks print later than the root: the launcher ends them when it has left

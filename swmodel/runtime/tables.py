@@ -17,8 +17,6 @@ import numpy as np
 from ..errors import DataError
 from .formats import check_format
 
-__all__ = ["Table", "is_date", "is_number", "read_csv"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Table:

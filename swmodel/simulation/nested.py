@@ -38,8 +38,6 @@ from .progress import reporter
 from .simulation import Simulation
 from .stopping import how_to_continue, progress_clause, stoppable
 
-__all__ = ["NestedSimulation"]
-
 
 @dataclasses.dataclass
 class _Stepped:

@@ -49,8 +49,6 @@ from ..output.zarr_store import is_store
 from ..runtime import budget
 from .program import read_once
 
-__all__ = ["EVERY", "NetcdfName", "Outputs", "RULES", "SECONDS", "STEPS"]
-
 
 class NetcdfName(FileName):
     """The name of a netCDF file."""

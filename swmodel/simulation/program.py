@@ -29,19 +29,6 @@ from .health import Assessment, Health
 if TYPE_CHECKING:
     from .simulation import Simulation
 
-__all__ = [
-    "Carry",
-    "Pace",
-    "advance",
-    "compile_ahead",
-    "fastest_stages",
-    "finished_carry",
-    "monitor_of",
-    "read_once",
-    "start_carry",
-]
-
-
 LEAST_SECONDS, MOST_SECONDS = 1.0, 5.0  # of the steps of a chunk; a run responds to signals between chunks
 SHARE = 0.2  # of a chunk's time that its fixed cost may take, if MOST_SECONDS suffice for that
 

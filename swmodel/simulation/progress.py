@@ -11,8 +11,6 @@ from typing import Literal, TextIO
 from ..runtime import launch
 from ..units import day, hour, minute, year
 
-__all__ = ["NotebookBar", "ProgressBar", "duration", "in_notebook", "reporter", "rounded", "terminal_width"]
-
 REDRAW = 0.1  # [s]
 LOG_EVERY = 10.0  # [s]
 MEMORY = 10.0  # [s] over which the speed is averaged

@@ -41,8 +41,6 @@ from .program import Pace, advance, fastest_stages, read_once, start_carry
 from .progress import duration, reporter
 from .stopping import diagnosis, how_to_continue, invalid_cells, progress_clause, stoppable
 
-__all__ = ["Simulation"]
-
 T = TypeVar("T")
 
 

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from .simulation import Simulation
 
 
-__all__ = ["diagnosis", "progress_clause", "how_to_continue", "invalid_cells", "stoppable"]
-
-
 @contextlib.contextmanager
 def stoppable(kept: Callable[[str], str]) -> Iterator[tuple[SignalMonitor, ThreadPoolExecutor]]:
     """(the monitor of signals, an executor that reads records ahead) of a run that signals may stop.

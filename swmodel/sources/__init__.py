@@ -16,46 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from swmodel.errors import ConfigError, DataError
-from swmodel.runtime.formats import check_format
-from swmodel.runtime.tables import read_csv
-from swmodel.sources.fault import (
-    REFERENCES,
-    AzimuthalEqualArea,
-    Fault,
-    Plane,
-    Source,
-)
-from swmodel.sources.formats import READERS
-from swmodel.sources.kajiura import KajiuraFilter
-from swmodel.sources.motion import breakpoints, depth_gradient, displacement, records, uplift
-from swmodel.sources.okada import Rectangle, surface_displacement
-from swmodel.sources.regions import region_around
-from swmodel.sources.sea_surface import SeaSurface
-
+from ..errors import ConfigError, DataError
 from ..fields.state import replace
-from .fault import Summary, summarise
+from ..runtime.formats import check_format
+from ..runtime.tables import read_csv
+from .fault import Fault, Source
+from .formats import READERS
+from .regions import region_around
+from .sea_surface import SeaSurface
 
-__all__ = [
-    "REFERENCES",
-    "AzimuthalEqualArea",
-    "Fault",
-    "KajiuraFilter",
-    "Plane",
-    "Rectangle",
-    "SeaSurface",
-    "Source",
-    "Summary",
-    "breakpoints",
-    "depth_gradient",
-    "displacement",
-    "read_source",
-    "records",
-    "region_around",
-    "summarise",
-    "surface_displacement",
-    "uplift",
-]
+__all__ = ["Fault", "SeaSurface", "Source", "read_source", "region_around"]
 
 _ANGLE = {"degrees": 1.0, "degree": 1.0, "deg": 1.0, "degrees_east": 1.0, "degrees_north": 1.0}
 _LENGTH = {"m": 1.0, "km": 1.0e3, "cm": 1.0e-2}

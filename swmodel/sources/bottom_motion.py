@@ -9,8 +9,6 @@ from ..dynamics.terms import Series
 from ..fields import parameters
 from ..grids.windows import GridRecords, Stored
 
-__all__ = ["BottomMotion"]
-
 
 @dataclasses.dataclass(frozen=True)
 class BottomMotion:

@@ -27,8 +27,6 @@ from swmodel.sources.bottom_motion import BottomMotion
 from ..grids.bathymetry import Bathymetry, SeaFloor
 from ..grids.grid import Grid
 
-__all__ = ["Deformation", "is_deformation", "read_deformation", "read_level"]
-
 HEADER = ("mx", "my", "mt", "xlower", "ylower", "t0", "dx", "dy", "dt")
 SECONDS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0, "h": 3600.0, "hours": 3600.0, "": 1.0}
 AT_ONCE = ("xyz", "ascii_grid", "tiff", "surfer", "netcdf")  # names of formats

@@ -24,21 +24,6 @@ from swmodel.grids.grid import EARTH_RADIUS
 
 from ..fields.state import pytree, replace, static
 
-__all__ = [
-    "AzimuthalEqualArea",
-    "Fault",
-    "Plane",
-    "REFERENCES",
-    "Source",
-    "Summary",
-    "final_slip",
-    "mistakes",
-    "numpy_for",
-    "summarise",
-    "top_of",
-]
-
-
 REFERENCES = {  # where longitude, latitude and depth are meant: (share of the length along strike, width down dip)
     "centroid": (0.5, 0.5),
     "top_centre": (0.5, 0.0),

@@ -38,8 +38,6 @@ from swmodel.sources.regions import Region, block_of, patch_of
 
 from ..fields.state import pytree, replace, static
 
-__all__ = ["KajiuraFilter"]
-
 
 @pytree
 class KajiuraFilter:

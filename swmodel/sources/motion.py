@@ -38,22 +38,6 @@ from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.sources.fault import REFERENCES, Fault, Source, final_slip, numpy_for, top_of
 from swmodel.sources.okada import Rectangle, surface_displacement
 
-__all__ = [
-    "LEAST",
-    "Lattice",
-    "breakpoints",
-    "cubic_weights",
-    "depth_gradient",
-    "displacement",
-    "lift",
-    "per_metre_at",
-    "records",
-    "slip_history",
-    "sum_over_faults",
-    "uplift",
-]
-
-
 REACH = 6  # nodes from a fault to the end of its block
 LEAST = 10**9  # points, of all faults in all cells, from which a lattice is used
 

@@ -27,8 +27,6 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-__all__ = ["Rectangle", "surface_displacement"]
-
 _SMALL = 0.25  # argument below which a power series replaces the closed form
 _TERMS = 15  # 0.25 ** 30 < 1e-18
 

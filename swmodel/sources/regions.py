@@ -10,8 +10,6 @@ from swmodel.grids.grid import Grid
 from swmodel.grids.windows import GridValues
 from swmodel.sources.fault import REFERENCES, Source, final_slip, top_of
 
-__all__ = ["Region", "block_of", "far_field", "patch_of", "region_around"]
-
 Region = tuple[float, float, float, float]  # x0, x1, y0, y1 in the coordinates of the grid
 ACCURACY = 1e-3  # of the far field that is left out, as a share of the greatest slip
 PIECES = 4  # of a fault along strike, whose uplifts are added up

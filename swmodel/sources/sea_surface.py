@@ -19,8 +19,6 @@ from swmodel.sources.regions import Region, block_of, patch_of
 from ..fields.state import pytree, replace, static
 from .motion import Lattice
 
-__all__ = ["SeaSurface"]
-
 
 @pytree
 class SeaSurface:

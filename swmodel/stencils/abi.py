@@ -10,8 +10,6 @@ import dataclasses
 import enum
 from typing import Any
 
-__all__ = ["AXES", "VECTOR", "LoopPlan", "MovedBlock", "ResultPlan", "SourcePlan", "When", "header", "numbers"]
-
 VECTOR = 16  # [elements] rows of arrays begin at multiples of it, and vectors are not longer
 AXES = 4  # of a block that is moved
 

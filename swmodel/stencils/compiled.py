@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from .stencil import Layout
 
 
-__all__ = ["compile_loop", "compiled_loop"]
-
-
 def compile_loop(graph: Graph, dtypes: tuple) -> str:
     """Compile the loop of a Graph, or find it compiled, and return its name in the runtime.
 

@@ -19,8 +19,6 @@ from numpy.typing import DTypeLike
 from ..fields.field import WHOLE, AbstractField, Field, Pair
 from .nodes import SCOPE, Line, calling_line
 
-__all__ = ["Source", "Expression", "Trace", "lift", "path_names", "stored"]
-
 T = TypeVar("T")
 
 load = Primitive("load")  # of a Source at cell (0, 0)

@@ -21,8 +21,6 @@ from numpy.typing import DTypeLike
 from .expressions import Expression, Source, Trace
 from .nodes import At, Constant, Node, Ref, Unsupported, line_of
 
-__all__ = ["At", "Builder", "Constant", "Graph", "Node", "Unsupported", "trace_graph"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Graph:

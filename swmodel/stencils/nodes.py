@@ -9,8 +9,6 @@ from typing import Any, TypeAlias
 
 from jax.extend.core import JaxprEqn
 
-__all__ = ["At", "Constant", "Line", "Node", "Ref", "SCOPE", "Unsupported", "calling_line", "line_of"]
-
 PACKAGE = Path(__file__).resolve().parents[1]
 INTERNAL = tuple(f"{PACKAGE / folder}/" for folder in ("fields", "stencils"))  # where operators are defined
 LONGEST = 90  # the number of characters of a line that are shown

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from .stencil import Layout
 
 
-__all__ = ["pallas_loop"]
-
 WIDTH = 128  # columns of a block of cells
 WARP = 32  # threads
 LONG = 800  # operations of a kernel for which the registers of 512 threads do not suffice

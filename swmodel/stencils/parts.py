@@ -14,8 +14,6 @@ from .graph import At, Graph
 from .nodes import Node
 from .schedule import COSTS
 
-__all__ = ["Part", "parts"]
-
 OPERATIONS_A_NUMBER = 40  # that an H100 computes while it moves a number, in float32 and in float64
 MOST_PARTS = 8
 TOGETHER = 8  # nodes whose storing is tried before the best of them is chosen

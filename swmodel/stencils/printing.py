@@ -18,8 +18,6 @@ from .graph import At, Graph
 from .schedule import schedule
 from .source import c_source, commented_source, operations
 
-__all__ = ["KEEP_SOURCE", "Access", "Cost", "cost", "graph_text", "keep_source", "loop_title", "reads", "write_source"]
-
 KEEP_SOURCE = "SWMODEL_KEEP_SOURCE"
 LONGEST_TITLE = 60
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "gt": ">", "lt": "<", "ge": ">=", "le": "<="}

@@ -15,8 +15,6 @@ import functools
 from .abi import VECTOR
 from .graph import At, Constant, Graph
 
-__all__ = ["Kept", "Pass", "Schedule", "compares_rounded", "is_nan_with", "schedule", "whole_vectors"]
-
 ROUNDS = 4
 DEAR = 4  # operations of a node that no two passes compute
 COSTS = {

@@ -21,8 +21,6 @@ from .native import push_slot, read_slot
 from .native.primitives import declare
 from .stencil import fused_loop
 
-__all__ = ["Slot", "evaluate", "evaluate_storing"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Slot:

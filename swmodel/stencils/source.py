@@ -20,8 +20,6 @@ from .abi import VECTOR, header
 from .graph import At, Constant, Graph, Node, Unsupported
 from .schedule import is_nan_with, schedule, whole_vectors
 
-__all__ = ["c_source", "commented_source", "operations"]
-
 BLOCK = 2048  # columns: a smaller one interrupts the prefetching of rows, and starts passes more often
 LARGEST_POWER = 16  # the largest integer power that is written as products
 

@@ -25,8 +25,6 @@ from .graph import Graph, trace_graph
 from .schedule import whole_vectors
 from .source import c_source
 
-__all__ = ["Layout", "compile_loops", "fused_loop", "loops_in", "run", "types_of"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Layout:

@@ -31,8 +31,6 @@ from .steps import Carry, History, Monitor, StepLoop, Tree, no_monitor, one_step
 if TYPE_CHECKING:
     from .explicit import TimeStepper
 
-__all__ = ["FusedEvaluation", "FusedStepLoop", "InterpretedStepLoop", "NotCompiled", "POLE"]
-
 T = TypeVar("T")
 
 NEVER_WET = -32768.0  # the depth that marks cells which are land for the whole run, with wetting and drying [m]

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ..dynamics.layer import LayerFlow
     from ..dynamics.system import System
 
-__all__ = ["Implicit", "Solved"]  # a scheme here is none that a user chooses (fields/parts.py, shipped_parts)
-
 LEVEL = "level"  # the elevation, which is extrapolated as the tendencies are
 X_TRANSPORT, Y_TRANSPORT = "transport_x", "transport_y"  # the explicit part of the transports
 

@@ -27,27 +27,11 @@ from ..stencils.native import usable
 from ..stencils.native.library import CompileError
 from .fused import POLE, NotCompiled
 from .members import Members, first_member, per_member
-from .steps import ArrayStepLoop, Carry, History, Monitor, StepLoop, Tree, no_monitor, one_step, without_invariants
+from .steps import ArrayStepLoop, Carry, History, Monitor, StepLoop, Tree, no_monitor, without_invariants
 
 if TYPE_CHECKING:
     from ..dynamics.system import System
     from .explicit import TimeStepper
-
-__all__ = [
-    "arrays_if_loops_fail",
-    "check_covered",
-    "each_interval",
-    "engine_of",
-    "integrate",
-    "on_tiles",
-    "one_step",
-    "pack_state",
-    "run_steps",
-    "scan_steps",
-    "shown",
-    "step_loop",
-    "unpack_state",
-]
 
 
 def step_loop(dynamics: "System", stepper: "TimeStepper", prepared: bool = True) -> StepLoop:

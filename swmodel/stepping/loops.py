@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ..dynamics.system import System
     from .explicit import TimeStepper
 
-__all__ = ["Loop", "loops_of_adjoint", "loops_of_steps"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Loop:

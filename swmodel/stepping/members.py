@@ -18,8 +18,6 @@ from ..runtime.compilation import jit
 if TYPE_CHECKING:
     from ..dynamics.system import System
 
-__all__ = ["Members", "first_member", "per_member", "stacked"]
-
 SAME, FIELD, NUMBER = 0, 1, 2
 T = TypeVar("T")
 

@@ -50,21 +50,6 @@ if TYPE_CHECKING:
     from .explicit import TimeStepper
 
 
-__all__ = [
-    "Limit",
-    "check_time_step",
-    "first_growth",
-    "interval_above_rest",
-    "interval_of_interfaces",
-    "interval_with_waves",
-    "largest_root",
-    "largest_time_step",
-    "limits",
-    "of_step",
-    "semi_implicit_growth",
-]
-
-
 Rate: TypeAlias = float | np.ndarray  # times the time step [1]
 
 MARGIN = 1e-9  # growth in a step that is taken for rounding

@@ -31,18 +31,6 @@ if TYPE_CHECKING:
     from ..dynamics.system import System
     from .explicit import TimeStepper
 
-__all__ = [
-    "ArrayStepLoop",
-    "Carry",
-    "History",
-    "Monitor",
-    "StepLoop",
-    "Tree",
-    "no_monitor",
-    "one_step",
-    "without_invariants",
-]
-
 T = TypeVar("T")
 
 History: TypeAlias = object

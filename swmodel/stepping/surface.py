@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from ..dynamics.system import System
     from .split_explicit import Substeps
 
-__all__ = ["Surface", "automatic"]
-
 Velocities: TypeAlias = Sequence[tuple[AbstractField, AbstractField]]  # (u, v) [m s-1] of each layer, at u and v
 
 TOLERANCE = {4: 1e-5, 8: 1e-10}  # of conjugate gradients, by the size of a number [bytes]

@@ -23,22 +23,6 @@ from ..simulation.simulation import Simulation
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import integrate
 
-__all__ = [
-    "CASES",
-    "Case",
-    "Mark",
-    "Outcome",
-    "Panel",
-    "Twin",
-    "adjoint_mismatch",
-    "convergence",
-    "energy_norm",
-    "on_points",
-    "order",
-    "relative_l2",
-    "run_until",
-]
-
 
 @dataclasses.dataclass(frozen=True)
 class Mark:

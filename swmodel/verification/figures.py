@@ -8,8 +8,6 @@ import numpy as np
 from ..errors import ConfigError
 from .case import Panel
 
-__all__ = ["draw"]
-
 
 def draw(panels: Sequence[Panel]) -> Any:
     """A matplotlib Figure with the panels side by side.

@@ -9,8 +9,6 @@ from pathlib import Path
 from ..runtime.version import VERSION
 from .suite import Scores, shown, summary
 
-__all__ = ["page", "write_page"]
-
 STYLE = """
 :root { color-scheme: light dark; --line: #8886; --pass: #2e7d32; --fail: #c62828; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }

@@ -18,19 +18,6 @@ from rich.table import Table
 from ..errors import SwmodelError
 from .case import CASES, Case, Mark, Panel, adjoint_mismatch
 
-__all__ = [
-    "Scores",
-    "UnknownCase",
-    "all_cases",
-    "list_cases",
-    "measured",
-    "print_table",
-    "print_values",
-    "select",
-    "verify",
-]
-
-
 GROUPS = ("planar", "sphere", "tides", "coasts", "nests")
 
 

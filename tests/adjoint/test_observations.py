@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.adjoint.assimilation.observations import (
-    Tracks,
-    gauge_records,
-    ground_tracks,
-    read_tracks,
-    track_records,
-    with_noise,
-    write_gauge_folder,
-)
+from swmodel.adjoint.assimilation.observations import gauge_records, with_noise
 from swmodel.adjoint.costs.records import Record, records_in
+from swmodel.adjoint.costs.tracks import Tracks, ground_tracks, read_tracks, track_records
 from swmodel.errors import ConfigError, DataError
 from swmodel.grids.observed_tables import read_columns
 
@@ -112,7 +105,9 @@ def test_a_twins_errors_are_as_large_and_as_much_alike_as_they_are_said_to_be():
 
 
 def test_a_folder_of_gauges_is_read_as_it_was_written(tmp_path):
-    write_gauge_folder(tmp_path, {"a": (TIME, np.sin(TIME)), "b": (TIME[:5], TIME[:5])})
+    for name, value in {"a": np.sin(TIME), "b": np.cos(TIME)}.items():
+        table = np.column_stack([TIME, value])
+        np.savetxt(tmp_path / f"{name}.csv", table, delimiter=",", header="time_s,elevation_m", comments="")
     found = records_in(tmp_path, {"a": (1.0, 2.0), "b": (3.0, 4.0)})
     assert np.allclose(found["a"].value, np.sin(TIME), atol=1e-6) and found["b"].place == (3.0, 4.0)
 

@@ -15,6 +15,7 @@ from swmodel.adjoint.controls.transforms import Around, Balanced, Between, Corre
 from swmodel.errors import ConfigError
 from swmodel.parallel import Decomposition, make_communicator
 from swmodel.parallel.serial import OneTileCommunicator
+from swmodel.sources.fault import AzimuthalEqualArea
 
 NX, NY = 18, 15
 ISLANDS = np.where(np.random.default_rng(2).random((NY, NX)) < 0.06, 0.0, 4000.0)
@@ -161,7 +162,7 @@ def test_sources_that_the_grid_cannot_tell_apart_or_on_land_are_refused():
 def fault_source():
     model = ocean("sphere")
     fault = sources.Fault(142.5, 37.0, 2e4, 2e5, 8e4, 200.0, 12.0, 90.0, 10.0)
-    source = sources.Source([fault], projection=sources.AzimuthalEqualArea(model.grid.radius))
+    source = sources.Source([fault], projection=AzimuthalEqualArea(model.grid.radius))
     surface = sources.SeaSurface.of(model.grid, model.depth, refinement=1, horizontal=False, kajiura=False)
     spreads = {"slip": 0.5, "depth": 0.2, "strike": 10.0, "longitude": 0.3}
     return FaultSource.of(model, surface, source, spreads), surface, source

@@ -12,7 +12,7 @@ import pytest
 import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.verification import examination, verification
-from swmodel.adjoint.verification.examination import DotProducts, dot_products
+from swmodel.adjoint.verification.examination import DotProducts
 from swmodel.adjoint.verification.verification import (
     Directions,
     Taylor,
@@ -84,7 +84,7 @@ def test_right_derivatives_pass_with_rates_of_two_and_three():
     for name in ("a", "b"):
         found = taylor_test(Toy(), directions(Toy()), name)
         assert found.rate == pytest.approx(2.0, abs=0.02) and found.rate_second == pytest.approx(3.0, abs=0.02)
-        assert dot_products(Toy(), directions(Toy()))[name] < 1e-15
+        assert DotProducts(Toy(), directions(Toy())).errors[name] < 1e-15
 
 
 @pytest.mark.parametrize("error", [1.01, 0.99, -1.0])
@@ -117,7 +117,7 @@ def test_no_amplitude_is_too_small_or_too_large_to_tell(size):
 
 def test_a_wrong_adjoint_fails_the_dot_product():
     toy = Toy({"adjoint": 1.0 + 1e-10})
-    assert min(dot_products(toy, directions(toy)).values()) > verification.DOT_PRODUCT
+    assert min(DotProducts(toy, directions(toy)).errors.values()) > verification.DOT_PRODUCT
 
 
 def test_a_linear_cost_is_exact_at_any_order_and_a_wrong_one_is_not():

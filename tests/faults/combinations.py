@@ -154,17 +154,19 @@ class Case:
 
     def run(self, name, *overrides, path=None):
         """The End of a run into a folder `name`."""
-        from swmodel.cli.runs import Options, run_experiment
+        from swmodel.cli.options import Run
+        from swmodel.cli.runs import run_experiment
 
         folder = self.folder / name
-        options = Options(output=str(folder), overwrite=True, quiet=True)
+        options = Run(output=str(folder), overwrite=True, quiet=True)
         run_experiment(str(path or self.path), [*self.options, *overrides], options)
         return End.of(folder)
 
     def resumed(self, restart, *overrides):
-        from swmodel.cli.runs import Options, resume_experiment
+        from swmodel.cli.options import Resumed
+        from swmodel.cli.runs import resume_experiment
 
-        options = Options(output=str(restart.parent), quiet=True, experiment=str(self.path))
+        options = Resumed(output=str(restart.parent), quiet=True, experiment=str(self.path))
         resume_experiment(str(restart), [*self.options, *overrides], options)
         return End.of(restart.parent)
 

@@ -47,4 +47,4 @@ def test_the_library_keeps_no_more_than_two_records_in_its_caches(tmp_path):
         with FieldFile(tmp_path / "fields.nc", grid, tuple(fields), append=append) as file:
             file.append(seconds, fields)
             for name, array in fields.items():
-                assert file._records._dataset[name].get_var_chunk_cache()[0] == 2 * array.size * 4
+                assert file._dataset[name].get_var_chunk_cache()[0] == 2 * array.size * 4

@@ -7,8 +7,9 @@ import numpy as np
 import xarray as xr
 
 from swmodel.grids.grid import SphericalGrid
-from swmodel.sources import AzimuthalEqualArea, read_source, summarise
+from swmodel.sources import read_source
 from swmodel.sources.deformation import read_deformation, read_level
+from swmodel.sources.fault import AzimuthalEqualArea, summarise
 from tests.formats import Attempts, example
 from tests.formats.bathymetry import geotiff
 

@@ -13,7 +13,7 @@ from swmodel.adjoint.verification.verification import verify
 from swmodel.fields.variables import layer_of
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.runtime.compilation import jit
-from swmodel.runtime.launch import launched_ranks
+from swmodel.runtime.launchers import launched_ranks
 
 NX, NY = 13, 11
 RANKS = launched_ranks()

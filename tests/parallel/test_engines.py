@@ -6,7 +6,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.fields.state import replace
-from swmodel.runtime import launch
+from swmodel.runtime import launchers
 from swmodel.simulation.simulation import Simulation
 from swmodel.stencils.native.library import CompileError
 from swmodel.stepping import loop
@@ -90,7 +90,7 @@ def test_a_run_finds_the_number_of_stages_an_exchange_by_itself():
 @pytest.mark.parametrize("sharded", [False, True], ids=["ranks", "devices"])
 def test_where_one_rank_cannot_compile_a_loop_all_run_on_arrays(monkeypatch, sharded):
     """And give what arrays give, instead of waiting for each other."""
-    if sharded and launch.launched_ranks() > 1:
+    if sharded and launchers.launched_ranks() > 1:
         pytest.skip("devices of one process")
     options = {"communicator": "sharded"} if sharded else {}
     model = sw.ShallowWater(sw.CartesianGrid(21, 17, (0.0, 2.1e4), (0.0, 1.7e4)), 100.0, **options)

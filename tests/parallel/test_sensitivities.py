@@ -12,7 +12,7 @@ from swmodel.adjoint.costs.readers import GaugeReader, everywhere
 from swmodel.adjoint.costs.tile_costs import SquaresOfSums
 from swmodel.adjoint.costs.tracks import TrackMisfit, Tracks
 from swmodel.adjoint.sensitivity import forward_check, sensitivities
-from swmodel.adjoint.verification.examination import DOT_PRODUCT, Probe, dot_products
+from swmodel.adjoint.verification.examination import DOT_PRODUCT, DotProducts, Probe
 from swmodel.adjoint.verification.verification import Directions
 from swmodel.fields.state import pytree, static
 from swmodel.parallel import SerialCommunicator, make_communicator
@@ -83,7 +83,7 @@ def test_the_dot_product_holds_on_any_number_of_ranks(layout):
     if cases.RANKS > 2:
         pytest.skip("compiles as long on every rank, and holds on 4 where it does on 2")
     probe, directions = probed(make_communicator("auto", (cases.NY, cases.NX), layout))
-    found = dot_products(probe, directions)
+    found = DotProducts(probe, directions).errors
     assert set(found) == {"initial.eta", "depth"} and max(found.values()) < DOT_PRODUCT
     tile = np.asarray(directions.along("depth", smooth=True)["depth"])
     whole = cases.from_root(lambda: probed(SerialCommunicator())[1].along("depth", smooth=True)["depth"])

@@ -7,7 +7,8 @@ import pytest
 import xarray as xr
 
 from swmodel.errors import ConfigError, DataError
-from swmodel.grids.bathymetry import Bathymetry, as_bathymetry, from_depth, onto_grid, read_elevation
+from swmodel.grids.bathymetry import Bathymetry, as_bathymetry, from_depth, onto_grid
+from swmodel.grids.elevation import read_elevation
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.grids.undeclared import impossible
 

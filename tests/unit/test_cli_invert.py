@@ -12,6 +12,7 @@ from swmodel import sources
 from swmodel.adjoint.assimilation.result import Result
 from swmodel.adjoint.controls.seafloor import FaultSource
 from swmodel.cli import inverted
+from swmodel.sources.fault import Plane
 from tests.selection import later
 from tests.studies import BASIN, FIELDS, GAUGES, PATCH, TWIN, WAVE
 
@@ -350,7 +351,7 @@ def test_what_became_of_faults_has_its_units_and_their_places_those_of_the_grid(
     grid = sw.CartesianGrid(18, 14, (0.0, 180e3), (0.0, 140e3))
     model = sw.ShallowWater(grid, 1000.0, communicator="serial", engine="arrays")
     faults = [sources.Fault(x, 7e4, 1e4, 4e4, 2e4, 90.0, 20.0, 90.0, 3.0) for x in (8e4, 1e5)]
-    source = sources.Source(faults, projection=sources.Plane())
+    source = sources.Source(faults, projection=Plane())
     surface = sources.SeaSurface.of(grid, np.full(grid.shape, 1000.0), around=source)
     part = FaultSource.of(model, surface, source, {"slip": 0.5})
     transform = SimpleNamespace(function=SimpleNamespace(parts={"faults": part}))

@@ -8,7 +8,8 @@ import pytest
 
 import swmodel as sw
 from swmodel.config import physics, read
-from swmodel.config.build.experiment import assemble, model_of, state_of
+from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.build.fields import state_of
 from swmodel.config.sections import Section
 from swmodel.dynamics.terms import Series, Window
 from swmodel.fields.state import replace

@@ -10,20 +10,9 @@ import pytest
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.state import replace
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
-from swmodel.sources import (
-    REFERENCES,
-    AzimuthalEqualArea,
-    Fault,
-    Plane,
-    Source,
-    breakpoints,
-    depth_gradient,
-    displacement,
-    read_source,
-    records,
-    summarise,
-    uplift,
-)
+from swmodel.sources import Fault, Source, read_source
+from swmodel.sources.fault import REFERENCES, AzimuthalEqualArea, Plane, summarise
+from swmodel.sources.motion import breakpoints, depth_gradient, displacement, records, uplift
 from tests.selection import later, now
 
 TABLES = Path(__file__).parents[2] / "experiments" / "tohoku_2011"

@@ -13,8 +13,10 @@ from swmodel.forcing.constituents import nodal, period
 from swmodel.output.netcdf import GaugeFile
 from swmodel.output.products.gauges import depth_at
 from swmodel.postprocess import export
+from swmodel.postprocess.series import read_gauges
 
 gauges = pytest.importorskip("swmodel.postprocess.gauges")
+scores = pytest.importorskip("swmodel.postprocess.scores")
 files = pytest.importorskip("swmodel.postprocess.files")
 
 HOUR = 3600.0
@@ -47,14 +49,14 @@ def test_a_gauge_on_land_is_scored_by_the_depth_of_the_flow(tmp_path):
     wave = 0.3 * np.exp(-(((time - 1000.0) / 200.0) ** 2))
     level = np.stack([wave, np.maximum(wave, 0.125 + 5e-4), np.full(time.size, 4.75)], 1)
     with dataset_of(tmp_path, time, level, depth=depth) as data:
-        series = gauges.read_gauges(data)
-    record = gauges.Series("beach", time, np.maximum(wave, 0.125))
-    sea, beach, hill = gauges.scores(series, {"beach": record})
+        series = read_gauges(data)
+    record = scores.Series("beach", time, np.maximum(wave, 0.125))
+    sea, beach, hill = scores.scores(series, {"beach": record})
     assert sea.maximum == pytest.approx(0.3) and not sea.notes
     assert beach.maximum == pytest.approx(0.175, abs=1e-4) and beach.observed_maximum == pytest.approx(0.175)
     assert beach.arrival == time[np.argmax(wave > 0.135)] == beach.observed_arrival
     assert np.isnan([hill.maximum, hill.arrival]).all() and hill.notes[-1] == "the model stays dry"
-    assert "flow over ground at 4.75 m" in gauges.table([sea, beach, hill])
+    assert "flow over ground at 4.75 m" in scores.table([sea, beach, hill])
     page = gauges.figure(xr.Dataset(), series=series[1:], observations={"beach": record})
     assert (
         page.axes[0].get_title("left") == "beach, flow depth on land" and page.axes[1].lines[0].get_ydata().max() == 0
@@ -82,13 +84,13 @@ def tide(time, constants):
 def test_a_tide_is_scored_by_its_constants_and_a_surge_by_its_peak(tmp_path):
     time = np.arange(0.0, 10 * 24 * HOUR, 600.0)
     level = tide(time, {"M2": (0.8, 40.0), "K1": (0.2, 350.0)})
-    record = gauges.Series("sea", time, tide(time, {"M2": (0.9, 50.0), "K1": (0.3, 10.0)}))
+    record = scores.Series("sea", time, tide(time, {"M2": (0.9, 50.0), "K1": (0.3, 10.0)}))
     for config, kind in ((TIDE, "tide"), (STORM, "storm"), (QUAKE, "")):
         with dataset_of(tmp_path, time, level[:, None], config) as data:
             assert files.driving(data) == (kind, ("M2", "K1") if kind else ())
-            (row,) = gauges.scores(gauges.read_gauges(data), {"sea": record})
+            (row,) = scores.scores(read_gauges(data), {"sea": record})
         (tmp_path / "gauges.nc").unlink()
-        text = gauges.table([row])
+        text = scores.table([row])
         if not kind:
             assert text.split()[1] == "arrival" and not row.constants
             continue
@@ -101,12 +103,12 @@ def test_a_tide_is_scored_by_its_constants_and_a_surge_by_its_peak(tmp_path):
     late = TIDE + '[output.harmonics]\nbegin = "2 days"\n'
     spun_up = np.where(time < 48 * HOUR, 0.0, level)
     with dataset_of(tmp_path, time, spun_up[:, None], late) as data:
-        (row,) = gauges.scores(gauges.read_gauges(data))
+        (row,) = scores.scores(read_gauges(data))
     (tmp_path / "gauges.nc").unlink()
     assert row.constants["M2"] == pytest.approx((0.8, 40.0), abs=1e-4)
     short = time <= 20 * HOUR
     with dataset_of(tmp_path, time[short], level[short, None], STORM) as data:
-        (row,) = gauges.scores(gauges.read_gauges(data))
+        (row,) = scores.scores(read_gauges(data))
     assert list(row.constants) == ["M2"] and "too short for the constants of K1" in row.notes[-1]
 
 

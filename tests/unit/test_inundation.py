@@ -13,6 +13,7 @@ from swmodel.errors import PlotError  # noqa: E402
 from swmodel.postprocess import files, gauges, maps, maxima, scores, statistics, style  # noqa: E402
 from swmodel.postprocess.cli import plot  # noqa: E402
 from swmodel.postprocess.inundation import FILM, ground, inundation, may_flood, under_water  # noqa: E402
+from swmodel.postprocess.series import read_gauges  # noqa: E402
 
 SLOPE, CELL, SHORE = 0.1, 10.0, 100.0  # of the beach; [m]; the place of the shoreline at rest [m]
 
@@ -230,7 +231,7 @@ def rising(folder, threshold=0.05, **options):
 def test_dry_land_that_rises_is_flooded_neither_in_maxima_nor_on_maps_of_fields(tmp_path):
     places = {"sea": (45.0, 40.0), "land": (235.0, 40.0)}
     rising(tmp_path).gauges(tmp_path / "gauges.nc", places).run(steps=60)
-    sea, land = gauges.read_gauges(files.open_output(tmp_path / "gauges.nc"))
+    sea, land = read_gauges(files.open_output(tmp_path / "gauges.nc"))
     assert np.isnan(sea.ground) and land.ground == pytest.approx(3.05) and land.value.max() == 0.0
     found, expected = (inundation(files.open_output(tmp_path / f"{name}.nc")) for name in ("maxima", "extremes"))
     np.testing.assert_array_equal(found.flooded, expected.flooded)
@@ -255,7 +256,7 @@ def test_gauges_of_laboratories_keep_the_digits_of_small_waves_and_short_runs():
     assert re.search(r"15\.0 +0\.035 +0 to 22\.5$", scores.table([row]), re.M)
     axes = style.new_figure(6, 4).add_axes((0, 0, 1, 1))
     times = np.linspace(0.0, 22.5, 46)
-    gauges.draw_series(axes, gauges.Series("A", times, 0.0351 * np.exp(-(((times - 16.0) / 2.0) ** 2))))
+    gauges.draw_series(axes, scores.Series("A", times, 0.0351 * np.exp(-(((times - 16.0) / 2.0) ** 2))))
     assert axes.texts[-1].get_text().endswith("s, max. 0.035 m")
 
 

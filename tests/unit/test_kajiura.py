@@ -10,17 +10,10 @@ import pytest
 from swmodel.errors import ConfigError
 from swmodel.fields.state import replace
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
-from swmodel.sources import (
-    AzimuthalEqualArea,
-    Fault,
-    KajiuraFilter,
-    SeaSurface,
-    Source,
-    depth_gradient,
-    records,
-    region_around,
-    uplift,
-)
+from swmodel.sources import Fault, SeaSurface, Source, region_around
+from swmodel.sources.fault import AzimuthalEqualArea
+from swmodel.sources.kajiura import KajiuraFilter
+from swmodel.sources.motion import depth_gradient, records, uplift
 from swmodel.sources.regions import patch_of
 from tests.selection import later
 

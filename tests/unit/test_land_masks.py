@@ -6,8 +6,8 @@ import xarray as xr
 
 from swmodel.errors import DataError
 from swmodel.grids import undeclared
-from swmodel.grids.bathymetry import elevation_on, onto_grid, read_elevation
-from swmodel.grids.elevation import open_elevation
+from swmodel.grids.bathymetry import elevation_on, onto_grid
+from swmodel.grids.elevation import open_elevation, read_elevation
 from swmodel.grids.grid import SphericalGrid
 from swmodel.grids.topography import topography
 from swmodel.grids.undeclared import repeated_far_from_others

@@ -174,13 +174,13 @@ def test_a_size_that_is_no_number_is_no_launcher(size):
 
 
 def test_without_a_launcher_there_is_one_rank(started):
-    assert launch.launched_ranks() == 1
-    assert launch.local_rank() == 0
+    assert launchers.launched_ranks() == 1
+    assert launchers.local_rank() == 0
 
 
 def test_launched_ranks_and_local_rank(started):
     started(OPEN_MPI)
-    assert (launch.launched_ranks(), launch.local_rank()) == (8, 1)
+    assert (launchers.launched_ranks(), launchers.local_rank()) == (8, 1)
 
 
 # -- the world ------------------------------------------------------------------------------------------------------
@@ -303,9 +303,9 @@ def test_hardware_threads_of_a_core_are_found():
 
 def test_ranks_that_share_cores_are_warned_of():
     apart = [("a", (0, 1)), ("a", (2, 3)), ("b", (0, 1))]
-    assert launch.crowding(apart) is None
+    assert cores_module.crowding(apart) is None
     together = [("a", (0,)), ("b", (0, 1)), ("b", (0, 1))]
-    assert "2 ranks with 4 threads share 2 cores of host b" in launch.crowding(together)
+    assert "2 ranks with 4 threads share 2 cores of host b" in cores_module.crowding(together)
 
 
 # -- MPI's names and mpirun -----------------------------------------------------------------------------------------
@@ -454,11 +454,11 @@ def test_what_a_launcher_set_does_not_reach_the_next_one(started):
 
 
 WORLD = (
-    "from swmodel.runtime import launch\n"
+    "from swmodel.runtime import cores, launch, launchers\n"
     "process = launch.configure_process()\n"
     "world = launch.load_mpi().COMM_WORLD\n"
     "launch.check_world(world.size)\n"
-    "print('answer', launch.launched_ranks(), world.size, process.communicator, launch.binding_warning(world))\n"
+    "print('answer', launchers.launched_ranks(), world.size, process.communicator, cores.binding_warning(world))\n"
 )
 
 

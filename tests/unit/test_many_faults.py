@@ -8,7 +8,8 @@ import pytest
 
 import swmodel as sw
 from swmodel.fields.state import replace
-from swmodel.sources import AzimuthalEqualArea, Fault, SeaSurface, Source, motion
+from swmodel.sources import Fault, SeaSurface, Source, motion
+from swmodel.sources.fault import AzimuthalEqualArea
 from swmodel.sources.motion import Lattice, cubic_weights
 from tests.selection import later
 

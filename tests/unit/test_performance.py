@@ -17,25 +17,19 @@ import swmodel as sw
 from swmodel.config.parts import shipped
 from swmodel.errors import ConfigError, DataError
 from swmodel.parallel import SerialCommunicator
-from swmodel.performance import (
+from swmodel.performance import machine
+from swmodel.performance.cases import STEPPERS, OneOfMany, basin, stepper_named
+from swmodel.performance.machine import Link, fit_link, measure_link, triad_bandwidth
+from swmodel.performance.prediction import (
     Compute,
-    Link,
     Machine,
-    Program,
-    basin,
     fit_compute,
-    fit_link,
-    machine,
     machines_of,
-    measure_link,
+    measure_compute,
     predict,
     signature,
-    stepper_named,
-    triad_bandwidth,
 )
-from swmodel.performance.cases import STEPPERS, OneOfMany
-from swmodel.performance.prediction import measure_compute
-from swmodel.performance.timing import batch_of
+from swmodel.performance.timing import Program, batch_of
 from swmodel.runtime import launch
 from swmodel.stepping.explicit import TimeStepper
 

@@ -25,8 +25,21 @@ from swmodel.grids.grid import CartesianGrid, SphericalGrid  # noqa: E402
 from swmodel.models.shallow_water import ShallowWater  # noqa: E402
 from swmodel.output.netcdf import FieldFile, GaugeFile, write_fields  # noqa: E402
 from swmodel.output.restart import write_restart  # noqa: E402
-from swmodel.postprocess import budgets, cgrid, circulation, files, gauges, maps, maxima, spectra, style, wavenumbers  # noqa: E402
+from swmodel.postprocess import (  # noqa: E402
+    budgets,
+    cgrid,
+    circulation,
+    files,
+    gauges,
+    maps,
+    maxima,
+    scores,
+    spectra,
+    style,
+    wavenumbers,
+)
 from swmodel.postprocess.cli import plot  # noqa: E402
+from swmodel.postprocess.series import read_gauges, read_observations  # noqa: E402
 from swmodel.runtime.compilation import jit  # noqa: E402
 from swmodel.simulation.simulation import Simulation  # noqa: E402
 from swmodel.stepping.explicit import AB2  # noqa: E402
@@ -472,7 +485,7 @@ def test_frequency_spectrum_finds_the_period_and_the_variance_of_a_tide():
     t = np.arange(0, 20 * 3600, 30.0)
     value = np.sin(2 * np.pi * t / 1200)
     value[50:53] = np.nan
-    frequency, power = spectra.frequency_spectrum(gauges.Series("a", t, value), segments=5)
+    frequency, power = spectra.frequency_spectrum(scores.Series("a", t, value), segments=5)
     assert 1 / frequency[power.argmax()] == pytest.approx(1200, rel=0.05)
     np.testing.assert_allclose(power.sum() * (frequency[1] - frequency[0]), 0.5, rtol=0.03)
 
@@ -486,8 +499,8 @@ def pulse(t, height=1.0, arrives=3600.0):
 
 def scored(t, value, observed=None, **rules):
     """The Score of a model's series by Rules, against an observed one at the same times."""
-    model = gauges.Series("a", t, value, rules=gauges.Rules(**rules))
-    return gauges.score(model, None if observed is None else gauges.Series("a", t, observed))
+    model = scores.Series("a", t, value, rules=scores.Rules(**rules))
+    return scores.score(model, None if observed is None else scores.Series("a", t, observed))
 
 
 def test_a_perfect_model_explains_everything_and_the_mean_error_is_a_bias_beside_it():
@@ -517,9 +530,9 @@ def test_arrival_is_the_first_time_above_a_fraction_of_the_windows_maximum():
     t = np.arange(0, 12001, 1.0)
     value = np.where(t >= 3000, 0.19, 0.0) + np.where(t >= 4000, 0.02, 0) + np.where(t >= 5000, 0.79, 0)
     value[t > 7000] = 0.0
-    series = gauges.Series("a", t, value)
-    assert gauges.peak(series) == pytest.approx(1.0)
-    assert gauges.arrival(series) == 4000.0
+    series = scores.Series("a", t, value)
+    assert scores.peak(series) == pytest.approx(1.0)
+    assert scores.arrival(series) == 4000.0
     assert scored(t, value, fraction=0.1).arrival == 3000.0
 
 
@@ -538,7 +551,7 @@ def test_what_the_window_cannot_tell_is_a_dash_and_a_sentence(value, rules, miss
     t = np.arange(0, 7201, 4.0)
     row = scored(t, value(t), **rules)
     assert np.isnan([row.arrival, row.maximum]).tolist() == ["a" in missing, "m" in missing]
-    text = gauges.table([row])
+    text = scores.table([row])
     assert re.search(note, text), text
     cells = text.splitlines()[2].split()
     assert [cells[1] == "-", cells[2] == "-"] == ["a" in missing, "m" in missing]
@@ -551,26 +564,26 @@ def test_late_records_gaps_and_other_sampling_are_bridged():
     at = np.arange(3000, 9000, 60.0)
     seen = pulse(at)
     seen[5] = np.nan
-    row = gauges.score(gauges.Series("a", t, value), gauges.Series("a", at, seen))
+    row = scores.score(scores.Series("a", t, value), scores.Series("a", at, seen))
     assert row.variance_explained > 0.999
     assert row.window == (3000.0, t[-1])
 
 
 def test_nothing_in_common_gives_no_figure_rather_than_an_error():
     t = np.arange(0, 600, 4.0)
-    row = gauges.score(gauges.Series("a", t, pulse(t)), gauges.Series("a", t + 1e5, np.full(t.size, np.nan)))
+    row = scores.score(scores.Series("a", t, pulse(t)), scores.Series("a", t + 1e5, np.full(t.size, np.nan)))
     assert np.isnan([row.variance_explained, row.arrival, row.observed_maximum]).all()
-    text = gauges.table([row])
+    text = scores.table([row])
     assert text.splitlines()[2].split()[:3] == ["a", "-", "-"] and "variance" not in text.splitlines()[0]
     assert "the record has no values" in text
-    row = gauges.score(gauges.Series("a", t, pulse(t)), gauges.Series("a", t + 1e4, pulse(t)))
-    assert row.window == (np.nan, np.nan) and "the run ends at 9.933 min, and the record begins" in gauges.table([row])
+    row = scores.score(scores.Series("a", t, pulse(t)), scores.Series("a", t + 1e4, pulse(t)))
+    assert row.window == (np.nan, np.nan) and "the run ends at 9.933 min, and the record begins" in scores.table([row])
 
 
 def test_the_table_has_a_row_for_each_gauge_with_or_without_a_record():
     t = np.arange(0, 7201, 4.0)
-    series = [gauges.Series(n, t, pulse(t, 0.9)) for n in ("seen", "unseen")]
-    text = gauges.table(gauges.scores(series, {"seen": gauges.Series("seen", t, pulse(t))}))
+    series = [scores.Series(n, t, pulse(t, 0.9)) for n in ("seen", "unseen")]
+    text = scores.table(scores.scores(series, {"seen": scores.Series("seen", t, pulse(t))}))
     assert text.splitlines()[2].split() == [
         "seen",
         "63.7",
@@ -591,7 +604,7 @@ def test_the_table_has_a_row_for_each_gauge_with_or_without_a_record():
 
 def test_a_table_without_records_has_no_columns_for_them():
     t = np.arange(0, 7201, 4.0)
-    text = gauges.table(gauges.scores([gauges.Series(name, t, pulse(t, 0.9)) for name in "ab"]))
+    text = scores.table(scores.scores([scores.Series(name, t, pulse(t, 0.9)) for name in "ab"]))
     heads, units, first, *_ = (line.split() for line in text.splitlines())
     assert heads == ["gauge", "arrival", "maximum", "window"] and units == ["[min]", "[m]", "[min]"]
     assert first == ["a", "63.7", "0.900", "0", "to", "120"]
@@ -600,7 +613,7 @@ def test_a_table_without_records_has_no_columns_for_them():
 
 def test_times_are_counted_in_a_unit_that_suits_the_run():
     t = np.linspace(0, 30 * 86400.0, 1001)
-    text = gauges.table([scored(t, pulse(t / 600, arrives=1000.0))])
+    text = scores.table([scored(t, pulse(t / 600, arrives=1000.0))])
     assert "[days]" in text and text.splitlines()[2].split()[-3:] == ["0", "to", "30"]
     page = gauges.figure(gauge_output(t, {"a": np.sin(t / 1e5), "b": 1e-9 * t}))
     assert page.axes[-1].get_xlabel().startswith("Days after") and page.axes[-1].get_xlim()[1] == pytest.approx(30.0)
@@ -609,16 +622,16 @@ def test_times_are_counted_in_a_unit_that_suits_the_run():
 def test_a_gauge_file_keeps_the_rules_of_its_experiment_and_of_a_run_that_went_on():
     labels = {"gauge_windows": '{"a": [900.0, 7200.0]}', "gauge_threshold": 0.05, "gauge_arrival_fraction": 0.1}
     data = gauge_output(np.arange(3.0), {"a": np.zeros(3), "b": np.zeros(3)}).assign_attrs(labels)
-    a, b = gauges.read_gauges(data)
-    assert a.rules == gauges.Rules((900.0, 7200.0), 0.05, 0.1) and b.rules == gauges.Rules(threshold=0.05, fraction=0.1)
+    a, b = read_gauges(data)
+    assert a.rules == scores.Rules((900.0, 7200.0), 0.05, 0.1) and b.rules == scores.Rules(threshold=0.05, fraction=0.1)
     later = data.assign_attrs({"gauge_windows_from_3600_s": "{}", "gauge_threshold_from_3600_s": 0.2})
-    assert gauges.read_gauges(later)[0].rules == gauges.Rules(threshold=0.2, fraction=0.1)
+    assert read_gauges(later)[0].rules == scores.Rules(threshold=0.2, fraction=0.1)
 
 
 def test_csv_files_are_found_by_name_and_read_in_any_order(tmp_path):
     (tmp_path / "21418.csv").write_text("time_s,elevation_m\n8,0.3\n4,\n0,0.1\n")
     (tmp_path / "other.csv").write_text("nonsense\n")
-    found = gauges.read_observations(tmp_path, ["DART 21418", "KPG1"])
+    found = read_observations(tmp_path, ["DART 21418", "KPG1"])
     assert list(found) == ["DART 21418"]
     np.testing.assert_array_equal(found["DART 21418"].time, [0, 4, 8])
     np.testing.assert_array_equal(found["DART 21418"].value, [0.1, np.nan, 0.3])
@@ -626,27 +639,27 @@ def test_csv_files_are_found_by_name_and_read_in_any_order(tmp_path):
 
 def test_observations_that_cannot_be_used_are_explained(tmp_path):
     with pytest.raises(PlotError, match="is no folder"):
-        gauges.read_observations(tmp_path / "nowhere", ["a"])
+        read_observations(tmp_path / "nowhere", ["a"])
     with pytest.raises(PlotError, match="no file NAME.csv or NAME.nc in .* named after one of the gauges a, b"):
-        gauges.read_observations(tmp_path, ["a", "b"])
+        read_observations(tmp_path, ["a", "b"])
     (tmp_path / "a.csv").write_text("seconds,metres\n1,2\n")
     with pytest.raises(PlotError, match="columns time_s and elevation_m"):
-        gauges.read_observations(tmp_path, ["a"])
+        read_observations(tmp_path, ["a"])
     (tmp_path / "a.csv").write_bytes(bytes(range(128, 256)))
     with pytest.raises(PlotError, match="a.csv cannot be read as a CSV table .*save it as text in UTF-8"):
-        gauges.read_observations(tmp_path, ["a"])
+        read_observations(tmp_path, ["a"])
     (tmp_path / "a.csv").write_text("time_s,elevation_m\nnoon,high\n")
     with pytest.raises(PlotError, match="a.csv, line 2: 'noon' in time_s is not a number; correct it"):
-        gauges.read_observations(tmp_path, ["a"])
+        read_observations(tmp_path, ["a"])
 
 
 def test_records_of_a_spreadsheet_may_begin_with_a_byte_order_mark(tmp_path):
     (tmp_path / "a.csv").write_text("time_s, elevation_m\n0, 0.5\n", encoding="utf-8-sig")
-    np.testing.assert_array_equal(gauges.read_observations(tmp_path, ["a"])["a"].value, [0.5])
+    np.testing.assert_array_equal(read_observations(tmp_path, ["a"])["a"].value, [0.5])
 
 
 def test_gauges_are_read_with_their_names_and_places():
-    first, second = gauges.read_gauges(gauge_output([0, 1], {"KPG1": [1.0, 2.0], "DART 21418": [3.0, np.nan]}))
+    first, second = read_gauges(gauge_output([0, 1], {"KPG1": [1.0, 2.0], "DART 21418": [3.0, np.nan]}))
     assert (first.name, first.x, first.y) == ("KPG1", 144.0, 38.0)
     assert second.name == "DART 21418"
     np.testing.assert_array_equal(second.value, [3.0, np.nan])
@@ -664,7 +677,7 @@ def test_a_crowded_page_names_the_gauges_that_it_leaves_out(tsunami):
 
 
 def test_of_many_gauges_on_a_map_names_that_would_hide_each_other_are_left_out(tsunami):
-    crowd = [gauges.Series(f"G{k:02d}", np.zeros(1), np.zeros(1), 140.0 + 0.01 * k, 38.0) for k in range(20)]
+    crowd = [scores.Series(f"G{k:02d}", np.zeros(1), np.zeros(1), 140.0 + 0.01 * k, 38.0) for k in range(20)]
     with postprocess.open_output(tsunami[0]) as fields:
         drawn = [maps.panels(fields, "eta", [0.0, 600.0], some).axes[:2] for some in (crowd, crowd[:3])]
     assert [len(axes.texts) for axes in drawn[1]] == [3, 0] and not drawn[0][1].texts
@@ -675,7 +688,7 @@ def test_of_many_gauges_on_a_map_names_that_would_hide_each_other_are_left_out(t
 @pytest.mark.verify
 def test_a_figure_of_very_many_gauges_has_columns_and_names_those_that_do_not_fit():
     t = np.arange(0, 3601, 600.0)
-    series = [gauges.Series(f"G{k}", t, np.sin(t + k)) for k in range(99)]
+    series = [scores.Series(f"G{k}", t, np.sin(t + k)) for k in range(99)]
     dataset = gauge_output(t, {"G0": np.sin(t)})
     page = gauges.figure(dataset, {"G98": series[98]}, series=series)
     corners = {(round(axes.get_position().x0, 2), -axes.get_position().y0): axes for axes in page.axes}
@@ -1021,7 +1034,7 @@ def test_what_the_model_writes_is_read(tmp_path, periodic):
     np.testing.assert_allclose(mesh.area, grid.area_h, rtol=1e-12)
     assert files.start_of(fields) is None
     np.testing.assert_array_equal(files.seconds(fields), [0, 600, 1200])
-    series = gauges.read_gauges(files.open_output(paths[2]))
+    series = read_gauges(files.open_output(paths[2]))
     assert [(g.name, g.x, g.y) for g in series] == [("A 1", 185.0, 30.0), ("B", 190.0, 31.0)]
     np.testing.assert_allclose(series[0].value, np.sin(np.arange(100) / 9), rtol=1e-6)
     sums = budgets.budgets(fields, gravity=9.81)
@@ -1071,10 +1084,10 @@ def test_the_package_needs_neither_jax_nor_pyplot():
 def test_an_arrival_is_named_in_tenths_of_days_and_in_whole_minutes():
     day = 86400.0
     time = np.linspace(0.0, 20 * day, 2001)
-    wave = gauges.Series("mouth", time, np.where(time > 0.595 * day, 1.0, 0.0), rules=gauges.Rules())
-    assert "arrival 0.6 days" in gauges._summary(gauges.score(wave))
-    wave = gauges.Series("mouth", time / 2000, np.where(time > 0.595 * day, 1.0, 0.0), rules=gauges.Rules())
-    assert re.search(r"arrival \d+ min", gauges._summary(gauges.score(wave)))
+    wave = scores.Series("mouth", time, np.where(time > 0.595 * day, 1.0, 0.0), rules=scores.Rules())
+    assert "arrival 0.6 days" in gauges._summary(scores.score(wave))
+    wave = scores.Series("mouth", time / 2000, np.where(time > 0.595 * day, 1.0, 0.0), rules=scores.Rules())
+    assert re.search(r"arrival \d+ min", gauges._summary(scores.score(wave)))
 
 
 def test_infinite_values_count_as_missing_with_a_warning():

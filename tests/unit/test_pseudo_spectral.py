@@ -10,7 +10,8 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.verification.verification import verify
 from swmodel.config import load, read
-from swmodel.config.build.experiment import assemble, model_of, state_of
+from swmodel.config.build.experiment import assemble, model_of
+from swmodel.config.build.fields import state_of
 from swmodel.config.build.steppers import stepper_of
 from swmodel.errors import ConfigError
 from swmodel.fields.state import replace

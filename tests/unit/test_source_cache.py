@@ -16,6 +16,7 @@ from swmodel.errors import ConfigError
 from swmodel.grids.bathymetry import from_depth
 from swmodel.grids.topography import topography
 from swmodel.runtime import cache
+from swmodel.sources.fault import Plane
 
 GRID = sw.CartesianGrid(nx=12, ny=10, x=(0.0, 120e3), y=(0.0, 100e3))
 SECTION = types.SimpleNamespace(horizontal=True, kajiura=True, every="auto")
@@ -35,7 +36,7 @@ def source(slip=2.0):
         onset=0.0,
         rise_time=30.0,
     )
-    return sources.Source([fault], projection=sources.Plane())
+    return sources.Source([fault], projection=Plane())
 
 
 def motion(section=SECTION, grid=GRID, depth=3000.0, slip=2.0):

@@ -12,8 +12,8 @@ import swmodel as sw
 from swmodel.config.build.steppers import dividing_step
 from swmodel.errors import ConfigError
 from swmodel.runtime.compilation import jit
-from swmodel.stepping.loop import one_step
 from swmodel.stepping.stability import of_step
+from swmodel.stepping.steps import one_step
 from tests.selection import later, now
 
 STEPPERS = (sw.AB2(1.0), sw.AB3(1.0), sw.SSPRK3(1.0), sw.RK4(1.0), sw.ForwardBackward(1.0))

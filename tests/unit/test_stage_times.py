@@ -12,7 +12,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.runtime.compilation import jit
-from swmodel.stepping.loop import one_step
+from swmodel.stepping.steps import one_step
 from tests.selection import now
 
 GRID = sw.CartesianGrid(4, 3, (0.0, 4e4), (0.0, 3e4), "xy")

@@ -10,7 +10,7 @@ from swmodel.dynamics.clock import Time
 from swmodel.dynamics.sponge import SpongeProfile
 from swmodel.dynamics.terms import Series, value_at
 from swmodel.runtime.compilation import jit
-from swmodel.stepping.loop import one_step
+from swmodel.stepping.steps import one_step
 
 NX, NY = 8, 6
 GRID = sw.CartesianGrid(NX, NY, (0.0, NX * 1e4), (0.0, NY * 1e4))

@@ -26,7 +26,7 @@ from swmodel.models.ensemble import _same
 from swmodel.output.zarr_store import ZarrStore
 from swmodel.parallel.decomposition import Decomposition
 from swmodel.parallel.serial import OneTileCommunicator
-from swmodel.performance import Program
+from swmodel.performance.timing import Program
 from swmodel.stepping.stability import limits
 from tests.stacked import AllTiles
 
@@ -149,7 +149,7 @@ def peak_of(function):
 @pytest.mark.verify
 def test_a_rank_of_10000_sets_up_with_the_memory_and_the_bytes_of_its_tile(experiment, count, monkeypatch):
     """Model, state, forcing and time step of one tile of 30 arc-seconds; the whole grid is 10,000 times as large."""
-    monkeypatch.setattr("swmodel.runtime.launch.launched_ranks", lambda: 10_000)
+    monkeypatch.setattr("swmodel.runtime.launchers.launched_ranks", lambda: 10_000)
 
     def set_up():
         made = assemble(read(str(experiment), []), 10_000)
@@ -169,7 +169,7 @@ def test_a_rank_of_10000_sets_up_with_the_memory_and_the_bytes_of_its_tile(exper
 def test_a_step_a_snapshot_and_a_restart_of_a_rank_of_10000_take_the_memory_of_its_tile(
     experiment, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("swmodel.runtime.launch.launched_ranks", lambda: 10_000)
+    monkeypatch.setattr("swmodel.runtime.launchers.launched_ranks", lambda: 10_000)
     made = assemble(read(str(experiment), []), 10_000)
     model, state = started(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
 
@@ -207,7 +207,7 @@ def test_a_step_a_snapshot_and_a_restart_of_a_rank_of_10000_take_the_memory_of_i
 @pytest.mark.verify
 def test_a_gradient_of_a_rank_of_10000_takes_the_memory_of_its_tile(experiment, monkeypatch):
     """With respect to the first state, the depth and a number."""
-    monkeypatch.setattr("swmodel.runtime.launch.launched_ranks", lambda: 10_000)
+    monkeypatch.setattr("swmodel.runtime.launchers.launched_ranks", lambda: 10_000)
     made = assemble(read(str(experiment), []), 10_000)
     model, state = started(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")
 
@@ -225,7 +225,7 @@ def test_a_gradient_of_a_rank_of_10000_takes_the_memory_of_its_tile(experiment, 
 
 @pytest.mark.verify
 def test_the_state_that_a_verification_starts_from_takes_the_memory_of_its_tile(experiment, monkeypatch):
-    monkeypatch.setattr("swmodel.runtime.launch.launched_ranks", lambda: 10_000)
+    monkeypatch.setattr("swmodel.runtime.launchers.launched_ranks", lambda: 10_000)
     draft = read(str(experiment), [Override("--set", ("initial",), {"type": "rest"})])
     made = assemble(draft, 10_000)
     model, state = started(made, made.experiment(), OneTileCommunicator(LAYOUT, RANK), LAYOUT, "arrays")

@@ -8,7 +8,7 @@ import pytest
 import swmodel as sw
 from swmodel.runtime.compilation import jit
 from swmodel.stepping.explicit import Past
-from swmodel.stepping.loop import one_step
+from swmodel.stepping.steps import one_step
 from tests.selection import now
 
 GRID = sw.CartesianGrid(6, 5, (0.0, 6e4), (0.0, 5e4), "xy")

@@ -8,7 +8,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.runtime.compilation import jit
-from swmodel.stepping.loop import one_step
+from swmodel.stepping.steps import one_step
 
 FORMS = (sw.EnergyConserving(), sw.EnstrophyConserving(), sw.ArakawaLamb())
 NAMED = dict(argnames="momentum", argvalues=FORMS, ids=lambda form: type(form).__name__)

@@ -36,8 +36,6 @@ from .responses import Green, tangent_columns
 from .restarts import Identity, read_inversion_restart, write_inversion_restart
 from .result import Result
 
-__all__ = ["Inversion", "Restart"]
-
 METHODS = "incremental", "green", "linear", "descent"
 FREE_MEMBERS = 200  # of an ensemble whose members are sums of Green's functions
 ROLES = {"background": "first guess", "analysis": "analysis", "withheld": "withheld gauge"}

@@ -26,8 +26,6 @@ from ..controls.controls import masks_of
 from ..controls.transforms import Patterns
 from ..problem import Problem
 
-__all__ = ["LinearModel", "everywhere"]
-
 STARTING = 2  # s: from then on no multistep scheme adds to its history any more
 MOST_ERROR = {"float32": 1e-3, "float64": 1e-8}  # of sweeps against a run, relative
 SWEEP = 2.0  # the time of a transposed step over that of a step

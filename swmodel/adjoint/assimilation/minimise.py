@@ -36,8 +36,6 @@ from ...parallel.communicator import Communicator
 from ..controls.controls import ControlDict
 from ..problem import dot as global_dot
 
-__all__ = ["Iteration", "Lanczos", "Minimum", "Space", "Stop", "lanczos", "minimise"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Lanczos:

@@ -26,15 +26,12 @@ In a twin experiment the observations are the values of a run of the model, the 
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ...errors import ConfigError
 from ...fields.state import State
-from ...grids.observed_tables import ELEVATION, TIME
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...stepping.explicit import TimeStepper
@@ -43,36 +40,10 @@ from ..costs.costs import Cost
 from ..costs.harmonics import HarmonicConstants
 from ..costs.readers import on_outermost
 from ..costs.records import Record
-from ..costs.tracks import Tracks, ground_tracks, read_tracks, track_records
 from ..problem import Problem
 from .priors import background_of
 
-__all__ = [
-    "OVER_TIME",
-    "Observations",
-    "Score",
-    "Tracks",
-    "Truth",
-    "gauge_records",
-    "ground_tracks",
-    "read_tracks",
-    "track_records",
-    "window_of",
-    "with_noise",
-    "write_gauge_folder",
-]
-
-
 GAUGE_ERROR = 0.05  # [m], the default: residual tides and coarse grids cause a few centimetres
-
-
-def write_gauge_folder(folder: str | Path, series: dict[str, tuple[ArrayLike, ArrayLike]]) -> None:
-    """Write {name: (time [s], elevation [m])} as `records_in` reads them."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, (time, value) in series.items():
-        table = np.column_stack([time, value])
-        np.savetxt(folder / f"{name}.csv", table, "%.3f,%.6f", header=f"{TIME},{ELEVATION}", comments="")
 
 
 def gauge_records(

@@ -41,8 +41,6 @@ from ..controls.controls import ControlDict, Transformed
 from ..core.programs import Transform
 from .minimise import Space, lanczos
 
-__all__ = ["Consistency", "Posterior", "eigenpairs", "members", "noise_like", "spread"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Posterior:

@@ -28,8 +28,6 @@ from .assimilation import Departures
 from .linear_model import LinearModel, everywhere
 from .minimise import Space
 
-__all__ = ["Dense", "Green", "Matrix", "only_patch", "tangent_columns"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Green:

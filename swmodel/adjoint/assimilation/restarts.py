@@ -22,8 +22,6 @@ from ...output.fingerprint import ROUNDING, Difference, differences, explained
 from ...output.opening import opened_together
 from ...output.restart import write_restart_together
 
-__all__ = ["Identity", "write_inversion_restart", "read_inversion_restart"]
-
 GROUPS = ("initial", "stepper", "length", "method", "controls", "observations")  # in addition to those of fingerprints
 TOLERANCE = 1e-3  # of an observation's standard deviation: the rounding of a twin's run on another number of ranks
 SHOWN = 4  # differences that a message names; the others are counted

@@ -18,8 +18,6 @@ from .minimise import Space
 from .observations import Observations, Score
 from .posterior import Consistency, Posterior, members
 
-__all__ = ["Result"]
-
 Columns = dict[str, tuple[str, str, np.ndarray]]  # {column: (units, description, values)}
 
 

@@ -46,17 +46,6 @@ from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...parallel.halo import Sides, without_padding
 
-__all__ = [
-    "Control",
-    "ControlDict",
-    "FamilyControl",
-    "Transformed",
-    "controls_of",
-    "names_of",
-    "split_controls",
-    "units_in",
-]
-
 ControlDict = dict[str, Any]
 """{name: value}: tile arrays (ny, nx), numbers and vectors that every rank holds, or {record: one of these}."""
 

@@ -24,8 +24,6 @@ from ...sources.fault import Source
 from ...sources.sea_surface import SeaSurface
 from .transforms import Patterns, Transform, correlation_root
 
-__all__ = ["UNCERTAIN", "FaultSource", "UnitFaults", "UnitSources", "distances_between", "distances_on"]
-
 
 class _AtPlaces(Patterns):
     """Patterns of unit sources at places, with a = R p of the background error.

@@ -19,8 +19,6 @@ from ...models.shallow_water import ShallowWater
 from .seafloor import distances_between
 from .transforms import Transform, correlation_root
 
-__all__ = ["ByClass", "SideTide"]
-
 
 @pytree
 class SideTide(Transform):

@@ -13,8 +13,6 @@ import jax.numpy as jnp
 from ...stencils.stencil import compile_loops
 from .runs import Run
 
-__all__ = ["compile_ahead"]
-
 
 def compile_ahead(problem: Any) -> None:
     """Compile the loops and the programs of a Problem's gradient; collective. JAX keeps them for the calls that follow.

@@ -32,8 +32,6 @@ from ...stepping.steps import no_monitor
 from ..costs.tile_costs import TileCost
 from .leaves import Floats, Rows, buffers_for, inputs_read, perturbed, push_row, read_row, set_row
 
-__all__ = ["Readings", "Span", "Tape", "advance", "even_lengths"]
-
 LONG = 2e8  # steps times bytes of an array, from which on copies of arrays cost more than compiling a longer program
 
 

@@ -17,8 +17,6 @@ from ...stepping.steps import History
 from .checkpointing import Span, Tape, even_lengths
 from .leaves import Floats
 
-__all__ = ["integrate"]
-
 
 def integrate(
     dynamics: System,

@@ -11,8 +11,6 @@ from ...fields.field import Count
 from ...stencils import Slot, evaluate_storing
 from ...stencils.native import empty, push_slot, read_slot
 
-__all__ = ["Floats", "Rows", "buffers_for", "inputs_read", "perturbed", "push_row", "read_row", "set_row"]
-
 T = TypeVar("T")
 
 

@@ -32,8 +32,6 @@ from ..controls.controls import Control, ControlDict, Transformed, zero_padding
 from .checkpointing import Readings, Tape, advance
 from .leaves import Floats
 
-__all__ = ["Pair", "Programs", "Transform"]
-
 ROWS = 64  # number of steps whose readings are accumulated at once, where nothing is recorded
 
 

@@ -26,8 +26,6 @@ from ..costs.tile_costs import TileCost
 from .checkpointing import Span
 from .programs import Pair, Programs
 
-__all__ = ["Plan", "Point", "Run", "Tiers", "Unit", "intervals", "units"]
-
 
 class Tiers:
     """Copies of points by number; the arrays that `get` returns may be donated.

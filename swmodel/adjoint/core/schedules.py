@@ -36,19 +36,6 @@ from .checkpointing import even_lengths
 from .programs import Programs
 from .runs import Plan, Run, Tiers, Unit, intervals, units
 
-__all__ = [
-    "Checkpoints",
-    "Needs",
-    "Nested",
-    "Revolve",
-    "StoreAll",
-    "Tiered",
-    "best_lengths",
-    "lengths_within",
-    "points_held",
-]
-
-
 LONGEST = 128  # most steps of a unit if every step is stored
 LARGE = 1 << 26  # [bytes] of stored steps from which on waiting for their end costs little
 

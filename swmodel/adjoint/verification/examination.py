@@ -30,19 +30,6 @@ from ..costs.costs import tile_cost
 from ..costs.tile_costs import Cost, TileCost
 from ..problem import Problem, dot
 
-__all__ = [
-    "DOT_PRODUCT",
-    "DotProducts",
-    "PROBES",
-    "Probe",
-    "crossing_steps",
-    "dot_products",
-    "moving_state",
-    "term_by_term",
-    "with_cost",
-]
-
-
 DOT_PRODUCT = 1e-12  # the largest error of a dot product by rounding alone
 PROBES = 2  # numbers that are read of every state
 
@@ -151,13 +138,6 @@ class DotProducts:
                     found[name] = count
             left -= found.keys()
         return found | dict.fromkeys(left, 0)
-
-
-def dot_products(
-    probe: Problem, directions: Any, seed: int = 0, report: Callable[[str], Any] = lambda what: None
-) -> dict[str, float]:
-    """The `errors` of DotProducts."""
-    return DotProducts(probe, directions, seed, report).errors
 
 
 LEAST_STEPS = 200

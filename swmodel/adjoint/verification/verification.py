@@ -37,11 +37,6 @@ from ..controls.controls import ControlDict
 from ..problem import Problem, dot
 from .examination import DOT_PRODUCT, DotProducts, Probe, longer_side, with_cost
 
-__all__ = [
-    "DOT_PRODUCT", "NONLINEARITY", "RATE", "RATE_SECOND", "Probe", "Taylor", "Verdict", "default_amplitudes",
-    "has_kinks", "has_second_rates", "runs_of", "taylor_test", "units_of", "verify",
-]  # fmt: skip
-
 RATE, RATE_SECOND, NONLINEARITY = 1.95, 2.95, 0.3
 HALVINGS = 8
 VISIBLE = 2.0**16  # times rounding: where a Taylor test may begin, so that five halvings of third order stay above

@@ -20,7 +20,7 @@ from ...errors import ConfigError, DataError, SwmodelError
 from ...fields.parameters import Moment
 from ...fields.parts import positions_of
 from ...grids.windows import blocks_of
-from ...runtime import budget, launch
+from ...runtime import budget, launchers
 from ..mistakes import Mistake
 from ..own import path_of_part
 from ..parts import arguments_of, part_of
@@ -37,7 +37,6 @@ from .fields import (
     map_of,
     on_grid,
     rough_bottom_of,
-    state_of,
     tracer_of,
 )
 from .outputs import bytes_of_gauges, bytes_of_sums
@@ -50,17 +49,6 @@ if TYPE_CHECKING:
     from ...parallel.communicator import Communicator
     from ...parallel.decomposition import Decomposition
     from .. import Draft, Experiment
-
-__all__ = [
-    "Assembly",
-    "assemble",
-    "grid_of",
-    "bathymetry_of",
-    "model_of",
-    "options_of",
-    "state_of",
-    "tiles",
-]
 
 MOST_RECORDS = 24  # the most records of a source's motion, each of which is a field of the whole grid
 
@@ -158,7 +146,7 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
         made.attempt(("output", "gauges", "positions"), _check_gauges, made)
     if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds
         of_lakes = made.bathymetry is not None and made.bathymetry.fill_lakes  # of a large grid: not yet surveyed
-        motion_of_source = motion_after_survey if of_lakes or launch.launched_ranks() > 1 else motion_of
+        motion_of_source = motion_after_survey if of_lakes or launchers.launched_ranks() > 1 else motion_of
         arguments = source, made.grid, made.bathymetry, faults, records
         motion = made.attempt(("source",), motion_of_source, *arguments)
         made.source, made.summary = motion or (None, None)
@@ -178,7 +166,7 @@ def _check_memory(made, ranks):
     itemsize = 8 if model is not None and model.precision == "float64" else 4
     members = 1 if ensemble is None else ensemble.count
     whole = made.grid.nx * made.grid.ny
-    in_one = launch.launched_ranks() == 1  # in `check`, and in sharded runs, whose tiles share a process
+    in_one = launchers.launched_ranks() == 1  # in `check`, and in sharded runs, whose tiles share a process
     tile = budget.on_host(whole if in_one else math.ceil(whole / ranks))
     records = 0 if made.section("source") is None else MOST_RECORDS
     host = whole if in_one else math.ceil(whole / ranks)

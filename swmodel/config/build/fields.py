@@ -12,7 +12,7 @@ from ...dynamics.wetting import WettingDrying
 from ...errors import ConfigError, DataError
 from ...fields.variables import PROGNOSTIC, in_layer, layer_of
 from ...grids.windows import Formula, GridValues
-from ...runtime import launch
+from ...runtime import launchers
 from ...runtime.formats import check_format
 from ..expressions import Expression
 from ..mistakes import nearest
@@ -27,22 +27,6 @@ if TYPE_CHECKING:
     from ...grids.topography import Topography
     from ...models.shallow_water import ShallowWater
     from .experiment import Assembly
-
-__all__ = [
-    "bathymetry_of",
-    "check_levees",
-    "check_map",
-    "grid_of",
-    "is_evaluated_whole",
-    "levels_of",
-    "map_of",
-    "mask_of",
-    "on_grid",
-    "rough_bottom_of",
-    "state_of",
-    "tracer_of",
-]
-
 
 STEPPED = [row.name for row in PROGNOSTIC]  # in every layer
 LARGEST_WHOLE_GRID = 2**24  # the most cells on which one process evaluates formulas
@@ -70,7 +54,7 @@ def is_evaluated_whole(grid: Grid) -> bool:
 
     The ranks of a parallel run evaluate windows, and so does a process that checks more than LARGEST_WHOLE_GRID cells.
     """
-    return launch.launched_ranks() == 1 and grid.nx * grid.ny <= LARGEST_WHOLE_GRID
+    return launchers.launched_ranks() == 1 and grid.nx * grid.ny <= LARGEST_WHOLE_GRID
 
 
 def state_of(section: Any, model: ShallowWater) -> State:

@@ -19,23 +19,14 @@ from ..mistakes import Mistake
 from ..parts import arguments_of
 from ..physics import FORMS, Flow
 from ..scenario import Output
-from .experiment import Assembly, assemble, grid_of, options_of, state_of
+from .experiment import Assembly, assemble, grid_of, options_of
+from .fields import state_of
 from .steppers import MORE, SAFE, stepper_of, time_step
 
 if TYPE_CHECKING:
     from ...fields.state import State
     from ...stepping.explicit import TimeStepper
     from .. import Draft
-
-__all__ = [
-    "NestAssembly",
-    "assemble_family",
-    "family_of",
-    "folder_of_nest",
-    "mistakes_of_nest",
-    "share_of_cost",
-    "driver_of",
-]
 
 
 @dataclasses.dataclass

@@ -18,7 +18,8 @@ from ...adjoint.costs.readers import GaugeReader, SectionReader
 from ...errors import ConfigError
 from .. import Override, read_text
 from ..observations import SeriesTable
-from .experiment import model_of, state_of
+from .experiment import model_of
+from .fields import state_of
 from .nests import assemble_family, driver_of, family_of
 
 if TYPE_CHECKING:
@@ -30,17 +31,6 @@ if TYPE_CHECKING:
     from ..inversion import Inversion
     from ..scenario import Output
     from .experiment import Assembly
-
-__all__ = [
-    "Group",
-    "Observed",
-    "check_places",
-    "check_withheld",
-    "misfit_to",
-    "observed",
-    "placed",
-    "truth_of",
-]
 
 
 @dataclasses.dataclass(frozen=True)

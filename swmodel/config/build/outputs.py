@@ -14,8 +14,6 @@ from ..parts import part_of
 if TYPE_CHECKING:
     from ..scenario import Gauges, Output
 
-__all__ = ["arrays_of", "bytes_of_gauge_file", "bytes_of_gauges", "bytes_of_sums"]
-
 
 def bytes_of_gauges(output: Output, itemsize: int, members: int = 1) -> float:
     """The bytes on a rank for the series of all gauges and variables."""

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from .experiment import Assembly
 
 
-__all__ = ["check_record", "check_tides", "series_of", "tide_of", "wave_of"]
-
-
 def tide_of(section: Any, grid: Grid, name: str, run: Any, owner: Any) -> Tide:
     """The Tide of a table that stands for the parameter `name` of the section `owner`; formulas become arrays."""
     rule = numbers_of(owner.part)[name]

@@ -23,8 +23,6 @@ from ...grids.windows import GridRecords, LazyRecords, grid_values
 from ...runtime import budget, cache
 from ...sources.fault import Source
 
-__all__ = ["motion_after_survey", "motion_of"]
-
 SUFFIX, HOW = "motion", "npz"
 MOST_BYTES = 500e6  # of all motions on disk together
 
@@ -65,10 +63,10 @@ class _MotionAfterSurvey:
     """A motion that a thread computes once its `series` is called, and its summary; arguments as for `motion_of`."""
 
     def __init__(self, section, grid, bathymetry, source, most):
-        from ... import sources
+        from ...sources.fault import summarise
 
         self.section, self.grid, self.bathymetry, self.source, self.most = section, grid, bathymetry, source, most
-        self.summary = lambda: sources.summarise(source)  # without volumes, until the motion is computed
+        self.summary = lambda: summarise(source)  # without volumes, until the motion is computed
 
     def __str__(self):
         return str(self.summary())
@@ -105,8 +103,9 @@ class _Plan:
     def of(cls, section, grid, bathymetry, source, most):
         """The plan for the arguments of `motion_of`. Depths are read here, and not by a thread."""
         from ... import sources
+        from ...sources.motion import breakpoints as breakpoints_of
 
-        breakpoints = sources.breakpoints(source)
+        breakpoints = breakpoints_of(source)
         times = _times(breakpoints, section.every, most)
         region = sources.region_around(source, grid)
         depth = _depths_in(region, grid, bathymetry)
@@ -134,7 +133,7 @@ class _Plan:
 
     def summary(self) -> Any:
         """The Summary of the source, with volumes."""
-        from ... import sources
+        from ...sources.fault import summarise
 
         uplift, (j0, j1, i0, i1) = self.found()
         rows, columns = slice(j0, j1), slice(i0, i1)
@@ -144,7 +143,7 @@ class _Plan:
         last, area = np.where(under_water, uplift[-1], 0.0), self.grid.area_h[rows]
         if last.shape != self.grid.shape:  # there are cells outside the box, where the uplift is zero
             last, area = np.pad(last, ((0, 1), (0, 0))), np.pad(area, ((0, 1), (0, 0)))
-        return sources.summarise(self.source, last, area)
+        return summarise(self.source, last, area)
 
 
 def _made_or_kept(name, surface, source, times, alone):

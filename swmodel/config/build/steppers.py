@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ..experiment import Experiment
     from .experiment import Assembly
 
-__all__ = ["dividing_step", "stepper_of", "time_step", "too_long", "unstable"]
-
 MORE, SAFE = 1.05, 0.9  # so much of `fraction`, and of the longest stable step, dt = "auto" may be, to fit intervals
 
 

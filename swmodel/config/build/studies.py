@@ -39,21 +39,6 @@ if TYPE_CHECKING:
     from ..scenario import Output, Run
     from .experiment import Assembly
 
-__all__ = [
-    "adjoint_line",
-    "amplitudes_of",
-    "cost_of",
-    "green_line",
-    "inversion_line",
-    "least_steps",
-    "length_line",
-    "problem_of",
-    "problem_on_tile",
-    "section_of",
-    "steps_of",
-    "transformed_of",
-]
-
 EXAMPLES = {
     "adjoint": """\
     [adjoint]

@@ -10,9 +10,8 @@ from .. import Draft, member_drafts
 from ..members import value_at
 from ..mistakes import dotted
 from ..scenario import Output, Rest
-from .experiment import Assembly, assemble, model_of, state_of
-
-__all__ = ["coarsened", "ensemble_of"]
+from .experiment import Assembly, assemble, model_of
+from .fields import state_of
 
 THINNEST = 16  # cells along a direction to which a grid is coarsened, at least
 

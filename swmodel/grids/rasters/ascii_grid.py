@@ -15,8 +15,6 @@ import numpy as np
 from ...errors import DataError
 from .raster import Raster, axis_words
 
-__all__ = ["read"]
-
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?"
 NUMBERS = rf"{NUMBER}(?:\s+{NUMBER})?"
 HEADER = re.compile(

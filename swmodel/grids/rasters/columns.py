@@ -8,8 +8,6 @@ import numpy as np
 from ...errors import DataError
 from .raster import Raster, axis_words
 
-__all__ = ["columns_of", "on_axes", "read"]
-
 SAME = 1e-4  # of a spacing, within which two coordinates are one
 
 

@@ -16,8 +16,6 @@ from ...errors import DataError
 from ..axes import OTHER_LENGTHS
 from .raster import Raster, axis_words
 
-__all__ = ["library", "read"]
-
 LONGEST_NAME = 40  # of a projection, in a sentence
 REMEDY = "pip install 'swmodel[gis]'"
 

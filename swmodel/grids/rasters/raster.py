@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ELEVATION", "Raster", "Variable", "axis_words"]
-
 ELEVATION = "elevation"
 
 

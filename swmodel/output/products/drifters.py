@@ -40,7 +40,7 @@ from ...grids.grid import Grid
 from ...runtime.tables import read_csv
 from .. import Claim, definitions, metadata
 from ..metadata import Attribute
-from ..records import RecordFile, Records
+from ..records import RecordFile
 from ..schedule import AbstractSimulation, SnapshotOutput
 from .base import Arrays, Product, Sample, Samples, derived
 from .product_output import ProductOutput
@@ -99,12 +99,12 @@ class DrifterFile(RecordFile):
 
         attributes = {"title": "Shallow-water model drifters", **(attributes or {}), "featureType": "trajectory"}
         attributes = metadata.file_attributes(grid, {**attributes, "stored_as": "float64"}, points=True)
-        self._records = Records(path, define, attributes, append, resume_time, overwrite)
+        super().__init__(path, define, attributes, append, resume_time, overwrite)
 
     def append(self, seconds: float, places: np.ndarray, status: np.ndarray) -> None:
         """Write places (2, n), NaN of drifters that are not there, and 0, 1 of those that are gone, or WAITING (n,)."""
         values = dict(zip((*self._names, "status"), (*places[..., None], status[:, None])))
-        self._records.append(np.array([seconds], float), values)
+        self.write(np.array([seconds], float), values)
 
 
 class DrifterOutput(SnapshotOutput, ProductOutput):

@@ -10,7 +10,7 @@ from ...diagnostics.spectra import Spectra
 from ...grids.grid import Grid
 from .. import Claim, definitions, metadata
 from ..metadata import Attribute
-from ..records import RecordFile, Records
+from ..records import RecordFile
 from ..run_metadata import members_of
 from ..schedule import AbstractSimulation, SnapshotOutput
 
@@ -44,7 +44,7 @@ class SpectraFile(RecordFile):
         resume_time: float | None = None,
         overwrite: bool = False,
     ) -> None:
-        self._dimensions, self._sizes, _ = metadata.of_members(members)
+        _, self._sizes, _ = metadata.of_members(members)
         self._names, self._rings = spectra.names, spectra.wavenumber.size
 
         def define(dataset):
@@ -58,13 +58,13 @@ class SpectraFile(RecordFile):
         attributes = {"title": "Shallow-water model spectra", **(attributes or {}), "stored_as": "float64"}
         attributes["comment"] = "; ".join(map(str, filter(None, [COMMENT, attributes.get("comment")])))
         attributes = metadata.file_attributes(grid, attributes, points=True)
-        self._records = Records(path, define, attributes, append, resume_time, overwrite)
+        super().__init__(path, define, attributes, append, resume_time, overwrite)
 
     def append(self, seconds: float, record: Mapping[str, np.ndarray]) -> None:
         """Write one record: {name: (rings,)}, of an ensemble (members, rings), at `seconds` [s]."""
         shape = (1, *self._sizes, self._rings)
         values = {name: np.asarray(record[name], float).reshape(shape) for name in self._names}
-        self._records.append(np.array([seconds], float), values)
+        self.write(np.array([seconds], float), values)
 
 
 def _define_rings(dataset, spectra):

@@ -31,9 +31,6 @@ import numpy as np
 from jax import lax
 from numpy.typing import DTypeLike
 
-__all__ = ["Cosine", "Fourier", "Kind", "RealFourier", "Sine", "Unchanged", "dct", "dst", "idct", "idst", "period"]
-
-
 TYPES = (1, 2, 3, 4)
 UNDONE_BY = {1: 1, 2: 3, 3: 2, 4: 4}
 

@@ -17,9 +17,6 @@ import numpy as np
 
 from ...stencils.native.primitives import Block, declare_linear, movable, move
 
-__all__ = ["split", "split_back", "join", "join_back"]
-
-
 # -- columns to ranks -------------------------------------------------------------------------------------------------
 
 

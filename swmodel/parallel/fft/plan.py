@@ -39,8 +39,6 @@ from ..communicator import Communicator
 from .kinds import Fourier, Kind, RealFourier
 from .transposition import columns_for, coordinate, planes, transpose_axes, transpose_axes_back
 
-__all__ = ["Plan", "Waves", "LayoutError"]
-
 
 class LayoutError(SwmodelError, ValueError):
     """An array is not the tile, or the block of modes, that a plan works on."""

@@ -28,9 +28,6 @@ from ..communicator import Communicator
 from .kinds import Kind, Unchanged
 from .packing import join, join_back, split, split_back
 
-__all__ = ["columns_for", "coordinate", "joined", "parted", "planes", "transpose_axes", "transpose_axes_back"]
-
-
 BYTES_AT_ONCE = 1 << 21
 
 

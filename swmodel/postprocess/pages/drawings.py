@@ -17,8 +17,6 @@ from matplotlib.patheffects import withStroke
 
 from .. import style
 
-__all__ = ["Markup", "as_image", "as_svg", "fix_colours", "joined", "json_markup", "markup"]
-
 DPI = 150  # of the parts of an SVG that are images, such as land
 # what figures draw in these colours -> the variable of page.css
 COLOURS = {

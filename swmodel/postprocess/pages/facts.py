@@ -12,8 +12,6 @@ import xarray as xr
 from ..files import mesh_of, seconds, start_of, wet_cells
 from ..scores import time_unit
 
-__all__ = ["experiment_of", "size", "timing_rows", "setup_rows"]
-
 TIMING = "timing.json"  # in the folder of the output files; swmodel/cli/profiles.py writes it
 
 

@@ -9,8 +9,6 @@ from ..forecast import Ranges, curves, disaggregation, drawing
 from .drawings import as_image, joined, markup
 from .frame import Section, as_figure, as_table, filled, keys_note, moments
 
-__all__ = ["forecast_page", "hazard_page"]
-
 DPI = 90
 NOTE = " Waves and sources are those of the linear bank."
 

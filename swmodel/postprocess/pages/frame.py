@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from .drawings import Markup, joined, json_markup, markup
 
-__all__ = ["Section", "as_figure", "as_table", "choice", "controls", "filled", "keys_note", "moments"]
-
 HERE = pathlib.Path(__file__).parent
 
 

@@ -23,8 +23,6 @@ from ..maps import colorbar_right_of, draw_gauges, draw_surroundings, field_norm
 from ..overlays import arrows, relief, storms_of
 from .drawings import Markup, as_svg, fix_colours
 
-__all__ = ["Movie", "movies", "variables_of"]
-
 MOST_RECORDS = 150
 # (pixels of the longer side, colours): the first whose images together are small enough is used
 QUALITIES = ((960, 200), (720, 200), (720, 64), (540, 64), (400, 48), (280, 32), (200, 24))

@@ -14,8 +14,6 @@ from . import facts
 from .frame import choice, filled
 from .sections import Run, sections
 
-__all__ = ["report"]
-
 
 def report(
     paths: str | pathlib.Path | Sequence[str | pathlib.Path],

@@ -21,8 +21,6 @@ from .drawings import as_image, as_svg, fix_colours, joined, markup
 from .frame import Section, as_figure, as_table, choice, controls, keys_note
 from .frames import movies, variables_of
 
-__all__ = ["Run", "Section", "sections"]
-
 LARGEST = 7.5e6  # bytes of the images of maps in a page
 MOST_GAUGES = gauges.PER_COLUMN  # with a figure, in one column below the slider's time; observed ones come first
 MOST_TIMES = 4000  # of a gauge's series in a figure
@@ -78,19 +76,42 @@ def sections(run: Run, variables: Sequence[str] = ()) -> Iterator[Section]:
 
 
 def _parts(run, variables):
+    files = run.files
+    shown = {kind: dataset.assign_attrs(title="") for kind, dataset in files.items()}  # which the page has as a heading
     yield _summary(run)
     yield _ensemble(run)
     yield _maps(run, variables)
-    yield _maximum(run)
-    for kind in sorted(STATISTICS):
-        yield _statistics(run, kind)
-    yield _drifters(run)
+    if "maxima" in files:
+        page = maxima.maximum(shown["maxima"], run.gauges)
+        fix_colours(page.axes[0])
+        text = "Map of the maximum elevation with lines of equal arrival time"
+        yield _drawn(run, "maximum", "Maximum elevation", page, text, vector=True)
+    for kind in sorted(STATISTICS.keys() & files.keys()):
+        heading = "Harmonic constants" if kind == "harmonics" else kind.capitalize()
+        page = statistics.figure(shown[kind], gauges=run.gauges)
+        yield _drawn(run, kind, heading, page, f"Maps of {heading.lower()}")
+    if "drifters" in files:
+        page = drifters.figure(shown["drifters"], files.get("fields"))
+        yield _drawn(run, "drifters", "Drifters", page, "Tracks of the drifters")
     yield _gauges(run)
-    yield _budgets(run)
-    yield _spectra(run)
-    for kind in ("sensitivity", "inversion"):
-        yield _study(run, kind)
+    fields = files.get("fields")
+    if fields is not None and fields.sizes.get("time", 0) >= 2 and {"eta", "u", "v", "depth"} <= set(fields):
+        text = "Volume, energy and enstrophy over time"
+        yield _drawn(run, "budgets", "Volume and energy", budgets.figure(shown["fields"]), text, vector=True)
+    if "spectra" in files:
+        yield _drawn(
+            run, "spectra", "Spectra", spectra.figure(shown["spectra"]), "Spectra over wavenumber", vector=True
+        )
+    for kind, module in (("sensitivity", sensitivity), ("inversion", inversion)):
+        if kind in files:
+            yield _drawn(run, kind, kind.capitalize(), module.figure(files[kind]), f"Figure of the {kind}")
     yield _configuration(run)
+
+
+def _drawn(run, part, heading, page, text, vector=False):
+    """The section of one figure, which `text` describes to those who do not see it."""
+    image = as_svg(page, run.named(part), text) if vector else as_image(page, text)
+    return Section(run.named(part), heading, as_figure(image))
 
 
 def _summary(run):
@@ -196,36 +217,6 @@ def _left_out(shown):
     return f" {missing} records between those shown are left out, to keep the page small." if missing else ""
 
 
-def _untitled(dataset):
-    """The dataset without its title, which the page has as its heading."""
-    return dataset.assign_attrs(title="")
-
-
-def _maximum(run):
-    if "maxima" not in run.files:
-        return None
-    page = maxima.maximum(_untitled(run.files["maxima"]), run.gauges)
-    fix_colours(page.axes[0])
-    svg = as_svg(page, run.named("maximum"), "Map of the maximum elevation with lines of equal arrival time")
-    return Section(run.named("maximum"), "Maximum elevation", as_figure(svg))
-
-
-def _statistics(run, kind):
-    """The maps of a file of harmonic constants, means and the like."""
-    if kind not in run.files:
-        return None
-    page = statistics.figure(_untitled(run.files[kind]), gauges=run.gauges)
-    heading = "Harmonic constants" if kind == "harmonics" else kind.capitalize()
-    return Section(run.named(kind), heading, as_figure(as_image(page, f"Maps of {heading.lower()}")))
-
-
-def _drifters(run):
-    if "drifters" not in run.files:
-        return None
-    page = drifters.figure(_untitled(run.files["drifters"]), run.files.get("fields"))
-    return Section(run.named("drifters"), "Drifters", as_figure(as_image(page, "Tracks of the drifters")))
-
-
 def _gauges(run):
     if "gauges" not in run.files:
         return None
@@ -285,29 +276,6 @@ def _with_units(heads, units, lines):
 
 def _typeset(cell):
     return "–" if cell == MISSING else cell.replace("-", "−")
-
-
-def _budgets(run):
-    fields = run.files.get("fields")
-    if fields is None or fields.sizes.get("time", 0) < 2 or not {"eta", "u", "v", "depth"} <= set(fields):
-        return None
-    svg = as_svg(budgets.figure(_untitled(fields)), run.named("budgets"), "Volume, energy and enstrophy over time")
-    return Section(run.named("budgets"), "Volume and energy", as_figure(svg))
-
-
-def _spectra(run):
-    if "spectra" not in run.files:
-        return None
-    svg = as_svg(spectra.figure(_untitled(run.files["spectra"])), run.named("spectra"), "Spectra over wavenumber")
-    return Section(run.named("spectra"), "Spectra", as_figure(svg))
-
-
-def _study(run, kind):
-    """The figure of a sensitivity or an inversion."""
-    if kind not in run.files:
-        return None
-    page = {"sensitivity": sensitivity, "inversion": inversion}[kind].figure(run.files[kind])
-    return Section(run.named(kind), kind.capitalize(), as_figure(as_image(page, f"Figure of the {kind}")))
 
 
 def _configuration(run):

@@ -8,8 +8,6 @@ import numpy as np
 from swmodel.defaults import RIGIDITY
 from swmodel.errors import DataError
 
-__all__ = ["SlipModel", "numbers", "rigidity_of"]
-
 
 @dataclasses.dataclass(frozen=True)
 class SlipModel:

@@ -13,8 +13,6 @@ from swmodel.errors import DataError
 from swmodel.runtime.tables import read_csv
 from swmodel.sources.formats.columns import SlipModel
 
-__all__ = ["read_geoclaw"]
-
 WORDS = "a table of subfaults of GeoClaw"
 UNITS = {"km": 1e3, "m": 1.0, "cm": 1e-2, "s": 1.0, "min": 60.0, "pa": 1.0, "gpa": 1e9, "deg": 1.0, "degrees": 1.0}
 NAMES = {"rupture_time": "onset", "mu": "rigidity"}

@@ -14,8 +14,6 @@ from swmodel.errors import DataError
 from swmodel.runtime.tables import read_csv
 from swmodel.sources.formats.columns import SlipModel
 
-__all__ = ["read_sift"]
-
 WORDS = "a table of unit sources of SIFT"
 UNITS = {"deg": 1.0, "km": 1e3, "m": 1.0}
 UNLESS_GIVEN = {"length": 1e5, "width": 5e4, "rake": 90.0, "slip": 1.0, "rigidity": RIGIDITY}  # [m, degrees, Pa]

@@ -15,8 +15,6 @@ from swmodel.defaults import RIGIDITY
 from swmodel.errors import DataError
 from swmodel.sources.formats.columns import SlipModel, numbers
 
-__all__ = ["read_srcmod"]
-
 WORDS = "a slip model of SRCMOD"
 KEYS = {"strike": r"STR(?:K|IKE)", "dip": "DIP", "rake": "RAKE", "length": "Dx", "width": "Dz"}
 COLUMNS = {

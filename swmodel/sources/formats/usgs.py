@@ -12,8 +12,6 @@ import numpy as np
 from swmodel.errors import DataError
 from swmodel.sources.formats.columns import SlipModel, numbers, rigidity_of
 
-__all__ = ["read_param"]
-
 WORDS = "a slip model of the USGS (.param)"
 SIZES = re.compile(r"Dx\s*=\s*([\d.]+)\s*km.*Dy\s*=\s*([\d.]+)\s*km", re.I)
 NAMES = ("latitude", "longitude", "depth", "slip", "rake", "strike", "dip", "onset", "rise", "fall", "moment")

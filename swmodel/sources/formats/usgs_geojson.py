@@ -13,8 +13,6 @@ from swmodel.errors import DataError
 from swmodel.sources.fault import AzimuthalEqualArea
 from swmodel.sources.formats.columns import SlipModel, rigidity_of
 
-__all__ = ["read_geojson"]
-
 WORDS = "a slip model of the USGS in GeoJSON"
 DEEPEST = 700.0  # [km] of earthquakes: greater depths are in metres
 

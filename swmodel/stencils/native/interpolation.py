@@ -17,8 +17,6 @@ import numpy as np
 from .library import INTERPOLATE
 from .primitives import declare_linear
 
-__all__ = ["interpolate"]
-
 
 def interpolate(x: jax.Array, ratio: int, faces: Sequence[tuple[bool, bool]], cells: tuple[slice, slice]) -> jax.Array:
     """Values of planes x (n, rows, columns) in cells that are `ratio` times smaller, (n, *cells).

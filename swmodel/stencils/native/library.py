@@ -25,16 +25,6 @@ from ...runtime.malloc import keep_memory
 from ...runtime.signals import PROCESS
 from ..abi import header
 
-__all__ = [
-    "CompileError",
-    "find_compiler",
-    "forwarded",
-    "loop_name",
-    "set_handle",
-    "usable",
-    "why_not",
-]
-
 TARGET, PUSH_SLOT, READ_SLOT, EMPTY = "swmodel_fused_loop", "swmodel_push_slot", "swmodel_read_slot", "swmodel_empty"
 PASTE, CUT, READ, ADD = "swmodel_paste", "swmodel_cut", "swmodel_read_strips", "swmodel_add_strips"
 DEPENDS_ON, MOVE, INTERPOLATE = "swmodel_depends_on", "swmodel_move", "swmodel_interpolate"

@@ -25,8 +25,6 @@ from numpy.typing import DTypeLike
 from ..abi import AXES, MovedBlock, numbers
 from .library import MOVE, usable
 
-__all__ = ["Block", "PLAIN", "declare", "declare_linear", "in_place", "movable", "move"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Block:

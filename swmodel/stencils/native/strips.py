@@ -21,8 +21,6 @@ from jax.interpreters import ad
 from .library import ADD, CUT, PASTE, READ
 from .primitives import declare, in_place
 
-__all__ = ["add", "cut", "paste", "read"]
-
 
 def paste(
     arrays: Sequence[jax.Array], strips: Sequence[Sequence[jax.Array]], places: Sequence[tuple]

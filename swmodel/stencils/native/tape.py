@@ -18,8 +18,6 @@ from ...fields.field import Count
 from .library import DEPENDS_ON, EMPTY, PUSH_SLOT, READ_SLOT
 from .primitives import declare, in_place
 
-__all__ = ["depends_on", "empty", "push_slot", "read_slot", "together"]
-
 
 def empty(shape: Sequence[int], dtype: DTypeLike, depends: Sequence[jax.Array] = ()) -> jax.Array:
     """An array with undefined values; only values that were stored in it may be read.

@@ -22,8 +22,6 @@ from ...stepping.forward_backward import ForwardBackward
 from ..case import Case, Mark, Outcome
 from .waves import BERGER, BERGER_DOI
 
-__all__ = ["content_change", "largest_change", "noise_after", "volume_change"]
-
 NX, NY, DX = 40, 36, 1000.0
 NOISE = 5e-4  # [m]
 LEVEL = 0.37  # of the surface at rest [m]; not 0, so that means and interpolation have to round

@@ -25,8 +25,6 @@ from ...simulation.simulation import Simulation
 from ...stepping.forward_backward import ForwardBackward
 from ..case import Case, Mark, Outcome, Panel
 
-__all__ = ["errors"]
-
 G, H, F = 9.81, 100.0, 1e-4
 CURRENT, SPEED, RADIUS = 10.0, 1.0, 40e3  # |U| and V [m s-1], R [m]
 SIDE = 720e3  # of the periodic square [m]

@@ -17,8 +17,6 @@ from ...stepping.explicit import RK4
 from ...stepping.forward_backward import ForwardBackward
 from ..case import Case, Mark, Outcome, Panel, convergence, relative_l2
 
-__all__ = ["BERGER", "BERGER_DOI", "inside_error", "sent_back"]
-
 BERGER, BERGER_DOI = "Berger and Colella (1989)", "10.1016/0021-9991(89)90035-1"
 G, H = 9.81, 100.0
 C = np.sqrt(G * H)

@@ -19,8 +19,6 @@ from ...simulation.simulation import Simulation
 from ...stepping.explicit import RK4
 from ..case import Case, Mark, Outcome, Panel
 
-__all__ = ["closure"]
-
 F, DEPTH, CELL, DT = 1e-4, 100.0, 1e3, 30.0  # [s-1], [m], [m], [s]
 SPEED = 2.0  # about the largest [m s-1]
 RADII = (0.4, 0.8, 1.3)  # of the releases, in radii of the vortex

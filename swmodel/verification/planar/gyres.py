@@ -25,8 +25,6 @@ from ...stepping.forward_backward import ForwardBackward
 from ...units import day
 from ..case import Case, Mark, Outcome, Panel, Twin, convergence, run_until
 
-__all__ = ["Gyre", "munk_transport", "transport_error"]
-
 L, H, G, RHO, STRESS, BETA = 1e6, 1000.0, 0.9, 1025.0, 0.1, 2e-11
 SV = 1e6  # [m3 s-1]
 

@@ -19,8 +19,6 @@ from ...stepping.explicit import RK4
 from ..case import Case, Outcome, Panel, Twin, convergence, energy_norm, run_until
 from .waves import wave_marks
 
-__all__ = ["MODES"]
-
 F, G, L = 1e-4, 9.8, 6e5  # [s-1], [m s-2], [m]
 THICKNESS = np.array([300.0, 700.0])  # [m]
 LAYERS = Layers(thickness=(300.0,), densities=(1000.0, 1060.0))

@@ -30,8 +30,6 @@ from ...stepping.forward_backward import ForwardBackward
 from ..case import Case, Mark, Outcome, Panel, Twin, order, run_until
 from .modes import chebyshev
 
-__all__ = ["Shear", "mode_errors"]
-
 # -- speeds of vertical modes -----------------------------------------------------------------------------------------
 
 LENGTH, GRAVITY = 1e6, 9.8
@@ -138,11 +136,6 @@ class Shear:
     def radius(self) -> float:
         """sqrt(g' H) / f0 [m]."""
         return np.sqrt(self.reduced * self.depth) / self.f0
-
-    @property
-    def critical_speed(self) -> float:
-        """The least U at which quasi-geostrophic disturbances grow [m s-1]: half the critical shear."""
-        return 0.5 * self.beta * self.radius**2
 
     @property
     def velocities(self) -> np.ndarray:

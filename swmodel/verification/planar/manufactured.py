@@ -28,8 +28,6 @@ from ...stepping.loop import integrate
 from ..case import Case, Panel, Twin, convergence, energy_norm, run_until
 from .waves import BISHNU, wave_marks
 
-__all__ = ["drift", "rates", "run", "smooth"]
-
 L, H, G = 1.0e6, 1000.0, 9.81
 DT, STEPS = 60.0, 10
 run = jit(integrate, static_argnums=3)

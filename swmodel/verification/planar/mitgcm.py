@@ -24,8 +24,6 @@ from ...simulation.simulation import Simulation
 from ...stepping.semi_implicit import SemiImplicit
 from ..case import Case, Mark, Outcome
 
-__all__ = ["differences", "gyre"]
-
 L, CELLS, LINEAR_STEPS = 1.2e6, 60, 4  # [m]; in 4 steps the effect of advection stays below 2e-7
 
 # After 1 to 10 steps: the largest and the smallest elevation and its standard deviation [m]; the largest and smallest

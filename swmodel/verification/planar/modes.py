@@ -23,8 +23,6 @@ from ...stepping.explicit import RK4
 from ..case import Case, Mark, Outcome, Panel, Twin, convergence, energy_norm, on_points, run_until
 from .waves import BISHNU, G, wave_marks
 
-__all__ = ["ChannelMode", "chebyshev"]
-
 
 def chebyshev(n: int) -> tuple[np.ndarray, np.ndarray]:
     """(points in [-1, 1] (n + 1,), the matrix of the first derivative at them), increasing."""

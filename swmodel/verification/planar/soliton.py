@@ -17,8 +17,6 @@ from ...simulation.simulation import Simulation
 from ...stepping.explicit import RK4
 from ..case import Case, Mark, Outcome, Panel, Twin, on_points
 
-__all__ = ["FORMS", "THEORY", "speed"]
-
 B = 0.394
 CELL, DT, FIRST, LAST = 0.25, 0.1, 10.0, 40.0
 THEORY = 1 / 3 + 0.395 * B**2

@@ -14,8 +14,6 @@ from ...models.shallow_water import ShallowWater
 from ...stepping.explicit import RK4
 from ..case import Case, Mark, Outcome, Panel, Twin, convergence, energy_norm, on_points, run_until
 
-__all__ = ["BISHNU", "G", "L", "wave_marks"]
-
 F, G, H, L = 1e-4, 10.0, 1000.0, 5e6  # [s-1], [m s-2], [m], [m]
 C = np.sqrt(G * H)
 RADIUS = C / F

@@ -24,8 +24,6 @@ from ...stepping.steps import History
 from ..case import Case, Mark, Outcome, Twin, convergence, run_until
 from .globe import DAY, RADIUS, WILLIAMSON, map_of, sphere_model, weighted_l2
 
-__all__ = ["bell"]
-
 CENTRED = "the scheme is centred, of order 2; one that does not move has no error"
 RANGE: dict[str, Any] = {"least": 0.1, "most": 0.35, "quick": 1.2}  # of errors
 U0, HEIGHT, WIDTH = 2 * np.pi * RADIUS / (12 * DAY), 1000.0, RADIUS / 3

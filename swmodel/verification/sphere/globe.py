@@ -19,8 +19,6 @@ from ...stepping.stability import largest_time_step
 from ...units import day
 from ..case import Panel, run_until
 
-__all__ = ["DAY", "G", "OMEGA", "RADIUS", "WILLIAMSON", "advanced", "globe", "map_of", "sphere_model", "weighted_l2"]
-
 RADIUS, OMEGA, G = 6.37122e6, 7.292e-5, 9.80616
 WILLIAMSON: dict[str, Any] = {"source": "Williamson et al. (1992)", "doi": "10.1016/S0021-9991(05)80016-6"}
 DAY = day

@@ -21,8 +21,6 @@ import numpy as np
 
 from .globe import OMEGA, RADIUS, G
 
-__all__ = ["Harmonics", "Spectral", "advance"]
-
 Function = Callable[[Any, Any], Any]
 
 

@@ -21,8 +21,6 @@ from ...stepping.explicit import RK4
 from ..case import Case, Mark, Outcome, Panel, Twin, convergence
 from .globe import DAY, OMEGA, RADIUS, G, advanced, map_of, sphere_model, weighted_l2
 
-__all__ = ["balanced_jet", "vorticity"]
-
 GALEWSKY: dict[str, Any] = {"source": "Galewsky et al. (2004)", "doi": "10.3402/tellusa.v56i5.14436"}
 FASTEST, SOUTH, MEAN_DEPTH = 80.0, np.pi / 7, 1e4
 VISCOSITY = 1e5  # [m2 s-1], of the paper's test of convergence

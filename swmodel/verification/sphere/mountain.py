@@ -29,11 +29,6 @@ from ..case import Case, Mark, Outcome, Panel, Twin, convergence, order
 from .globe import DAY, OMEGA, RADIUS, WILLIAMSON, G, advanced, map_of, sphere_model, weighted_l2
 from .harmonics import Harmonics, Spectral, advance
 
-__all__ = ["STARTS", "errors", "height", "reference"]
-
-
-__all__: list[str] = []
-
 U0, H0 = 2 * np.pi * RADIUS / (12 * DAY), 2.94e4 / G
 
 

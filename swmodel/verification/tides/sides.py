@@ -18,8 +18,6 @@ import numpy as np
 import swmodel as sw
 from swmodel.verification.case import Case, Mark, Outcome, Panel
 
-__all__ = ["entered", "returned"]
-
 N, DX, DEPTH, GRAVITY = 60, 1e4, 1000.0, 9.81
 CELERITY = np.sqrt(GRAVITY * DEPTH)
 PERIOD, STEP = 7200.0, 40.0  # [s]
