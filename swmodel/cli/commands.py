@@ -330,7 +330,7 @@ def plot(
         tuple[float, float, float, float] | None,
         typer.Option(metavar="X0 X1 Y0 Y1", help="Draw spectra of this box, in the file's coordinates."),
     ] = None,
-    layer: Annotated[int, typer.Option(min=1, metavar="K", help="Number of a layer, from 1 at the top.")] = 1,
+    layer: Annotated[int | None, typer.Option(min=1, metavar="K", help="Number of a layer, from 1 at the top.")] = None,
     debug: options.Debug = False,
 ) -> None:
     """Draw figures of output files.

@@ -117,7 +117,7 @@ def plot_files(
     times: Sequence[str] | None = None,
     member: int | None = None,
     box: Sequence[float] | None = None,
-    layer: int = 1,
+    layer: int | None = None,
 ) -> None:
     """Draw figures of output files, and print their paths."""
     from ..config.quantities import quantity_of_option

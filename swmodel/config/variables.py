@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from ..dynamics.tracers import LIMITERS, AdvectionScheme, Centred, FluxLimited, Limiter, check_name
 from ..fields.parameters import Number, shown
-from ..fields.variables import derived_units, in_layer, in_layers
+from ..fields.variables import INTERFACES, derived_units, in_layer, in_layers
 from .expressions import Expression
 from .mistakes import Mistake, nearest
 from .own import ClassNamed
@@ -33,7 +33,8 @@ def known_variables(sections: Mapping[str, Any]) -> tuple[str, ...]:
     """
     from ..diagnostics.derived import FIELDS
 
-    return (*FIELDS, *(tracer.name for tracer in sections.get("tracer", ())), *_of_terms(sections))
+    between = (INTERFACES,) if sections.get("layers") is not None else ()
+    return (*FIELDS, *between, *(tracer.name for tracer in sections.get("tracer", ())), *_of_terms(sections))
 
 
 def known_at_gauges(sections: Mapping[str, Any]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from ..dynamics.layer import LayerFlow, divergence
 from ..dynamics.layers import over_deep_water
 from ..dynamics.transported import shown_variables, tracer_contents
 from ..fields.field import AbstractField, Field, mean_x, mean_y
-from ..fields.variables import in_layer, layer_of
+from ..fields.variables import INTERFACES, in_layer, layer_of
 from ..parallel.halo import without_padding
 
 
@@ -45,6 +45,8 @@ FIELDS = {
 
 def in_all_layers(name: str, model: Model) -> list[str]:
     """The names of a field in each layer, as "u" and "u_2"; of a field that no layer has of its own, its name alone."""
+    if name == INTERFACES:
+        return [in_layer(name, k) for k in range(model.layer_count + 1)]
     if name in FIELDS:
         return [in_layer(name, k) for k in range(model.layer_count)] if name != "depth" else [name]
     return [row.name for row, whole, _ in tracer_contents(model.system) if whole.name == name] or [name]
@@ -52,14 +54,28 @@ def in_all_layers(name: str, model: Model) -> list[str]:
 
 def names_in_files(model: Model) -> list[str]:
     """The names of all fields that the files of a model's runs can hold, each with all layers."""
-    own = dict.fromkeys((*FIELDS, *(whole.name for _, whole, _ in tracer_contents(model.system))))
+    between = (INTERFACES,) if model.layers is not None else ()
+    own = dict.fromkeys((*FIELDS, *between, *(whole.name for _, whole, _ in tracer_contents(model.system))))
     of_layers = {each for name in own for each in in_all_layers(name, model)}
     return [*own, *(row.name for row in shown_variables(model.system) if row.name not in of_layers)]
+
+
+def _interface_height(flow, number):
+    """The height of the top of layer `number`, or of the bottom of the lowest one, above the undisturbed surface [m].
+
+    It is summed from the sea floor up, and over a deep layer at rest from the surface down, which hardly moves.
+    """
+    heights = [layer.column for layer in flow.layers]
+    if over_deep_water(flow.equations.layers):
+        return functools.reduce(operator.sub, heights[:number], 0.0 * heights[0])
+    return functools.reduce(operator.add, heights[number:], -FIELDS["depth"](flow))
 
 
 def field(name: str, flow: LayerFlow) -> AbstractField:
     """The Field of this name, as "vorticity" or that of the second layer "vorticity_2", as files hold it."""
     base, layer = layer_of(name)
+    if base == INTERFACES:
+        return _interface_height(flow, layer)
     found = FIELDS[base](flow.layers[layer]) if base in FIELDS and layer < len(flow.layers) else flow.shown(name)
     return cast(AbstractField, found)
 

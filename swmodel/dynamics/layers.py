@@ -20,8 +20,7 @@ section 3.3.
 import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
-from types import ModuleType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -33,12 +32,11 @@ from ..fields.parameters import DERIVED, Flag, Number, NumberForEach, declared
 from ..fields.parts import ModelPart, replaced
 from ..fields.state import pytree
 from .domain import Domain
+from .vertical_modes import modes
 
 Column: TypeAlias = Sequence[float] | np.ndarray | jax.Array  # a number for each layer, or interface
 
-__all__ = ["Layers", "modes", "check_layer", "over_deep_water", "which_layer"]
-
-ArrayT = TypeVar("ArrayT", np.ndarray, jax.Array)
+__all__ = ["Layers", "check_layer", "over_deep_water", "which_layer"]
 
 
 @pytree
@@ -187,29 +185,6 @@ class Layers(ModelPart):
 def over_deep_water(layers: Layers | None) -> bool:
     """Whether layers move over a deep one at rest, so that eta is summed from the top."""
     return layers is not None and layers.deep_at_rest
-
-
-def modes(
-    gravities: ArrayT, thickness: ArrayT, deep_at_rest: bool = False, slowest: float = 0.0, xp: ModuleType = np
-) -> tuple[ArrayT, ArrayT]:
-    """(celerities [m s-1], fastest first (..., n); velocities of the modes by layer, (..., layer, mode)).
-
-    M = A h with A = L^T diag(g) L, where eta = L h. With du/dt = -dM/dx, dh/dt = -H du/dx, the squared celerities are
-    the eigenvalues of A diag(H), which is similar to a symmetric matrix.
-
-    Args:
-        gravities: g_j [m s-2], (n,).
-        thickness: H_k at rest [m], (..., n).
-        deep_at_rest: whether eta is summed from the top.
-        slowest: the least squared celerity [m2 s-2].
-        xp: numpy, or jax.numpy.
-    """
-    count = thickness.shape[-1]
-    summed = xp.tri(count, dtype=thickness.dtype) if deep_at_rest else xp.tri(count, dtype=thickness.dtype).T
-    root = xp.sqrt(thickness)
-    pressure = xp.broadcast_to(summed.T @ xp.diag(gravities) @ summed, (*thickness.shape, count))
-    squared, vectors = xp.linalg.eigh(root[..., :, None] * pressure * root[..., None, :])
-    return xp.sqrt(xp.maximum(squared[..., ::-1], slowest)), vectors[..., ::-1] / root[..., :, None]
 
 
 def check_layer(who: str, layer: int | None, count: int) -> None:

@@ -21,8 +21,9 @@ import jax.numpy as jnp
 from ..fields.field import Field, Scalar, Value
 from ..fields.state import pytree, static
 from ..parallel.halo import SIDES
-from .layers import Layers, modes
+from .layers import Layers
 from .near_sides import all_inside
+from .vertical_modes import modes
 
 if TYPE_CHECKING:
     from .system import System

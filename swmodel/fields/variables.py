@@ -77,6 +77,7 @@ VARIABLES = {
         colormap="deep",
         cell_methods="area: mean",
     ),
+    **variable("interface_height", "h", "m", "height of the interface above the undisturbed surface", colormap="deep"),
     **variable("uplift", "h", "m", "uplift of the sea floor since the start", colormap="balance"),
     **variable(
         "maximum_elevation",
@@ -104,6 +105,7 @@ VARIABLES = {
         cell_methods="time: minimum",
     ),
 }
+INTERFACES = "interface_height"  # of files, along the interfaces: the top of each layer, and the bottom of the lowest
 PROGNOSTIC = (VARIABLES["u"], VARIABLES["v"], VARIABLES["eta"])  # of every model, in the order of a State
 
 

@@ -128,12 +128,12 @@ def define_members(dataset: netCDF4.Dataset, members: MemberValues | None) -> No
             define(dataset, member_name(name), ("member",), about, array, dtype=kind, fill=None)
 
 
-def define_layers(dataset: netCDF4.Dataset, layers: int) -> None:
-    """Define the dimension and coordinate of several layers; nothing for one."""
-    if layers > 1:
-        dataset.createDimension("layer", layers)
-        attributes = {"long_name": "number of the layer, from the top down", "units": "1", "positive": "down"}
-        define(dataset, "layer", ("layer",), attributes, np.arange(1, layers + 1, dtype=np.int32))
+def define_layers(dataset: netCDF4.Dataset, counts: Mapping[str, int]) -> None:
+    """Define the dimensions and coordinates of several layers, and of the interfaces round them, {name: count}."""
+    for name, count in counts.items():
+        dataset.createDimension(name, count)
+        attributes = {"long_name": f"number of the {name}, from the top down", "units": "1", "positive": "down"}
+        define(dataset, name, (name,), attributes, np.arange(1, count + 1, dtype=np.int32))
 
 
 def define_field(
@@ -144,7 +144,7 @@ def define_field(
     *,
     time: bool = False,
     members: MemberValues | None = None,
-    layered: bool = False,
+    along: str = "",
     compression: Compression = 1,
     attributes: Mapping[str, Attribute] | None = None,
 ) -> netCDF4.Variable:
@@ -157,7 +157,7 @@ def define_field(
         dtype: that of the variable.
         time: whether the field has a record for each time.
         members: of an ensemble whose members have this field, or None.
-        layered: whether it has values in each layer.
+        along: "layer" or "interface", if it has values in each.
         compression: 1 (fast) to 9 (small) of zlib, "zstd", or 0 for none.
         attributes: further attributes of the variable.
     """
@@ -166,7 +166,7 @@ def define_field(
     bands = math.ceil(size[0] * size[1] * dtype.itemsize / LARGEST_CHUNK)
     chunks = math.ceil(size[0] / bands), size[1]
     dimensions, _, more = of_members(members)
-    dimensions += ("layer",) * layered
+    dimensions += (along,) * bool(along)
     coordinates = [str(a["coordinates"]) for a in (attributes, more) if "coordinates" in a]
     attributes |= {"coordinates": " ".join(coordinates)} if coordinates else {}
     return define(

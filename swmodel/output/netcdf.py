@@ -20,7 +20,7 @@ import netCDF4
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..fields.variables import Variable, layer_of
+from ..fields.variables import INTERFACES, Variable, layer_of
 from ..grids.grid import Grid
 from ..runtime.netcdf import LOCK
 from . import Claim, definitions, metadata
@@ -52,7 +52,7 @@ class FieldFile(RecordFile):
             [m] is (members, ny, nx) if it differs between members.
         members: for an ensemble, {name: values}, one value for each member; fields are then (members, ny, nx).
         layers: how many there are of the model. Where `variables` has the fields of all of them, such as eta and
-            eta_2, they are one variable along the dimension `layer`.
+            eta_2, they are one variable along the dimension `layer`, and heights of interfaces along `interface`.
         dtype: the dtype of the variables in the file.
         append: continue an existing file; its records after `resume_time` [s] are dropped.
         overwrite: replace an existing file.
@@ -94,10 +94,14 @@ class FieldFile(RecordFile):
             dataset.createDimension("time", None)
             definitions.define_time(dataset, start)
             definitions.define_members(dataset, members)
-            definitions.define_layers(dataset, layers)
+            definitions.define_layers(dataset, {"layer": layers} if layers > 1 else {})
+            if INTERFACES in joined:
+                definitions.define_layers(dataset, {"interface": layers + 1})
+                dataset["grid"].vertical_dimensions = "layer: interface (padding: none)"  # of SGRID, for xgcm
             for row in rows:
                 if row.name in joined or layer_of(row.name)[0] not in joined:
-                    definitions.define_field(dataset, row, grid, self._dtype, layered=row.name in joined, **options)
+                    along = "" if row.name not in joined else "interface" if row.name == INTERFACES else "layer"
+                    definitions.define_field(dataset, row, grid, self._dtype, along=along, **options)
             definitions.define_static(dataset, grid, static, members)
 
         attributes = metadata.file_attributes(grid, {**(attributes or {}), "stored_as": str(self._dtype)})

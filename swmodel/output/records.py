@@ -214,10 +214,10 @@ def _copy_records(old, new, define, count):
 
 
 def _variable_of_layer(dataset, name):
-    """(the variable that has a field of this name, the number of the layer along its dimension `layer`)."""
+    """(the variable that has a field of this name, its number along the dimension `layer` or `interface`)."""
     return (dataset[name], 0) if name in dataset.variables else (dataset[layer_of(name)[0]], layer_of(name)[1])
 
 
 def _along_time(variable, begin, end, layer: int | slice = slice(None)):
-    where = {"time": slice(begin, end), "layer": layer}
+    where = {"time": slice(begin, end), "layer": layer, "interface": layer}
     return tuple(where.get(dimension, slice(None)) for dimension in variable.dimensions)

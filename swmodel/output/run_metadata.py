@@ -51,6 +51,17 @@ def static_fields(simulation: AbstractSimulation) -> dict[str | Variable, np.nda
     return {rows_of(simulation, ["depth"])[0]: depth, "wet": np.asarray(model.sea_floor.wet)}
 
 
+def _columns(model) -> Attributes:
+    """The attributes of layers, from which energies and vertical modes follow; those of members may differ."""
+    if model.layers is None or model.members is not None:
+        return {}
+    return {
+        "gravities_of_interfaces": json.dumps([*map(float, model.layers.gravities(float(model.gravity)))]),  # [m s-2]
+        "thickness_of_upper_layers": json.dumps([*map(float, model.layers.thickness)]),  # at rest [m]
+        "deep_layer_at_rest": np.int32(model.layers.deep_at_rest),
+    }
+
+
 def run_attributes(simulation: AbstractSimulation) -> Attributes:
     """The global attributes that describe a run so that it can be repeated."""
     model = simulation.model
@@ -66,6 +77,7 @@ def run_attributes(simulation: AbstractSimulation) -> Attributes:
         "time_stepper": describe(simulation.scheme),
         "time_step_seconds": np.float64(simulation.dt),
         "gravity": None if model.gravity is None else np.float64(model.gravity),
+        **_columns(model),
         "film_thickness": None if model.film is None else np.float64(model.film),  # [m]; cells under less are dry
         "nest": simulation.nest or None,
         "nest_boxes": json.dumps(simulation.boxes) if simulation.boxes else None,

@@ -18,6 +18,7 @@ ensemble     mean and spread of the members of an ensemble
 animate      mp4 or GIF of a field
 spectra      wavenumber spectra of boxes, frequency spectra of gauges
 inversion    controls before and after, and the observations
+layered      energies and spectra of layers, interfaces and vertical modes
 budgets      volume, energy, enstrophy; streamfunction and transports
 pages        one HTML page of a run
 cli          `plot`, which chooses among them by the content of the files

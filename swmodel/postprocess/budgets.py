@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..errors import PlotError
-from . import style
+from . import layered, style
 from .cgrid import corner_area, corner_sum, fluxes, has_rigid_lid, kinetic_energy, thickness, vorticity
 from .files import mesh_of, nearest, scaled, seconds, snapshot, wet_cells
 
@@ -246,6 +246,8 @@ def _through(path, along_x, along_y, mesh):
 
 def figure(dataset: xr.Dataset, gravity: float | None = None, coriolis: np.ndarray | float | None = None) -> Figure:
     """A figure of the budgets over time, each as its values or, if it hardly changes, as its change since the start."""
+    if "layer" in dataset.dims:
+        return _figure_of_layers(dataset)
     sums = budgets(dataset, gravity, coriolis)
     time, unit = time_axis(sums["time"].values)
     with style.applied():
@@ -266,6 +268,28 @@ def figure(dataset: xr.Dataset, gravity: float | None = None, coriolis: np.ndarr
             one.set_xlabel(f"Time [{unit}]")
             one.grid(axis="both")
             one.spines[["top", "right"]].set_visible(False)
+        page.tight_layout(rect=(0, 0, 1, 1 - 0.5 / page.get_size_inches()[1]))
+        style.heading(page, dataset.attrs.get("title", ""))
+    return page
+
+
+def _figure_of_layers(dataset):
+    """A figure of the energies of layers and interfaces over time, and of their conversion."""
+    sums = layered.budgets(dataset)
+    time, unit = time_axis(sums["time"].values)
+    with style.applied():
+        page = style.new_figure(7.0, 6.6)
+        for place, name in enumerate(("kinetic_energy", "potential_energy", "conversion")):
+            one, row = page.add_subplot(3, 1, place + 1), sums[name]
+            values, units = scaled(row.transpose("time", ...).values, row.attrs["units"])
+            for number, line in zip(row[row.dims[-1]].values, values.T):
+                one.plot(time, line, linewidth=1.5, label=f"{row.dims[-1]} {number}")
+            one.set_title(str(row.attrs["long_name"]).capitalize())
+            one.set_ylabel(f"[{units}]")
+            one.grid(axis="both")
+            one.spines[["top", "right"]].set_visible(False)
+            one.legend()
+        one.set_xlabel(f"Time [{unit}]")
         page.tight_layout(rect=(0, 0, 1, 1 - 0.5 / page.get_size_inches()[1]))
         style.heading(page, dataset.attrs.get("title", ""))
     return page

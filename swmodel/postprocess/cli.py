@@ -32,7 +32,7 @@ def plot(
     times: Sequence[float] | None = None,
     member: int | None = None,
     box: Sequence | None = None,
-    layer: int = 1,
+    layer: int | None = None,
 ) -> list[pathlib.Path]:
     """Draw the figures that suit `paths`, one or several output files of one run.
 
@@ -48,7 +48,8 @@ def plot(
         variable: the variable of maps, animations and spectra; eta, or kinetic energy, without it.
         times: seconds since the start, for maps.
         member: the number of a member of an ensemble, from 0; all of them, by their mean and spread, without it.
-        layer: the number of the layer, from 1 at the top.
+        layer: the number of the layer, from 1 at the top, which is the one that is drawn unless given. Without it,
+            budgets and spectra of energy have all layers.
         box: ((x0, x1), (y0, y1)) in the file's coordinates, of which spectra are taken; the whole domain without it.
 
     Returns:
@@ -68,7 +69,8 @@ def plot(
     with undamaged(paths), contextlib.ExitStack() as opened:
         if kind == "auto" and member is None and _of_ensemble(paths):
             kind = "ensemble"
-        which = None if kind == "ensemble" else member or 0, layer
+        all_layers = layer is variable is None and (kind in ("budgets", "spectrum") or box is not None)
+        which = None if kind == "ensemble" else member or 0, None if all_layers else layer or 1
         files, sources, further = _sort(paths, opened, which, variable or "eta")
         if box is not None and "fields" in files:  # a run's own spectra are of the whole domain
             files.pop("spectra", None), sources.pop("spectra", None)

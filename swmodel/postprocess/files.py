@@ -106,14 +106,14 @@ def _of_member(dataset, member, path):
 
 
 def _of_layer(dataset, layer, path):
-    """One layer of a file, named in the title; a file without layers is returned unchanged."""
+    """One layer of a file, named in the title, without depth, which is not its own; others are returned unchanged."""
     count = dataset.sizes.get("layer", 1)
     if not 1 <= layer <= count:
         dataset.close()
         raise PlotError(f"open_output: {path} has no layer {layer}; it holds {count}, counted from 1 at the top.")
     if "layer" not in dataset.dims:
         return dataset
-    one = dataset.isel(layer=layer - 1).drop_vars("depth", errors="ignore")  # with eta, that of no layer's thickness
+    one = dataset.isel(layer=layer - 1, interface=layer - 1, missing_dims="ignore").drop_vars("depth", errors="ignore")
     one.set_close(dataset.close)
     title = f"{dataset.attrs.get('title', '')}: layer {layer} of {count}"
     one.attrs = {name: x for name, x in one.attrs.items() if name != "gravity"} | {"title": title}  # it is not g eta

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from ..errors import PlotError
-from . import style
+from . import layered, style
 from .cgrid import has_rigid_lid
 from .files import pretty, scaled, seconds, stamp, start_of
 from .scores import Series, time_unit
@@ -88,7 +88,10 @@ def figure(
 
     It has spectra at several records, with the slopes of k^-3 and k^-5/3 as guides. If the file allows, it has
     transfers and fluxes, averaged over the later half. With `variable` it has the spectrum of this variable alone.
+    Of a file with all layers, it has the energies by layer and by vertical mode, averaged over the later half.
     """
+    if "layer" in dataset.dims:
+        return _figure_of_layers(dataset, box)
     time = seconds(dataset)
     shown = sorted({0, len(time) // 2, len(time) - 1}) if records is None else list(records)
     if "wavenumber" in dataset.dims:
@@ -119,6 +122,33 @@ def figure(
     return page
 
 
+def _figure_of_layers(dataset, box):
+    """The energies of layers and interfaces, and of vertical modes, averaged over records of the later half."""
+    count = dataset.sizes["time"]
+    records = np.unique(np.linspace(count // 2, count - 1, MOST).astype(int)).tolist()
+    found = _resolved(layered.spectra(dataset, records, box).mean("time", keep_attrs=True))
+    k = found["wavenumber"].values
+    with style.applied():
+        page = style.new_figure(10.4, 4.6)
+        for place, title in enumerate(("By layer and interface", "By vertical mode (0: the fastest)")):
+            axes, names = page.add_subplot(1, 2, place + 1), list(layered.SPECTRA)[2 * place : 2 * place + 2]
+            for name, dash in zip(names, ("-", "--")):
+                row, along = found[name], found[name].dims[0]
+                for number, values in enumerate(row.values):
+                    colour = None if dash == "-" else axes.lines[number].get_color()
+                    what = f"{name.partition('_energy')[0]}, {along} {found[along].values[number]}"
+                    shown = np.where(values > 0, values, np.nan)
+                    axes.loglog(k, shown, dash, color=colour, linewidth=1.6, label=what)
+            _wavenumbers(axes)
+            axes.set_ylabel(f"Spectrum [{pretty('m3 s-2')}]")
+            axes.set_title(title)
+            axes.grid(which="major")
+            axes.legend()
+        page.tight_layout(rect=(0, 0, 1, 1 - 0.5 / page.get_size_inches()[1]))
+        style.heading(page, dataset.attrs.get("title", ""), 0.2)
+    return page
+
+
 def _panels(found, later, names, variable, stamps):
     """The functions that draw the panels: energies, enstrophy, their transfers, fluxes; those that the file has."""
     squares = [name for name in names if name.startswith("enstrophy")]
@@ -135,7 +165,8 @@ def _panels(found, later, names, variable, stamps):
 def _resolved(found):
     """The spectra without the mean and without the rings beyond the shortest waves."""
     k, name = found["wavenumber"], "largest_resolved_in_all_directions"
-    largest = k.attrs[name] if name in k.attrs else next(iter(found.values())).attrs["largest_wavenumber"]
+    owner = found if "largest_wavenumber" in found.attrs else next(iter(found.values()))
+    largest = k.attrs[name] if name in k.attrs else owner.attrs["largest_wavenumber"]
     return found.isel(wavenumber=np.flatnonzero((k > 0) & (k <= largest * (1 + 1e-9))))
 
 

@@ -13,6 +13,7 @@ import pytest
 import xarray as xr
 
 import swmodel as sw
+from swmodel import postprocess
 from swmodel.adjoint.controls.controls import names_of
 from swmodel.adjoint.costs.readers import BoxReader, SectionReader
 from swmodel.cli.checks import check_experiment
@@ -22,12 +23,14 @@ from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.build.fields import state_of
 from swmodel.config.scenario import InitialFile
 from swmodel.diagnostics import derived as diagnostics
-from swmodel.dynamics.layers import modes
+from swmodel.dynamics.vertical_modes import modes
 from swmodel.errors import ConfigError, SwmodelError
 from swmodel.fields.variables import in_layer, layer_of
+from swmodel.postprocess import layered
 from swmodel.runtime.compilation import jit
 from swmodel.verification.planar.layers import FLAT, STABLE, mode_errors
 from swmodel.verification.suite import all_cases
+from tests.selection import later
 
 from .cases import by_engine, plane, rough, take_steps, uniform
 
@@ -62,7 +65,7 @@ def random_state(model, size=1.0):
 
 @jit
 def identities(dynamics, state):
-    """(the tendency, {name: (its rate along the tendency, the sum of absolute rates)}) of energy and volumes."""
+    """(the tendency; {name: (rate along it, sum of absolute rates)} of energy and volumes; heights of interfaces)."""
     equations = dynamics.prepare()
     area = lambda flow: flow.geometry.wet_area  # noqa: E731
 
@@ -73,10 +76,11 @@ def identities(dynamics, state):
         parts |= {in_layer("volume", layer.layer): layer.h for layer in flow.layers}
         return {name: (area(flow) * x).interior for name, x in parts.items()}, diagnostics.energy(flow)
 
-    change = equations.tendency(state, 0.0)
+    flow, change = equations.flow(state, 0.0), equations.tendency(state, 0.0)
+    tops = [diagnostics.field(name, flow).interior for name in diagnostics.in_all_layers("interface_height", equations)]
     _, (parts, total) = jax.jvp(of, (state,), (change,))
     rates = {name: (jnp.sum(x), jnp.sum(jnp.abs(x))) for name, x in parts.items()}
-    return change, rates | {"total energy": (total, rates["energy"][1])}
+    return change, rates | {"total energy": (total, rates["energy"][1])}, tops
 
 
 @pytest.mark.parametrize(
@@ -86,11 +90,16 @@ def identities(dynamics, state):
 )
 def test_layers_keep_energy_and_their_volumes_and_a_state_of_rest(layers, momentum):
     model = sea(layers, momentum=momentum)
-    _, rates = identities(model.interval(2, 0, 1.0), random_state(model))
+    moving = random_state(model)
+    _, rates, tops = identities(model.interval(2, 0, 1.0), moving)
     assert len(rates) == 2 + layers.count
     for name, (rate, absolute) in rates.items():
         assert abs(rate) < 1e-12 * absolute, name
-    still, _ = identities(model.interval(2, 0, 1.0), model.at_rest())
+    eta = moving.eta, moving.eta_2, moving.eta_3
+    raised = [0.0, *(-x for x in eta)] if layers.deep_at_rest else [*eta, 0.0]
+    for top, level, more in zip(tops, (0.0, -15.0, -40.0, -model.depth), raised, strict=True):
+        assert np.abs(np.asarray(top - level - more)[model.wet]).max() < 1e-12
+    still, *_ = identities(model.interval(2, 0, 1.0), model.at_rest())
     assert all(float(jnp.abs(x).max()) == 0.0 for _, x in still)
 
 
@@ -135,12 +144,12 @@ def test_terms_act_on_their_layer():
     grid = plane(periodic="xy")
     acts = {"forcing": sw.WindStress(x=1025.0), "dissipation": sw.InterfacialFriction(0.5)}
     model = sw.ShallowWater(grid, 100.0, layers=sw.Layers((20.0, 30.0), (1000.0, 1010.0, 1020.0)), **acts)
-    change, _ = identities(model.interval(2, 0, 1.0), model.state(u_2=1.0))
+    change, *_ = identities(model.interval(2, 0, 1.0), model.state(u_2=1.0))
     expected = (1.0 + 0.5) / 20.0, -2 * 0.5 / 30.0, 0.5 / 50.0  # momentum goes from the middle layer to its neighbours
     for k, rate in enumerate(expected):
         assert np.allclose(change[in_layer("u", k)], rate, rtol=1e-12)
     drags = sw.ShallowWater(grid, 100.0, layers=THREE, dissipation=(sw.LinearDrag(0.1), sw.LinearDrag(0.2, layer=0)))
-    change, _ = identities(drags.interval(2, 0, 1.0), drags.state(u=1.0, u_2=1.0, u_3=1.0))
+    change, *_ = identities(drags.interval(2, 0, 1.0), drags.state(u=1.0, u_2=1.0, u_3=1.0))
     assert [float(change[in_layer("u", k)][0, 0]) for k in range(3)] == pytest.approx([-0.2, 0.0, -0.1])
 
 
@@ -210,10 +219,14 @@ def test_each_layer_keeps_its_own_content_of_a_tracer_and_a_constant_stays_const
     assert sums == pytest.approx([2e-3, 0.0, 0.0, 1e-3])
 
 
-def test_files_hold_fields_along_layers_and_a_restart_goes_on_with_all_of_them(tmp_path):
+def test_files_hold_fields_along_layers_and_interfaces_and_a_restart_goes_on_with_all_of_them(tmp_path):
+    xgcm = pytest.importorskip("xgcm")
     tracers = sw.Tracer("dye", initial=2.0), sw.Tracer("salt", layer=1)
     model, stepper = sea(THREE, tracers=tracers), sw.ForwardBackward(5.0)
-    start, fields = random_state(model, 0.1), ("eta", "u", "v", "potential_vorticity", "depth", "dye", "salt")
+    start, fields = (
+        random_state(model, 0.1),
+        ("eta", "u", "v", "potential_vorticity", "depth", "interface_height", "thickness", "dye", "salt"),
+    )
     whole = sw.Simulation(model, start, stepper).write(tmp_path / "fields.nc", fields)
     whole.gauges(tmp_path / "gauges.nc", {"here": (6e4, 5e4)}, variables=("eta_2", "speed_3", "dye_3"))
     whole.means(tmp_path / "means.nc", ("u_2", "u_2 thickness_2")).restart(tmp_path / "restart.nc").run(steps=3)
@@ -225,6 +238,18 @@ def test_files_hold_fields_along_layers_and_a_restart_goes_on_with_all_of_them(t
         assert fields.eta.dims == ("time", "layer", "yh", "xh") and list(fields.layer) == [1, 2, 3]
         assert fields.potential_vorticity.dims == ("time", "layer", "yq", "xq") and "layer" not in fields.depth.dims
         assert fields.dye.dims == fields.eta.dims and "layer" not in fields.salt.dims
+        assert fields.interface_height.dims == ("time", "interface", "yh", "xh") and list(fields.interface) == [
+            1,
+            2,
+            3,
+            4,
+        ]
+        heights = np.concatenate(
+            [[0.0, -15.0, -40.0] + fields.eta.transpose(..., "layer"), -fields.depth.values[..., None]], axis=-1
+        )
+        np.testing.assert_allclose(fields.interface_height.transpose(..., "interface"), heights, atol=1e-5)
+        below = xgcm.Grid(fields).diff(fields.interface_height, "Z")  # of the metadata in the file alone
+        np.testing.assert_allclose(-below.transpose(*fields.thickness.dims), fields.thickness, rtol=1e-5)
         for name, k in itertools.product(("eta", "dye"), range(3)):
             values = np.where(model.wet, np.asarray(whole.shown()[in_layer(name, k)]), np.nan)
             np.testing.assert_allclose(fields[name].isel(time=-1, layer=k), values, rtol=1e-5)
@@ -235,6 +260,35 @@ def test_files_hold_fields_along_layers_and_a_restart_goes_on_with_all_of_them(t
         np.testing.assert_allclose(x, whole.state[name], rtol=1e-5, atol=1e-6)
     for name, x in whole.state:
         np.testing.assert_array_equal(again.state[name], x)
+
+
+@pytest.mark.parametrize("layers", (THREE, later(FLOATING)), ids=("over the sea floor", "over a deep layer at rest"))
+def test_files_of_layers_have_the_energies_of_the_model_and_spectra_by_layer_and_by_mode(layers, tmp_path):
+    model, start = sea(layers), random_state(sea(layers), 0.1)
+    run = sw.Simulation(model, start, sw.ForwardBackward(1.0)).write(tmp_path / "f.nc", ("eta", "u", "v"), every=2.0)
+    run.run(steps=2)
+    with postprocess.open_output(tmp_path / "f.nc", layer=None) as file:
+        file.load()
+    sums, whole = layered.budgets(file, density=2.0), [sw.energy(model, state, 2.0) for state in (start, run.state)]
+    assert list(sums.interface) == ([2, 3, 4] if layers.deep_at_rest else [1, 2, 3])
+    assert (sums.kinetic_energy.sum("layer") + sums.potential_energy.sum("interface")).values == pytest.approx(
+        whole, 1e-6
+    )
+    assert sums.conversion.sum("layer").values == pytest.approx(sums.release.sum("interface").values, 1e-6)
+    loss = -np.diff(sums.potential_energy, axis=0)[0] / 2.0
+    assert sums.release.mean("time").values == pytest.approx(loss, abs=1e-2 * np.abs(loss).max())
+    flat = file.fillna(0.0).assign(depth=xr.full_like(file.depth, 100.0))
+    found, sums, mass = layered.spectra(flat), layered.budgets(flat, density=1.0), 100.0 * float(file.area.sum())
+    totals = found.sum("wavenumber") * found.ring_width
+    for name in ("kinetic_energy", "potential_energy"):
+        np.testing.assert_allclose(totals[f"{name}_spectrum"], sums[name] / mass, rtol=1e-6)
+    by_mode = totals.potential_energy_of_modes.sum("mode").values
+    assert by_mode == pytest.approx(totals.potential_energy_spectrum.sum("interface").values, 1e-6)
+    _, velocities = layered.Column.of(flat).modes(100.0)
+    second = {x: flat[x].isel(layer=0, drop=True) * xr.DataArray(velocities[:, 1], dims="layer") for x in "uv"}
+    of_modes = layered.spectra(flat.assign(second), records=[1]).kinetic_energy_of_modes.sum("wavenumber").values[0]
+    at_rest = float(sum((flat[x][1, 0] ** 2).sum() for x in "uv")) / flat.area.size / 2 / 100.0
+    assert of_modes * found.ring_width == pytest.approx([0.0, at_rest, 0.0], 1e-6, 1e-9 * at_rest)
 
 
 @pytest.mark.verify

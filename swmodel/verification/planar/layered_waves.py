@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...dynamics.layers import Layers, modes
+from ...dynamics.layers import Layers
 from ...dynamics.momentum import FPlane
+from ...dynamics.vertical_modes import modes
 from ...fields.state import State
 from ...fields.variables import in_layer
 from ...grids.grid import CartesianGrid

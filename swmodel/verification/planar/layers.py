@@ -18,8 +18,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.interpolate import BarycentricInterpolator
 
-from ...dynamics.layers import Layers, modes
+from ...dynamics.layers import Layers
 from ...dynamics.momentum import BetaPlane
+from ...dynamics.vertical_modes import modes
 from ...fields.state import State
 from ...fields.variables import in_layer
 from ...grids.grid import CartesianGrid
