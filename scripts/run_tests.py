@@ -30,7 +30,7 @@ PARALLEL = ROOT / "tests" / "parallel"
 # The files of tests/parallel for more than two ranks, where compilation is slow: those of equality, and on 2 x 2 tiles,
 # which show less than 2 x 3, few of them. Forcings, loading and radiation are local, or sums: 2 ranks show the same.
 ON_MORE = {
-    4: ("adjoint", "communicator", "ranks_agree"),
+    4: ("adjoint", "communicator", "ranks_agree", "stratified"),
     6: (
         "adjoint",
         "coast",
@@ -44,6 +44,7 @@ ON_MORE = {
         "ranks_agree",
         "spectra",
         "spectral_core",
+        "stratified",
     ),
 }
 # In this order the last files are short, and both cores are busy to the end.
