@@ -90,6 +90,7 @@ _HOMES = {
     "models.random_fields": ("random_vortices",),
     "models.shallow_water": ("ShallowWater",),
     "nests.family": ("Family",),
+    "nests.members": ("family_of_members",),
     "nests.nest": ("Nest",),
     "output.products.base": ("Product",),
     "runtime.version": ("VERSION",),

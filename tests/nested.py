@@ -54,3 +54,19 @@ def family(nests=None, **options):
 def final(family, stepper, steps, **fields):
     """{name: State} after `steps` steps."""
     return sw.NestedSimulation(family, family.states(**fields), stepper).run(steps=steps)
+
+
+def members(communicator=None, engine="arrays", start=16.0):
+    """(the Families of two members, their {name: State}): another wind, viscosity, uplift, depth of a nest, and bump.
+
+    The nest in a nest starts later.
+    """
+    uplift = bump(*GRID.coordinates("h"))
+    families, states = [], []
+    for k in range(2):
+        options = {"forcing": sw.WindStress(x=0.1 * k), "dissipation": sw.Laplacian(10.0 + 90.0 * k), "engine": engine}
+        options["source"] = sw.BottomMotion([0.0, 30.0 + 6.0 * k], np.stack([0.0 * uplift, (1.0 - k) * uplift]))
+        nests = [sw.Nest("harbour", depth=60.0 + 20.0 * k, **HARBOUR), sw.Nest("quay", start=start, **QUAY)]
+        families.append(family(nests, communicator=communicator or "auto", tracers=tracers(), **options))
+        states.append(families[k].states(eta=lambda x, y, k=k: k * bump(x, y)))
+    return families, states

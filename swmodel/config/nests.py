@@ -44,7 +44,6 @@ Nest = section_for(nest.Nest, None, _Nest)
 Nests = Annotated[tuple[Nest, ...], different_names("nests have the name")]  # pyright: ignore[reportInvalidTypeForm]
 
 REFUSED = {  # sections that a run with nests does not have, and what to do
-    "ensemble": "nests are not run in ensembles so far; run the members one by one, or leave [[nest]] out",
     "green": "Green's functions have no nests so far; leave [green] or [[nest]] out",
 }
 SAME_EVERYWHERE = ("rest", "formula", "gaussian", "level")  # initial states that each grid evaluates alike
@@ -58,6 +57,9 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     for name, why in REFUSED.items():
         if sections.get(name):
             yield Mistake((name,), why)
+    if getattr(sections.get("ensemble"), "perturbation", None) is not None:
+        text = "the noise is of one grid alone, and nests would have another one; let values of [initial] differ"
+        yield Mistake(("ensemble", "perturbation"), text)
     before: list[str] = []
     for k, each in enumerate(nests):
         if each.inside is not None and each.inside not in before:

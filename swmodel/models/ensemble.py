@@ -185,6 +185,16 @@ class Ensemble(Model):
         ends = [model.next_record(step, dt) for model in set(self.models)]
         return min((end for end in ends if end is not None), default=None)
 
+    def round_records(self, multiple: int) -> None:
+        """Let intervals between records of forcing end at multiples of so many steps, in all members."""
+        for model in dict.fromkeys(self.models):
+            model.round_records(multiple)
+
+    def check_records(self, end: float, dt: float = 0.0) -> None:
+        """Check that the records of each member cover a run, as ShallowWater.check_records does."""
+        for model in dict.fromkeys(self.models):
+            model.check_records(end, dt)
+
     def check_files(self, end: float) -> None:
         """Check records as ShallowWater.check_files does, those of files that members share once; collective."""
         known = named_series(self.models[0])

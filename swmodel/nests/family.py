@@ -28,7 +28,7 @@ from .border import Border
 from .interpolation import blended, depth_of, difference
 from .nest import STAGES, Nest, finest, forcing_in, frame_of, levees_in
 from .start import MotionInBox
-from .steps import FamilySystem
+from .steps import FamilySystem, family_system
 
 __all__ = ["Family"]
 
@@ -189,11 +189,11 @@ class Family:
 
     def system(
         self, systems: Sequence[Any], steppers: Sequence[Any], borders: tuple[Border, ...], names: tuple[str, ...]
-    ) -> FamilySystem:
-        """The FamilySystem of the Systems and steppers of some grids, `names`, in their order in the family."""
+    ) -> Any:
+        """The FamilySystem of the Systems and steppers of some grids, `names`, in their order; Members of ensembles."""
         inside = tuple(names.index(self.nests[name].inside or "") for name in names[1:])
         steps = tuple(self.steps[name] for name in names[1:])
-        return FamilySystem(tuple(systems), tuple(steppers), borders, inside, steps)
+        return family_system(tuple(systems), tuple(steppers), borders, inside, steps)
 
     def dynamics(self, stepper: TimeStepper) -> FamilySystem:
         """The FamilySystem for `swmodel.nests.steps.integrate`, on this rank; `stepper` is the outermost grid's.

@@ -24,10 +24,11 @@ from ..grids.geometry import TileGeometry
 from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import scan_steps, step_loop
+from ..stepping.members import SAME, Members
 from ..stepping.steps import Monitor, StepLoop, Tree, no_monitor
 from .border import Border, OuterValues
 
-__all__ = ["FamilyLoop", "FamilySystem", "Level", "integrate", "run_family"]
+__all__ = ["FamilyLoop", "FamilySystem", "Level", "family_system", "integrate", "run_family"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,6 +211,15 @@ class FamilySystem:
         steps = [as_time(time).step * total for total in self.total_steps]
         pairs = zip(self.systems, states, steps, strict=True)
         return tuple(getattr(system, how)(state, Time(step)) for system, state, step in pairs)
+
+
+def family_system(systems: tuple, *others: Any) -> FamilySystem | Members:
+    """The FamilySystem of Systems and its `others`; of the Members of an ensemble on each grid, the Members of it."""
+    if not all(isinstance(system, Members) for system in systems):
+        return FamilySystem(systems, *others)
+    whole = FamilySystem(tuple(members.dynamics for members in systems), *others)
+    kinds = tuple(kind for members in systems for kind in members.kinds)
+    return Members(whole, kinds + (SAME,) * (len(jax.tree.leaves(whole)) - len(kinds)))
 
 
 class FamilyLoop(StepLoop):

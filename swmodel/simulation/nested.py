@@ -23,7 +23,7 @@ from ..errors import BlowUp, ConfigError, DataError, of_part
 from ..fields.parameters import check_arguments
 from ..fields.state import State
 from ..nests.family import Family
-from ..nests.start import state_from_outer
+from ..nests.members import member_states_from_outer
 from ..nests.steps import FamilySystem, run_family
 from ..output.products.base import Uplift
 from ..output.products.drifters import DrifterOutput
@@ -32,6 +32,7 @@ from ..output.running import Run
 from ..runtime.compilation import jit
 from ..runtime.signals import PROCESS, WRITING
 from ..stepping.explicit import TimeStepper
+from ..stepping.members import Members, per_member
 from .outputs import SECONDS, STEPS
 from .program import LONGEST_CHUNK, finished_carry, monitor_of, start_carry
 from .progress import reporter
@@ -263,7 +264,7 @@ class NestedSimulation:
                 models, state = self.family.models, self.simulations[around].state
                 simulation.step = self.outer.step * total
                 uplifts = self.simulations[around].read(Uplift()), simulation.read(Uplift())
-                state = state_from_outer(self._borders[name], models[around], models[name], state, uplifts)
+                state = member_states_from_outer(self._borders[name], models[around], models[name], state, uplifts)
                 simulation.set(state, simulation.start_history(state))
                 self._started.add(name)
             for output in simulation.outputs if name else ():
@@ -299,7 +300,7 @@ class NestedSimulation:
                 run.wait()
             run.settle(simulation)
 
-    def _dynamics(self, grids) -> FamilySystem:
+    def _dynamics(self, grids) -> FamilySystem | Members:
         systems = [grid.simulation._dynamics() for grid in grids.values()]
         steppers = [grid.simulation.stepper for grid in grids.values()]
         return self.family.system(systems, steppers, tuple(self._borders[name] for name in grids if name), tuple(grids))
@@ -318,9 +319,13 @@ class NestedSimulation:
 
 @functools.partial(jit, donate_argnums=(1,))
 def advance_family(
-    dynamics: FamilySystem, carries: tuple, monitors: tuple, first: jax.Array, count: jax.Array
+    dynamics: FamilySystem | Members, carries: tuple, monitors: tuple, first: jax.Array, count: jax.Array
 ) -> tuple:
     """The Carries of all grids after `count` steps of the outermost one, from its step number `first` on."""
+    return per_member(_advanced, at=0)(dynamics, carries, monitors, first, count)
+
+
+def _advanced(dynamics, carries, monitors, first, count):
     loops, totals = dynamics.loops(), dynamics.total_steps
     watches = [
         monitor_of(loop, system, each, first * total)

@@ -50,6 +50,21 @@ def test_a_run_on_several_ranks_is_that_of_one(engine, layers):
 
 
 @pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
+@pytest.mark.verify
+def test_members_on_several_ranks_are_those_of_one():
+    stepper = sw.ForwardBackward(dt=8.0)
+    alone = sw.family_of_members(*nested.members(SerialCommunicator()))
+    expected = sw.NestedSimulation(*alone, stepper).run(steps=5)
+    family, states = sw.family_of_members(*nested.members())
+    for name, state in sw.NestedSimulation(family, states, stepper).run(steps=5).items():
+        for field, values in state:
+            whole = family.models[name].gather(values)
+            if whole is not None:
+                scale = np.abs(np.asarray(expected[name][field])).max()
+                np.testing.assert_allclose(whole, expected[name][field], rtol=0, atol=1e-12 * scale, err_msg=field)
+
+
+@pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
 def test_a_cost_and_its_gradient_on_several_ranks_are_those_of_one():
     """Of a gauge on each grid, with respect to fields and a number that act on both, over two records of an uplift."""
     uplift = nested.bump(*nested.GRID.coordinates("h"))

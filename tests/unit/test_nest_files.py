@@ -164,6 +164,29 @@ def test_a_run_is_that_of_the_family_and_resumes_bit_for_bit(command, sea, tmp_p
             np.testing.assert_array_equal(whole[key], parts[key], err_msg=f"{name}: {key}")
 
 
+ENSEMBLE = """
+[ensemble]
+"initial.amplitude" = [1.0, 2.0]
+"""
+
+
+def test_members_of_an_ensemble_have_nests(command, tmp_path):
+    """Of the linear equations twice the bump is twice the wave, in all grids."""
+    path = tmp_path / "sea.toml"
+    text = SEA.replace('"float64"', '"float64"\nlinear = true').replace('"3 min"', '"1 min"')
+    path.write_text(text + HARBOUR + ENSEMBLE)
+    status, out, err = command("check", path)
+    assert status == 0 and "ensemble" in out and "nest harbour" in out, err
+    status, _, err = command("run", path, "-o", tmp_path / "out", "-q")
+    assert status == 0, err
+    for folder in ("", "harbour"):
+        with xr.open_dataset(tmp_path / "out" / folder / "gauges.nc", decode_times=False) as series:
+            assert series.eta.dims == ("member", "gauge", "time") and list(series.initial_amplitude) == [1.0, 2.0]
+            one, two = series.eta.isel(gauge=0).values
+            assert np.abs(one).max() > 1e-3
+            np.testing.assert_allclose(two, 2 * one, rtol=1e-6, atol=1e-9)
+
+
 def nest(**keys):
     return "\n[[nest]]\n" + "\n".join(
         f"{key} = {x}" for key, x in ({"name": '"a"', "x": [10e3, 20e3], "y": [8e3, 18e3]} | keys).items()
@@ -192,6 +215,7 @@ def nest(**keys):
             "nest[0].output.gauges.positions.pier: 'pier' of [output.gauges] is read here, too",
         ),
         (nest() + INVERSION.replace("loops = 2", 'method = "green"'), "inversion.method: the linear model of 'green'"),
+        (nest() + '\n[ensemble]\nmembers = 2\nperturbation = 0.01\nradius = "3 km"', "the noise is of one grid alone"),
         (nest() + OF_TRACKS, "inversion.observations: tracks cross several grids"),
         (nest(start='"1 min"') + INVERSION, "nest[0].start: derivatives are those of all grids from the beginning"),
     ],

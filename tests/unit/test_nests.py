@@ -415,6 +415,27 @@ def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume(tmp_
 
 
 @pytest.mark.verify
+@pytest.mark.parametrize("engine", ["arrays", pytest.param("fused", marks=WITH_COMPILER)])
+def test_members_of_an_ensemble_are_the_runs_of_their_families(engine, tmp_path):
+    """Over different sea floors, winds and uplifts; the nest in the nest starts later."""
+    families, starts = nested.members(engine=engine)
+    family, states = sw.family_of_members(families, starts, {"wind": [0.0, 0.1]})
+    simulation = sw.NestedSimulation(family, states, FB)
+    simulation["quay"].gauges(tmp_path / "quay.nc", {"inside": (13.2e3, 13.1e3)})
+    both = simulation.run(steps=6)
+    for k, own in enumerate(families):
+        for name, state in sw.NestedSimulation(own, starts[k], FB).run(steps=6).items():
+            for field, x in state:
+                np.testing.assert_allclose(both[name][field][k], x, rtol=0, atol=1e-12 * np.abs(x).max(), err_msg=field)
+    with netCDF4.Dataset(tmp_path / "quay.nc") as file:
+        assert file["eta"].dimensions == ("member", "gauge", "time") and list(file["wind"][:]) == [0.0, 0.1]
+        assert abs(file["eta"][1, 0, -1] - file["eta"][0, 0, -1]) > 0.1
+    one_way = nested.family([sw.Nest("harbour", two_way=False, **nested.HARBOUR)])
+    with pytest.raises(ConfigError, match="member 1 of the ensemble has other nests than member 0"):
+        sw.family_of_members([families[0], one_way], [starts[0], one_way.states()])
+
+
+@pytest.mark.verify
 def test_a_sea_floor_that_rises_lifts_all_grids_alike():
     """Also between records that lie within a step of the outermost grid: a level surface stays level."""
     motion = sw.BottomMotion([0.0, 21.0, 45.0], np.array([0.0, 0.3, 0.5])[:, None, None] * np.ones(nested.GRID.shape))

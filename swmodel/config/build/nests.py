@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError
 from ...nests.family import Family
+from ...nests.members import family_of_members
 from ...nests.nest import STAGES, Nest, Place, finest, frame_of
+from .. import member_drafts
 from ..consistency import mistakes_between
 from ..mistakes import Mistake
 from ..parts import arguments_of
@@ -22,6 +24,7 @@ from ..scenario import Output
 from .experiment import Assembly, assemble, grid_of, options_of
 from .fields import state_of
 from .steppers import MORE, SAFE, stepper_of, time_step
+from .variants import in_any_layout, of_member, values_of
 
 if TYPE_CHECKING:
     from ...fields.state import State
@@ -182,6 +185,8 @@ def _renamed(mistakes, section, k, others=False) -> Iterator[Mistake]:
 def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], float]:
     """(the Family of an Assembly with nests, {name: State}, the outermost grid's time step [s]); collective.
 
+    Of an ensemble they are those of all members, as `family_of_members` makes them.
+
     Args:
         made: the Assembly, without mistakes.
         where: communicator, layout and engine, as for `model_of`.
@@ -192,14 +197,8 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
     from ...stepping.stability import limits
 
     experiment = made.experiment()
-    nests = [dataclasses.replace(one.nest, depth=one.made.bathymetry, options=_options(one.made)) for one in made.nests]
-    options = options_of(made) | dict(zip(("communicator", "layout", "engine"), where))
-    stages = stepper_of(experiment.stepper).stages
-    family = made.require(("nest",), lambda: Family(made.grid, made.bathymetry, nests, stages, **options))
-    states = {"": made.require(("initial",), state_of, experiment.initial, family.outer)}
-    for k, one in enumerate(made.nests):
-        initial = one.made.experiment().initial
-        states[one.name] = made.require(("nest", k), state_of, initial, family.models[one.name])
+    whole = _family if experiment.ensemble is None else _family_of_members
+    family, states = whole(made, *where)
     for model in family.models.values():
         made.require(("forcing",), model.check_files, experiment.run.until)
     bounds = made.require(("stepper",), limits, family.outer, stepper_of(experiment.stepper), states[""])
@@ -208,6 +207,30 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
     most = max(fraction, min(MORE * fraction, SAFE))
     made.require(("nest",), family.fit_steps, stepper_of(experiment.stepper, dt), states, most)
     return family, states, dt
+
+
+def _family(made, *where):
+    """(the Family, {name: State}) of an Assembly."""
+    experiment = made.experiment()
+    nests = [dataclasses.replace(one.nest, depth=one.made.bathymetry, options=_options(one.made)) for one in made.nests]
+    options = options_of(made) | dict(zip(("communicator", "layout", "engine"), where))
+    stages = stepper_of(experiment.stepper).stages
+    family = made.require(("nest",), lambda: Family(made.grid, made.bathymetry, nests, stages, **options))
+    states = {"": made.require(("initial",), state_of, experiment.initial, family.outer)}
+    for k, one in enumerate(made.nests):
+        initial = one.made.experiment().initial
+        states[one.name] = made.require(("nest", k), state_of, initial, family.models[one.name])
+    return family, states
+
+
+def _family_of_members(made, *where):
+    """(the Family of the members of an Assembly with an ensemble, {name: State} of all)."""
+    drafts, varied, members = member_drafts(made.draft), made.experiment().ensemble.varied, []
+    for k, draft in enumerate(drafts):
+        with of_member(k):
+            members.append(_family(assemble_family(in_any_layout(draft)), *where))
+    families, states = zip(*members)
+    return made.require(("ensemble",), lambda: family_of_members(families, states, values_of(drafts, varied)))
 
 
 def driver_of(model: Any, state: Any, stepper: TimeStepper, **options: Any) -> Any:

@@ -1,6 +1,8 @@
 """Experiments that follow from another: the members of an ensemble, and one on a coarser grid."""
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...errors import ConfigError, SwmodelError
@@ -66,26 +68,40 @@ def ensemble_of(made: Assembly, *where: Any) -> Ensemble:
     models, states, known = [], [], {}
     for k, draft in enumerate(drafts):
         key = repr([v.values[k] for v in varied.values() if v.path[0] != "initial"])
-        try:
+        with of_member(k):
             if key not in known:
                 known[key] = model_of(_assembly(made, draft, varied), *where)
             state = state_of(draft.sections["initial"], known[key])
-        except (SwmodelError, ValueError, OSError) as error:
-            texts = getattr(error, "mistakes", None) or [str(error)]
-            raise ConfigError([f"of member {k}: {text}" for text in texts]) from error
         models.append(known[key])
         states.append(_perturbed(state, section, known[key], k))
-    return Ensemble(
-        models, states, {name: [value_at(d.sections, v.path) for d in drafts] for name, v in varied.items()}
-    )
+    return Ensemble(models, states, values_of(drafts, varied))
+
+
+def values_of(drafts: Sequence[Draft], varied: Mapping[str, Any]) -> dict[str, list]:
+    """{name: the values of the members} of what `varied` names."""
+    return {name: [value_at(draft.sections, v.path) for draft in drafts] for name, v in varied.items()}
+
+
+@contextlib.contextmanager
+def of_member(k: int) -> Iterator[None]:
+    """Errors that are raised inside become mistakes of member `k`."""
+    try:
+        yield
+    except (SwmodelError, ValueError, OSError) as error:
+        texts = getattr(error, "mistakes", None) or [str(error)]
+        raise ConfigError([f"of member {k}: {text}" for text in texts]) from error
+
+
+def in_any_layout(draft: Draft) -> Draft:
+    """The Draft of a member without its layout, which has been checked already."""
+    return dataclasses.replace(draft, sections=draft.sections | {"run": draft.sections["run"].replaced(layout=None)})
 
 
 def _assembly(made, draft, varied):
     """The Assembly of a member, which shares the objects that its own keys do not change."""
     if all(v.path[0] in WITH_THE_MODEL for v in varied.values()):
         return dataclasses.replace(made, draft=draft, mistakes=[])
-    any_layout = draft.sections["run"].replaced(layout=None)  # the layout has been checked already
-    own = assemble(dataclasses.replace(draft, sections={**draft.sections, "run": any_layout}))
+    own = assemble(in_any_layout(draft))
     if own.mistakes:
         raise ConfigError([f"{dotted(m.path)}: {m.text}" for m in own.mistakes])
     return own
