@@ -15,6 +15,7 @@ from ..config.build.studies import section_of
 from ..config.experiment import Draft
 from ..config.parts import part_of
 from ..errors import ConfigError, DataError
+from ..models.shallow_water import ShallowWater
 from ..output.collisions import check_apart
 from ..output.fingerprint import describe, fingerprint
 from ..runtime.signals import PROCESS
@@ -48,19 +49,19 @@ class Case(NamedTuple):
         return self.started.folder / self.section.file
 
 
-def case_of(file: str, overrides: Sequence[str | Override], options: Computing) -> Case:
-    """The Case of an experiment file; starts processes and devices."""
+def case_of(file: str, overrides: Sequence[str | Override], options: Computing, nested: bool = False) -> Case:
+    """The Case of an experiment file, with nests if `nested`; starts processes and devices."""
     draft = read(file, overrides)
     draft.experiment()
     section: Any = section_of(draft, "green")
     if draft.sections.get("ensemble") is not None:
         raise ConfigError(f"{draft.file}: an [ensemble] has no bank; take that section out.")
-    started = begin(draft, options)
+    started = begin(draft, options, nested=nested)
     made, experiment = started.made, started.experiment
     model, _, dt = started_with_step(made, experiment, *started.where)
-    places = {name: tuple(place) for name, place in experiment.output.gauges.positions.items()}
+    places = {name: tuple(place) for name, place in _gauges(made).positions.items()}
     if section.candidates is not None:
-        places |= section.candidates.places(model)
+        places |= section.candidates.places(_outer(model))
     until = section.until or experiment.run.until
     sources = made.require(("green", "sources"), part_of, section.sources, made.grid)
     digest = _digest(model, section, until, dt, places)
@@ -71,17 +72,17 @@ def make_bank(file: str, overrides: Sequence[str | Override], options: Green) ->
     """Make the bank of an experiment file."""
     from ..forecast import Bank
 
-    case = case_of(file, overrides, options)
+    case = case_of(file, overrides, options, nested=True)
     draft, section, model, places, until = case.draft, case.section, case.model, case.places, case.until
     made, experiment, path = case.started.made, case.started.experiment, case.path
     about = {"swmodel_version": VERSION, "model": case.digest, "title": experiment.run.title or draft.file.stem}
     about |= {} if experiment.run.start is None else {"start": experiment.run.start.isoformat()}
     communicator = model.communicator
     begun = communicator.from_root(lambda: _begun(path, about["model"], options, draft))
-    named = ", ".join(experiment.output.gauges.positions)
+    named = ", ".join(_gauges(made).positions)
     lattice = "" if section.candidates is None else ", and a lattice"
     lines = [("points", f"{len(places):,}: {named}{lattice}"), ("grid", facts.grid_line(made.grid))]
-    logs.LOGGER.info("%s", facts.table([*lines, tiles_line(model)]))
+    logs.LOGGER.info("%s", facts.table([*lines, tiles_line(_outer(model))]))
     at = clock.perf_counter()
 
     def progress(done: int, count: int) -> None:
@@ -123,9 +124,21 @@ def _begun(path: Path, model: str, options: Green, draft: Draft) -> Bank | None:
     return bank
 
 
+def _gauges(made):
+    """The section [output.gauges] of the file, with the points on all grids."""
+    return (made.output or made.experiment().output).gauges
+
+
+def _outer(model):
+    """The ShallowWater of the outermost grid."""
+    return model if isinstance(model, ShallowWater) else model.outer
+
+
 def _digest(model, section, until, dt, places):
     """A digest of all that the responses depend on; collective."""
-    entries = fingerprint(model, 0, dt, steps=round(until / dt))
+    grids = {"": model} if isinstance(model, ShallowWater) else model.models
+    entries = [fingerprint(each, 0, dt, steps=round(until / dt)) for each in grids.values()]
+    entries = entries[0] if len(entries) == 1 else entries
     sources = {name: value for name, value in section.sources if name != "deviation"}
     whole = entries, describe(section.interval), sources, places
     return hashlib.sha256(json.dumps(whole, sort_keys=True, default=str).encode()).hexdigest()

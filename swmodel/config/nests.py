@@ -43,9 +43,6 @@ class _Nest(PartSection):
 Nest = section_for(nest.Nest, None, _Nest)
 Nests = Annotated[tuple[Nest, ...], different_names("nests have the name")]  # pyright: ignore[reportInvalidTypeForm]
 
-REFUSED = {  # sections that a run with nests does not have, and what to do
-    "green": "Green's functions have no nests so far; leave [green] or [[nest]] out",
-}
 SAME_EVERYWHERE = ("rest", "formula", "gaussian", "level")  # initial states that each grid evaluates alike
 
 
@@ -54,9 +51,6 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     nests, run, model, stepper = (sections.get(name) for name in ("nest", "run", "model", "stepper"))
     if not nests:
         return
-    for name, why in REFUSED.items():
-        if sections.get(name):
-            yield Mistake((name,), why)
     if getattr(sections.get("ensemble"), "perturbation", None) is not None:
         text = "the noise is of one grid alone, and nests would have another one; let values of [initial] differ"
         yield Mistake(("ensemble", "perturbation"), text)
@@ -95,10 +89,7 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _inversion_mistakes(section):
-    """Methods and observations of an [inversion] that have no nests."""
-    if section.method in ("green", "linear"):
-        text = f"the linear model of {section.method!r} has no nests; use 'incremental' or 'descent'"
-        yield Mistake(("inversion", "method"), text)
+    """Observations of an [inversion] that have no nests."""
     for k, table in enumerate(section.observations):
         if table.type == "tracks":
             text = "tracks cross several grids, and a point is read on one; give gauges, harmonics or velocities"

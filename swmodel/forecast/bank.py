@@ -24,6 +24,7 @@ from ..adjoint.costs.records import Record
 from ..adjoint.problem import Problem
 from ..errors import ConfigError, DataError
 from ..models.shallow_water import ShallowWater
+from ..nests.family import Family
 from ..output import replacing
 from ..stepping.explicit import TimeStepper
 from .errors import Errors
@@ -65,7 +66,7 @@ class Bank:
 
     @staticmethod
     def of(
-        model: ShallowWater,
+        model: ShallowWater | Family,
         stepper: TimeStepper,
         places: Mapping[str, tuple[float, float]],
         sources: Prior,
@@ -80,7 +81,8 @@ class Bank:
         """Compute a bank. Collective.
 
         Args:
-            model, stepper: of the runs, of which the linear model is taken.
+            model, stepper: of the runs, of which the linear model is taken. A Family of nested grids reads each point
+                on the finest one that holds it.
             places: {name: (x, y)} of the points, in water.
             sources: a Prior of patterns of the surface at the start, such as `UnitSources`.
             until: the last time [s].
@@ -104,7 +106,7 @@ class Bank:
         empty = np.full((len(places), times.size, patterns.count), np.nan, model.dtype)
         first = float(getattr(sources, "deviation", 1.0)), float(getattr(sources, "length", 0.0))
         rises = float(getattr(sources, "uplift_only", 0.0)) > 0
-        distances = distances_between(patterns.centres, model.grid)
+        distances = distances_between(patterns.centres, problem.model.grid)
         areas = np.array(patterns.areas) if getattr(patterns, "areas", ()) else None
         bank = Bank(empty, times, dict(places), centres, distances, *first, rises, dict(about or {}), areas)
         if begun is not None:
@@ -274,9 +276,8 @@ def problem_of(model, stepper, places, sources, steps):
     dt = float(stepper.dt)
     ends = np.array([dt, steps * dt])
     records = {name: Record(place, ends, np.zeros(2)) for name, place in places.items()}
-    transform = sources.transform(Setting(model, model.at_rest(), dt))
+    outer, rest = (model.outer, model.states()) if isinstance(model, Family) else (model, model.at_rest())
+    transform = sources.transform(Setting(outer, outer.at_rest(), dt))
     label = sources.label()
     (target,) = sources.targets()
-    return Problem(
-        model, stepper, model.at_rest(), steps, Misfit(records), [joined({label: (target, transform)}, model)]
-    )
+    return Problem(model, stepper, rest, steps, Misfit(records), [joined({label: (target, transform)}, outer)])

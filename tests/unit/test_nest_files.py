@@ -214,7 +214,6 @@ def nest(**keys):
             nest(output="{gauges = {positions = {pier = [15e3, 13e3]}}}"),
             "nest[0].output.gauges.positions.pier: 'pier' of [output.gauges] is read here, too",
         ),
-        (nest() + INVERSION.replace("loops = 2", 'method = "green"'), "inversion.method: the linear model of 'green'"),
         (nest() + '\n[ensemble]\nmembers = 2\nperturbation = 0.01\nradius = "3 km"', "the noise is of one grid alone"),
         (nest() + OF_TRACKS, "inversion.observations: tracks cross several grids"),
         (nest(start='"1 min"') + INVERSION, "nest[0].start: derivatives are those of all grids from the beginning"),
@@ -284,6 +283,45 @@ def test_levees_and_gates_are_in_the_nests_that_they_lie_in(tmp_path):
     assert acting == {"": [True, True], "a": [False, True]}
     with pytest.raises(ConfigError, match=r"nest\[0\]: forcing.0, Gate: some of its cells are in the box"):
         family_of(across, "serial", None, "arrays")
+
+
+GREEN = """
+[green]
+interval = "15 s"
+[green.sources]
+type = "unit_sources"
+x = ["4 km", "20 km"]
+y = ["8 km", "17 km"]
+spacing = "3 km"
+deviation = "1 m"
+"""
+
+
+@pytest.mark.verify
+def test_a_bank_has_the_responses_of_points_on_all_grids(command, tmp_path):
+    """By sweeps of the transposed linear model, which equal its runs, and runs of all equations from a small source."""
+    path = tmp_path / "sea.toml"
+    path.write_text(SEA.replace("3 min", "5 min") + HARBOUR + GREEN)
+    status, _, err = command("green", path, "-o", tmp_path / "out", "-q")
+    assert status == 0, err
+    with xr.open_dataset(tmp_path / "out" / "bank.nc", decode_timedelta=False) as bank:
+        assert bank.error_of_a_run < 1e-10 and bank.response.sizes["point"] == 3
+        assert (np.abs(bank.response).max(("time", "source")) > 0.01).all()
+        one = bank.response.isel(source=int(np.flatnonzero((bank.source_x == 4e3) & (bank.source_y == 11e3))[0])).load()
+    # outside of the nest, on whose cells the bank interpolates sources
+    eta = "1e-5 * cos(pi / 2 * minimum(abs(x - 4e3) / 3e3, 1))**2 * cos(pi / 2 * minimum(abs(y - 11e3) / 3e3, 1))**2"
+    small = "--set", f'initial={{type = "formula", eta = "{eta}"}}'
+    status, _, err = command("run", path, "-o", tmp_path / "run", "-q", *small)
+    assert status == 0, err
+    for folder, names in (("", ["sea"]), ("harbour", ["town", "pier"])):
+        with xr.open_dataset(tmp_path / "run" / folder / "gauges.nc", decode_times=False) as series:
+            for name, eta in zip(names, series.eta, strict=True):
+                expected = 1e-5 * one.sel(point=name).values
+                at = [int(np.abs(series.time.values - t).argmin()) for t in one.time.values]
+                np.testing.assert_allclose(eta.values[at], expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    found = (tmp_path / "out" / "bank.nc").read_bytes()
+    status, _, err = command("green", path, "-o", tmp_path / "out", "-q", "--resume", "--set", "nest.0.ratio=2")
+    assert status != 0 and "is a bank of another model" in err and found == (tmp_path / "out" / "bank.nc").read_bytes()
 
 
 ADJOINT = """

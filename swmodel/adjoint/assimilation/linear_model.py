@@ -19,10 +19,12 @@ from ...errors import ConfigError
 from ...fields.state import replace
 from ...fields.variables import PROGNOSTIC
 from ...models.initial_flow import with_memory_of_other_flow
+from ...nests.family import Family
+from ...nests.steps import FamilySystem
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
 from ...stepping.loop import each_interval, run_steps, scan_steps, step_loop
-from ..controls.controls import masks_of
+from ..controls.controls import controls_of, masks_of
 from ..controls.transforms import Patterns
 from ..problem import Problem
 
@@ -41,14 +43,8 @@ class LinearModel:
 
     def __init__(self, problem: Problem):
         self.problem, self.model, self.communicator = problem, problem.model, problem.communicator
-        dynamics = self.model.dynamics(problem.scheme, problem.first_step, problem.steps)
-        terms = tuple(term for term in dynamics.terms if not getattr(term, "nonlinear", False))
-        self._arguments = (
-            replace(dynamics, linear=True, terms=terms),
-            problem.stepper,
-            problem.cost,
-            masks_of(self.model),
-        )
+        self._arguments = _linear(problem), problem.stepper, problem.cost, masks_of(self.model)
+        self._controls = {c.name: c for c in controls_of(problem.stepped, OF_STATE)}
         self._program = jit(self.communicator.spmd(self._run))
         self._field = jit(self.communicator.spmd(lambda sources, a: sources.field(a)))
         self._sweep = jit(self._swept, static_argnames=("target", "every", "count"))
@@ -147,12 +143,12 @@ class LinearModel:
         return self.communicator.spmd(sweep)(*arguments)
 
     def _sweep_on_tile(self, dynamics, stepper, cost, masks, sources, unit, target, every, count):
-        first, none = dynamics.first, jnp.zeros(sources.count, masks["h"].dtype)
-        loop = step_loop(replace(dynamics.interval(0), first=first), stepper)
+        first, none = self.problem.first_step, jnp.zeros(sources.count, masks["h"].dtype)
+        loop = step_loop(_at_start(dynamics), stepper)
 
         def run(a, steps):
             state = self._state(dynamics, masks, {target: sources.field(a)})
-            return scan_steps(loop, loop.pack_state(state, stepper.history(state)), steps, first)
+            return scan_steps(loop, loop.start(state), steps, first)
 
         def read(carry):
             return jnp.vdot(unit, cost.read(loop.get_state(carry), loop.equations, Time(first)))
@@ -178,12 +174,14 @@ class LinearModel:
 
     def _state(self, dynamics, masks, fields):
         """The State with {"initial.eta": tile array, ...} in the sea at rest."""
-        zero = jnp.zeros_like(masks["h"])
-        given = {row.name: fields.get(name, zero) * masks[row.position] for name, row in OF_STATE.items()}
-        rest = dynamics.zeros()
-        state = rest.replace(**given)
-        if any(condition.memory for condition in dynamics.open_boundaries):
-            state = with_memory_of_other_flow(dynamics.interval(0).prepare(), rest, state)
+        systems = dynamics.systems if _has_nests(dynamics) else [dynamics]
+        zeros = [system.zeros() for system in systems]
+        rest: Any = tuple(zeros) if _has_nests(dynamics) else zeros[0]
+        state = rest
+        for name, field in fields.items():
+            _, state = self._controls[name].put(dynamics, state, field * masks[OF_STATE[name].position])
+        if any(condition.memory for condition in systems[0].open_boundaries):
+            state = with_memory_of_other_flow(_at_start(dynamics).prepare(), rest, state)
         return state
 
     def _run(self, dynamics, stepper, cost, masks, fields):
@@ -194,13 +192,52 @@ class LinearModel:
 
             def monitor(k, get_state, series):
                 reading = cost.read(get_state(), loop.equations, Time(k + 1))
-                return jax.lax.dynamic_update_index_in_dim(series, reading, k - dynamics.first, 0)
+                return jax.lax.dynamic_update_index_in_dim(series, reading, k - self.problem.first_step, 0)
 
-            return run_steps(loop, both[0], count, monitor, both[1], here.first)
+            return run_steps(loop, both[0], count, monitor, both[1], getattr(here, "first", self.problem.first_step))
 
-        carry = step_loop(dynamics.interval(0), stepper, prepared=False).pack_state(state, stepper.history(state))
-        series = jnp.zeros((self.problem.steps, cost.count), state.eta.dtype)
-        return self.communicator.sum(each_interval(dynamics, self.problem.steps, (carry, series), run)[1])
+        start = (
+            step_loop(_at_start(dynamics), stepper).start(state),
+            jnp.zeros((self.problem.steps, cost.count), masks["h"].dtype),
+        )
+        intervals = _whole if _has_nests(dynamics) else each_interval
+        return self.communicator.sum(intervals(dynamics, self.problem.steps, start, run)[1])
+
+
+def _linear(problem):
+    """The System of a problem without nonlinear terms, or the FamilySystem of nested grids.
+
+    Raises:
+        ConfigError: for nests with moving shores, or forcing that has records.
+    """
+    if not isinstance(problem.stepped, Family):
+        return _without_nonlinear_terms(problem.model.dynamics(problem.scheme, problem.first_step, problem.steps))
+    if any(model.film is not None or (model.changes_in_time and model.system.series()) for model in problem.models):
+        raise ConfigError(
+            "linear responses of nested grids have neither moving shores nor forcing with records in time; leave these "
+            "out, or use the method 'incremental'."
+        )
+    dynamics = problem.stepped.dynamics(problem.scheme)
+    return replace(dynamics, systems=tuple(map(_without_nonlinear_terms, dynamics.systems)))
+
+
+def _without_nonlinear_terms(system):
+    terms = tuple(term for term in system.terms if not getattr(term, "nonlinear", False))
+    return replace(system, linear=True, terms=terms)
+
+
+def _has_nests(dynamics):
+    return isinstance(dynamics, FamilySystem)
+
+
+def _at_start(dynamics):
+    """The System of the first interval between records."""
+    return dynamics if _has_nests(dynamics) else replace(dynamics.interval(0), first=dynamics.first)
+
+
+def _whole(dynamics, steps, carry, run):
+    """`each_interval` of a System that has no records."""
+    return run(dynamics, carry, steps)
 
 
 def _split(carry):

@@ -83,7 +83,7 @@ def section_of(draft: Draft, name: str, verify: bool = False) -> Any:
     if section is None:
         raise ConfigError(f"{draft.file}: the section [{name}] is missing; add one, such as\n{EXAMPLES[name]}")
     if name == "inversion" and section.method == "auto" and draft.sections.get("nest"):
-        return section.replaced(method="incremental")  # the linear model of 'green' and 'linear' has no nests
+        return section.replaced(method="incremental")  # the linear model of nests has no records of forcing
     return section
 
 
