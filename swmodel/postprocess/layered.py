@@ -33,8 +33,6 @@ from .cgrid import around, fluxes, has_rigid_lid, kinetic_energy
 from .files import mesh_of, seconds, snapshot, wet_cells
 from .wavenumbers import Neighbours, Sea
 
-__all__ = ["Column", "budgets", "spectra"]
-
 SUMS = {  # {name: (dimension, units, long name)}
     "kinetic_energy": ("layer", "J", "kinetic energy"),
     "potential_energy": ("interface", "J", "available potential energy"),
