@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 
@@ -69,10 +69,10 @@ def member_states_from_outer(
     uplifts: tuple[jax.Array | None, jax.Array | None],
 ) -> State:
     """`state_from_outer`, also of all members of Ensembles; collective."""
-    if not (isinstance(outer, Ensemble) and isinstance(inner, Ensemble)):
-        return state_from_outer(border, outer, inner, state, uplifts)
+    if isinstance(outer, ShallowWater) or isinstance(inner, ShallowWater):
+        return state_from_outer(border, cast(ShallowWater, outer), cast(ShallowWater, inner), state, uplifts)
     each = []
     for k, (_, around, own) in enumerate(outer.each(state)):
-        risen = tuple(None if uplift is None else uplift[k] for uplift in uplifts)
-        each.append(state_from_outer(border, around, inner.models[k], own, risen))
+        one, other = (None if uplift is None else uplift[k] for uplift in uplifts)
+        each.append(state_from_outer(border, around, inner.models[k], cast(State, own), (one, other)))
     return stacked(inner.communicator, each, (FIELD,) * len(inner.variables))

@@ -145,8 +145,8 @@ def _sums(layers, record, column, mesh, depth):
     """{name: (n,)} of SUMS over density [m5 s-2] and [m5 s-3], at one record."""
     u, v, eta = (np.stack([snapshot(layer, name, record) for layer in layers]) for name in ("u", "v", "eta"))
     h, outflow, kinetic = column.rest(depth) + column.excess(eta), [], []
-    for layer, thickness, *flow in zip(layers, h, np.nan_to_num(u), np.nan_to_num(v)):
-        kinetic.append(thickness * kinetic_energy(*flow, mesh, layer["yq"].values))
+    for layer, thickness, along, across in zip(layers, h, np.nan_to_num(u), np.nan_to_num(v)):
+        kinetic.append(thickness * kinetic_energy(along, across, mesh, layer["yq"].values))
         along_x, along_y = fluxes(layer.assign(thickness=(("yh", "xh"), thickness)), mesh, record)
         ends = around(along_x, -1, mesh.periodic_x), around(along_y, -2, mesh.periodic_y)
         outflow.append(sum(high - low for low, high in ends))  # of whole cells [m3 s-1]
@@ -161,7 +161,7 @@ def _sums(layers, record, column, mesh, depth):
 
 
 def spectra(
-    dataset: xr.Dataset, records: Iterable[int] | None = None, box: Sequence[Sequence[float]] | None = None
+    dataset: xr.Dataset, records: Iterable[int] | None = None, box: Sequence[float] | None = None
 ) -> xr.Dataset:
     """Isotropic spectra of kinetic and potential energy by layer, interface and vertical mode, fastest mode first.
 
