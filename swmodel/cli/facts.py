@@ -143,6 +143,11 @@ def records_lines(experiment: Experiment) -> list[tuple[str, str]]:
     return [("records", "\n".join(lines.values()))] if lines else []
 
 
+def dry_line(names: Sequence[str]) -> str:
+    """A line with the `names` of high-water marks that no water reached; "" if there are none."""
+    return f"no water reached the marks {', '.join(names)}: they count by the height of the bed" if names else ""
+
+
 def file_lines(experiment: Experiment, grid: CartesianGrid | SphericalGrid) -> list[tuple[str, str]]:
     """The lines of files that are read, with what was assumed of each."""
     each = storm_lines, level_lines, records_lines, tracks_lines
