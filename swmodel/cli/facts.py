@@ -184,7 +184,7 @@ def storm_lines(experiment: Experiment) -> list[tuple[str, str]]:
     for entry in experiment.forcing:
         if entry.type == "cyclone":
             with contextlib.suppress(SwmodelError):
-                used = ["a radius of maximum wind in each quadrant"] if entry.quadrants else []
+                used = ["radii of maximum wind in each quadrant"] if entry.quadrants else []
                 words = *track_of(entry).remarks, *used, f"times {entry.wind_averaging:g} for 10 min"
                 lines.append("; ".join(words))
     return [("storm", "\n".join(lines))] if lines else []

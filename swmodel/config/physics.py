@@ -234,7 +234,7 @@ class _CycloneTrack(PartSection):
     storm: str | None = None  # identifier or name of one storm in a file of several
     agency: str | None = None  # of IBTrACS, as "tokyo"; unless given "usa", and "wmo" where that has no values
     wind_pressure: Annotated[str, Choice(tuple(RELATIONS))] | None = None  # relation for points without a pressure
-    quadrants: bool = False  # a radius of maximum wind in each quadrant, by the radii of 34, 50 and 64 knots
+    quadrants: bool = False  # radii of maximum wind in each quadrant, by the radii of winds of 34, 50 and 64 knots
     wind_averaging: Averaging = 1.0  # from a track's winds to 10-minute means; 0.93 at sea
 
 
