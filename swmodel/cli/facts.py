@@ -10,7 +10,7 @@ import numpy as np
 
 from ..config.build.experiment import track_of
 from ..config.build.outputs import bytes_of_gauge_file
-from ..config.build.series import records_of
+from ..config.build.series import records_of, stress_of
 from ..config.parts import part_of
 from ..config.series import RecordFile, TideSection
 from ..diagnostics.derived import in_all_layers
@@ -167,8 +167,8 @@ def series_lines(experiment: Experiment, grid: CartesianGrid | SphericalGrid) ->
 def _series_of(part, grid, run):
     """Yield (key, words) for the fields and tides of a section."""
     if part.type == "wind_file":
-        for key in (part.u, part.v):
-            yield "file", FileRecords(part.file, key, run.start, part.units, part.missing).summary(grid, "h", "m s-1")
+        for wind in stress_of(part, run)["x"].winds():
+            yield "file", wind.summary(grid, "h", "m s-1")
     for key, value in part:
         if isinstance(value, TideSection):
             names = dict.fromkeys((*value.constituents, *value.of_atlas()))
