@@ -250,27 +250,22 @@ def rank_buoys(path: str, harbours: list[str], gauges: list[str], until: str | N
 
 def print_hazard(path: str, options: Hazard) -> None:
     """Print the hazard of the points of the bank `path`, write and draw it."""
-    from ..forecast import Earthquakes, hazard_curves, scenarios
+    from ..forecast import hazard_curves, scenarios
 
-    rate, magnitudes, output = options.rate, options.magnitudes, options.output
-    if rate is None:
-        raise ConfigError(
-            "--rate PER_YEAR is missing: how many earthquakes over the lower magnitude there are in a year."
-        )
-    try:
-        low, high = (float(part) for part in magnitudes.split(","))
-    except ValueError:
-        raise ConfigError(f"--magnitudes {magnitudes}: give two numbers, as 7.5,9.") from None
-    bank, begun = _bank_for(path, output, options.plot, options.page), clock.perf_counter()
+    output, listed = options.output, options.earthquakes
+    inputs = [] if listed is None else [("--earthquakes", Path(listed))]
+    earthquakes = _earthquakes(options)
+    bank, begun = _bank_for(path, output, options.plot, options.page, inputs), clock.perf_counter()
     if bank is None:
         return
-    earthquakes = Earthquakes(rate, (low, high), options.b)
     drawn = scenarios(bank, earthquakes, options.count, options.seed)
     found = hazard_curves(bank, earthquakes, drawn=drawn)
-    logs.LOGGER.info("%s scenarios took %s", f"{options.count:,}", duration(clock.perf_counter() - begun))
+    logs.LOGGER.info("%s scenarios took %s", f"{drawn.sizes['scenario']:,}", duration(clock.perf_counter() - begun))
     rows = _level_rows(found)
     logs.LOGGER.info("%s", facts.columns(rows))
-    found.attrs = {"swmodel_kind": "hazard", "rate": rate, "magnitudes": magnitudes, "b": options.b}
+    found.attrs = {"swmodel_kind": "hazard", "rate": earthquakes.rate, "magnitudes": earthquakes.magnitudes}
+    found.attrs |= {"b": earthquakes.b} if listed is None else {"earthquakes": listed}
+    found.attrs |= {} if earthquakes.tops is None else {"top_depth": earthquakes.tops}
     found.attrs |= {"seed": options.seed, "bank": bank.about.get("model", "")}
     renamed = drawn.rename({"magnitude": "scenario_magnitude", "rate": "scenario_rate"})
     with replacing(output) as part:
@@ -285,3 +280,29 @@ def print_hazard(path: str, options: Hazard) -> None:
 
         names = f"Hazard: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"
         logs.LOGGER.info("page: %s", hazard_page(found, rows, *names, Path(output).with_suffix(".html")))
+
+
+def _earthquakes(options):
+    """The Earthquakes of the options of `swmodel hazard`: of a list, or of the law."""
+    from ..forecast import Earthquakes, read_earthquakes
+
+    tops = None
+    if options.top_depth is not None:
+        depths = options.top_depth.split(",")
+        if len(depths) != 2:
+            raise ConfigError(f"--top-depth {options.top_depth}: give two depths, as '0 km,15 km'.")
+        tops = tuple(quantity_of_option("--top-depth", depth.strip(), "m") for depth in depths)
+    if options.earthquakes is not None:
+        if options.magnitudes is not None or options.b is not None:
+            raise ConfigError("--earthquakes is a list in place of a law; leave --magnitudes and --b out.")
+        return Earthquakes.of(read_earthquakes(options.earthquakes, options.rate), tops=tops)
+    if options.rate is None:
+        raise ConfigError(
+            "--rate PER_YEAR is missing: how many earthquakes over the lower magnitude there are in a year."
+        )
+    given = "7.5,9" if options.magnitudes is None else options.magnitudes
+    try:
+        low, high = (float(part) for part in given.split(","))
+    except ValueError:
+        raise ConfigError(f"--magnitudes {given}: give two numbers, as 7.5,9.") from None
+    return Earthquakes(options.rate, (low, high), 1.0 if options.b is None else options.b, tops=tops)

@@ -83,6 +83,7 @@ def buoys(
     epilog=examples(
         "swmodel hazard bank.nc --rate 0.1 --magnitudes 7.5,9",
         "swmodel hazard bank.nc --rate 0.1 --b 0.9 --count 20000 -o hazard.nc --plot --page",
+        "swmodel hazard bank.nc --earthquakes catalogue.csv --top-depth '0 km,15 km'",
     )
 )
 @taking
