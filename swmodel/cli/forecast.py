@@ -226,11 +226,13 @@ def _level_rows(found: xr.Dataset, least: float = 50.0) -> list[list[str]]:
     return rows
 
 
-def rank_buoys(path: str, harbours: list[str], gauges: list[str], until: str | None, output: str | None) -> None:
+def rank_buoys(
+    path: str, harbours: list[str], gauges: list[str], until: str | None, output: str | None, page: bool = False
+) -> None:
     """Print the candidates of the bank `path` that would narrow the forecast of harbours most, and draw all."""
     from ..forecast import next_buoy
 
-    bank = _bank_for(path, output)
+    bank = _bank_for(path, output or ("buoys.png" if page else None), page=page)
     if bank is None:
         return
     if output is not None:
@@ -239,13 +241,28 @@ def rank_buoys(path: str, harbours: list[str], gauges: list[str], until: str | N
     found = next_buoy(bank, harbours, gauges, last)
     with_gauges = f", {found.attrs['with_gauges']:.3g} m with {', '.join(gauges)}" if gauges else ""
     logs.LOGGER.info("spread of %s: %.3g m%s", ", ".join(harbours), found.attrs["without_records"], with_gauges)
-    for name, gain, x, y in zip(*(found[key].values[:SHOWN] for key in ("point", "gain", "x", "y"))):
+    for name, gain, x, y in _best(found):
         logs.LOGGER.info("  %-16s at (%g, %g) removes %.3g %% of its variance", name, x, y, 100 * gain)
+    places = {name: bank.places[name] for name in (*harbours, *gauges)}
     if output is not None:
         from ..postprocess.forecast import map_of_gains
 
-        places = {name: bank.places[name] for name in (*harbours, *gauges)}
         logs.LOGGER.info("figure: %s", map_of_gains(found, places, output))
+    if page:
+        from ..postprocess.pages.forecast import buoys_page
+
+        times = _moments(0.0, found.attrs["until"])
+        each = [*(next_buoy(bank, harbours, gauges, time) for time in times), found]
+        heads = ["candidate", "x", "y", "removes of the variance"]
+        tables = [[heads, *([n, f"{x:g}", f"{y:g}", f"{100 * g:.3g} %"] for n, g, x, y in _best(one))] for one in each]
+        names = f"Next buoy: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"
+        written = buoys_page(each, places, tables, *names, Path(output or "buoys").with_suffix(".html"))
+        logs.LOGGER.info("page: %s", written)
+
+
+def _best(found):
+    """(name, gain, x, y) of the candidates that are shown."""
+    return list(zip(*(found[key].values[:SHOWN] for key in ("point", "gain", "x", "y"))))
 
 
 def print_hazard(path: str, options: Hazard) -> None:

@@ -56,7 +56,7 @@ def forecast(
 @app.command(
     epilog=examples(
         "swmodel buoys bank.nc --harbour Miyako --harbour Sendai",
-        "swmodel buoys bank.nc --harbour Miyako --gauge 21418 --until 30min -o buoys.png",
+        "swmodel buoys bank.nc --harbour Miyako --gauge 21418 --until 30min -o buoys.png --page",
     )
 )
 def buoys(
@@ -67,6 +67,7 @@ def buoys(
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE.png", help="Map to draw.", callback=path_of)
     ] = None,
+    page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over the minutes.")] = False,
     debug: options.Debug = False,
 ) -> None:
     """List where a buoy would narrow the forecast of harbours most.
@@ -76,7 +77,7 @@ def buoys(
     solve_in_one_thread()
     from .forecast import rank_buoys
 
-    rank_buoys(bank, harbour or [], gauge or [], until, output)
+    rank_buoys(bank, harbour or [], gauge or [], until, output, page)
 
 
 @app.command(

@@ -1,6 +1,9 @@
 """Hazard curves: rates are those of the law, moments those of magnitudes, and a single fault has its exact curve."""
 
 import dataclasses
+import json
+import shutil
+import subprocess
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +13,7 @@ import xarray as xr
 from swmodel.errors import ConfigError, DataError
 from swmodel.forecast import Bank, Earthquake, Earthquakes, hazard_curves, read_earthquakes, scenarios
 from swmodel.forecast.hazard import BINS, LEVELS, von_karman
+from tests.unit.test_figures_of_runs import NODE
 from tests.unit.test_report import Outline
 
 QUAKES = Earthquakes(rate=0.3, magnitudes=(7.0, 9.0), b=0.9)
@@ -190,9 +194,25 @@ def test_the_command_prints_levels_of_return_periods_and_draws_curves(command, t
     ):
         status, _, errors = command("hazard", tmp_path / "bank.nc", *arguments)
         assert status != 0 and sentence in errors
-    status, printed, errors = command("buoys", tmp_path / "bank.nc", "--harbour", "p0", "-o", tmp_path / "buoys.png")
+    status, printed, errors = command(
+        "buoys", tmp_path / "bank.nc", "--harbour", "p0", "--until", "3min", "-o", tmp_path / "buoys.png", "--page"
+    )
     assert status == 0 and "spread of p0" in printed and "p1               at (1, 0) removes" in printed, errors
     assert (tmp_path / "buoys.png").stat().st_size > 10_000
+    text = (tmp_path / "buoys.html").read_text()
+    page = Outline(text)
+    assert page.headings == ["Where the next buoy should be"] and not page.others + page.open
+    stamps = json.loads(page.data)[0]["stamps"]
+    assert stamps == [f"with {k} min of records" for k in (1, 2, 3)]
+    count = len(stamps)
+    assert page.tags.count("img") == page.tags.count("table") == count == page.attributes.count(("div", "data-moment"))
+    assert page.attributes.count(("div", "hidden")) == count - 1 and "<td>p1</td><td>1</td><td>0</td>" in text
+    if shutil.which("node"):
+        script = tmp_path / "script.js"
+        script.write_text(text.rpartition("<script>")[2].partition("</script>")[0])
+        (tmp_path / "page.js").write_text(NODE.replace("[0, 1, 9]", f"[0, 1, {count - 1}]"))
+        run = subprocess.run(["node", tmp_path / "page.js", script], capture_output=True, text=True, check=True)
+        assert json.loads(run.stdout)[1] == [[False, True, True], [True, False, True]]
 
 
 def test_commands_of_a_bank_run_on_the_root_alone(command, tmp_path, monkeypatch):
