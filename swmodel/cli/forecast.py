@@ -308,7 +308,8 @@ def _earthquakes(options):
         depths = options.top_depth.split(",")
         if len(depths) != 2:
             raise ConfigError(f"--top-depth {options.top_depth}: give two depths, as '0 km,15 km'.")
-        tops = tuple(quantity_of_option("--top-depth", depth.strip(), "m") for depth in depths)
+        shallow, deep = (quantity_of_option("--top-depth", depth.strip(), "m") for depth in depths)
+        tops = shallow, deep
     if options.earthquakes is not None:
         if options.magnitudes is not None or options.b is not None:
             raise ConfigError("--earthquakes is a list in place of a law; leave --magnitudes and --b out.")

@@ -105,7 +105,7 @@ class ObservationTable(Section):
     def warn_of(self, names: Sequence[str], why: str, model: ShallowWater) -> None:
         """Log a warning of the places of the file that are left out; on the root."""
         if names and model.communicator.is_root:
-            several, where = f"{len(names)} {self.place}{'s' * (len(names) > 1)}", self.source(None)
+            several, where = f"{len(names)} {self.place}{'s' * (len(names) > 1)}", getattr(self, "file", "")
             logging.getLogger("swmodel").warning("%s of %s %s, left out: %s", several, where, why, ", ".join(names))
 
     def mistakes(self, path: tuple, output: Output | None, end: float | None, spin_up: float) -> Iterator[Mistake]:

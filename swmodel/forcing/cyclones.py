@@ -324,7 +324,7 @@ class Cyclone(Forcing):
             return at["radius"]
         along = [(east + sign * north) * (math.sqrt(0.5) / r) for sign in (1.0, -1.0)]  # NE and SW, SE and NW
 
-        def around(of_quadrants):
+        def around(of_quadrants) -> Any:
             mean, total = jnp.mean(of_quadrants), 0.0
             for k, x in enumerate(along):
                 one, other = of_quadrants[k] - mean, of_quadrants[k + 2] - mean
@@ -337,7 +337,8 @@ class Cyclone(Forcing):
             near, *far = map(around, at["distances"].reshape(-1, 4))
             for own, distance in zip(outer, far, strict=True):
                 width = (distance - near).map(lambda d: jnp.maximum(d, APART))
-                weight = ((r / at["radius"] - near) / width).map(lambda w: jnp.clip(w, 0.0, 1.0))
+                place = (r / at["radius"] - near) / width
+                weight = place.map(lambda w: jnp.clip(w, 0.0, 1.0))
                 share, before, near = share + weight * (own - before), own, distance
         return at["radius"] * share
 

@@ -62,9 +62,9 @@ def read_marks(path: str | Path) -> MarkTable:
     if twice := [name for k, name in enumerate(names) if name in names[:k]]:
         raise DataError(f"{path} has two marks named {twice[0]!r}; give each a name of its own.")
     deviation = columns[DEVIATION] if own else np.full(known.size, np.nan)
-    chosen = (values[known] for values in (columns[axes[0]], columns[axes[1]], columns[height], deviation))
+    x, y, heights, errors = (values[known] for values in (*(columns[name] for name in (*axes, height)), deviation))
     named = tuple(name for name, counts in zip(names, known) if counts)
-    return MarkTable(named, axes, *chosen, height == DEPTH, int(np.count_nonzero(~known)))
+    return MarkTable(named, axes, x, y, heights, errors, height == DEPTH, int(np.count_nonzero(~known)))
 
 
 def nearest_cell(

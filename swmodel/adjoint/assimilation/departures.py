@@ -96,6 +96,8 @@ class DeparturesOfSums(Departures):
 class DeparturesOfMaxima(DeparturesOfSums):
     """The departures d (1, marks) of a SquaresOfMaxima; their derivative reads the steps of the maxima."""
 
+    steps: np.ndarray  # numbers of the rows of the maxima (1, marks), of departures about readings
+
     def about(self, readings: ArrayLike) -> "DeparturesOfMaxima":
         found = copy.copy(self)
         found.steps = np.argmax(self._counted(readings), axis=0)[None]

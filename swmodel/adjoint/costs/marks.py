@@ -114,7 +114,8 @@ class MarkMisfit(Cost):
         inside = time_weights("MarkMisfit", None, window, dt, first_step, steps)[:, None] > 0
         tables = inside, [[mark.height for mark in marks.values()]], [[1 / mark.deviation for mark in marks.values()]]
         reader = GaugeReader.at({name: mark.place for name, mark in marks.items()}, model)
-        return SquaresOfMaxima(reader, *(everywhere(model, table) for table in tables), first_step + 1)
+        weights, observed, per_deviation = (everywhere(model, table) for table in tables)
+        return SquaresOfMaxima(reader, weights, observed, per_deviation, first_step + 1)
 
     def title(self) -> str:
         return f"misfit to {len(self.marks)} high-water marks{during(self.window)}"
