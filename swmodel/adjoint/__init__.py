@@ -14,6 +14,7 @@ from .core.schedules import Nested, Revolve, StoreAll, Tiered
 from .costs.concentration import BoxContent, GaugeConcentration
 from .costs.costs import BoxEnergy, Cost, FinalState, GaugeElevation, GaugeMaximum, Misfit, SectionTransport, TileCost
 from .costs.harmonics import HarmonicConstants, HarmonicMisfit, constants_in
+from .costs.marks import Mark, MarkMisfit, marks_in
 from .costs.misfits import (
     Current,
     JointMisfit,
@@ -41,6 +42,8 @@ __all__ = [
     "HarmonicMisfit",
     "Inversion",
     "JointMisfit",
+    "Mark",
+    "MarkMisfit",
     "Misfit",
     "Nested",
     "Observations",
@@ -67,6 +70,7 @@ __all__ = [
     "dot",
     "gauge_records",
     "integrate",
+    "marks_in",
     "names_of",
     "read_tracks",
     "records_in",

@@ -236,14 +236,28 @@ def compute_maps(study: Study, options: Sensitivity) -> None:
         for name in study.section.controls:
             announce(f"forward check of {name}")
             checks.append((name, forward_check(problem, J, gradient, name, amplitudes.get(name, usual[name]))))
-    units = study.cost.units
+    units, without = study.cost.units, _dry_line(study)
     found = sensitivities(problem, gradient, units)
     if study.is_root:
         _write(study, path, found, J, units)
         name = study.cost.title()
         logs.LOGGER.info("%s = %.6g %s, differentiated in %s", name, J, units, duration(took))
+        if without:
+            logs.LOGGER.info("%s", without)
         _report(study, found, units, checks)
         _conclude(path, options)
+
+
+def _dry_line(study):
+    """The line of high-water marks that no water reached, by one more run; "" for other costs; collective."""
+    from ..adjoint.assimilation.departures import departures_of
+    from ..adjoint.costs.marks import MarkMisfit, dry, marks_in_water
+
+    if not isinstance(study.cost, MarkMisfit):
+        return ""
+    marks, _ = marks_in_water(study.cost.marks, study.problem.stepped, study.cost.reach)
+    highest = departures_of(study.problem.cost, study.problem.communicator).compared(study.problem.observed())
+    return facts.dry_line(dry(marks, highest[0]))
 
 
 def _remove_old_file(study, path, options):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..config.build.experiment import track_of
 from ..config.build.outputs import bytes_of_gauge_file
-from ..config.build.series import records_of
+from ..config.build.series import records_of, stress_of
 from ..config.parts import part_of
 from ..config.series import RecordFile, TideSection
 from ..diagnostics.derived import in_all_layers
@@ -143,6 +143,11 @@ def records_lines(experiment: Experiment) -> list[tuple[str, str]]:
     return [("records", "\n".join(lines.values()))] if lines else []
 
 
+def dry_line(names: Sequence[str]) -> str:
+    """A line with the `names` of high-water marks that no water reached; "" if there are none."""
+    return f"no water reached the marks {', '.join(names)}: they count by the height of the bed" if names else ""
+
+
 def file_lines(experiment: Experiment, grid: CartesianGrid | SphericalGrid) -> list[tuple[str, str]]:
     """The lines of files that are read, with what was assumed of each."""
     each = storm_lines, level_lines, records_lines, tracks_lines
@@ -162,8 +167,8 @@ def series_lines(experiment: Experiment, grid: CartesianGrid | SphericalGrid) ->
 def _series_of(part, grid, run):
     """Yield (key, words) for the fields and tides of a section."""
     if part.type == "wind_file":
-        for key in (part.u, part.v):
-            yield "file", FileRecords(part.file, key, run.start, part.units, part.missing).summary(grid, "h", "m s-1")
+        for wind in stress_of(part, run)["x"].winds():
+            yield "file", wind.summary(grid, "h", "m s-1")
     for key, value in part:
         if isinstance(value, TideSection):
             names = dict.fromkeys((*value.constituents, *value.of_atlas()))
@@ -179,7 +184,7 @@ def storm_lines(experiment: Experiment) -> list[tuple[str, str]]:
     for entry in experiment.forcing:
         if entry.type == "cyclone":
             with contextlib.suppress(SwmodelError):
-                used = ["a radius of maximum wind in each quadrant"] if entry.quadrants else []
+                used = ["radii of maximum wind in each quadrant"] if entry.quadrants else []
                 words = *track_of(entry).remarks, *used, f"times {entry.wind_averaging:g} for 10 min"
                 lines.append("; ".join(words))
     return [("storm", "\n".join(lines))] if lines else []

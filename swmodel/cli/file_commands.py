@@ -88,7 +88,9 @@ def marks(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file of maxima or extremes.", callback=path_of)],
     table: Annotated[
         str,
-        typer.Argument(metavar="TABLE", help="CSV of x, y (or longitude, latitude), elevation_m.", callback=path_of),
+        typer.Argument(
+            metavar="TABLE", help="CSV of x, y (or longitude, latitude), elevation_m or depth_m.", callback=path_of
+        ),
     ],
     reach: Annotated[int, typer.Option(min=0, help="Cells from a mark within which water counts.")] = 2,
     debug: options.Debug = False,

@@ -226,11 +226,13 @@ def _level_rows(found: xr.Dataset, least: float = 50.0) -> list[list[str]]:
     return rows
 
 
-def rank_buoys(path: str, harbours: list[str], gauges: list[str], until: str | None, output: str | None) -> None:
+def rank_buoys(
+    path: str, harbours: list[str], gauges: list[str], until: str | None, output: str | None, page: bool = False
+) -> None:
     """Print the candidates of the bank `path` that would narrow the forecast of harbours most, and draw all."""
     from ..forecast import next_buoy
 
-    bank = _bank_for(path, output)
+    bank = _bank_for(path, output or ("buoys.png" if page else None), page=page)
     if bank is None:
         return
     if output is not None:
@@ -239,38 +241,48 @@ def rank_buoys(path: str, harbours: list[str], gauges: list[str], until: str | N
     found = next_buoy(bank, harbours, gauges, last)
     with_gauges = f", {found.attrs['with_gauges']:.3g} m with {', '.join(gauges)}" if gauges else ""
     logs.LOGGER.info("spread of %s: %.3g m%s", ", ".join(harbours), found.attrs["without_records"], with_gauges)
-    for name, gain, x, y in zip(*(found[key].values[:SHOWN] for key in ("point", "gain", "x", "y"))):
+    for name, gain, x, y in _best(found):
         logs.LOGGER.info("  %-16s at (%g, %g) removes %.3g %% of its variance", name, x, y, 100 * gain)
+    places = {name: bank.places[name] for name in (*harbours, *gauges)}
     if output is not None:
         from ..postprocess.forecast import map_of_gains
 
-        places = {name: bank.places[name] for name in (*harbours, *gauges)}
         logs.LOGGER.info("figure: %s", map_of_gains(found, places, output))
+    if page:
+        from ..postprocess.pages.forecast import buoys_page
+
+        times = _moments(0.0, found.attrs["until"])
+        each = [*(next_buoy(bank, harbours, gauges, time) for time in times), found]
+        heads = ["candidate", "x", "y", "removes of the variance"]
+        tables = [[heads, *([n, f"{x:g}", f"{y:g}", f"{100 * g:.3g} %"] for n, g, x, y in _best(one))] for one in each]
+        names = f"Next buoy: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"
+        written = buoys_page(each, places, tables, *names, Path(output or "buoys").with_suffix(".html"))
+        logs.LOGGER.info("page: %s", written)
+
+
+def _best(found):
+    """(name, gain, x, y) of the candidates that are shown."""
+    return list(zip(*(found[key].values[:SHOWN] for key in ("point", "gain", "x", "y"))))
 
 
 def print_hazard(path: str, options: Hazard) -> None:
     """Print the hazard of the points of the bank `path`, write and draw it."""
-    from ..forecast import Earthquakes, hazard_curves, scenarios
+    from ..forecast import hazard_curves, scenarios
 
-    rate, magnitudes, output = options.rate, options.magnitudes, options.output
-    if rate is None:
-        raise ConfigError(
-            "--rate PER_YEAR is missing: how many earthquakes over the lower magnitude there are in a year."
-        )
-    try:
-        low, high = (float(part) for part in magnitudes.split(","))
-    except ValueError:
-        raise ConfigError(f"--magnitudes {magnitudes}: give two numbers, as 7.5,9.") from None
-    bank, begun = _bank_for(path, output, options.plot, options.page), clock.perf_counter()
+    output, listed = options.output, options.earthquakes
+    inputs = [] if listed is None else [("--earthquakes", Path(listed))]
+    earthquakes = _earthquakes(options)
+    bank, begun = _bank_for(path, output, options.plot, options.page, inputs), clock.perf_counter()
     if bank is None:
         return
-    earthquakes = Earthquakes(rate, (low, high), options.b)
     drawn = scenarios(bank, earthquakes, options.count, options.seed)
     found = hazard_curves(bank, earthquakes, drawn=drawn)
-    logs.LOGGER.info("%s scenarios took %s", f"{options.count:,}", duration(clock.perf_counter() - begun))
+    logs.LOGGER.info("%s scenarios took %s", f"{drawn.sizes['scenario']:,}", duration(clock.perf_counter() - begun))
     rows = _level_rows(found)
     logs.LOGGER.info("%s", facts.columns(rows))
-    found.attrs = {"swmodel_kind": "hazard", "rate": rate, "magnitudes": magnitudes, "b": options.b}
+    found.attrs = {"swmodel_kind": "hazard", "rate": earthquakes.rate, "magnitudes": earthquakes.magnitudes}
+    found.attrs |= {"b": earthquakes.b} if listed is None else {"earthquakes": listed}
+    found.attrs |= {} if earthquakes.tops is None else {"top_depth": earthquakes.tops}
     found.attrs |= {"seed": options.seed, "bank": bank.about.get("model", "")}
     renamed = drawn.rename({"magnitude": "scenario_magnitude", "rate": "scenario_rate"})
     with replacing(output) as part:
@@ -285,3 +297,30 @@ def print_hazard(path: str, options: Hazard) -> None:
 
         names = f"Hazard: {bank.about.get('title', 'waves')}", f"swmodel {VERSION}"
         logs.LOGGER.info("page: %s", hazard_page(found, rows, *names, Path(output).with_suffix(".html")))
+
+
+def _earthquakes(options):
+    """The Earthquakes of the options of `swmodel hazard`: of a list, or of the law."""
+    from ..forecast import Earthquakes, read_earthquakes
+
+    tops = None
+    if options.top_depth is not None:
+        depths = options.top_depth.split(",")
+        if len(depths) != 2:
+            raise ConfigError(f"--top-depth {options.top_depth}: give two depths, as '0 km,15 km'.")
+        shallow, deep = (quantity_of_option("--top-depth", depth.strip(), "m") for depth in depths)
+        tops = shallow, deep
+    if options.earthquakes is not None:
+        if options.magnitudes is not None or options.b is not None:
+            raise ConfigError("--earthquakes is a list in place of a law; leave --magnitudes and --b out.")
+        return Earthquakes.of(read_earthquakes(options.earthquakes, options.rate), tops=tops)
+    if options.rate is None:
+        raise ConfigError(
+            "--rate PER_YEAR is missing: how many earthquakes over the lower magnitude there are in a year."
+        )
+    given = "7.5,9" if options.magnitudes is None else options.magnitudes
+    try:
+        low, high = (float(part) for part in given.split(","))
+    except ValueError:
+        raise ConfigError(f"--magnitudes {given}: give two numbers, as 7.5,9.") from None
+    return Earthquakes(options.rate, (low, high), 1.0 if options.b is None else options.b, tops=tops)

@@ -56,7 +56,7 @@ def forecast(
 @app.command(
     epilog=examples(
         "swmodel buoys bank.nc --harbour Miyako --harbour Sendai",
-        "swmodel buoys bank.nc --harbour Miyako --gauge 21418 --until 30min -o buoys.png",
+        "swmodel buoys bank.nc --harbour Miyako --gauge 21418 --until 30min -o buoys.png --page",
     )
 )
 def buoys(
@@ -67,6 +67,7 @@ def buoys(
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE.png", help="Map to draw.", callback=path_of)
     ] = None,
+    page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over the minutes.")] = False,
     debug: options.Debug = False,
 ) -> None:
     """List where a buoy would narrow the forecast of harbours most.
@@ -76,13 +77,14 @@ def buoys(
     solve_in_one_thread()
     from .forecast import rank_buoys
 
-    rank_buoys(bank, harbour or [], gauge or [], until, output)
+    rank_buoys(bank, harbour or [], gauge or [], until, output, page)
 
 
 @app.command(
     epilog=examples(
         "swmodel hazard bank.nc --rate 0.1 --magnitudes 7.5,9",
         "swmodel hazard bank.nc --rate 0.1 --b 0.9 --count 20000 -o hazard.nc --plot --page",
+        "swmodel hazard bank.nc --earthquakes catalogue.csv --top-depth '0 km,15 km'",
     )
 )
 @taking

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..adjoint.assimilation.observations import OVER_TIME
 from ..adjoint.costs.harmonics import HarmonicConstants
-from .facts import columns
+from ..adjoint.costs.marks import Mark, dry
+from .facts import columns, dry_line
 
 if TYPE_CHECKING:
     from ..adjoint.assimilation.result import Columns, Result
@@ -23,7 +24,16 @@ def gauge_table(result: Result) -> str:
     tables = [_tide_table(result)] if "harmonics" in kinds else []
     if set(kinds) & set(OVER_TIME):
         tables.append(_series_table(result))
+    if lines := _dry_marks(result):
+        tables.append(lines)
     return "\n".join([*tables, f"misfit_reduction={result.reduction:.1f} %"])
+
+
+def _dry_marks(result):
+    """The line of high-water marks that no water reached in the run of the analysis; "" if there are none."""
+    highest = result.readings["analysis"][0]
+    marks = {k: one for k, one in enumerate(result.observations.records.items()) if isinstance(one[1], Mark)}
+    return dry_line(dry(dict(marks.values()), [highest[k] for k in marks]))
 
 
 def _series_table(result):

@@ -251,9 +251,13 @@ class Forecast:
 class Hazard:
     """The options of `swmodel hazard`."""
 
-    rate: Annotated[float | None, typer.Option(metavar="PER_YEAR", help="Earthquakes over the lower magnitude.")] = None
-    magnitudes: Annotated[str, typer.Option(metavar="LOW,HIGH", help="Limits of magnitudes.")] = "7.5,9"
-    b: Annotated[float, typer.Option(help="Slope of the law of Gutenberg & Richter.")] = 1.0
+    rate: Annotated[float | None, typer.Option(metavar="PER_YEAR", help="Earthquakes of the law or the list.")] = None
+    magnitudes: Annotated[str | None, typer.Option(metavar="LOW,HIGH", help="Limits; 7.5,9 unless given.")] = None
+    b: Annotated[float | None, typer.Option(help="Slope of the law of Gutenberg & Richter; 1 unless given.")] = None
+    earthquakes: Annotated[
+        str | None, typer.Option(metavar="TABLE", help="List in place of the law, with rates.", callback=path_of)
+    ] = None
+    top_depth: Annotated[str | None, typer.Option(metavar="LOW,HIGH", help="As '0 km,15 km': random top.")] = None
     count: Annotated[int, typer.Option(min=10, help="Number of random scenarios.")] = 10_000
     seed: Annotated[int, typer.Option(min=0, help="Seed of the scenarios.")] = 0
     output: Annotated[

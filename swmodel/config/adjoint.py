@@ -16,7 +16,6 @@ the names of gauges, and in place of records, a folder of files.
 import dataclasses
 import datetime
 import functools
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
@@ -25,6 +24,7 @@ import numpy as np
 from ..adjoint.costs import costs
 from ..adjoint.costs.concentration import TracerName
 from ..adjoint.costs.harmonics import AllConstants, constants_in
+from ..adjoint.costs.marks import AllMarks, Mark, marks_in
 from ..adjoint.costs.misfits import Currents, SectionRecords, currents_in, transports_in
 from ..adjoint.costs.records import Records, records_in
 from ..adjoint.costs.tracks import AllTracks, Tracks, read_tracks
@@ -33,14 +33,14 @@ from ..fields.parameters import Number, Places
 from ..fields.variables import PROGNOSTIC, in_layer
 from .mistakes import Mistake, mistakes_of_names, nearest
 from .parts import PartSection, section_about, shipped
-from .quantities import QuantityError
-from .reading import Read, one_of
+from .reading import one_of
 from .scenario import Output, OutputFile
 from .sections import (
     Count,
     Folder,
     InputFile,
     InputFiles,
+    Memory,
     Names,
     Place,
     PositiveMetres,
@@ -222,6 +222,25 @@ class _OfTracks(TrackKeys, PartSection):
         return {"tracks": self.tracks(start)}
 
 
+class MarkKeys(Section):
+    """A table of high-water marks."""
+
+    file: InputFile  # table, CSV or netCDF: x, y, elevation_m or depth_m; name, deviation_m
+    deviation: PositiveMetres | None = None  # standard deviation of the errors, where the table has no deviation_m
+
+    def marks(self) -> dict[str, Mark]:
+        """The marks of the table."""
+        return marks_in(self.file, self.deviation)
+
+
+class _OfMarks(MarkKeys, PartSection):
+    """The keys of a cost whose parameter `marks` holds high-water marks."""
+
+    def parameters_from_keys(self, context: Output, start: datetime.datetime | None) -> dict[str, Any]:
+        """The marks of the table."""
+        return {"marks": self.marks()}
+
+
 def points_of(positions: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     """{name: (x, y)} of {name: Place}."""
     return {name: (float(x), float(y)) for name, (x, y) in positions.items()}
@@ -234,6 +253,7 @@ KEYS = {
     Currents: _OfCurrents,
     SectionRecords: _OfSections,
     AllTracks: _OfTracks,
+    AllMarks: _OfMarks,
 }
 cost_section = functools.partial(section_about, keys=KEYS)
 
@@ -270,23 +290,6 @@ def cost_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         if isinstance(field.metadata.get("rule"), TracerName) and name not in known:
             text = f"there is no tracer {name!r}; {nearest(name, known) if known else 'add a section [[tracer]]'}"
             yield Mistake(("adjoint", "cost", field.name), text)
-
-
-BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
-
-
-def _memory(value, reading):
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*([\d.]+(?:[eE][+-]?\d+)?)\s*([A-Za-z]+)\s*", value)
-        if match is None or match[2] not in BYTES:
-            raise QuantityError(f"expected a size of memory, as in '2 GB', got {value!r}")
-        value = float(match[1]) * BYTES[match[2]]
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-        raise QuantityError(f"expected a size of memory, as in '2 GB', got {value!r}")
-    return float(value)
-
-
-Memory = Annotated[float, Read(_memory)]  # [bytes]
 
 
 def _distinct(names):

@@ -19,7 +19,7 @@ Each type of table is a class, with its keys, its records in files or from a twi
 import dataclasses
 import datetime
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -28,6 +28,7 @@ import numpy as np
 from ..adjoint.assimilation.observations import gauge_records, window_of
 from ..adjoint.costs.costs import Cost, Misfit
 from ..adjoint.costs.harmonics import HarmonicMisfit, constants_in_water
+from ..adjoint.costs.marks import REACH, MarkMisfit, marks_in_water
 from ..adjoint.costs.misfits import (
     Current,
     SectionRecord,
@@ -43,6 +44,7 @@ from ..models.shallow_water import ShallowWater
 from .adjoint import (
     ConstantsTable,
     GaugeNames,
+    MarkKeys,
     PositiveSpeed,
     PositiveTransport,
     SectionEnds,
@@ -64,6 +66,7 @@ from .sections import (
     PositiveSeconds,
     RangeOfSeconds,
     Section,
+    Seed,
     not_empty,
 )
 
@@ -75,11 +78,13 @@ class ObservationTable(Section):
         place: what one of its places is, in words.
         words: what it holds, in words, up to its places.
         provider: what gives its observations, for messages.
+        of_twins: whether a twin may provide them, in place of files.
     """
 
     place: ClassVar[str] = "gauge"
     words: ClassVar[str] = "observations at"
     provider: ClassVar[str] = "folder"
+    of_twins: ClassVar[bool] = True
 
     def source(self, output: Output) -> Path | None:
         """The folder or file from which the observations are read; None if a twin provides them."""
@@ -96,6 +101,12 @@ class ObservationTable(Section):
     def misfit(self, records: dict[str, Any], start: datetime.datetime | None) -> Cost:
         """The misfit to {label: record}; `start` is the date of the start of the run."""
         return Misfit(records)
+
+    def warn_of(self, names: Sequence[str], why: str, model: ShallowWater) -> None:
+        """Log a warning of the places of the file that are left out; on the root."""
+        if names and model.communicator.is_root:
+            several, where = f"{len(names)} {self.place}{'s' * (len(names) > 1)}", getattr(self, "file", "")
+            logging.getLogger("swmodel").warning("%s of %s %s, left out: %s", several, where, why, ", ".join(names))
 
     def mistakes(self, path: tuple, output: Output | None, end: float | None, spin_up: float) -> Iterator[Mistake]:
         """Mistakes in names and times of the table at `path`, in a run to `end` [s] after a spin-up [s]."""
@@ -195,6 +206,8 @@ class GaugeObservations(SeriesTable, GaugeNames):
 class HarmonicObservations(ObservationTable, ConstantsTable):
     """Harmonic constants of gauges, from a table; gauges with used = 0 in it are only compared."""
 
+    of_twins = False
+
     type: Literal["harmonics"]
     gauges: Names | None = None  # default: all of the file that lie in water
     window: RangeOfSeconds | None = None  # (first, last) of the fit; default: the whole run after the spin-up
@@ -203,11 +216,7 @@ class HarmonicObservations(ObservationTable, ConstantsTable):
         """({name: HarmonicConstants} of gauges in water, names that the file excludes)."""
         found, unused = self.constants()
         constants, ashore = constants_in_water(found, model)
-        if ashore and model.communicator.is_root:
-            several = f"{len(ashore)} gauges" if len(ashore) > 1 else "1 gauge"
-            logging.getLogger("swmodel").warning(
-                "%s of %s without water around on this grid, left out: %s", several, self.file, ", ".join(ashore)
-            )
+        self.warn_of(ashore, "without water around on this grid", model)
         return constants, unused
 
     def misfit(self, records: dict[str, Any], start: datetime.datetime | None) -> Cost:
@@ -308,12 +317,39 @@ class TransportObservations(SeriesTable):
         return TransportMisfit(made)
 
 
+class MarkObservations(ObservationTable, MarkKeys):
+    """High-water marks, from a table; they are compared with the largest levels of the run."""
+
+    place, words = "mark", "levels at"
+    of_twins = False
+
+    type: Literal["marks"]
+    window: RangeOfSeconds | None = None  # (first, last) of the maximum; default: the whole run after the spin-up
+    reach: Seed = REACH  # cells from a mark within which a cell that can be wet counts
+
+    def from_files(self, output: Output, model: ShallowWater, until: float, start: datetime.datetime | None) -> tuple:
+        """({name: Mark} at the centres of cells that can be wet, ())."""
+        marks, away = marks_in_water(self.marks(), model, self.reach)
+        self.warn_of(away, f"without a cell that can be wet within {self.reach} cells", model)
+        return marks, ()
+
+    def misfit(self, records: dict[str, Any], start: datetime.datetime | None) -> Cost:
+        return MarkMisfit(records, self.window)
+
+
 def _several(value: Any) -> Any:
     """A single table as a list of one."""
     return [value] if isinstance(value, dict) else value
 
 
-_TYPES = one_of(GaugeObservations, HarmonicObservations, TrackObservations, VelocityObservations, TransportObservations)
+_TYPES = one_of(
+    GaugeObservations,
+    HarmonicObservations,
+    TrackObservations,
+    VelocityObservations,
+    TransportObservations,
+    MarkObservations,
+)
 Observations = Annotated[tuple[Annotated[Any, _TYPES], ...], Before(_several), not_empty]
 
 
@@ -333,9 +369,9 @@ def observation_mistakes(section: Any, sections: Mapping[str, Any]) -> Iterator[
 
 def _mistakes_of_source(section, table, path, output):
     """Observations that neither a file nor a twin provides, or that a twin provides while files provide others."""
-    if table.type == "harmonics":
+    if not table.of_twins:
         if section.twin is not None:
-            text = "harmonic constants are those of a file, and a twin has none; leave it out"
+            text = f"{table.type} are those of a file, and a twin has none; leave it out"
             yield Mistake(("inversion", "twin"), text)
         return
     if output is None or table.source(output) is not None:

@@ -206,6 +206,15 @@ def _drag_law(value, reading):
     return float(value)
 
 
+class WindPatch(Section):
+    """Winds that take precedence where and when they have values."""
+
+    file: InputFiles | None = None  # netCDF or OWI; that of the wind unless given
+    u: str | None = None  # variable of the eastward wind; that of the wind unless given
+    v: str | None = None  # variable of the northward wind; that of the wind unless given
+    units: str | None = None  # of the wind, where the file does not give them: "m s-1"
+
+
 class WindFile(PartSection):
     """Wind at 10 m from a netCDF file, steady, in time records, or the twelve months of a climatology."""
 
@@ -220,6 +229,7 @@ class WindFile(PartSection):
     drag: Annotated[str | float, Read(_drag_law)] = WIND_DRAG  # law of the drag coefficient, or its value
     air_density: Annotated[float, Number(units="kg m-3", minimum=0.1, maximum=10.0)] = AIR_DENSITY  # of the air
     density: Annotated[float, Number(units="kg m-3", minimum=500.0, maximum=2e4)] = WATER_DENSITY  # of the water
+    patches: tuple[WindPatch, ...] = ()  # finer winds over parts of it, the first before the others
 
 
 Averaging = Annotated[float, Number(above=0.5, maximum=1.0)]
@@ -234,7 +244,7 @@ class _CycloneTrack(PartSection):
     storm: str | None = None  # identifier or name of one storm in a file of several
     agency: str | None = None  # of IBTrACS, as "tokyo"; unless given "usa", and "wmo" where that has no values
     wind_pressure: Annotated[str, Choice(tuple(RELATIONS))] | None = None  # relation for points without a pressure
-    quadrants: bool = False  # a radius of maximum wind in each quadrant, by the radii of 34, 50 and 64 knots
+    quadrants: bool = False  # radii of maximum wind in each quadrant, by the radii of winds of 34, 50 and 64 knots
     wind_averaging: Averaging = 1.0  # from a track's winds to 10-minute means; 0.93 at sea
 
 

@@ -9,7 +9,8 @@ share `translation` of the motion of the centre is added where V is largest, and
 stress follows from a wind law (atmosphere.py). Centre, central pressure, R and B are linear between the points of the
 track, and controls of the adjoint (`forcing.0.x`, `forcing.0.central_pressure`, ...): vectors with one value for each
 point. A storm with `asymmetry` has a radius in each quadrant, R_q; between the middles of the quadrants, in the
-direction theta, R is the sum of R_q max(cos(theta - theta_q), 0)^2.
+direction theta, R is the sum of R_q max(cos(theta - theta_q), 0)^2. With several isotachs, at the `distances` r_k, the
+radius R_k of each holds there, R is linear in r between them, and constant beyond the first and the last.
 
 Holland (1980), doi:10.1175/1520-0493(1980)108<1212:AAMOTW>2.0.CO;2; Holland et al. (2010), doi:10.1175/2010MWR3317.1.
 """
@@ -41,6 +42,7 @@ __all__ = ["AMBIENT", "Cyclone"]
 
 EYE = 500.0  # [m]: the distance from the centre is never less than about this
 CALM = 1e-3  # [m s-1]
+APART = 1e-3  # the least distance between isotachs over the radius of maximum wind [1]
 
 
 class Points:
@@ -68,15 +70,18 @@ LEAST_SHARE, MOST_SHARE = 0.1, 10.0  # of the radius in a quadrant over that of 
 
 
 class Quadrants:
-    """The rule of None, or of four numbers for each point of a track."""
+    """The rule of None, or of four numbers for each isotach at each point of a track."""
+
+    def __init__(self, least: float, most: float) -> None:
+        self.least, self.most = least, most
 
     def check(self, who: str, name: str, value: object) -> None:
         if value is None:
             return
         found = array_of(value)
-        fits = found is not None and found.ndim == 2 and found.shape[1] == 4
-        if found is None or not (fits and ((found >= LEAST_SHARE) & (found <= MOST_SHARE)).all()):
-            why = f"is not a table of four numbers from {LEAST_SHARE:g} to {MOST_SHARE:g}"
+        fits = found is not None and found.ndim == 2 and found.shape[1] % 4 == 0 < found.size
+        if found is None or not (fits and ((found >= self.least) & (found <= self.most)).all()):
+            why = f"is not a table of four numbers from {self.least:g} to {self.most:g}"
             refuse(who, name, value, why, "those of north-east, south-east, south-west and north-west at each point")
 
 
@@ -96,7 +101,9 @@ class Cyclone(Forcing):
         radius: R, of maximum wind [m] (n,).
         b: B, the shape [1] (n,); 1 to 2.5 in mature storms.
         ambient_pressure: p_n [Pa].
-        asymmetry: R in the quadrants north-east, south-east, south-west and north-west over `radius` [1] (n, 4).
+        asymmetry: R in the quadrants north-east, south-east, south-west and north-west over `radius` [1] (n, 4), or
+            that of several isotachs, from the strongest on (n, 4 k).
+        distances: of several isotachs from the centre over `radius`, which do not decrease [1] (n, 4 k).
         profile: "holland_1980" or "holland_2010"; exponent: x of the latter [1].
         inflow: the angle between the wind and the circles round the centre [degrees].
         reduction: of the gradient wind to 10 m [1]; translation: the share of the motion that is added [1]. The B of
@@ -146,7 +153,8 @@ class Cyclone(Forcing):
     )
     start: Any = declared(Moment(), default=None, static=True)
     spherical: bool = static(default=False)
-    asymmetry: Any = declared(Quadrants(), default=None, static=True)
+    asymmetry: Any = declared(Quadrants(LEAST_SHARE, MOST_SHARE), default=None, static=True)
+    distances: Any = declared(Quadrants(0.0, 1e4), default=None, static=True)
     coordinates: Any = dataclasses.field(default=None, metadata=DERIVED)
 
     has_pressure = True
@@ -166,11 +174,14 @@ class Cyclone(Forcing):
                 object.__setattr__(self, name, np.full(times.size, value, float))
             elif np.shape(value) != times.shape:
                 raise ConfigError(f"Cyclone: {name} has {np.size(value)} values for {times.size} times; give as many.")
-        if self.asymmetry is not None:
-            shares = np.asarray(self.asymmetry, float)
-            if len(shares) != times.size:
-                raise ConfigError(f"Cyclone: asymmetry has {len(shares)} rows for {times.size} times; give as many.")
-            object.__setattr__(self, "asymmetry", tuple(map(tuple, shares.tolist())))
+        for name in ("asymmetry", "distances"):
+            if (table := getattr(self, name)) is not None:
+                rows = np.asarray(table, float)
+                if len(rows) != times.size:
+                    raise ConfigError(f"Cyclone: {name} has {len(rows)} rows for {times.size} times; give as many.")
+                object.__setattr__(self, name, tuple(map(tuple, rows.tolist())))
+        if np.size(self.asymmetry) != np.size(self.distances) and (self.distances or len(self.asymmetry[0]) > 4):
+            raise ConfigError("Cyclone: asymmetry and distances have different sizes; give as many of both.")
         if not (isinstance(self.central_pressure, jax.Array) or isinstance(self.ambient_pressure, jax.Array)):
             self._check_deficit(times)
 
@@ -240,10 +251,12 @@ class Cyclone(Forcing):
 
     def with_points(self, moments: np.ndarray, lines: dict[str, np.ndarray], communicator: Communicator) -> Self:
         """This part with other points: its `lines`, {name: values}, at these moments [s]."""
-        shares = self.asymmetry and tuple(
-            zip(*(np.interp(moments, self.times, each).tolist() for each in zip(*self.asymmetry)))
-        )
-        return replaced(self, {"times": tuple(moments.tolist()), "asymmetry": shares, **lines})
+
+        def at(table):
+            return table and tuple(zip(*(np.interp(moments, self.times, each).tolist() for each in zip(*table))))
+
+        tables = {"asymmetry": at(self.asymmetry), "distances": at(self.distances)}
+        return replaced(self, {"times": tuple(moments.tolist()), **tables, **lines})
 
     def prepare(self, exchange: Exchange) -> Self:
         ready = {name: exchange.parameter(x, "h") for name, x in self.coordinates.items()}
@@ -255,8 +268,8 @@ class Cyclone(Forcing):
         place = lambda x: jnp.asarray(x, dtype if x.dtype.kind == "f" else None)  # noqa: E731
         k, weight = Moments.of(self.times, place).bracket(time)
         lines = {name: getattr(self, name) for name in self.lines}
-        if self.asymmetry is not None:
-            lines["asymmetry"] = jnp.asarray(self.asymmetry, dtype)
+        tables = {"asymmetry": self.asymmetry, "distances": self.distances}
+        lines |= {name: jnp.asarray(table, dtype) for name, table in tables.items() if table is not None}
         values = {name: line[k] + weight * (line[k + 1] - line[k]) for name, line in lines.items()}
         length = jnp.asarray(np.diff(self.times), dtype)[k]
         return values | {f"d{name}": (lines[name][k + 1] - lines[name][k]) / length for name in ("x", "y")}
@@ -309,13 +322,25 @@ class Cyclone(Forcing):
         """R [m] in the direction of each point, a number or a Field."""
         if self.asymmetry is None:
             return at["radius"]
-        shares = at["asymmetry"]
-        mean, total = jnp.mean(shares), 0.0
-        for first, sign in ((0, 1.0), (1, -1.0)):  # NE and SW, SE and NW
-            along = (east + sign * north) * (math.sqrt(0.5) / r)
-            one, other = shares[first] - mean, shares[first + 2] - mean
-            total = along * (along * (0.5 * (one + other)) + abs(along) * (0.5 * (one - other))) + total
-        return at["radius"] * (mean + total)
+        along = [(east + sign * north) * (math.sqrt(0.5) / r) for sign in (1.0, -1.0)]  # NE and SW, SE and NW
+
+        def around(of_quadrants) -> Any:
+            mean, total = jnp.mean(of_quadrants), 0.0
+            for k, x in enumerate(along):
+                one, other = of_quadrants[k] - mean, of_quadrants[k + 2] - mean
+                total = x * (x * (0.5 * (one + other)) + abs(x) * (0.5 * (one - other))) + total
+            return mean + total
+
+        share, *outer = map(around, at["asymmetry"].reshape(-1, 4))
+        before = share
+        if outer:
+            near, *far = map(around, at["distances"].reshape(-1, 4))
+            for own, distance in zip(outer, far, strict=True):
+                width = (distance - near).map(lambda d: jnp.maximum(d, APART))
+                place = (r / at["radius"] - near) / width
+                weight = place.map(lambda w: jnp.clip(w, 0.0, 1.0))
+                share, before, near = share + weight * (own - before), own, distance
+        return at["radius"] * share
 
     def _speed(self, r, shape, strength, f):
         """(V, a Field [m s-1], about the largest V)."""

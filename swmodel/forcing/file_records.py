@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..defaults import AIR_DENSITY, WIND_DRAG
-from ..errors import ConfigError, DataError
+from ..errors import DataError
 from ..fields.parameters import Choice, FileName, Moment, Text, check_arguments
 from ..grids.axes import check_units, decode, is_dataset, open_raw
 from ..grids.grid import Grid
@@ -233,24 +233,23 @@ class StressRecords(FileRecords):
         other: the variable of the other component; `variable` is the one along which the stress is.
         drag: the wind law, its name, a coefficient or a function.
         air_density: [kg m-3].
+        patches: further StressRecords; their winds take precedence, and the law is that of these records.
     """
 
     other: str = ""
     drag: Any = WIND_DRAG
     air_density: float = AIR_DENSITY
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.patches:
-            raise ConfigError(
-                "StressRecords has no patches; give FileRecords of both components, with patches, to Wind."
-            )
+    def winds(self) -> list[FileRecords]:
+        """The records of the wind along the stress, and of that across it."""
+
+        def of(one, name, patches=()):
+            return FileRecords(one.file, getattr(one, name), one.start, one.units, one.missing, patches)
+
+        return [of(self, name, tuple(of(each, name) for each in self.patches)) for name in ("variable", "other")]
 
     def records(self, grid: Grid, position: str, units: str | None = None) -> Records:
-        wind = [
-            FileRecords(self.file, name, self.start, self.units, self.missing).records(grid, position, "m s-1")
-            for name in (self.variable, self.other)
-        ]
+        wind = [each.records(grid, position, "m s-1") for each in self.winds()]
         along, across = (cast(LazyRecords, one.values) for one in wind)
 
         def stress(u, v):

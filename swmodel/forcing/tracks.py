@@ -196,7 +196,7 @@ def cyclone_of(
     Args:
         wind_averaging: the factor from the winds of the track to means of ten minutes, above 0.5 and at most 1; 0.93
             for means of one minute at sea.
-        quadrants: whether the storm has a radius of maximum wind in each quadrant, by the track's radii of winds.
+        quadrants: whether the storm has radii of maximum wind in each quadrant, by all of the track's radii of winds.
         options: further arguments of Cyclone.
 
     Raises:
@@ -235,8 +235,9 @@ def cyclone_of(
             "quadrants out."
         )
     motion = np.column_stack(_velocity(track.longitude, track.latitude, times))[kept]
-    shares = radius_shares(storm, track.radii[kept], wind_averaging * KNOT * np.array(ISOTACHS), motion)
-    return dataclasses.replace(storm, asymmetry=shares)
+    winds = wind_averaging * KNOT * np.array(ISOTACHS)
+    shares, distances = radius_shares(storm, track.radii[kept], winds, motion)
+    return dataclasses.replace(storm, asymmetry=shares, distances=distances)
 
 
 def _check_covers(track, times, start, until):

@@ -8,9 +8,20 @@ posterior.predict(["Miyako"])                                   # waves with ban
 
 from .bank import Bank
 from .errors import Errors
-from .hazard import Earthquakes, hazard_curves, scenarios
+from .hazard import Earthquake, Earthquakes, hazard_curves, read_earthquakes, scenarios
 from .inference import Posterior
 from .network import next_buoy
 from .nonlinear import rerun
 
-__all__ = ["Bank", "Earthquakes", "Errors", "Posterior", "hazard_curves", "next_buoy", "rerun", "scenarios"]
+__all__ = [
+    "Bank",
+    "Earthquake",
+    "Earthquakes",
+    "Errors",
+    "Posterior",
+    "hazard_curves",
+    "next_buoy",
+    "read_earthquakes",
+    "rerun",
+    "scenarios",
+]

@@ -33,6 +33,7 @@ from .inference import Posterior, infer
 __all__ = ["RUPTURE", "Bank", "problem_of"]
 
 RUPTURE = "rise_time", "rupture_velocity", "epicentre"  # of sources that do not rise at once, in `about`
+FAULTS = {"areas": "area", "tops": "top"}  # what faults have, and its variable in the file
 KIND = "bank of Green's functions"
 
 
@@ -51,6 +52,7 @@ class Bank:
         rises: whether sources only rise, so that amplitudes are positive.
         about: further attributes of the file, such as the model's fingerprint.
         areas: of the sources that are faults [m2], (sources,); None of others.
+        tops: depths of their upper edges [m], (sources,); None of others.
     """
 
     responses: np.ndarray
@@ -63,6 +65,7 @@ class Bank:
     rises: bool = False
     about: dict[str, Any] = dataclasses.field(default_factory=dict)
     areas: np.ndarray | None = None
+    tops: np.ndarray | None = None
 
     @staticmethod
     def of(
@@ -107,8 +110,9 @@ class Bank:
         first = float(getattr(sources, "deviation", 1.0)), float(getattr(sources, "length", 0.0))
         rises = float(getattr(sources, "uplift_only", 0.0)) > 0
         distances = distances_between(patterns.centres, problem.model.grid)
-        areas = np.array(patterns.areas) if getattr(patterns, "areas", ()) else None
-        bank = Bank(empty, times, dict(places), centres, distances, *first, rises, dict(about or {}), areas)
+        faults = (np.array(getattr(patterns, name, ())) for name in FAULTS)
+        of_faults = (each if each.size else None for each in faults)
+        bank = Bank(empty, times, dict(places), centres, distances, *first, rises, dict(about or {}), *of_faults)
         if begun is not None:
             bank.responses[:] = begun.responses
         return bank._filled(LinearModel(problem), patterns, target, every, progress, store)
@@ -140,7 +144,8 @@ class Bank:
             "rises": int(self.rises),
         }
         metres = {"units": "m"}
-        own = {} if self.areas is None else {"area": ("source", self.areas, {"units": "m2"})}
+        columns = zip(FAULTS.values(), (self.areas, self.tops), ("m2", "m"))
+        own = {name: ("source", x, {"units": units}) for name, x, units in columns if x is not None}
         return xr.Dataset(
             own
             | {
@@ -180,9 +185,9 @@ class Bank:
         first = float(about.pop("deviation")), float(about.pop("length")), bool(about.pop("rises"))
         places = {str(name): (float(x), float(y)) for name, x, y in zip(data.point.values, data.x, data.y)}
         centres = np.stack([data.source_x, data.source_y], axis=1)
-        areas = data["area"].values if "area" in data else None
+        of_faults = (data[name].values if name in data else None for name in FAULTS.values())
         which = data.response.values, data.time.values, places, centres, data.distance.values
-        return Bank(*which, *first, about, areas)
+        return Bank(*which, *first, about, *of_faults)
 
     # -- what follows from it -----------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Hazard curves: how often waves are higher than a level, by many scenarios of earthquakes and a bank of unit faults.
 
-Magnitudes follow Gutenberg & Richter (1944) between two limits, N(M > m) = N (10^(-b m) - 10^(-b m1)) / (10^(-b m0) -
+Earthquakes are those of a list, each with its magnitude, rate and, where it is known, epicentre. Or their magnitudes
+follow Gutenberg & Richter (1944) between two limits, N(M > m) = N (10^(-b m) - 10^(-b m1)) / (10^(-b m0) -
 10^(-b m1)). Scenarios are drawn with all magnitudes alike, and each has the annual rate that this law gives it, so that
 rare great earthquakes are as many as small ones (importance sampling).
 
@@ -11,26 +12,41 @@ doi:10.1029/2001JB000588),
 
     C(r) = (r / a)^H K_H(r / a) / (2^(H-1) Gamma(H)).
 
-The slip is scaled to the seismic moment 10^(1.5 M + 9.1) N m = mu sum of A_k a_k, with a log-normal rigidity mu. Waves
-are those of the bank: they are linear, and faults have the depth that they have there.
+The slip is scaled to the seismic moment 10^(1.5 M + 9.1) N m = mu sum of A_k a_k, with a log-normal rigidity mu. With
+`tops`, the depth at which a rupture ends at the top is random, too: faults whose upper edges are above it do not slip.
+Waves are those of the bank: they are linear, and faults have the depth that they have there.
 """
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy.linalg import cholesky
 from scipy.special import gamma, kv
 
-from ..errors import ConfigError
+from ..adjoint.controls.seafloor import distances_on
+from ..errors import ConfigError, DataError
+from ..grids.observed_tables import read_table, table_names
 from .bank import Bank
 
-__all__ = ["Earthquakes", "hazard_curves", "scenarios"]
+__all__ = ["Earthquake", "Earthquakes", "hazard_curves", "read_earthquakes", "scenarios"]
 
 CHUNK = 200  # scenarios whose waves are held at a time
+HALF = 0.01  # of the range of magnitudes beyond those of a list
 LEVELS = np.geomspace(0.05, 50.0, 121)  # [m]
 PERIODS = np.array([10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2500.0])  # [years]
 BINS = 6  # of magnitudes, for their shares
+
+
+@dataclasses.dataclass(frozen=True)
+class Earthquake:
+    """An earthquake of a list: its magnitude, its rate [1/year], and (x, y) of its epicentre, None for any place."""
+
+    magnitude: float
+    rate: float
+    epicentre: tuple[float, float] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +62,8 @@ class Earthquakes:
         variation: of the slip about its taper, the standard deviation over the mean.
         length: a, as a share of the square root of the rupture's area.
         hurst: H, between 0 and 1.
+        tops: (least, largest) depth of the upper edge of a rupture [m], uniform between them; None: that of the faults.
+        listed: Earthquakes that take the place of the law, of which `Earthquakes.of` takes rate and magnitudes.
 
     Raises:
         ConfigError: for numbers that cannot be.
@@ -59,6 +77,28 @@ class Earthquakes:
     variation: float = 0.7
     length: float = 0.4
     hurst: float = 0.75
+    tops: tuple[float, float] | None = None
+    listed: tuple[Earthquake, ...] = ()
+
+    @staticmethod
+    def of(listed: tuple[Earthquake, ...], **properties: Any) -> "Earthquakes":
+        """Those of a list, with further `properties` of all.
+
+        Raises:
+            ConfigError: for an empty list, and for rates and magnitudes that cannot be.
+        """
+        for k, each in enumerate(listed):
+            if not (each.rate > 0 and 0 < each.magnitude < 10):
+                raise ConfigError(
+                    f"earthquake {k + 1} has the magnitude {each.magnitude:g} and the rate {each.rate:g} per year; "
+                    "give a magnitude below 10 and a positive rate."
+                )
+        if not listed:
+            raise ConfigError("there are no earthquakes in the list; give one or several.")
+        magnitudes = [each.magnitude for each in listed]
+        limits = min(magnitudes) - HALF, max(magnitudes) + HALF
+        ordered = tuple(sorted(listed, key=lambda each: each.magnitude))
+        return Earthquakes(sum(each.rate for each in listed), limits, listed=ordered, **properties)
 
     def __post_init__(self):
         low, high = self.magnitudes
@@ -66,6 +106,7 @@ class Earthquakes:
         wrong = [name for name in positive if not getattr(self, name) > 0]
         wrong += [name for name in ("rigidity_spread", "variation") if not getattr(self, name) >= 0]
         wrong += ["magnitudes"] if not low < high else [] if 0 < self.hurst < 1 else ["hurst"]
+        wrong += ["tops"] if self.tops is not None and not 0 <= self.tops[0] <= self.tops[1] else []
         if wrong:
             raise ConfigError(f"Earthquakes: {wrong[0]} = {getattr(self, wrong[0])!r} cannot be; give another.")
 
@@ -79,27 +120,45 @@ def scenarios(bank: Bank, earthquakes: Earthquakes, count: int = 10_000, seed: i
     """Random earthquakes: `slip` (scenario, source) [m], `magnitude` and `rate` (scenario) [1/year].
 
     Raises:
-        ConfigError: for a bank whose sources are no faults.
+        ConfigError: for a bank whose sources are no faults, or lacks the depths of their edges.
     """
     if bank.areas is None:
         raise ConfigError("the sources of this bank are no faults; make one of type = 'unit_faults' for a hazard.")
+    if earthquakes.tops is not None and bank.tops is None:
+        raise ConfigError("this bank lacks the depths of its faults, which random ones need; make it again.")
     noise, (low, high) = np.random.default_rng(seed), earthquakes.magnitudes
-    edges = low + (high - low) * np.arange(count + 1) / count  # a magnitude in each of `count` equal intervals
-    magnitude = edges[:-1] + np.diff(edges) * noise.random(count)
-    rate = -np.diff(earthquakes.rate_above(edges))
-    slip = np.zeros((count, len(bank.areas)))
-    for k, m in enumerate(magnitude):
-        _rupture(slip[k], bank, earthquakes, m, noise)
+    nearest: list[int | None] = [None] * count
+    if listed := earthquakes.listed:
+        copies = -(-count // len(listed))
+        magnitude, rate = (np.repeat([getattr(one, of) for one in listed], copies) for of in ("magnitude", "rate"))
+        rate = rate / copies
+        nearest = [place for one in listed for place in [_nearest(bank, one.epicentre)] * copies]
+    else:
+        edges = low + (high - low) * np.arange(count + 1) / count  # a magnitude in each of `count` equal intervals
+        magnitude = edges[:-1] + np.diff(edges) * noise.random(count)
+        rate = -np.diff(earthquakes.rate_above(edges))
+    slip = np.zeros((magnitude.size, len(bank.areas)))
+    for one, m, start in zip(slip, magnitude, nearest):
+        _rupture(one, bank, earthquakes, m, noise, start)
     over = "scenario"
     values = {"slip": ((over, "source"), slip), "magnitude": (over, magnitude), "rate": (over, rate)}
     return xr.Dataset(values)
 
 
-def _rupture(slip, bank, earthquakes, magnitude, noise):
-    """Fill `slip` (sources,) of one earthquake."""
+def _nearest(bank, epicentre):
+    """The number of the source nearest to an epicentre; None without one."""
+    return None if epicentre is None else int(np.argmin(distances_on([epicentre, *bank.centres], bank.radius)[0, 1:]))
+
+
+def _rupture(slip, bank, earthquakes, magnitude, noise, start=None):
+    """Fill `slip` (sources,) of one earthquake, around the source number `start`, or a random one."""
     area = 1e6 * 10.0 ** (-3.476 + 0.952 * magnitude)
-    away = bank.distances[noise.integers(len(bank.areas))]
-    order = np.argsort(away, kind="stable")
+    able = np.arange(len(bank.areas))  # the faults that may slip
+    if earthquakes.tops is not None:
+        low, high = earthquakes.tops
+        able = np.flatnonzero(bank.tops >= min(low + (high - low) * noise.random(), bank.tops.max()))
+    away = bank.distances[noise.choice(able) if start is None else start]
+    order = able[np.argsort(away[able], kind="stable")]
     count = int(np.clip(np.searchsorted(np.cumsum(bank.areas[order]), area) + 1, 1, order.size))
     chosen = order[:count]
     edge = away[order[count]] if count < order.size else away[order[-1]] + bank.areas[order[-1]] ** 0.5
@@ -109,6 +168,33 @@ def _rupture(slip, bank, earthquakes, magnitude, noise):
     shape = taper * np.exp(np.sqrt(np.log1p(earthquakes.variation**2)) * field)
     rigidity = earthquakes.rigidity * np.exp(earthquakes.rigidity_spread * noise.standard_normal())
     slip[chosen] = shape * 10.0 ** (1.5 * magnitude + 9.1) / (rigidity * (bank.areas[chosen] @ shape))
+
+
+def read_earthquakes(path: str | Path, rate: float | None = None) -> tuple[Earthquake, ...]:
+    """The earthquakes of a table, CSV or netCDF.
+
+    Its columns are `magnitude` and `rate_per_year`, or `weight` in place of rates: shares of `rate` [1/year], that of
+    all earthquakes. `longitude` and `latitude`, or `x` and `y`, are epicentres; empty ones are anywhere.
+
+    Raises:
+        DataError: for a table that cannot be read or lacks a column.
+        ConfigError: for weights without `rate`, and rates with it.
+    """
+    head = table_names(path)
+    how_often = "weight" if "weight" in head and "rate_per_year" not in head else "rate_per_year"
+    if (rate is None) == (how_often == "weight"):
+        need = "needs --rate, that of all its earthquakes" if rate is None else "has rates; leave --rate out"
+        raise ConfigError(f"{path} has the column {how_often}, and {need}.")
+    axes = next((pair for pair in (("longitude", "latitude"), ("x", "y")) if pair[0] in head), ())
+    columns = read_table(path, ("magnitude", how_often, *axes))
+    if not np.isfinite(columns["magnitude"] + columns[how_often]).all():
+        raise DataError(f"{path} has an earthquake without a magnitude or {how_often}; give both, or leave it out.")
+    rates = columns[how_often] * (1.0 if rate is None else rate / columns[how_often].sum())
+    places: list = [None] * rates.size
+    if axes:
+        known = zip(*(columns[axis].tolist() for axis in axes))
+        places = [(x, y) if np.isfinite(x + y) else None for x, y in known]
+    return tuple(map(Earthquake, columns["magnitude"].tolist(), rates.tolist(), places))
 
 
 def von_karman(distances: np.ndarray, length: float, hurst: float) -> np.ndarray:

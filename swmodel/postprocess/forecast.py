@@ -106,17 +106,28 @@ def _draw_wave(axes, wave, record, window):
 
 
 def map_of_gains(found: Any, places: dict[str, tuple[float, float]], path: str | Path) -> Path:
-    """Draw the `gain` of candidates, as `forecast.next_buoy` gives it, and further places with their names."""
+    """Draw `gains` to a file; returns its path."""
+    gains(found, places).savefig(path, dpi=130)
+    return Path(path)
+
+
+def gains(found: Any, places: dict[str, tuple[float, float]], most: float | None = None) -> Figure:
+    """The `gain` of candidates, as `forecast.next_buoy` gives it, and further places with their names.
+
+    The colours go from 0 to `most`, the largest gain unless given.
+    """
     drawn = Figure(figsize=(7.0, 5.6), layout="constrained")
-    axes = drawn.subplots()
-    at = axes.scatter(found["x"], found["y"], c=100.0 * found["gain"], s=90, marker="s", cmap="viridis")
+    axes, top = drawn.subplots(), 100.0 * float(found["gain"].max() if most is None else most)
+    shades: dict[str, Any] = {"cmap": "viridis", "vmin": 0.0, "vmax": top}
+    at = axes.scatter(found["x"], found["y"], c=100.0 * found["gain"], s=90, marker="s", **shades)
+    best = found.isel(point=0)
+    axes.plot(best["x"], best["y"], "s", markersize=13, fillstyle="none", color=style.VERMILLION)
     drawn.colorbar(at, ax=axes, label="part of the variance that a buoy removes [%]")
     for name, (x, y) in places.items():
         axes.plot(x, y, "^", color=style.VERMILLION)
         axes.annotate(name, (x, y), (4, 4), textcoords="offset points", fontsize=8)
     axes.set_aspect("equal", adjustable="datalim")
-    drawn.savefig(path, dpi=130)
-    return Path(path)
+    return drawn
 
 
 def hazard_figure(found: Any, path: str | Path) -> Path:

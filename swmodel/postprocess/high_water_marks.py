@@ -1,7 +1,8 @@
 """High-water marks compared with the largest levels of a run, from its file of maxima or extremes.
 
-A mark is the height that water has reached at a place [m above the zero of the run's levels]. The model's level is that
-of the nearest wet cell within `reach` cells of the mark; marks without such a cell were not reached. With O_i observed
+A mark is the height that water has reached at a place: its level [m above the zero of the run's levels], or its depth
+above the ground [m]. The model's height is that of the nearest cell that was wet within `reach` cells of the mark;
+marks without such a cell were not reached. With O_i observed
 and M_i modelled heights, of marks that were reached,
 
     bias    mean(M_i - O_i) [m]
@@ -14,12 +15,11 @@ Aida (1978), doi:10.4294/jpe1952.26.57; K and kappa are of marks where both heig
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
 
 import numpy as np
 
 from ..errors import DataError, PlotError
-from ..grids.observed_tables import read_table, table_names
+from ..observed.marks import nearest_cell, read_marks
 from .files import open_output, undamaged
 from .inundation import inundation
 
@@ -94,8 +94,8 @@ def marks(path: str | pathlib.Path, table: str | pathlib.Path, reach: int = 2) -
 
     Args:
         path: of a file that [output.maxima] or [output.extremes] has written.
-        table: CSV or netCDF with x and y, or longitude and latitude on the sphere, and elevation_m; `name` may be a
-            column, too.
+        table: CSV or netCDF with x and y, or longitude and latitude on the sphere, and elevation_m or depth_m
+            (observed/marks.py).
         reach: cells from a mark within which water counts.
 
     Raises:
@@ -106,33 +106,19 @@ def marks(path: str | pathlib.Path, table: str | pathlib.Path, reach: int = 2) -
         raise PlotError(f"marks: reach = {reach} is not a number of cells; give 0 or more.")
     with undamaged([pathlib.Path(path)]), open_output(path) as dataset:
         flood = inundation(dataset)
-    head, mesh = table_names(table), flood.mesh
-    names, others = ("longitude", "latitude"), ("x", "y")
-    names, others = (names, others) if mesh.spherical else (others, names)
-    if names[0] not in head and others[0] in head:
-        raise DataError(f"{table} has {' and '.join(others)}, and {path} has {' and '.join(names)}; give these.")
-    texts = ["name"] if "name" in head else []
-    columns = read_table(table, (*names, "elevation_m"), texts)
-    x, y, heights = columns[names[0]], columns[names[1]], columns["elevation_m"]
+    mesh, found, axes = flood.mesh, read_marks(table), ("x", "y")
+    axes = ("longitude", "latitude") if mesh.spherical else axes
+    if found.axes != axes:
+        raise DataError(f"{table} has {' and '.join(found.axes)}, and {path} has {' and '.join(axes)}; give these.")
     west, east, south, north = mesh.extent
-    x = west + (x - west) % 360.0 if mesh.spherical else x
-    inside = (x >= west) & (x <= east) & (y >= south) & (y <= north) & np.isfinite(heights)
+    x, y = (west + (found.x - west) % 360.0 if mesh.spherical else found.x), found.y
+    inside = (x >= west) & (x <= east) & (y >= south) & (y <= north)
     if not inside.any():
         raise DataError(f"{table} has no mark on the grid of {path}; check the coordinates of both.")
-    labels: Sequence[str] = columns["name"] if texts else [f"{k}" for k in range(1, x.size + 1)]
-    rows, columns_of_cells = (y - south) / mesh.height - 0.5, (x - west) / mesh.width - 0.5
-    found = [
-        Mark(labels[k], float(x[k]), float(y[k]), float(heights[k]), _near(flood.level, rows[k], at, reach))
-        for k, at in enumerate(columns_of_cells)
-        if inside[k]
-    ]
-    return Marks(tuple(found), int(np.count_nonzero(~inside)))
-
-
-def _near(level, row, column, reach):
-    """The level in the wet cell nearest to fractional indices, within `reach` cells; NaN without one."""
-    centre = int(np.rint(row)), int(np.rint(column))
-    j, i = (np.arange(max(at - reach, 0), min(at + reach + 1, n)) for at, n in zip(centre, level.shape))
-    values = level[np.ix_(j, i)]
-    distance = np.where(np.isfinite(values), np.hypot(*np.meshgrid(j - row, i - column, indexing="ij")), np.inf)
-    return float(values.flat[np.argmin(distance)]) if values.size and np.isfinite(distance).any() else np.nan
+    highest, compared = (flood.thickness if found.of_depth else flood.level), []
+    for k in np.flatnonzero(inside):
+        row, column = (y[k] - south) / mesh.height - 0.5, (x[k] - west) / mesh.width - 0.5
+        cell = nearest_cell(row, column, highest.shape, reach, lambda j, i: flood.wet[j, i])
+        modelled = np.nan if cell is None else float(highest[cell])
+        compared.append(Mark(found.names[k], float(x[k]), float(y[k]), float(found.height[k]), modelled))
+    return Marks(tuple(compared), found.left_out + int(np.count_nonzero(~inside)))

@@ -33,6 +33,7 @@ SPREAD = ("withheld", "analysis")  # of which the band of one standard deviation
 WORDS = {"analysis": "found", "withheld": "from the others"}
 OBSERVED = "#8c8c8c"
 MOST_GAUGES = 8  # with series on the page
+POINTS = "tracks", "marks"  # kinds of observations without series
 LEAST_TIMES = 3  # of a series; a point of a track has fewer
 WIDTH, GAP, LEFT = 3.3, 1.25, 0.65  # [inches]
 MOST_OF_MAP = 0.6  # of its width or height, where it is drawn in part
@@ -118,9 +119,9 @@ def figure(dataset: xr.Dataset, variable: str | None = None) -> Figure:
         PlotError: for a control that the file does not have.
     """
     controls, points, lines = controls_of(dataset), series_of(dataset), lines_of(dataset, _variables_of(dataset))
-    gauges = [] if dataset.attrs.get("inversion_kind") == "tracks" else points
+    gauges = [] if dataset.attrs.get("inversion_kind") in POINTS else points
     if "," in dataset.attrs.get("inversion_kind", ""):  # of several kinds, those that have series
-        gauges = [point for point in points if point.kind not in ("tracks", "harmonics")]
+        gauges = [point for point in points if point.kind not in (*POINTS, "harmonics")]
     if variable is not None:
         wanted = variable.replace(".", "_")
         if wanted not in (names := [control.name for control in (*controls, *lines)]):

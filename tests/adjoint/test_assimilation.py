@@ -10,7 +10,8 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.adjoint import Inversion, Misfit, Problem
-from swmodel.adjoint.assimilation.assimilation import Departures, FourDVar, Rules, Tangent, incremental, resumed
+from swmodel.adjoint.assimilation.assimilation import FourDVar, Rules, Tangent, incremental, resumed
+from swmodel.adjoint.assimilation.departures import Departures
 from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.assimilation.minimise import Stop, minimise
 from swmodel.adjoint.assimilation.posterior import Posterior, eigenpairs
@@ -99,8 +100,8 @@ def test_one_outer_loop_solves_a_linear_problem():
 
 def test_green_functions_and_columns_of_runs_are_the_exact_tangent_of_a_linear_model():
     variational, departures = case()
-    green = Green.of(variational.problem).linearised(variational.problem, departures)(variational.background)
-    columns = tangent_columns(variational.problem, departures)(variational.background)
+    green = Green.of(variational.problem).linearised(variational.problem)(variational.background, departures)
+    columns = tangent_columns(variational.problem)(variational.background, departures)
     exact = exact_matrix()[departures.per_deviation.ravel() > 0]
     assert np.allclose(green.matrix, exact, atol=1e-12) and np.allclose(columns.matrix, exact, atol=1e-12)
 
@@ -112,7 +113,7 @@ def test_a_nonlinear_problem_has_one_minimum_by_loops_and_by_descent():
     descent = minimise(variational.value_and_gradient, variational.background, variational.space, Stop(gradient=1e-7))
     assert loops.history[-1].value == pytest.approx(descent.value, rel=1e-6)
     assert np.allclose(loops.parameters["patch"], descent.values["patch"], atol=2e-3)
-    green = Green.of(variational.problem).linearised(variational.problem, departures)
+    green = Green.of(variational.problem).linearised(variational.problem)
     near = incremental(variational, departures, Rules(12, decrease=1e-8), linearised=green)
     assert near.history[-1].value == pytest.approx(descent.value, rel=1e-2)  # the inner model is linear, J is not
 
@@ -204,11 +205,10 @@ def test_numbers_alone_have_green_functions():
     model = ocean(True)
     field = joined({"eta": ("initial.eta", Around(model.at_rest().eta, Smooth.of(model, "h", 2e4)))}, model)
     problem = Problem(model, sw.AB2(DT), model.at_rest(), STEPS, Misfit(records()), [field])
-    departures = Departures(problem.cost, model.communicator)
     with pytest.raises(ConfigError, match="one patch of unit sources"):
         Green.of(problem)
     with pytest.raises(ConfigError, match="eta is a field; use the method 'incremental'"):
-        tangent_columns(problem, departures)
+        tangent_columns(problem)
 
 
 # -- posterior ---------------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_numbers_alone_have_green_functions():
 def test_all_eigenpairs_give_the_covariance_of_the_analysis():
     variational, departures = case()
     problem = variational.problem
-    found = incremental(variational, departures, Rules(1), linearised=tangent_columns(problem, departures))
+    found = incremental(variational, departures, Rules(1), linearised=tangent_columns(problem))
     posterior, (transformed,) = Posterior(*found.basis.eigenpairs()), [patch(problem.model)]
     sources = next(iter(transformed.function.parts.values()))
     X = np.stack([np.asarray(sources(jax.numpy.asarray(unit))).ravel() for unit in np.eye(size())], axis=1)

@@ -8,7 +8,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint import FinalState, JointMisfit, Misfit
-from swmodel.adjoint.assimilation.assimilation import DeparturesOfParts, departures_of
+from swmodel.adjoint.assimilation.departures import DeparturesOfParts, departures_of
 from swmodel.adjoint.costs.costs import GaugeElevation
 from swmodel.errors import ConfigError
 from tests.studies import BASIN, PATCH, TWIN
@@ -51,17 +51,17 @@ def test_the_misfit_to_all_is_the_sum_of_the_misfits_and_so_is_its_derivative():
 
 
 def test_departures_of_all_are_those_of_the_parts_and_their_transpose_is_exact():
-    parts = Misfit(RECORDS), COSTS["velocities"][0], COSTS["transports"][0]
+    parts = Misfit(RECORDS), COSTS["velocities"][0], COSTS["transports"][0], COSTS["marks"][0]
     cost = JointMisfit(parts).on_tile(MODEL, DT, FIRST, STEPS)
     random = np.random.default_rng(3)
-    kept = np.array([1, 0, 1, 1, 1], bool)  # the second gauge does not count
-    departures = departures_of(cost, MODEL.communicator, kept)
-    assert isinstance(departures, DeparturesOfParts) and cost.count == 5
-    readings = random.standard_normal((STEPS, 5))
+    kept = np.array([1, 0, 1, 1, 1, 1, 1], bool)  # the second gauge does not count
+    readings = random.standard_normal((STEPS, 7))
+    departures = departures_of(cost, MODEL.communicator, kept).about(readings)
+    assert isinstance(departures, DeparturesOfParts) and cost.count == 7
     d = departures.of(readings)
     wanted = sum(
         np.sum(departures_of(part.on_tile(MODEL, DT, FIRST, STEPS), MODEL.communicator, some).of(own) ** 2)
-        for part, some, own in zip(parts, np.split(kept, [2, 4]), np.split(readings, [2, 4], axis=1))
+        for part, some, own in zip(parts, np.split(kept, [2, 4, 5]), np.split(readings, [2, 4, 5], axis=1))
     )
     assert np.sum(d**2) == pytest.approx(wanted, rel=1e-13)
     np.testing.assert_allclose(departures.by_gauge(readings).sum(), wanted, rtol=1e-13)
@@ -71,6 +71,8 @@ def test_departures_of_all_are_those_of_the_parts_and_their_transpose_is_exact()
         np.sum(readings * departures.transposed(other)), rel=1e-12
     )
     np.testing.assert_allclose(departures.scaled(departures.compared(readings)), departures.linear(readings))
+    change = 1e-6 * other.mean() * random.standard_normal(readings.shape)  # no maximum moves to another step
+    np.testing.assert_allclose(departures.of(readings + change) - d, departures.linear(change), atol=1e-13)
 
 
 def test_constants_beside_series_are_compared_below_padding():
@@ -101,6 +103,11 @@ def test_what_is_no_misfit_is_refused_with_the_mistakes_of_all_parts():
         JointMisfit((HARMONIC, COSTS["velocities"][0])).on_tile(MODEL, DT, FIRST, STEPS)
     assert "HarmonicMisfit" in str(printed.value)
 
+
+BEACH = BASIN.replace('"forward_backward"', '"forward_backward_hancock"').replace('"1 min"', '"30 s"')
+BEACH = BEACH.replace('type = "flat"\ndepth = "1000 m"', 'type = "formula"\ndepth = "(150 * km - x) / 150"').replace(
+    "[model]\n", '[model]\nmomentum = "momentum_conserving"\nwetting = {thin = "1 mm", highest = "300 m"}\n'
+)
 
 # -- twins -------------------------------------------------------------------------------------------------------------
 
@@ -200,6 +207,46 @@ def test_files_take_the_place_of_the_twin(study, command, tmp_path):
     (records / "strait.csv").write_text("time_s,transport_m3_s\n600,1e6\n1200,3e6\n")
     status, printed, errors = command("invert", path, "-o", folder, "--resume")
     assert status == 1 or "by up to 1e+06 m3 s-1" in errors.replace("\n", " "), errors
+
+
+MARKS = 'type = "{}"\nfile = "marks.csv"\ndeviation = "2 cm"\n'
+SOURCE = '[initial]\ntype = "gaussian"\namplitude = "1 m"\ncentre = ["90 km", "70 km"]\nradius = "30 km"\n'
+
+
+@pytest.mark.verify
+def test_a_source_is_found_from_the_marks_that_its_wave_left(study, command, tmp_path):
+    """By Green's functions, whose derivative is that at the crests, and by exact tangents, to the same analysis."""
+    path, _ = study(BASIN, "[output.maxima]\n", SOURCE)
+    assert command("run", path, "-o", tmp_path / "truth", "-q")[0] == 0
+    rows = ["x,y,elevation_m"]
+    with xr.open_dataset(tmp_path / "truth" / "maxima.nc") as truth:
+        for row, column in ((1, 1), (6, 3), (12, 5), (3, 9), (11, 13), (7, 16)):
+            level = float(truth["maximum_elevation"][row, column])
+            rows.append(f"{1e4 * (column + 0.5)},{1e4 * (row + 0.5)},{level:.4f}")
+    (tmp_path / "marks.csv").write_text("\n".join(rows) + "\n")
+    path, folder = study(BASIN, PATCH, "[inversion.observations]\n", MARKS.format("marks"))
+    status, printed, errors = command("check", path)
+    assert status == 0 and "6 levels at 6 marks, of" in printed, errors
+    costs = []
+    for method in ("green", "incremental"):
+        options = "--set", f"inversion.method={method}", "--set", "inversion.members=0", "--overwrite"
+        status, printed, errors = command("invert", path, "-o", folder, *options)
+        assert status == 0 and "no water reached" not in printed and "marks" in printed, errors
+        with xr.open_dataset(folder / "inversion.nc") as found:
+            off = [found[f"observation_{role}"] - found["observation_observed"] for role in ("background", "analysis")]
+            assert np.sqrt(np.mean(off[1] ** 2)) < 0.1 * np.sqrt(np.mean(off[0] ** 2))
+            assert found.attrs["inversion_kind"] == "marks"
+            costs.append(float(found["loop_cost"][-1]))
+    assert costs[0] == pytest.approx(costs[1], rel=0.05)
+
+
+@pytest.mark.verify
+def test_marks_that_no_water_reached_are_named(study, command, tmp_path):
+    (tmp_path / "marks.csv").write_text("name,x,y,elevation_m\nquay,145e3,65e3,1\nhill,177e3,65e3,200\n")
+    study_of = '[adjoint]\ncontrols = ["initial.eta"]\nuntil = "10 min"\n[adjoint.cost]\n'
+    path, folder = study(BEACH, SOURCE, study_of, MARKS.format("mark_misfit"))
+    status, printed, errors = command("adjoint", path, "-o", folder)
+    assert status == 0 and "no water reached the marks hill: they count by the height of the bed" in printed, errors
 
 
 def line(text, part):

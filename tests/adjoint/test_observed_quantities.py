@@ -12,6 +12,7 @@ import pytest
 import swmodel as sw
 from swmodel.adjoint.costs.costs import SectionTransport
 from swmodel.adjoint.costs.harmonics import HarmonicConstants, HarmonicMisfit, constants_in
+from swmodel.adjoint.costs.marks import Mark, MarkMisfit, dry, marks_in, marks_in_water
 from swmodel.adjoint.costs.misfits import (
     Current,
     SectionRecord,
@@ -52,11 +53,13 @@ HARMONIC = HarmonicMisfit(
     window=(0.0, LONG * (FIRST + STEPS)),
     start=START,
 )
+MARKS = {"a": Mark(PLACES["a"], 0.8, 0.2), "ashore": Mark((6.6e4, 5.2e4), 1.5, 0.4)}  # its sea is in row 4, column 6
 COSTS = {
     "harmonic constants": (HARMONIC, LONG),
     "velocities": (VelocityMisfit({"a": Current(PLACES["a"], SOME, np.sin(SOME), np.cos(SOME), 0.3)}), DT),
     "transports": (TransportMisfit({"strait": SectionRecord(*SECTION, SOME, 1e6 * np.sin(SOME), 1e6)}), DT),
     "tracks": (TrackMisfit(ALONG), DT),
+    "marks": (MarkMisfit(MARKS, window=(70.0, 140.0)), DT),
 }
 
 
@@ -125,6 +128,44 @@ def test_tracks_are_read_at_their_times_and_points_on_land_do_not_count():
     assert float(compiled(on_tile("tracks"), states)) == pytest.approx(0.5 * np.sum(away[:3] ** 2), rel=1e-12)
 
 
+def test_marks_are_compared_with_the_largest_levels_of_the_nearest_cells_that_can_be_wet():
+    states = trajectory(5)
+    eta, inside = np.asarray(states.eta), (TIMES >= 70.0) & (TIMES <= 140.0)
+    wanted = sum(
+        0.5 * ((eta[inside, row, column].max() - mark.height) / mark.deviation) ** 2
+        for (row, column), mark in zip(((3, 2), (4, 6)), MARKS.values())
+    )
+    assert float(compiled(on_tile("marks"), states)) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_marks_on_land_that_stays_dry_count_by_the_height_of_their_bed_and_are_named():
+    """Depths above the ground become levels; a mark too far from what can be wet has none."""
+    grid = sw.CartesianGrid(6, 3, (0.0, 60.0), (0.0, 30.0))
+    beach = sw.ShallowWater(
+        grid,
+        lambda x, y: 1.5 - 0.1 * x + 0.0 * y,
+        momentum=sw.MomentumConserving(),
+        wetting=sw.WettingDrying(thin=1e-3, highest=3.0),
+        communicator="serial",
+        engine="arrays",
+    )
+    table = {"pier": ((4.0, 16.0), 0.7), "hill": ((38.0, 14.0), 2.4), "tower": ((58.0, 5.0), 5.0)}
+    marks = {name: Mark(place, height) for name, (place, height) in table.items()}
+    found, away = marks_in_water(marks, beach, reach=0)
+    assert away == ["tower"] and found["hill"].place == (35.0, 15.0) and found["hill"].height == 2.4
+    deep, _ = marks_in_water({"hill": dataclasses.replace(marks["hill"], height=0.4, of_depth=True)}, beach)
+    assert deep["hill"].height == pytest.approx(2.0 + 0.4) and not deep["hill"].of_depth
+    assert dry(found, [0.0, 2.0 + 1e-3]) == ["hill"] and not dry(found, [0.0, 2.0 + 2e-3])
+    with pytest.raises(ConfigError, match=r"'tower' at \(58, 5\) has no cell that can be wet within 0 cells"):
+        MarkMisfit(marks, reach=0).on_tile(beach, DT, FIRST, STEPS)
+    at_rest = np.asarray(beach.at_rest().eta)  # on dry land the height of the bed
+    states = State(
+        *(jnp.broadcast_to(jnp.asarray(x), (STEPS, *grid.shape)) for x in (0 * at_rest, 0 * at_rest, at_rest))
+    )
+    misfit = MarkMisfit({"hill": marks["hill"]}, reach=0).on_tile(beach, DT, FIRST, STEPS)
+    assert float(compiled(misfit, states)) == pytest.approx(0.5 * (2.0 - 2.4) ** 2, rel=1e-9)
+
+
 def near(**changes):
     return dataclasses.replace(HARMONIC, **changes)
 
@@ -158,6 +199,11 @@ WRONG = {
     ),
     "have errors that are not positive": lambda: TrackMisfit(dataclasses.replace(ALONG, deviation=np.zeros(4))),
     "tracks = 3 is a number": lambda: TrackMisfit(3),
+    "marks = {} is not a dict of marks": lambda: MarkMisfit({}),
+    "no mark has a cell that can be wet within 0 cells": lambda: MarkMisfit(
+        {"inland": Mark((6.5e4, 5.5e4), 1.0)}, reach=0
+    ),
+    "'a' has a standard deviation of 0 m": lambda: MarkMisfit({"a": Mark(PLACES["a"], 1.0, 0.0)}),
 }
 
 
@@ -258,6 +304,24 @@ def test_observations_in_other_units_than_those_of_their_names_are_refused(tmp_p
         constants_in(file, ["M2"], 0.1)
 
 
+def test_tables_of_marks_have_levels_or_depths(tmp_path):
+    file = tmp_path / "marks.csv"
+    file.write_text("name,longitude,latitude,elevation_m,deviation_m\nschool,141,38,7.5,0.3\nbridge,141,39,,\n")
+    found = marks_in(file)
+    assert list(found) == ["school"] and found["school"].place == (141.0, 38.0) and found["school"].deviation == 0.3
+    file.write_text("x,y,depth_m\n1,2,0.4\n")
+    assert marks_in(file, 0.2)["1"].of_depth and marks_in(file, 0.2)["1"].deviation == 0.2
+    for text, sentence in (
+        ("x,y,depth_m\n1,2,0.4\n", "has marks without deviation_m; add it, or give the deviation"),
+        ("x,y,depth_m,elevation_m\n1,2,0.4,3\n", "has both elevation_m and depth_m"),
+        ("x,y,depth_m\n1,2,\n", "has no mark with a height"),
+        ("name,x,y,depth_m\na,1,2,3\na,1,2,4\n", "has two marks named 'a'"),
+    ):
+        file.write_text(text)
+        with pytest.raises(DataError, match=sentence):
+            marks_in(file)
+
+
 def test_records_of_velocities_transports_and_tracks_are_csv_or_netcdf(tmp_path):
     (tmp_path / "buoy.csv").write_text("time_s,u_m_s,v_m_s\n20,0.2,\n10,0.1,0.3\n")
     current = currents_in(tmp_path, {"buoy": (1.0, 2.0)}, 0.1)["buoy"]
@@ -293,6 +357,9 @@ def test_experiment_files_name_the_files_of_each_misfit(tmp_path):
     transport = made("transport_misfit", observations=folder, sections=ends, deviation=2e4)
     assert transport.transports["strait"].value[0] == 1e6 and transport.transports["strait"].end == (1.0, 3.0)
     assert made("track_misfit", file=tracks, deviation="3 cm").tracks.deviation[0] == 0.03
+    (tmp_path / "marks.csv").write_text("x,y,elevation_m\n1,2,3\n")
+    marks = made("mark_misfit", file=str(tmp_path / "marks.csv"), deviation="30 cm", window=["1 h", "2 h"], reach=1)
+    assert marks.marks["1"].deviation == 0.3 and marks.window == (3600.0, 7200.0) and marks.reach == 1
     with pytest.raises(ConfigError, match=r"has no gauge 'D' with these constituents; did you mean|there are|known"):
         made("harmonic_misfit", file=table, constituents="M2", deviation=0.2, gauges="D")
     with pytest.raises(ConfigError, match=r"has no sound.csv and no sound.nc; add it, or leave 'sound' out"):

@@ -5,7 +5,8 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint import HarmonicConstants, HarmonicMisfit, Problem
-from swmodel.adjoint.assimilation.assimilation import Tangent, departures_of
+from swmodel.adjoint.assimilation.assimilation import Tangent
+from swmodel.adjoint.assimilation.departures import departures_of
 from swmodel.adjoint.assimilation.minimise import Space
 from swmodel.adjoint.assimilation.posterior import noise_like
 from swmodel.adjoint.assimilation.priors import Setting, joined
@@ -232,7 +233,10 @@ def test_an_inversion_of_constants_in_a_file_finds_the_tide_at_the_side_and_at_a
 
 MISTAKES = {
     ('spin_up = "12 hour"', 'spin_up = "3 day"'): "leaves nothing of the run",
-    ("[inversion.obs", "[inversion.twin]\nseed = 1\n[inversion.obs"): "harmonic constants are those of a file",
+    (
+        "[inversion.obs",
+        "[inversion.twin]\nseed = 1\n[inversion.obs",
+    ): "harmonics are those of a file, and a twin has none",
     ('constituents = ["M2"]\nwindow', 'constituents = ["M22"]\nwindow'): "there is no tidal constituent 'M22'",
     ('37.5 hour"]', '30 hour"]'): "too short to separate M2 from the mean",
     (

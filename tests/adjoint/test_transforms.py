@@ -219,6 +219,7 @@ def test_unit_faults_add_up_to_the_surface_of_their_slips_on_each_tile():
 
     expected = np.asarray(near.elevation(several))
     alone, slips = of("serial"), jnp.asarray([3.0, 1.0, 0.0])
+    np.testing.assert_allclose(alone.tops, 2e4 - 2.5e4 * np.sin(np.deg2rad(12.0)))
     assert alone.count == 3 and alone.centres[2] == (143.0, 37.5) and np.count_nonzero(expected) > 20
     np.testing.assert_allclose(alone.field(slips), expected, rtol=0, atol=1e-12)
     parts = Decomposition(expected.shape, (2, 3))

@@ -86,6 +86,10 @@ def high_water_marks(folder: Path) -> Attempts:
     np.testing.assert_allclose(found.aida, np.exp([ratios.mean(), ratios.std()]))
     assert "2 of 2 marks were reached: bias -0.65 m, rmse 0.74 m, K 1.22, kappa 1.02" in str(found)
     assert "1 more lies outside of the grid" in str(found)
+    table.write_text("x,y,depth_m\n1500,500,0.8\n")  # at the school
+    deep = marks(metres, table).marks[0]
+    assert deep.name == "1" and deep.modelled == FLOW[0, 1]
+    table.write_text("name,x,y,elevation_m\nschool,1500,500,1.8\nhill,3500,2600,5\naway,90000,500,3\n")
     strict = marks(metres, table, reach=0)
     assert np.isnan(strict.marks[1].modelled) and "hill        5.00  not reached" in str(strict)
     degrees = maxima(folder / "degrees.nc", 140.0 + x / 1e4, 35.0 + y / 1e4, ("degrees_east", "degrees_north"))

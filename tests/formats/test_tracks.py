@@ -1,6 +1,7 @@
 """Tracks as agencies write them are read to their values; damaged ones are refused by the name of their format."""
 
 import datetime
+import itertools
 
 import numpy as np
 import pytest
@@ -178,8 +179,8 @@ QUADRANTS["IBTrACS"] = (
 
 @pytest.mark.parametrize("name", QUADRANTS)
 @pytest.mark.parametrize("profile", ["holland_1980", "holland_2010"])
-def test_the_vortex_has_the_strongest_wind_of_each_quadrant_at_its_radius(read, name, profile):
-    """64 kt in three quadrants, and 34 kt in the south-west, where there are no stronger ones."""
+def test_the_vortex_has_all_winds_of_each_quadrant_at_their_radii(read, name, profile):
+    """34, 50 and 64 kt in three quadrants, and 34 kt in the south-west, where there are no stronger ones."""
     track = read(QUADRANTS[name])
     wanted = MILE * np.array(list(MILES.values()))
     np.testing.assert_allclose(track.radii, np.broadcast_to(wanted, (3, 3, 4)), rtol=1e-6)
@@ -187,13 +188,16 @@ def test_the_vortex_has_the_strongest_wind_of_each_quadrant_at_its_radius(read, 
     storm = cyclone_of(track, track.moments[0], 12 * 3600.0, 0.93, quadrants=True, profile=profile)
     assert np.ptp(storm.asymmetry, axis=1).min() > 0.1
     degree = np.deg2rad(EARTH_RADIUS)
-    for k, (east, north) in enumerate(((1, 1), (1, -1), (-1, -1), (-1, 1))):
-        knots = 34 if k == 2 else 64
-        away = np.sqrt(0.5) * MILE * MILES[knots][k]
+    for (knots, miles), (k, (east, north)) in itertools.product(
+        MILES.items(), enumerate(((1, 1), (1, -1), (-1, -1), (-1, 1)))
+    ):
+        if not miles[k]:
+            continue
+        away = np.sqrt(0.5) * MILE * miles[k]
         y = 20.6 + north * away / degree
         x = -61.2 + east * away / (degree * np.cos(np.deg2rad(y)))
         wind = np.hypot(*storm.wind_at(np.full((1, 1), x), np.full((1, 1), y), 6 * 3600.0))
-        assert wind[0, 0] == pytest.approx(0.93 * knots * KNOT, rel=2e-3), k
+        assert wind[0, 0] == pytest.approx(0.93 * knots * KNOT, rel=2e-3), (knots, k)
     alone = cyclone_of(track, track.moments[0], 12 * 3600.0, 0.93, profile=profile)
     assert alone.asymmetry is None
     np.testing.assert_allclose(largest_winds(storm), largest_winds(alone))
@@ -207,7 +211,8 @@ def test_points_and_quadrants_without_radii_are_symmetric_or_take_the_smallest_o
     storm = cyclone_of(track := read("\n".join([first, *rest])), datetime.datetime(2008, 9, 1), 3600.0, quadrants=True)
     shares = np.array(storm.asymmetry)
     np.testing.assert_allclose(shares[0], 1.0)
-    np.testing.assert_allclose(shares[1, 2:], shares[1, :2].min())
+    np.testing.assert_allclose(shares[1, 2:4], shares[1, :2].min())
+    np.testing.assert_allclose(shares[1], np.tile(shares[1, :4], 3))  # of 34 kt alone
     assert "radii of winds in quadrants at 2 points" in track.remarks
     with pytest.raises(DataError, match="the track has no radii of winds in quadrants; give HURDAT2 since 2004"):
         cyclone_of(read(JMA, "9119"), datetime.datetime(1991, 9, 27, 6), 3600.0, quadrants=True)

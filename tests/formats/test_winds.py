@@ -175,6 +175,18 @@ def test_a_second_file_of_winds_over_a_box_takes_precedence_in_an_experiment(tmp
     assert not made.draft.mistakes and not made.mistakes
     found = made.forcing[0].x.records(made.grid, "h", "m s-1")
     assert found.times.size == 4 and np.asarray(found.values)[3].max() > 150.0 > np.asarray(found.values)[0].max()
+    patch = '{file = "finer.nc", u = "Landfall/U10", v = "Landfall/V10"}'
+    nested = (
+        f'[[forcing]]\ntype = "wind_file"\nfile = "fort.222"\ndrag = 1e-3\nair_density = 1.25\npatches = [{patch}]\n'
+    )
+    made = assemble(read_text(EXPERIMENT.partition("[[forcing]]")[0] + nested, tmp_path / "wind.toml", tmp_path))
+    assert not made.draft.mistakes and not made.mistakes
+    winds = [each.records(made.grid, "h", "m s-1") for each in made.forcing[0].x.winds()]
+    u, v = (np.asarray(each.values) for each in winds)
+    assert u[3].max() > 150.0 and np.allclose(v[3][u[3] > 150.0], u[3][u[3] > 150.0] + 10.0, atol=1e-3)
+    stress = made.forcing[0].y.records(made.grid, "h", "N m-2")
+    np.testing.assert_array_equal(stress.times, found.times)
+    np.testing.assert_allclose(np.asarray(stress.values), 1.25e-3 * np.hypot(u, v) * v, rtol=1e-9)
     write_nest(tmp_path / "knots.nc", units="knots")
     made = assemble(read_text(text.replace("finer.nc", "knots.nc"), tmp_path / "wind.toml", tmp_path))
     assert any("Landfall/U10 in" in str(one) and "'knots'" in str(one) for one in made.sentences())

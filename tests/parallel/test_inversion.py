@@ -8,7 +8,8 @@ import pytest
 import swmodel as sw
 from swmodel import sources
 from swmodel.adjoint import Misfit, Problem
-from swmodel.adjoint.assimilation.assimilation import Departures, FourDVar, Rules, incremental
+from swmodel.adjoint.assimilation.assimilation import FourDVar, Rules, incremental
+from swmodel.adjoint.assimilation.departures import Departures
 from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.assimilation.minimise import Space, Stop, minimise
 from swmodel.adjoint.assimilation.posterior import entered, noise_like

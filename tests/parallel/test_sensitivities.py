@@ -7,6 +7,7 @@ import pytest
 import swmodel as sw
 from swmodel.adjoint import Problem
 from swmodel.adjoint.costs import costs
+from swmodel.adjoint.costs.marks import Mark, MarkMisfit
 from swmodel.adjoint.costs.misfits import Current, SectionRecord, TransportMisfit, VelocityMisfit
 from swmodel.adjoint.costs.readers import GaugeReader, everywhere
 from swmodel.adjoint.costs.tile_costs import SquaresOfSums
@@ -96,6 +97,7 @@ MISFITS = (
     VelocityMisfit({"a": Current((6.1e4, 4.7e4), OBSERVED, np.sin(OBSERVED), np.cos(OBSERVED), 0.1)}),
     TransportMisfit({"a": SectionRecord((7e4, 0.0), (7e4, 1.1e5), OBSERVED, 1e6 * OBSERVED, 1e6)}),
     TrackMisfit(Tracks(*POINTS)),
+    MarkMisfit({"a": Mark((6.1e4, 4.7e4), 0.5), "b": Mark((3e4, 2e4), 0.4, 0.2)}),
 )
 
 
@@ -121,14 +123,14 @@ class InSum(costs.TileCost):
 
 
 def observing(communicator):
-    """A problem with misfits of velocities, transports, tracks and weighted sums, as harmonic constants are."""
+    """A problem with misfits of velocities, transports, tracks, marks and weighted sums, as harmonic constants are."""
     model = problem(communicator).model
     parts = [cost.on_tile(model, STEPPER.dt, 0, STEPS) for cost in MISFITS]
     weights, observed = cases.random(8)[:STEPS, :4], cases.random(9)[:4, :2]
     reader = GaugeReader.at({"in the middle": (6.1e4, 4.7e4), "by a corner": (1.0e3, 1.0e3)}, model)
     parts.append(SquaresOfSums(reader, *(everywhere(model, x) for x in (weights, observed, np.ones((4, 2)))), 1))
     names = ("initial.eta", "initial.v", "depth")
-    return Problem(model, STEPPER, cases.start(model), STEPS, InSum(tuple(parts), (2, 1, 3, 2)), names)
+    return Problem(model, STEPPER, cases.start(model), STEPS, InSum(tuple(parts), (2, 1, 3, 2, 2)), names)
 
 
 @pytest.mark.verify

@@ -30,6 +30,8 @@ TRACK = dict(
     b=(1.5, 1.5),
 )
 UNEVEN = [[1.4, 1.0, 0.5, 0.8], [1.2, 1.1, 0.7, 0.6]]  # radius in quadrants
+ISOTACHS = {"asymmetry": [row + [1.3, 1.2, 0.9, 0.7] for row in UNEVEN]}
+ISOTACHS["distances"] = [[1.5, 1.1, 1.0, 0.9, 2.5, 1.9, 2.0, 1.8]] * 2
 
 
 def model_of(engine="arrays", **changes):
@@ -70,7 +72,7 @@ def test_later_profile_has_the_same_largest_wind():
 def test_both_engines_give_the_same():
     states = []
     for engine in ("arrays", "fused"):
-        model = model_of(engine, asymmetry=UNEVEN)
+        model = model_of(engine, **ISOTACHS)
         simulation = sw.Simulation(model, model.at_rest(), sw.ForwardBackward(100.0))
         states.append(simulation.run(steps=20))
         assert simulation.engine[0] == engine
@@ -81,7 +83,7 @@ def test_both_engines_give_the_same():
 @pytest.mark.verify
 def test_derivatives_in_every_parameter_pass_dot_product_and_taylor_tests():
     """Of the tracks and vortices of both profiles, of an air pressure and of a wind."""
-    track = TRACK | {"radius": (6e4, 7e4), "b": (1.3, 1.7), "asymmetry": UNEVEN}
+    track = TRACK | {"radius": (6e4, 7e4), "b": (1.3, 1.7), **ISOTACHS}
     later = track | {"profile": "holland_2010", "x": (3e5, 2.8e5), "y": (1e5, 1.2e5)}
     pressure = sw.AirPressure(101000.0 + 100.0 * np.random.default_rng(0).standard_normal((10, 12)))
     grid = sw.CartesianGrid(12, 10, (0.0, 4e5), (0.0, 4e5))
@@ -172,6 +174,9 @@ def test_an_uneven_storm_has_the_radius_of_each_quadrant_and_keeps_it_at_other_p
     np.testing.assert_allclose(between, [UNEVEN[0], np.mean(UNEVEN, axis=0), UNEVEN[1]])
     with pytest.raises(ConfigError, match="asymmetry has 3 rows for 2 times"):
         sw.Cyclone(**TRACK | {"asymmetry": [UNEVEN[0]] * 3})
+    for wrong in ({"asymmetry": ISOTACHS["asymmetry"]}, ISOTACHS | {"asymmetry": UNEVEN}):
+        with pytest.raises(ConfigError, match="asymmetry and distances have different sizes"):
+            sw.Cyclone(**TRACK | wrong)
 
 
 ATCF = """\

@@ -1,15 +1,19 @@
 """Hazard curves: rates are those of the law, moments those of magnitudes, and a single fault has its exact curve."""
 
 import dataclasses
+import json
+import shutil
+import subprocess
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from swmodel.errors import ConfigError
-from swmodel.forecast import Bank, Earthquakes, hazard_curves, scenarios
+from swmodel.errors import ConfigError, DataError
+from swmodel.forecast import Bank, Earthquake, Earthquakes, hazard_curves, read_earthquakes, scenarios
 from swmodel.forecast.hazard import BINS, LEVELS, von_karman
+from tests.unit.test_figures_of_runs import NODE
 from tests.unit.test_report import Outline
 
 QUAKES = Earthquakes(rate=0.3, magnitudes=(7.0, 9.0), b=0.9)
@@ -23,7 +27,8 @@ def bank(columns=6, rows=3, points=2):
     noise, times = np.random.default_rng(0), 60.0 * np.arange(1.0, 31.0)
     responses = 0.1 * noise.random((points, 1, x.size)) * np.sin(times / 400.0)[None, :, None]
     places = {f"p{k}": (float(k), 0.0) for k in range(points)}
-    return Bank(responses, times, places, np.column_stack([x, y]), distances, 1.0, 0.0, areas=np.full(x.size, AREA))
+    faults = {"areas": np.full(x.size, AREA), "tops": 5e3 + 0.2 * y}  # rows of upper edges at 5, 15 and 25 km
+    return Bank(responses, times, places, np.column_stack([x, y]), distances, 1.0, 0.0, **faults)
 
 
 def test_scenarios_have_the_rates_of_the_law_and_the_moments_of_their_magnitudes():
@@ -39,6 +44,40 @@ def test_scenarios_have_the_rates_of_the_law_and_the_moments_of_their_magnitudes
     assert counts[m < 7.2].max() <= 2 and counts[m > 8.9].min() >= 10
     spread = scenarios(bank(), QUAKES, 400)["slip"].values
     assert not np.array_equal(spread, slip)
+
+
+LIST = Earthquake(8.5, 0.002), Earthquake(7.2, 0.01, (3.1e5, 6e4))
+
+
+def test_scenarios_of_a_list_have_its_rates_and_epicentres():
+    b, quakes = bank(), Earthquakes.of(LIST, rigidity_spread=0.0)
+    drawn = scenarios(b, quakes, 40)
+    m, rate, slip = (drawn[name].values for name in ("magnitude", "rate", "slip"))
+    assert list(m) == 20 * [7.2] + 20 * [8.5] and rate.sum() == pytest.approx(0.012)
+    assert rate[m > 8].sum() == pytest.approx(0.002) and quakes.magnitudes == pytest.approx((7.19, 8.51))
+    nearest = np.argmin(np.hypot(*(b.centres - (3.1e5, 6e4)).T))
+    assert (slip[:20].argmax(axis=1) == nearest).all() and len(set(slip[20:].argmax(axis=1))) > 5
+    moments = quakes.rigidity * slip @ b.areas
+    np.testing.assert_allclose((np.log10(moments) - 9.1) / 1.5, m, rtol=1e-12)
+    one = bank(1, 1, 1)
+    curve = hazard_curves(one, Earthquakes.of(LIST[:1], rigidity_spread=0.0), 10)["rate"].values[0]
+    level = one.responses.max() * 10.0 ** (1.5 * 8.5 + 9.1) / (quakes.rigidity * AREA)
+    np.testing.assert_allclose(curve, np.where(LEVELS < level, 0.002, 0.0), atol=1e-12)
+
+
+def test_faults_above_a_random_depth_do_not_slip():
+    """Upper edges from 0 to 20 km: a quarter of ruptures may reach 5 km, half end at 15 km, and others at 25 km."""
+    b = bank()
+    exact = dataclasses.replace(QUAKES, rigidity_spread=0.0, tops=(0.0, 2e4))
+    drawn = scenarios(b, exact, 800)
+    m, slip = drawn["magnitude"].values, drawn["slip"].values
+    highest = np.where(slip > 0, b.tops, np.inf).min(axis=1)
+    moments = exact.rigidity * slip @ b.areas
+    np.testing.assert_allclose((np.log10(moments) - 9.1) / 1.5, m, rtol=1e-12)
+    shares = [(highest[m > 8.6] == top).mean() for top in (5e3, 1.5e4, 2.5e4)]  # they reach over all rows
+    np.testing.assert_allclose(shares, [0.25, 0.5, 0.25], atol=0.08)
+    deep = scenarios(b, dataclasses.replace(exact, tops=(3e4, 4e4)), 20)["slip"].values  # the deepest row then slips
+    assert not deep[:, b.tops < 2.4e4].any() and (deep.sum(axis=1) > 0).all()
 
 
 def test_a_single_fault_has_the_curve_of_the_law():
@@ -97,6 +136,27 @@ def test_earthquakes_that_cannot_be_and_banks_of_no_faults_are_refused():
             dataclasses.replace(QUAKES, **wrong)
     with pytest.raises(ConfigError, match="sources of this bank are no faults; make one of type = 'unit_faults'"):
         scenarios(dataclasses.replace(bank(), areas=None), QUAKES, 10)
+    with pytest.raises(ConfigError, match="lacks the depths of its faults, which random ones need; make it again"):
+        scenarios(dataclasses.replace(bank(), tops=None), dataclasses.replace(QUAKES, tops=(0.0, 1e4)), 10)
+    with pytest.raises(ConfigError, match="Earthquakes: tops = .* cannot be"):
+        dataclasses.replace(QUAKES, tops=(1e4, 0.0))
+    with pytest.raises(ConfigError, match="earthquake 2 has the magnitude 8 and the rate -1 per year"):
+        Earthquakes.of((*LIST[:1], Earthquake(8.0, -1.0)))
+
+
+def test_a_table_of_earthquakes_has_rates_or_weights(tmp_path):
+    table = tmp_path / "list.csv"
+    table.write_text("magnitude,rate_per_year,longitude,latitude\n8.5,0.002,,\n7.2,0.01,142.5,38\n")
+    assert read_earthquakes(table) == (Earthquake(8.5, 0.002), Earthquake(7.2, 0.01, (142.5, 38.0)))
+    with pytest.raises(ConfigError, match="has the column rate_per_year, and has rates; leave --rate out"):
+        read_earthquakes(table, 0.1)
+    table.write_text("magnitude,weight\n8.5,1\n7.2,3\n")
+    assert [one.rate for one in read_earthquakes(table, 0.02)] == pytest.approx([0.005, 0.015])
+    with pytest.raises(ConfigError, match="has the column weight, and needs --rate, that of all its earthquakes"):
+        read_earthquakes(table)
+    table.write_text("magnitude,rate_per_year\n8.5,\n")
+    with pytest.raises(DataError, match="an earthquake without a magnitude or rate_per_year"):
+        read_earthquakes(table)
 
 
 def test_the_command_prints_levels_of_return_periods_and_draws_curves(command, tmp_path):
@@ -113,8 +173,20 @@ def test_the_command_prints_levels_of_return_periods_and_draws_curves(command, t
     assert page.attributes.count(("div", "data-moment")) == 8 == 1 + page.attributes.count(("div", "hidden"))
     with xr.open_dataset(tmp_path / "hazard.nc") as found:
         middle = found["height"].sel(band=50.0, point="p0")
-        assert found.attrs["rate"] == 0.3 and (np.diff(middle[np.isfinite(middle)]) > 0).all()
+        assert (
+            found.attrs["rate"] == 0.3 and found.attrs["b"] == 1.0 and (np.diff(middle[np.isfinite(middle)]) > 0).all()
+        )
+    (tmp_path / "list.csv").write_text("magnitude,rate_per_year\n8.5,0.02\n7.6,0.2\n")
+    listed = "--earthquakes", tmp_path / "list.csv", "--count", "20", "-o", tmp_path / "listed.nc"
+    status, printed, errors = command("hazard", tmp_path / "bank.nc", *listed, "--top-depth", "0 km,20 km")
+    assert status == 0 and "20 scenarios took" in printed, errors
+    with xr.open_dataset(tmp_path / "listed.nc") as found:
+        assert found.attrs["rate"] == pytest.approx(0.22) and list(found.attrs["top_depth"]) == [0.0, 2e4]
+        assert set(found["scenario_magnitude"].values) == set(np.float32([7.6, 8.5]))
     for arguments, sentence in (
+        ((*listed, "--b", "1"), "--earthquakes is a list in place of a law; leave --magnitudes and --b out"),
+        (("--rate", "1", "--top-depth", "3 km"), "--top-depth 3 km: give two depths, as '0 km,15 km'"),
+        ((*listed[:2], "-o", listed[1]), "list.csv is also"),
         ((), "--rate PER_YEAR is missing"),
         (("--rate", "1", "--magnitudes", "7"), "give two numbers, as 7.5,9"),
         (("--rate", "1", "--magnitudes", "9,7"), "Earthquakes: magnitudes = (9.0, 7.0) cannot be"),
@@ -122,9 +194,25 @@ def test_the_command_prints_levels_of_return_periods_and_draws_curves(command, t
     ):
         status, _, errors = command("hazard", tmp_path / "bank.nc", *arguments)
         assert status != 0 and sentence in errors
-    status, printed, errors = command("buoys", tmp_path / "bank.nc", "--harbour", "p0", "-o", tmp_path / "buoys.png")
+    status, printed, errors = command(
+        "buoys", tmp_path / "bank.nc", "--harbour", "p0", "--until", "3min", "-o", tmp_path / "buoys.png", "--page"
+    )
     assert status == 0 and "spread of p0" in printed and "p1               at (1, 0) removes" in printed, errors
     assert (tmp_path / "buoys.png").stat().st_size > 10_000
+    text = (tmp_path / "buoys.html").read_text()
+    page = Outline(text)
+    assert page.headings == ["Where the next buoy should be"] and not page.others + page.open
+    stamps = json.loads(page.data)[0]["stamps"]
+    assert stamps == [f"with {k} min of records" for k in (1, 2, 3)]
+    count = len(stamps)
+    assert page.tags.count("img") == page.tags.count("table") == count == page.attributes.count(("div", "data-moment"))
+    assert page.attributes.count(("div", "hidden")) == count - 1 and "<td>p1</td><td>1</td><td>0</td>" in text
+    if shutil.which("node"):
+        script = tmp_path / "script.js"
+        script.write_text(text.rpartition("<script>")[2].partition("</script>")[0])
+        (tmp_path / "page.js").write_text(NODE.replace("[0, 1, 9]", f"[0, 1, {count - 1}]"))
+        run = subprocess.run(["node", tmp_path / "page.js", script], capture_output=True, text=True, check=True)
+        assert json.loads(run.stdout)[1] == [[False, True, True], [True, False, True]]
 
 
 def test_commands_of_a_bank_run_on_the_root_alone(command, tmp_path, monkeypatch):

@@ -19,150 +19,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from ...parallel.communicator import Communicator
 from ..controls.controls import ControlDict
-from ..costs.misfits import SumOfMisfits
-from ..costs.tile_costs import SquaresOfSums
 from ..problem import Problem
+from .departures import Departures
 from .minimise import Lanczos, Space, lanczos
 
 __all__ = [
     "Analysis",
-    "Departures",
-    "DeparturesOfParts",
-    "DeparturesOfSums",
     "FourDVar",
     "Loop",
     "Rules",
     "Tangent",
-    "departures_of",
     "incremental",
     "resumed",
 ]
-
-
-class Departures:
-    """The departures d as a function of readings (steps, gauges), on the host; every rank holds all of them.
-
-    Args:
-        cost: the TileCost of a Misfit.
-        communicator: the model's Communicator.
-        kept: for each gauge, whether it counts; all count unless given.
-    """
-
-    def __init__(self, cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None):
-        tables = next(iter(communicator.tiles((cost.share, cost.observed, cost.per_deviation)).values()))
-        self.share, self.observed, per_deviation = (np.asarray(table, float) for table in tables)
-        self.per_deviation = per_deviation if kept is None else per_deviation * np.asarray(kept, float)
-
-    def of(self, readings: ArrayLike) -> np.ndarray:
-        """d (steps, M, gauges); 0 where there is no observation."""
-        return self.linear(readings) - self.observed * self.per_deviation
-
-    def linear(self, readings: ArrayLike) -> np.ndarray:
-        """The part of d that is linear in the readings."""
-        now = np.asarray(readings, float)
-        before = np.concatenate([np.zeros_like(now[:1]), now[:-1]])
-        return ((1.0 - self.share) * before[:, None] + self.share * now[:, None]) * self.per_deviation
-
-    def transposed(self, d: np.ndarray) -> np.ndarray:
-        """The transpose of `linear`."""
-        d = d * self.per_deviation
-        readings = np.sum(self.share * d, axis=1)
-        readings[:-1] += np.sum((1.0 - self.share) * d, axis=1)[1:]
-        return readings
-
-    def compared(self, readings: ArrayLike) -> np.ndarray:
-        """The quantities from which observations are interpolated: the readings themselves."""
-        return np.asarray(readings, float)
-
-    def scaled(self, compared: ArrayLike) -> np.ndarray:
-        """Differences of what `compared` returns, over the errors of the observations."""
-        return self.linear(compared)
-
-    def by_gauge(self, readings: ArrayLike) -> np.ndarray:
-        """The sum of d^2 for each gauge, (gauges,)."""
-        return np.sum(self.of(readings) ** 2, axis=(0, 1))
-
-
-class DeparturesOfSums(Departures):
-    """The departures d (M, gauges) of a SquaresOfSums, such as those of harmonic constants."""
-
-    def __init__(self, cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None):
-        tables = next(iter(communicator.tiles((cost.weights, cost.observed, cost.per_deviation)).values()))
-        self.weights, self.observed, per_deviation = (np.asarray(table, float) for table in tables)
-        self.per_deviation = per_deviation if kept is None else per_deviation * np.asarray(kept, float)
-
-    def linear(self, readings: ArrayLike) -> np.ndarray:
-        return self.compared(readings) * self.per_deviation
-
-    def transposed(self, d: np.ndarray) -> np.ndarray:
-        return self.weights @ (d * self.per_deviation)
-
-    def compared(self, readings: ArrayLike) -> np.ndarray:
-        """The weighted sums (M, gauges) of readings (steps, gauges)."""
-        return self.weights.T @ np.asarray(readings, float)
-
-    def scaled(self, compared: ArrayLike) -> np.ndarray:
-        return np.asarray(compared, float) * self.per_deviation
-
-    def by_gauge(self, readings: ArrayLike) -> np.ndarray:
-        return np.sum(self.of(readings) ** 2, axis=0)
-
-
-class DeparturesOfParts(Departures):
-    """The departures d (n,) of a SumOfMisfits: those of all its parts, one after the other."""
-
-    def __init__(self, cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None):
-        self.ends = cost.ends
-        each = [None] * len(cost.parts) if kept is None else np.split(np.asarray(kept, float), self.ends)
-        self.parts = [departures_of(part, communicator, some) for part, some in zip(cost.parts, each)]
-        self.shapes = [part.per_deviation.shape for part in self.parts]
-        self.per_deviation, self.observed = (
-            np.concatenate([getattr(part, name).ravel() for part in self.parts])
-            for name in ("per_deviation", "observed")
-        )
-
-    def linear(self, readings: ArrayLike) -> np.ndarray:
-        return self._joined(part.linear(own) for part, own in self._each(readings))
-
-    def transposed(self, d: np.ndarray) -> np.ndarray:
-        ends = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
-        own = (part.reshape(shape) for part, shape in zip(np.split(np.asarray(d, float), ends), self.shapes))
-        return np.concatenate([part.transposed(x) for part, x in zip(self.parts, own)], axis=1)
-
-    def compared(self, readings: ArrayLike) -> np.ndarray:
-        """What each part compares, side by side; below the rows of a part that has fewer are zeros."""
-        found = [part.compared(own) for part, own in self._each(readings)]
-        rows = max(len(own) for own in found)
-        return np.concatenate([np.pad(own, ((0, rows - len(own)), (0, 0))) for own in found], axis=1)
-
-    def scaled(self, compared: ArrayLike) -> np.ndarray:
-        return self._joined(
-            part.scaled(own[: len(part.per_deviation)])
-            for part, own in self._each(compared)  # without padding
-        )
-
-    def by_gauge(self, readings: ArrayLike) -> np.ndarray:
-        return np.concatenate([part.by_gauge(own) for part, own in self._each(readings)])
-
-    def _each(self, readings):
-        """Each part with its columns of the readings."""
-        return zip(self.parts, np.split(np.asarray(readings, float), self.ends, axis=1))
-
-    @staticmethod
-    def _joined(arrays):
-        return np.concatenate([np.ravel(array) for array in arrays])
-
-
-def departures_of(cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None) -> Departures:
-    """The departures of the TileCost of a misfit; arguments as for Departures."""
-    if isinstance(cost, SumOfMisfits):
-        return DeparturesOfParts(cost, communicator, kept)
-    made = DeparturesOfSums if isinstance(cost, SquaresOfSums) else Departures
-    return made(cost, communicator, kept)
 
 
 class FourDVar:
@@ -294,7 +165,7 @@ def incremental(
     departures: Departures,
     rules: Rules = Rules(),
     start: ControlDict | Analysis | None = None,
-    linearised: Callable[[ControlDict], Any] | None = None,
+    linearised: Callable[[ControlDict, Departures], Any] | None = None,
     progress: Callable[[Analysis], object] | None = None,
     inner: Callable[[int, float], object] | None = None,
 ) -> Analysis:
@@ -305,7 +176,8 @@ def incremental(
         departures: a Departures.
         rules: Rules.
         start: parameters, or an Analysis from which to continue; the background unless given.
-        linearised: `linearised(parameters)` returns G, an object like Tangent; the exact Tangent unless given.
+        linearised: `linearised(parameters, departures)` returns G, an object like Tangent, of the departures about the
+            readings there; the exact Tangent unless given.
         progress: called after every outer loop with an Analysis.
         inner: called after every product of an inner loop, as inner(products, residual).
 
@@ -313,7 +185,7 @@ def incremental(
         Analysis.
     """
     problem, space = variational.problem, variational.space
-    linearised = linearised or (lambda parameters: Tangent(problem, departures, parameters))
+    linearised = linearised or (lambda parameters, about: Tangent(problem, about, parameters))
     now = start if isinstance(start, Analysis) else None
     if now is None:
         now = _evaluated(variational, departures, variational.background if start is None else start, 0)
@@ -323,7 +195,7 @@ def incremental(
             progress(now)
         if now.reason is not None:
             return now
-        G = linearised(now.parameters)
+        G = linearised(now.parameters, departures.about(now.readings))
         uphill = space.add(variational.from_background(now.parameters), 1.0, G.transposed(departures.of(now.readings)))
         downhill = space.scale(-1.0, uphill)
         if space.norm(downhill) == 0.0:

@@ -28,7 +28,8 @@ from ..controls.controls import ControlDict
 from ..costs.harmonics import HarmonicConstants
 from ..costs.records import Record
 from ..problem import Problem
-from .assimilation import Departures, FourDVar, Rules, Tangent, departures_of, incremental, resumed
+from .assimilation import FourDVar, Rules, Tangent, incremental, resumed
+from .departures import Departures, departures_of
 from .minimise import Iteration, Minimum, Stop, minimise
 from .observations import Observations, Truth
 from .posterior import Consistency, Posterior, eigenpairs, entered, members, spread
@@ -138,7 +139,7 @@ class Inversion:
         """(readings (steps, gauges) of the run at the background, its Consistency); adds the spread there."""
         readings = np.asarray(self.problem.observed(self.variational.background), float)
         self._check_finite(readings)
-        self._linearised(self.departures)  # Green's functions come first: they give the spread without runs
+        self._linearised()  # Green's functions come first: they give the spread without runs
         self.add_spread("background", self.variational.background)
         J = 0.5 * float(np.sum(self.departures.of(readings) ** 2))
         data = sum(record.independent for record in self.observations.used.values())
@@ -202,18 +203,18 @@ class Inversion:
             self._descent() if self.method == "descent" else self._loops(self.departures, self._store_loop)
         )
         if self.uncertainty is not None and self.method in ("incremental", "descent"):
-            pairs = self._eigenpairs(parameters, self.uncertainty)
+            pairs = self._eigenpairs(parameters, readings, self.uncertainty)
         return parameters, history, reason, readings, pairs
 
-    def _linearised(self, departures):
+    def _linearised(self):
         """The argument `linearised` of `incremental`; None stands for the exact tangent."""
         if self.method == "green":
             if self.green is None:
                 columns = self.stored[1].get("green")
                 make = self._counted("Green's functions")
                 self.green = Green.of(self.problem, make) if columns is None else Green.made(self.problem, columns)
-            return self.green.linearised(self.problem, departures)
-        return tangent_columns(self.problem, departures) if self.method == "linear" else None
+            return self.green.linearised(self.problem)
+        return tangent_columns(self.problem) if self.method == "linear" else None
 
     def _loops(self, departures: Departures, progress: Callable[[object], None] | None = None):
         """The result of `minimise` by outer and inner loops."""
@@ -223,7 +224,7 @@ class Inversion:
             self.say("resumed after %d outer loops", start.history[-1].number)
         elif progress is not None:
             start = vectors.get("start")
-        linearised, inner = self._linearised(departures), None
+        linearised, inner = self._linearised(), None
         if self.method == "incremental":
             count = self._counted("inner loop, products")
             inner = lambda products, residual: count(products, self.rules.products)  # noqa: E731
@@ -232,9 +233,9 @@ class Inversion:
         if basis is not None:
             pairs = basis.eigenpairs()
         elif linearised is None:  # no outer loop was needed
-            pairs = self._eigenpairs(found.parameters, self.rules.products)
+            pairs = self._eigenpairs(found.parameters, found.readings, self.rules.products)
         else:
-            matrix: Any = linearised(found.parameters)
+            matrix: Any = linearised(found.parameters, departures.about(found.readings))
             pairs = matrix.solve(found.parameters, None, 0, 0.0).eigenpairs()
         return found.parameters, _rows(found.history), found.reason, found.readings, pairs
 
@@ -260,7 +261,7 @@ class Inversion:
         found = minimise(variational.value_and_gradient, start, variational.space, stop, progress=self._store_iteration)
         readings = np.asarray(self.problem.observed(found.values), float)
         rows = np.array([[i.number, i.value, np.nan, np.nan, i.evaluations] for i in found.history])
-        known = None if self.uncertainty is not None else self._eigenpairs(found.values, self.rules.products)
+        known = None if self.uncertainty is not None else self._eigenpairs(found.values, readings, self.rules.products)
         return found.values, rows, found.reason, readings, known
 
     def _store_iteration(self, now):
@@ -272,9 +273,10 @@ class Inversion:
         rows = np.array([[i.number, i.value, i.gradient, i.evaluations, i.step] for i in now.history])
         self._store(vectors, {"iterations": rows})
 
-    def _eigenpairs(self, parameters, products):
+    def _eigenpairs(self, parameters, readings, products):
         """(eigenvalues, eigenvectors) of the exact Gauss-Newton Hessian."""
-        tangent, progress = Tangent(self.problem, self.departures, parameters), self._counted("uncertainty, products")
+        about, progress = self.departures.about(readings), self._counted("uncertainty, products")
+        tangent = Tangent(self.problem, about, parameters)
         report = lambda done, residual: progress(done, products)  # noqa: E731
         space, model = self.variational.space, self.problem.model
         known = eigenpairs(tangent.product, parameters, model, space, products, progress=report)

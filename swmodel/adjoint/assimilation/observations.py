@@ -38,6 +38,7 @@ from ...stepping.explicit import TimeStepper
 from ..controls.controls import Control, controls_of
 from ..costs.costs import Cost
 from ..costs.harmonics import HarmonicConstants
+from ..costs.marks import Mark
 from ..costs.readers import on_outermost
 from ..costs.records import Record
 from ..problem import Problem
@@ -112,7 +113,7 @@ def window_of(window: tuple | dict, name: str) -> tuple:
     return window[name]
 
 
-OVER_TIME = "gauges", "tracks", "velocities", "transports"  # kinds of observations that have series
+OVER_TIME = "gauges", "tracks", "velocities", "transports", "marks"  # all kinds but harmonic constants
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,14 +144,15 @@ class Observations:
     """The observations of an inversion.
 
     Attributes:
-        records: {label: Record or HarmonicConstants}, in the order in which the cost reads them.
+        records: {label: Record, HarmonicConstants or Mark}, in the order in which the cost reads them.
         names: {label: name of the place}, where they differ: both components of a velocity have one name.
-        kinds: {label: type of the observation}; "harmonics" for HarmonicConstants and "gauges" for others unless given.
+        kinds: {label: type of the observation}; "harmonics" for HarmonicConstants, "marks" for Marks and "gauges" for
+            others unless given.
         withheld: labels of records that are compared with the analysis, but have no weight in the cost.
         source: the origin of the observations, in words.
     """
 
-    records: Mapping[str, Record | HarmonicConstants]
+    records: Mapping[str, Record | HarmonicConstants | Mark]
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
     kinds: Mapping[str, str] = dataclasses.field(default_factory=dict)
     withheld: Sequence[str] = ()
@@ -162,7 +164,7 @@ class Observations:
 
     def kind(self, label: str) -> str:
         """The type of a record, as in `[[inversion.observations]]`."""
-        usual = "harmonics" if isinstance(self.records[label], HarmonicConstants) else "gauges"
+        usual = {HarmonicConstants: "harmonics", Mark: "marks"}.get(type(self.records[label]), "gauges")
         return self.kinds.get(label, usual)
 
     @property
@@ -184,8 +186,8 @@ class Observations:
     ) -> dict[str, tuple[np.ndarray, ...]]:
         """{name: (the model, `value(record)`)} at the observations that count.
 
-        All points of tracks are one entry. So are all harmonic constants that are used, and all that are withheld,
-        since the two numbers of a constituent have no variance.
+        All points of tracks are one entry, and so are all marks that are used. So are all harmonic constants that are
+        used, and all that are withheld, since the two numbers of a constituent have no variance.
 
         Args:
             modelled: as `at` returns it.
@@ -196,7 +198,9 @@ class Observations:
         for label, record in self.records.items():
             if kinds is not None and self.kind(label) not in kinds:
                 continue
-            together = {"harmonics": "withheld" if label in self.withheld else "used", "tracks": "tracks"}
+            apart = label in self.withheld
+            together = {"harmonics": "withheld" if apart else "used", "tracks": "tracks"}
+            together |= {} if apart else {"marks": "marks"}
             found.setdefault(together.get(self.kind(label), label), []).append((modelled[label], value(record)))
         return {name: tuple(np.concatenate(part) for part in zip(*pairs)) for name, pairs in found.items()}
 

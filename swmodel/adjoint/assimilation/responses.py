@@ -24,7 +24,7 @@ from ...runtime.compilation import jit
 from ..controls.controls import ControlDict
 from ..controls.transforms import Patterns
 from ..problem import Problem
-from .assimilation import Departures
+from .departures import Departures
 from .linear_model import LinearModel, everywhere
 from .minimise import Space
 
@@ -76,13 +76,13 @@ class Green:
 
         return of
 
-    def linearised(self, problem: Problem, departures: Departures) -> Callable[[ControlDict], "Matrix"]:
-        """The function from parameters to G that `incremental` takes."""
-        counted = departures.per_deviation > 0
-        matrix = np.stack([departures.linear(column)[counted] for column in self.columns], axis=1)
+    def linearised(self, problem: Problem) -> Callable[[ControlDict, Departures], "Matrix"]:
+        """The function from parameters and departures to G that `incremental` takes."""
         slope = jit(problem.communicator.spmd(jax.jacfwd(lambda p, sources: sources.amplitudes(p))))
 
-        def at(parameters):
+        def at(parameters, departures):
+            counted = departures.per_deviation > 0
+            matrix = np.stack([departures.linear(column)[counted] for column in self.columns], axis=1)
             found = slope(everywhere(parameters[self.name], problem.communicator), self.sources)
             found = np.asarray(next(iter(problem.communicator.tiles(found).values())), float)
             return Matrix(matrix @ found, counted, parameters)
@@ -91,9 +91,9 @@ class Green:
 
 
 def tangent_columns(
-    problem: Problem, departures: Departures, progress: Callable[[int, int], object] | None = None
-) -> "Callable[[ControlDict], Matrix]":
-    """The function from parameters to G that `incremental` takes, by a run of the linear model for each parameter.
+    problem: Problem, progress: Callable[[int, int], object] | None = None
+) -> "Callable[[ControlDict, Departures], Matrix]":
+    """The function from parameters and departures to G that `incremental` takes, by a run of the linear model for each.
 
     Raises:
         ConfigError: if a parameter is a field.
@@ -105,11 +105,11 @@ def tangent_columns(
             f"{'is a field' if len(fields) == 1 else 'are fields' if fields else 'is none'}; use the method "
             "'incremental'."
         )
-    linear, counted = LinearModel(problem), departures.per_deviation > 0
+    linear = LinearModel(problem)
     program = jit(problem.communicator.spmd(lambda f, p, dp: jax.jvp(f, (p,), (dp,))[1]))
 
-    def at(parameters):
-        columns, units = [], list(_units(parameters))
+    def at(parameters, departures):
+        columns, units, counted = [], list(_units(parameters)), departures.per_deviation > 0
         here = {name: everywhere(value, problem.communicator) for name, value in parameters.items()}
         for k, unit in enumerate(units):
             unit = {name: everywhere(value, problem.communicator) for name, value in unit.items()}

@@ -20,7 +20,7 @@ from ...fields.state import pytree, replace, static
 from ...grids.windows import Stored
 from ...models.shallow_water import ShallowWater
 from ...runtime import budget
-from ...sources.fault import Source
+from ...sources.fault import Source, top_of
 from ...sources.sea_surface import SeaSurface
 from .transforms import Patterns, Transform, correlation_root
 
@@ -237,12 +237,14 @@ class UnitFaults(_AtPlaces):
         root: R (k, k) [m], the same on every rank.
         centres: (x, y) of the reference point of each fault.
         areas: of the faults [m2].
+        tops: depths of their upper edges [m].
     """
 
     surfaces: Any
     root: Any
     centres: tuple = static()
     areas: tuple = static()
+    tops: tuple = static()
     place = "reference point"
     what = "slip of the fault"
 
@@ -275,9 +277,9 @@ class UnitFaults(_AtPlaces):
             return whole[:, rows[:, None], columns[None, :]]
 
         centres = tuple(zip(map(float, faults.longitude), map(float, faults.latitude)))
-        areas = tuple(map(float, faults.length * faults.width))
+        areas, tops = (tuple(map(float, x)) for x in (faults.length * faults.width, top_of(faults)))
         surfaces = model.communicator.place(cut)
-        return UnitFaults(surfaces, _root_on(model, centres, deviation, length), centres, areas)
+        return UnitFaults(surfaces, _root_on(model, centres, deviation, length), centres, areas, tops)
 
     def field(self, a: jax.Array) -> jax.Array:
         """sum_k a_k phi_k on this tile [m]."""

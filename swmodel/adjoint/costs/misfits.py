@@ -33,6 +33,7 @@ from ...grids.observed_tables import read_series
 from ...models.shallow_water import ShallowWater
 from ...output.products.gauges import Gauges
 from .costs import Cost, tile_cost
+from .marks import SquaresOfMaxima
 from .readers import OnGrids, SectionReader, everywhere
 from .records import Record, observation_tables
 from .tile_costs import AtInstants, Squares, SquaresOfSums, TileCost
@@ -274,14 +275,14 @@ def _file_of(folder, name):
     raise ConfigError(f"{folder} has no {name}.csv and no {name}.nc; add it, or leave {name!r} out.")
 
 
-KINDS = Squares, SquaresOfSums, AtInstants
+KINDS = Squares, SquaresOfSums, SquaresOfMaxima, AtInstants
 
 
 class JointMisfit(Cost):
     """J = the sum of several misfits [1], such as those to elevations, velocities and transports.
 
     Args:
-        parts: the misfits: Misfit, HarmonicMisfit, VelocityMisfit, TransportMisfit or TrackMisfit.
+        parts: the misfits: Misfit, HarmonicMisfit, VelocityMisfit, TransportMisfit, TrackMisfit or MarkMisfit.
     """
 
     kind = None  # an experiment file gives several tables [[inversion.observations]]

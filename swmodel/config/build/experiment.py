@@ -293,15 +293,12 @@ def _wind_from_file(section, grid, run):
     """Stress at u and v points from the wind of a file. The drag law needs both components at each of them."""
     from ...dynamics.forcing import WindStress
     from ...fields.parts import numbers_of
-    from ...forcing.file_records import StressRecords
+    from .series import stress_of
 
-    stress = []
-    for name, along, across in (("x", section.u, section.v), ("y", section.v, section.u)):
-        law = {"drag": section.drag, "air_density": section.air_density}
-        records = StressRecords(section.file, along, run.start, section.units, section.missing, other=across, **law)
+    stress = stress_of(section, run)
+    for name, records in stress.items():
         records.check(grid, name, numbers_of(WindStress)[name], run.until)
-        stress.append(records)
-    return WindStress(x=stress[0], y=stress[1], density=section.density)
+    return WindStress(**stress, density=section.density)
 
 
 # -- the model --------------------------------------------------------------------------------------------------------

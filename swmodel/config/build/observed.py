@@ -156,7 +156,7 @@ def check_withheld(section: Inversion, groups: Sequence[Group]) -> None:
         if len(names) == len(section.withhold):
             raise ConfigError("all gauges that have a record are withheld, and none is left to use; leave one out.")
         return
-    if any(group.kind == "tracks" for group in groups) or len(names) < 2:
+    if any(group.kind in ("tracks", "marks") for group in groups) or len(names) < 2:
         raise ConfigError("withhold is for two gauges or more, whose records predict one another; leave it out.")
     if section.chosen == "descent":
         raise ConfigError("withhold is not for the method 'descent'; use another one, or leave it out.")

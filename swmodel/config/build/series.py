@@ -9,7 +9,7 @@ from ...dynamics.boundaries import OpenBoundary
 from ...errors import ConfigError, DataError
 from ...fields.parts import numbers_of, positions_of
 from ...forcing.atmosphere import STANDARD_PRESSURE, InverseBarometer
-from ...forcing.file_records import FileRecords, is_gridded
+from ...forcing.file_records import FileRecords, StressRecords, is_gridded
 from ...forcing.harmonic_files import atlas_constants, harmonic_constants
 from ...forcing.records import FunctionOfTime, RecordsInTime
 from ...forcing.tides import Tide
@@ -136,6 +136,21 @@ def records_of(section: Any, run: Any) -> RecordsInTime | None:
         for each in section.patches
     )
     return FileRecords(section.file, section.variable, run.start, section.units, section.missing, patches)
+
+
+def stress_of(section: Any, run: Any) -> dict[str, StressRecords]:
+    """{"x", "y": StressRecords} of the wind of a file, and of its patches."""
+    law = {"drag": section.drag, "air_density": section.air_density}
+
+    def of(one, along, across, patches=()):
+        first, second = (getattr(one, name) or getattr(section, name) for name in (along, across))
+        file, missing = one.file or section.file, section.missing
+        return StressRecords(file, first, run.start, one.units, missing, patches, other=second, **law)
+
+    components = {"x": ("u", "v"), "y": ("v", "u")}
+    return {
+        x: of(section, *names, tuple(of(one, *names) for one in section.patches)) for x, names in components.items()
+    }
 
 
 def check_record(section: Any, made: "Assembly") -> None:

@@ -1,11 +1,11 @@
-"""Pages of forecasts and hazards: a slider over the minutes of the records, and one over return periods."""
+"""Pages of forecasts, hazards and buoys: a slider over the minutes of the records, or over return periods."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..files import replacing
-from ..forecast import Ranges, curves, disaggregation, drawing
+from ..forecast import Ranges, curves, disaggregation, drawing, gains
 from .drawings import as_image, joined, markup
 from .frame import Section, as_figure, as_table, filled, keys_note, moments
 
@@ -79,6 +79,37 @@ def hazard_page(found: Any, rows: list[list[str]], title: str, source: str, path
         ),
     ]
     return _written(sections, title, source, path, "hazard")
+
+
+def buoys_page(
+    found: Sequence[Any],
+    places: dict[str, tuple[float, float]],
+    tables: Sequence[list[list[str]]],
+    title: str,
+    source: str,
+    path: pathlib.Path,
+) -> pathlib.Path:
+    """Write a page of where the next buoy should be, for forecasts from more and more minutes of records.
+
+    Args:
+        found: of forecast.next_buoy, in the order of time.
+        places: {name: (x, y)} of the harbours and gauges.
+        tables: rows of cells on the best candidates for each, the heads first.
+        title, source: of the page, and the program that made it.
+        path: of the page.
+    """
+    most = max(float(one["gain"].max()) for one in found)
+    stamps = [f"with {one.attrs['until'] / 60.0:.0f} min of records" for one in found]
+    parts = []
+    for one, stamp, (heads, *lines) in zip(found, stamps, tables):
+        image = as_image(
+            gains(one, places, most), f"Part of the variance that a buoy at each place removes {stamp}", DPI
+        )
+        spread = "Spread of the forecast without records {:.3g} m, with those of the gauges {:.3g} m."
+        note = spread.format(one.attrs["without_records"], one.attrs["with_gauges"])
+        parts.append(markup('{}{}<p class="note">{}</p>', as_figure(image), as_table(heads, lines), note))
+    body = joined((moments(stamps, parts, "Minutes of records"), keys_note("the minutes", NOTE)))
+    return _written([Section("buoys", "Where the next buoy should be", body)], title, source, path, "buoys")
 
 
 def _written(sections, title, source, path, command):

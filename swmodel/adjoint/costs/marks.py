@@ -1,0 +1,217 @@
+"""High-water marks: the misfit of the largest levels of a run, as floods and tsunamis leave them behind.
+
+    J = 1/2 sum_k [(max_n eta_nk - y_k) / s_k]^2
+
+The maximum over the steps n of the run, or of a window, is exact. Its derivative is that of the step at which it
+occurs. J has a kink where another crest becomes the highest. eta is that of the cell nearest to the mark that can be
+wet. On land that stays dry it is the height of the bed: such a mark counts by the height that it lies above the bed,
+and has no derivative. `dry` names these marks.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...dynamics.clock import Time
+from ...dynamics.system import System
+from ...errors import ConfigError, DataError
+from ...fields.parameters import declared, parameter, refuse
+from ...fields.state import State, pytree, static
+from ...models.shallow_water import ShallowWater
+from ...nests.family import Family
+from ...observed.marks import nearest_cell, read_marks
+from .costs import Cost, during, of_window
+from .readers import GaugeReader, everywhere, time_weights
+from .tile_costs import TileCost, rows
+
+__all__ = ["AllMarks", "Mark", "MarkMisfit", "SquaresOfMaxima", "dry", "marks_in", "marks_in_water"]
+
+REACH = 2  # cells
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Mark:
+    """A high-water mark.
+
+    Attributes:
+        place: (x, y) in the grid's coordinates.
+        height: the level above the water at rest [m], or the depth above the ground if `of_depth`.
+        deviation: standard deviation of its error [m].
+        of_depth: whether the height is a depth.
+        ground: the level at which the cell falls dry [m]; -inf where the shore is fixed, and before a cell is chosen.
+    """
+
+    place: tuple[float, float]
+    height: float
+    deviation: float = 1.0
+    of_depth: bool = False
+    ground: float = -np.inf
+
+    observations_per_datum = 1.0
+    independent = 1.0
+    units = "m"
+
+    @property
+    def error(self) -> np.ndarray:
+        """The standard deviation of the error [m], (1,)."""
+        return np.array([float(self.deviation)])
+
+    def counted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(time, which a mark does not have, height, deviation), (1,) each."""
+        return np.full(1, np.nan), np.array([float(self.height)]), self.error
+
+    def modelled(self, times: np.ndarray, highest: np.ndarray) -> np.ndarray:
+        """The model's largest level (1,), the first of `highest`."""
+        return highest[:1]
+
+
+@dataclasses.dataclass(frozen=True)
+class AllMarks:
+    """The rule of a parameter that is {name: Mark}."""
+
+    def check(self, who: str, name: str, value: object) -> None:
+        if not isinstance(value, Mapping) or not value or not all(isinstance(each, Mark) for each in value.values()):
+            refuse(who, name, value, "is not a dict of marks", "one, as {'school': Mark((141.5, 38.4), 7.2)}")
+
+
+class MarkMisfit(Cost):
+    """J = 1/2 sum over marks of [(max over the steps of eta - y_i) / s_i]^2 [1].
+
+    Args:
+        marks: {name: Mark}.
+        window: (first, last) [s] of the maximum; all steps unless given.
+        reach: cells from a mark within which a cell that can be wet counts.
+    """
+
+    marks: dict[str, Mark] = declared(AllMarks(), doc="{name: Mark} of the observations")
+    window: tuple[float, float] | None = of_window("(first, last) of the maximum; all steps unless given")
+    reach: int = parameter(
+        minimum=0, whole=True, default=REACH, static=True, doc="cells from a mark within which water counts"
+    )
+
+    reads_families = True
+
+    def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
+        marks, away = marks_in_water(self.marks, model, self.reach)
+        wrong = [
+            f"MarkMisfit: the mark {name!r} at ({self.marks[name].place[0]:g}, {self.marks[name].place[1]:g}) has no "
+            f"cell that can be wet within {self.reach} cells; leave it out, or increase reach."
+            for name in away
+        ]
+        wrong += [
+            f"MarkMisfit: the mark {name!r} has a standard deviation of {mark.deviation:g} m; give a positive one."
+            for name, mark in marks.items()
+            if not mark.deviation > 0
+        ]
+        if wrong:
+            raise ConfigError(wrong)
+        window = self.window or (dt * (first_step + 1), dt * (first_step + steps))
+        inside = time_weights("MarkMisfit", None, window, dt, first_step, steps)[:, None] > 0
+        tables = inside, [[mark.height for mark in marks.values()]], [[1 / mark.deviation for mark in marks.values()]]
+        reader = GaugeReader.at({name: mark.place for name, mark in marks.items()}, model)
+        weights, observed, per_deviation = (everywhere(model, table) for table in tables)
+        return SquaresOfMaxima(reader, weights, observed, per_deviation, first_step + 1)
+
+    def title(self) -> str:
+        return f"misfit to {len(self.marks)} high-water marks{during(self.window)}"
+
+    def locations(self) -> dict[str, tuple[float, float]]:
+        return {name: mark.place for name, mark in self.marks.items()}
+
+    def last_time(self) -> float:
+        return 0.0 if self.window is None else self.window[1]
+
+
+@pytree
+class SquaresOfMaxima(TileCost):
+    """J = 1/2 sum_k [(max_n r_nk - y_k) / s_k]^2 over the states n with a weight.
+
+    Attributes:
+        weights: (N, 1), 1 of the states that count, from number `first` on, and 0 of others.
+        observed, per_deviation: y_k and 1 / s_k, (1, count).
+    """
+
+    reader: Any
+    weights: jax.Array
+    observed: jax.Array
+    per_deviation: jax.Array
+    first: int = static()
+
+    @property
+    def count(self) -> int:
+        """The number of readings of a state."""
+        return self.observed.shape[-1]
+
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
+        return self.reader.read(state, equations, time)
+
+    def start(self) -> Any:
+        """The largest readings so far, (1, count)."""
+        return jnp.full_like(self.observed, -jnp.inf)
+
+    def update(self, acc: Any, readings: jax.Array, first_step: Any) -> Any:
+        counts = rows(self.weights, first_step - self.first, len(readings)) > 0
+        return jnp.maximum(acc, jnp.max(jnp.where(counts, readings, -jnp.inf), axis=0, keepdims=True))
+
+    def value(self, acc: Any, final: Any) -> jax.Array:
+        return 0.5 * jnp.sum(((acc - self.observed) * self.per_deviation) ** 2)
+
+
+def marks_in(path: str | Path, deviation: float | None = None) -> dict[str, Mark]:
+    """{name: Mark} of a table (observed/marks.py); `deviation` [m] is that of marks without one in the table.
+
+    Raises:
+        DataError: if the table cannot be read, has no mark, or lacks deviations that are not given.
+    """
+    table = read_marks(path)
+    errors = np.where(np.isfinite(table.deviation), table.deviation, np.nan if deviation is None else deviation)
+    if not errors.size:
+        raise DataError(f"{path} has no mark with a height; give one or several.")
+    if np.isnan(errors).any():
+        raise DataError(f"{path} has marks without deviation_m; add it, or give the deviation of all marks.")
+    columns = zip(table.x, table.y, table.height, errors)
+    return {
+        name: Mark((float(x), float(y)), float(height), float(error), table.of_depth)
+        for name, (x, y, height, error) in zip(table.names, columns)
+    }
+
+
+def marks_in_water(
+    marks: Mapping[str, Mark], model: ShallowWater | Family, reach: int = REACH
+) -> tuple[dict[str, Mark], list[str]]:
+    """({name: Mark} at the centres of the nearest cells that can be wet, as levels, names of marks without such cells).
+
+    In a family a mark lies in the finest grid that holds it.
+
+    Raises:
+        ConfigError: if no mark has such a cell.
+    """
+    found, away = {}, []
+    for name, mark in marks.items():
+        one = model.models[model.finest(mark.place)] if isinstance(model, Family) else model
+        grid, floor = one.grid, one.sea_floor
+        edges, (x, y) = (grid.x_edges, grid.y_edges), mark.place
+        x = edges[0][0] + (x - edges[0][0]) % 360.0 if grid.spherical else x
+        column, row = ((at - e[0]) / (e[1] - e[0]) - 0.5 for at, e in zip((x, y), edges))
+        cell = nearest_cell(row, column, grid.shape, reach, floor.wet.at)
+        if cell is None:
+            away.append(name)
+            continue
+        (j, i), place = cell, (float(grid.x_centres[cell[1]]), float(grid.y_centres[cell[0]]))
+        bed = -float(floor.depth.at(np.array([j]), np.array([i]))[0])
+        ground = -np.inf if one.film is None else bed + one.film * (1 + 1e-6)
+        height = mark.height + bed if mark.of_depth else mark.height
+        found[name] = dataclasses.replace(mark, place=place, height=height, of_depth=False, ground=ground)
+    if not found:
+        raise ConfigError(f"no mark has a cell that can be wet within {reach} cells; give others, or increase reach.")
+    return found, away
+
+
+def dry(marks: Mapping[str, Mark], highest: Sequence[float] | np.ndarray) -> list[str]:
+    """The names of the marks whose cells no water reached, by the largest levels [m] there, of `marks_in_water`."""
+    return [name for (name, mark), level in zip(marks.items(), highest) if level <= mark.ground]
