@@ -44,6 +44,7 @@ from .stages import (
     OTHER,
     PARTS,
     STATIC,
+    TABLES,
     TILE,
     ArrayEvaluation,
     Exchange,
@@ -87,6 +88,7 @@ class System:
         uplift: None, or the sea floor's cumulative uplift [m] (ny, nx), in time records.
         crests: None, or the depths of the crests of levees on faces [m], a pair of arrays at u and v with the tile's
             halo, (ny + 2 halo, nx + 2 halo).
+        subgrid: None, or the Subgrid, the tables of cells whose beds are finer than the grid.
         tile: the TileGeometry.
         elliptic_domain: an elliptic.Domain without its tile, for implicit schemes; None for the others.
         flat: whether the depth was uniform when the model was made.
@@ -172,6 +174,7 @@ class System:
     )
     uplift: Any = declare(MAP, units="m", shared="source", recorded="parts", lifted=True)
     crests: Any = declare(FACES, units="m", lifted=True)
+    subgrid: Any = declare(TABLES, units="m", lifted=True)
     tile: TileGeometry = declare(TILE)
     elliptic_domain: Any = declare(OTHER)
     flat: bool = declare(STATIC, False)
@@ -531,14 +534,17 @@ class System:
         return self._converted("stored", state, time)
 
     def _converted(self, how, state, time):
-        if not (contents := tracer_contents(self)):
+        contents, subgrid = tracer_contents(self), self.subgrid
+        if not contents and subgrid is None:
             return state
         fields = state.map(as_tile_field, state.positions)
-        levels = [fields[eta] for *_, eta in self.names_of_layers]
-        columns = self.columns(self.depth_at(as_time(time)), levels)
-        columns = [rest + excess * self.geometry.wet for rest, excess in columns]
-        columns = [cast(Field, column).interior for column in columns]
-        return state.replace(**converted(how, contents, state, columns))
+        depth, wet, new = self.depth_at(as_time(time)), self.geometry.wet, {}
+        if subgrid is not None:
+            new = {"eta": cast(Field, getattr(subgrid, how)(fields.eta, depth, wet)).interior}
+            fields = fields.replace(eta=as_tile_field(new["eta"], "h")) if how == "stored" else fields
+        columns = self.columns(depth, [fields[eta] for *_, eta in self.names_of_layers])
+        columns = [cast(Field, rest + excess * wet).interior for rest, excess in columns]
+        return state.replace(**new, **converted(how, contents, state, columns))
 
     def acceleration(self, flow: LayerFlow, head: AbstractField, time: Time) -> tuple[AbstractField, AbstractField]:
         """(du/dt, dv/dt) [m s-2] of one layer, Fields at u and v; zero on faces without flow.

@@ -21,6 +21,7 @@ from ..dynamics.system import System, declared_fields
 from ..dynamics.terms import Term, tile_array
 from ..dynamics.transported import Transported, converted, thicknesses, tracer_contents
 from ..dynamics.wetting import WettingDrying
+from ..fields.field import Field
 from ..fields.parameters import Number, check_arguments
 from ..fields.state import State, check_state, replace
 from ..fields.variables import PROGNOSTIC
@@ -243,10 +244,19 @@ class ShallowWater(Model):
         }
         state = State.of(fields, {row.name: row.position for row in self.variables})
         if self.film is not None:  # no surface lies below the bed
-            state = state.replace(eta=jnp.maximum(state.eta, -self.domain.cut(self.sea_floor.water)))
+            state = state.replace(eta=self.eta_of_level(state.eta))
             if any(not isinstance(x, (int, float)) or x for x in (u, v)):
                 state = ending_at_shores(self, state)
         return self.core.resolved(self._stored(with_memory_of_sides(self, state, given)))
+
+    def eta_of_level(self, level: jax.Array, how: str = "stored") -> jax.Array:
+        """Tile arrays: the eta that is stepped, of a level that is nowhere below the bed; the inverse if "shown" [m]."""
+        depth, wet = (self.domain.cut(x) for x in (self.sea_floor.water, self.sea_floor.wet))
+        subgrid = self.sea_floor.subgrid_on(0, self.open_sides)
+        if subgrid is None:
+            return jnp.maximum(level, -depth) if how == "stored" else level
+        change = subgrid.stored if how == "stored" else subgrid.shown
+        return change(*(Field(x, "h", (0, 0, 0, 0)) for x in (level, depth, wet))).interior
 
     def _stored(self, state):
         """A State as it is stepped, at step 0, of one as files show it."""
@@ -339,6 +349,7 @@ class ShallowWater(Model):
                 self.grid, self.sea_floor.wet, self.coriolis, halo, self.open_sides, self.communicator, self.dtype
             ),
             crests=self.sea_floor.crests_on(halo),
+            subgrid=self.sea_floor.subgrid_on(halo, self.open_sides),
         )
 
     @property
