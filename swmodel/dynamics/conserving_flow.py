@@ -286,6 +286,9 @@ class ConservingFlow(LayerFlow):
             per_h = most.map(lambda h: 1.0 / larger(h, least))
             carried, whole = self._carried_along(axis, name, flux, per_h, area, per_d)
             carried = carried + self._carried_across(axis, across, name, cross) * (per_h / area)
+            if self.sections is not None:
+                share = self.sections.advecting(axis)
+                carried, whole = share * carried, 1.0 + share * (whole - 1.0)
             push = axis.difference(self.eta) * pointwise(larger, thickness[k] * per_h, whole)
             if self.half_step is not None:
                 later = axis.difference(level) * pointwise(larger, held[k] * per_h, whole)

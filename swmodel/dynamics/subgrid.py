@@ -20,6 +20,13 @@ The strips have one slope, so that after Manning each has a velocity in proporti
 what they convey together. A channel with the depth R everywhere has the same friction g n^2 u^2 / R^(4/3) for the same
 mean velocity u. Other drags and the wind see R, too. The waves that `damping` damps have the speed sqrt(g R).
 
+A / R is the share of the width that conveys. A channel narrower than a cell winds through the grid in steps, from face
+to face, and would lose its velocity head at each of them. So the advection of momentum is multiplied by
+
+    max(0, 4 A / R - 3),
+
+which is near 1 in deep water. Where less than three quarters of the width convey, local inertia is left, as in SFINCS.
+
 No water passes a face whose deepest strip lies above the level, and its velocity is 0. On faces between two cells with
 an even bed all of this is as without tables (conserving_flow.py).
 
@@ -106,6 +113,7 @@ class Sections:
 
     def __init__(self, flow: "ConservingFlow"):
         self.flow, self.tables = flow, flow.equations.subgrid
+        self._higher: dict = {}  # {axis: (A, R)}
 
     def uneven(self, axis: Axis) -> AbstractField:
         """1 on the faces across an axis that have a section of their own, else 0."""
@@ -128,12 +136,16 @@ class Sections:
             level: of the water there [m].
             h: the thickness on faces between even beds [m], which both are there.
         """
+        area, depth = self._section(axis, level)
+        uneven = self.uneven(axis)
+        return upstream(uneven, area, h), upstream(uneven, depth, h)
+
+    def _section(self, axis, level):
         strips = [(level + depth).map(lambda x: larger(x, 0.0)) for depth in self._strips(axis)]
         area = sum(strips[1:], strips[0]) * (1.0 / len(strips))
         conveyance = [strip.map(_five_thirds) for strip in strips]
         conveyed = sum(conveyance[1:], conveyance[0]) * (1.0 / len(strips))
-        uneven = self.uneven(axis)
-        return upstream(uneven, area, h), upstream(uneven, pointwise(_depth, conveyed, area), h)
+        return area, pointwise(_depth, conveyed, area)
 
     def upstream(self, axis: Axis, velocity: AbstractField, h: AbstractField) -> AbstractField:
         """A with the level of the cell upstream [m]; the other arguments are those of `of_water`."""
@@ -146,8 +158,19 @@ class Sections:
 
     def resisting(self, axis: Axis, h: AbstractField) -> AbstractField:
         """R with the higher level of both cells [m], and `h` on faces between even beds."""
-        eta = self.flow.eta
-        return self.of_water(axis, pointwise(larger, axis.low(eta), axis.high(eta)), h)[1]
+        return upstream(self.uneven(axis), self._at_higher_level(axis)[1], h)
+
+    def _at_higher_level(self, axis):
+        """(A, R) [m] of uneven faces with the higher level of both cells."""
+        if axis not in self._higher:
+            level = pointwise(larger, axis.low(self.flow.eta), axis.high(self.flow.eta))
+            self._higher[axis] = self._section(axis, level)
+        return self._higher[axis]
+
+    def advecting(self, axis: Axis) -> AbstractField:
+        """The share of advection on the faces across an axis [1]: 1 between even beds."""
+        share = pointwise(_advecting, *self._at_higher_level(axis))
+        return upstream(self.uneven(axis), share, 1.0 + 0.0 * share)
 
     def given(self, axis: Axis, velocity: AbstractField, level: AbstractField) -> AbstractField:
         """`velocity`, 0 on faces whose deepest strip is not under more than a film of the water upstream.
@@ -174,3 +197,8 @@ def _depth(conveyed: jax.Array, area: jax.Array) -> jax.Array:
     wet = area > 0
     ratio = jnp.where(wet, conveyed, 1.0) / jnp.where(wet, area, 1.0)
     return jnp.where(wet, ratio * jnp.sqrt(ratio), 0.0)
+
+
+def _advecting(area: jax.Array, depth: jax.Array) -> jax.Array:
+    """max(0, 4 A / R - 3), 0 where there is no water."""
+    return larger(4.0 * area / jnp.where(depth > 0, depth, 1.0) - 3.0, 0.0)

@@ -45,7 +45,9 @@ def finer(grid: Grid, ratio: int) -> Grid:
         ConfigError: for a ratio that is not a whole number from 2 to FINEST.
     """
     if isinstance(ratio, bool) or ratio != int(ratio) or not 2 <= ratio <= FINEST:
-        raise ConfigError(f"subgrid = {ratio!r}: give the fine cells along the side of a cell, a number of 2 to {FINEST}.")
+        raise ConfigError(
+            f"subgrid = {ratio!r}: give the fine cells along the side of a cell, a number of 2 to {FINEST}."
+        )
     return dataclasses.replace(grid, nx=grid.nx * int(ratio), ny=grid.ny * int(ratio))  # type: ignore[type-var]
 
 

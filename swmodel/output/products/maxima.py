@@ -42,7 +42,9 @@ class Maxima(Product):
 
     def prepared(self, simulation: AbstractSimulation) -> Self:
         model = simulation.model
-        return replaced(self, {"thin": model.film, "moving": model.uplift is not None, "subgrid": model.sea_floor.bed is not None})
+        return replaced(
+            self, {"thin": model.film, "moving": model.uplift is not None, "subgrid": model.sea_floor.bed is not None}
+        )
 
     def settings(self) -> dict[str, object]:
         return {"threshold": self.threshold}
