@@ -20,12 +20,13 @@ The strips have one slope, so that after Manning each has a velocity in proporti
 what they convey together. A channel with the depth R everywhere has the same friction g n^2 u^2 / R^(4/3) for the same
 mean velocity u. Other drags and the wind see R, too. The waves that `damping` damps have the speed sqrt(g R).
 
-A / R is the share of the width that conveys. A channel narrower than a cell winds through the grid in steps, from face
-to face, and would lose its velocity head at each of them. So the advection of momentum is multiplied by
+A channel narrower than a cell winds through the grid in steps, from face to face, and would lose its velocity head at
+each of them. So the advection of momentum is multiplied by the lower one of both cells'
 
-    max(0, 4 A / R - 3),
+    c = 2 - 4 h_c / h, held between 0 and 1,
 
-which is near 1 in deep water. Where less than three quarters of the width convey, local inertia is left, as in SFINCS.
+where h_c is the h with which water just covers the cell. So c is 1 over relief that is small against the depth. Where a
+cell is dry in part, or has hardly more water than covers it, local inertia is left, as in SFINCS.
 
 No water passes a face whose deepest strip lies above the level, and its velocity is 0. On faces between two cells with
 an even bed all of this is as without tables (conserving_flow.py).
@@ -94,6 +95,11 @@ class Subgrid:
         for share, below in zip(self.shares, self.cells):
             most = pointwise(larger, most, share * (above + as_tile_field(below, "h")))
         return most
+
+    def covered(self, h: AbstractField) -> AbstractField:
+        """c of the module docstring [1], a Field at h; 1 of even beds."""
+        just = self.cells[-1] * (1.0 / (1.0 / self.shares[-2] - 1.0))
+        return pointwise(_covered, h, just)
 
     def shown(self, eta: AbstractField, depth: AbstractField, wet: AbstractField) -> AbstractField:
         """The level of cells from the eta of the State, 0 on land [m], Fields at h."""
@@ -168,9 +174,9 @@ class Sections:
         return self._higher[axis]
 
     def advecting(self, axis: Axis) -> AbstractField:
-        """The share of advection on the faces across an axis [1]: 1 between even beds."""
-        share = pointwise(_advecting, *self._at_higher_level(axis))
-        return upstream(self.uneven(axis), share, 1.0 + 0.0 * share)
+        """The share of advection on the faces across an axis [1], 1 between even beds."""
+        covered = self.tables.covered(self.flow.h)
+        return pointwise(smaller, axis.low(covered), axis.high(covered))
 
     def given(self, axis: Axis, velocity: AbstractField, level: AbstractField) -> AbstractField:
         """`velocity`, 0 on faces whose deepest strip is not under more than a film of the water upstream.
@@ -199,6 +205,6 @@ def _depth(conveyed: jax.Array, area: jax.Array) -> jax.Array:
     return jnp.where(wet, ratio * jnp.sqrt(ratio), 0.0)
 
 
-def _advecting(area: jax.Array, depth: jax.Array) -> jax.Array:
-    """max(0, 4 A / R - 3), 0 where there is no water."""
-    return larger(4.0 * area / jnp.where(depth > 0, depth, 1.0) - 3.0, 0.0)
+def _covered(h: jax.Array, just: jax.Array) -> jax.Array:
+    """2 - 4 h_c / h, held between 0 and 1; 1 where h_c is 0."""
+    return larger(smaller(2.0 - 4.0 * just / jnp.where(h > 0, h, 1e-9), 1.0), 0.0)

@@ -250,7 +250,7 @@ class ShallowWater(Model):
         return self.core.resolved(self._stored(with_memory_of_sides(self, state, given)))
 
     def eta_of_level(self, level: jax.Array, how: str = "stored") -> jax.Array:
-        """Tile arrays: the eta that is stepped, of a level that is nowhere below the bed; the inverse if "shown" [m]."""
+        """Tile arrays [m]: the eta that is stepped, of a level, which is raised to the bed; the inverse if "shown"."""
         depth, wet = (self.domain.cut(x) for x in (self.sea_floor.water, self.sea_floor.wet))
         subgrid = self.sea_floor.subgrid_on(0, self.open_sides)
         if subgrid is None:

@@ -1,4 +1,4 @@
-"""Beds finer than the grid: volume and level of cells, lakes at rest, rain, what even beds leave as it is, derivatives."""
+"""Beds finer than the grid: volume and level of cells, lakes at rest, rain, cells with even beds, derivatives, maps."""
 
 import re
 import shutil
