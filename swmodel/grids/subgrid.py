@@ -82,6 +82,11 @@ class FineBed:
         return _OfCells(self, function)
 
     @property
+    def deepest(self) -> GridValues:
+        """The depth of the deepest fine cell of each cell [m]."""
+        return self.of_cells(lambda depth: depth.max(axis=(1, 3)))
+
+    @property
     def marks(self) -> GridValues:
         """A number for each cell that another bed does not have: a mean of its fine depths with uneven weights [m]."""
         weights = 1.0 + np.arange(self.ratio**2.0).reshape(1, self.ratio, 1, self.ratio) / self.ratio**2

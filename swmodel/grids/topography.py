@@ -86,7 +86,7 @@ class SubgridTopography(Topography):
 
     @property
     def deepest(self) -> GridValues:
-        return self.bed.of_cells(lambda depth: depth.max(axis=(1, 3)))
+        return self.bed.deepest
 
 
 def topography(

@@ -188,6 +188,9 @@ def test_what_has_no_tables_refuses_them():
         model_over(floor, forcing=sw.Gate((150.0, 150.0), (450.0, 450.0), 5.0, -1.0))
     with pytest.raises(ConfigError, match="subgrid = 2.5: give .* a number of 2 to 16"):
         sw.topography(FINE, GRID, subgrid=2.5)
+    model = model_over(floor)
+    with pytest.raises(ConfigError, match="finer than its cells.*leave subgrid out"):
+        sw.Ensemble(model, [model.at_rest()])
     with pytest.raises(ConfigError, match="Family: nested grids .* leave subgrid"):
         Family(GRID, floor, [])
 
