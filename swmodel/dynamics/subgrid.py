@@ -11,7 +11,7 @@ In a cell that is under water everywhere the level is eta. Pressure, slopes and 
 Files, gauges, initial states, costs and controls hold the level as eta, too (System.shown).
 
 A face consists of strips of equal width b / n with the thickness h_k = max(level - z_k, 0), where z_k is the higher one
-of the two beds beside it, and the level is that of the cell upstream:
+of the two beds next to it, and the level is that of the cell upstream:
 
     A = mean of h_k                                     area over the width: the flux is A u
     R = (K / A)^(3/2),  K = mean of h_k^(5/3)           the depth with the friction of all strips
