@@ -94,7 +94,7 @@ def test_fused_steps_over_a_shore_equal_those_on_arrays_of_one_rank_and_lose_no_
         assert np.isfinite(expected).all()
         np.testing.assert_allclose(np.asarray(ours[name]), expected[model.tile.slices], rtol=0, atol=1e-12)
     tile = model.tile.slices
-    before, after = (BED[tile] + np.asarray(state.eta) for state in (start(model), ours))
+    before, after = (model.depth[tile] + np.asarray(state.eta) for state in (start(model), ours))
     assert (after >= 0).all()
     moved = np.sum((before > 1e-4) != (after > 1e-4))
     assert model.communicator.host_sum(np.array([float(moved)]))[0] > 0  # the shore
