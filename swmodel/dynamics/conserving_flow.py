@@ -28,12 +28,12 @@ step changes continuously, so that rounding does not choose between them where t
 On the sphere the momentum's components change with the direction of the axes; this acts as the Coriolis force with
 f + u tan(latitude) / a.
 
-**Beds finer than the grid** (subgrid.py) give the level of a cell from its thickness, and sections to faces.
-
+**Beds finer than the grid** give cells their level and faces their sections (subgrid.py).
 **Levees** stand on faces (wetting.py). Over them h_u is at most the level above the crest, and the flux at most the
 critical one. Where no water reaches the crest there is no flow.
 """
 
+import copy
 import functools
 from collections.abc import Sequence
 
@@ -60,7 +60,7 @@ from .clock import Time
 from .dissipation import damping_after
 from .half_step import HalfStep, damped_difference
 from .layer import LayerFlow
-from .limiters import larger, limited_difference, limited_face, smaller, upstream
+from .limiters import both_sides, larger, limited_difference, limited_face, smaller, upstream
 from .subgrid import Sections
 from .system import System
 from .wetting import Crests, limited_outflow, outflow, outflow_share
@@ -76,15 +76,7 @@ class ConservingFlow(LayerFlow):
 
     half_step: HalfStep | None = None  # None in a stage of Euler
 
-    def __init__(
-        self,
-        equations: System,
-        state: State,
-        more: Sequence,
-        outside: Sequence,
-        time: Time,
-        level: AbstractField | None = None,
-    ):
+    def __init__(self, equations: System, state: State, more: Sequence, outside: Sequence, time: Time):
         super().__init__(equations, state, more, outside, time)
         self.thin = equations.film  # the thickness of water that stays where it is [m]; None where the shore is fixed
         self.depth = equations.depth_at(time.begun)  # eta is raised with the sea floor at the end of the step
@@ -92,11 +84,11 @@ class ConservingFlow(LayerFlow):
         self.crests = None if equations.crests is None else Crests(self)
         self.sections = None if equations.subgrid is None else Sections(self)
         if self.sections is not None:  # stored, since many faces read it
-            self.eta = equations.evaluation.finish_stage(self.level_of(self.h)) if level is None else level
+            self.eta = equations.evaluation.finish_stage(self.level_of(self.h))
 
     def with_half_step(self) -> "ConservingFlow":
         """The same flow for a step of one stage."""
-        flow = ConservingFlow(self.equations, self.state, self.more, self.outside, self.time, self.eta)
+        flow = copy.copy(self)
         flow.half_step = HalfStep(self)  # whose terms may read its transports
         return flow
 
@@ -226,7 +218,7 @@ class ConservingFlow(LayerFlow):
         bed = bed if self.sections is None else self.sections.deepest(axis)
         bed = bed if self.crests is None else pointwise(smaller, bed, self.crests.depth(axis))
         step = self._where_connected(axis, axis.difference(self.eta) * joined, bed)
-        low, high = _both_sides(axis, self.eta, step, momentum.limiter)
+        low, high = both_sides(axis, self.eta, step, momentum.limiter)
         rise = 0.0 if self.half_step is None else self.half_step.rise_upstream(axis, velocity)
         h_face, deep = upstream(velocity, low, high) + axis.mean(depth) + rise, joined
         if self.thin is not None:
@@ -287,8 +279,7 @@ class ConservingFlow(LayerFlow):
             carried, whole = self._carried_along(axis, name, flux, per_h, area, per_d)
             carried = carried + self._carried_across(axis, across, name, cross) * (per_h / area)
             if self.sections is not None:
-                share = self.sections.advecting(axis)
-                carried, whole = share * carried, 1.0 + share * (whole - 1.0)
+                carried, whole = self.sections.advected(axis, carried, whole)
             push = axis.difference(self.eta) * pointwise(larger, thickness[k] * per_h, whole)
             if self.half_step is not None:
                 later = axis.difference(level) * pointwise(larger, held[k] * per_h, whole)
@@ -387,12 +378,12 @@ class ConservingFlow(LayerFlow):
     @functools.cached_property
     def per_h_u(self) -> AbstractField:
         """1 / h_u at u on faces between cells that may be wet, 0 on the others [m-1]."""
-        return self._per_h(self._resisting(X), self.geometry.wet_u)
+        return self._per_h(X, self.geometry.wet_u)
 
     @functools.cached_property
     def per_h_v(self) -> AbstractField:
         """1 / h_v at v on faces between cells that may be wet, 0 on the others [m-1]."""
-        return self._per_h(self._resisting(Y), self.geometry.wet_v)
+        return self._per_h(Y, self.geometry.wet_v)
 
     @functools.cached_property
     def per_h_of_wind(self) -> tuple[AbstractField, AbstractField]:
@@ -400,22 +391,10 @@ class ConservingFlow(LayerFlow):
         if self.thin is None:
             return self.per_h_u, self.per_h_v
         g, least = self.geometry, max(self.equations.wetting.wind_depth, self.thin)
-        return self._per_h(self._resisting(X), g.wet_u, least), self._per_h(self._resisting(Y), g.wet_v, least)
+        return self._per_h(X, g.wet_u, least), self._per_h(Y, g.wet_v, least)
 
-    def _resisting(self, axis):
-        """The thickness on faces that drags and the wind act on [m]."""
-        h = axis.mean(self.h)
-        return h if self.sections is None else self.sections.resisting(axis, h)
-
-    def _per_h(self, h, wet, least=None):
-        least = self.thin if least is None else least
+    def _per_h(self, axis, wet, least=None):
+        """1 / the thickness on faces that drags and the wind act on [m-1], bounded by `least`, or by `thin`."""
+        least, h = self.thin if least is None else least, axis.mean(self.h)
+        h = h if self.sections is None else self.sections.resisting(axis, h)
         return wet / (h + (1.0 - wet)) if least is None else wet * h.map(lambda x: 1.0 / larger(x, least))
-
-
-def _both_sides(axis, x, step, limiter):
-    """The values on a face reconstructed from its low and its high side."""
-    if limiter.symmetric:  # a cell has one slope
-        half = pointwise(limiter.half, axis.low(step), axis.high(step))
-        return axis.low(x) + axis.low(half), axis.high(x) - axis.high(half)
-    low = axis.low(x) + pointwise(limiter.half, axis.low(axis.low(step)), step)
-    return low, axis.high(x) - pointwise(limiter.half, axis.high(axis.high(step)), step)

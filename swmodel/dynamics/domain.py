@@ -22,7 +22,6 @@ from ..fields.variables import Variable
 from ..grids.bathymetry import Bathymetry, SeaFloor
 from ..grids.grid import Grid
 from ..grids.levees import NO_CREST, CrestDepths, check_on_grid
-from ..grids.subgrid import FineBed, line_shares
 from ..grids.topography import Topography
 from ..grids.windows import (
     FieldLike,
@@ -37,11 +36,11 @@ from ..grids.windows import (
 )
 from ..parallel.communicator import Communicator
 from ..parallel.decomposition import Decomposition, Tile
-from .subgrid import Subgrid
 from .terms import Series
 from .wetting import WettingDrying
 
 if TYPE_CHECKING:
+    from ..grids.subgrid import FineBed
     from .boundaries import OpenBoundary
     from .cores import Discretisation
     from .dissipation import FreeSlip, NoSlip
@@ -194,14 +193,6 @@ class Model:
 DepthLike: TypeAlias = FieldLike | Bathymetry | SeaFloor | Topography  # what a depth may be given as
 
 
-NEXT_TO = {  # the cells next to a side from which conditions on it read the level
-    "west": np.s_[:, :2],
-    "east": np.s_[:, -2:],
-    "south": np.s_[:2],
-    "north": np.s_[-2:],
-}
-
-
 class Floor:
     """Depth and mask of a model, by windows.
 
@@ -217,17 +208,11 @@ class Floor:
         water: GridValues, the depth in wet cells and 0 on land [m].
     """
 
-    def __init__(
-        self,
-        domain: Domain,
-        depth: GridValues,
-        wet: GridValues,
-        report: tuple = (),
-        levees: tuple = (),
-        bed: FineBed | None = None,
-    ):
+    levees: tuple = ()
+    bed: "FineBed | None" = None
+
+    def __init__(self, domain: Domain, depth: GridValues, wet: GridValues, report: tuple = ()):
         self.domain, self.depth, self.wet, self.report = domain, depth, wet, tuple(report)
-        self.levees, self.bed = tuple(levees), bed
         self.water = depth.map(lambda depth, wet: np.where(wet, depth, 0.0), wet)
 
     def mask(self, position: str, open_sides: tuple = ()) -> GridValues:
@@ -249,33 +234,14 @@ class Floor:
             return None
         heights = [crests.map(lambda depth: NO_CREST - depth) for crests in self.crests]
 
-        def make(rank):
-            cut = self._wide(rank, halo, False)
-            return tuple(np.asarray(NO_CREST - cut(x), self.domain.dtype) for x in heights)
-
-        return cast(tuple[jax.Array, jax.Array], self.domain.communicator.place(make))
-
-    def subgrid_on(self, halo: int, open_sides: tuple[str, ...] = ()) -> Subgrid | None:
-        """The Subgrid of placed tile arrays with a halo; None where beds are even. Next to open sides they count so."""
-        if self.bed is None:
-            return None
-        bed, near = self.bed, np.zeros(self.domain.grid.shape, bool)
-        for side in open_sides:
-            near[NEXT_TO[side]] = True
+        grid, communicator = self.domain.grid, self.domain.communicator
+        modes = ["wrap" if periodic else False for periodic in (grid.periodic_y, grid.periodic_x)]
 
         def make(rank):
-            cut = self._wide(rank, halo, "edge")
-            arrays = bed.tables(cut, cut(Stored(near, near.shape)))
-            return jax.tree.map(lambda x: np.asarray(x, self.domain.dtype), tuple(arrays))
+            box = communicator.decomposition(grid.shape).box(rank)
+            return tuple(np.asarray(NO_CREST - box.cut(x, halo, *modes), self.domain.dtype) for x in heights)
 
-        return Subgrid(*self.domain.communicator.place(make), shares=line_shares(bed.ratio))
-
-    def _wide(self, rank, halo, beyond):
-        """A function that cuts GridValues to a rank's tile with a halo, filled by the mode `beyond` the domain."""
-        grid = self.domain.grid
-        modes = ["wrap" if periodic else beyond for periodic in (grid.periodic_y, grid.periodic_x)]
-        box = self.domain.communicator.decomposition(grid.shape).box(rank)
-        return lambda values: box.cut(values, halo, *modes)
+        return cast(tuple[jax.Array, jax.Array], communicator.place(make))
 
     @functools.cached_property
     def _statistics(self) -> tuple[int, int, float, float, float]:
@@ -375,7 +341,8 @@ def floor_of(depth: DepthLike, domain: Domain, wetting: WettingDrying | None = N
     else:
         given = Stored(np.array(given, bool), domain.grid.shape)
         wet = given.map(lambda wet, depth: wet & (depth > 0), values, dtype=bool)
-    floor = Floor(domain, values, wet, report, levees, getattr(depth, "bed", None))
+    floor = Floor(domain, values, wet, report)
+    floor.levees, floor.bed = tuple(levees), getattr(depth, "bed", None)
     wrong = domain.together(lambda: any(not np.isfinite(part).all() for _, part in domain.own(values)))
     if domain.communicator.agree(wrong):
         raise ValueError("ShallowWater: depth holds values that are not finite; fill them, or set them to 0 for land.")

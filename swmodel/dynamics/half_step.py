@@ -102,8 +102,7 @@ class HalfStep:
         along = velocity * axis.mean(axis.difference(velocity))
         slope = across.mean(across.difference(velocity) * (across.low(wet) * across.high(wet)))
         if flow.sections is not None:
-            share = flow.sections.advecting(axis)
-            along, slope = share * along, share * slope
+            along, slope = (flow.sections.advecting(axis) * x for x in (along, slope))
         push = rotation - flow.gravity * axis.difference(flow.eta)
         rate = (push - along) * per_d[0] - axis.mean(across.mean(other)) * slope * per_d[1]
         damping = damping_after(flow, k, velocity + half * rate, half)

@@ -39,16 +39,24 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ..fields.field import AbstractField, Axis, X, pointwise
 from ..fields.state import as_tile_field, pytree, replace, static
+from ..grids.subgrid import line_shares
 from .limiters import larger, smaller, upstream
 
 if TYPE_CHECKING:
     from .conserving_flow import ConservingFlow
+    from .domain import Floor
     from .stages import Exchange
 
-__all__ = ["Sections", "Subgrid"]
+NEXT_TO = {  # the cells next to a side from which conditions on it read the level
+    "west": np.s_[:, :2],
+    "east": np.s_[:, -2:],
+    "south": np.s_[:2],
+    "north": np.s_[-2:],
+}
 
 
 @pytree
@@ -108,6 +116,40 @@ class Subgrid:
     def stored(self, eta: AbstractField, depth: AbstractField, wet: AbstractField) -> AbstractField:
         """The inverse of `shown`; a level below the bed is raised to it."""
         return (self.water(eta, depth) - depth) * wet
+
+
+def subgrid_on(floor: "Floor", halo: int, open_sides: tuple[str, ...] = ()) -> Subgrid | None:
+    """The Subgrid of placed tile arrays with a halo, even next to open sides; None of a Floor with even beds."""
+    if floor.bed is None:
+        return None
+    bed, grid, communicator = floor.bed, floor.domain.grid, floor.domain.communicator
+    modes = ["wrap" if periodic else "edge" for periodic in (grid.periodic_y, grid.periodic_x)]
+    near = np.zeros(grid.shape, bool)
+    for side in open_sides:
+        near[NEXT_TO[side]] = True
+
+    def make(rank):
+        box = communicator.decomposition(grid.shape).box(rank)
+        tables = bed.tables(lambda x: box.cut(x, halo, *modes), box.cut(near, halo, *modes))
+        return jax.tree.map(lambda x: np.asarray(x, floor.domain.dtype), tuple(tables))
+
+    return Subgrid(*communicator.place(make), shares=line_shares(bed.ratio))
+
+
+def changed_level(how: str, level: jax.Array, floor: "Floor", open_sides: tuple[str, ...] = ()) -> jax.Array:
+    """The eta of a State, tile arrays [m], of a level, which is raised to the bed ("stored"); or its inverse ("shown").
+
+    Args:
+        how: "stored" or "shown".
+        level: tile arrays.
+        floor: the Floor of a model whose shores move.
+        open_sides: of the model.
+    """
+    depth, subgrid = floor.domain.cut(floor.water), subgrid_on(floor, 0, open_sides)
+    if subgrid is None:
+        return jnp.maximum(level, -depth) if how == "stored" else level
+    fields: Any = (as_tile_field(x, "h") for x in (level, depth, floor.domain.cut(floor.wet)))
+    return getattr(subgrid, how)(*fields).interior
 
 
 class Sections:
@@ -177,6 +219,11 @@ class Sections:
         """The share of advection on the faces across an axis [1], 1 between even beds."""
         covered = self.tables.covered(self.flow.h)
         return pointwise(smaller, axis.low(covered), axis.high(covered))
+
+    def advected(self, axis: Axis, carried: AbstractField, whole: AbstractField) -> tuple[AbstractField, AbstractField]:
+        """The advection of a component [m s-2], and the factor of the pressure with it [1], as they are left."""
+        share = self.advecting(axis)
+        return share * carried, 1.0 + share * (whole - 1.0)
 
     def given(self, axis: Axis, velocity: AbstractField, level: AbstractField) -> AbstractField:
         """`velocity`, 0 on faces whose deepest strip is not under more than a film of the water upstream.

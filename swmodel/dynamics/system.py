@@ -19,7 +19,7 @@ A System has four forms. Its fields are the same in all of them, and what their 
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +55,7 @@ from .stages import (
     euler_stage,
 )
 from .terms import Series, Term, TiledPart, TimeVarying, Windows, value_at
-from .transported import Transported, converted, tracer_contents
+from .transported import Transported, converted_state
 
 __all__ = ["System", "declared_fields"]
 
@@ -527,24 +527,11 @@ class System:
             state: the State that is stepped.
             time: the Time of the state.
         """
-        return self._converted("shown", state, time)
+        return converted_state("shown", self, state, self.depth_at(as_time(time)))
 
     def stored(self, state: State, time: Time | Count) -> State:
         """The inverse of `shown`."""
-        return self._converted("stored", state, time)
-
-    def _converted(self, how, state, time):
-        contents, subgrid = tracer_contents(self), self.subgrid
-        if not contents and subgrid is None:
-            return state
-        fields = state.map(as_tile_field, state.positions)
-        depth, wet, new = self.depth_at(as_time(time)), self.geometry.wet, {}
-        if subgrid is not None:
-            new = {"eta": cast(Field, getattr(subgrid, how)(fields.eta, depth, wet)).interior}
-            fields = fields.replace(eta=as_tile_field(new["eta"], "h")) if how == "stored" else fields
-        columns = self.columns(depth, [fields[eta] for *_, eta in self.names_of_layers])
-        columns = [cast(Field, rest + excess * wet).interior for rest, excess in columns]
-        return state.replace(**new, **converted(how, contents, state, columns))
+        return converted_state("stored", self, state, self.depth_at(as_time(time)))
 
     def acceleration(self, flow: LayerFlow, head: AbstractField, time: Time) -> tuple[AbstractField, AbstractField]:
         """(du/dt, dv/dt) [m s-2] of one layer, Fields at u and v; zero on faces without flow.

@@ -25,8 +25,6 @@ from ..errors import ConfigError
 from .grid import Grid
 from .windows import GridValues, cached
 
-__all__ = ["LINES", "FineBed", "Tables", "finer", "line_shares"]
-
 LINES = 20  # of the table of a cell
 FINEST = 16  # the largest ratio
 

@@ -17,11 +17,11 @@ from ..dynamics.domain import DepthLike, Domain, Model, floor_of
 from ..dynamics.layers import Layers
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..dynamics.momentum import Coriolis, VorticityFlux
+from ..dynamics.subgrid import changed_level, subgrid_on
 from ..dynamics.system import System, declared_fields
 from ..dynamics.terms import Term, tile_array
 from ..dynamics.transported import Transported, converted, thicknesses, tracer_contents
 from ..dynamics.wetting import WettingDrying
-from ..fields.field import Field
 from ..fields.parameters import Number, check_arguments
 from ..fields.state import State, check_state, replace
 from ..fields.variables import PROGNOSTIC
@@ -244,19 +244,10 @@ class ShallowWater(Model):
         }
         state = State.of(fields, {row.name: row.position for row in self.variables})
         if self.film is not None:  # no surface lies below the bed
-            state = state.replace(eta=self.eta_of_level(state.eta))
+            state = state.replace(eta=changed_level("stored", state.eta, self.sea_floor, self.open_sides))
             if any(not isinstance(x, (int, float)) or x for x in (u, v)):
                 state = ending_at_shores(self, state)
         return self.core.resolved(self._stored(with_memory_of_sides(self, state, given)))
-
-    def eta_of_level(self, level: jax.Array, how: str = "stored") -> jax.Array:
-        """Tile arrays [m]: the eta that is stepped, of a level, which is raised to the bed; the inverse if "shown"."""
-        depth, wet = (self.domain.cut(x) for x in (self.sea_floor.water, self.sea_floor.wet))
-        subgrid = self.sea_floor.subgrid_on(0, self.open_sides)
-        if subgrid is None:
-            return jnp.maximum(level, -depth) if how == "stored" else level
-        change = subgrid.stored if how == "stored" else subgrid.shown
-        return change(*(Field(x, "h", (0, 0, 0, 0)) for x in (level, depth, wet))).interior
 
     def _stored(self, state):
         """A State as it is stepped, at step 0, of one as files show it."""
@@ -349,7 +340,7 @@ class ShallowWater(Model):
                 self.grid, self.sea_floor.wet, self.coriolis, halo, self.open_sides, self.communicator, self.dtype
             ),
             crests=self.sea_floor.crests_on(halo),
-            subgrid=self.sea_floor.subgrid_on(halo, self.open_sides),
+            subgrid=subgrid_on(self.sea_floor, halo, self.open_sides),
         )
 
     @property

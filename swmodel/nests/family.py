@@ -72,10 +72,6 @@ class Family:
         _check_options("", options)
         for nest in nests:
             _check_options(nest.name, nest.options)
-        if any(getattr(floor, "bed", None) is not None for floor in (depth, *(nest.depth for nest in nests))):
-            raise ConfigError(
-                "Family: nested grids have cells with even beds alone; leave subgrid of bathymetries out."
-            )
         wetting_in_nests = not options.get("wetting") and any(nest.options.get("wetting") for nest in nests)
         own = options | ({"levees": ()} if wetting_in_nests else {})
         self.models = {"": ShallowWater(grid, depth, **self._with_counters("", own))}

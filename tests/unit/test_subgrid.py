@@ -12,9 +12,9 @@ import xarray as xr
 import swmodel as sw
 from swmodel.config import read
 from swmodel.config.build.experiment import assemble, model_of
+from swmodel.dynamics.subgrid import changed_level
 from swmodel.errors import ConfigError
 from swmodel.grids.subgrid import line_shares
-from swmodel.nests.family import Family
 from swmodel.postprocess import export
 from swmodel.runtime.compilation import jit
 from swmodel.units import hour
@@ -23,12 +23,12 @@ RATIO, SHAPE = 3, (8, 10)
 GRID = sw.CartesianGrid(10, 8, (0.0, 1000.0), (0.0, 800.0))
 RANDOM = np.random.default_rng(5)
 FINE = RANDOM.uniform(-4.0, 3.0, (8 * RATIO, 10 * RATIO))  # depths: some cells are dry at level 0, most in part
+PARTS = dict(momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(), communicator="serial", dtype="float64")
 STEPPER = sw.ForwardBackwardHancock(2.0)
 
 
 def model_over(depth, **options):
-    parts = dict(momentum=sw.MomentumConserving(), wetting=sw.WettingDrying(), communicator="serial", dtype="float64")
-    return sw.ShallowWater(GRID, depth, dissipation=sw.ManningDrag(0.03), **parts | options)
+    return sw.ShallowWater(GRID, depth, dissipation=sw.ManningDrag(0.03), **PARTS | options)
 
 
 def model_of_rain(rate):
@@ -41,7 +41,7 @@ def of_cells(fine, function, ratio=RATIO):
 
 
 def level_of(model, state):
-    return np.asarray(model.eta_of_level(state.eta, "shown"))
+    return np.asarray(changed_level("shown", state.eta, model.sea_floor))
 
 
 @pytest.mark.parametrize("ratio, error", [(2, 1e-14), (4, 1e-14), (8, 0.012)])
@@ -191,8 +191,8 @@ def test_what_has_no_tables_refuses_them():
     model = model_over(floor)
     with pytest.raises(ConfigError, match="finer than its cells.*leave subgrid out"):
         sw.Ensemble(model, [model.at_rest()])
-    with pytest.raises(ConfigError, match="Family: nested grids .* leave subgrid"):
-        Family(GRID, floor, [])
+    with pytest.raises(ConfigError, match="nested grids .* leave subgrid"):
+        sw.Family(GRID, floor, [sw.Nest("inner", (300.0, 700.0), (300.0, 600.0), 3)], **PARTS)
 
 
 def test_a_flood_is_mapped_over_a_finer_bed(tmp_path):

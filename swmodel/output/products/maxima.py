@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...defaults import MAXIMA_THRESHOLD
+from ...dynamics.subgrid import changed_level
 from ...fields.parameters import parameter
 from ...fields.parts import replaced
 from ...fields.state import State
@@ -54,7 +55,8 @@ class Maxima(Product):
             return self.start(state, step)
         depth, dtype = simulation.model.water_depth(), simulation.model.dtype
         if self.subgrid:
-            state = state.replace(eta=simulation.model.eta_of_level(state.eta, "shown"))
+            model = simulation.model
+            state = state.replace(eta=changed_level("shown", state.eta, model.sea_floor, model.open_sides))
         return self.start(state, step, simulation.communicator.place(lambda rank: np.asarray(depth[rank], dtype)))
 
     def start(self, state: State, step: int = 0, depth: jax.Array | None = None) -> dict[str, jax.Array]:

@@ -78,7 +78,9 @@ def channel_flood(hours: float = 1.5, ratio: int = 4) -> Outcome:
     area = np.count_nonzero(flooded[0])
     misplaced = [np.count_nonzero(each ^ flooded[0]) / area for each in flooded[1:]]
     panels = tuple(
-        Panel(f"Flooded land on {name}", "map", np.where(each, water, np.nan), x / 1e3, y / 1e3, ("x [km]", "y [km]"), "m")
+        Panel(
+            f"Flooded land on {name}", "map", np.where(each, water, np.nan), x / 1e3, y / 1e3, ("x [km]", "y [km]"), "m"
+        )
         for (name, water), each in zip(depths.items(), flooded)
     )
     values = {"subgrid_gain": misplaced[0] / misplaced[1], "subgrid_misplaced": misplaced[1]}
