@@ -75,9 +75,7 @@ def export(
     if list(levels) != sorted(set(levels)) or not len(levels):
         raise PlotError(f"export: the levels {list(levels)} do not ascend; order them.")
     with undamaged([path]), open_output(path) as dataset:
-        mesh, (values, attrs) = mesh_of(dataset), _field(dataset, variable, record)
-        if bed is not None:
-            mesh, values = _over_bed(dataset, variable, bed, datum)
+        mesh, values, attrs = _field(dataset, variable, record, bed, datum)
     if mesh.spherical and crs is not None:
         raise PlotError("export: the file has longitudes and latitudes; leave the projection out.")
     crs = GEOGRAPHIC if mesh.spherical else crs
@@ -93,8 +91,7 @@ def export(
         if kind == "GeoTIFF":
             _write_tiff(part, values, at, known, variable, attrs)
         else:
-            features = _polygons(values, at, known, variable, list(levels), str(attrs.get("units", "")))
-            part.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+            part.write_text(json.dumps(_polygons(values, at, known, variable, list(levels), attrs)))
     return output
 
 
@@ -109,7 +106,15 @@ def _kind_of(output, options):
     return kind
 
 
-def _field(dataset: xr.Dataset, variable: str, record: int | None) -> tuple[np.ndarray, dict[str, Any]]:
+def _field(dataset: xr.Dataset, variable: str, record: int | None, bed, datum) -> tuple[Mesh, np.ndarray, dict]:
+    """The Mesh of a field, the field (ny, nx) and its attributes; over the nodes of a file `bed` if there is one."""
+    values, attrs = _field_of_cells(dataset, variable, record)
+    if bed is None:
+        return mesh_of(dataset), values, attrs
+    return *_over_bed(dataset, variable, bed, datum), attrs
+
+
+def _field_of_cells(dataset: xr.Dataset, variable: str, record: int | None) -> tuple[np.ndarray, dict[str, Any]]:
     """A field (ny, nx) and its attributes."""
     if variable in FLOODS and variable not in dataset:
         flood = inundation(dataset)
@@ -150,8 +155,8 @@ def _write_tiff(path, values, at, crs, variable, attrs):
         file.set_band_unit(1, str(attrs.get("units", "")))
 
 
-def _polygons(values, at, crs, variable, levels, units):
-    """The features of the classes between levels: connected cells along their edges, with holes."""
+def _polygons(values, at, crs, variable, levels, attrs):
+    """GeoJSON of the classes between levels: connected cells along their edges, with holes."""
     from rasterio.features import shapes
     from rasterio.warp import transform_geom
 
@@ -161,6 +166,11 @@ def _polygons(values, at, crs, variable, levels, units):
         if crs.to_string() != GEOGRAPHIC:
             geometry = transform_geom(crs, GEOGRAPHIC, geometry)
         k = int(number)
-        properties = {"variable": variable, "units": units, "above": bounds[k - 1], "up_to": bounds[k]}
+        properties = {
+            "variable": variable,
+            "units": str(attrs.get("units", "")),
+            "above": bounds[k - 1],
+            "up_to": bounds[k],
+        }
         features.append({"type": "Feature", "properties": properties, "geometry": geometry})
-    return features
+    return {"type": "FeatureCollection", "features": features}
