@@ -14,6 +14,7 @@ from swmodel.config import read
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.dynamics.subgrid import changed_level
 from swmodel.errors import ConfigError
+from swmodel.fields.field import X, Y
 from swmodel.grids.subgrid import line_shares
 from swmodel.postprocess import export
 from swmodel.runtime.compilation import jit
@@ -56,6 +57,19 @@ def test_the_volume_of_a_cell_is_the_sum_over_its_fine_cells_and_gives_the_level
         excess = model.depth + np.asarray(state.eta) - of_cells(np.maximum(level + fine, 0.0), np.mean, ratio)
         assert -error <= excess.min() and excess.max() <= 1e-14
         np.testing.assert_allclose(level_of(model, state), np.maximum(level, lowest), rtol=0, atol=1e-14)
+
+
+def test_faces_have_the_area_and_the_conveyance_of_their_strips():
+    model = model_over(sw.topography(FINE, GRID, subgrid=RATIO))
+    flow = model.dynamics(STEPPER).prepare().flow(model.state(eta=0.5), 0)
+    for axis, velocity, fine, turn in ((X, flow.u, FINE, np.asarray), (Y, flow.v, FINE.T, np.transpose)):
+        level = 0.0 * velocity + 0.5
+        area, depth = (turn(np.asarray(x.interior))[:, :-1] for x in flow.sections.of_water(axis, level, level))
+        sills = np.minimum(fine[:, RATIO - 1 : -1 : RATIO], fine[:, RATIO::RATIO])
+        h = np.maximum(sills.reshape(-1, RATIO, sills.shape[1]) + 0.5, 0.0)
+        conveyed = (h ** (5 / 3)).mean(axis=1)
+        np.testing.assert_allclose(area, h.mean(axis=1), rtol=0, atol=1e-14)
+        np.testing.assert_allclose(area * depth ** (2 / 3), conveyed, rtol=0, atol=1e-13)
 
 
 def test_a_lake_over_any_bed_stays_at_rest_and_rain_on_it_is_kept_to_rounding():
