@@ -92,7 +92,8 @@ def sea_line(floor: Floor, cells: int) -> str:
         wet += f", {dry:,} that may be flooded"
     deep = f"{low:g} m deep" if low == high else f"{low:.4g} to {high:.4g} m deep, {mean:.4g} m in the mean"
     levees = f"; {len(floor.levees)} levee{'s' * (len(floor.levees) > 1)}" if floor.levees else ""
-    return f"{wet}, {deep}{levees}"
+    subgrid = "" if floor.bed is None else f"; tables of {floor.bed.ratio} x {floor.bed.ratio} fine cells in each"
+    return f"{wet}, {deep}{levees}{subgrid}"
 
 
 def layers_lines(model: ShallowWater) -> list[tuple[str, str]]:

@@ -51,6 +51,7 @@ def bathymetry(
     epilog=examples(
         "swmodel export output/maxima.nc -o flood.tif --crs EPSG:32654",
         "swmodel export output/maxima.nc -o flood.geojson --level 0 --level 0.5 --level 2",
+        "swmodel export output/maxima.nc -o flood.tif --bed elevation.tif --crs EPSG:32654",
         "swmodel export output/maxima.nc -o highest.tif --variable maximum_elevation",
         "swmodel export output/gauges.nc -o constants.csv",
     )
@@ -69,6 +70,13 @@ def export(
         str | None, typer.Option(metavar="EPSG:N", help="Projection of x and y of a Cartesian grid.")
     ] = None,
     record: Annotated[int | None, typer.Option(help="Number of a record in time; the last without it.")] = None,
+    bed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Elevations finer than the cells, over which depths are given.", callback=path_of
+        ),
+    ] = None,
+    datum: Annotated[float, typer.Option(metavar="METRES", help="Level at rest above the zero of the bed.")] = 0.0,
     debug: options.Debug = False,
 ) -> None:
     """Write a field as GeoTIFF or as polygons in GeoJSON, or harmonic constants at gauges as CSV.
@@ -78,7 +86,7 @@ def export(
     """
     from ..postprocess import export as write
 
-    print(write(file, output, variable, level or None, crs, record))
+    print(write(file, output, variable, level or None, crs, record, bed, datum))
 
 
 @app.command(

@@ -21,6 +21,7 @@ from ..forcing.cyclones import Cyclone
 from ..forcing.potential import InternalWaveDrag
 from ..forcing.wind_laws import DRAG_LAWS, RELATIONS
 from ..grids import grid
+from ..grids.subgrid import FINEST
 from ..stepping.explicit import TimeStepper
 from .expressions import Expression
 from .mistakes import Mistake
@@ -59,8 +60,12 @@ Grid = Annotated[Any, one_of(*GRIDS.values())]
 SoundSpeed = Annotated[float, Number(units="m s-1", minimum=SOUND_SPEEDS[0], maximum=SOUND_SPEEDS[1])]
 
 
+SubgridRatio = Annotated[int, Number(minimum=2, maximum=FINEST, whole=True)]
+
+
 class _Floor(Section):
     mask: Polygons | MapFile | None = None  # cells of water, or that may be wet: a map that is 1/2 or more; a coast
+    subgrid: SubgridRatio | None = None  # fine cells along a cell's side, of which it gets tables; needs model.wetting
     levees: InputFile | None = None  # CSV of levee, x, y, crest_m: lines that water overflows; needs model.wetting
 
 
@@ -362,6 +367,8 @@ def coast_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
                 ("bathymetry", "levees"),
                 "water flows over levees only with model.wetting; give that, or leave this out",
             )
+        if bathymetry is not None and bathymetry.subgrid is not None:
+            yield Mistake(("bathymetry", "subgrid"), "needs model.wetting; give that, or leave this out")
         return
     if model.momentum != "momentum_conserving":
         yield Mistake(

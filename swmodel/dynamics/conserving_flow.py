@@ -28,10 +28,12 @@ step changes continuously, so that rounding does not choose between them where t
 On the sphere the momentum's components change with the direction of the axes; this acts as the Coriolis force with
 f + u tan(latitude) / a.
 
+**Beds finer than the grid** give cells their level and faces their sections (subgrid.py).
 **Levees** stand on faces (wetting.py). Over them h_u is at most the level above the crest, and the flux at most the
 critical one. Where no water reaches the crest there is no flow.
 """
 
+import copy
 import functools
 from collections.abc import Sequence
 
@@ -58,7 +60,8 @@ from .clock import Time
 from .dissipation import damping_after
 from .half_step import HalfStep, damped_difference
 from .layer import LayerFlow
-from .limiters import larger, limited_difference, limited_face, smaller, upstream
+from .limiters import both_sides, larger, limited_difference, limited_face, smaller, upstream
+from .subgrid import Sections
 from .system import System
 from .wetting import Crests, limited_outflow, outflow, outflow_share
 
@@ -79,10 +82,13 @@ class ConservingFlow(LayerFlow):
         self.depth = equations.depth_at(time.begun)  # eta is raised with the sea floor at the end of the step
         self.h = self.thickness(self.eta)
         self.crests = None if equations.crests is None else Crests(self)
+        self.sections = None if equations.subgrid is None else Sections(self)
+        if self.sections is not None:  # stored, since many faces read it
+            self.eta = equations.evaluation.finish_stage(self.level_of(self.h))
 
     def with_half_step(self) -> "ConservingFlow":
         """The same flow for a step of one stage."""
-        flow = ConservingFlow(self.equations, self.state, self.more, self.outside, self.time)
+        flow = copy.copy(self)
         flow.half_step = HalfStep(self)  # whose terms may read its transports
         return flow
 
@@ -90,6 +96,10 @@ class ConservingFlow(LayerFlow):
         """H + eta in cells that may be wet, 0 on land [m], a Field at h."""
         h = (self.depth + eta) * self.geometry.wet
         return h if self.thin is None else h.map(lambda x: larger(x, 0.0))
+
+    def level_of(self, h: AbstractField) -> AbstractField:
+        """The level of water of this thickness [m], a Field at h; 0 on land."""
+        return self.equations.subgrid.level(h, self.depth) * self.geometry.wet
 
     def load(self, level: AbstractField) -> AbstractField:
         """max(level, -H) - max(0, -H), the thickness that an elevation adds to the water at rest [m], Fields at h."""
@@ -205,24 +215,30 @@ class ConservingFlow(LayerFlow):
         momentum, depth, wet = self.equations.momentum, self.depth, self.geometry.wet
         joined = axis.low(wet) * axis.high(wet)
         bed = pointwise(smaller, axis.low(depth), axis.high(depth))  # the depth of the higher one
+        bed = bed if self.sections is None else self.sections.deepest(axis)
         bed = bed if self.crests is None else pointwise(smaller, bed, self.crests.depth(axis))
         step = self._where_connected(axis, axis.difference(self.eta) * joined, bed)
-        low, high = _both_sides(axis, self.eta, step, momentum.limiter)
+        low, high = both_sides(axis, self.eta, step, momentum.limiter)
         rise = 0.0 if self.half_step is None else self.half_step.rise_upstream(axis, velocity)
         h_face, deep = upstream(velocity, low, high) + axis.mean(depth) + rise, joined
         if self.thin is not None:
             water = pointwise(smaller, axis.low(self.eta), axis.high(self.eta)) + bed  # over the higher bed
             h_face = self._at_shores(axis, velocity, h_face, water, joined, rise)
             ledge = axis.difference(depth).map(jnp.abs) + self.thin
+            ledge = ledge if self.sections is None else self.sections.ledge(axis, ledge)
             deep = pointwise(lambda h, on: jnp.where(h > 0, on, 0.0), water - ledge, joined)
+        level, wave_depth = upstream(velocity, low, high) + rise, None
+        if self.sections is not None:
+            h_face, wave_depth = self.sections.of_water(axis, level, h_face)
         flux = h_face * velocity
         if self.crests is not None:
-            h_face, flux = self.crests.limited(axis, velocity, h_face, upstream(velocity, low, high) + rise)
+            h_face, flux = self.crests.limited(axis, velocity, h_face, level)
         if momentum.damping == 0:
             return flux
         on = axis.low(axis.low(joined)) * deep * axis.high(axis.high(joined))
-        held = h_face.map(lambda h: larger(h, self.thin or SHALLOW))
+        held = (h_face if wave_depth is None else wave_depth).map(lambda h: larger(h, self.thin or SHALLOW))
         speed = held.map(lambda h: jnp.sqrt(self.gravity * h))
+        speed = speed if wave_depth is None else speed * (h_face / held)
         return flux - (0.5 * momentum.damping) * speed * on * damped_difference(axis, step, high - low, held)
 
     def _where_connected(self, axis, step, bed):
@@ -253,7 +269,7 @@ class ConservingFlow(LayerFlow):
         rotation, thickness, held = self._rotation, self.on_faces(self.h), self.on_faces(after)
         explicit, *_ = self.split_terms
         least, new = self.thin or SHALLOW, []
-        level = self.eta + dt * self.rate  # at the end of the step
+        level = self.eta + dt * self.rate if self.sections is None else self.level_of(after)  # at the end of the step
         for k, (name, axis, across, flux, cross) in enumerate(
             (("u", X, Y, *self.fluxes), ("v", Y, X, *self.fluxes[::-1]))
         ):
@@ -262,6 +278,8 @@ class ConservingFlow(LayerFlow):
             per_h = most.map(lambda h: 1.0 / larger(h, least))
             carried, whole = self._carried_along(axis, name, flux, per_h, area, per_d)
             carried = carried + self._carried_across(axis, across, name, cross) * (per_h / area)
+            if self.sections is not None:
+                carried, whole = self.sections.advected(axis, carried, whole)
             push = axis.difference(self.eta) * pointwise(larger, thickness[k] * per_h, whole)
             if self.half_step is not None:
                 later = axis.difference(level) * pointwise(larger, held[k] * per_h, whole)
@@ -269,6 +287,7 @@ class ConservingFlow(LayerFlow):
             rate = rotation[k] * per_d - carried - self.gravity * push * per_d
             moved = velocity + dt * (rate + explicit[k])
             moved = self._given_by_wet_cells(axis, moved, after) * (g.wet_u, g.wet_v)[k]
+            moved = moved if self.sections is None else self.sections.given(axis, moved, level)
             moved = moved if self.crests is None else self.crests.given_over_crests(axis, moved, level)
             damping = damping_after(self, k, moved, dt)
             new.append((moved, None if damping is None else 1.0 + dt * damping))
@@ -359,12 +378,12 @@ class ConservingFlow(LayerFlow):
     @functools.cached_property
     def per_h_u(self) -> AbstractField:
         """1 / h_u at u on faces between cells that may be wet, 0 on the others [m-1]."""
-        return self._per_h(mean_x(self.h), self.geometry.wet_u)
+        return self._per_h(X, self.geometry.wet_u)
 
     @functools.cached_property
     def per_h_v(self) -> AbstractField:
         """1 / h_v at v on faces between cells that may be wet, 0 on the others [m-1]."""
-        return self._per_h(mean_y(self.h), self.geometry.wet_v)
+        return self._per_h(Y, self.geometry.wet_v)
 
     @functools.cached_property
     def per_h_of_wind(self) -> tuple[AbstractField, AbstractField]:
@@ -372,17 +391,10 @@ class ConservingFlow(LayerFlow):
         if self.thin is None:
             return self.per_h_u, self.per_h_v
         g, least = self.geometry, max(self.equations.wetting.wind_depth, self.thin)
-        return self._per_h(mean_x(self.h), g.wet_u, least), self._per_h(mean_y(self.h), g.wet_v, least)
+        return self._per_h(X, g.wet_u, least), self._per_h(Y, g.wet_v, least)
 
-    def _per_h(self, h, wet, least=None):
-        least = self.thin if least is None else least
+    def _per_h(self, axis, wet, least=None):
+        """1 / the thickness on faces that drags and the wind act on [m-1], bounded by `least`, or by `thin`."""
+        least, h = self.thin if least is None else least, axis.mean(self.h)
+        h = h if self.sections is None else self.sections.resisting(axis, h)
         return wet / (h + (1.0 - wet)) if least is None else wet * h.map(lambda x: 1.0 / larger(x, least))
-
-
-def _both_sides(axis, x, step, limiter):
-    """The values on a face reconstructed from its low and its high side."""
-    if limiter.symmetric:  # a cell has one slope
-        half = pointwise(limiter.half, axis.low(step), axis.high(step))
-        return axis.low(x) + axis.low(half), axis.high(x) - axis.high(half)
-    low = axis.low(x) + pointwise(limiter.half, axis.low(axis.low(step)), step)
-    return low, axis.high(x) - pointwise(limiter.half, axis.high(axis.high(step)), step)

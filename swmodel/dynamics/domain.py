@@ -40,6 +40,7 @@ from .terms import Series
 from .wetting import WettingDrying
 
 if TYPE_CHECKING:
+    from ..grids.subgrid import FineBed
     from .boundaries import OpenBoundary
     from .cores import Discretisation
     from .dissipation import FreeSlip, NoSlip
@@ -201,14 +202,17 @@ class Floor:
         wet: GridValues, bool.
         report: sentences for the user.
         levees: Levees, which stand on faces.
+        bed: the FineBed of cells whose beds are finer than the grid; None where they are even.
 
     Attributes:
         water: GridValues, the depth in wet cells and 0 on land [m].
     """
 
-    def __init__(self, domain: Domain, depth: GridValues, wet: GridValues, report: tuple = (), levees: tuple = ()):
+    levees: tuple = ()
+    bed: "FineBed | None" = None
+
+    def __init__(self, domain: Domain, depth: GridValues, wet: GridValues, report: tuple = ()):
         self.domain, self.depth, self.wet, self.report = domain, depth, wet, tuple(report)
-        self.levees = tuple(levees)
         self.water = depth.map(lambda depth, wet: np.where(wet, depth, 0.0), wet)
 
     def mask(self, position: str, open_sides: tuple = ()) -> GridValues:
@@ -229,6 +233,7 @@ class Floor:
         if self.crests is None:
             return None
         heights = [crests.map(lambda depth: NO_CREST - depth) for crests in self.crests]
+
         grid, communicator = self.domain.grid, self.domain.communicator
         modes = ["wrap" if periodic else False for periodic in (grid.periodic_y, grid.periodic_x)]
 
@@ -330,13 +335,14 @@ def floor_of(depth: DepthLike, domain: Domain, wetting: WettingDrying | None = N
     given, report = getattr(depth, "wet", None), getattr(depth, "report", ())
     values = _values(getattr(depth, "depth", depth), domain)
     if wetting is not None:
-        wet = may_be_wet(values, wetting.highest, given)
+        wet = may_be_wet(depth.deepest if isinstance(depth, Topography) else values, wetting.highest, given)
     elif given is None:
         wet = values.map(lambda depth: depth > 0, dtype=bool)
     else:
         given = Stored(np.array(given, bool), domain.grid.shape)
         wet = given.map(lambda wet, depth: wet & (depth > 0), values, dtype=bool)
-    floor = Floor(domain, values, wet, report, levees)
+    floor = Floor(domain, values, wet, report)
+    floor.levees, floor.bed = tuple(levees), getattr(depth, "bed", None)
     wrong = domain.together(lambda: any(not np.isfinite(part).all() for _, part in domain.own(values)))
     if domain.communicator.agree(wrong):
         raise ValueError("ShallowWater: depth holds values that are not finite; fill them, or set them to 0 for land.")

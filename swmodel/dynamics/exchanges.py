@@ -169,6 +169,11 @@ class Exchange(WaterForcing):
             raise ConfigError(
                 f"{type(self).__name__} exchanges the whole column of water, and the model has layers; leave one out."
             )
+        if model.sea_floor.bed is not None:
+            raise ConfigError(
+                f"{type(self).__name__} reads the levels of cells with an even bed, and the bathymetry has subgrid; "
+                "leave one out."
+            )
 
     def summary(self, model: Model, seconds: float) -> str:
         """Both ends, in words."""

@@ -55,6 +55,8 @@ class HalfStep:
         """h u and h v with the mean thickness on faces [m2 s-1], Fields at u and v."""
         flow = self.flow
         x, y = flow.on_faces(flow.h)
+        if flow.sections is not None:
+            x, y = flow.sections.upstream(X, flow.u, x), flow.sections.upstream(Y, flow.v, y)
         if flow.crests is not None:
             return flow.crests.limited(X, flow.u, x)[1], flow.crests.limited(Y, flow.v, y)[1]
         return x * flow.u, y * flow.v
@@ -63,7 +65,8 @@ class HalfStep:
     def rise(self) -> AbstractField:
         """eta_half - eta [m], a Field at h."""
         rise = (-0.5 * self.flow.time.dt) * divergence(*self._transports, self.flow.geometry)
-        return pointwise(lambda rise, h: _within(rise, 0.5 * h), rise, self.flow.h)
+        rise = pointwise(lambda rise, h: _within(rise, 0.5 * h), rise, self.flow.h)
+        return rise if self.flow.sections is None else self.flow.level_of(self.flow.h + rise) - self.flow.eta
 
     def rise_upstream(self, axis: Axis, velocity: AbstractField) -> AbstractField:
         """eta_half - eta in the cell from which the water comes to a face [m], a Field at the faces across an axis."""
@@ -98,6 +101,8 @@ class HalfStep:
         wet, length = ((flow.geometry.wet_u, flow.geometry.dx["u"]), (flow.geometry.wet_v, flow.geometry.dy["v"]))[k]
         along = velocity * axis.mean(axis.difference(velocity))
         slope = across.mean(across.difference(velocity) * (across.low(wet) * across.high(wet)))
+        if flow.sections is not None:
+            along, slope = (flow.sections.advecting(axis) * x for x in (along, slope))
         push = rotation - flow.gravity * axis.difference(flow.eta)
         rate = (push - along) * per_d[0] - axis.mean(across.mean(other)) * slope * per_d[1]
         damping = damping_after(flow, k, velocity + half * rate, half)

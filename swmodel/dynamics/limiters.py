@@ -33,6 +33,7 @@ __all__ = [
     "MonotonizedCentral",
     "Koren",
     "Superbee",
+    "both_sides",
     "larger",
     "limited_difference",
     "limited_face",
@@ -167,3 +168,14 @@ def limited_face(
     """The value upstream of faces, with a limited slope; `step` is the difference of c across them."""
     half = limited_difference(axis, step, transport, limiter)
     return upstream(transport, axis.low(c) + half, axis.high(c) - half)
+
+
+def both_sides(
+    axis: Axis, x: AbstractField, step: AbstractField, limiter: Limiter
+) -> tuple[AbstractField, AbstractField]:
+    """The values on a face reconstructed from its low and its high side."""
+    if limiter.symmetric:  # a cell has one slope
+        half = pointwise(limiter.half, axis.low(step), axis.high(step))
+        return axis.low(x) + axis.low(half), axis.high(x) - axis.high(half)
+    low = axis.low(x) + pointwise(limiter.half, axis.low(axis.low(step)), step)
+    return low, axis.high(x) - pointwise(limiter.half, axis.high(axis.high(step)), step)

@@ -47,7 +47,9 @@ class Site:
         share = model.core.zonal_share(model.grid.y_centres[self.box.j0 : self.box.j1, None])
         self.share = share  # of the wavenumber of the shortest zonal waves, which the core computes
         self.waves_dx2 = self.per_dx2 * share**2
-        depth = np.where(self.wet, self.box.cut(model.sea_floor.depth, 0, 0, 0), 1.0)
+        floor = model.sea_floor
+        mean = np.where(self.wet, self.box.cut(floor.depth, 0, 0, 0), 1.0)
+        depth = mean if floor.bed is None else np.where(self.wet, self.box.cut(floor.bed.deepest, 0, 0, 0), 1.0)
         self.column = depth
         self.excess = np.zeros(self.wet.shape)  # of the thickness over the depth at rest [1]
         self.highest = 0.0  # the largest excess of all tiles
@@ -57,6 +59,9 @@ class Site:
             eta = state[in_layer("eta", model.layer_count - 1 if over_deep_water(model.layers) else 0)]
             self.column = np.maximum(depth + np.where(self.wet, np.asarray(eta, float), 0.0), 1e-3)
             self.excess = self.column / np.maximum(depth, 1e-3) - 1.0
+            if floor.bed is not None:  # the deepest water holds no more than all of the cell
+                water = np.maximum(mean + np.asarray(eta, float), 0.0) * floor.bed.ratio**2
+                self.column = np.maximum(np.minimum(self.column, water), 1e-3)
         self.thickness = self.column if model.layers is None else self._thinnest(state)
 
     def _thinnest(self, state):

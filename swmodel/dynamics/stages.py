@@ -46,6 +46,7 @@ __all__ = [
     "PARTS",
     "STATIC",
     "StageEvaluation",
+    "TABLES",
     "TILE",
     "declare",
     "euler_stage",
@@ -195,6 +196,7 @@ NUMBER = Kind()  # a number that is the same on all ranks
 # (ny, nx) at cell centres, 0 on land, or time records of such maps
 MAP = Kind(bind=_bind_records, prepare=_prepare_map)
 FACES = Kind(prepare=_prepare_faces)  # a pair of arrays at u and v, which have the tile's halo already
+TABLES = Kind(prepare=lambda tables, exchange, wet: tables.prepared(exchange))  # of Subgrid, with the tile's halo
 PARTS = Kind(bind=_bind_parts, prepare=_prepare_parts)  # a tuple of TiledParts
 TILE = Kind(mark=mark_columns)
 OTHER = Kind(mark=None)  # a pytree that is used as it is

@@ -19,7 +19,7 @@ A System has four forms. Its fields are the same in all of them, and what their 
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -44,6 +44,7 @@ from .stages import (
     OTHER,
     PARTS,
     STATIC,
+    TABLES,
     TILE,
     ArrayEvaluation,
     Exchange,
@@ -54,7 +55,7 @@ from .stages import (
     euler_stage,
 )
 from .terms import Series, Term, TiledPart, TimeVarying, Windows, value_at
-from .transported import Transported, converted, tracer_contents
+from .transported import Transported, converted_state
 
 __all__ = ["System", "declared_fields"]
 
@@ -87,6 +88,7 @@ class System:
         uplift: None, or the sea floor's cumulative uplift [m] (ny, nx), in time records.
         crests: None, or the depths of the crests of levees on faces [m], a pair of arrays at u and v with the tile's
             halo, (ny + 2 halo, nx + 2 halo).
+        subgrid: None, or the Subgrid, the tables of cells whose beds are finer than the grid.
         tile: the TileGeometry.
         elliptic_domain: an elliptic.Domain without its tile, for implicit schemes; None for the others.
         flat: whether the depth was uniform when the model was made.
@@ -172,6 +174,7 @@ class System:
     )
     uplift: Any = declare(MAP, units="m", shared="source", recorded="parts", lifted=True)
     crests: Any = declare(FACES, units="m", lifted=True)
+    subgrid: Any = declare(TABLES, units="m", lifted=True)
     tile: TileGeometry = declare(TILE)
     elliptic_domain: Any = declare(OTHER)
     flat: bool = declare(STATIC, False)
@@ -524,21 +527,11 @@ class System:
             state: the State that is stepped.
             time: the Time of the state.
         """
-        return self._converted("shown", state, time)
+        return converted_state("shown", self, state, self.depth_at(as_time(time)))
 
     def stored(self, state: State, time: Time | Count) -> State:
         """The inverse of `shown`."""
-        return self._converted("stored", state, time)
-
-    def _converted(self, how, state, time):
-        if not (contents := tracer_contents(self)):
-            return state
-        fields = state.map(as_tile_field, state.positions)
-        levels = [fields[eta] for *_, eta in self.names_of_layers]
-        columns = self.columns(self.depth_at(as_time(time)), levels)
-        columns = [rest + excess * self.geometry.wet for rest, excess in columns]
-        columns = [cast(Field, column).interior for column in columns]
-        return state.replace(**converted(how, contents, state, columns))
+        return converted_state("stored", self, state, self.depth_at(as_time(time)))
 
     def acceleration(self, flow: LayerFlow, head: AbstractField, time: Time) -> tuple[AbstractField, AbstractField]:
         """(du/dt, dv/dt) [m s-2] of one layer, Fields at u and v; zero on faces without flow.

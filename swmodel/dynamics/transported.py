@@ -31,7 +31,7 @@ import numpy as np
 
 from ..fields.field import AbstractField, Value
 from ..fields.methods import a_rate, at
-from ..fields.state import State, pytree, static
+from ..fields.state import State, as_tile_field, pytree, static
 from ..fields.variables import Variable, in_layers, units_of_product
 from .clock import Time
 from .terms import TiledPart
@@ -42,7 +42,15 @@ if TYPE_CHECKING:
     from .system import System
 
 
-__all__ = ["Carried", "Transported", "converted", "shown_variables", "thicknesses", "tracer_contents"]
+__all__ = [
+    "Carried",
+    "Transported",
+    "converted",
+    "converted_state",
+    "shown_variables",
+    "thicknesses",
+    "tracer_contents",
+]
 
 
 class Transported(TiledPart):
@@ -146,6 +154,27 @@ def converted(how: str, contents: Sequence, fields: State | Mapping[str, Value],
         columns: the thickness of each layer [m].
     """
     return {row.name: getattr(x, how)(fields[row.name], columns[k]) for row, x, k in contents}
+
+
+def converted_state(how: str, system: "System", state: State, depth: AbstractField) -> State:
+    """A State of tile arrays with its tracers, and the level of beds finer than the grid, "shown" or "stored".
+
+    Args:
+        how: "shown" or "stored".
+        system: the System, prepared.
+        state: the State.
+        depth: H at its time [m], a Field at h.
+    """
+    contents, subgrid, wet, new = tracer_contents(system), system.subgrid, system.geometry.wet, {}
+    if not contents and subgrid is None:
+        return state
+    fields = state.map(as_tile_field, state.positions)
+    if subgrid is not None:
+        new = {"eta": getattr(subgrid, how)(fields.eta, depth, wet).interior}
+        fields = fields.replace(eta=as_tile_field(new["eta"], "h")) if how == "stored" else fields
+    columns = system.columns(depth, [fields[eta] for *_, eta in system.names_of_layers])
+    columns = [(rest + excess * wet).interior for rest, excess in columns]
+    return state.replace(**new, **converted(how, contents, state, columns))
 
 
 @pytree

@@ -29,6 +29,7 @@ from .axes import is_data_array, label
 from .elevation import at_level, elevation_in, notes_on, open_elevation
 from .grid import Grid
 from .patches import Layer, Overlay, Patch, layers_of
+from .subgrid import FineBed, finer
 from .undeclared import HIGHEST
 from .windows import BlockCache, CachedValues, GridValues, grid_values
 
@@ -61,6 +62,32 @@ class Topography:
         """This topography itself: lakes and channels are not reported where the shore moves."""
         return self
 
+    @property
+    def deepest(self) -> GridValues:
+        """The depth of the deepest bed in each cell [m]."""
+        return self.depth
+
+
+class SubgridTopography(Topography):
+    """Topography whose cells have a bed of ratio x ratio fine cells (subgrid.py); `depth` is the mean of theirs.
+
+    Args:
+        grid: the Grid of the cells.
+        fine: the Topography of the grid of the fine cells.
+        ratio: the number of fine cells along the side of a cell.
+        wet: GridValues, bool: the cells that may ever be wet; unless given, those with a fine cell that may.
+    """
+
+    def __init__(self, grid: Grid, fine: Topography, ratio: int, wet: GridValues | None = None):
+        self.bed = FineBed(fine.depth, ratio)
+        if wet is None:
+            wet = FineBed(fine.wet, ratio).of_cells(lambda wet: wet.any(axis=(1, 3))).map(np.asarray, dtype=bool)
+        super().__init__(grid, self.bed.of_cells(lambda depth: depth.mean(axis=(1, 3))), fine.report, wet)
+
+    @property
+    def deepest(self) -> GridValues:
+        return self.bed.deepest
+
 
 def topography(
     source: str | os.PathLike | xr.DataArray | Any,
@@ -71,6 +98,7 @@ def topography(
     mask: Any = None,
     patches: Sequence[Patch | str | os.PathLike] = (),
     margin: int = 0,
+    subgrid: int | None = None,
 ) -> Topography:
     """The Topography of `grid` from gridded elevations, or from depths, as identified by their attributes or name.
 
@@ -87,6 +115,8 @@ def topography(
         patches: files, or Patches, that take precedence where they have values, the first one before the others; with
             them, the source may cover a part of the grid.
         margin: over which a file passes into the next one [cells].
+        subgrid: the number of fine cells along the side of a cell, 2 to 16. The source is then read onto the fine
+            cells, of which each cell gets tables (dynamics/subgrid.py); an array has (ny subgrid, nx subgrid) depths.
 
     Raises:
         ConfigError: if the mask, or a depth, does not fit the grid.
@@ -94,6 +124,9 @@ def topography(
     """
     check_arguments("topography", LEVELS, locals())
     wet = None if mask is None else _mask_on(mask, grid)
+    if subgrid is not None:
+        options = {"datum": datum, "land_datum": land_datum, "patches": patches, "margin": margin * subgrid}
+        return SubgridTopography(grid, topography(source, finer(grid, subgrid), method, **options), subgrid, wet)
     levels = float(datum), float(land_datum)
     if is_data_array(source):
         name = str(source.name or "topography")
@@ -111,6 +144,10 @@ def topography(
 def topography_of(section: Any, grid: Grid, mask: Any = None) -> Topography:
     """The Topography of `grid` from a [bathymetry] section of an experiment file, with a `mask` as of `topography`."""
     wet = None if mask is None else _mask_on(mask, grid)
+    if section.subgrid is not None:
+        scaled = {"margin": section.margin * section.subgrid} if section.type == "file" else {}
+        fine = topography_of(section.replaced(subgrid=None, **scaled), finer(grid, section.subgrid))
+        return SubgridTopography(grid, fine, section.subgrid, wet)
     if section.type == "file":
         patch = Patch(**section.elevations())
         elevation = patch.elevation(grid, wet is None, "as given")

@@ -212,6 +212,10 @@ class Ensemble(Model):
     # -- what members must share ---------------------------------------------------------------------------------------
 
     def _check_shared(self, k, model):
+        if model.sea_floor.bed is not None:
+            raise ConfigError(
+                f"{self.name(k)} has beds finer than its cells, and members have none; leave subgrid out."
+            )
         first = self.models[0]
         properties = _shared(model)
         for what, shared in _shared(first).items():

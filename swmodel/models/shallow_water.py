@@ -17,6 +17,7 @@ from ..dynamics.domain import DepthLike, Domain, Model, floor_of
 from ..dynamics.layers import Layers
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..dynamics.momentum import Coriolis, VorticityFlux
+from ..dynamics.subgrid import changed_level, subgrid_on
 from ..dynamics.system import System, declared_fields
 from ..dynamics.terms import Term, tile_array
 from ..dynamics.transported import Transported, converted, thicknesses, tracer_contents
@@ -243,7 +244,7 @@ class ShallowWater(Model):
         }
         state = State.of(fields, {row.name: row.position for row in self.variables})
         if self.film is not None:  # no surface lies below the bed
-            state = state.replace(eta=jnp.maximum(state.eta, -self.domain.cut(self.sea_floor.water)))
+            state = state.replace(eta=changed_level("stored", state.eta, self.sea_floor, self.open_sides))
             if any(not isinstance(x, (int, float)) or x for x in (u, v)):
                 state = ending_at_shores(self, state)
         return self.core.resolved(self._stored(with_memory_of_sides(self, state, given)))
@@ -339,6 +340,7 @@ class ShallowWater(Model):
                 self.grid, self.sea_floor.wet, self.coriolis, halo, self.open_sides, self.communicator, self.dtype
             ),
             crests=self.sea_floor.crests_on(halo),
+            subgrid=subgrid_on(self.sea_floor, halo, self.open_sides),
         )
 
     @property

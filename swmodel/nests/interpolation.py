@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..dynamics.domain import Domain, floor_of
+from ..errors import ConfigError
 from ..grids.remapping import linear_weights
 from .nest import Nest, Place
 
@@ -81,6 +82,8 @@ def depth_of(nest: Nest, place: Place, outer: Any, domain: Domain, wetting: Any)
         domain: the Domain of its grid.
         wetting: its WettingDrying, or None.
     """
+    if outer.sea_floor.bed is not None or getattr(nest.depth, "bed", None) is not None:
+        raise ConfigError("nested grids have cells with even beds alone; leave subgrid of bathymetries out.")
     each, outer_wet = np.ones((place.ratio, place.ratio)), outer.sea_floor.wet.block(*place.box_slices)
     if nest.depth is None:
         depth = _interpolated(outer.sea_floor, place, outer.wetting is None)

@@ -4,7 +4,7 @@ A fingerprint is a dict of entries, {name: value}, named as in an experiment fil
 
     precision, gravity, linear, momentum, side, core, coriolis      texts and numbers
     wetting, wetting.thin                                           how cells fall dry
-    depth, coast, levees.u, levees.v                                fields
+    depth, coast, levees.u, levees.v, subgrid                       fields
     forcing.0, forcing.0.x, dissipation.1.viscosity, boundary.0     each term's class and parameters
     tracers.dye, tracers.dye.x                                      each tracer's class and parameters
     dissipation.1.code                                              a digest of the source of a part of one's own
@@ -144,6 +144,8 @@ def _entries(model, span, dt, like):
     if floor.crests is not None:
         for position, crests in zip("uv", floor.crests):
             found[f"levees.{position}"] = _Tiles({rank: cut(crests, rank) for rank in ranks})
+    if floor.bed is not None:
+        found["subgrid"] = _Tiles({rank: cut(floor.bed.marks, rank) for rank in ranks})
 
     def records(name, series):
         known = like.get(name, {})

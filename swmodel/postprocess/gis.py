@@ -7,6 +7,7 @@ and latitudes, so that x and y of a Cartesian grid are transformed from the proj
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import PlotError
+from ..grids.elevation import read_elevation
 from .files import Mesh, mesh_of, open_output, replacing, snapshot, undamaged
 from .inundation import inundation
 from .series import write_constants
@@ -39,6 +41,8 @@ def export(
     levels: Sequence[float] | None = None,
     crs: str | None = None,
     record: int | None = None,
+    bed: str | pathlib.Path | None = None,
+    datum: float = 0.0,
 ) -> pathlib.Path:
     """Write a field of an output file as GeoTIFF (.tif, .tiff) or as polygons in GeoJSON (.geojson, .json).
 
@@ -51,6 +55,8 @@ def export(
         levels: ascending; GeoJSON has polygons of the cells above each of them, up to the next; 0 unless given.
         crs: the projection of x and y of a Cartesian grid, as "EPSG:32654".
         record: the number of a record in time; the last one unless given.
+        bed: a file of elevations, finer than the cells; the flow depth is then that over its nodes on land.
+        datum: the level of the water at rest above the zero of that file [m].
 
     Raises:
         PlotError: one sentence, for what cannot be written.
@@ -69,7 +75,7 @@ def export(
     if list(levels) != sorted(set(levels)) or not len(levels):
         raise PlotError(f"export: the levels {list(levels)} do not ascend; order them.")
     with undamaged([path]), open_output(path) as dataset:
-        mesh, values, attrs = mesh_of(dataset), *_field(dataset, variable, record)
+        mesh, values, attrs = _field(dataset, variable, record, bed, datum)
     if mesh.spherical and crs is not None:
         raise PlotError("export: the file has longitudes and latitudes; leave the projection out.")
     crs = GEOGRAPHIC if mesh.spherical else crs
@@ -85,8 +91,7 @@ def export(
         if kind == "GeoTIFF":
             _write_tiff(part, values, at, known, variable, attrs)
         else:
-            features = _polygons(values, at, known, variable, list(levels), str(attrs.get("units", "")))
-            part.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+            part.write_text(json.dumps(_polygons(values, at, known, variable, list(levels), attrs)))
     return output
 
 
@@ -101,7 +106,15 @@ def _kind_of(output, options):
     return kind
 
 
-def _field(dataset: xr.Dataset, variable: str, record: int | None) -> tuple[np.ndarray, dict[str, Any]]:
+def _field(dataset: xr.Dataset, variable: str, record: int | None, bed, datum) -> tuple[Mesh, np.ndarray, dict]:
+    """The Mesh of a field, the field (ny, nx) and its attributes; over the nodes of a file `bed` if there is one."""
+    values, attrs = _field_of_cells(dataset, variable, record)
+    if bed is None:
+        return mesh_of(dataset), values, attrs
+    return *_over_bed(dataset, variable, bed, datum), attrs
+
+
+def _field_of_cells(dataset: xr.Dataset, variable: str, record: int | None) -> tuple[np.ndarray, dict[str, Any]]:
     """A field (ny, nx) and its attributes."""
     if variable in FLOODS and variable not in dataset:
         flood = inundation(dataset)
@@ -110,6 +123,19 @@ def _field(dataset: xr.Dataset, variable: str, record: int | None) -> tuple[np.n
     if values.shape != (dataset.sizes["yh"], dataset.sizes["xh"]):
         raise PlotError(f"export: {variable} is not at the centres of cells; choose a variable that is.")
     return values, dict(dataset[variable].attrs)
+
+
+def _over_bed(dataset, variable, bed, datum):
+    """(the Mesh of the nodes of a file of elevations, the flow depth over those on land [m], NaN where it is dry)."""
+    if variable != FLOODS[0]:
+        raise PlotError(f"export: {variable} is a field of cells; over a bed there is {FLOODS[0]} alone.")
+    elevation = read_elevation(bed)
+    (y, x), flood = (np.asarray(elevation[dim], float) for dim in elevation.dims), inundation(dataset)
+    ground = np.asarray(elevation, float) - datum
+    depth = flood.depth_over(x, y, np.nan_to_num(ground, nan=np.inf))
+    width, height = ((points[-1] - points[0]) / (points.size - 1) for points in (x, y))
+    mesh = dataclasses.replace(flood.mesh, x=x, y=y, width=width, height=height)
+    return mesh, np.where((ground > 0) & (depth > 0), depth, np.nan)
 
 
 def _from_date_line(mesh: Mesh, values: np.ndarray) -> tuple[np.ndarray, float]:
@@ -129,8 +155,8 @@ def _write_tiff(path, values, at, crs, variable, attrs):
         file.set_band_unit(1, str(attrs.get("units", "")))
 
 
-def _polygons(values, at, crs, variable, levels, units):
-    """The features of the classes between levels: connected cells along their edges, with holes."""
+def _polygons(values, at, crs, variable, levels, attrs):
+    """GeoJSON of the classes between levels: connected cells along their edges, with holes."""
     from rasterio.features import shapes
     from rasterio.warp import transform_geom
 
@@ -140,6 +166,11 @@ def _polygons(values, at, crs, variable, levels, units):
         if crs.to_string() != GEOGRAPHIC:
             geometry = transform_geom(crs, GEOGRAPHIC, geometry)
         k = int(number)
-        properties = {"variable": variable, "units": units, "above": bounds[k - 1], "up_to": bounds[k]}
+        properties = {
+            "variable": variable,
+            "units": str(attrs.get("units", "")),
+            "above": bounds[k - 1],
+            "up_to": bounds[k],
+        }
         features.append({"type": "Feature", "properties": properties, "geometry": geometry})
-    return features
+    return {"type": "FeatureCollection", "features": features}

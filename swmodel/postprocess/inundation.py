@@ -111,6 +111,33 @@ class Inundation:
         j, i = np.unravel_index(np.argmax(heights), heights.shape)
         return RunUp(float(heights[j, i]), float(self.mesh.x[i]), float(self.mesh.y[j]), level)
 
+    def depth_over(self, x: np.ndarray, y: np.ndarray, ground: np.ndarray) -> np.ndarray:
+        """The largest depth of the water over a finer ground [m], (rows, columns); 0 outside of wet cells.
+
+        The level is interpolated bilinearly between the centres of wet cells.
+
+        Args:
+            x, y: coordinates of the nodes, (columns,) and (rows,).
+            ground: their heights above the water at rest [m], positive up.
+        """
+        mesh, level = self.mesh, np.where(self.wet, self.level, 0.0)
+        at = [
+            (points - first[0]) / length
+            for points, first, length in zip((y, x), (mesh.y, mesh.x), (mesh.height, mesh.width))
+        ]
+        inside = [(places > -0.5) & (places < n - 0.5) for places, n in zip(at, level.shape)]
+        cells = [np.clip(np.rint(places).astype(int), 0, n - 1) for places, n in zip(at, level.shape)]
+        total = weight = np.zeros(np.shape(ground))
+        for corner in np.ndindex(2, 2):
+            near = [np.floor(places).astype(int) + k for places, k in zip(at, corner)]
+            rows, columns = (np.clip(k, 0, n - 1) for k, n in zip(near, level.shape))
+            share = np.multiply.outer(*(1.0 - np.abs(places - k) for places, k in zip(at, near)))
+            share = share * self.wet[np.ix_(rows, columns)]
+            total, weight = total + share * level[np.ix_(rows, columns)], weight + share
+        wet = self.wet[np.ix_(*cells)] & np.logical_and.outer(*inside) & (weight > 0)
+        depth = total / np.where(weight > 0, weight, 1.0) - ground
+        return np.where(wet, np.maximum(depth, 0.0), 0.0)
+
     def line(self) -> list[np.ndarray]:
         """The inundation line in the file's coordinates: parts, each (n, 2) with x and y of its points."""
         if min(self.wet.shape) < 2 or self.wet.all() or not self.wet.any():

@@ -154,7 +154,7 @@ class GaugeReader:
         return at_places(places, model, GaugeReader)
 
     def read(self, state: State, equations: System, time: Time) -> jax.Array:
-        return self.gauges.read(state.eta)
+        return self.gauges.read(equations.shown(state, time).eta)
 
 
 @pytree

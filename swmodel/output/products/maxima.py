@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...defaults import MAXIMA_THRESHOLD
+from ...dynamics.subgrid import changed_level
 from ...fields.parameters import parameter
 from ...fields.parts import replaced
 from ...fields.state import State
@@ -28,6 +29,7 @@ class Maxima(Product):
         thin: land under a film of this thickness [m] counts as dry; None without wetting and drying.
         moving: whether the sea floor moves. With `thin` the largest thickness over it is then found, too, because
             neither the highest level nor the first bed has it.
+        subgrid: whether cells have beds finer than the grid. The largest thickness is then found, too.
     """
 
     threshold: float = parameter(
@@ -35,12 +37,15 @@ class Maxima(Product):
     )
     thin: float | None = derived(None)
     moving: bool = derived(False)
+    subgrid: bool = derived(False)
 
     of_ensembles = of_moving_surface = counts_start = True
 
     def prepared(self, simulation: AbstractSimulation) -> Self:
         model = simulation.model
-        return replaced(self, {"thin": model.film, "moving": model.uplift is not None})
+        return replaced(
+            self, {"thin": model.film, "moving": model.uplift is not None, "subgrid": model.sea_floor.bed is not None}
+        )
 
     def settings(self) -> dict[str, object]:
         return {"threshold": self.threshold}
@@ -49,6 +54,9 @@ class Maxima(Product):
         if self.thin is None:
             return self.start(state, step)
         depth, dtype = simulation.model.water_depth(), simulation.model.dtype
+        if self.subgrid:
+            model = simulation.model
+            state = state.replace(eta=changed_level("shown", state.eta, model.sea_floor, model.open_sides))
         return self.start(state, step, simulation.communicator.place(lambda rank: np.asarray(depth[rank], dtype)))
 
     def start(self, state: State, step: int = 0, depth: jax.Array | None = None) -> dict[str, jax.Array]:
@@ -72,17 +80,18 @@ class Maxima(Product):
     @property
     def has_thickness(self) -> bool:
         """Whether the largest thickness is found."""
-        return self.thin is not None and self.moving
+        return self.thin is not None and (self.moving or self.subgrid)
 
     def add(self, sums: Arrays, sample: Sample) -> Arrays:
-        eta, before, rest, more = sample.state.eta, sums["arrival"], 0.0, {}
-        maximum = jnp.maximum(sums["maximum"], eta)
+        eta, level = sample.state.eta, sample.shown.eta  # the same, unless cells have beds finer than the grid
+        before, rest, more = sums["arrival"], 0.0, {}
+        maximum = jnp.maximum(sums["maximum"], level)
         if self.thin is not None:
             land = sample.depth < 0
             bed = -sample.depth if sample.uplift is None else sample.uplift - sample.depth
             rest = jnp.where(land, bed, jnp.maximum(bed, 0.0))
             never = land & (before == -1)  # so far eta was the height of the bed alone
-            maximum = jnp.where(never, eta, maximum)
+            maximum = jnp.where(never, level, maximum)
             before = jnp.where(never & (eta - bed > self.thin), jnp.int32(-2), before)
             if self.has_thickness:
                 more = {"thickness": jnp.maximum(sums["thickness"], eta - bed)}
