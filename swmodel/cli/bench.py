@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..runtime import launch
-from ..runtime.cores import placement
+from ..runtime.launchers import placement
 from ..runtime.version import VERSION, git_commit
 from . import facts
 from .profiles import profiled

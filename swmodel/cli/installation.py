@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..runtime import budget, launch
-from ..runtime.cores import crowding, placement
-from ..runtime.launchers import cuda_aware, loaded_mpi
+from ..runtime.launchers import crowding, cuda_aware, loaded_mpi, placement
 from ..runtime.signals import PROCESS
 from ..runtime.version import versions
 

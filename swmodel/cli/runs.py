@@ -17,7 +17,7 @@ from ..errors import ConfigError, DataError
 from ..output.collisions import check_apart, same_file
 from ..output.restart_output import earlier
 from ..runtime import launch
-from ..runtime.cores import binding_warning
+from ..runtime.launchers import binding_warning
 from ..runtime.paths import expanded, found
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION, git_commit, versions

@@ -9,8 +9,7 @@ from ..dynamics.momentum import Coriolis
 from ..fields.parameters import POINT, Moment
 from .adjoint import control_mistakes, cost_mistakes, time_mistakes
 from .expressions import COORDINATES, Expression
-from .green import green_mistakes
-from .inversion import inversion_mistakes
+from .inversion import green_mistakes, inversion_mistakes
 from .mistakes import Mistake, mistakes_of_names
 from .nests import nest_mistakes
 from .parts import shipped

@@ -18,8 +18,7 @@ from ..runtime.paths import expanded, found, refusal
 from .adjoint import Adjoint
 from .consistency import mistakes_between
 from .expressions import Expression
-from .green import Green
-from .inversion import Inversion
+from .inversion import Green, Inversion
 from .members import Ensemble, member_raws, mistakes_of_members
 from .mistakes import Mistake, as_written, nearest
 from .nests import Nests

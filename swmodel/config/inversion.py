@@ -1,4 +1,6 @@
-"""The section [inversion]: the controls to estimate, their prior uncertainty, and the observations to fit.
+"""The sections [inversion] and [green].
+
+[inversion] has the controls to estimate, their prior uncertainty, and the observations to fit:
 
 [inversion]
 until = "2 hour"
@@ -13,16 +15,37 @@ deviation = "2 m"
 [inversion.observations]
 type = "gauges"
 window = ["15 minute", "2 hour"]
+
+[green] describes a bank of Green's functions, for forecasts:
+
+[green]
+until = "3 hour"
+
+[green.sources]
+type = "unit_sources"
+x = [141, 145.5]
+y = [35, 41]
+spacing = 0.5
+deviation = "2 m"
+length = "50 km"
+
+The points are the gauges of [output.gauges.positions], and those of a lattice in water, [green.candidates], for
+`swmodel buoys`.
 """
 
+import contextlib
 import datetime
 import functools
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
+import numpy as np
+
 from ..adjoint.assimilation.priors import OfFaults, Prior
 from ..fields.methods import is_shipped
 from ..fields.parts import unchecked
+from ..models.shallow_water import ShallowWater
+from ..output.products.gauges import depth_at
 from .adjoint import Memory, known_controls
 from .mistakes import Mistake, nearest
 from .observations import Observations, observation_mistakes
@@ -33,7 +56,10 @@ from .sections import (
     Count,
     Fraction,
     Names,
+    NonNegativeMetres,
     NonNegativeSeconds,
+    Place,
+    PositiveCoordinate,
     PositiveSeconds,
     Section,
     Seed,
@@ -143,3 +169,45 @@ def _control_mistakes(section, sections):
                 text = f"{name} is changed by the control number {taken[name] + 1}, too; one has to do"
                 yield Mistake(("inversion", "controls", k), text)
             taken.setdefault(name, k)
+
+
+class Candidates(Section):
+    """A lattice of points at which a buoy could be."""
+
+    x: Place  # (low, high)
+    y: Place  # (low, high)
+    spacing: PositiveCoordinate  # between points
+    least_depth: NonNegativeMetres = 1000.0  # of the water at a buoy
+
+    def places(self, model: ShallowWater) -> dict[str, tuple[float, float]]:
+        """{"X, Y": (x, y)} of the points in deep water."""
+        found = {}
+        for y in np.arange(self.y[0], self.y[1] + 1e-6 * self.spacing, self.spacing):
+            for x in np.arange(self.x[0], self.x[1] + 1e-6 * self.spacing, self.spacing):
+                point = {f"{x:g}, {y:g}": (float(x), float(y))}
+                with contextlib.suppress(ValueError):  # outside the grid, or on land
+                    found |= point if depth_at(point, model)[0] >= self.least_depth else {}
+        return found
+
+
+class Green(Section):
+    """The bank that `swmodel green` makes."""
+
+    sources: Control  # patterns of the surface at the start
+    until: PositiveSeconds | None = None  # last time after the earthquake; that of [run] unless given
+    interval: PositiveSeconds = 30.0  # between two times, to the nearest multiple of the time step
+    candidates: Candidates | None = None  # for buoys, in addition to the gauges
+    file: OutputFile = "bank.nc"  # netCDF file to write
+
+
+def green_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Sources that are not patterns, and a bank without points."""
+    section, output = sections.get("green"), sections.get("output")
+    if section is None:
+        return
+    if not section.sources.part.patterns:
+        known = "give 'unit_sources' or 'unit_faults'"
+        text = f"{section.sources.type!r} are not sums of fixed patterns of the surface; {known}"
+        yield Mistake(("green", "sources", "type"), text)
+    if output is not None and (output.gauges is None or not output.gauges.positions):
+        yield Mistake(("green",), "no point has a place; name buoys and harbours in [output.gauges.positions]")

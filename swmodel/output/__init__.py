@@ -17,9 +17,8 @@
     fingerprint.py  what a run was computed with, for comparison with a later run
     collisions.py   outputs that would overwrite an input or another output
     figures.py      removal of the figures of files that are replaced
-    metadata.py     CF and SGRID metadata of these files
+    metadata.py     CF and SGRID metadata of these files, and of the run
     definitions.py  dimensions and variables with that metadata, in an open file
-    run_metadata.py metadata of the run that writes a file
 
 This module has the functions that they share. `claim` prevents two runs from writing one file. `replacing` writes a
 temporary file next to the final one and renames it, so that the old content stays until the new one is complete.

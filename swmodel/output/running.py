@@ -14,8 +14,8 @@ from ..runtime.netcdf import LOCK
 from . import claim
 from .collisions import check_apart
 from .figures import remove_figures
+from .metadata import run_attributes
 from .restart_output import RestartOutput
-from .run_metadata import run_attributes
 from .schedule import AbstractSimulation, Output
 from .writing import Writer
 from .zarr_fields import times_of

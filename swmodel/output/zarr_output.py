@@ -7,9 +7,8 @@ import numpy as np
 
 from ..errors import ConfigError, DataError, SwmodelError
 from . import Claim, ReplacedFile, metadata
-from .metadata import Attribute
+from .metadata import Attribute, rows_of
 from .products.snapshots import AUTO, FieldOutput, fields_of_tiles
-from .run_metadata import rows_of
 from .schedule import AbstractSimulation
 from .zarr_fields import ZarrFields, chunk_grid, chunks_of, dry_block, not_continued, same_values
 from .zarr_store import ZarrStore

@@ -41,8 +41,7 @@ import jax.core
 import jaxlib
 
 from . import cache
-from .cores import threads_per_rank
-from .launchers import launched_ranks
+from .launchers import launched_ranks, threads_per_rank
 from .private import compilation_cache
 
 T = TypeVar("T")

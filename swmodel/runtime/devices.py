@@ -16,8 +16,7 @@ import sys
 import time
 from collections.abc import Mapping
 
-from .cores import threads_per_rank
-from .launchers import LaunchError, launcher, usable_gpus
+from .launchers import LaunchError, launcher, threads_per_rank, usable_gpus
 
 VARIABLES = ("SWMODEL_COORDINATOR", "SWMODEL_NUM_PROCESSES", "SWMODEL_PROCESS_ID")
 

@@ -4,7 +4,6 @@ configure_process()   GPU, cores, precision: before JAX's backend and MPI start
 bind_rank()           GPU or cores alone, for scripts that do not call configure_process()
 load_mpi()            mpi4py and mpi4jax, or one sentence on why they do not load
 check_world()         raises unless MPI's world has as many ranks as were started: each would run the whole domain
-binding_warning()     ranks that share cores (cores.py)
 mpirun()              a command line that starts ranks here, as root or not, on enough cores or not
 """
 
@@ -23,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
-from .cores import share_cores, threads_per_rank
 from .devices import Hosts, start_devices
 from .launchers import (
     Launcher,
@@ -32,6 +30,8 @@ from .launchers import (
     is_of_launcher,
     launcher,
     loaded_mpi,
+    share_cores,
+    threads_per_rank,
     usable_gpus,
 )
 from .malloc import use_one_arena

@@ -24,7 +24,7 @@ from ..output.products.gauges import LONGEST_CHUNK
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import on_tiles, pack_state, run_steps, step_loop
 from ..stepping.steps import History, Monitor, StepLoop
-from .health import Assessment, Health
+from .stopping import Assessment, Health
 
 if TYPE_CHECKING:
     from .simulation import Simulation

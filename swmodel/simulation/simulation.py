@@ -35,11 +35,10 @@ from ..stepping.loop import arrays_if_loops_fail, engine_of, pack_state, unpack_
 from ..stepping.members import Members
 from ..stepping.stability import check_time_step
 from ..stepping.steps import History
-from .health import Health
 from .outputs import RULES, SECONDS, STEPS, Outputs
 from .program import Pace, advance, fastest_stages, read_once, start_carry
 from .progress import duration, reporter
-from .stopping import diagnosis, how_to_continue, invalid_cells, progress_clause, stoppable
+from .stopping import Health, diagnosis, how_to_continue, invalid_cells, progress_clause, stoppable
 
 T = TypeVar("T")
 

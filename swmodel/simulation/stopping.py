@@ -1,25 +1,30 @@
-"""Messages on why a run stopped and how to continue it, and the invalid cells that Health has found."""
+"""Health, which finds invalid cells, and messages on why a run stopped and how to continue it."""
 
 import contextlib
+import functools
+import operator
 import shlex
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..defaults import LEAST_THICKNESS
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.clock import Time
+from ..dynamics.system import System
 from ..fields.field import Value
 from ..fields.methods import is_shipped
 from ..fields.parts import name_of
-from ..fields.state import replace
+from ..fields.state import State, pytree, replace, static
+from ..fields.variables import in_layer
 from ..models.ensemble import Ensemble
+from ..models.shallow_water import ShallowWater
 from ..output.running import Run
 from ..runtime.signals import GRACE, PROCESS, SignalMonitor
-from .health import Assessment
 
 if TYPE_CHECKING:
     from .simulation import Simulation
@@ -41,7 +46,7 @@ def stoppable(kept: Callable[[str], str]) -> Iterator[tuple[SignalMonitor, Threa
         yield signals, reader
 
 
-def invalid_cells(simulation: "Simulation", health: Assessment) -> list[tuple]:
+def invalid_cells(simulation: "Simulation", health: "Assessment") -> list[tuple]:
     """[(step, member, layer, row, column, thickness, CFL number)] of the first invalid cell of each tile and member.
 
     Args:
@@ -161,3 +166,112 @@ def _parts_not_finite(simulation, member):
     dynamics = model.interval(simulation.halo, step, simulation.dt, simulation.stages)
     tiles = simulation.communicator.tiles(simulation.communicator.spmd(finite)(dynamics, state)).values()
     return [name_of(parts[k]) for k, each in zip(own, zip(*tiles)) if simulation.communicator.agree(not all(each))]
+
+
+HEALTH_INTERVAL = 20  # steps between two checks, each of which takes a fifth of a step or less
+
+
+Assessment: TypeAlias = tuple[jax.Array, ...]
+"""The arrays of Health.start."""
+GetState: TypeAlias = Callable[[], State]
+GetUplift: TypeAlias = Callable[[], jax.Array | None]
+
+
+@pytree
+class Health:
+    """A check of the state every HEALTH_INTERVAL steps, at snapshots, and at the end of a chunk of steps.
+
+    So every state is checked before it is written.
+
+    Attributes:
+        dt_per_dx, dt_per_dy: dt over the sides of the cells at u and v [s m-1].
+        linear: whether the model is linear.
+        least: the smallest thickness with which a run continues [m].
+        also: the state is also checked at multiples of these numbers of steps.
+    """
+
+    dt_per_dx: Any
+    dt_per_dy: Any
+    linear: bool = static()
+    least: float = static(default=LEAST_THICKNESS)
+    also: tuple[int, ...] = static(default=())
+
+    @staticmethod
+    def of(model: ShallowWater | Ensemble, dt: float, also: tuple[int, ...] = ()) -> "Health":
+        """The Health of a model's tiles for steps of `dt` [s]."""
+
+        def make(rank):
+            box = model.decomposition.box(rank)
+            metrics = model.grid.metrics(np.arange(box.j0, box.j1))
+            share = model.core.zonal_share(model.grid.y_centres[box.j0 : box.j1, None])
+            per_x, per_y = (dt / np.maximum(metrics[name], 1e-30) for name in ("dx_u", "dy_v"))
+            per_x, per_y = (np.asarray(x, model.dtype) for x in (per_x * share, per_y))
+            return Health(per_x, per_y, model.linear, model.least_thickness, also)
+
+        return model.communicator.place(make)
+
+    def _is_due(self, step):
+        return functools.reduce(operator.or_, [step % n == 0 for n in (HEALTH_INTERVAL, *self.also)])
+
+    @staticmethod
+    def start() -> Assessment:
+        """(first invalid step or -1, flat index of layer and cell, h [m] and CFL number there), each of shape (1,)."""
+        return jnp.full(1, -1, jnp.int32), jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.zeros(1)
+
+    def update(
+        self, carry: Assessment, get_state: GetState, dynamics: System, uplift: GetUplift, step: jax.Array
+    ) -> Assessment:
+        """The arrays of `start` after a check, if one is due, of the State `get_state()` over the uplift `uplift()`."""
+        return jax.lax.cond(
+            self._is_due(step), lambda: self.assess(carry, get_state, dynamics, uplift, step), lambda: carry
+        )
+
+    def finish(
+        self, carry: Assessment, get_state: GetState, dynamics: System, uplift: GetUplift, step: jax.Array
+    ) -> Assessment:
+        """The arrays of `start` after a check at the end of a chunk, unless `update` has checked this step."""
+        return jax.lax.cond(
+            self._is_due(step), lambda: carry, lambda: self.assess(carry, get_state, dynamics, uplift, step)
+        )
+
+    def assess(
+        self, carry: Assessment, get_state: GetState, dynamics: System, uplift: GetUplift, step: jax.Array
+    ) -> Assessment:
+        """The arrays of `start` after a check of the State; the first invalid step is kept.
+
+        Args:
+            carry: the arrays so far.
+            get_state: returns the State. It is called a second time to locate an invalid cell, because an array that is
+                passed to that branch would be copied in each check.
+            dynamics: the System on tiles, of which H at rest is 0 on land that is never wet.
+            uplift: returns the rise of the sea floor [m], or None.
+            step: the number of the step.
+        """
+
+        def cell_values():
+            state, rise = get_state(), uplift()
+            layers, count = dynamics.layers, dynamics.layer_count
+            bottom = dynamics.depth - (0.0 if rise is None else rise)
+            u, v, eta = ([state[in_layer(name, k)] for k in range(count)] for name in ("u", "v", "eta"))
+            heights, excess = ([bottom], eta) if layers is None else (layers.rest(bottom), layers.excess(eta))
+            thickness = [jnp.where(dynamics.depth != 0, a + b, jnp.inf) for a, b in zip(heights, excess)]
+            courant = [jnp.abs(a) * self.dt_per_dx + jnp.abs(b) * self.dt_per_dy for a, b in zip(u, v)]
+            finite = [jnp.isfinite(sum((state[name] for name in state.others), x + state.eta)) for x in courant]
+            joined = (x[0] if count == 1 else jnp.stack(x) for x in (finite, thickness, courant))
+            valid, thickness, courant = joined
+            if not self.linear:  # a linear model's amplitudes are arbitrary
+                valid = valid & (thickness >= self.least) & (courant <= 1.0)
+            return valid, thickness, courant
+
+        def is_valid():  # XLA vectorises sums along columns and shares them among threads, but not logical operations
+            valid, _, courant = cell_values()
+            return jnp.all(jnp.sum(jnp.where(valid, 0.0, 1.0).astype(courant.dtype), axis=-2) == 0.0)
+
+        def diagnosis():
+            valid, thickness, courant = cell_values()
+            place = jnp.argmin(valid.reshape(-1))[None].astype(jnp.int32)
+            values = (x.reshape(-1)[place].astype(old.dtype) for x, old in zip((thickness, courant), carry[2:]))
+            return jnp.full_like(carry[0], step), place, *values
+
+        # The cell is located only in an invalid state, since that takes ten times as long as the check.
+        return jax.lax.cond(~is_valid() & (carry[0][0] < 0), diagnosis, lambda: carry)

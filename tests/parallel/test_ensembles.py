@@ -11,9 +11,9 @@ import swmodel as sw
 from swmodel.errors import BlowUp, ConfigError, DataError
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.traffic import Count, traffic
-from swmodel.simulation.health import Health
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
+from swmodel.simulation.stopping import Health
 from swmodel.stepping.loop import pack_state
 from tests.parallel import cases
 

@@ -9,8 +9,8 @@ from swmodel import adjoint
 from swmodel.dynamics.clock import Time
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.traffic import traffic
-from swmodel.simulation.health import Health
 from swmodel.simulation.program import advance, start_carry
+from swmodel.simulation.stopping import Health
 from swmodel.stepping.loop import pack_state
 from tests.parallel import cases
 from tests.transported import Content

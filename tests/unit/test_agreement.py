@@ -16,8 +16,8 @@ from swmodel.output.products.base import Sampler
 from swmodel.output.products.gauges import Gauges
 from swmodel.output.products.maxima import Maxima
 from swmodel.parallel import SerialCommunicator
-from swmodel.simulation.health import Health
 from swmodel.simulation.program import Carry, advance
+from swmodel.simulation.stopping import Health
 from swmodel.stepping.loop import pack_state
 
 SENDING = (

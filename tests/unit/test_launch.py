@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from swmodel.errors import ConfigError
-from swmodel.runtime import cores as cores_module
 from swmodel.runtime import launch, launchers
-from swmodel.runtime.cores import physical_cores
+from swmodel.runtime.launchers import physical_cores
 from tests.selection import later
 
 OPEN_MPI = {
@@ -283,7 +282,7 @@ def test_no_gpu_is_bound_where_none_is_wanted(with_gpus, environment):
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
 def test_shares_of_cores_are_even_disjoint_and_complete(ranks):
     cores = [{core, core + 8} for core in range(8)]  # two hardware threads each
-    shares = [cores_module.share(cores, rank, ranks) for rank in range(ranks)]
+    shares = [launchers.share(cores, rank, ranks) for rank in range(ranks)]
     assert set().union(*shares) == set(range(16))
     assert sum(map(len, shares)) == 16
     assert max(map(len, shares)) - min(map(len, shares)) <= 2
@@ -291,7 +290,7 @@ def test_shares_of_cores_are_even_disjoint_and_complete(ranks):
 
 
 def test_more_ranks_than_cores_take_turns():
-    shares = [cores_module.share([{0}, {1}], rank, 6) for rank in range(6)]
+    shares = [launchers.share([{0}, {1}], rank, 6) for rank in range(6)]
     assert shares == [{0}, {1}] * 3
 
 
@@ -303,9 +302,9 @@ def test_hardware_threads_of_a_core_are_found():
 
 def test_ranks_that_share_cores_are_warned_of():
     apart = [("a", (0, 1)), ("a", (2, 3)), ("b", (0, 1))]
-    assert cores_module.crowding(apart) is None
+    assert launchers.crowding(apart) is None
     together = [("a", (0,)), ("b", (0, 1)), ("b", (0, 1))]
-    assert "2 ranks with 4 threads share 2 cores of host b" in cores_module.crowding(together)
+    assert "2 ranks with 4 threads share 2 cores of host b" in launchers.crowding(together)
 
 
 # -- MPI's names and mpirun -----------------------------------------------------------------------------------------
@@ -454,11 +453,11 @@ def test_what_a_launcher_set_does_not_reach_the_next_one(started):
 
 
 WORLD = (
-    "from swmodel.runtime import cores, launch, launchers\n"
+    "from swmodel.runtime import launch, launchers\n"
     "process = launch.configure_process()\n"
     "world = launch.load_mpi().COMM_WORLD\n"
     "launch.check_world(world.size)\n"
-    "print('answer', launchers.launched_ranks(), world.size, process.communicator, cores.binding_warning(world))\n"
+    "print('answer', launchers.launched_ranks(), world.size, process.communicator, launchers.binding_warning(world))\n"
 )
 
 

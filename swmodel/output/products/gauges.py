@@ -20,9 +20,8 @@ from ...models.ensemble import Ensemble
 from ...models.shallow_water import ShallowWater
 from ...stepping.steps import History
 from .. import Claim
-from ..metadata import Attribute
+from ..metadata import Attribute, members_of, rows_of
 from ..netcdf import GaugeFile
-from ..run_metadata import members_of, rows_of
 from ..schedule import AbstractSimulation, Output, nearest_steps
 from .base import Sample
 

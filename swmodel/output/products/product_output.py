@@ -13,9 +13,8 @@ from ...fields.state import State
 from ...fields.variables import VARIABLES, Variable
 from ...stepping.steps import History
 from .. import Claim, ReplacedFile
-from ..metadata import Attribute, variable_of
+from ..metadata import Attribute, members_of, rows_of, static_fields, variable_of
 from ..netcdf import write_fields
-from ..run_metadata import members_of, rows_of, static_fields
 from ..schedule import AbstractSimulation, Output
 from .base import Arrays, Product, Sampler, Samples
 

@@ -30,9 +30,8 @@ from ...stepping.members import Members, per_member
 from ...stepping.steps import History
 from .. import Claim, metadata
 from ..grid_part import GridPart
-from ..metadata import Attribute, Compression
+from ..metadata import Attribute, Compression, members_of, rows_of, static_fields
 from ..netcdf import FieldFile, has_zstd
-from ..run_metadata import members_of, rows_of, static_fields
 from ..schedule import AbstractSimulation, SnapshotOutput
 from .base import MakeSample
 

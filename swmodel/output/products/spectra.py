@@ -9,9 +9,8 @@ import numpy as np
 from ...diagnostics.spectra import Spectra
 from ...grids.grid import Grid
 from .. import Claim, definitions, metadata
-from ..metadata import Attribute
+from ..metadata import Attribute, members_of
 from ..records import RecordFile
-from ..run_metadata import members_of
 from ..schedule import AbstractSimulation, SnapshotOutput
 
 __all__ = ["SpectraFile", "SpectraOutput"]
