@@ -35,18 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     PROCESS.rank = 0 if started is None else started.rank
     PROCESS.again = functools.partial(_again, arguments, started)
     try:
-        with PROCESS.ending_with(_stopped_early):
-            code = _run(arguments, PROCESS.rank == 0)
+        code = _run(arguments, PROCESS.rank == 0)
         sys.stdout.flush()
     finally:
         PROCESS.stop()
     if code:
         leave(code)
     sys.exit(code)
-
-
-def _stopped_early(name):
-    return f"{name} stopped the command before it had computed anything. Start again with: {PROCESS.command()}"
 
 
 def _again(arguments: Sequence[str], started: launch.Launcher | None, overwrite: bool = False) -> str:

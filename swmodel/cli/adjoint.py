@@ -25,8 +25,8 @@ from ..config.build.studies import (
 )
 from ..config.quantities import quantity_of_option
 from ..errors import BlowUp, ConfigError, SwmodelError
-from ..output.collisions import check_apart
 from ..output.figures import remove_figures
+from ..runtime.paths import check_apart
 from ..simulation.progress import duration
 from . import facts, logs
 from .facts import columns
@@ -256,7 +256,7 @@ def _remove_old_file(study, path, options):
 
 def _write(study, path, found, J, units):
     from ..output.metadata import references
-    from ..output.sensitivity import write_sensitivities
+    from ..output.studies import write_sensitivities
 
     problem, made = study.problem, study.made
     attributes = {

@@ -14,7 +14,7 @@ from ..runtime import launch
 from ..runtime.launchers import placement
 from ..runtime.version import VERSION, git_commit
 from . import facts
-from .profiles import profiled
+from .logs import profiled
 from .starting import refuse_nests
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from ..config.build.steppers import stepper_of, time_step, unstable
 from ..config.build.studies import adjoint_line, green_line, inversion_line
 from ..config.scenario import PRODUCTS
 from ..errors import ConfigError
-from ..output.collisions import check_apart
 from ..runtime import budget, launch
-from ..runtime.paths import expanded
+from ..runtime.paths import check_apart, expanded
 from . import facts, logs
 from .model_remarks import flooded_land, model_remarks, wave_remarks
 from .nested import add_outputs_of_nests, files_of_nests, merged, nest_lines, nest_output_lines

@@ -125,10 +125,23 @@ def ranks_line(decomposition: Decomposition, wet: GridValues | None = None) -> s
     return f"{text}, with {min(water):,} to {max(water):,} wet cells each"
 
 
-def records_lines(experiment: Experiment) -> list[tuple[str, str]]:
-    """The lines of observed records of gauges: each file with what was assumed, and what the steps of its folder did.
+def file_lines(experiment: Experiment, grid: CartesianGrid | SphericalGrid) -> list[tuple[str, str]]:
+    """The lines of files that are read, with what was assumed of each; those that cannot be read have none."""
+    texts = {
+        "forcing": _series_texts(experiment, grid),
+        "storm": _storm_texts(experiment),
+        "level": _level_texts(experiment),
+        "records": _record_texts(experiment),
+        "tracks": _track_texts(experiment),
+    }
+    joined = {label: "\n".join(lines) for label, lines in texts.items()}
+    return [(label, text) for label, text in joined.items() if text]
 
-    Folders that cannot be read have none, since `remarks` and `inversion` report their mistakes.
+
+def _record_texts(experiment):
+    """Observed records of gauges: each file with what was assumed, and what the steps of its folder did.
+
+    `remarks` and `inversion` report the mistakes of folders.
     """
     gauges, inversion = experiment.output.gauges, experiment.inversion
     sources = [] if gauges is None or gauges.observations is None else [(gauges.observations, gauges.positions)]
@@ -140,23 +153,15 @@ def records_lines(experiment: Experiment) -> list[tuple[str, str]]:
         with contextlib.suppress(SwmodelError):
             records = read_folder(folder, names, experiment.run.start)
             lines |= {record.path: f"{name}, {record}" for name, record in records.items()}
-    return [("records", "\n".join(lines.values()))] if lines else []
+    return lines.values()
 
 
-def file_lines(experiment: Experiment, grid: CartesianGrid | SphericalGrid) -> list[tuple[str, str]]:
-    """The lines of files that are read, with what was assumed of each."""
-    each = storm_lines, level_lines, records_lines, tracks_lines
-    return [*series_lines(experiment, grid), *(line for lines in each for line in lines(experiment))]
-
-
-def series_lines(experiment: Experiment, grid: CartesianGrid | SphericalGrid) -> list[tuple[str, str]]:
-    """The lines of records of fields and of tides that drive the model; those that cannot be read have none."""
-    lines, run = [], experiment.run
+def _series_texts(experiment, grid):
+    """Records of fields and tides that drive the model."""
     for kind in ("forcing", "boundary"):
         for k, part in enumerate(getattr(experiment, kind)):
             with contextlib.suppress(SwmodelError):
-                lines += [f"{kind}.{k}.{key}: {words}" for key, words in _series_of(part, grid, run)]
-    return [("forcing", "\n".join(lines))] if lines else []
+                yield from [f"{kind}.{k}.{key}: {words}" for key, words in _series_of(part, grid, experiment.run)]
 
 
 def _series_of(part, grid, run):
@@ -173,20 +178,18 @@ def _series_of(part, grid, run):
             yield key, fields.summary(grid, rule.position or "h", rule.units)
 
 
-def storm_lines(experiment: Experiment) -> list[tuple[str, str]]:
-    """The lines of tracks of cyclones with what was assumed; tracks that cannot be read have none."""
-    lines = []
+def _storm_texts(experiment):
+    """Tracks of cyclones."""
     for entry in experiment.forcing:
         if entry.type == "cyclone":
             with contextlib.suppress(SwmodelError):
                 used = ["a radius of maximum wind in each quadrant"] if entry.quadrants else []
                 words = *track_of(entry).remarks, *used, f"times {entry.wind_averaging:g} for 10 min"
-                lines.append("; ".join(words))
-    return [("storm", "\n".join(lines))] if lines else []
+                yield "; ".join(words)
 
 
-def tracks_lines(experiment: Experiment) -> list[tuple[str, str]]:
-    """The lines of files of altimeters in costs and inversions, with what was assumed; those that fail have none."""
+def _track_texts(experiment):
+    """Files of altimeters in costs and inversions."""
     cost = None if experiment.adjoint is None else experiment.adjoint.cost
     tables = cost, *(() if experiment.inversion is None else experiment.inversion.observations)
     lines: dict[str, None] = {}
@@ -194,18 +197,16 @@ def tracks_lines(experiment: Experiment) -> list[tuple[str, str]]:
         if entry is not None and entry.type in ("tracks", "track_misfit") and entry.file is not None:
             with contextlib.suppress(SwmodelError):
                 lines |= dict.fromkeys(entry.tracks(experiment.run.start).remarks)
-    return [("tracks", "\n".join(lines))] if lines else []
+    return lines
 
 
-def level_lines(experiment: Experiment) -> list[tuple[str, str]]:
-    """The line of an initial level from a file, with what was assumed; one that cannot be read has none."""
-    if experiment.initial.type != "level":
-        return []
+def _level_texts(experiment):
+    """An initial level from a file."""
     from ..sources.deformation import read_level
 
-    with contextlib.suppress(SwmodelError):
-        return [("level", read_level(experiment.initial.file, experiment.initial.variable).assumed)]
-    return []
+    if experiment.initial.type == "level":
+        with contextlib.suppress(SwmodelError):
+            yield read_level(experiment.initial.file, experiment.initial.variable).assumed
 
 
 def members_line(ensemble: Ensemble) -> str:

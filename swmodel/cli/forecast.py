@@ -18,7 +18,7 @@ from ..errors import ConfigError, SwmodelError
 from ..grids.observed_tables import ENDS
 from ..observed.folder import read_folder
 from ..output import replacing
-from ..output.collisions import check_apart
+from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION
 from ..simulation.progress import duration

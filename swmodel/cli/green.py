@@ -16,8 +16,8 @@ from ..config.experiment import Draft
 from ..config.parts import part_of
 from ..errors import ConfigError, DataError
 from ..models.shallow_water import ShallowWater
-from ..output.collisions import check_apart
 from ..output.fingerprint import describe, fingerprint
+from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION
 from ..simulation.progress import duration

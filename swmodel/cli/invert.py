@@ -22,10 +22,10 @@ from ..config.expressions import Expression
 from ..config.reading import Section as SectionOfFile
 from ..errors import ConfigError
 from ..fields.methods import code_of
-from ..output.collisions import check_apart
 from ..output.figures import remove_figures
 from ..output.fingerprint import describe, fingerprint
 from ..output.resuming import allowed_names
+from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
 from . import facts, logs

@@ -14,7 +14,7 @@ from .facts import columns
 if TYPE_CHECKING:
     from ..adjoint.assimilation.result import Columns, Result
     from ..models.shallow_water import ShallowWater
-    from ..output.inversion import Estimate
+    from ..output.studies import Estimate
 
 
 def gauge_table(result: Result) -> str:

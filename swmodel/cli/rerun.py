@@ -10,8 +10,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import ConfigError, DataError
-from ..output.collisions import check_apart
-from ..runtime.paths import expanded
+from ..runtime.paths import check_apart, expanded
 from . import facts, logs
 from .green import Case, case_of
 from .starting import inputs_of, prepare_paths, tiles_line

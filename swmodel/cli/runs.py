@@ -14,19 +14,18 @@ from .. import postprocess
 from ..config import Override, read, read_text
 from ..config.build.nests import folder_of_nest
 from ..errors import ConfigError, DataError
-from ..output.collisions import check_apart, same_file
 from ..output.restart_output import earlier
 from ..runtime import launch
 from ..runtime.launchers import binding_warning
-from ..runtime.paths import expanded, found
+from ..runtime.paths import bytes_in, check_apart, expanded, found, same_file
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
-from . import facts, logs, profiles
+from . import facts, logs
+from .logs import profiled
 from .model_remarks import model_remarks, wave_remarks
 from .nested import add_outputs_of_nests, files_of_nests, merged, nest_lines
 from .options import Resumed, Run
-from .profiles import profiled
 from .remarks import remarks
 from .starting import (
     RECORD,
@@ -150,13 +149,13 @@ def _run(draft, options, restart):
     logs.LOGGER.debug("tiles %s, halo %d, set up in %.1f s", tiles, simulation.halo, clock.perf_counter() - begun)
     before = simulation.step
     if restart is None and simulation.communicator.is_root:
-        profiles.remove_entries(folder)
+        logs.remove_entries(folder)
     with PROCESS.ending_with(lambda name: _after_signal(name, simulation.step > before)):
         took = _steps(driver, simulation, experiment, options)
         if simulation.communicator.is_root:
             every = merged([files, *of_nests.values()])
             if any(every.values()):
-                profiles.append_entry(folder, took | {"ranks": model.communicator.size, "from_step": before})
+                logs.append_entry(folder, took | {"ranks": model.communicator.size, "from_step": before})
             for one in made.nests:
                 _figures(of_nests[one.name], one.made.experiment(), options.plot)
             _conclude(files, every, experiment, options.plot)
@@ -330,7 +329,7 @@ def _conclude(files, every, experiment, is_drawn):
     if not written:
         say("nothing was written: the experiment has no [output].")
         return
-    say("files:\n%s", "\n".join(f"  {path}  ({facts.size(_bytes_in(path))})" for path in written))
+    say("files:\n%s", "\n".join(f"  {path}  ({facts.size(bytes_in(path))})" for path in written))
     drawn = _drawn(files)
     _figures(files, experiment, is_drawn)
     say("next:\n%s", "\n".join(f"  {line}" for line in _suggestions(files, drawn, is_drawn)))
@@ -344,12 +343,6 @@ def _figures(files, experiment, is_drawn):
         logs.LOGGER.info("figure: %s", figure)
     if observations is not None and files["gauges"] and files["gauges"][0].exists() and not is_drawn:
         logs.LOGGER.info("scores:\n%s", postprocess.score_table(files["gauges"][0], observations))
-
-
-def _bytes_in(path):
-    """The size of a file, or of all files of a Zarr store."""
-    parts = path.rglob("*") if path.is_dir() else [path]
-    return sum(part.stat().st_size for part in parts if part.is_file())
 
 
 def _drawn(files):

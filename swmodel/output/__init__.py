@@ -9,13 +9,11 @@
     netcdf.py       fields, gauges and maxima as CF and SGRID netCDF
     grid_part.py    a box of the grid, and means over blocks of its cells
     records.py      a netCDF file that grows along time
-    sensitivity.py  sensitivities
-    inversion.py    results of inversions
+    studies.py      sensitivities, and results of inversions
     restart.py      all that a run needs to continue
     opening.py      restarts as files and as stores, read by windows
     resuming.py     how a run continues from a restart, and when it is refused
     fingerprint.py  what a run was computed with, for comparison with a later run
-    collisions.py   outputs that would overwrite an input or another output
     figures.py      removal of the figures of files that are replaced
     metadata.py     CF and SGRID metadata of these files, and of the run
     definitions.py  dimensions and variables with that metadata, in an open file
@@ -38,6 +36,7 @@ from pathlib import Path
 from typing import Self
 
 from ..errors import DataError, SwmodelError
+from ..runtime.paths import to_disk
 from ..runtime.signals import PROCESS
 
 __all__ = ["Claim", "Footprint", "ReplacedFile", "claim", "disturbed", "replacing", "reserve"]
@@ -240,10 +239,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
         _remove_stale(path.with_name(glob.escape(start) + "*.part"))
         with PROCESS.cleanup(lambda: temporary.unlink(missing_ok=True)):
             yield temporary
-            _to_disk(temporary)
+            to_disk(temporary)
             os.replace(temporary, path)
         with contextlib.suppress(OSError):  # not every file system can sync a folder
-            _to_disk(path.parent)
+            to_disk(path.parent)
     except (OSError, RuntimeError) as error:  # netCDF4 raises RuntimeError when HDF5 fails
         if has_folder and not path.parent.is_dir():  # for netCDF4 a denied permission
             raise disturbed(path.parent) from error
@@ -267,14 +266,6 @@ def _remove_stale(pattern):
             Path(name).unlink(missing_ok=True)
         except (ValueError, PermissionError):
             continue
-
-
-def _to_disk(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def reserve(descriptor: int, size: int, name: str | Path) -> None:

@@ -5,8 +5,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..runtime.paths import same_file
 from . import Claim, ReplacedFile
-from .collisions import same_file
 from .fingerprint import fingerprint
 from .metadata import Attribute
 from .opening import opened

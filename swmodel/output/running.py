@@ -11,8 +11,8 @@ import numpy as np
 
 from ..errors import DataError, SwmodelError
 from ..runtime.netcdf import LOCK
+from ..runtime.paths import check_apart
 from . import claim
-from .collisions import check_apart
 from .figures import remove_figures
 from .metadata import run_attributes
 from .restart_output import RestartOutput

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import DataError, SwmodelError
+from ..runtime.paths import to_disk
 from . import disturbed
 from .metadata import Attribute
 
@@ -249,11 +250,7 @@ def _hidden(path, kind):
 
 def _sync_folder(path):
     with contextlib.suppress(OSError):  # not every file system can
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        to_disk(path)
 
 
 def _replace(path, content, sync=True):

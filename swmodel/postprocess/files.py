@@ -12,7 +12,7 @@ import pathlib
 import re
 import tomllib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ EARTH_RADIUS = 6.371e6  # [m]
 METRES_UP_TO = 5e3  # [m], the extent of a domain from which on its maps have kilometres
 STORMS = {"cyclone", "wind", "air_pressure"}
 SHORT = 300.0  # [s], the length of a run from which on its times are in hours and minutes
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}  # [s]
 
 
@@ -151,12 +151,19 @@ def kind_of(dataset: xr.Dataset) -> str:
     )
 
 
-def experiment_in(dataset: xr.Dataset) -> dict[str, Any]:
-    """The content of the experiment file that wrote the dataset; {} for other runs."""
+def experiment_of(attributes: Mapping[str, Any]) -> tuple[str, dict, pathlib.Path | None]:
+    """(the text of the experiment file, its content, the folder of its paths) from the attribute `config` of a file.
+
+    A run that was started from Python may keep any text, or none: then the content is {}.
+    """
+    head, _, text = str(attributes.get("config", "")).partition("\n")
+    words = "# experiment file: "
+    folder = pathlib.Path(head.removeprefix(words)).parent if head.startswith(words) else None
+    text = text if folder is not None else str(attributes.get("config", ""))
     try:
-        return tomllib.loads(dataset.attrs.get("config", ""))
-    except tomllib.TOMLDecodeError:  # a Simulation keeps any text
-        return {}
+        return text, tomllib.loads(text), folder
+    except tomllib.TOMLDecodeError:
+        return text, {}, None
 
 
 def driving(dataset: xr.Dataset) -> tuple[str, tuple[str, ...]]:
@@ -164,7 +171,7 @@ def driving(dataset: xr.Dataset) -> tuple[str, tuple[str, ...]]:
 
     They follow from the experiment in the file. Runs that are made in Python have none, and count as those of a wave.
     """
-    experiment = experiment_in(dataset)
+    _, experiment, _ = experiment_of(dataset.attrs)
     parts = [*experiment.get("boundary", ()), *experiment.get("forcing", ())]
     names = [name for part in parts for each in (part, *part.values()) for name in _constituents(each)]
     kinds = {part.get("type") for part in experiment.get("forcing", ())}
@@ -218,7 +225,7 @@ def _unit_of_time(text):
 
 def analysis_begins(dataset: xr.Dataset) -> float:
     """The time [s] from which on the run's experiment fits harmonic constants; -inf unless it names one."""
-    begin = experiment_in(dataset).get("output", {}).get("harmonics", {}).get("begin", "")
+    begin = experiment_of(dataset.attrs)[1].get("output", {}).get("harmonics", {}).get("begin", "")
     match = re.fullmatch(r"([\d.eE+-]+)\s*(\w*)", str(begin).strip())
     length = None if match is None else _unit_of_time(match[2])
     return -np.inf if match is None or length is None else float(match[1]) * length
@@ -307,7 +314,7 @@ def label(array: xr.DataArray) -> str:
 
 def pretty(units: str) -> str:
     """Units with raised exponents: "m s-1" -> "m s⁻¹"."""
-    return re.sub(r"(?<=[A-Za-z])-?\d+", lambda power: power[0].translate(_RAISED), units)
+    return re.sub(r"(?<=[A-Za-z])-?\d+", lambda power: power[0].translate(RAISED), units)
 
 
 def scaled(values: np.ndarray, units: str) -> tuple[np.ndarray, str]:
@@ -316,7 +323,7 @@ def scaled(values: np.ndarray, units: str) -> tuple[np.ndarray, str]:
     if size == 0 or 1e-2 <= size < 1e4:
         return values, pretty(units)
     power = int(np.floor(np.log10(size)))
-    return values / 10.0**power, f"10{str(power).translate(_RAISED)} {pretty(units)}".rstrip()
+    return values / 10.0**power, f"10{str(power).translate(RAISED)} {pretty(units)}".rstrip()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, ma
 from .overlays import draw_boxes
 from .scores import Series, time_unit, variance_explained
 
-ROLES = ("truth", "background", "analysis", "background_deviation", "analysis_deviation")  # as in output/inversion.py
+ROLES = ("truth", "background", "analysis", "background_deviation", "analysis_deviation")  # as in output/studies.py
 MAPS = ROLES[:3]
 TITLES = {
     "truth": "truth",

@@ -23,7 +23,7 @@ from matplotlib.patches import Ellipse, Rectangle
 from ..errors import DataError, SwmodelError
 from ..runtime.tables import read_csv
 from . import style
-from .files import Mesh, experiment_in, start_of
+from .files import Mesh, experiment_of, start_of
 
 if TYPE_CHECKING:
     from ..forcing.cyclones import Cyclone
@@ -35,19 +35,14 @@ ARROWS = 16  # along the longer side of a map
 WEAK, STRONG = 5.0, 30.0  # [m s-1]
 
 
-def _folder(dataset: xr.Dataset) -> pathlib.Path:
-    """The folder of the experiment file, from which its paths count."""
-    head = str(dataset.attrs.get("config", "")).partition("\n")[0]
-    return pathlib.Path(head.removeprefix("# experiment file: ")).parent
-
-
 def levees_of(dataset: xr.Dataset) -> list[np.ndarray]:
     """The lines of the levees in the file's coordinates, (n, 2) each."""
-    name = experiment_in(dataset).get("bathymetry", {}).get("levees")
+    _, experiment, folder = experiment_of(dataset.attrs)
+    name = experiment.get("bathymetry", {}).get("levees")
     if not isinstance(name, str):
         return []
     try:
-        table = read_csv(_folder(dataset) / name)
+        table = read_csv((folder or pathlib.Path()) / name)
         points = np.column_stack([table.numbers("x"), table.numbers("y")])
         names = np.array(table.texts("levee"))
     except (DataError, KeyError):  # changed since the run
@@ -57,7 +52,8 @@ def levees_of(dataset: xr.Dataset) -> list[np.ndarray]:
 
 def storms_of(dataset: xr.Dataset) -> list[Cyclone]:
     """The Cyclones of a dated run, from the start of their tracks, which may be in any format that runs read."""
-    forcing, start = experiment_in(dataset).get("forcing", ()), start_of(dataset)
+    _, experiment, folder = experiment_of(dataset.attrs)
+    forcing, start = experiment.get("forcing", ()), start_of(dataset)
     tables = [part for part in forcing if part.get("type") == "cyclone"]
     if not tables or start is None:
         return []
@@ -67,7 +63,7 @@ def storms_of(dataset: xr.Dataset) -> list[Cyclone]:
     run, storms = types.SimpleNamespace(start=start, until=None), []
     for table in tables:
         with contextlib.suppress(SwmodelError, ValueError):  # the files have changed since the run
-            section = FORCING["cyclone"].read(table, _folder(dataset))
+            section = FORCING["cyclone"].read(table, folder or pathlib.Path())
             storms.append(storm_of(section, run))
     return storms
 

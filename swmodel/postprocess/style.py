@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from numpy.typing import ArrayLike
 
 from ..errors import PlotError
-from .files import replacing
+from .files import RAISED, replacing
 
 TITLE_HEIGHT = 0.45  # [inches] above a page for its title
 
@@ -60,7 +60,6 @@ _RC: dict[Any, Any] = {
 }
 
 _DPI = 160
-SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 HALO: list = [patheffects.withStroke(linewidth=2.0, foreground="white")]  # of letters on maps
 
 _FALLBACK = {
@@ -121,7 +120,7 @@ def powers_of_ten(axis: Any) -> None:
         power = int(np.floor(np.log10(value) + 1e-9))
         if abs(power) < 3:
             return f"{value:g}"
-        factor, digits = value / 10.0**power, str(power).translate(SUPERSCRIPT)
+        factor, digits = value / 10.0**power, str(power).translate(RAISED)
         return f"10{digits}" if abs(factor - 1) < 1e-6 else f"{factor:.3g} × 10{digits}"
 
     axis.set_major_formatter(FuncFormatter(text))

@@ -131,7 +131,7 @@ def keep(what: str, how: str, write: Callable[[Path], None], suffix: str, to_dis
             target = Path(name, f"made.{suffix}")
             write(target)
             if to_disk:
-                _to_disk(target)
+                to_disk(target)
             path = folder() / f"{what}.{how}.{_checksum(target)}.{suffix}"
             target.replace(path)
     return path
@@ -155,14 +155,6 @@ def prune(suffix: str, most: float) -> None:
 
 def _checksum(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()[:CHECKSUM]
-
-
-def _to_disk(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import swmodel as sw
 from swmodel import adjoint, postprocess
 from swmodel.adjoint.sensitivity import Sensitivity, forward_check, pattern, per, sensitivities
 from swmodel.errors import ConfigError
-from swmodel.output.sensitivity import name_of, write_sensitivities
+from swmodel.output.studies import name_of, write_sensitivities
 from swmodel.parallel import SerialCommunicator
 
 from ..unit.test_netcdf import GRIDS, OF_SGRID, START, cf_findings, static_fields

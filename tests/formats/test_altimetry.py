@@ -8,7 +8,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint.costs.tracks import TrackMisfit, read_tracks, track_records
-from swmodel.cli.facts import tracks_lines
+from swmodel.cli.facts import file_lines
 from swmodel.config.build.experiment import assemble
 from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError
@@ -130,7 +130,7 @@ def test_costs_and_inversions_of_a_file_take_them_and_check_tells_what_was_assum
     write_cmems(tmp_path / "s3a_1.nc"), write_swath(tmp_path / "swath.nc")
     made = assemble(read_text(EXPERIMENT, tmp_path / "tracks.toml", tmp_path))
     assert made.sentences() == []
-    (line,) = [text for name, text in tracks_lines(made.experiment()) if name == "tracks"]
+    (line,) = [text for name, text in file_lines(made.experiment(), made.grid) if name == "tracks"]
     assert "sla_unfiltered + ocean_tide in m, above the mean sea surface" in line
     assert "1 of 2 samples along each direction" in line
     assert "swath.nc: levels ssha, as of SWOT, level 3; ssha_unfiltered in m" in line

@@ -20,7 +20,7 @@ from matplotlib.image import imread  # noqa: E402
 
 import swmodel as sw  # noqa: E402
 from swmodel import postprocess  # noqa: E402
-from swmodel.cli import file_commands, profiles  # noqa: E402
+from swmodel.cli import file_commands, logs  # noqa: E402
 from swmodel.errors import PlotError, SwmodelError  # noqa: E402
 from swmodel.postprocess.files import mesh_of  # noqa: E402
 from swmodel.postprocess.pages import frames, sections  # noqa: E402
@@ -86,8 +86,8 @@ def folder(tmp_path_factory):
     rows = "\n".join(f"{a},{b}" for a, b in zip(t, 0.9 * series[0]))
     (root / "records" / "A.csv").write_text(f"time_s,elevation_m\n{rows}\n")
     leg = {"steps": 135, "model_seconds": 1350.0, "wall_seconds": 2.0, "first_step_after_seconds": 1.5, "ranks": 2}
-    profiles.append_entry(out, leg)
-    profiles.append_entry(out, leg)
+    logs.append_entry(out, leg)
+    logs.append_entry(out, leg)
     return out
 
 

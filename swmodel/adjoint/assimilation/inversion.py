@@ -22,7 +22,7 @@ import numpy as np
 
 from ...dynamics.transported import shown_variables
 from ...errors import BlowUp, ConfigError
-from ...output.inversion import Estimate
+from ...output.studies import Estimate
 from ...runtime.compilation import jit
 from ..controls.controls import ControlDict
 from ..costs.harmonics import HarmonicConstants

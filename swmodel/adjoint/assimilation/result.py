@@ -9,8 +9,8 @@ import numpy as np
 
 from ...fields.parameters import COORDINATES
 from ...fields.variables import Variable
-from ...output.inversion import Estimate, write_inversion
 from ...output.metadata import Attribute, references
+from ...output.studies import Estimate, write_inversion
 from ..controls.controls import ControlDict
 from ..costs.harmonics import HarmonicConstants
 from ..problem import Problem

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ import xarray as xr
 from ..files import mesh_of, seconds, start_of, wet_cells
 from ..scores import time_unit
 
-TIMING = "timing.json"  # in the folder of the output files; swmodel/cli/profiles.py writes it
+TIMING = "timing.json"  # in the folder of the output files; swmodel/cli/logs.py writes it
 
 
 def setup_rows(dataset: xr.Dataset, attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -93,27 +92,3 @@ def timing_rows(folder: pathlib.Path, attributes: Mapping[str, Any], cells: int)
 
 def _digits(value):
     return f"{value:.3g}" if value < 1000 else f"{float(f'{value:.3g}'):,.0f}"
-
-
-def experiment_of(attributes: Mapping[str, Any]) -> tuple[str, dict, pathlib.Path | None]:
-    """(the text of the experiment file, its content, the folder of its paths) from the attribute `config` of a file.
-
-    A run that was started from Python may keep any text, or none: then the content is {}.
-    """
-    head, _, text = str(attributes.get("config", "")).partition("\n")
-    words = "# experiment file: "
-    folder = pathlib.Path(head.removeprefix(words)).parent if head.startswith(words) else None
-    text = text if folder is not None else str(attributes.get("config", ""))
-    try:
-        return text, tomllib.loads(text), folder
-    except tomllib.TOMLDecodeError:
-        return text, {}, None
-
-
-def size(count: float) -> str:
-    """A number of bytes as text."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"

@@ -8,9 +8,8 @@ import re
 from collections.abc import Sequence
 
 from ...errors import PlotError
-from ..files import kind_of, open_output, replacing, start_of, undamaged
+from ..files import experiment_of, kind_of, open_output, replacing, start_of, undamaged
 from ..series import read_gauges, read_observations
-from . import facts
 from .frame import choice, filled
 from .sections import Run, sections
 
@@ -155,7 +154,7 @@ def _observed(files, folder):
     names, start = [gauge.name for gauge in read_gauges(files["gauges"])], start_of(files["gauges"])
     if folder is not None:
         return read_observations(folder, names, start)
-    _, experiment, home = facts.experiment_of(files["gauges"].attrs)
+    _, experiment, home = experiment_of(files["gauges"].attrs)
     named = experiment.get("output", {}).get("gauges", {}).get("observations")
     if not isinstance(named, str) or home is None or not (home / named).is_dir():
         return {}

@@ -12,8 +12,10 @@ import numpy as np
 import xarray as xr
 
 from ...output.figures import STATISTICS
+from ...runtime.budget import size
+from ...runtime.paths import bytes_in
 from .. import budgets, drifters, ensemble, gauges, inversion, maxima, sensitivity, spectra, statistics
-from ..files import mesh_of, open_output, seconds
+from ..files import experiment_of, mesh_of, open_output, seconds
 from ..scores import MISSING, Series, columns, constants_columns, meaning, score
 from ..series import read_gauges
 from . import facts
@@ -280,7 +282,7 @@ def _typeset(cell):
 
 def _configuration(run):
     attributes = run.first.attrs
-    text, _, _ = facts.experiment_of(attributes)
+    text, _, _ = experiment_of(attributes)
     parts = []
     if text.strip() and not run.nest:
         parts.append(_folded("Experiment file", markup("<pre>{}</pre>", _coloured(text.strip()))))
@@ -291,7 +293,7 @@ def _configuration(run):
     if sources and not run.nest:
         items = joined(markup("<li>{}</li>", _linked(one.strip())) for one in sources.split("; "))
         parts.append(_folded("Sources of the methods", markup("<ul>{}</ul>", items)))
-    lines = [(path.name, facts.size(_bytes(path))) for path in run.paths]
+    lines = [(path.name, size(bytes_in(path))) for path in run.paths]
     parts.append(as_table(("file", "size"), lines))
     heading = "Files" if run.nest else "Configuration and files"
     return Section(run.named("configuration"), heading, joined(parts))
@@ -299,11 +301,6 @@ def _configuration(run):
 
 def _folded(summary, body):
     return markup("<details><summary>{}</summary>{}</details>", summary, body)
-
-
-def _bytes(path):
-    parts = path.rglob("*") if path.is_dir() else [path]
-    return sum(part.stat().st_size for part in parts if part.is_file())
 
 
 def _coloured(toml):

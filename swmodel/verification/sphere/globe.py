@@ -17,7 +17,7 @@ from ...models.shallow_water import ShallowWater
 from ...stepping.explicit import RK4
 from ...stepping.stability import largest_time_step
 from ...units import day
-from ..case import Panel, run_until
+from ..case import Panel, relative_l2, run_until
 
 RADIUS, OMEGA, G = 6.37122e6, 7.292e-5, 9.80616
 WILLIAMSON: dict[str, Any] = {"source": "Williamson et al. (1992)", "doi": "10.1016/S0021-9991(05)80016-6"}
@@ -51,8 +51,7 @@ def advanced(model: ShallowWater, state: State, seconds: float, fraction: float 
 def weighted_l2(model: ShallowWater, found: np.ndarray, exact: np.ndarray) -> float:
     """Williamson's l2: sqrt(I[(found - exact)^2] / I[exact^2]), I the mean over the sphere of values at centres."""
     area = model.grid.metrics(np.arange(model.grid.ny))["area_h"] * np.ones(model.grid.shape)
-    found, exact = np.asarray(found, float), np.asarray(exact, float)
-    return float(np.sqrt(np.sum(area * (found - exact) ** 2) / np.sum(area * exact**2)))
+    return relative_l2(found, exact, area)
 
 
 def map_of(title: str, model: ShallowWater, values: np.ndarray, unit: str) -> Panel:

@@ -1,4 +1,8 @@
-"""netCDF files of inversions: controls before and after with their deviations, observations, the history of J."""
+"""netCDF files of inversions and of sensitivities.
+
+An inversion has controls before and after with their deviations, observations and the history of J. Sensitivities have
+a map for each control that is a field, and numbers for the other controls.
+"""
 
 import dataclasses
 import datetime
@@ -13,7 +17,8 @@ from numpy.typing import ArrayLike
 
 from ..fields.variables import PROGNOSTIC, Variable
 from ..grids.grid import Grid
-from .definitions import define, define_times_of, store_field, whole_file
+from . import metadata
+from .definitions import define, define_times_of, dry_points, fill_dry, store_field, whole_file, with_low_faces
 from .metadata import Attribute
 
 ROLES = {
@@ -124,3 +129,104 @@ def _define_table(dataset, dimension, columns):
                 variable[k] = str(value)
         else:
             define(dataset, f"{dimension}_{name}", (dimension,), attributes, values)
+
+
+COMMENT = "change of the cost per unit of the control in one cell; divide by its area for a density"
+
+
+def name_of(control: str) -> str:
+    """The name of the variable of a control, such as "sensitivity_initial_eta"."""
+    return "sensitivity_" + re.sub(r"\W+", "_", control).strip("_")
+
+
+def write_sensitivities(
+    path: str | Path,
+    grid: Grid,
+    found: Mapping[str, Any],
+    *,
+    cost: Mapping[str, Any],
+    seconds: float,
+    start: datetime.datetime | None = None,
+    attributes: Mapping[str, Attribute] | None = None,
+    static: Mapping[str | Variable, np.ndarray] | None = None,
+) -> None:
+    """Write {control: Sensitivity}; an older file stays until this one is complete.
+
+    Args:
+        path: the path of the file; an existing one is replaced.
+        grid: the Grid.
+        found: the result of adjoint.sensitivity.sensitivities.
+        cost: {"name", "value", "units", "places"} of the cost J; "places" is {name: (x, y)} of the points that J reads.
+        seconds: model time at the run's end [s].
+        start, attributes, static: as for netcdf.FieldFile.
+
+    Raises:
+        SwmodelError: if it cannot be written.
+    """
+    static = dict(static or {})
+    about = {
+        "sensitivity_of": cost["name"],
+        "cost_value": np.float64(cost["value"]),
+        "cost_units": cost["units"],
+        "cost_places": json.dumps(cost["places"]) if cost["places"] else None,
+    }
+    about = {**(attributes or {}), **about}
+    with whole_file(path, grid, about, static, seconds=seconds, start=start) as dataset:
+        for one in found.values():
+            if one.position == "scalar":
+                _define_numbers(dataset, one, cost["name"], start)
+            else:
+                _define_map(dataset, grid, one, cost["name"], static)
+
+
+def _row(one, cost):
+    """The row of the variable table for a sensitivity. Units with fractional powers go to the comment."""
+    units = "" if "/" in one.units else one.units
+    text = f"sensitivity of {cost} to {one.control}"
+    return Variable(name_of(one.control), one.position, units, text, cell_methods="")
+
+
+def _comment(one, text=COMMENT):
+    return f"{text}; in {one.units}" if "/" in one.units else text
+
+
+def _define_map(dataset, grid, one, cost, static):
+    """The map of a control, and those of its time records."""
+    row = _row(one, cost)
+    text = COMMENT if one.records is None else f"{COMMENT}; the same change at all times of the control's records"
+    described = {"coordinates": "time", "comment": _comment(one, text)}
+    store_field(dataset, grid, row, one.value, static, attributes=described)
+    if one.records is None:
+        return
+    records = with_low_faces(one.records, grid, one.position)
+    attributes = metadata.variable_attributes(row, grid) | {"comment": _comment(one)}
+    along = (_define_record_times(dataset, one, row.name), *metadata.DIMENSIONS[one.position])
+    kept = {"dtype": records.dtype, "fill": metadata.fill_value(records.dtype), "compression": 1}
+    variable = define(dataset, f"{row.name}_by_record", along, attributes, **kept)
+    dry = dry_points(static, grid, one.position)
+    variable[:] = fill_dry(records, dry | np.isnan(records), records.dtype)
+
+
+def _define_record_times(dataset, one, name):
+    along = f"{name}_record"
+    dataset.createDimension(along, len(one.times))
+    attributes = {"long_name": f"time of the records of {one.control} since the start", "units": "s"}
+    define(dataset, f"{name}_time", (along,), attributes, np.asarray(one.times, float))
+    return along
+
+
+def _define_numbers(dataset, one, cost, start):
+    """Write the number or vector of a control that is not a field, and those of its time records."""
+    row, sizes = _row(one, cost), np.shape(one.value)
+    attributes = {"long_name": row.long_name, "units": row.units}
+    attributes = attributes if row.units else {"long_name": row.long_name, "comment": _comment(one, "not per cell")}
+    dimensions = tuple(f"{row.name}_{k}" for k in range(len(sizes)))
+    if one.moments is None:
+        for name, size in zip(dimensions, sizes):
+            dataset.createDimension(name, size)
+    else:
+        dimensions = (define_times_of(dataset, one.control, one.moments, start),)
+    define(dataset, row.name, dimensions, attributes, np.asarray(one.value, float))
+    if one.records is not None:
+        along = _define_record_times(dataset, one, row.name)
+        define(dataset, f"{row.name}_by_record", (along, *dimensions), attributes, np.asarray(one.records, float))
