@@ -36,6 +36,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from . import paths
 from .signals import PROCESS
 
 CHECKSUM = 16  # digits
@@ -131,7 +132,7 @@ def keep(what: str, how: str, write: Callable[[Path], None], suffix: str, to_dis
             target = Path(name, f"made.{suffix}")
             write(target)
             if to_disk:
-                to_disk(target)
+                paths.to_disk(target)
             path = folder() / f"{what}.{how}.{_checksum(target)}.{suffix}"
             target.replace(path)
     return path

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from swmodel.runtime import cache, compilation
+from swmodel.runtime import cache, compilation, paths
 
 PROGRAM = textwrap.dedent("""
     import jax, jax.numpy as jnp
@@ -108,7 +108,7 @@ def test_a_file_that_is_used_is_the_last_to_be_removed(tmp_path, monkeypatch):
 def test_what_can_be_made_again_is_not_waited_for_until_it_is_on_disk(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(cache, "folder", lambda: tmp_path)
-    monkeypatch.setattr(cache, "_to_disk", synced.append)
+    monkeypatch.setattr(paths, "to_disk", synced.append)
     cache.keep("a", "jax", lambda path: path.write_bytes(b"code"), "program")
     assert not synced
     cache.make("b", "cpp", lambda path: path.write_bytes(b"code"))
