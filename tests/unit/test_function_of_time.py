@@ -113,6 +113,13 @@ def test_formulas_that_are_wrong_are_refused_in_a_sentence(value, sentence, tmp_
     assert status == 2 and sentence in said, said
 
 
+def test_a_function_is_known_for_an_interval_after_the_end_so_that_a_longer_run_has_the_same_rates():
+    """The rate of the level sets the flow through clamped sides, which is in the last record of a run."""
+    for until, last in ((100.0, 150.0), (120.0, 150.0), (149.9, 150.0), (150.0, 200.0)):
+        times = sw.FunctionOfTime(pressure, until, every=50.0).records(GRID, "h").times
+        assert times[0] == 0.0 and times[-1] == last and (np.diff(times) == 50.0).all()
+
+
 def test_a_function_that_does_not_cover_the_run_is_refused():
     moving = sw.FunctionOfTime(pressure, until=100.0)
     model = sw.ShallowWater(GRID, DEPTH, forcing=sw.AirPressure(moving))
