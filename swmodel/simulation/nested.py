@@ -301,7 +301,7 @@ class NestedSimulation:
             run.settle(simulation)
 
     def _dynamics(self, grids) -> FamilySystem | Members:
-        systems = [grid.simulation._dynamics() for grid in grids.values()]
+        systems = [grid.simulation._dynamics(ahead=True) for grid in grids.values()]
         steppers = [grid.simulation.stepper for grid in grids.values()]
         return self.family.system(systems, steppers, tuple(self._borders[name] for name in grids if name), tuple(grids))
 

@@ -159,7 +159,7 @@ class Simulation(Outputs):
         return self._unpacked
 
     def packed(self) -> tuple[System | Members, tuple[State, History]]:
-        """(the System of the present step, the carry of the step loop), which the next chunk of steps overwrites."""
+        """(the System of the last step, the carry of the step loop), which the next chunk of steps overwrites."""
         dynamics = self._dynamics()
         if self._packed is None:
             self._packed = pack_state(dynamics, self.stepper, self._unpacked)
@@ -177,10 +177,15 @@ class Simulation(Outputs):
         """Continue from another State and the stepper's history that belongs to it."""
         self._packed, self._unpacked = None, (state, history)
 
-    def _dynamics(self):
+    def _dynamics(self, ahead=False):
+        """The System of the step that led to the present state, or of the next one if `ahead`.
+
+        Rates jump at records of forcing; what is read there does not depend on whether the run goes on.
+        """
         if not self._knows_engine:
             self.outline()
-        return self.model.interval(self.halo, self.step, self.dt, self.stages)
+        step = self.step if ahead else max(self.step - 1, 0)
+        return self.model.interval(self.halo, step, self.dt, self.stages)
 
     def outline(self) -> System | Members:
         """The System of the present step, with an uplift of which only the shape is known.
@@ -302,7 +307,7 @@ class Simulation(Outputs):
         report(self.step, last, self.time, 0.0)
         while self.step < last:
             count, record = min(self._until_next(last, run), pace.steps), self.model.next_record(self.step, self.dt)
-            dynamics, self._unpacked = self._dynamics(), None
+            dynamics, self._unpacked = self._dynamics(ahead=True), None
             if record is not None and record < last:
                 self.model.read_ahead(self.step, self.dt, submit)
             since = clock.perf_counter()

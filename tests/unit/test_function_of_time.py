@@ -6,6 +6,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.errors import ConfigError, DataError
+from swmodel.output.products.snapshots import fields_of_tiles
 
 LENGTH, DEPTH, SPEED, HEIGHT = 400e3, 100.0, 20.0, 150.0  # [m], [m], [m s-1], [Pa]
 K = 2.0 * np.pi / LENGTH
@@ -113,11 +114,17 @@ def test_formulas_that_are_wrong_are_refused_in_a_sentence(value, sentence, tmp_
     assert status == 2 and sentence in said, said
 
 
-def test_a_function_is_known_for_an_interval_after_the_end_so_that_a_longer_run_has_the_same_rates():
-    """The rate of the level sets the flow through clamped sides, which is in the last record of a run."""
-    for until, last in ((100.0, 150.0), (120.0, 150.0), (149.9, 150.0), (150.0, 200.0)):
-        times = sw.FunctionOfTime(pressure, until, every=50.0).records(GRID, "h").times
-        assert times[0] == 0.0 and times[-1] == last and (np.diff(times) == 50.0).all()
+def test_what_is_read_at_a_record_does_not_depend_on_what_comes_after_it():
+    """The rate of the level, which jumps at records, sets the flow through a clamped side."""
+    found = []
+    for until in (40.0, 80.0):
+        level = sw.FunctionOfTime(lambda x, y, t: 1e-4 * t**2 + 0.0 * (x + y), until, every=40.0)
+        grid = sw.CartesianGrid(8, 8, (0.0, 8e3), (0.0, 8e3))
+        model = sw.ShallowWater(grid, DEPTH, boundaries=sw.Clamped("south", elevation=level))
+        simulation = sw.Simulation(model, model.at_rest(), sw.RK4(20.0))
+        simulation.run(until=40.0)
+        found.append(np.asarray(fields_of_tiles(simulation, ["v"])["v"]))
+    assert np.abs(found[0]).max() > 0 and np.array_equal(*found)
 
 
 def test_a_function_that_does_not_cover_the_run_is_refused():
