@@ -320,8 +320,12 @@ def test_a_bank_has_the_responses_of_points_on_all_grids(command, tmp_path):
                 at = [int(np.abs(series.time.values - t).argmin()) for t in one.time.values]
                 np.testing.assert_allclose(eta.values[at], expected, rtol=0, atol=1e-5 * np.abs(expected).max())
     found = (tmp_path / "out" / "bank.nc").read_bytes()
-    status, _, err = command("green", path, "-o", tmp_path / "out", "-q", "--resume", "--set", "nest.0.ratio=2")
-    assert status != 0 and "is a bank of another model" in err and found == (tmp_path / "out" / "bank.nc").read_bytes()
+    nests = (f"nest.0.{other}" for other in ("ratio=2", "steps=6", "two_way=false", "blend=1", "x=[11e3, 20e3]"))
+    for other in (*nests, "grid.y=[0, 26001]", "stepper.type='ssprk3'"):
+        options = "-o", tmp_path / "out", "-q", "--resume", "--set", other
+        status, _, err = command("green", path, *options)
+        assert status != 0 and "is a bank of another model" in err, other
+    assert found == (tmp_path / "out" / "bank.nc").read_bytes()
 
 
 ADJOINT = """
