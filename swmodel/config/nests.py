@@ -24,6 +24,7 @@ from .parts import PartSection, arguments_of, section_for
 from .physics import Bathymetry, Dissipation, Flow
 from .scenario import Initial, Output
 from .sections import different_names
+from .series import RecordFile
 
 
 class _Nest(PartSection):
@@ -63,9 +64,10 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         if run is not None and each.start >= run.until:
             text = f"{each.start:g} s is not before the end of the run at {run.until:g} s; start earlier"
             yield Mistake(("nest", k, "start"), text)
-        for study in ("adjoint", "inversion"):
+        for study in ("adjoint", "inversion", "green"):
             if sections.get(study) is not None and each.start > 0:
-                text = f"derivatives are those of all grids from the beginning; leave `start` or [{study}] out"
+                whole = "responses" if study == "green" else "derivatives"
+                text = f"{whole} are those of all grids from the beginning; leave `start` or [{study}] out"
                 yield Mistake(("nest", k, "start"), text)
         initial = sections.get("initial")
         if each.initial is None and initial is not None and initial.type not in SAME_EVERYWHERE:
@@ -74,6 +76,7 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         yield from _restart_mistakes(k, each, sections.get("output"))
     if (inversion := sections.get("inversion")) is not None:
         yield from _inversion_mistakes(inversion)
+    yield from _mistakes_of_linear_responses(sections)
     if model is not None and model.core != "finite_differences":
         text = f"{model.core!r} has no nests; use 'finite_differences', or leave [[nest]] out"
         yield Mistake(("model", "core"), text)
@@ -94,6 +97,24 @@ def _inversion_mistakes(section):
         if table.type == "tracks":
             text = "tracks cross several grids, and a point is read on one; give gauges, harmonics or velocities"
             yield Mistake(("inversion", "observations", k), text)
+
+
+def _mistakes_of_linear_responses(sections):
+    """Moving shores and records in time, which linear steps of nested grids do not have."""
+    inversion, model = sections.get("inversion"), sections.get("model")
+    linear = inversion is not None and inversion.chosen in ("green", "linear")
+    if not linear and sections.get("green") is None:
+        return
+    remedy = "leave it out, or use the method 'incremental'" if linear else "leave it, or [green], out"
+    models = {("model",): model} | {("nest", k, "model"): each.model for k, each in enumerate(sections["nest"])}
+    for path, one in models.items():
+        if one is not None and one.wetting is not None:
+            yield Mistake((*path, "wetting"), f"linear responses of nested grids have no moving shores; {remedy}")
+    for name in ("forcing", "boundary", "dissipation"):
+        for k, part in enumerate(sections.get(name) or ()):
+            for key in (key for key, value in part if isinstance(value, RecordFile)):
+                text = f"linear responses of nested grids have no records in time; {remedy}"
+                yield Mistake((name, k, key), text)
 
 
 def _restart_mistakes(k, nest, output):

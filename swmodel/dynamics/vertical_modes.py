@@ -38,8 +38,8 @@ def modes(
     M = A h' with A = L^T diag(g) L. With du/dt = -dM/dx, dh/dt = -H du/dx, the squared celerities are the eigenvalues
     of A diag(H), which is similar to a symmetric matrix. The velocities phi are such that phi^T diag(H) phi = 1.
 
-    A rigid lid keeps sum_k h'_k = 0. Mode 0, in which all layers move alike, then has no waves and the celerity NaN; the
-    others are those of A within the space that is orthogonal to it.
+    A rigid lid keeps sum_k h'_k = 0. Mode 0, in which all layers move alike, then has no waves, and the celerity NaN;
+    the others are those of A within the space that is orthogonal to it.
 
     Args:
         gravities: g_j [m s-2], (n,).

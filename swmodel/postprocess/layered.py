@@ -72,7 +72,7 @@ class Column:
             PlotError: if it lacks fields or the attributes of layers.
         """
         if "layer" not in dataset.dims:
-            raise PlotError("layers: the file has one layer alone; open it with all layers, or take its budgets.")
+            raise PlotError("layers: the file has one layer alone; give a file of several, opened with layer=None.")
         if missing := [name for name in ("eta", "u", "v", "depth") if name not in dataset]:
             raise PlotError(f"layers: the file lacks {', '.join(missing)}; write eta, u and v of the run.")
         names = "gravities_of_interfaces", "thickness_of_upper_layers"
@@ -121,6 +121,13 @@ class Column:
     def potentials(self, eta: np.ndarray) -> np.ndarray:
         """M_k [m2 s-2], (n, ...)."""
         return np.tensordot(self.sums.T * self.gravities, eta, 1)
+
+
+def check_given(who: str, **arguments: object) -> None:
+    """Raise PlotError for arguments of a figure, {name: value or None}, that it does not have of all layers."""
+    if given := [name for name, value in arguments.items() if value is not None]:
+        names = " or ".join(given)
+        raise PlotError(f"{who}: a figure of all layers has no {names}; leave it out, or choose one with --layer.")
 
 
 def budgets(dataset: xr.Dataset, density: float = 1025.0) -> xr.Dataset:

@@ -79,6 +79,17 @@ every = "30 s"
 """
 
 
+GREEN = """
+[green]
+interval = "15 s"
+[green.sources]
+type = "unit_sources"
+x = ["4 km", "20 km"]
+y = ["8 km", "17 km"]
+spacing = "3 km"
+deviation = "1 m"
+"""
+WIND = '\n[[forcing]]\ntype = "wind_stress"\nx = {file = "wind.csv"}\n'
 INVERSION = """
 [inversion]
 loops = 2
@@ -217,6 +228,13 @@ def nest(**keys):
         (nest() + '\n[ensemble]\nmembers = 2\nperturbation = 0.01\nradius = "3 km"', "the noise is of one grid alone"),
         (nest() + OF_TRACKS, "inversion.observations: tracks cross several grids"),
         (nest(start='"1 min"') + INVERSION, "nest[0].start: derivatives are those of all grids from the beginning"),
+        (nest(start='"1 min"') + GREEN, "nest[0].start: responses are those of all grids from the beginning"),
+        (nest() + WIND + GREEN, "forcing[0].x: linear responses of nested grids have no records in time"),
+        (nest() + WIND + INVERSION, "leave it out, or use the method 'incremental'"),
+        (
+            nest(model='{wetting = {}, momentum = "momentum_conserving"}') + GREEN,
+            "nest[0].model.wetting: linear responses of nested grids have no moving shores",
+        ),
     ],
 )  # fmt: skip
 def test_each_mistake_is_one_sentence(text, sentence, tmp_path):
@@ -227,6 +245,7 @@ def test_each_mistake_is_one_sentence(text, sentence, tmp_path):
             file[name].units = "m"
         depth = file.createVariable("depth", "f8", ("y", "x"))
         depth[:], depth.units, depth.positive = 100.0, "m", "down"
+    (tmp_path / "wind.csv").write_text("time,x\n0,0.1\n600,0.2\n")
     (found,) = assemble_family(read_text(SEA + text, "sea.toml", tmp_path)).sentences()
     assert sentence in found and found.startswith("sea.toml:")
 
@@ -283,18 +302,6 @@ def test_levees_and_gates_are_in_the_nests_that_they_lie_in(tmp_path):
     assert acting == {"": [True, True], "a": [False, True]}
     with pytest.raises(ConfigError, match=r"nest\[0\]: forcing.0, Gate: some of its cells are in the box"):
         family_of(across, "serial", None, "arrays")
-
-
-GREEN = """
-[green]
-interval = "15 s"
-[green.sources]
-type = "unit_sources"
-x = ["4 km", "20 km"]
-y = ["8 km", "17 km"]
-spacing = "3 km"
-deviation = "1 m"
-"""
 
 
 @pytest.mark.verify
