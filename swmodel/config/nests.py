@@ -24,7 +24,6 @@ from .parts import PartSection, arguments_of, section_for
 from .physics import Bathymetry, Dissipation, Flow
 from .scenario import Initial, Output
 from .sections import different_names
-from .series import RecordFile
 
 
 class _Nest(PartSection):
@@ -76,7 +75,7 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         yield from _restart_mistakes(k, each, sections.get("output"))
     if (inversion := sections.get("inversion")) is not None:
         yield from _inversion_mistakes(inversion)
-    yield from _mistakes_of_linear_responses(sections)
+    yield from _shores_of_linear(sections)
     if model is not None and model.core != "finite_differences":
         text = f"{model.core!r} has no nests; use 'finite_differences', or leave [[nest]] out"
         yield Mistake(("model", "core"), text)
@@ -99,22 +98,22 @@ def _inversion_mistakes(section):
             yield Mistake(("inversion", "observations", k), text)
 
 
-def _mistakes_of_linear_responses(sections):
-    """Moving shores and records in time, which linear steps of nested grids do not have."""
-    inversion, model = sections.get("inversion"), sections.get("model")
-    linear = inversion is not None and inversion.chosen in ("green", "linear")
-    if not linear and sections.get("green") is None:
-        return
-    remedy = "leave it out, or use the method 'incremental'" if linear else "leave it, or [green], out"
-    models = {("model",): model} | {("nest", k, "model"): each.model for k, each in enumerate(sections["nest"])}
+def remedy_of_linear(sections: Mapping[str, Any]) -> str | None:
+    """What avoids the linear steps of nested grids, which [green] and some methods of [inversion] take; else None."""
+    inversion = sections.get("inversion")
+    if inversion is not None and inversion.chosen in ("green", "linear"):
+        return "leave it out, or use the method 'incremental'"
+    return None if sections.get("green") is None else "leave it, or [green], out"
+
+
+def _shores_of_linear(sections):
+    """Moving shores, which linear steps of nested grids do not have."""
+    remedy = remedy_of_linear(sections)
+    models = {("model",): sections.get("model")}
+    models |= {("nest", k, "model"): each.model for k, each in enumerate(sections["nest"])}
     for path, one in models.items():
-        if one is not None and one.wetting is not None:
+        if remedy and one is not None and one.wetting is not None:
             yield Mistake((*path, "wetting"), f"linear responses of nested grids have no moving shores; {remedy}")
-    for name in ("forcing", "boundary", "dissipation"):
-        for k, part in enumerate(sections.get(name) or ()):
-            for key in (key for key, value in part if isinstance(value, RecordFile)):
-                text = f"linear responses of nested grids have no records in time; {remedy}"
-                yield Mistake((name, k, key), text)
 
 
 def _restart_mistakes(k, nest, output):

@@ -89,7 +89,7 @@ y = ["8 km", "17 km"]
 spacing = "3 km"
 deviation = "1 m"
 """
-WIND = '\n[[forcing]]\ntype = "wind_stress"\nx = {file = "wind.csv"}\n'
+WIND = '\n[[forcing]]\ntype = "wind_stress"\nx = {formula = "0.1 * t / 600", every = 60}\n'
 INVERSION = """
 [inversion]
 loops = 2
@@ -245,7 +245,6 @@ def test_each_mistake_is_one_sentence(text, sentence, tmp_path):
             file[name].units = "m"
         depth = file.createVariable("depth", "f8", ("y", "x"))
         depth[:], depth.units, depth.positive = 100.0, "m", "down"
-    (tmp_path / "wind.csv").write_text("time,x\n0,0.1\n600,0.2\n")
     (found,) = assemble_family(read_text(SEA + text, "sea.toml", tmp_path)).sentences()
     assert sentence in found and found.startswith("sea.toml:")
 

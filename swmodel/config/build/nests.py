@@ -18,11 +18,14 @@ from ...nests.nest import STAGES, Nest, Place, finest, frame_of
 from .. import member_drafts
 from ..consistency import mistakes_between
 from ..mistakes import Mistake
+from ..nests import remedy_of_linear
 from ..parts import arguments_of
-from ..physics import FORMS, Flow
+from ..physics import FORMS, Flow, WindFile
 from ..scenario import Output
+from ..series import SeriesSection
 from .experiment import Assembly, assemble, grid_of, options_of
 from .fields import state_of
+from .series import records_of
 from .steppers import MORE, SAFE, stepper_of, time_step
 from .variants import in_any_layout, of_member, values_of
 
@@ -70,6 +73,8 @@ def assemble_family(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
     made = assemble(_changed(draft, {"output": parts[""]}), *arguments, **options)
     made.output = draft.sections.get("output")
     made.mistakes += mistakes + list(_gauges_of_one_name(sections, grids))
+    if not (draft.mistakes or made.mistakes):
+        made.mistakes += _records_of_linear(draft.sections)
     for k, name in ((k, each.name) for k, each in enumerate(sections) if each.name in nests):
         nest, place, around = nests[name]
         sections_here = _sections(draft, sections[k], place.grid(around), parts[name])
@@ -164,6 +169,17 @@ def _gauges_of_one_name(sections, grids):
             if grids.get(name) == section.name:
                 text = f"{name!r} of [output.gauges] is read here, too; give this gauge another name"
                 yield Mistake(("nest", k, "output", "gauges", "positions", name), text)
+
+
+def _records_of_linear(sections):
+    """Mistakes of records in time of forcing and open sides, which linear steps of nested grids do not have."""
+    remedy = remedy_of_linear(sections)
+    for name in ("forcing", "boundary", "dissipation") if remedy else ():
+        for k, part in enumerate(sections.get(name) or ()):
+            series = ((key, value) for key, value in part if isinstance(value, SeriesSection))
+            found = [key for key, value in series if records_of(value, sections["run"]) is not None]
+            for key in found + ["file"] * isinstance(part, WindFile):
+                yield Mistake((name, k, key), f"linear responses of nested grids have no records in time; {remedy}")
 
 
 def _changed(draft, sections):
