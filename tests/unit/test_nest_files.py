@@ -7,6 +7,7 @@ import xarray as xr
 
 from swmodel import Gate
 from swmodel.config import read_text
+from swmodel.config.build.fields import bathymetry_of
 from swmodel.config.build.nests import assemble_family, family_of
 from swmodel.errors import ConfigError
 
@@ -181,10 +182,12 @@ ENSEMBLE = """
 """
 
 
-def test_members_of_an_ensemble_have_nests(command, tmp_path):
-    """Of the linear equations twice the bump is twice the wave, in all grids."""
+def test_members_of_an_ensemble_have_nests(command, tmp_path, monkeypatch):
+    """Of the linear equations twice the bump is twice the wave, in all grids; a run resumes bit for bit."""
     path = tmp_path / "sea.toml"
-    text = SEA.replace('"float64"', '"float64"\nlinear = true').replace('"3 min"', '"1 min"')
+    text = (
+        SEA.replace('"float64"', '"float64"\nlinear = true').replace('"1 min"', '"30 s"').replace('"3 min"', '"1 min"')
+    )
     path.write_text(text + HARBOUR + ENSEMBLE)
     status, out, err = command("check", path)
     assert status == 0 and "ensemble" in out and "nest harbour" in out, err
@@ -196,6 +199,26 @@ def test_members_of_an_ensemble_have_nests(command, tmp_path):
             one, two = series.eta.isel(gauge=0).values
             assert np.abs(one).max() > 1e-3
             np.testing.assert_allclose(two, 2 * one, rtol=1e-6, atol=1e-9)
+    status, _, err = command("run", path, "-o", tmp_path / "parts", "-q", "--until", "30 s")
+    assert status == 0, err
+    status, _, err = command("resume", tmp_path / "parts" / "restart.nc", "-q", "--until", "1 min")
+    assert status == 0, err
+    for name in ("gauges.nc", "harbour/gauges.nc"):
+        both = [netCDF4.Dataset(tmp_path / folder / name) for folder in ("out", "parts")]
+        np.testing.assert_array_equal(*(one["eta"][:] for one in both), err_msg=name)
+    made, read_floors = assemble_family(read_text(text + HARBOUR + ENSEMBLE, "sea.toml", tmp_path)), []
+    varied = read_text(text + HARBOUR + '[ensemble]\n"model.gravity" = [9.7, 9.8]\n', "sea.toml", tmp_path)
+
+    def counted(*arguments):
+        read_floors.append(arguments)
+        return bathymetry_of(*arguments)
+
+    monkeypatch.setattr("swmodel.config.build.experiment.bathymetry_of", counted)
+    family, _, _ = family_of(made, "serial", None, "arrays")
+    first, second = family.models["harbour"].models
+    assert first is second and not read_floors
+    family, _, _ = family_of(assemble_family(varied), "serial", None, "arrays")
+    assert [float(model.gravity) for model in family.models["harbour"].models] == [9.7, 9.8] and len(read_floors) == 2
 
 
 def nest(**keys):

@@ -27,7 +27,7 @@ from .experiment import Assembly, assemble, grid_of, options_of
 from .fields import state_of
 from .series import records_of
 from .steppers import MORE, SAFE, stepper_of, time_step
-from .variants import in_any_layout, of_member, values_of
+from .variants import all_with_the_model, in_any_layout, key_of_model, of_member, values_of
 
 if TYPE_CHECKING:
     from ...fields.state import State
@@ -213,8 +213,11 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
     from ...stepping.stability import limits
 
     experiment = made.experiment()
-    whole = _family if experiment.ensemble is None else _family_of_members
-    family, states = whole(made, *where)
+    if experiment.ensemble is None:
+        family = _family(made, *where)
+        states = _states(made, family)
+    else:
+        family, states = _family_of_members(made, *where)
     for model in family.models.values():
         made.require(("forcing",), model.check_files, experiment.run.until)
     bounds = made.require(("stepper",), limits, family.outer, stepper_of(experiment.stepper), states[""])
@@ -226,27 +229,48 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
 
 
 def _family(made, *where):
-    """(the Family, {name: State}) of an Assembly."""
+    """The Family of an Assembly."""
     experiment = made.experiment()
     nests = [dataclasses.replace(one.nest, depth=one.made.bathymetry, options=_options(one.made)) for one in made.nests]
     options = options_of(made) | dict(zip(("communicator", "layout", "engine"), where))
     stages = stepper_of(experiment.stepper).stages
-    family = made.require(("nest",), lambda: Family(made.grid, made.bathymetry, nests, stages, **options))
+    return made.require(("nest",), lambda: Family(made.grid, made.bathymetry, nests, stages, **options))
+
+
+def _states(made, family):
+    """{name: State} of each grid at the start."""
+    experiment = made.experiment()
     states = {"": made.require(("initial",), state_of, experiment.initial, family.outer)}
-    for k, one in enumerate(made.nests):
-        initial = one.made.experiment().initial
-        states[one.name] = made.require(("nest", k), state_of, initial, family.models[one.name])
-    return family, states
+    for k, section in enumerate(experiment.nest):
+        initial = section.initial or experiment.initial
+        states[section.name] = made.require(("nest", k), state_of, initial, family.models[section.name])
+    return states
 
 
 def _family_of_members(made, *where):
     """(the Family of the members of an Assembly with an ensemble, {name: State} of all)."""
-    drafts, varied, members = member_drafts(made.draft), made.experiment().ensemble.varied, []
+    drafts, varied = member_drafts(made.draft), made.experiment().ensemble.varied
+    families, states, known = [], [], {}
     for k, draft in enumerate(drafts):
+        key = key_of_model(varied, k)
         with of_member(k):
-            members.append(_family(assemble_family(in_any_layout(draft)), *where))
-    families, states = zip(*members)
+            if key not in known:
+                known[key] = _family(_of_member(made, draft, varied), *where)
+            states.append(_states(dataclasses.replace(made, draft=draft, mistakes=[]), known[key]))
+        families.append(known[key])
     return made.require(("ensemble",), lambda: family_of_members(families, states, values_of(drafts, varied)))
+
+
+def _of_member(made, draft, varied):
+    """The Assembly of a member, which shares the objects that its own keys do not change."""
+    if not all_with_the_model(varied):
+        return assemble_family(in_any_layout(draft))
+    nests = []
+    for one, section in zip(made.nests, draft.sections["nest"], strict=True):
+        sections = _sections(draft, section, one.made.grid, one.made.section("output"))
+        own = dataclasses.replace(one.made, draft=dataclasses.replace(one.made.draft, sections=sections), mistakes=[])
+        nests.append(dataclasses.replace(one, made=own))
+    return dataclasses.replace(made, draft=draft, nests=tuple(nests), mistakes=[])
 
 
 def driver_of(model: Any, state: Any, stepper: TimeStepper, **options: Any) -> Any:
