@@ -16,12 +16,13 @@ from ..config.experiment import Draft
 from ..config.parts import part_of
 from ..errors import ConfigError, DataError
 from ..models.shallow_water import ShallowWater
-from ..output.fingerprint import describe, fingerprint
+from ..output.fingerprint import describe
 from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION
 from ..simulation.progress import duration
 from . import facts, logs
+from .nested import fingerprint_of_grids
 from .starting import Begun, begin, inputs_of, prepare_paths, started_with_step, tiles_line
 
 if TYPE_CHECKING:
@@ -64,8 +65,9 @@ def case_of(file: str, overrides: Sequence[str | Override], options: Computing, 
         places |= section.candidates.places(_outer(model))
     until = section.until or experiment.run.until
     sources = made.require(("green", "sources"), part_of, section.sources, made.grid)
-    digest = _digest(model, section, until, dt, places)
-    return Case(draft, started, section, model, stepper_of(experiment.stepper, dt), places, sources, until, digest)
+    stepper = stepper_of(experiment.stepper, dt)
+    digest = _digest(model, section, until, stepper, places)
+    return Case(draft, started, section, model, stepper, places, sources, until, digest)
 
 
 def make_bank(file: str, overrides: Sequence[str | Override], options: Green) -> None:
@@ -134,13 +136,11 @@ def _outer(model):
     return model if isinstance(model, ShallowWater) else model.outer
 
 
-def _digest(model, section, until, dt, places):
+def _digest(model, section, until, stepper, places):
     """A digest of all that the responses depend on; collective."""
-    grids = {"": model} if isinstance(model, ShallowWater) else model.models
-    entries = [fingerprint(each, 0, dt, steps=round(until / dt)) for each in grids.values()]
-    entries = entries[0] if len(entries) == 1 else entries
+    entries = fingerprint_of_grids(model, 0, stepper.dt, round(until / stepper.dt))
     sources = {name: value for name, value in section.sources if name != "deviation"}
-    whole = entries, describe(section.interval), sources, places
+    whole = entries, describe(stepper), describe(section.interval), sources, places
     return hashlib.sha256(json.dumps(whole, sort_keys=True, default=str).encode()).hexdigest()
 
 

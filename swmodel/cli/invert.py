@@ -23,13 +23,13 @@ from ..config.reading import Section as SectionOfFile
 from ..errors import ConfigError
 from ..fields.methods import code_of
 from ..output.figures import remove_figures
-from ..output.fingerprint import describe, fingerprint
+from ..output.fingerprint import describe
 from ..output.resuming import allowed_names
 from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
 from . import facts, logs
-from .nested import boxes_attribute, nest_lines
+from .nested import boxes_attribute, fingerprint_of_grids, nest_lines
 from .runs import explained_by
 from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
 
@@ -158,9 +158,7 @@ def identity_of(section: Section, made: Assembly, observations: Observed, proble
     """The Identity of an inversion, from its section, the Assembly, the Observed and the Problem; collective."""
     from ..adjoint.assimilation.restarts import Identity
 
-    entries = fingerprint(problem.model, problem.first_step, problem.dt, steps=problem.steps)
-    for one in made.nests:
-        entries |= _of_nest(one.name, problem)
+    entries = fingerprint_of_grids(problem.stepped, problem.first_step, problem.dt, problem.steps)
     entries |= {"stepper": describe(problem.stepper), "length": problem.dt * problem.steps, "method": section.chosen}
     entries |= described("initial", made.experiment().initial)
     if section.spin_up:
@@ -172,16 +170,6 @@ def identity_of(section: Section, made: Assembly, observations: Observed, proble
         if code := code_of(control.part):
             entries[f"controls.{k}.code"] = code
     return Identity(entries, observations.records, tuple(observations.withheld))
-
-
-def _of_nest(name, problem):
-    """{nest.NAME.entry: value} of the fingerprint of a nest, and the initial state."""
-    family = problem.stepped
-    steps = family.total_steps(name)
-    found = fingerprint(
-        family.models[name], problem.first_step * steps, problem.dt / steps, steps=problem.steps * steps
-    )
-    return {f"nest.{name}.{key}": value for key, value in (found | {"steps": steps}).items()}
 
 
 def described(name: str, section: Iterable[tuple[str, Any]] | None) -> dict[str, Any]:
@@ -209,7 +197,8 @@ def named_by(overrides: Sequence[Override]) -> list[str]:
 
     Those of `explained_by` are left out.
     """
-    sections = {"initial": "initial", "stepper": "stepper", "run": "length", "output": "observations", "nest": "nest"}
+    sections = {name: name for name in ("initial", "stepper", "nest", "grid")}
+    sections |= {"run": "length", "output": "observations"}
     keys = {"controls": "controls", "until": "length", "method": "method"}
     names = []
     for section, *rest in (o.path for o in overrides if o.option.startswith("--set ")):

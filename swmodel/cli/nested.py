@@ -1,7 +1,8 @@
-"""Lines of text about nests, and their files, for `swmodel check` and `swmodel run`."""
+"""Lines of text about nests, their files and the fingerprint of all grids, for the commands."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,6 +12,8 @@ import numpy as np
 
 from ..config.build.nests import folder_of_nest, mistakes_of_nest, share_of_cost
 from ..errors import ConfigError
+from ..models.shallow_water import ShallowWater
+from ..output.fingerprint import fingerprint
 from ..simulation.progress import duration
 from . import facts
 from .starting import add_outputs, files_of_run
@@ -49,6 +52,26 @@ def add_outputs_of_nests(made: Assembly, driver: NestedSimulation, files: dict[s
             made.mistakes += mistakes_of_nest(made, k)
             made.experiment()
             raise
+
+
+def fingerprint_of_grids(model: ShallowWater | Family, first: int, dt: float, steps: int) -> dict[str, Any]:
+    """{entry: value} of all on which a run depends: the grids, their models, and what each nest is; collective.
+
+    Args:
+        model: the ShallowWater, or a Family, whose nests have entries nest.NAME.ENTRY.
+        first, dt, steps: the first step of the outermost grid, its length [s] and the number of steps.
+    """
+    if isinstance(model, ShallowWater):
+        limits = {f"grid.{key}": value for key, value in dataclasses.asdict(model.grid).items()}
+        return fingerprint(model, first, dt, steps=steps) | limits
+    found = fingerprint_of_grids(model.outer, first, dt, steps)
+    for name, nest in model.nests.items():
+        n = model.total_steps(name)
+        own = fingerprint_of_grids(model.models[name], first * n, dt / n, steps * n)
+        own |= dataclasses.asdict(model.places[name])
+        own |= {"steps": n, "two_way": nest.two_way, "blend": nest.blend, "inside": nest.inside or ""}
+        found |= {f"nest.{name}.{key}": value for key, value in own.items()}
+    return found
 
 
 def nest_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str]]:

@@ -63,9 +63,10 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         if run is not None and each.start >= run.until:
             text = f"{each.start:g} s is not before the end of the run at {run.until:g} s; start earlier"
             yield Mistake(("nest", k, "start"), text)
-        for study in ("adjoint", "inversion"):
+        for study in ("adjoint", "inversion", "green"):
             if sections.get(study) is not None and each.start > 0:
-                text = f"derivatives are those of all grids from the beginning; leave `start` or [{study}] out"
+                whole = "responses" if study == "green" else "derivatives"
+                text = f"{whole} are those of all grids from the beginning; leave `start` or [{study}] out"
                 yield Mistake(("nest", k, "start"), text)
         initial = sections.get("initial")
         if each.initial is None and initial is not None and initial.type not in SAME_EVERYWHERE:
@@ -74,6 +75,7 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         yield from _restart_mistakes(k, each, sections.get("output"))
     if (inversion := sections.get("inversion")) is not None:
         yield from _inversion_mistakes(inversion)
+    yield from _shores_of_linear(sections)
     if model is not None and model.core != "finite_differences":
         text = f"{model.core!r} has no nests; use 'finite_differences', or leave [[nest]] out"
         yield Mistake(("model", "core"), text)
@@ -94,6 +96,24 @@ def _inversion_mistakes(section):
         if table.type == "tracks":
             text = "tracks cross several grids, and a point is read on one; give gauges, harmonics or velocities"
             yield Mistake(("inversion", "observations", k), text)
+
+
+def remedy_of_linear(sections: Mapping[str, Any]) -> str | None:
+    """What avoids the linear steps of nested grids, which [green] and some methods of [inversion] take; else None."""
+    inversion = sections.get("inversion")
+    if inversion is not None and inversion.chosen in ("green", "linear"):
+        return "leave it out, or use the method 'incremental'"
+    return None if sections.get("green") is None else "leave it, or [green], out"
+
+
+def _shores_of_linear(sections):
+    """Moving shores, which linear steps of nested grids do not have."""
+    remedy = remedy_of_linear(sections)
+    models = {("model",): sections.get("model")}
+    models |= {("nest", k, "model"): each.model for k, each in enumerate(sections["nest"])}
+    for path, one in models.items():
+        if remedy and one is not None and one.wetting is not None:
+            yield Mistake((*path, "wetting"), f"linear responses of nested grids have no moving shores; {remedy}")
 
 
 def _restart_mistakes(k, nest, output):

@@ -115,6 +115,8 @@ def of_layer(row: Variable, layer: int) -> Variable:
         return row
     what = "elevation of the upper interface" if row.name == "eta" else row.long_name
     name, long_name = in_layer(row.name, layer), f"{what} of layer {layer + 1} from the top"
+    if row.name == INTERFACES:
+        long_name = f"height of the lower interface of layer {layer} from the top above the undisturbed surface"
     return dataclasses.replace(row, name=name, long_name=long_name, standard_name=None)
 
 

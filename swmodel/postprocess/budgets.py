@@ -245,8 +245,13 @@ def _through(path, along_x, along_y, mesh):
 
 
 def figure(dataset: xr.Dataset, gravity: float | None = None, coriolis: np.ndarray | float | None = None) -> Figure:
-    """A figure of the budgets over time, each as its values or, if it hardly changes, as its change since the start."""
+    """A figure of the budgets over time, each as its values or, if it hardly changes, as its change since the start.
+
+    Raises:
+        PlotError: without the fields, or with `gravity` or `coriolis` for all layers.
+    """
     if "layer" in dataset.dims:
+        layered.check_given("budgets", gravity=gravity, coriolis=coriolis)
         return _figure_of_layers(dataset)
     sums = budgets(dataset, gravity, coriolis)
     time, unit = time_axis(sums["time"].values)

@@ -15,7 +15,8 @@ Vertical mode m of a flat bottom at H has the velocity of layer k phi_km, with p
     u_m = sum_k phi_km H_k u_k              E_m = mean(u_m^2 + v_m^2) / 2H
     p_m = c_m sum_k phi_km h'_k             P_m = mean(p_m^2) / 2H
 
-h'_k is the thickness above that at rest. The sums of P_m and of the potential energies of interfaces are the same; of
+h'_k is the thickness above that at rest. Under a rigid lid mode 0, all layers alike, has neither waves nor potential
+energy, and its celerity is NaN. The sums of P_m and of the potential energies of interfaces are the same; of
 kinetic energies they differ by the order of h' / H_k, and by the relief of the sea floor.
 """
 
@@ -70,6 +71,8 @@ class Column:
         Raises:
             PlotError: if it lacks fields or the attributes of layers.
         """
+        if "layer" not in dataset.dims:
+            raise PlotError("layers: the file has one layer alone; give a file of several, opened with layer=None.")
         if missing := [name for name in ("eta", "u", "v", "depth") if name not in dataset]:
             raise PlotError(f"layers: the file lacks {', '.join(missing)}; write eta, u and v of the run.")
         names = "gravities_of_interfaces", "thickness_of_upper_layers"
@@ -92,8 +95,11 @@ class Column:
         return {"layer": layers, "interface": layers + self.deep_at_rest}
 
     def modes(self, depth: float) -> tuple[np.ndarray, np.ndarray]:
-        """(celerities [m s-1] (n,), velocities (layer, mode)) of the vertical modes over this depth [m]."""
-        return modes(self.gravities, self.rest(depth), self.deep_at_rest)
+        """(celerities [m s-1] (n,), velocities (layer, mode)) of the vertical modes over this depth [m].
+
+        Mode 0 under a rigid lid has the celerity NaN.
+        """
+        return modes(self.gravities, self.rest(depth), self.deep_at_rest, under_rigid_lid=self.under_rigid_lid)
 
     def rest(self, depth: np.ndarray | float) -> np.ndarray:
         """H_k [m], (n, ...), of the depth [m]."""
@@ -115,6 +121,13 @@ class Column:
     def potentials(self, eta: np.ndarray) -> np.ndarray:
         """M_k [m2 s-2], (n, ...)."""
         return np.tensordot(self.sums.T * self.gravities, eta, 1)
+
+
+def check_given(who: str, **arguments: object) -> None:
+    """Raise PlotError for arguments of a figure, {name: value or None}, that it does not have of all layers."""
+    if given := [name for name, value in arguments.items() if value is not None]:
+        names = " or ".join(given)
+        raise PlotError(f"{who}: a figure of all layers has no {names}; leave it out, or choose one with --layer.")
 
 
 def budgets(dataset: xr.Dataset, density: float = 1025.0) -> xr.Dataset:
@@ -208,7 +221,7 @@ def _of_record(seas, column):
     celerities, velocities = column.modes(depth)
     amplitudes = velocities.T * np.sqrt(0.5 / depth)
     along_x, along_y = (np.tensordot(amplitudes * column.rest(depth), x, 1) for x in (u, v))
-    pressures = celerities[:, None, None] * np.tensordot(amplitudes, excess, 1)
+    pressures = np.nan_to_num(celerities)[:, None, None] * np.tensordot(amplitudes, excess, 1)
 
     def energy(**pairs):
         each = [[(where, a, where, b) for a, b in zip(*pair)] for where, pair in pairs.items()]

@@ -89,8 +89,12 @@ def figure(
     It has spectra at several records, with the slopes of k^-3 and k^-5/3 as guides. If the file allows, it has
     transfers and fluxes, averaged over the later half. With `variable` it has the spectrum of this variable alone.
     Of a file with all layers, it has the energies by layer and by vertical mode, averaged over the later half.
+
+    Raises:
+        PlotError: without the fields, or with `variable` or `records` for all layers.
     """
     if "layer" in dataset.dims:
+        layered.check_given("spectra", variable=variable, records=records)
         return _figure_of_layers(dataset, box)
     time = seconds(dataset)
     shown = sorted({0, len(time) // 2, len(time) - 1}) if records is None else list(records)

@@ -180,7 +180,7 @@ class Simulation(Outputs):
     def _dynamics(self, ahead=False):
         """The System of the step that led to the present state, or of the next one if `ahead`.
 
-        Rates jump at records of forcing; what is read there does not depend on whether the run goes on.
+        Rates jump at records of forcing; what is read there does not depend on whether the run continues.
         """
         if not self._knows_engine:
             self.outline()

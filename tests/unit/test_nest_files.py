@@ -7,6 +7,7 @@ import xarray as xr
 
 from swmodel import Gate
 from swmodel.config import read_text
+from swmodel.config.build.fields import bathymetry_of
 from swmodel.config.build.nests import assemble_family, family_of
 from swmodel.errors import ConfigError
 
@@ -79,6 +80,17 @@ every = "30 s"
 """
 
 
+GREEN = """
+[green]
+interval = "15 s"
+[green.sources]
+type = "unit_sources"
+x = ["4 km", "20 km"]
+y = ["8 km", "17 km"]
+spacing = "3 km"
+deviation = "1 m"
+"""
+WIND = '\n[[forcing]]\ntype = "wind_stress"\nx = {formula = "0.1 * t / 600", every = 60}\n'
 INVERSION = """
 [inversion]
 loops = 2
@@ -170,10 +182,12 @@ ENSEMBLE = """
 """
 
 
-def test_members_of_an_ensemble_have_nests(command, tmp_path):
-    """Of the linear equations twice the bump is twice the wave, in all grids."""
+def test_members_of_an_ensemble_have_nests(command, tmp_path, monkeypatch):
+    """Of the linear equations twice the bump is twice the wave, in all grids; a run resumes bit for bit."""
     path = tmp_path / "sea.toml"
-    text = SEA.replace('"float64"', '"float64"\nlinear = true').replace('"3 min"', '"1 min"')
+    text = (
+        SEA.replace('"float64"', '"float64"\nlinear = true').replace('"1 min"', '"30 s"').replace('"3 min"', '"1 min"')
+    )
     path.write_text(text + HARBOUR + ENSEMBLE)
     status, out, err = command("check", path)
     assert status == 0 and "ensemble" in out and "nest harbour" in out, err
@@ -185,6 +199,26 @@ def test_members_of_an_ensemble_have_nests(command, tmp_path):
             one, two = series.eta.isel(gauge=0).values
             assert np.abs(one).max() > 1e-3
             np.testing.assert_allclose(two, 2 * one, rtol=1e-6, atol=1e-9)
+    status, _, err = command("run", path, "-o", tmp_path / "parts", "-q", "--until", "30 s")
+    assert status == 0, err
+    status, _, err = command("resume", tmp_path / "parts" / "restart.nc", "-q", "--until", "1 min")
+    assert status == 0, err
+    for name in ("gauges.nc", "harbour/gauges.nc"):
+        both = [netCDF4.Dataset(tmp_path / folder / name) for folder in ("out", "parts")]
+        np.testing.assert_array_equal(*(one["eta"][:] for one in both), err_msg=name)
+    made, read_floors = assemble_family(read_text(text + HARBOUR + ENSEMBLE, "sea.toml", tmp_path)), []
+    varied = read_text(text + HARBOUR + '[ensemble]\n"model.gravity" = [9.7, 9.8]\n', "sea.toml", tmp_path)
+
+    def counted(*arguments):
+        read_floors.append(arguments)
+        return bathymetry_of(*arguments)
+
+    monkeypatch.setattr("swmodel.config.build.experiment.bathymetry_of", counted)
+    family, _, _ = family_of(made, "serial", None, "arrays")
+    first, second = family.models["harbour"].models
+    assert first is second and not read_floors
+    family, _, _ = family_of(assemble_family(varied), "serial", None, "arrays")
+    assert [float(model.gravity) for model in family.models["harbour"].models] == [9.7, 9.8] and len(read_floors) == 2
 
 
 def nest(**keys):
@@ -217,6 +251,13 @@ def nest(**keys):
         (nest() + '\n[ensemble]\nmembers = 2\nperturbation = 0.01\nradius = "3 km"', "the noise is of one grid alone"),
         (nest() + OF_TRACKS, "inversion.observations: tracks cross several grids"),
         (nest(start='"1 min"') + INVERSION, "nest[0].start: derivatives are those of all grids from the beginning"),
+        (nest(start='"1 min"') + GREEN, "nest[0].start: responses are those of all grids from the beginning"),
+        (nest() + WIND + GREEN, "forcing[0].x: linear responses of nested grids have no records in time"),
+        (nest() + WIND + INVERSION, "leave it out, or use the method 'incremental'"),
+        (
+            nest(model='{wetting = {}, momentum = "momentum_conserving"}') + GREEN,
+            "nest[0].model.wetting: linear responses of nested grids have no moving shores",
+        ),
     ],
 )  # fmt: skip
 def test_each_mistake_is_one_sentence(text, sentence, tmp_path):
@@ -285,18 +326,6 @@ def test_levees_and_gates_are_in_the_nests_that_they_lie_in(tmp_path):
         family_of(across, "serial", None, "arrays")
 
 
-GREEN = """
-[green]
-interval = "15 s"
-[green.sources]
-type = "unit_sources"
-x = ["4 km", "20 km"]
-y = ["8 km", "17 km"]
-spacing = "3 km"
-deviation = "1 m"
-"""
-
-
 @pytest.mark.verify
 def test_a_bank_has_the_responses_of_points_on_all_grids(command, tmp_path):
     """By sweeps of the transposed linear model, which equal its runs, and runs of all equations from a small source."""
@@ -320,8 +349,12 @@ def test_a_bank_has_the_responses_of_points_on_all_grids(command, tmp_path):
                 at = [int(np.abs(series.time.values - t).argmin()) for t in one.time.values]
                 np.testing.assert_allclose(eta.values[at], expected, rtol=0, atol=1e-5 * np.abs(expected).max())
     found = (tmp_path / "out" / "bank.nc").read_bytes()
-    status, _, err = command("green", path, "-o", tmp_path / "out", "-q", "--resume", "--set", "nest.0.ratio=2")
-    assert status != 0 and "is a bank of another model" in err and found == (tmp_path / "out" / "bank.nc").read_bytes()
+    nests = (f"nest.0.{other}" for other in ("ratio=2", "steps=6", "two_way=false", "blend=1", "x=[11e3, 20e3]"))
+    for other in (*nests, "grid.y=[0, 26001]", "stepper.type='ssprk3'"):
+        options = "-o", tmp_path / "out", "-q", "--resume", "--set", other
+        status, _, err = command("green", path, *options)
+        assert status != 0 and "is a bank of another model" in err, other
+    assert found == (tmp_path / "out" / "bank.nc").read_bytes()
 
 
 ADJOINT = """

@@ -24,9 +24,10 @@ from swmodel.config.build.fields import state_of
 from swmodel.config.scenario import InitialFile
 from swmodel.diagnostics import derived as diagnostics
 from swmodel.dynamics.vertical_modes import modes
-from swmodel.errors import ConfigError, SwmodelError
-from swmodel.fields.variables import in_layer, layer_of
-from swmodel.postprocess import layered
+from swmodel.errors import ConfigError, PlotError, SwmodelError
+from swmodel.fields.variables import in_layer, layer_of, row_of
+from swmodel.postprocess import budgets, layered
+from swmodel.postprocess import spectra as figures_of_spectra
 from swmodel.runtime.compilation import jit
 from swmodel.verification.planar.layers import FLAT, STABLE, mode_errors
 from swmodel.verification.suite import all_cases
@@ -248,6 +249,7 @@ def test_files_hold_fields_along_layers_and_interfaces_and_a_restart_goes_on_wit
             [[0.0, -15.0, -40.0] + fields.eta.transpose(..., "layer"), -fields.depth.values[..., None]], axis=-1
         )
         np.testing.assert_allclose(fields.interface_height.transpose(..., "interface"), heights, atol=1e-5)
+        assert row_of("interface_height_4").long_name.startswith("height of the lower interface of layer 3")
         below = xgcm.Grid(fields).diff(fields.interface_height, "Z")  # of the metadata in the file alone
         np.testing.assert_allclose(-below.transpose(*fields.thickness.dims), fields.thickness, rtol=1e-5)
         for name, k in itertools.product(("eta", "dye"), range(3)):
@@ -289,6 +291,27 @@ def test_files_of_layers_have_the_energies_of_the_model_and_spectra_by_layer_and
     of_modes = layered.spectra(flat.assign(second), records=[1]).kinetic_energy_of_modes.sum("wavenumber").values[0]
     at_rest = float(sum((flat[x][1, 0] ** 2).sum() for x in "uv")) / flat.area.size / 2 / 100.0
     assert of_modes * found.ring_width == pytest.approx([0.0, at_rest, 0.0], 1e-6, 1e-9 * at_rest)
+    if not layers.deep_at_rest:
+        under_lid = layered.spectra(flat.assign_attrs(time_stepper="RigidLid"), records=[1]).sum("wavenumber")
+        sums = under_lid.potential_energy_of_modes.values[0], under_lid.potential_energy_spectrum.values[0]
+        assert sums[0][0] == sums[1][0] == 0.0 < min(sums[0][1:]) and sum(sums[0]) == pytest.approx(sum(sums[1]), 1e-6)
+    for page, key in ((budgets, "gravity"), (figures_of_spectra, "variable"), (figures_of_spectra, "records")):
+        with pytest.raises(PlotError, match=f"a figure of all layers has no {key}"):
+            page.figure(flat, **{key: 1})
+    with pytest.raises(PlotError, match="one layer alone"):
+        layered.budgets(flat.isel(layer=0))
+
+
+def test_modes_under_a_rigid_lid_have_the_speeds_of_internal_waves():
+    """c^2 = g' H1 H2 / H of two layers; of three, as with a much larger gravity of the surface."""
+    speeds, _ = layered.Column(np.array([9.81, 0.02]), np.array([100.0]), False, True).modes(400.0)
+    assert np.isnan(speeds[0]) and speeds[1] == pytest.approx(np.sqrt(0.02 * 100 * 300 / 400), 1e-12)
+    upper, g = np.array([100.0, 400.0]), np.array([9.81, 0.02, 0.01])
+    under, velocities = layered.Column(g, upper, False, True).modes(4000.0)
+    free, _ = modes(g * [1e6, 1.0, 1.0], np.array([100.0, 400.0, 3500.0]))
+    assert np.isnan(under[0]) and under[1:] == pytest.approx(free[1:], 1e-5)
+    np.testing.assert_allclose(velocities[:, 0], velocities[0, 0])
+    np.testing.assert_allclose(velocities.T @ np.diag([100.0, 400.0, 3500.0]) @ velocities, np.eye(3), atol=1e-12)
 
 
 @pytest.mark.verify

@@ -18,13 +18,16 @@ from ...nests.nest import STAGES, Nest, Place, finest, frame_of
 from .. import member_drafts
 from ..consistency import mistakes_between
 from ..mistakes import Mistake
+from ..nests import remedy_of_linear
 from ..parts import arguments_of
-from ..physics import FORMS, Flow
+from ..physics import FORMS, Flow, WindFile
 from ..scenario import Output
+from ..series import SeriesSection
 from .experiment import Assembly, assemble, grid_of, options_of
 from .fields import state_of
+from .series import records_of
 from .steppers import MORE, SAFE, stepper_of, time_step
-from .variants import in_any_layout, of_member, values_of
+from .variants import all_with_the_model, in_any_layout, key_of_model, of_member, values_of
 
 if TYPE_CHECKING:
     from ...fields.state import State
@@ -70,6 +73,8 @@ def assemble_family(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
     made = assemble(_changed(draft, {"output": parts[""]}), *arguments, **options)
     made.output = draft.sections.get("output")
     made.mistakes += mistakes + list(_gauges_of_one_name(sections, grids))
+    if not (draft.mistakes or made.mistakes):
+        made.mistakes += _records_of_linear(draft.sections)
     for k, name in ((k, each.name) for k, each in enumerate(sections) if each.name in nests):
         nest, place, around = nests[name]
         sections_here = _sections(draft, sections[k], place.grid(around), parts[name])
@@ -166,6 +171,17 @@ def _gauges_of_one_name(sections, grids):
                 yield Mistake(("nest", k, "output", "gauges", "positions", name), text)
 
 
+def _records_of_linear(sections):
+    """Mistakes of records in time of forcing and open sides, which linear steps of nested grids do not have."""
+    remedy = remedy_of_linear(sections)
+    for name in ("forcing", "boundary", "dissipation") if remedy else ():
+        for k, part in enumerate(sections.get(name) or ()):
+            series = ((key, value) for key, value in part if isinstance(value, SeriesSection))
+            found = [key for key, value in series if records_of(value, sections["run"]) is not None]
+            for key in found + ["file"] * isinstance(part, WindFile):
+                yield Mistake((name, k, key), f"linear responses of nested grids have no records in time; {remedy}")
+
+
 def _changed(draft, sections):
     """The Draft with other sections, of those that it has."""
     changed = {name: value for name, value in sections.items() if name in draft.sections}
@@ -197,8 +213,11 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
     from ...stepping.stability import limits
 
     experiment = made.experiment()
-    whole = _family if experiment.ensemble is None else _family_of_members
-    family, states = whole(made, *where)
+    if experiment.ensemble is None:
+        family = _family(made, *where)
+        states = _states(made, family)
+    else:
+        family, states = _family_of_members(made, *where)
     for model in family.models.values():
         made.require(("forcing",), model.check_files, experiment.run.until)
     bounds = made.require(("stepper",), limits, family.outer, stepper_of(experiment.stepper), states[""])
@@ -210,27 +229,48 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
 
 
 def _family(made, *where):
-    """(the Family, {name: State}) of an Assembly."""
+    """The Family of an Assembly."""
     experiment = made.experiment()
     nests = [dataclasses.replace(one.nest, depth=one.made.bathymetry, options=_options(one.made)) for one in made.nests]
     options = options_of(made) | dict(zip(("communicator", "layout", "engine"), where))
     stages = stepper_of(experiment.stepper).stages
-    family = made.require(("nest",), lambda: Family(made.grid, made.bathymetry, nests, stages, **options))
+    return made.require(("nest",), lambda: Family(made.grid, made.bathymetry, nests, stages, **options))
+
+
+def _states(made, family):
+    """{name: State} of each grid at the start."""
+    experiment = made.experiment()
     states = {"": made.require(("initial",), state_of, experiment.initial, family.outer)}
-    for k, one in enumerate(made.nests):
-        initial = one.made.experiment().initial
-        states[one.name] = made.require(("nest", k), state_of, initial, family.models[one.name])
-    return family, states
+    for k, section in enumerate(experiment.nest):
+        initial = section.initial or experiment.initial
+        states[section.name] = made.require(("nest", k), state_of, initial, family.models[section.name])
+    return states
 
 
 def _family_of_members(made, *where):
     """(the Family of the members of an Assembly with an ensemble, {name: State} of all)."""
-    drafts, varied, members = member_drafts(made.draft), made.experiment().ensemble.varied, []
+    drafts, varied = member_drafts(made.draft), made.experiment().ensemble.varied
+    families, states, known = [], [], {}
     for k, draft in enumerate(drafts):
+        key = key_of_model(varied, k)
         with of_member(k):
-            members.append(_family(assemble_family(in_any_layout(draft)), *where))
-    families, states = zip(*members)
+            if key not in known:
+                known[key] = _family(_of_member(made, draft, varied), *where)
+            states.append(_states(dataclasses.replace(made, draft=draft, mistakes=[]), known[key]))
+        families.append(known[key])
     return made.require(("ensemble",), lambda: family_of_members(families, states, values_of(drafts, varied)))
+
+
+def _of_member(made, draft, varied):
+    """The Assembly of a member, which shares the objects that its own keys do not change."""
+    if not all_with_the_model(varied):
+        return assemble_family(in_any_layout(draft))
+    nests = []
+    for one, section in zip(made.nests, draft.sections["nest"], strict=True):
+        sections = _sections(draft, section, one.made.grid, one.made.section("output"))
+        own = dataclasses.replace(one.made, draft=dataclasses.replace(one.made.draft, sections=sections), mistakes=[])
+        nests.append(dataclasses.replace(one, made=own))
+    return dataclasses.replace(made, draft=draft, nests=tuple(nests), mistakes=[])
 
 
 def driver_of(model: Any, state: Any, stepper: TimeStepper, **options: Any) -> Any:

@@ -67,7 +67,7 @@ def ensemble_of(made: Assembly, *where: Any) -> Ensemble:
     drafts, varied = member_drafts(made.draft), section.varied
     models, states, known = [], [], {}
     for k, draft in enumerate(drafts):
-        key = repr([v.values[k] for v in varied.values() if v.path[0] != "initial"])
+        key = key_of_model(varied, k)
         with of_member(k):
             if key not in known:
                 known[key] = model_of(_assembly(made, draft, varied), *where)
@@ -75,6 +75,16 @@ def ensemble_of(made: Assembly, *where: Any) -> Ensemble:
         models.append(known[key])
         states.append(_perturbed(state, section, known[key], k))
     return Ensemble(models, states, values_of(drafts, varied))
+
+
+def key_of_model(varied: Mapping[str, Any], k: int) -> str:
+    """The values of member `k` on which its model depends: all but those of [initial]."""
+    return repr([v.values[k] for v in varied.values() if v.path[0] != "initial"])
+
+
+def all_with_the_model(varied: Mapping[str, Any]) -> bool:
+    """Whether the members share the objects that are made before the model."""
+    return all(v.path[0] in WITH_THE_MODEL for v in varied.values())
 
 
 def values_of(drafts: Sequence[Draft], varied: Mapping[str, Any]) -> dict[str, list]:
@@ -99,7 +109,7 @@ def in_any_layout(draft: Draft) -> Draft:
 
 def _assembly(made, draft, varied):
     """The Assembly of a member, which shares the objects that its own keys do not change."""
-    if all(v.path[0] in WITH_THE_MODEL for v in varied.values()):
+    if all_with_the_model(varied):
         return dataclasses.replace(made, draft=draft, mistakes=[])
     own = assemble(in_any_layout(draft))
     if own.mistakes:
