@@ -100,7 +100,7 @@ Case(
             quick=False,
         ),
         Mark("subgrid_misplaced", "land flooded in one of both alone, over that flooded on fine cells", quick=False),
-        Mark("subgrid_gain", "misplaced land without tables over that with them", least=2.0, quick=False),
+        Mark("subgrid_gain", "misplaced land without tables over that with them", least=2.0),
     ),
     quick=(0.25,),
     title="A flood along a winding channel on long cells",
