@@ -62,7 +62,7 @@ def fingerprint_of_grids(model: ShallowWater | Family, first: int, dt: float, st
         first, dt, steps: the first step of the outermost grid, its length [s] and the number of steps.
     """
     if isinstance(model, ShallowWater):
-        limits = {f"grid.{key}": value for key, value in dataclasses.asdict(model.grid).items()}
+        limits = {f"grid.{key}": value for key, value in vars(model.grid).items()}
         return fingerprint(model, first, dt, steps=steps) | limits
     found = fingerprint_of_grids(model.outer, first, dt, steps)
     for name, nest in model.nests.items():

@@ -202,7 +202,7 @@ class Sections:
 
     def ledge(self, axis: Axis, ledge: AbstractField) -> AbstractField:
         """How high water has to stand above `deepest` to cover the beds [m]: `ledge` on faces between even beds."""
-        return upstream(self.uneven(axis), 0.0 * ledge + self.flow.thin, ledge)
+        return upstream(self.uneven(axis), 0.0 * ledge + (self.flow.thin or 0.0), ledge)
 
     def resisting(self, axis: Axis, h: AbstractField) -> AbstractField:
         """R with the higher level of both cells [m], and `h` on faces between even beds."""

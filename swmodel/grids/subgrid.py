@@ -110,8 +110,8 @@ class FineBed:
         east, north = (_beyond(beds, axis) for axis in (-1, -2))
         along_x = _sills(beds[:, -1], east[:, 0], mean, _beyond(mean, -1))
         along_y = _sills(beds[-1], north[0], mean, _beyond(mean, -2))
-        between = tuple(np.asarray(uneven | _beyond(uneven, axis), float) for axis in (-1, -2))
-        return Tables(cells, along_x, along_y, between)
+        between_x, between_y = (np.asarray(uneven | _beyond(uneven, axis), float) for axis in (-1, -2))
+        return Tables(cells, along_x, along_y, (between_x, between_y))
 
 
 def _beyond(values, axis):

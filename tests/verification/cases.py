@@ -56,7 +56,7 @@ def tendency(model, state):
 
 @jit
 def _march(dynamics, stepper, state, history, steps):
-    equations = dynamics.prepare()
+    equations = stepper.system(dynamics)
 
     def body(k, carry):
         return one_step(equations, stepper, *carry, k.astype(state.eta.dtype))

@@ -174,7 +174,7 @@ def _gauges_of_one_name(sections, grids):
 def _records_of_linear(sections):
     """Mistakes of records in time of forcing and open sides, which linear steps of nested grids do not have."""
     remedy = remedy_of_linear(sections)
-    for name in ("forcing", "boundary", "dissipation") if remedy else ():
+    for name in ["forcing", "boundary", "dissipation"] * bool(remedy):
         for k, part in enumerate(sections.get(name) or ()):
             series = ((key, value) for key, value in part if isinstance(value, SeriesSection))
             found = [key for key, value in series if records_of(value, sections["run"]) is not None]

@@ -87,7 +87,7 @@ def all_with_the_model(varied: Mapping[str, Any]) -> bool:
     return all(v.path[0] in WITH_THE_MODEL for v in varied.values())
 
 
-def values_of(drafts: Sequence[Draft], varied: Mapping[str, Any]) -> dict[str, list]:
+def values_of(drafts: Sequence[Draft], varied: Mapping[str, Any]) -> dict[str, Sequence]:
     """{name: the values of the members} of what `varied` names."""
     return {name: [value_at(draft.sections, v.path) for draft in drafts] for name, v in varied.items()}
 

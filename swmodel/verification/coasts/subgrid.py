@@ -1,5 +1,7 @@
 """Marks of beds finer than the grid: a flood along a winding channel, on cells four times as long."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 import swmodel as sw
@@ -14,7 +16,7 @@ CHANNEL, BANKFULL = 30.0, 3.0  # half of the channel's width, and its depth [m]
 PEAK, WET = 500.0, 0.05  # discharge [m3 s-1]; the depth from which land counts as flooded [m]
 
 
-def middle(x: np.ndarray) -> np.ndarray:
+def middle(x: np.ndarray | float) -> np.ndarray:
     """y of the middle of the channel [m]."""
     return 0.5 * WIDTH + 180.0 * np.sin(2.0 * np.pi * x / 1500.0)
 
@@ -30,7 +32,7 @@ def depth(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return -((1.0 - sea) * bed - sea * 4.0)
 
 
-def flood(ratio: int, floor: object, hours: float) -> np.ndarray:
+def flood(ratio: int, floor: Callable, hours: float) -> np.ndarray:
     """The highest level [m] of cells of `ratio` x FINE, (ny, nx), -inf in those that were never wet.
 
     Args:
@@ -76,7 +78,7 @@ def channel_flood(hours: float = 1.5, ratio: int = 4) -> Outcome:
     }
     flooded = [(water > WET) & (bed < 0) for water in depths.values()]
     area = np.count_nonzero(flooded[0])
-    misplaced = [np.count_nonzero(each ^ flooded[0]) / area for each in flooded[1:]]
+    misplaced = [float(np.count_nonzero(each ^ flooded[0]) / area) for each in flooded[1:]]
     panels = tuple(
         Panel(
             f"Flooded land on {name}", "map", np.where(each, water, np.nan), x / 1e3, y / 1e3, ("x [km]", "y [km]"), "m"
@@ -84,7 +86,7 @@ def channel_flood(hours: float = 1.5, ratio: int = 4) -> Outcome:
         for (name, water), each in zip(depths.items(), flooded)
     )
     values = {"subgrid_gain": misplaced[0] / misplaced[1], "subgrid_misplaced": misplaced[1]}
-    return Outcome(values | {"subgrid_extent_error": np.count_nonzero(flooded[2]) / area - 1.0}, panels)
+    return Outcome(values | {"subgrid_extent_error": float(np.count_nonzero(flooded[2]) / area) - 1.0}, panels)
 
 
 Case(
