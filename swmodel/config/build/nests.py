@@ -175,7 +175,8 @@ def _records_of_linear(sections):
     """Mistakes of records in time of forcing and open sides, which linear steps of nested grids do not have."""
     remedy = remedy_of_linear(sections)
     for name in ["forcing", "boundary", "dissipation"] * bool(remedy):
-        for k, part in enumerate(sections.get(name) or ()):
+        parts: Any = sections.get(name) or ()
+        for k, part in enumerate(parts):
             series = ((key, value) for key, value in part if isinstance(value, SeriesSection))
             found = [key for key, value in series if records_of(value, sections["run"]) is not None]
             for key in found + ["file"] * isinstance(part, WindFile):
