@@ -115,8 +115,7 @@ def checked(path: str | Path, columns: dict[str, np.ndarray]) -> dict[str, Any]:
     columns = {name: values[timed] for name, values in columns.items()}
     for name in LARGEST.keys() & columns.keys():
         size = np.abs(columns[name])
-        nines = np.array([value > NINES and set(f"{value:g}") <= {"9", "."} for value in size])
-        if (wrong := (size > LARGEST[name]) | nines).any():  # false where it is NaN
+        if (wrong := stand_for_gaps(size, LARGEST[name])).any():
             k = int(np.argmax(wrong))
             why = f"beyond {LARGEST[name]:g}" if size[k] > LARGEST[name] else "which stands for a gap"
             raise DataError(
@@ -124,6 +123,11 @@ def checked(path: str | Path, columns: dict[str, np.ndarray]) -> dict[str, Any]:
                 "the unit."
             )
     return _without_repeats(path, columns)
+
+
+def stand_for_gaps(size: np.ndarray, largest: float) -> np.ndarray:
+    """Which absolute values are beyond the largest one, or numbers of nines alone; NaN is neither."""
+    return (size > largest) | np.array([value > NINES and set(f"{value:g}") <= {"9", "."} for value in size], bool)
 
 
 def _without_repeats(path, columns):
