@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import DataError
-from ..grids.observed_tables import ELEVATION, LARGEST, read_table, stand_for_gaps, table_names
+from ..grids.observed_tables import AXES, ELEVATION, LARGEST, kind_of_places, read_table, stand_for_gaps, table_names
 
-__all__ = ["MarkTable", "check_kind", "nearest_cell", "read_marks"]
+__all__ = ["MarkTable", "nearest_cell", "read_marks"]
 
 DEPTH, DEVIATION = "depth_m", "deviation_m"
-AXES = {True: ("longitude", "latitude"), False: ("x", "y")}  # on the sphere, and in a plane
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,13 +44,6 @@ class MarkTable:
     left_out: int
 
 
-def check_kind(what: object, of_marks: bool, of_grid: bool) -> None:
-    """Raise DataError if the marks of `what` are on the sphere and the grid is a plane, or the other way round."""
-    if of_marks != of_grid:
-        have, need = (" and ".join(AXES[kind]) for kind in (of_marks, of_grid))
-        raise DataError(f"{what} has {have}, and the grid has {need}; give these.")
-
-
 def read_marks(path: str | Path, spherical: bool | None = None) -> MarkTable:
     """The marks of a table, CSV or netCDF.
 
@@ -65,12 +57,8 @@ def read_marks(path: str | Path, spherical: bool | None = None) -> MarkTable:
     head = table_names(path)
     if DEPTH in head and ELEVATION in head:
         raise DataError(f"{path} has both {ELEVATION} and {DEPTH}; leave one of them out.")
-    kinds = [kind for kind, axes in AXES.items() if axes[0] in head] or [False]
-    if len(kinds) > 1 and spherical is None:
-        raise DataError(f"{path} has both longitude and x; leave the pair out that is not the grid's.")
-    kind = spherical if spherical in kinds else kinds[0]
-    if spherical is not None:
-        check_kind(path, kind, spherical)
+    found = kind_of_places(path, spherical)
+    kind = bool(spherical) if found is None else found
     axes = AXES[kind]
     height = DEPTH if DEPTH in head else ELEVATION
     texts, own = (["name"] if "name" in head else []), ([DEVIATION] if DEVIATION in head else [])

@@ -23,9 +23,10 @@ from ...dynamics.system import System
 from ...errors import ConfigError, DataError
 from ...fields.parameters import declared, parameter, refuse
 from ...fields.state import State, pytree, static
+from ...grids.observed_tables import check_kind
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
-from ...observed.marks import check_kind, nearest_cell, read_marks
+from ...observed.marks import nearest_cell, read_marks
 from .costs import Cost, during, of_window
 from .readers import GaugeReader, everywhere, time_weights
 from .tile_costs import TileCost, rows
