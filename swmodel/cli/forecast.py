@@ -251,7 +251,7 @@ def rank_buoys(
     if page:
         from ..postprocess.pages.forecast import buoys_page
 
-        times = _moments(0.0, found.attrs["until"])
+        times = [time for time in _moments(0.0, found.attrs["until"]) if time >= bank.times[0]]
         each = [*(next_buoy(bank, harbours, gauges, time) for time in times), found]
         heads = ["candidate", "x", "y", "removes of the variance"]
         tables = [[heads, *([n, f"{x:g}", f"{y:g}", f"{100 * g:.3g} %"] for n, g, x, y in _best(one))] for one in each]
@@ -306,8 +306,8 @@ def _remarks(drawn):
     """Sentences on earthquakes of a list that do not count, and on depths of ruptures that could not be."""
     if drawn.attrs["left_out"]:
         yield (
-            "Earthquakes of the list that do not count, since they are further from all faults than the length of their "
-            f"rupture: {drawn.attrs['left_out']}, with {drawn.attrs['left_out_rate']:.3g} per year."
+            "Earthquakes of the list that do not count, since they are further from all faults than the length of "
+            f"their rupture: {drawn.attrs['left_out']}, with {drawn.attrs['left_out_rate']:.3g} per year."
         )
     if drawn.attrs["limited"]:
         yield (

@@ -243,8 +243,8 @@ def test_the_command_prints_levels_of_return_periods_and_draws_curves(command, t
     stamps = json.loads(Outline((tmp_path / "few.html").read_text()).data)[0]["stamps"]
     assert stamps[0] == "with 5 min of records" and stamps[-1] == "with 11.5 min of records"
     for until, sentence in (
-        ("4min", "no sample until 240 s, the first one is at 300 s"),
-        ("3h", "no sample after 10800 s, the last one is at 9000 s"),
+        ("4min", "no sample until 240 s; they begin at 300 s"),
+        ("3h", "no sample after 10800 s; they end at 9000 s"),
     ):
         status, _, errors = command(*ranked, until)
         assert status != 0 and sentence in errors, errors
