@@ -202,7 +202,7 @@ def read_earthquakes(
 
     Its columns are `magnitude` and `rate_per_year`, or `weight` in place of rates: shares of `rate` [1/year], that of
     all earthquakes. `longitude` and `latitude`, or `x` and `y`, are epicentres; empty ones are anywhere. `spherical`
-    tells which of them a bank has, by its `radius`.
+    is the kind of the places of a bank, by its `radius`.
 
     Raises:
         DataError: for a table that cannot be read, lacks a column, has rates and weights, others than positive ones, or
