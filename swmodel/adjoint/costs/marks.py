@@ -119,7 +119,8 @@ class MarkMisfit(Cost):
         rows_of = [(mark.height, 1 / mark.deviation, mark.ground) for mark in marks.values()]
         tables = inside, *(np.array([row]) for row in zip(*rows_of))
         reader = GaugeReader.at({name: mark.place for name, mark in marks.items()}, model)
-        return SquaresOfMaxima(reader, *(everywhere(model, table) for table in tables), first_step + 1)
+        weights, observed, per_deviation, ground = (everywhere(model, table) for table in tables)
+        return SquaresOfMaxima(reader, weights, observed, per_deviation, ground, first_step + 1)
 
     def title(self) -> str:
         return f"misfit to {len(self.marks)} high-water marks{during(self.window)}"
