@@ -23,13 +23,17 @@ def main(options):
     records = records_for(bank, options["records"])
 
     def timed(function):
+        """The time of a function, whose values must be finite."""
         begun = time.perf_counter()
-        function()
-        return "took", time.perf_counter() - begun
+        values = function()
+        took = time.perf_counter() - begun
+        if not (np.isfinite(values).all() and np.any(values)):
+            raise RuntimeError("the waves are not finite, or all are 0")
+        return "took", took
 
     def update(_):
         """From the records to the waves at all points."""
-        return timed(lambda: bank.posterior(records, UNTIL, Errors(begin=BEGIN)).predict(list(bank.places)))
+        return timed(lambda: bank.posterior(records, UNTIL, Errors(begin=BEGIN)).predict(list(bank.places))["mean"])
 
     def hazard(argument):
         """Scenarios and their curves, with the sources of the bank as faults, and its points repeated."""
@@ -38,7 +42,7 @@ def main(options):
         places = {f"{k}": place for k, place in enumerate(np.array(list(bank.places.values()))[rows])}
         areas = np.full(len(bank.centres), FAULT)
         larger = dataclasses.replace(bank, responses=bank.responses[rows], places=places, areas=areas)
-        return timed(lambda: hazard_curves(larger, Earthquakes(rate=0.05), scenarios))
+        return timed(lambda: hazard_curves(larger, Earthquakes(rate=0.05), scenarios)["highest"])
 
     serve({"points": len(bank.places), "sources": len(bank.centres)}, update=update, hazard=hazard)
 

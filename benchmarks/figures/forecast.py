@@ -27,13 +27,18 @@ def make_bank(bench):
         more += ["--set", f"output.gauges.positions.{name}=[{x},{y}]"]
     main, file = "from swmodel.cli import main; main()", str(EXPERIMENT / "forecast.toml")
     command = [sys.executable, "-c", main, "green", file, "--overwrite", "--output", str(out), *more]
-    begun, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    begun, before = time.monotonic(), processor_time()
     with open(log, "w") as output:
         done = subprocess.run(command, cwd=ROOT, env=bench.environment(), stdout=output, stderr=output)
     if done.returncode:
         raise NotMeasured(f"the bank ended with status {done.returncode} (see {log})")
-    processor = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-    return out / "bank.nc", (time.monotonic() - begun) / 60, processor
+    return out / "bank.nc", (time.monotonic() - begun) / 60, processor_time() - before
+
+
+def processor_time():
+    """Of all programs that have ended, in user and system mode [s]."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def from_bank(bench, path):

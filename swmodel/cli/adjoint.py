@@ -249,13 +249,15 @@ def compute_maps(study: Study, options: Sensitivity) -> None:
 
 
 def _dry_line(study):
-    """The line of high-water marks that no water reached, by one more run; "" for other costs; collective."""
+    """The line of high-water marks that no water reached, by one more run; "" where none can be; collective."""
     from ..adjoint.assimilation.departures import departures_of
     from ..adjoint.costs.marks import MarkMisfit, dry, marks_in_water
 
     if not isinstance(study.cost, MarkMisfit):
         return ""
     marks, _ = marks_in_water(study.cost.marks, study.problem.stepped, study.cost.reach)
+    if all(np.isneginf(mark.ground) for mark in marks.values()):
+        return ""
     highest = departures_of(study.problem.cost, study.problem.communicator).compared(study.problem.observed())
     return facts.dry_line(dry(marks, highest[0]))
 

@@ -251,7 +251,7 @@ def rank_buoys(
     if page:
         from ..postprocess.pages.forecast import buoys_page
 
-        times = _moments(0.0, found.attrs["until"])
+        times = [time for time in _moments(0.0, found.attrs["until"]) if time >= bank.times[0]]
         each = [*(next_buoy(bank, harbours, gauges, time) for time in times), found]
         heads = ["candidate", "x", "y", "removes of the variance"]
         tables = [[heads, *([n, f"{x:g}", f"{y:g}", f"{100 * g:.3g} %"] for n, g, x, y in _best(one))] for one in each]
@@ -271,16 +271,19 @@ def print_hazard(path: str, options: Hazard) -> None:
 
     output, listed = options.output, options.earthquakes
     inputs = [] if listed is None else [("--earthquakes", Path(listed))]
-    earthquakes = _earthquakes(options)
-    bank, begun = _bank_for(path, output, options.plot, options.page, inputs), clock.perf_counter()
+    bank = _bank_for(path, output, options.plot, options.page, inputs)
     if bank is None:
         return
+    earthquakes, begun = _earthquakes(options, bank), clock.perf_counter()
     drawn = scenarios(bank, earthquakes, options.count, options.seed)
     found = hazard_curves(bank, earthquakes, drawn=drawn)
     logs.LOGGER.info("%s scenarios took %s", f"{drawn.sizes['scenario']:,}", duration(clock.perf_counter() - begun))
+    for remark in _remarks(drawn):
+        logs.LOGGER.warning("%s", remark)
     rows = _level_rows(found)
     logs.LOGGER.info("%s", facts.columns(rows))
-    found.attrs = {"swmodel_kind": "hazard", "rate": earthquakes.rate, "magnitudes": earthquakes.magnitudes}
+    rate = earthquakes.rate - drawn.attrs["left_out_rate"]
+    found.attrs = {"swmodel_kind": "hazard", "rate": rate, "magnitudes": earthquakes.magnitudes}
     found.attrs |= {"b": earthquakes.b} if listed is None else {"earthquakes": listed}
     found.attrs |= {} if earthquakes.tops is None else {"top_depth": earthquakes.tops}
     found.attrs |= {"seed": options.seed, "bank": bank.about.get("model", "")}
@@ -299,7 +302,21 @@ def print_hazard(path: str, options: Hazard) -> None:
         logs.LOGGER.info("page: %s", hazard_page(found, rows, *names, Path(output).with_suffix(".html")))
 
 
-def _earthquakes(options):
+def _remarks(drawn):
+    """Sentences on earthquakes of a list that do not count, and on depths of ruptures that could not be."""
+    if drawn.attrs["left_out"]:
+        yield (
+            "Earthquakes of the list that do not count, since they are further from all faults than the length of "
+            f"their rupture: {drawn.attrs['left_out']}, with {drawn.attrs['left_out_rate']:.3g} per year."
+        )
+    if drawn.attrs["limited"]:
+        yield (
+            f"The top of {100 * drawn.attrs['limited']:.2g} % of the ruptures is higher than its random depth, since "
+            "the faults of the bank below that have less than their area."
+        )
+
+
+def _earthquakes(options, bank):
     """The Earthquakes of the options of `swmodel hazard`: of a list, or of the law."""
     from ..forecast import Earthquakes, read_earthquakes
 
@@ -313,7 +330,8 @@ def _earthquakes(options):
     if options.earthquakes is not None:
         if options.magnitudes is not None or options.b is not None:
             raise ConfigError("--earthquakes is a list in place of a law; leave --magnitudes and --b out.")
-        return Earthquakes.of(read_earthquakes(options.earthquakes, options.rate), tops=tops)
+        spherical = None if len(bank.centres) < 2 else bank.radius is not None
+        return Earthquakes.of(read_earthquakes(options.earthquakes, options.rate, spherical), tops=tops)
     if options.rate is None:
         raise ConfigError(
             "--rate PER_YEAR is missing: how many earthquakes over the lower magnitude there are in a year."

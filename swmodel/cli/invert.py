@@ -165,6 +165,9 @@ def identity_of(section: Section, made: Assembly, observations: Observed, proble
         entries["initial.spin_up"] = section.spin_up
     if observations.truth is not None and section.twin is not None and section.twin.spin_up:
         entries["initial.spin_up"] = section.twin.spin_up
+    for k, table in enumerate(section.observations):
+        if table.type == "marks":
+            entries |= {f"observations.{k}.{key}": describe(getattr(table, key)) for key in ("window", "reach")}
     for k, control in enumerate(section.controls):
         entries |= described(f"controls.{k}", control)
         if code := code_of(control.part):

@@ -228,9 +228,9 @@ class MarkKeys(Section):
     file: InputFile  # table, CSV or netCDF: x, y, elevation_m or depth_m; name, deviation_m
     deviation: PositiveMetres | None = None  # standard deviation of the errors, where the table has no deviation_m
 
-    def marks(self) -> dict[str, Mark]:
-        """The marks of the table."""
-        return marks_in(self.file, self.deviation)
+    def marks(self, spherical: bool | None = None) -> dict[str, Mark]:
+        """The marks of the table, on a grid of this kind."""
+        return marks_in(self.file, self.deviation, spherical)
 
 
 class _OfMarks(MarkKeys, PartSection):

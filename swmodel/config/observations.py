@@ -38,6 +38,7 @@ from ..adjoint.costs.misfits import (
     currents_in,
     transports_in,
 )
+from ..adjoint.costs.readers import outermost
 from ..adjoint.costs.records import Record, records_in
 from ..adjoint.costs.tracks import ground_tracks, track_records
 from ..models.shallow_water import ShallowWater
@@ -329,8 +330,8 @@ class MarkObservations(ObservationTable, MarkKeys):
 
     def from_files(self, output: Output, model: ShallowWater, until: float, start: datetime.datetime | None) -> tuple:
         """({name: Mark} at the centres of cells that can be wet, ())."""
-        marks, away = marks_in_water(self.marks(), model, self.reach)
-        self.warn_of(away, f"without a cell that can be wet within {self.reach} cells", model)
+        marks, away = marks_in_water(self.marks(outermost(model).grid.spherical), model, self.reach)
+        self.warn_of(away, f"outside of the grid, or without cells that can be wet within {self.reach} cells", model)
         return marks, ()
 
     def misfit(self, records: dict[str, Any], start: datetime.datetime | None) -> Cost:

@@ -182,6 +182,8 @@ class Cyclone(Forcing):
                 object.__setattr__(self, name, tuple(map(tuple, rows.tolist())))
         if np.size(self.asymmetry) != np.size(self.distances) and (self.distances or len(self.asymmetry[0]) > 4):
             raise ConfigError("Cyclone: asymmetry and distances have different sizes; give as many of both.")
+        if self.distances and (np.diff(np.reshape(self.distances, (times.size, -1, 4)), axis=1) < -1e-9).any():
+            raise ConfigError("Cyclone: distances decrease from an isotach to the next; give the strongest one first.")
         if not (isinstance(self.central_pressure, jax.Array) or isinstance(self.ambient_pressure, jax.Array)):
             self._check_deficit(times)
 

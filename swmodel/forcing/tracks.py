@@ -114,6 +114,10 @@ def read_track(
         remarks.append(f"{unknown.sum()} radii of maximum wind by Willoughby et al. (2006)")
     longitude = np.rad2deg(np.unwrap(np.deg2rad(longitude)))
     radii = np.array([points.radii.get(moment, np.full((3, 4), np.nan)) for moment in moments])
+    smallest = np.fmin.accumulate(np.where(radii > 0, radii, np.inf), axis=1)
+    beyond = radii[:, 1:] > smallest[:, :-1]
+    radii[:, 1:][beyond] = np.nan
+    remarks += [f"{beyond.sum()} radii of winds left out, beyond those of weaker winds"] if beyond.any() else []
     known = int((np.nan_to_num(radii) > 0).any(axis=(1, 2)).sum())
     remarks += [f"radii of winds in quadrants at {known} points"] if known else []
     track = Track(tuple(moments), longitude, latitude, pressure, radius, wind, tuple(remarks))

@@ -246,7 +246,7 @@ class Bank:
                 f"a rupture of {velocity:g} m/s and a rise of {rise_time:g} s cannot be; give positive numbers."
             )
         interval, last = self.times[0], self.times.size - 1
-        start = int(np.argmin(distances_on([epicentre, *self.centres], self.radius)[0, 1:]))
+        start = int(np.argmin(distances_on([epicentre], self.radius, self.centres)))
         count, column = max(1, int(np.ceil(4.0 * rise_time / interval))), np.arange(len(self.centres))
         total = np.zeros(self.responses.shape)
         for k in range(count):

@@ -14,6 +14,9 @@ doi:10.1029/2001JB000588),
 
 The slip is scaled to the seismic moment 10^(1.5 M + 9.1) N m = mu sum of A_k a_k, with a log-normal rigidity mu. With
 `tops`, the depth at which a rupture ends at the top is random, too: faults whose upper edges are above it do not slip.
+It is limited to the deepest one below which the faults have the area of the rupture. Earthquakes of a list lie near a
+fault if they are not further from its centre than the length of the rupture, log10(L / km) = -2.477 + 0.585 M (Strasser
+et al. 2010), and the width of the fault together; others do not count.
 Waves are those of the bank: they are linear, and faults have the depth that they have there.
 """
 
@@ -28,13 +31,14 @@ from scipy.special import gamma, kv
 
 from ..adjoint.controls.seafloor import distances_on
 from ..errors import ConfigError, DataError
-from ..grids.observed_tables import read_table, table_names
+from ..grids.observed_tables import AXES, kind_of_places, read_table, table_names
 from .bank import Bank
 
 __all__ = ["Earthquake", "Earthquakes", "hazard_curves", "read_earthquakes", "scenarios"]
 
+FAR = -1  # in place of the number of a source
 CHUNK = 200  # scenarios whose waves are held at a time
-HALF = 0.01  # of the range of magnitudes beyond those of a list
+HALF = 0.01  # of a magnitude, by which the limits lie beyond those of a list
 LEVELS = np.geomspace(0.05, 50.0, 121)  # [m]
 PERIODS = np.array([10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2500.0])  # [years]
 BINS = 6  # of magnitudes, for their shares
@@ -119,8 +123,12 @@ class Earthquakes:
 def scenarios(bank: Bank, earthquakes: Earthquakes, count: int = 10_000, seed: int = 0) -> xr.Dataset:
     """Random earthquakes: `slip` (scenario, source) [m], `magnitude` and `rate` (scenario) [1/year].
 
+    The attributes are `limited`, the share of scenarios whose depth was limited, and `left_out` and `left_out_rate`
+    [1/year] of earthquakes of the list that are not near a fault.
+
     Raises:
-        ConfigError: for a bank whose sources are no faults, or lacks the depths of their edges.
+        ConfigError: for a bank whose sources are no faults, or lacks the depths of their edges, and for a list without
+            an earthquake near a fault.
     """
     if bank.areas is None:
         raise ConfigError("the sources of this bank are no faults; make one of type = 'unit_faults' for a hazard.")
@@ -128,35 +136,52 @@ def scenarios(bank: Bank, earthquakes: Earthquakes, count: int = 10_000, seed: i
         raise ConfigError("this bank lacks the depths of its faults, which random ones need; make it again.")
     noise, (low, high) = np.random.default_rng(seed), earthquakes.magnitudes
     nearest: list[int | None] = [None] * count
-    if listed := earthquakes.listed:
+    placed = [(one, _nearest(bank, one)) for one in earthquakes.listed]
+    listed = [one for one, place in placed if place != FAR]
+    left_out = [one.rate for one, place in placed if place == FAR]
+    if placed and not listed:
+        raise ConfigError("no earthquake of the list is near a fault of the bank; check the epicentres.")
+    if listed:
         copies = -(-count // len(listed))
         magnitude, rate = (np.repeat([getattr(one, of) for one in listed], copies) for of in ("magnitude", "rate"))
         rate = rate / copies
-        nearest = [place for one in listed for place in [_nearest(bank, one.epicentre)] * copies]
+        nearest = [place for _, place in placed if place != FAR for _ in range(copies)]
     else:
         edges = low + (high - low) * np.arange(count + 1) / count  # a magnitude in each of `count` equal intervals
         magnitude = edges[:-1] + np.diff(edges) * noise.random(count)
         rate = -np.diff(earthquakes.rate_above(edges))
     slip = np.zeros((magnitude.size, len(bank.areas)))
-    for one, m, start in zip(slip, magnitude, nearest):
-        _rupture(one, bank, earthquakes, m, noise, start)
+    each = zip(slip, magnitude, nearest)
+    limited = [_rupture(one, bank, earthquakes, m, start, noise) for one, m, start in each]
     over = "scenario"
     values = {"slip": ((over, "source"), slip), "magnitude": (over, magnitude), "rate": (over, rate)}
-    return xr.Dataset(values)
+    about = {"limited": float(np.mean(limited)), "left_out": len(left_out), "left_out_rate": float(sum(left_out))}
+    return xr.Dataset(values, attrs=about)
 
 
-def _nearest(bank, epicentre):
-    """The number of the source nearest to an epicentre; None without one."""
-    return None if epicentre is None else int(np.argmin(distances_on([epicentre, *bank.centres], bank.radius)[0, 1:]))
+def _nearest(bank, earthquake):
+    """The number of the source nearest to the epicentre, FAR if none is near; None without an epicentre."""
+    if earthquake.epicentre is None:
+        return None
+    away = distances_on([earthquake.epicentre], bank.radius, bank.centres)[0]
+    k = int(np.argmin(away))
+    return k if away[k] <= 1e3 * 10.0 ** (-2.477 + 0.585 * earthquake.magnitude) + bank.areas[k] ** 0.5 else FAR
 
 
-def _rupture(slip, bank, earthquakes, magnitude, noise, start=None):
-    """Fill `slip` (sources,) of one earthquake, around the source number `start`, or a random one."""
+def _rupture(slip, bank, earthquakes, magnitude, start, noise):
+    """Fill `slip` (sources,) of one earthquake, around the source number `start`, or a random one for None.
+
+    Returns:
+        Whether its depth was limited.
+    """
     area = 1e6 * 10.0 ** (-3.476 + 0.952 * magnitude)
-    able = np.arange(len(bank.areas))  # the faults that may slip
+    able, depth, deepest = np.arange(len(bank.areas)), 0.0, np.inf  # the faults that may slip
     if earthquakes.tops is not None:
         low, high = earthquakes.tops
-        able = np.flatnonzero(bank.tops >= min(low + (high - low) * noise.random(), bank.tops.max()))
+        below = np.argsort(-bank.tops, kind="stable")
+        last = min(int(np.searchsorted(np.cumsum(bank.areas[below]), area)), below.size - 1)
+        depth, deepest = low + (high - low) * noise.random(), bank.tops[below[last]]
+        able = np.flatnonzero(bank.tops >= min(depth, deepest))
     away = bank.distances[noise.choice(able) if start is None else start]
     order = able[np.argsort(away[able], kind="stable")]
     count = int(np.clip(np.searchsorted(np.cumsum(bank.areas[order]), area) + 1, 1, order.size))
@@ -168,27 +193,41 @@ def _rupture(slip, bank, earthquakes, magnitude, noise, start=None):
     shape = taper * np.exp(np.sqrt(np.log1p(earthquakes.variation**2)) * field)
     rigidity = earthquakes.rigidity * np.exp(earthquakes.rigidity_spread * noise.standard_normal())
     slip[chosen] = shape * 10.0 ** (1.5 * magnitude + 9.1) / (rigidity * (bank.areas[chosen] @ shape))
+    return depth > deepest
 
 
-def read_earthquakes(path: str | Path, rate: float | None = None) -> tuple[Earthquake, ...]:
+def read_earthquakes(
+    path: str | Path, rate: float | None = None, spherical: bool | None = None
+) -> tuple[Earthquake, ...]:
     """The earthquakes of a table, CSV or netCDF.
 
     Its columns are `magnitude` and `rate_per_year`, or `weight` in place of rates: shares of `rate` [1/year], that of
-    all earthquakes. `longitude` and `latitude`, or `x` and `y`, are epicentres; empty ones are anywhere.
+    all earthquakes. `longitude` and `latitude`, or `x` and `y`, are epicentres; empty ones are anywhere. `spherical`
+    is the kind of the places of a bank, by its `radius`.
 
     Raises:
-        DataError: for a table that cannot be read or lacks a column.
+        DataError: for a table that cannot be read, lacks a column, has rates and weights, others than positive ones, or
+            other coordinates than the bank.
         ConfigError: for weights without `rate`, and rates with it.
     """
     head = table_names(path)
-    how_often = "weight" if "weight" in head and "rate_per_year" not in head else "rate_per_year"
+    given = [name for name in ("weight", "rate_per_year") if name in head]
+    if len(given) != 1:
+        text = (
+            "both weight and rate_per_year; leave one of them" if given else "neither rate_per_year nor weight; add one"
+        )
+        raise DataError(f"{path} has {text}{' out' if given else ' of them'}.")
+    how_often = given[0]
     if (rate is None) == (how_often == "weight"):
         need = "needs --rate, that of all its earthquakes" if rate is None else "has rates; leave --rate out"
         raise ConfigError(f"{path} has the column {how_often}, and {need}.")
-    axes = next((pair for pair in (("longitude", "latitude"), ("x", "y")) if pair[0] in head), ())
+    kind = kind_of_places(path, spherical, "bank")
+    axes = () if kind is None else AXES[kind]
     columns = read_table(path, ("magnitude", how_often, *axes))
     if not np.isfinite(columns["magnitude"] + columns[how_often]).all():
         raise DataError(f"{path} has an earthquake without a magnitude or {how_often}; give both, or leave it out.")
+    if not (columns[how_often] > 0).all():
+        raise DataError(f"{path} has an earthquake whose {how_often} is not positive; leave it out.")
     rates = columns[how_often] * (1.0 if rate is None else rate / columns[how_often].sum())
     places: list = [None] * rates.size
     if axes:

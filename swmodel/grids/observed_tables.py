@@ -24,6 +24,7 @@ from .regrid import seconds_of_dates
 TIME, ELEVATION = "time_s", "elevation_m"
 DATES = "time"  # the name of a column or variable of dates, which may stand in place of TIME
 UNITS = {"_m3_s": "m3 s-1", "_m_s": "m s-1", "_deg": "degree", "_s": "s", "_m": "m"}  # by the ends of columns' names
+AXES = {True: ("longitude", "latitude"), False: ("x", "y")}  # on the sphere, and in a plane
 PLACES = {"longitude": "degree", "latitude": "degree", "x": "m", "y": "m"}
 LARGEST = {ELEVATION: 900.0, "u_m_s": 50.0, "v_m_s": 50.0}  # beyond them are 999, -9999 and other signs of a gap
 ENDS = ".csv", ".nc", ".txt", ".json", ".dart", ".tab", ".tsv", ".dat", ".asc"  # of the names of records
@@ -115,8 +116,7 @@ def checked(path: str | Path, columns: dict[str, np.ndarray]) -> dict[str, Any]:
     columns = {name: values[timed] for name, values in columns.items()}
     for name in LARGEST.keys() & columns.keys():
         size = np.abs(columns[name])
-        nines = np.array([value > NINES and set(f"{value:g}") <= {"9", "."} for value in size])
-        if (wrong := (size > LARGEST[name]) | nines).any():  # false where it is NaN
+        if (wrong := stand_for_gaps(size, LARGEST[name])).any():
             k = int(np.argmax(wrong))
             why = f"beyond {LARGEST[name]:g}" if size[k] > LARGEST[name] else "which stands for a gap"
             raise DataError(
@@ -124,6 +124,38 @@ def checked(path: str | Path, columns: dict[str, np.ndarray]) -> dict[str, Any]:
                 "the unit."
             )
     return _without_repeats(path, columns)
+
+
+def check_kind(what: object, spherical: bool, wanted: bool, owner: str = "grid") -> None:
+    """Raise DataError if the places of `what` are on the sphere and those of the owner in a plane, or the reverse."""
+    if spherical != wanted:
+        have, need = (" and ".join(AXES[kind]) for kind in (spherical, wanted))
+        raise DataError(f"{what} has {have}, and the {owner} has {need}; give these.")
+
+
+def kind_of_places(path: str | Path, spherical: bool | None, owner: str = "grid") -> bool | None:
+    """Whether the places of a table are longitudes and latitudes, not x and y; None for a table without places.
+
+    Args:
+        spherical: whether those of the owner are, which decides where a table has both; None where it is not known.
+
+    Raises:
+        DataError: for a table with the other places, or with both where it is not known which count.
+    """
+    head = table_names(path)
+    kinds = [kind for kind, axes in AXES.items() if axes[0] in head]
+    if spherical in kinds:
+        return spherical
+    if len(kinds) > 1:
+        raise DataError(f"{path} has both longitude and x; leave the pair out that is not the {owner}'s.")
+    if kinds and spherical is not None:
+        check_kind(path, kinds[0], spherical, owner)
+    return kinds[0] if kinds else None
+
+
+def stand_for_gaps(size: np.ndarray, largest: float) -> np.ndarray:
+    """Which absolute values are beyond the largest one, or numbers of nines alone; NaN is neither."""
+    return (size > largest) | np.array([value > NINES and set(f"{value:g}") <= {"9", "."} for value in size], bool)
 
 
 def _without_repeats(path, columns):

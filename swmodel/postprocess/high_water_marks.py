@@ -106,10 +106,8 @@ def marks(path: str | pathlib.Path, table: str | pathlib.Path, reach: int = 2) -
         raise PlotError(f"marks: reach = {reach} is not a number of cells; give 0 or more.")
     with undamaged([pathlib.Path(path)]), open_output(path) as dataset:
         flood = inundation(dataset)
-    mesh, found, axes = flood.mesh, read_marks(table), ("x", "y")
-    axes = ("longitude", "latitude") if mesh.spherical else axes
-    if found.axes != axes:
-        raise DataError(f"{table} has {' and '.join(found.axes)}, and {path} has {' and '.join(axes)}; give these.")
+    mesh = flood.mesh
+    found = read_marks(table, mesh.spherical)
     west, east, south, north = mesh.extent
     x, y = (west + (found.x - west) % 360.0 if mesh.spherical else found.x), found.y
     inside = (x >= west) & (x <= east) & (y >= south) & (y <= north)

@@ -238,6 +238,11 @@ def test_a_source_is_found_from_the_marks_that_its_wave_left(study, command, tmp
             assert found.attrs["inversion_kind"] == "marks"
             costs.append(float(found["loop_cost"][-1]))
     assert costs[0] == pytest.approx(costs[1], rel=0.05)
+    status, printed, errors = command("invert", path, "-o", folder, *options[:4], "--resume")
+    assert status == 0 and "resumed after" in printed, errors
+    path.write_text(path.read_text() + 'window = ["1 min", "20 min"]\n')
+    status, _, errors = command("invert", path, "-o", folder, "--resume")
+    assert status != 0 and "observations.0.window is None in the restart" in errors.replace("\n", " "), errors
 
 
 @pytest.mark.verify

@@ -12,6 +12,7 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.controls.controls import controls_of
 from swmodel.adjoint.costs.costs import tile_cost
+from swmodel.adjoint.costs.marks import marks_in_water
 from swmodel.adjoint.costs.readers import BoxReader, OnGrids, SectionReader
 from swmodel.adjoint.costs.tracks import ground_tracks
 from swmodel.adjoint.problem import dot
@@ -168,6 +169,15 @@ def test_what_problems_of_nests_do_not_have_is_refused(options, message):
     state = options.get("state", model.states())
     with pytest.raises((ConfigError, ValueError), match=message):
         adjoint.Problem(model, FB, state, 4, cost, options.get("controls", ["initial.eta"]))
+
+
+def test_marks_near_a_border_are_read_in_the_finest_grid_that_holds_them():
+    model, corners = nested.family(), ((8.1e3, 20.9e3, 350.0), (7.1e3, 19e3, 350.0))
+    places = np.stack(np.meshgrid(*(np.arange(*ends) for ends in corners)), axis=-1).reshape(-1, 2)
+    marks = {f"{k}": adjoint.Mark((float(x), float(y)), 1.0) for k, (x, y) in enumerate(places)}
+    found, away = marks_in_water(marks, model)
+    assert len(found) > 1200 and len(found) + len(away) == len(marks)
+    assert all(model.finest(mark.place) == model.finest(marks[name].place) for name, mark in found.items())
 
 
 @pytest.mark.verify

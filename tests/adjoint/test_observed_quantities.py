@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import swmodel as sw
+from swmodel.adjoint.assimilation.departures import departures_of
+from swmodel.adjoint.assimilation.restarts import Identity, _of_record
 from swmodel.adjoint.costs.costs import SectionTransport
 from swmodel.adjoint.costs.harmonics import HarmonicConstants, HarmonicMisfit, constants_in
 from swmodel.adjoint.costs.marks import Mark, MarkMisfit, dry, marks_in, marks_in_water
@@ -156,7 +158,10 @@ def test_marks_on_land_that_stays_dry_count_by_the_height_of_their_bed_and_are_n
     deep, _ = marks_in_water({"hill": dataclasses.replace(marks["hill"], height=0.4, of_depth=True)}, beach)
     assert deep["hill"].height == pytest.approx(2.0 + 0.4) and not deep["hill"].of_depth
     assert dry(found, [0.0, 2.0 + 1e-3]) == ["hill"] and not dry(found, [0.0, 2.0 + 2e-3])
-    with pytest.raises(ConfigError, match=r"'tower' at \(58, 5\) has no cell that can be wet within 0 cells"):
+    with pytest.raises(
+        ConfigError,
+        match=r"'tower' at \(58, 5\) is off the grid, or has no cell that can be wet",
+    ):
         MarkMisfit(marks, reach=0).on_tile(beach, DT, FIRST, STEPS)
     at_rest = np.asarray(beach.at_rest().eta)  # on dry land the height of the bed
     states = State(
@@ -164,6 +169,17 @@ def test_marks_on_land_that_stays_dry_count_by_the_height_of_their_bed_and_are_n
     )
     misfit = MarkMisfit({"hill": marks["hill"]}, reach=0).on_tile(beach, DT, FIRST, STEPS)
     assert float(compiled(misfit, states)) == pytest.approx(0.5 * (2.0 - 2.4) ** 2, rel=1e-9)
+    gradient, *_ = derivatives(misfit, states, states)
+    assert not any(np.any(x) for x in jax.tree.leaves(gradient))
+    readings = np.full((STEPS, 1), 2.0)
+    rows = departures_of(misfit, beach.communicator).about(readings)
+    assert not rows.linear(readings).any() and not rows.transposed(np.ones((1, 1))).any()
+    rows = rows.about(readings + 0.1)
+    assert rows.linear(readings) == rows.transposed(np.ones((1, 1))).sum() * 2.0 == 2.0
+    outside = {"above": Mark((5.0, 31.0), 1.0), "pier": marks["pier"]}  # at the first one the next cell is wet
+    assert marks_in_water(outside, beach)[1] == ["above"]
+    with pytest.raises(DataError, match="the mark 'pier' has longitude and latitude, and the grid has x and y"):
+        marks_in_water({"pier": dataclasses.replace(marks["pier"], spherical=True)}, beach)
 
 
 def near(**changes):
@@ -311,7 +327,17 @@ def test_tables_of_marks_have_levels_or_depths(tmp_path):
     assert list(found) == ["school"] and found["school"].place == (141.0, 38.0) and found["school"].deviation == 0.3
     file.write_text("x,y,depth_m\n1,2,0.4\n")
     assert marks_in(file, 0.2)["1"].of_depth and marks_in(file, 0.2)["1"].deviation == 0.2
+    marks = found | {"deep": Mark((1.0, 2.0), 0.4)}
+    numbers = Identity({}, marks).numbers()
+    assert _of_record((1, 2, True), numbers, (1, 2, True), numbers.copy(), "m") is None  # as a resumed inversion asks
+    file.write_text("x,y,longitude,latitude,depth_m\n1,2,141,38,0.4\n")
+    assert [marks_in(file, 0.2, kind)["1"].place for kind in (True, False)] == [(141.0, 38.0), (1.0, 2.0)]
     for text, sentence in (
+        ("x,y,longitude,latitude,depth_m\n1,2,141,38,0.4\n", "has both longitude and x; leave the pair out"),
+        ("name,x,y,depth_m\na,,500,2\n", r"the mark 'a' at \(nan, 500\) with depth_m = 2 cannot be; check place"),
+        ("x,y,elevation_m\n1,2,-9999\n", r"the mark '1' at \(1, 2\) with elevation_m = -9999 cannot be"),
+        ("x,y,depth_m\n1,2,-1\n", "with depth_m = -1 cannot be"),
+        ("longitude,latitude,depth_m\n1,200,1\n", "with depth_m = 1 cannot be"),
         ("x,y,depth_m\n1,2,0.4\n", "has marks without deviation_m; add it, or give the deviation"),
         ("x,y,depth_m,elevation_m\n1,2,0.4,3\n", "has both elevation_m and depth_m"),
         ("x,y,depth_m\n1,2,\n", "has no mark with a height"),

@@ -214,6 +214,9 @@ def test_points_and_quadrants_without_radii_are_symmetric_or_take_the_smallest_o
     np.testing.assert_allclose(shares[1, 2:4], shares[1, :2].min())
     np.testing.assert_allclose(shares[1], np.tile(shares[1, :4], 3))  # of 34 kt alone
     assert "radii of winds in quadrants at 2 points" in track.remarks
+    wide = read(QUADRANTS["HURDAT2"].replace("60, 50, 0, 40", "135, 50, 0, 40", 1))  # 50 kt beyond 34 kt
+    assert "1 radii of winds left out, beyond those of weaker winds" in wide.remarks
+    assert np.isnan(wide.radii).sum() == 1 and np.isnan(wide.radii[0, 1, 0])
     with pytest.raises(DataError, match="the track has no radii of winds in quadrants; give HURDAT2 since 2004"):
         cyclone_of(read(JMA, "9119"), datetime.datetime(1991, 9, 27, 6), 3600.0, quadrants=True)
     with pytest.raises(ConfigError, match="asymmetry = .* is not a table of four numbers from 0.1 to 10"):

@@ -177,6 +177,9 @@ def test_an_uneven_storm_has_the_radius_of_each_quadrant_and_keeps_it_at_other_p
     for wrong in ({"asymmetry": ISOTACHS["asymmetry"]}, ISOTACHS | {"asymmetry": UNEVEN}):
         with pytest.raises(ConfigError, match="asymmetry and distances have different sizes"):
             sw.Cyclone(**TRACK | wrong)
+    swapped = ISOTACHS | {"distances": np.roll(ISOTACHS["distances"], 4, axis=1)}
+    with pytest.raises(ConfigError, match="distances decrease from an isotach to the next; give the strongest one"):
+        sw.Cyclone(**TRACK | swapped)
 
 
 ATCF = """\

@@ -63,12 +63,18 @@ def test_scenarios_of_a_list_have_its_rates_and_epicentres():
     curve = hazard_curves(one, Earthquakes.of(LIST[:1], rigidity_spread=0.0), 10)["rate"].values[0]
     level = one.responses.max() * 10.0 ** (1.5 * 8.5 + 9.1) / (quakes.rigidity * AREA)
     np.testing.assert_allclose(curve, np.where(LEVELS < level, 0.002, 0.0), atol=1e-12)
+    far = Earthquake(9.0, 0.1, (5e8, 0.0))
+    some = scenarios(b, Earthquakes.of((*LIST, far), rigidity_spread=0.0), 40)
+    assert some.attrs == {"limited": 0.0, "left_out": 1, "left_out_rate": 0.1}
+    np.testing.assert_array_equal(some["slip"], slip)
+    with pytest.raises(ConfigError, match="no earthquake of the list is near a fault of the bank"):
+        scenarios(b, Earthquakes.of((far,)), 10)
 
 
 def test_faults_above_a_random_depth_do_not_slip():
     """Upper edges from 0 to 20 km: a quarter of ruptures may reach 5 km, half end at 15 km, and others at 25 km."""
-    b = bank()
-    exact = dataclasses.replace(QUAKES, rigidity_spread=0.0, tops=(0.0, 2e4))
+    b = bank(24)  # a row has the area of the largest ruptures
+    exact = dataclasses.replace(QUAKES, magnitudes=(7.0, 8.9), rigidity_spread=0.0, tops=(0.0, 2e4))
     drawn = scenarios(b, exact, 800)
     m, slip = drawn["magnitude"].values, drawn["slip"].values
     highest = np.where(slip > 0, b.tops, np.inf).min(axis=1)
@@ -78,6 +84,23 @@ def test_faults_above_a_random_depth_do_not_slip():
     np.testing.assert_allclose(shares, [0.25, 0.5, 0.25], atol=0.08)
     deep = scenarios(b, dataclasses.replace(exact, tops=(3e4, 4e4)), 20)["slip"].values  # the deepest row then slips
     assert not deep[:, b.tops < 2.4e4].any() and (deep.sum(axis=1) > 0).all()
+    assert drawn.attrs["limited"] == 0.0
+
+
+def test_a_rupture_has_its_area_however_deep_its_top_should_be():
+    """Rows of six faults at 5, 15 and 25 km; each row is the area of a magnitude of 8.35, and two that of 8.67."""
+    b = bank()
+    exact = dataclasses.replace(QUAKES, rigidity_spread=0.0, tops=(3e4, 4e4))
+    drawn = scenarios(b, exact, 300)
+    m, slip = drawn["magnitude"].values, drawn["slip"].values
+    area = np.minimum(1e6 * 10.0 ** (-3.476 + 0.952 * m), b.areas.sum())
+    assert ((slip > 0) @ b.areas >= area).all() and drawn.attrs["limited"] == 1.0
+    highest = np.where(slip > 0, b.tops, np.inf).min(axis=1)
+    right = np.select([m < 8.35, m < 8.67], [2.5e4, 1.5e4], 5e3)
+    sure = (np.abs(m - 8.35) > 0.01) & (np.abs(m - 8.67) > 0.01)
+    assert (highest >= right)[sure].all() and (highest[m > 8.7] == 5e3).all()
+    half = scenarios(b, dataclasses.replace(exact, magnitudes=(7.0, 8.3), tops=(1.5e4, 3.5e4)), 800)
+    assert half.attrs["limited"] == pytest.approx(0.5, abs=0.06)
 
 
 def test_a_single_fault_has_the_curve_of_the_law():
@@ -154,6 +177,17 @@ def test_a_table_of_earthquakes_has_rates_or_weights(tmp_path):
     assert [one.rate for one in read_earthquakes(table, 0.02)] == pytest.approx([0.005, 0.015])
     with pytest.raises(ConfigError, match="has the column weight, and needs --rate, that of all its earthquakes"):
         read_earthquakes(table)
+    table.write_text("magnitude,rate_per_year,x,y,longitude,latitude\n8.5,0.1,1,2,142,38\n")
+    assert [read_earthquakes(table, None, on)[0].epicentre for on in (True, False)] == [(142.0, 38.0), (1.0, 2.0)]
+    for text, sentence in (
+        ("magnitude\n8.5\n", "has neither rate_per_year nor weight; add one of them"),
+        ("magnitude,weight,rate_per_year\n8.5,1,1\n", "has both weight and rate_per_year; leave one of them out"),
+        ("magnitude,weight\n8.5,0\n7,0\n", "has an earthquake whose weight is not positive; leave it out"),
+        ("magnitude,weight,longitude,latitude\n8.5,1,1,2\n", "has longitude and latitude, and the bank has x and y"),
+    ):
+        table.write_text(text)
+        with pytest.raises(DataError, match=sentence):
+            read_earthquakes(table, 0.1, False)
     table.write_text("magnitude,rate_per_year\n8.5,\n")
     with pytest.raises(DataError, match="an earthquake without a magnitude or rate_per_year"):
         read_earthquakes(table)
@@ -176,10 +210,12 @@ def test_the_command_prints_levels_of_return_periods_and_draws_curves(command, t
         assert (
             found.attrs["rate"] == 0.3 and found.attrs["b"] == 1.0 and (np.diff(middle[np.isfinite(middle)]) > 0).all()
         )
-    (tmp_path / "list.csv").write_text("magnitude,rate_per_year\n8.5,0.02\n7.6,0.2\n")
+    (tmp_path / "list.csv").write_text("magnitude,rate_per_year,x,y\n8.5,0.02,,\n7.6,0.2,,\n9,0.1,1e9,0\n")
     listed = "--earthquakes", tmp_path / "list.csv", "--count", "20", "-o", tmp_path / "listed.nc"
     status, printed, errors = command("hazard", tmp_path / "bank.nc", *listed, "--top-depth", "0 km,20 km")
     assert status == 0 and "20 scenarios took" in printed, errors
+    assert "than the length of their rupture: 1, with 0.1 per year" in printed + errors
+    assert "% of the ruptures is higher than its random depth" in printed + errors
     with xr.open_dataset(tmp_path / "listed.nc") as found:
         assert found.attrs["rate"] == pytest.approx(0.22) and list(found.attrs["top_depth"]) == [0.0, 2e4]
         assert set(found["scenario_magnitude"].values) == set(np.float32([7.6, 8.5]))
@@ -199,6 +235,19 @@ def test_the_command_prints_levels_of_return_periods_and_draws_curves(command, t
     )
     assert status == 0 and "spread of p0" in printed and "p1               at (1, 0) removes" in printed, errors
     assert (tmp_path / "buoys.png").stat().st_size > 10_000
+    few = dataclasses.replace(bank(), times=300.0 * np.arange(1.0, 31.0))
+    few.write(tmp_path / "few.nc")
+    ranked = "buoys", tmp_path / "few.nc", "--harbour", "p0", "--page", "-o", tmp_path / "few.png", "--until"
+    status, printed, errors = command(*ranked, "690s")
+    assert status == 0, errors
+    stamps = json.loads(Outline((tmp_path / "few.html").read_text()).data)[0]["stamps"]
+    assert stamps[0] == "with 5 min of records" and stamps[-1] == "with 11.5 min of records"
+    for until, sentence in (
+        ("4min", "no sample until 240 s; they begin at 300 s"),
+        ("3h", "no sample after 10800 s; they end at 9000 s"),
+    ):
+        status, _, errors = command(*ranked, until)
+        assert status != 0 and sentence in errors, errors
     text = (tmp_path / "buoys.html").read_text()
     page = Outline(text)
     assert page.headings == ["Where the next buoy should be"] and not page.others + page.open

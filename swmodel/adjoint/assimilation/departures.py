@@ -97,21 +97,27 @@ class DeparturesOfMaxima(DeparturesOfSums):
     """The departures d (1, marks) of a SquaresOfMaxima; their derivative reads the steps of the maxima."""
 
     steps: np.ndarray  # numbers of the rows of the maxima (1, marks), of departures about readings
+    slopes: np.ndarray  # 1 / s_k (1, marks), 0 on land that stays dry
+
+    def __init__(self, cost: Any, communicator: Communicator, kept: Sequence[bool] | np.ndarray | None = None):
+        super().__init__(cost, communicator, kept)
+        self.ground = np.asarray(next(iter(communicator.tiles(cost.ground).values())), float)
 
     def about(self, readings: ArrayLike) -> "DeparturesOfMaxima":
         found = copy.copy(self)
         found.steps = np.argmax(self._counted(readings), axis=0)[None]
+        found.slopes = np.where(self.compared(readings) > self.ground, self.per_deviation, 0.0)
         return found
 
     def of(self, readings: ArrayLike) -> np.ndarray:
         return (self.compared(readings) - self.observed) * self.per_deviation
 
     def linear(self, readings: ArrayLike) -> np.ndarray:
-        return np.take_along_axis(np.asarray(readings, float), self.steps, axis=0) * self.per_deviation
+        return np.take_along_axis(np.asarray(readings, float), self.steps, axis=0) * self.slopes
 
     def transposed(self, d: np.ndarray) -> np.ndarray:
         readings = np.zeros((len(self.weights), d.shape[1]))
-        np.put_along_axis(readings, self.steps, d * self.per_deviation, axis=0)
+        np.put_along_axis(readings, self.steps, d * self.slopes, axis=0)
         return readings
 
     def compared(self, readings: ArrayLike) -> np.ndarray:

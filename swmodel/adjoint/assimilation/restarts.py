@@ -189,7 +189,7 @@ def _of_record(was, old, now, new, units):
         return f"is {words[was[2]]} in the restart and {words[now[2]]} in the experiment"
     if old.shape != new.shape:
         return f"has {old.shape[1]} observations in the restart and {new.shape[1]} in the experiment"
-    if not np.allclose(old[0], new[0], rtol=ROUNDING, atol=0.0):
+    if not np.allclose(old[0], new[0], rtol=ROUNDING, atol=0.0, equal_nan=True):  # marks have no time
         return "has its observations at other times in the restart"
     off = np.abs(old[1] - new[1])
     changed = off > TOLERANCE * old[2] + ROUNDING * np.abs(old[1])

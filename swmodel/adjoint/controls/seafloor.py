@@ -183,13 +183,16 @@ def distances_between(places: ArrayLike, grid: Any) -> np.ndarray:
     return distances_on(places, grid.radius if grid.spherical else None)
 
 
-def distances_on(places: ArrayLike, radius: float | None) -> np.ndarray:
-    """Distances [m] between all pairs of (x, y): on a sphere of this radius [m], or in a plane where it is None."""
-    x, y = np.array(places).T
+def distances_on(places: ArrayLike, radius: float | None, others: ArrayLike | None = None) -> np.ndarray:
+    """Distances [m] of all (x, y) from the others, themselves unless given: on a sphere of this radius [m], or in a
+    plane where it is None."""
+    pairs = zip(np.array(places).T, np.array(places if others is None else others).T)
+    (x, x1), (y, y1) = (
+        (a[:, None], b) if radius is None else (np.deg2rad(a)[:, None], np.deg2rad(b)) for a, b in pairs
+    )
     if radius is None:
-        return np.hypot(x[:, None] - x, y[:, None] - y)
-    x, y = np.deg2rad(x), np.deg2rad(y)
-    half = np.sin((y[:, None] - y) / 2) ** 2 + np.cos(y[:, None]) * np.cos(y) * np.sin((x[:, None] - x) / 2) ** 2
+        return np.hypot(x - x1, y - y1)
+    half = np.sin((y - y1) / 2) ** 2 + np.cos(y) * np.cos(y1) * np.sin((x - x1) / 2) ** 2
     return 2 * radius * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
 
 

@@ -5,11 +5,12 @@
 The maximum over the steps n of the run, or of a window, is exact. Its derivative is that of the step at which it
 occurs. J has a kink where another crest becomes the highest. eta is that of the cell nearest to the mark that can be
 wet. On land that stays dry it is the height of the bed: such a mark counts by the height that it lies above the bed,
-and has no derivative. `dry` names these marks.
+with no derivative, so that no control brings water to it. `dry` names these marks.
 """
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from ...dynamics.system import System
 from ...errors import ConfigError, DataError
 from ...fields.parameters import declared, parameter, refuse
 from ...fields.state import State, pytree, static
+from ...grids.observed_tables import check_kind
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...observed.marks import nearest_cell, read_marks
@@ -44,6 +46,7 @@ class Mark:
         deviation: standard deviation of its error [m].
         of_depth: whether the height is a depth.
         ground: the level at which the cell falls dry [m]; -inf where the shore is fixed, and before a cell is chosen.
+        spherical: whether the place is a longitude and a latitude; None where the grid decides.
     """
 
     place: tuple[float, float]
@@ -51,6 +54,7 @@ class Mark:
     deviation: float = 1.0
     of_depth: bool = False
     ground: float = -np.inf
+    spherical: bool | None = None
 
     observations_per_datum = 1.0
     independent = 1.0
@@ -99,8 +103,8 @@ class MarkMisfit(Cost):
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         marks, away = marks_in_water(self.marks, model, self.reach)
         wrong = [
-            f"MarkMisfit: the mark {name!r} at ({self.marks[name].place[0]:g}, {self.marks[name].place[1]:g}) has no "
-            f"cell that can be wet within {self.reach} cells; leave it out, or increase reach."
+            f"MarkMisfit: the mark {name!r} at ({self.marks[name].place[0]:g}, {self.marks[name].place[1]:g}) is off "
+            f"the grid, or has no cell that can be wet within {self.reach} cells; leave it out, or increase reach."
             for name in away
         ]
         wrong += [
@@ -112,10 +116,11 @@ class MarkMisfit(Cost):
             raise ConfigError(wrong)
         window = self.window or (dt * (first_step + 1), dt * (first_step + steps))
         inside = time_weights("MarkMisfit", None, window, dt, first_step, steps)[:, None] > 0
-        tables = inside, [[mark.height for mark in marks.values()]], [[1 / mark.deviation for mark in marks.values()]]
+        rows_of = [(mark.height, 1 / mark.deviation, mark.ground) for mark in marks.values()]
+        tables = inside, *(np.array([row]) for row in zip(*rows_of))
         reader = GaugeReader.at({name: mark.place for name, mark in marks.items()}, model)
-        weights, observed, per_deviation = (everywhere(model, table) for table in tables)
-        return SquaresOfMaxima(reader, weights, observed, per_deviation, first_step + 1)
+        weights, observed, per_deviation, ground = (everywhere(model, table) for table in tables)
+        return SquaresOfMaxima(reader, weights, observed, per_deviation, ground, first_step + 1)
 
     def title(self) -> str:
         return f"misfit to {len(self.marks)} high-water marks{during(self.window)}"
@@ -134,12 +139,14 @@ class SquaresOfMaxima(TileCost):
     Attributes:
         weights: (N, 1), 1 of the states that count, from number `first` on, and 0 of others.
         observed, per_deviation: y_k and 1 / s_k, (1, count).
+        ground: levels up to which a maximum is that of dry land and has no derivative, (1, count).
     """
 
     reader: Any
     weights: jax.Array
     observed: jax.Array
     per_deviation: jax.Array
+    ground: jax.Array
     first: int = static()
 
     @property
@@ -159,16 +166,19 @@ class SquaresOfMaxima(TileCost):
         return jnp.maximum(acc, jnp.max(jnp.where(counts, readings, -jnp.inf), axis=0, keepdims=True))
 
     def value(self, acc: Any, final: Any) -> jax.Array:
-        return 0.5 * jnp.sum(((acc - self.observed) * self.per_deviation) ** 2)
+        highest = jnp.where(acc <= self.ground, jax.lax.stop_gradient(acc), acc)
+        return 0.5 * jnp.sum(((highest - self.observed) * self.per_deviation) ** 2)
 
 
-def marks_in(path: str | Path, deviation: float | None = None) -> dict[str, Mark]:
+def marks_in(path: str | Path, deviation: float | None = None, spherical: bool | None = None) -> dict[str, Mark]:
     """{name: Mark} of a table (observed/marks.py); `deviation` [m] is that of marks without one in the table.
+
+    `spherical` is the kind of the grid, which a table with both pairs of coordinates needs.
 
     Raises:
         DataError: if the table cannot be read, has no mark, or lacks deviations that are not given.
     """
-    table = read_marks(path)
+    table = read_marks(path, spherical)
     errors = np.where(np.isfinite(table.deviation), table.deviation, np.nan if deviation is None else deviation)
     if not errors.size:
         raise DataError(f"{path} has no mark with a height; give one or several.")
@@ -176,7 +186,7 @@ def marks_in(path: str | Path, deviation: float | None = None) -> dict[str, Mark
         raise DataError(f"{path} has marks without deviation_m; add it, or give the deviation of all marks.")
     columns = zip(table.x, table.y, table.height, errors)
     return {
-        name: Mark((float(x), float(y)), float(height), float(error), table.of_depth)
+        name: Mark((float(x), float(y)), float(height), float(error), table.of_depth, spherical=table.spherical)
         for name, (x, y, height, error) in zip(table.names, columns)
     }
 
@@ -186,30 +196,42 @@ def marks_in_water(
 ) -> tuple[dict[str, Mark], list[str]]:
     """({name: Mark} at the centres of the nearest cells that can be wet, as levels, names of marks without such cells).
 
-    In a family a mark lies in the finest grid that holds it.
+    In a family a mark lies in the finest grid that holds it, and so does its cell.
 
     Raises:
         ConfigError: if no mark has such a cell.
+        DataError: for marks on the sphere and a plane, or the other way round.
     """
-    found, away = {}, []
+    found, away, boxes = {}, [], {}
     for name, mark in marks.items():
-        one = model.models[model.finest(mark.place)] if isinstance(model, Family) else model
-        grid, floor = one.grid, one.sea_floor
+        which = model.finest(mark.place) if isinstance(model, Family) else ""
+        one = model.models[which] if isinstance(model, Family) else model
+        if isinstance(model, Family) and which not in boxes:
+            boxes[which] = model.counted(which)
+        grid, floor, box = one.grid, one.sea_floor, boxes.get(which)
+        if mark.spherical is not None:
+            check_kind(f"the mark {name!r}", mark.spherical, grid.spherical)
         edges, (x, y) = (grid.x_edges, grid.y_edges), mark.place
         x = edges[0][0] + (x - edges[0][0]) % 360.0 if grid.spherical else x
         column, row = ((at - e[0]) / (e[1] - e[0]) - 0.5 for at, e in zip((x, y), edges))
-        cell = nearest_cell(row, column, grid.shape, reach, floor.wet.at)
+        cell = nearest_cell(row, column, grid.shape, reach, partial(_may_be_wet, floor, box))
         if cell is None:
             away.append(name)
             continue
         (j, i), place = cell, (float(grid.x_centres[cell[1]]), float(grid.y_centres[cell[0]]))
         bed = -float(floor.depth.at(np.array([j]), np.array([i]))[0])
-        ground = -np.inf if one.film is None else bed + one.film * (1 + 1e-6)
+        rounding = float(np.spacing(np.asarray(abs(bed), one.dtype)))
+        ground = -np.inf if one.film is None else bed + one.film * (1 + 1e-6) + rounding
         height = mark.height + bed if mark.of_depth else mark.height
         found[name] = dataclasses.replace(mark, place=place, height=height, of_depth=False, ground=ground)
     if not found:
         raise ConfigError(f"no mark has a cell that can be wet within {reach} cells; give others, or increase reach.")
     return found, away
+
+
+def _may_be_wet(floor, box, rows, columns):
+    """Whether cells can be wet and, in a family, lie in the grid's own `box`."""
+    return floor.wet.at(rows, columns) & (True if box is None else box[rows, columns])
 
 
 def dry(marks: Mapping[str, Mark], highest: Sequence[float] | np.ndarray) -> list[str]:

@@ -99,7 +99,7 @@ def buoys_page(
         path: of the page.
     """
     most = max(float(one["gain"].max()) for one in found)
-    stamps = [f"with {one.attrs['until'] / 60.0:.0f} min of records" for one in found]
+    stamps = [f"with {round(one.attrs['until'] / 60.0, 2):g} min of records" for one in found]
     parts = []
     for one, stamp, (heads, *lines) in zip(found, stamps, tables):
         image = as_image(
