@@ -152,10 +152,10 @@ def scenarios(bank: Bank, earthquakes: Earthquakes, count: int = 10_000, seed: i
         rate = -np.diff(earthquakes.rate_above(edges))
     slip = np.zeros((magnitude.size, len(bank.areas)))
     each = zip(slip, magnitude, nearest)
-    limited = [_rupture(one, bank, earthquakes, m, start, noise) for one, m, start in each]
+    limited = np.array([_rupture(one, bank, earthquakes, m, start, noise) for one, m, start in each], float)
     over = "scenario"
     values = {"slip": ((over, "source"), slip), "magnitude": (over, magnitude), "rate": (over, rate)}
-    about = {"limited": float(np.mean(limited)), "left_out": len(left_out), "left_out_rate": float(sum(left_out))}
+    about = {"limited": float(limited.mean()), "left_out": len(left_out), "left_out_rate": float(sum(left_out))}
     return xr.Dataset(values, attrs=about)
 
 
