@@ -213,10 +213,8 @@ def read_earthquakes(
     head = table_names(path)
     given = [name for name in ("weight", "rate_per_year") if name in head]
     if len(given) != 1:
-        text = (
-            "both weight and rate_per_year; leave one of them" if given else "neither rate_per_year nor weight; add one"
-        )
-        raise DataError(f"{path} has {text}{' out' if given else ' of them'}.")
+        both = "both weight and rate_per_year; leave one of them out"
+        raise DataError(f"{path} has {both if given else 'neither rate_per_year nor weight; add one of them'}.")
     how_often = given[0]
     if (rate is None) == (how_often == "weight"):
         need = "needs --rate, that of all its earthquakes" if rate is None else "has rates; leave --rate out"

@@ -63,18 +63,6 @@ def next_buoy(
         raise ConfigError(
             f"the bank has no sample after {until:g} s; they end at {times[-1]:g} s: give an earlier time."
         )
-    scales = Scales.before(bank, errors)
-    root = prior_root(bank.distances, scales)
-    used = np.flatnonzero((times >= errors.begin) & (times <= until))
-    if not used.size:
-        first = max(errors.begin, times[0])
-        raise ConfigError(
-            f"the bank has no sample until {until:g} s, the first one is at {first:g} s; give a later time."
-        )
-    if until >= times[-1]:
-        raise ConfigError(
-            f"the bank has no sample after {until:g} s, the last one is at {times[-1]:g} s; give an earlier time."
-        )
     later = np.concatenate([bank.responses[row][times > until] @ root for row in bank.rows(harbours)])
 
     def information(row):

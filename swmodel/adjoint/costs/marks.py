@@ -18,18 +18,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...dynamics.clock import Time
-from ...dynamics.system import System
 from ...errors import ConfigError, DataError
 from ...fields.parameters import declared, parameter, refuse
-from ...fields.state import State, pytree, static
+from ...fields.state import pytree, static
 from ...grids.observed_tables import check_kind
 from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...observed.marks import nearest_cell, read_marks
 from .costs import Cost, during, of_window
 from .readers import GaugeReader, everywhere, time_weights
-from .tile_costs import TileCost, rows
+from .tile_costs import ReaderCost, TileCost, rows
 
 __all__ = ["AllMarks", "Mark", "MarkMisfit", "SquaresOfMaxima", "dry", "marks_in", "marks_in_water"]
 
@@ -133,7 +131,7 @@ class MarkMisfit(Cost):
 
 
 @pytree
-class SquaresOfMaxima(TileCost):
+class SquaresOfMaxima(ReaderCost):
     """J = 1/2 sum_k [(max_n r_nk - y_k) / s_k]^2 over the states n with a weight.
 
     Attributes:
@@ -153,9 +151,6 @@ class SquaresOfMaxima(TileCost):
     def count(self) -> int:
         """The number of readings of a state."""
         return self.observed.shape[-1]
-
-    def read(self, state: State, equations: System, time: Time) -> jax.Array:
-        return self.reader.read(state, equations, time)
 
     def start(self) -> Any:
         """The largest readings so far, (1, count)."""

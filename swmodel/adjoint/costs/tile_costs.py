@@ -116,6 +116,16 @@ class TileCost(Cost):
         return final
 
 
+class ReaderCost(TileCost):
+    """A TileCost of the readings of its `reader`."""
+
+    reader: Any
+
+    def read(self, state: State, equations: System, time: Time) -> jax.Array:
+        """This tile's share of the readings of a State, (count,)."""
+        return self.reader.read(state, equations, time)
+
+
 def trace_cost(outline: System, stepper: Any, state: Any, cost: TileCost) -> None:
     """Trace a cost of the user's own over one state, so that its mistakes show before anything is compiled.
 
@@ -156,15 +166,12 @@ class AtEnd(TileCost):
 
 
 @pytree
-class Weighted(TileCost):
+class Weighted(ReaderCost):
     """J = sum_nk w_nk r_nk, with `weights` w (N, count) of the states from number `first` on."""
 
     reader: Any
     weights: jax.Array
     first: int = static()
-
-    def read(self, state: State, equations: System, time: Time) -> jax.Array:
-        return self.reader.read(state, equations, time)
 
     def start(self) -> Any:
         return jnp.zeros((), self.weights.dtype)
@@ -177,7 +184,7 @@ class Weighted(TileCost):
 
 
 @pytree
-class PowerMean(TileCost):
+class PowerMean(ReaderCost):
     """J = sum_k (sum_n w_nk max(r_nk, 0)^p)^(1/p).
 
     To avoid overflow, sums of powers are relative to the largest reading so far. Neither J nor its derivatives depend
@@ -188,9 +195,6 @@ class PowerMean(TileCost):
     weights: jax.Array
     power: jax.Array
     first: int = static()
-
-    def read(self, state: State, equations: System, time: Time) -> jax.Array:
-        return self.reader.read(state, equations, time)
 
     def start(self) -> Any:
         """(largest reading so far, sum of powers relative to it), (count,) each."""
@@ -217,7 +221,7 @@ class PowerMean(TileCost):
 
 
 @pytree
-class Squares(TileCost):
+class Squares(ReaderCost):
     """J = 1/2 sum_nmk [((1 - a) r_{n-1,k} + a r_nk - y) / s]^2 over observations m between steps n - 1 and n.
 
     Attributes:
@@ -237,9 +241,6 @@ class Squares(TileCost):
         """The number of readings of a state."""
         return self.share.shape[-1]
 
-    def read(self, state: State, equations: System, time: Time) -> jax.Array:
-        return self.reader.read(state, equations, time)
-
     def start(self) -> Any:
         """(J so far, the last readings)."""
         return jnp.zeros((), self.share.dtype), jnp.zeros(self.share.shape[2], self.share.dtype)
@@ -258,7 +259,7 @@ class Squares(TileCost):
 
 
 @pytree
-class SquaresOfSums(TileCost):
+class SquaresOfSums(ReaderCost):
     """J = 1/2 sum_mk [(sum_n w_nm r_nk - y_mk) / s_mk]^2, such as the harmonic constants m of the series of gauge k.
 
     Attributes:
@@ -278,9 +279,6 @@ class SquaresOfSums(TileCost):
         """The number of readings of a state."""
         return self.observed.shape[-1]
 
-    def read(self, state: State, equations: System, time: Time) -> jax.Array:
-        return self.reader.read(state, equations, time)
-
     def start(self) -> Any:
         """The sums so far, (M, count)."""
         return jnp.zeros_like(self.observed)
@@ -294,7 +292,7 @@ class SquaresOfSums(TileCost):
 
 
 @pytree
-class AtInstants(TileCost):
+class AtInstants(ReaderCost):
     """J = 1/2 sum_k [((1 - a_k) r_{n_k - 1, k} + a_k r_{n_k, k} - y_k) / s_k]^2: each reading k is observed once.
 
     Its tables have one row, so that their size does not grow with the number of steps.
@@ -316,9 +314,6 @@ class AtInstants(TileCost):
     def count(self) -> int:
         """The number of readings of a state."""
         return self.observed.shape[-1]
-
-    def read(self, state: State, equations: System, time: Time) -> jax.Array:
-        return self.reader.read(state, equations, time)
 
     def start(self) -> Any:
         """The values at the observations, as far as they are known, (count,)."""
