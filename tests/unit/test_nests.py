@@ -169,9 +169,12 @@ def test_what_borders_count_is_in_no_file_and_no_control():
 
 
 def test_a_nest_that_is_not_two_way_leaves_the_outer_grid_alone():
-    alone = sw.ShallowWater(nested.GRID, nested.depth(), coriolis=sw.FPlane(1e-4), engine="arrays")
+    """Also below a wind that changes at records, with which each interval of steps begins."""
+    gusts = sw.FunctionOfTime(lambda x, y, t: 0.3 * np.sin(0.1 * t) + 0.0 * (x + y), 20 * FB.dt, every=2 * FB.dt)
+    options = {"coriolis": sw.FPlane(1e-4), "engine": "arrays", "forcing": sw.WindStress(x=gusts)}
+    alone = sw.ShallowWater(nested.GRID, nested.depth(), **options)
     expected = sw.Simulation(alone, alone.state(eta=nested.bump), FB).run(steps=20)
-    family = nested.family([sw.Nest("harbour", two_way=False, **nested.HARBOUR)])
+    family = nested.family([sw.Nest("harbour", two_way=False, **nested.HARBOUR)], **options)
     after = nested.final(family, FB, 20, eta=nested.bump)
     for name, field in expected:
         np.testing.assert_allclose(after[""][name], field, rtol=0, atol=1e-15)
