@@ -21,6 +21,13 @@ time_utc,longitude_deg,latitude_deg,maximum_wind_m_s,radius_of_maximum_wind_m,ce
 2024-03-01T06:00:00,176.5,-34.2,{wind},{radius},{pressure}
 2024-03-10T18:00:00,179.0,-38.4,38.0,70000,97500
 """
+RADII = "  100,   90,   60,   80,   50,   40,   30,   45,    0,    0,    0,    0"
+HURDAT2 = f"""\
+SP092024,               TEST,      3,
+20240229, 1800,  , HU, 31.5S, 174.0E,  68,  975, {RADII},   43
+20240301, 0600,  , HU, 34.2S, 176.5E,  82,  965, {RADII},   32
+20240310, 1800,  , HU, 38.4S, 179.0E,  74,  975, {RADII},   38
+"""
 
 
 def width(interval):
@@ -30,6 +37,24 @@ def width(interval):
 def at(grid, x, y, east, north):
     """A place on a grid, at shares of its extents."""
     return [float(grid[x][0] + east * width(grid[x])), float(grid[y][0] + north * width(grid[y]))]
+
+
+def _grids(grid, x, y):
+    """{name: text} of a bed and a part of it that is deeper, of a level, and of a slide, on a grid of square cells."""
+    size = min(width(grid[x]), width(grid[y])) / 24
+    (x0, x1), (y0, y1) = grid[x], grid[y]
+    east, north = x0 + size * np.arange(-1, (x1 - x0) / size + 1.5), y0 + size * np.arange(-1, (y1 - y0) / size + 1.5)
+    a, b = np.meshgrid((east - x0) / (x1 - x0), (north - y0) / (y1 - y0))
+    bed = -DEPTH * (1.0 - 1.1 * a + 0.1 * np.sin(20 * a) * np.cos(15 * b))
+    hump = np.exp(-(((a - 0.4) / 0.15) ** 2) - ((b - 0.5) / 0.15) ** 2)
+    rows = "\n".join(" ".join(f"{z:.4f}" for z in row) for row in bed[::-1])
+    header = f"ncols {east.size}\nnrows {north.size}\nxllcenter {east[0]}\nyllcenter {north[0]}\ncellsize {size!r}\n"
+    inner = (abs(a - 0.4) < 0.2) & (abs(b - 0.5) < 0.2)
+    table = ("".join(f"{east[i]!r} {north[j]!r} {z[j, i]:.6f}\n" for j, i in np.argwhere(inner)) for z in (bed - 3, hump))
+    sizes = (east.size, "mx"), (north.size, "my"), (2, "mt"), (east[0], "xlower"), (north[0], "ylower"), (0.0, "t0")
+    moved = "".join(f"{z:.6f}\n" for z in np.concatenate([0 * hump.ravel(), hump[::-1].ravel()]))
+    slide = "".join(f"{n} {key}\n" for n, key in (*sizes, (size, "dx"), (size, "dy"), (600.0, "dt"))) + moved
+    return {"floor.asc": header + rows + "\n", "slide.tt3": slide} | dict(zip(("patch.xyz", "level.xyz"), table))
 
 
 def write_files(folder):
@@ -47,6 +72,7 @@ def write_files(folder):
             texts[file] = "\n".join(["time_s,value", *records])
         south, north = (",".join(map(str, at(grid, x, y, 0.55, share))) for share in (0.1, 0.9))
         texts["levees.csv"] = f"levee,x,y,crest_m\na,{south},0.5\na,{north},0.7\n"
+        texts |= {"hurdat2.txt": HURDAT2} | _grids(grid, x, y)
         for file, text in texts.items():
             (place / file).write_text(text)
         units = ("m", "m") if name == "plane" else ("degrees_east", "degrees_north")

@@ -268,9 +268,38 @@ def experiments(draw):
     if unsuitable:  # spectra are of basins that are periodic or mirrored, and of fluxes that can be split
         kinds = tuple(kind for kind in kinds if kind != "spectra")
     tables["output"] = draw(_outputs(grid, x, y, names, seconds, kinds))
+    draw(_files(tables, calm, seconds))  # last: it leaves all other choices of a seed as they are
     phase = f"2 * pi * ({x} / {width(grid[x])!r} + {y} / {width(grid[y])!r})"
     places = [at(grid, x, y, *shares) for shares in ((0.25, 0.45), (0.35, 0.6))]
     return folder, completed(tables, phase, 75 * seconds, places)
+
+
+@st.composite
+def _files(draw, tables, calm, seconds):
+    """Put files of several formats, and beds finer than the grid, in place of some parts of an experiment."""
+    members, floor, fields = tables.get("ensemble", {}), tables["bathymetry"], tables["output"]["fields"][0]
+
+    def chosen(name, one_in):
+        return draw(st.integers(1, one_in)) == 1 and not any(path.startswith(name) for path in members)
+
+    if floor["type"] == "formula" and tables["model"]["core"] != "pseudo_spectral" and chosen("bathymetry", 3):
+        patch = {"file": "patch.xyz", "datum": draw(st.sampled_from((-0.5, 0.0)))}
+        floor |= {"type": "file", "file": "floor.asc", "patches": [patch], "margin": draw(st.integers(0, 2))}
+        floor.pop("depth")
+    gates = {"gate", "culvert", "pump"} & {entry["type"] for entry in tables["forcing"]}
+    if "wetting" in tables["model"] and not members and not gates and chosen("bathymetry", 2):
+        floor["subgrid"] = draw(st.integers(2, 5))
+    if not calm and chosen("initial", 6):
+        tables["initial"] = {"type": "level", "file": "level.xyz"}
+    if "source" in tables and chosen("source", 2):
+        tables["source"] = {"file": "slide.tt3"}
+    for entry in tables["forcing"]:
+        if entry["type"] == "cyclone" and chosen("forcing", 2):
+            entry |= {"track": "hurdat2.txt", "quadrants": draw(st.booleans())}
+    if fields["file"].endswith(".nc") and chosen("output", 3):
+        fields |= {"coarsen": 2}
+    if "drifters" in tables["output"] and chosen("output", 2):
+        tables["output"]["drifters"]["release"] = [0.0, 3 * seconds]
 
 
 def _leave_out_what_others_exclude(tables):
@@ -472,13 +501,15 @@ def kinds(folder, tables):
     types += [f"{key} at a side" for key in ("constituents", "file", "wave", "inverse_barometer") if key in series]
     forcing = {entry["type"] for entry in tables["forcing"]}
     output = tables["output"]
+    floor = tables["bathymetry"]
+    types += [floor["type"], *(["subgrid"] if "subgrid" in floor else [])]
     files = [table["file"] for table in (*output["fields"], output["restart"])]
     subjects = {
         "tides": forcing & {"tidal_potential", "self_attraction", "self_attraction_loading"}
         or "constituents" in series,
         "storms": forcing & {"cyclone", "wind_file", "air_pressure"},
         "wetting": "wetting" in tables["model"],
-        "levees": "levees" in tables["bathymetry"],
+        "levees": "levees" in floor,
         "tracers": tables["tracer"],
         "ensembles": "ensemble" in tables,
         "zarr": any(name.endswith(".zarr") for name in files),
