@@ -92,8 +92,9 @@ def open_raw(path: str | os.PathLike) -> xr.Dataset:
     try:
         dataset = xr.open_dataset(path, decode_cf=False)
     except (ValueError, OSError) as error:
-        check_format(path, ("netcdf",), "a netCDF file", "grid")
-        raise DataError(f"{path} cannot be opened as netCDF; give a netCDF file.") from error
+        is_netcdf = check_format(path, ("netcdf",), "a netCDF file, or another one of docs/files.md", "grid")
+        what = "is a netCDF file that is damaged or cut off; copy it again" if is_netcdf else "cannot be opened"
+        raise DataError(f"{path} {what}.") from error
     if not dataset.variables:
         check_format(path, ("netcdf",), "one with variables outside of groups")
     return dataset

@@ -40,10 +40,13 @@ _GDAL = "gdal_translate -of netCDF makes netCDF of it"
 _TRACK = "give it as `track` of a [[forcing]] with type = 'cyclone'"
 _GAUGE = "put it into the folder of observations, where records of gauges are read"
 _TRACKS = "give it as `file` of a track_misfit, or of observations along tracks"
+_NAMES = r'"?(x|lon|longitude)"?[ \t,]+"?(y|lat|latitude)"?[ \t,]+"?z"?'
 _NUMBER, _GAP = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", r"[ \t]*[ \t,][ \t]*"
 FORMATS = (
     Format("srcmod", "a slip model of SRCMOD", r"(?m)FINITE-SOURCE RUPTURE MODEL|^% *EventTAG", "faults", _ROWS),
-    Format("usgs", "a slip model of the USGS (.param)", r"\A#Total number of fault_segments", "faults", _ROWS),
+    Format(
+        "usgs", "a slip model of the USGS (.param)", r"\A#(Total number of f|F)ault_segment", "faults", _ROWS
+    ),
     Format("usgs_geojson", "a slip model of the USGS in GeoJSON", r'(?s)\A\s*\{.*"Feature.*"slip"', "faults", _ROWS),
     Format("coops_json", "a JSON file of levels of CO-OPS", r'(?s)\A\s*\{.*"(t|message)"\s*:\s*"', "gauge", _GAUGE),
     Format(
@@ -61,7 +64,7 @@ FORMATS = (
     ),
     Format(
         "subfaults", "a table of subfaults without units, as of GeoClaw",
-        r"(?i)\A(?=[^\n\[]*\blongitude\b)(?=[^\n\[]*\bstrike\b)[^\n\[]*\bslip\b[^\n\[]*\n", "faults",
+        r"(?i)\A(#[^\n]*\n)*(?=[^\n\[]*\blongitude\b)(?=[^\n\[]*\bstrike\b)[^\n\[]*\bslip\b[^\n\[]*\n", "faults",
         "add the unit to the name of each column, as longitude [degrees] and slip [m]",
     ),
     Format(
@@ -133,7 +136,8 @@ FORMATS = (
     Format("utf16", "text in UTF-16, to be saved in UTF-8", r"\A(\xff\xfe|\xfe\xff)"),
     Format("binary", "a binary file of unknown format", r"\x00"),
     Format(
-        "xyz", "a table of x, y and elevation", rf"\A\s*{_NUMBER}({_GAP}{_NUMBER}){{2}}[ \t]*\r?\n", "grid", _GDAL
+        "xyz", "a table of x, y and elevation",
+        rf"(?i)\A(#[^\n]*\n)*({_NAMES}\s*\n)?\s*{_NUMBER}({_GAP}{_NUMBER}){{2}}[ \t]*\r?\n", "grid", _GDAL,
     ),
     Format(
         "txyz", "a table of time, x, y and uplift (dtopo of type 1)",

@@ -43,6 +43,10 @@ def esri_ascii(folder: Path) -> Attempts:
     centred = folder / "centred.txt"  # another suffix, larger letters, no value for missing ones
     centred.write_text("NCOLS 6\nNROWS 4\nXLLCENTER 140.25\nYLLCENTER 37.25\nDX 0.5\nDY 5e-1\n" + rows(ELEVATION))
     assert np.array_equal(depth(centred), -ELEVATION)
+    by_gdal = folder / "gdal.asc"  # NaN as GDAL writes it, and a mark of UTF-8
+    text = header.replace("-9999", "nan") + rows(values).replace("-9999", "nan")
+    by_gdal.write_text(text, encoding="utf-8-sig")
+    assert np.array_equal(depth(by_gdal), expected) and "nan is missing, at 1 points" in remarks(by_gdal)
     plane = CartesianGrid(nx=6, ny=4, x=(5e5, 5e5 + 600.0), y=(4e6, 4e6 + 400.0))
     metres = folder / "utm.asc"
     metres.write_text("ncols 6\nnrows 4\nxllcorner 500000\nyllcorner 4000000\ncellsize 100\n" + rows(ELEVATION))
@@ -64,6 +68,10 @@ def esri_ascii(folder: Path) -> Attempts:
     )
     yield refused("rows.asc", header.replace("nrows 4", "nrows 0") + rows(values)), "needs nrows, 2 or more, and has 0"
     yield lambda: elevation_on(metres, GRID), "lies on x and y"
+    from rasterio.crs import CRS
+
+    metres.with_suffix(".prj").write_text(CRS.from_epsg(32654).to_wkt())
+    assert "transformed from EPSG:32654" in remarks(metres, SphericalGrid(2, 2, (141.001, 141.005), (36.1465, 36.1485)))
 
 
 @example("geoclaw_topography")
@@ -79,6 +87,9 @@ def geoclaw_topography(folder: Path) -> Attempts:
     for file in (three, two, one):
         assert np.array_equal(depth(file), -ELEVATION), file
     assert "a table of x, y and elevation" in remarks(one)
+    named = folder / "named.csv"  # with comments and a line of names
+    named.write_text("# survey of 2020\nlon,lat,z\n" + "".join(f"{x},{y},{z}\n" for x, y, z in points))
+    assert np.array_equal(depth(named), -ELEVATION)
 
     scattered, words = folder / "scattered.xyz", folder / "words.xyz"
     scattered.write_text("".join(f"{lon + 0.03 * k} {lat + 0.07 * k} {z}\n" for k, (lon, lat, z) in enumerate(points)))
@@ -128,9 +139,12 @@ def of_geotiff(folder: Path) -> Attempts:
     inside = SphericalGrid(10, 10, (141.1, 141.5), (36.2, 36.6))
     lon, lat = inside.x_centres, inside.y_centres[:, None]
     error = depth(wide, inside, method="interpolate") - 1000.0 * (lon - 140.0) - 500.0 * (lat - 35.0)
-    assert np.abs(error).max() < 0.5  # [m], a twentieth of what changes from pixel to pixel
+    assert np.abs(error).max() < 1e-2  # [m], where 10 m change from pixel to pixel
     assert "transformed from EPSG:32654" in remarks(wide, inside)
 
+    picture = geotiff(folder / "picture.tif", ELEVATION + 600.0, corner, (100.0, 100.0), utm, count=3, dtype="uint8")
+    bands = geotiff(folder / "bands.tif", ELEVATION, corner, (100.0, 100.0), utm, count=2)
+    assert "EPSG:32654, the first of 2 bands" in remarks(bands, plane)
     feet = geotiff(folder / "feet.tif", ELEVATION, (140.0, 39.0), (0.5, 0.5), "EPSG:4326", units="US survey foot")
     bare = folder / "bare.tif"
     with rasterio.open(bare, "w", driver="GTiff", width=6, height=4, count=1, dtype="float32") as data:
@@ -139,6 +153,7 @@ def of_geotiff(folder: Path) -> Attempts:
     cut.write_bytes(metres.read_bytes()[:60])
     yield lambda: depth(feet), "TIFF .* in us survey foot; convert it to metres"
     yield lambda: depth(bare), "TIFF .* without positions; give it a geotransform"
+    yield lambda: depth(picture, plane), "TIFF .* of colours, a picture"
     yield lambda: depth(cut, plane), "TIFF .* that cannot be read .* damaged"
 
 

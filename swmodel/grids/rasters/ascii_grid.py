@@ -4,18 +4,21 @@ A header has a line for each of ncols, nrows, the lower left corner or centre, t
 missing ones; Esri writes the name first and GeoClaw the number. Elevations follow from the north-west, row by row, or
 (type 2) one on each line. A corner named "corner" is that of the cell, half a cell beyond its node; one named "center",
 "xll" or "xlower" is the node itself. Sizes along x and y may differ ("dx", "dy", or two numbers of cellsize).
+A projection beside the file (.prj) is used where the grid has longitudes and latitudes.
 """
 
 import itertools
+import pathlib
 import re
 import warnings
 
 import numpy as np
 
 from ...errors import DataError
+from . import gdal
 from .raster import Raster, axis_words
 
-NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?"
+NUMBER = r"(?:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?|[Nn][Aa][Nn])"
 NUMBERS = rf"{NUMBER}(?:\s+{NUMBER})?"
 HEADER = re.compile(
     rf"\s*(?:(?P<name>[a-z_]+)\s+(?P<after>{NUMBERS})|(?P<before>{NUMBERS})\s+(?P<label>[a-z_]+))\s*", re.I
@@ -26,13 +29,13 @@ ON_EARTH = 90.0 + 1e-6, 720.0  # [degrees] of latitude and longitude
 
 
 def read(path: str, words: str, spherical: bool | None = None) -> Raster:
-    """The Raster of an ASCII grid; its values are read at once.
+    """The Raster of an ASCII grid; its values are read at once, unless GDAL transforms them from their projection.
 
     Raises:
         DataError: for a header that is not one of such a grid, or another number of values than it gives.
     """
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, encoding="utf-8-sig") as file:
             lines = list(itertools.islice(file, LINES))
             header, count = _header(lines)
             file.seek(0)
@@ -43,11 +46,13 @@ def read(path: str, words: str, spherical: bool | None = None) -> Raster:
         raise DataError(f"{path} begins as an ASCII grid, and has other bytes than text; copy it again.") from None
     nx, ny = (_whole(path, header, name) for name in ("ncols", "nrows"))
     x, y = _nodes(path, header, nx, ny)
+    units = "degrees" if np.abs(y).max() <= ON_EARTH[0] and np.abs(x).max() <= ON_EARTH[1] else "m"
+    if spherical and units == "m" and pathlib.Path(path).with_suffix(".prj").is_file():
+        return gdal.read(path, words, spherical)
     values = _numbers(path, text, nx, ny)
     missing = header.get("nodata_value", (None,))[0]
     if missing is not None:
         values[values == missing] = np.nan
-    units = "degrees" if np.abs(y).max() <= ON_EARTH[0] and np.abs(x).max() <= ON_EARTH[1] else "m"
     corner = "corners of cells" if any("corner" in name for name in header) else "nodes"
     holes = int(np.isnan(values).sum())
     gaps = "no value for missing ones" if missing is None else f"{missing:g} is missing, at {holes:,} points"

@@ -1,7 +1,9 @@
-"""Tables of x, y and elevation without a header, as xyz files and the topography of GeoClaw of type 1.
+"""Tables of x, y and elevation with or without a line of names, as xyz files and the topography of GeoClaw of type 1.
 
 The points are those of a grid, in any order; points of the grid that are not in the table are missing.
 """
+
+import re
 
 import numpy as np
 
@@ -35,11 +37,12 @@ def read(path: str, words: str, spherical: bool | None = None) -> Raster:
 
 
 def columns_of(path: str, words: str, count: int) -> np.ndarray:
-    """The columns (count, n) of a table without a header; raises DataError for lines without so many numbers."""
+    """The columns (count, n) of a table below its comments and names; raises DataError for lines of other numbers."""
     with open(path, encoding="utf-8-sig", errors="replace") as file:
-        delimiter = "," if "," in file.readline() else None
+        above, first = next((k, line) for k, line in enumerate(file) if not re.match(r"[#\"a-zA-Z]", line))
+    delimiter = "," if "," in first else None
     try:
-        table = np.loadtxt(path, delimiter=delimiter, ndmin=2, encoding="utf-8-sig")
+        table = np.loadtxt(path, delimiter=delimiter, ndmin=2, encoding="utf-8-sig", skiprows=above)
         if table.shape[1] != count:
             raise ValueError(f"there are {table.shape[1]}")
     except ValueError as error:

@@ -70,8 +70,10 @@ def _opened(rasterio, path, warped):
         "crs": "EPSG:4326",
         "resampling": rasterio.enums.Resampling.bilinear,
         "nodata": np.nan,
-        "tolerance": 1e-3,
-    }  # [pixels]
+        "tolerance": 1e-3,  # [pixels]
+        "XSCALE": 1,  # else GDAL takes more than four pixels where those of the even grid are larger
+        "YSCALE": 1,
+    }
     return WarpedVRT(file, src_nodata=file.nodata, dtype="float64", **options)
 
 
@@ -81,6 +83,8 @@ def _about(path, words, file):
         raise DataError(f"{path} is {words} without positions; give it a geotransform, as gdal_translate -a_ullr does.")
     if file.transform.b or file.transform.d:
         raise DataError(f"{path} is {words} whose rows are rotated; gdalwarp makes a file along its axes.")
+    if file.colorinterp[0].name == "red":
+        raise DataError(f"{path} is {words} of colours, a picture; give one of elevations.")
     units = str(file.units[0] or "m").lower()
     if OTHER_LENGTHS.search(units):
         raise DataError(f"{path} is {words} in {units}; convert it to metres, as gdal_calc.py does.")
@@ -90,7 +94,8 @@ def _about(path, words, file):
         raise DataError(f"{path} is {words} with x and y in {crs.linear_units}; gdalwarp makes one in metres.")
     name = "no projection named" if crs is None else crs.to_string()
     return {
-        "crs": name if len(name) < LONGEST_NAME else "its own projection",
+        "crs": (name if len(name) < LONGEST_NAME else "its own projection")
+        + (f", the first of {file.count} bands" if file.count > 1 else ""),
         "geographic": crs is not None and not projected,
         "metres": "m" if projected else "",
         "missing": "no value for missing ones" if missing is None else f"{missing:g} is missing",
