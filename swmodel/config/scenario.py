@@ -73,8 +73,8 @@ class FaultTable(Section):
         if (self.file is None) == (not self.faults):
             raise ValueError(f"give either file (a table of faults) or [[{self.path}.faults]], and one of them")
 
-    def faults_on(self, grid: Any) -> Any:
-        """The sources.Source of the faults."""
+    def faults_on(self, grid: Any, start: datetime.datetime | None = None) -> Any:
+        """The sources.Source of the faults, which count their times from the `start` of the run."""
         from .. import sources
         from ..sources.fault import AzimuthalEqualArea, Plane
 
@@ -92,18 +92,18 @@ class Source(FaultTable):
     every: PositiveSeconds | Literal["auto"] = "auto"  # how often the motion of faults is sampled
     variable: str | None = None  # of a netCDF file of the sea floor's uplift, if it has several
 
-    def faults_on(self, grid: Any) -> Any:
+    def faults_on(self, grid: Any, start: datetime.datetime | None = None) -> Any:
         """The sources.Source of the faults; the Deformation of a file that holds the motion of the sea floor."""
         from ..sources.deformation import is_deformation, read_deformation
 
         if self.file is None or not is_deformation(self.file):
-            return super().faults_on(grid)
+            return super().faults_on(grid, start)
         if self.horizontal or self.kajiura or self.slips:
             raise ConfigError(
                 f"{self.file} holds the uplift itself, to which horizontal, kajiura and slips do not apply; leave them "
                 "out."
             )
-        return read_deformation(self.file, self.variable)
+        return read_deformation(self.file, self.variable, start)
 
 
 class Rest(Section):

@@ -45,6 +45,7 @@ _UNITS = {
     "rise_time": _TIME,
     "rigidity": _PRESSURE,
 }
+MOST_SLIP = 150.0  # [m] in a published slip model; the largest ones have about 80 m
 _REQUIRED = ("longitude", "latitude", "depth", "length", "width", "strike", "dip", "rake", "slip")
 
 
@@ -89,6 +90,11 @@ def read_source(path: str | os.PathLike, slips: Mapping[str, float] | None = Non
 
 def _published(path, model, slips, options):
     """The Source of a SlipModel, with the file's name in messages."""
+    if (largest := float(np.max(model.columns["slip"], initial=0.0))) > MOST_SLIP:
+        raise DataError(
+            f"{path} has a slip of {largest:g} m, which no earthquake has, if its numbers are as documented "
+            f"({model.assumed}); convert them."
+        )
     try:
         fault = Fault(**model.columns, reference=model.reference)
         if slips is not None:

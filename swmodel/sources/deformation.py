@@ -11,6 +11,8 @@ and dt, and then each time from the north-west, one number a line or row by row.
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import functools
 import os
 import re
 
@@ -19,6 +21,7 @@ import numpy as np
 from swmodel.errors import DataError
 from swmodel.grids.axes import decode, open_raw, rectilinear
 from swmodel.grids.rasters.columns import columns_of, on_axes
+from swmodel.grids.regrid import seconds_since
 from swmodel.grids.remapping import cell_edges, filled, is_circle, linear_weights
 from swmodel.grids.windows import GridRecords, grid_values
 from swmodel.runtime.formats import check_format, format_of
@@ -70,7 +73,7 @@ class Deformation:
         if not columns.size or not rows.size:
             raise DataError(
                 f"{self.path} covers x {self.x[0]:g} to {self.x[-1]:g} and y {self.y[0]:g} to {self.y[-1]:g}, where "
-                "the grid has no cells; check both, and that they have the same coordinates."
+                "the grid has no cells; check both, and that they have the same coordinates, which gdalwarp transforms."
             )
         box = np.zeros((len(self.times), rows[-1] - rows[0] + 1, columns[-1] - columns[0] + 1))
         to_y, to_x = linear_weights(self.y, grid.y_centres[rows]), linear_weights(nodes, x[columns])
@@ -98,19 +101,23 @@ def _inside(points, nodes):
     return np.flatnonzero((points >= nodes[0] - 1e-9) & (points <= nodes[-1] + 1e-9))
 
 
-def read_deformation(path: str | os.PathLike, variable: str | None = None) -> Deformation:
+def read_deformation(
+    path: str | os.PathLike, variable: str | None = None, start: datetime.datetime | None = None
+) -> Deformation:
     """The Deformation in a file, which is read as a whole.
 
     Args:
         path: of the file.
         variable: of a netCDF file with several.
+        start: date and time of step 0, from which the dates of a netCDF file count; its first record unless given.
 
     Raises:
         DataError: for a file that is cut off, has missing values, or whose numbers cannot be an uplift in metres.
     """
     path = os.fspath(path)
     form = format_of(path)
-    parts = {"dtopo": _dtopo, "txyz": _columns}.get(form.name, _gridded)(path, form.words, variable)
+    gridded = functools.partial(_gridded, start=start)
+    parts = {"dtopo": _dtopo, "txyz": _columns}.get(form.name, gridded)(path, form.words, variable)
     times, x, y, uplift = parts
     if not np.isfinite(uplift).all():
         raise DataError(
@@ -205,7 +212,7 @@ def _columns(path, words, variable):
     return times, columns, rows, uplift
 
 
-def _gridded(path, words, variable):
+def _gridded(path, words, variable, start=None):
     """Rasters, and netCDF files with or without time."""
     dataset = decode(open_raw(path))
     fields = [name for name, one in dataset.data_vars.items() if one.ndim >= 2 and one.dtype.kind in "iuf"]
@@ -220,9 +227,10 @@ def _gridded(path, words, variable):
     times = np.zeros(1)
     if field.ndim == 3:
         time = dataset[field.dims[0]] if field.dims[0] in dataset.variables else None
-        unit = "" if time is None else str(time.attrs.get("units", "")).split(" since")[0].lower()
-        if time is None or unit not in SECONDS:
+        unit = "" if time is None else str(time.attrs.get("units", "")).lower()
+        dated = " since " in unit
+        if time is None or not (dated or unit in SECONDS):
             raise DataError(f"{path} has no times in s along {field.dims[0]}; add a variable of that name, with units.")
-        times = np.asarray(time.values, float) * SECONDS[unit]
+        times = seconds_since(time, start) if dated else np.asarray(time.values, float) * SECONDS[unit]
     y, x = (field[dim].values for dim in field.dims[-2:])
     return times, x, y, np.asarray(field.values, float).reshape(len(times), y.size, x.size)

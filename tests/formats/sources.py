@@ -1,5 +1,6 @@
 """Slip models of earthquakes: SRCMOD, USGS (text and GeoJSON) and GeoClaw."""
 
+import datetime
 import json
 from pathlib import Path
 
@@ -55,6 +56,14 @@ def srcmod(folder: Path) -> Attempts:
         (folder / name).write_text(changed)
         return lambda: read_source(folder / name)
 
+    windows = folder / "windows.fsp"  # the slip of each time window beside the whole
+    windows.write_text(
+        text.replace("   RISE\n", "   RISE  SLIP-TW1\n")
+        .replace("6.0000\n", "6.0 1.5\n")
+        .replace(" 0.0000\n", " 0.0 0.0\n")
+    )
+    close(read_source(windows), slip=[2.5, 0.0], rise_time=[6, 0])
+    yield refused("cm.fsp", text.replace("2.5000", "250.00")), "a slip of 250 m, which no earthquake has, .* slip in m"
     yield refused("cut.fsp", text[: text.index("    37.5000")]), "slip model of SRCMOD without subfaults"
     yield refused("no_size.fsp", text.replace("Dz  =", "Dzz =")), "SRCMOD whose header has no width"
     yield refused("word.fsp", text.replace("12.0000", "twelve")), "line 14: a slip model of SRCMOD has 9 numbers there"
@@ -200,6 +209,10 @@ def deformation_grids(folder: Path) -> Attempts:
     (folder / "uplift.asc").write_text(header + lines(UPLIFT[1]))
     moved(folder / "uplift.asc", records=1)
     moved(geotiff(folder / "uplift.tif", UPLIFT[1], (141.0, 38.5), (0.5, 0.5), "EPSG:4326"), records=1)
+    dated = coordinates | {"time": ("time", [1.0, 1.5], {"units": "minutes since 2011-03-11 05:46:00"})}
+    xr.Dataset({"dz": uplift}, dated).to_netcdf(folder / "dated.nc")
+    for start, times in ((None, [0.0, 30.0]), (datetime.datetime(2011, 3, 11, 5, 46), [60.0, 90.0])):
+        np.testing.assert_allclose(read_deformation(folder / "dated.nc", start=start).times, times)
     xr.Dataset({"dz": (*uplift[:2], {"units": "cm"})}, coordinates).to_netcdf(folder / "cm.nc")
     yield lambda: read_deformation(folder / "slide.nc"), "2 fields, dz, other; name one by `variable`"
     yield lambda: read_deformation(folder / "cm.nc"), "in cm; convert it to metres"

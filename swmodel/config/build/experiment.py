@@ -141,7 +141,7 @@ def assemble(draft: Draft, ranks: int = 1, records: int = MOST_RECORDS, here: bo
         made.forcing = made.attempt_each("forcing", _forcing, made.grid, run)
         made.tracers = made.attempt_each("tracer", tracer_of, made.grid, run)
     source = made.section("source")
-    faults = None if source is None else made.attempt(("source",), source.faults_on, made.grid)
+    faults = None if source is None else made.attempt(("source",), source.faults_on, made.grid, run and run.start)
     if made.bathymetry is not None and made.section("output") is not None and made.section("output").gauges is not None:
         made.attempt(("output", "gauges", "positions"), _check_gauges, made)
     if faults is not None and not (draft.mistakes or made.mistakes):  # last, since it takes seconds

@@ -52,7 +52,7 @@ def read_srcmod(path: str) -> SlipModel:
             if match := re.search(rf"\b{pattern}\s*=\s*([-+\d.eE]+)", line):
                 values[key] = float(match[1])
         if {"lat", "lon", "slip"} <= (words := {word.lower() for word in line.split()}) and "z" in words:
-            names = [re.sub(r"[^a-z].*", "", word.lower()) for word in line.lstrip("% ").split()]
+            names = [re.sub(r"[=([].*", "", word.lower()) for word in line.lstrip("% ").split()]
     if not parts:
         raise DataError(f"{path} is {WORDS} without subfaults; it is cut off: copy it again.")
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
