@@ -112,7 +112,7 @@ class FileRecords(RecordsInTime):
         own = [dataclasses.replace(self, variable=name, patches=()) for name in finer]
         alone = dataclasses.replace(self, variable=base, patches=())
         if not (self.patches or own):
-            return self._alone(grid, position, units)
+            return alone._alone(grid, position, units)
         patches = [each._alone(grid, position, units, partial=True) for each in (*self.patches, *own)]
         return _overlaid(self.words, [*patches, alone._alone(grid, position, units)])
 

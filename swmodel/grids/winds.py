@@ -1,7 +1,7 @@
 """Fields of winds and pressures in other files than plain netCDF: WIN and PRE of Oceanweather, and groups of netCDF.
 
     OWI text (NWS = 12 of ADCIRC)     variables "u10", "v10" [m s-1] of a WIN file, or "pressure" [Pa] of a PRE file
-    groups (NWS = 13)                 variables "GROUP/U10", "GROUP/V10", "GROUP/PSFC", each with its group's axes;
+    groups (NWS = 13)                 variables "GROUP/U10", "GROUP/V10", "GROUP/PSFC" (mb, read as Pa), with own axes;
                                       "U10" without a group is that of all, of which the finest wins
 
 A text has a line of dates, and for each time a line of its grid and the values from the south-west corner along rows,
@@ -22,6 +22,7 @@ import numpy as np
 from ..errors import DataError
 from ..runtime.formats import format_of
 from ..runtime.netcdf import LOCK
+from .axes import normalised_units
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -138,6 +139,12 @@ def _of_groups(path):
         parts.append(
             one.rename({str(name): f"{group}/{name}" for name in {*map(str, one.variables), *map(str, one.dims)}})
         )
+        for variable in parts[-1].data_vars.values():
+            if normalised_units(str(variable.attrs.get("units", ""))) == (("hPa", 1),):  # as documented; read lazily
+                packing = {
+                    key: 100.0 * variable.attrs.get(key, x) for key, x in (("scale_factor", 1.0), ("add_offset", 0.0))
+                }
+                variable.attrs |= packing | {"units": "Pa"}
     merged = xr.merge(parts, combine_attrs="override")
     dated = {str(name): merged[str(name)].dims for name in merged.variables if str(name).endswith("/time")}
     merged = merged.set_coords([name for name, dims in dated.items() if dims == (name,)])

@@ -73,6 +73,8 @@ def write_groups(path):
         for part, name in enumerate(("U10", "V10")):
             wind = group.createVariable(name, "f4", ("time", "yi", "xi"))
             wind.units, wind[:] = "m s-1", np.stack([field(k, part) for k in range(3)])
+        pressure = group.createVariable("PSFC", "f4", ("time", "yi", "xi"))
+        pressure.units, pressure[:] = "mb", np.stack([1000.0 + field(k) for k in range(3)])
     return path
 
 
@@ -206,5 +208,7 @@ def groups(folder):
     path = write_groups(folder / "storm.nc")
     times, values, expected = records(path, "Main/V10")
     np.testing.assert_allclose(values[2], expected(2, 1), atol=1e-4)
-    yield lambda: records(path, "Main/PSFC"), "has no variable 'Main/PSFC'"
+    times, values, expected = records(path, "PSFC", "Pa")
+    np.testing.assert_allclose(values[2], 1e5 + 100.0 * expected(2, 0), atol=0.02)
+    yield lambda: records(path, "Main/PRMSL"), "has no variable 'Main/PRMSL'"
     yield lambda: records(path, "Main/U10", "Pa"), "Main/U10 in .* is in 'm s-1'"
