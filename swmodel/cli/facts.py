@@ -154,6 +154,10 @@ def _record_texts(experiment):
         with contextlib.suppress(SwmodelError):
             records = read_folder(folder, names, experiment.run.start)
             lines |= {record.path: f"{name}, {record}" for name, record in records.items()}
+            if without := [name for name in names if name not in records]:
+                lines[folder] = (
+                    f"no file in {folder} is named after {', '.join(without)}: the run is not compared there"
+                )
     return lines.values()
 
 

@@ -63,6 +63,8 @@ def _of_text(path):
     names = [re.sub(r"\s*\(m\)", "", name).strip() for name in head[1:]]
     if wrong := [name for name in names if "(" in name]:
         raise DataError(f"{path}, {WORDS}: the column {wrong[0]} is not in m, as the facility writes it; convert it.")
+    if not rows:
+        raise DataError(f"{path}, {WORDS}: it has no samples; get it again, for another period.")
     moments = moments_of(path, WORDS, [row[0].strip() for row in rows])
     return {
         name: (moments, numbers_of(path, WORDS, [row[k].strip() if k < len(row) else "" for row in rows]))

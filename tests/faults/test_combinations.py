@@ -88,7 +88,7 @@ def test_what_runs_differ_in_is_noticed():
     assert combinations.differing(one.states, other.states, 1e-9) == ["eta differs by 1e-08 of 1"]
     assert not combinations.differing(one.states, other.states, 1e-7)
     assert combinations.differing(one.states, ended(2, u=np.nan, eta=1.0).states, 1.0) == ["u is not finite"]
-    tables = {"initial": {"type": "rest"}, "boundary": [], "model": {"precision": "float64"}}
+    tables = {"initial": {"type": "rest"}, "boundary": [], "model": {"precision": "float64"}, "bathymetry": {}}
     found = combinations._stays_at_rest(None, tables, ended(2, u=0.0, v=1e-9, eta=0.0))
     assert found == ["at rest, v becomes 1e-09"]
     change = combinations._change(ended(4, eta=1.5), ended(2, eta=1.0), "eta", np.ones((2, 3)))

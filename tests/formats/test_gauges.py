@@ -111,6 +111,7 @@ DAMAGED = [
     ("coops_json", '"q": "v"}]', "", "JSON file of CO-OPS that ends early"),
     ("coops_json", '"v"', '"w"', "CO-OPS with samples without t or v"),
     ("ioc", "2.6", "2,6", "levels of the IOC's monitoring facility: '2,6' is not a number"),
+    ("ioc", TEXTS["ioc"].partition("\trad(m)\n")[2], "", "IOC's monitoring facility: it has no samples"),
     ("ioc", "prs(m)", "prs(ft)", "column prs.ft. is not in m"),
     ("ioc_json", "}]", "", "damaged JSON file of levels of the IOC"),
     (
