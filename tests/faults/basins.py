@@ -51,7 +51,7 @@ def _grids(grid, x, y):
     header = f"ncols {east.size}\nnrows {north.size}\nxllcenter {east[0]}\nyllcenter {north[0]}\ncellsize {size!r}\n"
     inner = (abs(a - 0.4) < 0.2) & (abs(b - 0.5) < 0.2)
     table = (
-        "".join(f"{east[i]!r} {north[j]!r} {z[j, i]:.6f}\n" for j, i in np.argwhere(inner)) for z in (bed - 3, hump)
+        "".join(f"{east[i]:.9g} {north[j]:.9g} {z[j, i]:.6f}\n" for j, i in np.argwhere(inner)) for z in (bed - 3, hump)
     )
     sizes = (east.size, "mx"), (north.size, "my"), (2, "mt"), (east[0], "xlower"), (north[0], "ylower"), (0.0, "t0")
     moved = "".join(f"{z:.6f}\n" for z in np.concatenate([0 * hump.ravel(), hump[::-1].ravel()]))
