@@ -3,13 +3,16 @@
 import dataclasses
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import xarray as xr
 from scipy.special import ndtr
 
+import swmodel as sw
 from swmodel.adjoint.controls.seafloor import distances_on
+from swmodel.cli.green import _digest
 from swmodel.cli.rerun import sources_of
 from swmodel.errors import ConfigError, DataError
 from swmodel.forecast import Bank, Errors, next_buoy
@@ -426,6 +429,18 @@ def test_a_page_has_the_forecast_of_each_minute_of_records_with_its_harbours(com
     assert status != 0 and "--page" in errors and "a.html is also the file of --output" in errors
 
 
+def test_a_bank_of_faults_is_of_what_their_file_says_and_not_of_where_it_is(tmp_path):
+    model = sw.ShallowWater(sw.CartesianGrid(4, 3, (0.0, 4e5), (0.0, 3e5)), 1000.0, communicator="serial")
+    found = []
+    for name, text in (("a.csv", "dip\n10\n"), ("b.csv", "dip\n10\n"), ("a.csv", "dip\n35\n")):
+        (tmp_path / name).write_text(text)
+        section = SimpleNamespace(sources={"type": "unit_faults", "file": tmp_path / name}.items(), interval=60.0)
+        found.append(_digest(model, section, 600.0, sw.ForwardBackward(20.0), {"A": (1e5, 1e5)}))
+    assert found[0] == found[1] and found[0][0] != found[2][0]
+    entries = json.loads(found[0][1])
+    assert entries["grid.nx"] == 4 and entries["depth"]["hash"] and entries["point.A"] == [1e5, 1e5]
+
+
 @pytest.mark.verify
 def test_the_commands_make_a_bank_and_forecast_from_records(study, command, tmp_path):
     sources = PATCH.replace("[[inversion.controls]]", "[green.sources]").replace("[inversion]\nloops = 4", "")
@@ -448,9 +463,24 @@ def test_the_commands_make_a_bank_and_forecast_from_records(study, command, tmp_
     assert "error_of_a_run" in Bank.read(folder / "bank.nc").about
     assert np.allclose(Bank.read(folder / "bank.nc").responses, whole, rtol=0, atol=1e-13)
     status, _, errors = command("green", path, "-o", folder, "--resume", "--set", "bathymetry.depth=900")
-    assert status != 0 and "is a bank of another model, other sources or other points" in errors
+    assert status != 0 and "other points: depth is a field of 1000 to 1000 in the bank and a field of 900" in errors
     _forecast_of_a_twin(b, folder, command, tmp_path)
     _runs_from_the_sources(path, b, folder, command)
+    _by_runs(path, b, folder, command)
+
+
+def _by_runs(path, b, folder, command):
+    """A bank of many points is made by runs, each stored; one of other faults or at other places is refused."""
+    part = dataclasses.replace(b, responses=b.responses.copy())
+    part.responses[:, :, 3:5] = np.nan
+    part.write(folder / "bank.nc")
+    status, printed, errors = command("green", path, "-o", folder, "--resume")
+    assert status == 0 and "1 of 2 runs" in printed and "2 of 2 runs" in printed, errors
+    assert np.allclose(Bank.read(folder / "bank.nc").responses, b.responses, rtol=0, atol=1e-13)
+    dataclasses.replace(b, about=b.about | {"model": "another"}).write(folder / "bank.nc")
+    here = "--set", f"output.folder={folder}", "-o", folder / "runs", "--overwrite"
+    status, _, errors = command("rerun", path, folder / "small.nc", *here)
+    assert status != 0 and "bank.nc is a bank of another model, other sources or other points" in errors
 
 
 def _runs_from_the_sources(path, b, folder, command):
