@@ -16,7 +16,7 @@ from ..config.experiment import Draft
 from ..config.parts import part_of
 from ..errors import ConfigError, DataError
 from ..models.shallow_water import ShallowWater
-from ..output.fingerprint import describe
+from ..output.fingerprint import describe, differences
 from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ..config import Override
     from ..forecast import Bank
     from .options import Computing, Green
+
+SHOWN = 3  # differences of two banks that a message names
 
 
 class Case(NamedTuple):
@@ -43,6 +45,7 @@ class Case(NamedTuple):
     sources: Any
     until: float
     digest: str
+    provenance: str
 
     @property
     def path(self) -> Path:
@@ -66,8 +69,8 @@ def case_of(file: str, overrides: Sequence[str | Override], options: Computing, 
     until = section.until or experiment.run.until
     sources = made.require(("green", "sources"), part_of, section.sources, made.grid)
     stepper = stepper_of(experiment.stepper, dt)
-    digest = _digest(model, section, until, stepper, places)
-    return Case(draft, started, section, model, stepper, places, sources, until, digest)
+    digest, provenance = _digest(model, section, until, stepper, places)
+    return Case(draft, started, section, model, stepper, places, sources, until, digest, provenance)
 
 
 def make_bank(file: str, overrides: Sequence[str | Override], options: Green) -> None:
@@ -78,17 +81,18 @@ def make_bank(file: str, overrides: Sequence[str | Override], options: Green) ->
     draft, section, model, places, until = case.draft, case.section, case.model, case.places, case.until
     made, experiment, path = case.started.made, case.started.experiment, case.path
     about = {"swmodel_version": VERSION, "model": case.digest, "title": experiment.run.title or draft.file.stem}
+    about["provenance"] = case.provenance
     about |= {} if experiment.run.start is None else {"start": experiment.run.start.isoformat()}
     communicator = model.communicator
-    begun = communicator.from_root(lambda: _begun(path, about["model"], options, draft))
+    begun = communicator.from_root(lambda: _begun(case, options))
     named = ", ".join(_gauges(made).positions)
     lattice = "" if section.candidates is None else ", and a lattice"
     lines = [("points", f"{len(places):,}: {named}{lattice}"), ("grid", facts.grid_line(made.grid))]
     logs.LOGGER.info("%s", facts.table([*lines, tiles_line(_outer(model))]))
     at = clock.perf_counter()
 
-    def progress(done: int, count: int) -> None:
-        logs.LOGGER.info("%d of %d sweeps, %s", done, count, duration(clock.perf_counter() - at))
+    def progress(done: int, count: int, kind: str) -> None:
+        logs.LOGGER.info("%d of %d %s, %s", done, count, kind, duration(clock.perf_counter() - at))
 
     def store(bank: Bank) -> None:
         communicator.from_root(lambda: bank.write(path))
@@ -107,23 +111,31 @@ def make_bank(file: str, overrides: Sequence[str | Override], options: Green) ->
         logs.LOGGER.info("next:\n  swmodel forecast %s --observations DIR", path)
 
 
-def _begun(path: Path, model: str, options: Green, draft: Draft) -> Bank | None:
+def _begun(case: Case, options: Green) -> Bank | None:
     """The bank that --resume continues; None for a new one. On the root."""
-    from ..forecast import Bank
-
-    check_apart([("green.file", path)], inputs_of(draft))
+    path = case.path
+    check_apart([("green.file", path)], inputs_of(case.draft))
     if not options.resume:
         prepare_paths([path], options.overwrite)
         return None
     if not path.exists():
         raise ConfigError(f"there is no {path} from which to resume a bank; start it without --resume.")
+    return bank_of(case, path)
+
+
+def bank_of(case: Case, path: Path) -> Bank:
+    """The bank of the file `path`; raises DataError for one of another experiment than the case's."""
+    from ..forecast import Bank
+
     bank = Bank.read(path)
-    if bank.about.get("model") != model:
-        raise DataError(
-            f"{path} is a bank of another model, other sources or other points; resume it with the experiment it was "
-            "made of, or make a new one with --overwrite."
-        )
-    return bank
+    if bank.about.get("model") == case.digest:
+        return bank
+    was, now = json.loads(bank.about.get("provenance", "{}")), json.loads(case.provenance)
+    clauses = [each.text.replace("the restart", "the bank") for each in differences(was, now)[:SHOWN]] if was else []
+    raise DataError(
+        f"{path} is a bank of another model, other sources or other points{': ' * bool(clauses)}{', '.join(clauses)}; "
+        "give the experiment it was made of, or make a new one by swmodel green --overwrite."
+    )
 
 
 def _gauges(made):
@@ -137,11 +149,17 @@ def _outer(model):
 
 
 def _digest(model, section, until, stepper, places):
-    """A digest of all that the responses depend on; collective."""
+    """(a digest of all that the responses depend on, that as JSON: {entry: value}); collective."""
     entries = fingerprint_of_grids(model, 0, stepper.dt, round(until / stepper.dt))
     sources = {name: value for name, value in section.sources if name != "deviation"}
+    if sources.get("file"):  # of faults: what it says counts, and not where it is
+        sources["file"] = hashlib.sha256(Path(sources["file"]).read_bytes()).hexdigest()[:16]
     whole = entries, describe(stepper), describe(section.interval), sources, places
-    return hashlib.sha256(json.dumps(whole, sort_keys=True, default=str).encode()).hexdigest()
+    entries = entries | {"stepper": describe(stepper), "green.interval": float(section.interval)}
+    entries |= {f"green.sources.{name}": value for name, value in sources.items()}
+    entries |= {f"point.{name}": place for name, place in places.items()}
+    text, provenance = (json.dumps(each, sort_keys=True, default=str) for each in (whole, entries))
+    return hashlib.sha256(text.encode()).hexdigest(), provenance
 
 
 def _after_signal(name, path):

@@ -216,7 +216,7 @@ class Inverted(Computing):
 class Green(Computing):
     """The options of `swmodel green`."""
 
-    resume: Annotated[bool, typer.Option("--resume", help="Compute the points that the file lacks.")] = False
+    resume: Annotated[bool, typer.Option("--resume", help="Compute the responses that the file lacks.")] = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ import xarray as xr
 from ..errors import ConfigError, DataError
 from ..runtime.paths import check_apart, expanded
 from . import facts, logs
-from .green import Case, case_of
+from .green import Case, bank_of, case_of
 from .starting import inputs_of, prepare_paths, tiles_line
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def _ready(path, case: Case, count, bank, output, overwrite):
             "--set output.folder=DIR."
         )
     found = sources_of(path, case.digest, count)
+    bank_of(case, bank)  # which may have been made again since
     prepare_paths([output], overwrite)
     return found
 

@@ -2,8 +2,8 @@
 
 The level at a point p is eta_p(t) = sum over the sources k of G_pk(t) a_k, with the amplitudes a [m]. A sweep of the
 transposed linear model gives G of one point from all sources, a run of it G of one source at all points; the bank takes
-what costs less (adjoint/assimilation/linear_model.py). It is stored in one netCDF file, point by point, so that a bank
-that was interrupted can be continued.
+what costs less (adjoint/assimilation/linear_model.py). It is stored in one netCDF file after each sweep or run, so that
+a bank that was interrupted can be continued.
 """
 
 import dataclasses
@@ -77,7 +77,7 @@ class Bank:
         interval: float = 30.0,
         *,
         begun: "Bank | None" = None,
-        progress: Callable[[int, int], object] | None = None,
+        progress: Callable[[int, int, str], object] | None = None,
         store: "Callable[['Bank'], object] | None" = None,
         about: Mapping[str, Any] | None = None,
     ) -> "Bank":
@@ -90,9 +90,9 @@ class Bank:
             sources: a Prior of patterns of the surface at the start, such as `UnitSources`.
             until: the last time [s].
             interval: between two times [s]; the nearest multiple of the time step counts.
-            begun: a bank whose points that are not NaN need not be computed again.
-            progress: called as progress(done, all) after each sweep or run.
-            store: called with the bank so far after each sweep.
+            begun: a bank whose responses that are not NaN need not be computed again.
+            progress: called as progress(done, all, "sweeps" or "runs") after each sweep or run.
+            store: called with the bank so far after each sweep or run.
             about: attributes for the file.
 
         Raises:
@@ -118,16 +118,18 @@ class Bank:
         return bank._filled(LinearModel(problem), patterns, target, every, progress, store)
 
     def _filled(self, linear, patterns, target, every, progress, store):
-        """This bank with the points that are missing, by sweeps or runs, checked by a run."""
-        progress, store = progress or (lambda done, all: None), store or (lambda bank: None)
-        missing = [k for k, each in enumerate(self.responses) if np.isnan(each).any()]
-        if len(missing) * linear.cost_of_sweep(every) < patterns.count:
-            for done, k in enumerate(missing):
+        """This bank with the responses that are missing, by sweeps or runs, checked by a run."""
+        progress, store = progress or (lambda *news: None), store or (lambda bank: None)
+        points, sources = (np.flatnonzero(np.isnan(self.responses).any(axis=axes)) for axes in ((1, 2), (0, 1)))
+        by_sweeps = points.size * linear.cost_of_sweep(every) < sources.size
+        numbers, kind = (points, "sweeps") if by_sweeps else (sources, "runs")
+        for done, k in enumerate(map(int, numbers)):
+            if by_sweeps:
                 self.responses[k] = linear.responses(patterns, target, k, every)
-                progress(done + 1, len(missing))
-                store(self)
-        elif missing:
-            self.responses[:] = linear.run_each(patterns, target, every, progress).transpose(2, 1, 0)
+            else:
+                self.responses[:, :, k] = linear.column(patterns, target, k, every).T
+            progress(done + 1, numbers.size, kind)
+            store(self)
         error = linear.check_swept(self.responses.transpose(2, 1, 0).astype(float), patterns, target, every)
         return dataclasses.replace(self, about=self.about | {"error_of_a_run": error})
 

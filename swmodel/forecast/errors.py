@@ -23,17 +23,17 @@ __all__ = [
     "Errors",
     "Samples",
     "amplitude_of",
-    "check_mean",
-    "check_samples",
+    "checked",
     "correlation",
     "error_terms",
-    "gap_in",
     "samples_of",
 ]
 
 QUIET = 5.0  # deviations by which a level may be off zero before the wave can be there
 SPIKE = 12.0  # by how many times the usual a sample may be off the mean of its neighbours
-BEYOND = 2.0  # by how many times the range of the samples near it, which a crest is not
+BEYOND = 1.5  # by how many times the range of the samples near it, which a crest is not
+DOUBT = 0.7  # of that range, which a crest hardly is
+DRIFT = 3.0  # deviations of an instrument by which the level before a wave may be off without a remark
 LEAST_QUIET = 300.0  # [s] of a record before a wave, from which its mean is known
 LEAST_FLAW = 0.1  # [m], below which neither is looked for
 
@@ -126,25 +126,54 @@ def samples_of(
     return found
 
 
-def check_mean(samples: Samples, times: np.ndarray, possible: np.ndarray, instrument: float) -> None:
-    """Raise ConfigError for a record whose mean before any wave is off zero, which seismic waves do not change.
+def checked(
+    whole: list[Samples],
+    samples: list[Samples],
+    possible: Mapping[int, np.ndarray],
+    times: np.ndarray,
+    instrument: float,
+) -> list[str]:
+    """Sentences on what is doubtful in records.
 
     Args:
-        samples: of all times, those of seismic waves among them.
-        possible: as for `check_samples`.
+        whole: of all times, those of seismic waves among them.
+        samples: of the times that are used.
+        possible: {row: standard deviation of the level before there are records [m], (times,)}.
+        times: of the bank [s].
+        instrument: s [m].
+
+    Raises:
+        ConfigError: for a record that is no tsunami's.
     """
+    each = [(check, one) for check, some in ((_jump, samples), (_offset, whole)) for one in some]
+    found = [check(one, times, possible[one.row], instrument) for check, one in each]
+    return [sentence for sentence in (*found, *(_gap(one, times) for one in samples)) if sentence]
+
+
+def _offset(samples, times, possible, instrument):
+    """Where the level goes before a wave, if not to zero; raises if its mean is off, which no seismic wave changes."""
     quiet = possible[samples.at] < instrument
-    known = quiet.any() and np.ptp(times[samples.at[quiet]]) >= LEAST_QUIET
-    off = float(np.mean(samples.level[quiet])) if known else 0.0
+    time, level = times[samples.at[quiet]], samples.level[quiet]
+    if time.size < 3 or np.ptp(time) < LEAST_QUIET:
+        return None
+    off, late = float(np.mean(level)), time - np.mean(time)
+    slope = float(late @ level / (late @ late))
+    error = np.std(level - off - slope * late) * (1.0 / time.size + late[-1] ** 2 / (late @ late)) ** 0.5
     if abs(off) > max(LEAST_FLAW, QUIET * instrument):
         raise ConfigError(
             f"the level of {samples.name} is off zero by {off:.2g} m in the mean before a wave can be there: tides or "
             "another datum are in it; remove them (detide, datum in records.toml)."
         )
+    if abs(end := off + slope * late[-1]) > max(DRIFT * instrument, 4.0 * error):
+        return (
+            f"{samples.name} is off zero by about {end:.2g} m when a wave can first be there: is a tide or another "
+            "datum left in it (detide, datum in records.toml)?"
+        )
+    return None
 
 
-def gap_in(samples: Samples, times: np.ndarray) -> str | None:
-    """A sentence on the longest gap in a record, which may hide a clock that jumped; None without one."""
+def _gap(samples, times):
+    """The longest gap in a record, which may hide a clock that jumped."""
     steps = np.diff(times[samples.at])
     if not steps.size or steps.max() <= max(300.0, 2.0 * float(np.median(steps))):
         return None
@@ -156,12 +185,8 @@ def gap_in(samples: Samples, times: np.ndarray) -> str | None:
     )
 
 
-def check_samples(samples: Samples, times: np.ndarray, possible: np.ndarray, instrument: float) -> None:
-    """Raise ConfigError for a record that is no tsunami's.
-
-    Args:
-        possible: the standard deviation of the level before there are records [m], (times,).
-    """
+def _jump(samples, times, possible, instrument):
+    """A sample that may be a spike; raises if it is one, and for a level off zero before a wave."""
     level, name = samples.level, samples.name
     quiet = possible[samples.at] < instrument
     off = float(np.sqrt(np.mean(level[quiet] ** 2))) if quiet.sum() > 2 else 0.0
@@ -175,11 +200,12 @@ def check_samples(samples: Samples, times: np.ndarray, possible: np.ndarray, ins
         k = int(np.argmax(off))
         back = abs(level[k + 2] - level[k]) < 0.3 * off[k]  # which a steep front does not do
         near = np.delete(level[max(k - 4, 0) : k + 7], min(k + 1, 5))  # five samples before and after it
-        if back and off[k] > max(LEAST_FLAW, SPIKE * float(np.median(off)), BEYOND * float(np.ptp(near))):
-            raise ConfigError(
-                f"the level of {name} jumps to {level[k + 1]:.3g} m after {times[samples.at[k + 1]]:g} s and back: a "
-                "spike; remove it (despike in records.toml)."
-            )
+        if back and off[k] > max(LEAST_FLAW, SPIKE * float(np.median(off)), DOUBT * float(np.ptp(near))):
+            jump = f"the level of {name} jumps to {level[k + 1]:.3g} m after {times[samples.at[k + 1]]:g} s and back"
+            if off[k] > BEYOND * np.ptp(near):
+                raise ConfigError(f"{jump}: a spike; remove it (spikes in records.toml).")
+            return f"{jump}: if the wave is not so sharp, remove this spike (spikes in records.toml)"
+    return None
 
 
 def amplitude_of(wave: np.ndarray, variance: np.ndarray | float, times: np.ndarray) -> np.ndarray:

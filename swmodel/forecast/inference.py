@@ -30,7 +30,7 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import ndtr, ndtri
 
-from .errors import Errors, Samples, check_mean, check_samples, correlation, error_terms, gap_in, samples_of
+from .errors import Errors, Samples, checked, correlation, error_terms, samples_of
 
 if TYPE_CHECKING:
     from .bank import Bank
@@ -210,13 +210,9 @@ def infer(bank: "Bank", records: Mapping[str, xr.DataArray], until: float | None
     first = Scales.before(bank, errors)
     prior = prior_root(bank.distances, first)
     possible = {each.row: np.sqrt(np.sum((bank.responses[each.row] @ prior) ** 2, axis=1)) for each in whole}
-    for each in samples:
-        check_samples(each, bank.times, possible[each.row], errors.instrument)
-    for each in whole:
-        check_mean(each, bank.times, possible[each.row], errors.instrument)
+    remarks = checked(whole, samples, possible, bank.times, errors.instrument)
     used = {str(each.name): int(each.at.size) for each in samples}
     end = max((bank.times[each.at[-1]] for each in samples), default=0.0)
-    remarks = [remark for each in samples if (remark := gap_in(each, bank.times))]
     if any((possible[each.row][each.at] > errors.instrument).any() for each in samples):
         parts = [Part(bank, each, errors) for each in samples]
         scales = _most_probable(parts, bank, first, errors)

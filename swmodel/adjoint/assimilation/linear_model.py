@@ -81,12 +81,16 @@ class LinearModel:
         """Readings for 1 m of each source (sources, times, readings), after every, 2 every, ... steps, by runs."""
         columns = []
         for k in range(sources.count):
-            unit = np.zeros(sources.count, self.model.dtype)
-            unit[k] = 1.0
-            columns.append(self.of_amplitudes(sources, target, unit)[every - 1 :: every])
+            columns.append(self.column(sources, target, k, every))
             if progress is not None:
                 progress(k + 1, sources.count)
         return np.stack(columns)
+
+    def column(self, sources: Patterns, target: str, source: int, every: int = 1) -> np.ndarray:
+        """Readings (times, readings) of the run for 1 m of the source of this number."""
+        unit = np.zeros(sources.count, self.model.dtype)
+        unit[source] = 1.0
+        return self.of_amplitudes(sources, target, unit)[every - 1 :: every]
 
     def of_amplitudes(self, sources: Patterns, target: str, amplitudes: np.ndarray) -> np.ndarray:
         """Readings (steps, readings) of a run from these amplitudes [m] of the sources."""
