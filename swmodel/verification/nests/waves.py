@@ -18,7 +18,7 @@ from ...stepping.forward_backward import ForwardBackward
 from ..case import Case, Mark, Outcome, Panel, convergence, relative_l2
 
 BERGER, BERGER_DOI = "Berger and Colella (1989)", "10.1016/0021-9991(89)90035-1"
-G, H = 9.81, 100.0
+G, H, F = 9.81, 100.0, 1e-4
 C = np.sqrt(G * H)
 
 # -- reflection --------------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ Case(
 
 # -- order of convergence ----------------------------------------------------------------------------------------------
 
-SIDE, F = 1e6, 1e-4  # of the periodic square [m]; [s-1]
+SIDE = 1e6  # of the periodic square [m]
 WAVENUMBERS = 2 * np.pi / SIDE, 4 * np.pi / SIDE
 OMEGA = np.sqrt(F**2 + C**2 * sum(k**2 for k in WAVENUMBERS))
 WEIGHTS = {"u": np.sqrt(H), "v": np.sqrt(H), "eta": np.sqrt(G)}  # squared, those of energy

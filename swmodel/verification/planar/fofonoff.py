@@ -24,7 +24,7 @@ from ...units import day
 from ..case import Case, Mark, Panel, Twin, convergence, energy_norm, on_points, run_until
 from .modes import chebyshev
 
-L, H, G, F0, BETA = 1e6, 1000.0, 0.9, 8e-5, 2e-11
+F0 = 8e-5  # [s-1]
 MIDDLE = F0 + 0.5 * BETA * L  # f_m
 WIDTH = L / 8  # of the boundary layers; lambda = 1 / (H WIDTH)^2
 LAMBDA = 1.0 / (H * WIDTH) ** 2
