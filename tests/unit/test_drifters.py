@@ -21,7 +21,7 @@ from swmodel.output.products.drifters import Drifters
 from swmodel.postprocess.cli import plot
 from swmodel.postprocess.drifters import figure
 from swmodel.postprocess.files import open_output
-from swmodel.verification.planar.drifters import closure
+from swmodel.verification.vortices import closure
 from tests import nested
 from tests.selection import later, now
 
