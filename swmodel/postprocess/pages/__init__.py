@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from ...errors import PlotError
 from ..files import experiment_of, kind_of, open_output, replacing, start_of, undamaged
 from ..series import read_gauges, read_observations
+from . import sections
 from .frame import choice, filled
-from .sections import Run, sections
+from .sections import Run
 
 __all__ = ["report"]
 
@@ -181,7 +182,7 @@ def _filled(runs, variables):
     shown = [
         dataclasses.replace(section, grid=each.nest if several else None)
         for each in runs
-        for section in sections(each, variables if "fields" in each.files else ())
+        for section in sections.sections(each, variables if "fields" in each.files else ())
     ]
     if variables and not any("fields" in each.files for each in runs):
         raise PlotError("report: variables were given, and no file has fields over time; leave --variable out.")
