@@ -211,12 +211,12 @@ def _memory(case, model, state):
     more = bytes_of_gauges(experiment.output, itemsize)
     spectra = experiment.output.spectra
 
-    def memory(cells):
+    def needed(cells):
         sums = bytes_of_sums(experiment.output, cells, itemsize)
         of_spectra = 0 if spectra is None else memory.of_spectra(cells, itemsize, spectra.transfers)
         return memory.of_model(cells, cells, itemsize, kept, moving) + more + of_spectra + sums
 
-    return memory
+    return needed
 
 
 def _gradient(case, subject):

@@ -668,7 +668,7 @@ def test_gauges_are_read_with_their_names_and_places():
 def test_a_crowded_page_names_the_gauges_that_it_leaves_out(tsunami):
     t = np.arange(0, 10801, 600.0)
     with postprocess.open_output(tsunami[0]) as fields:
-        page = postprocess.figure.tsunami(fields, gauges=gauge_output(t, {f"G{k}": np.sin(t) for k in range(11)}))
+        page = postprocess.overview.tsunami(fields, gauges=gauge_output(t, {f"G{k}": np.sin(t) for k in range(11)}))
     note = next(text for text in page.texts if "Not shown: G8, G9, G10 (--kind gauges shows all)" == text.get_text())
     page.canvas.draw()  # which places labels
     last, draws = page.axes[-1], page.canvas.get_renderer()
