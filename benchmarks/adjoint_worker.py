@@ -21,7 +21,7 @@ def problem_of(options, process):
     import jax.numpy as jnp
 
     from swmodel import adjoint
-    from swmodel.performance.cases import basin, beach, stepper_named
+    from swmodel.performance.timing import basin, beach, stepper_named
 
     if "nested" in options:
         return nested_problem(options, process)

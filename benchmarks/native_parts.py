@@ -34,7 +34,7 @@ def switch_off(what):
     """Let this process do without a part; before devices and programs are made."""
     from swmodel.adjoint.core import checkpointing
     from swmodel.elliptic import multigrid, operator
-    from swmodel.runtime import malloc
+    from swmodel.runtime import memory
     from swmodel.stencils.native import primitives
 
     if what == "blocks":
@@ -44,7 +44,7 @@ def switch_off(what):
     elif what == "periods":
         checkpointing.LONG = float("inf")
     elif what == "malloc":
-        malloc._choose = lambda *options: None
+        memory._choose = lambda *options: None
     else:
         primitives.PLAIN.update(what)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from harness import HERE, ROOT, Bench, NotMeasured
 
-from swmodel.performance.machine import last_cache
+from swmodel.performance.prediction import last_cache
 from swmodel.runtime.version import git_commit, versions
 
 ORDER = ("step", "ranks", "communication", "prediction", "gpu")  # others follow, in the order of their names

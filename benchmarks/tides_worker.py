@@ -24,7 +24,7 @@ def sea(options, process):
     import numpy as np
 
     import swmodel as sw
-    from swmodel.performance.cases import SPACING
+    from swmodel.performance.timing import SPACING
 
     nx, ny = options["size"]
     length, width = SPACING * nx, SPACING * ny

@@ -130,7 +130,7 @@ def exchange(options):
 
 def _case(options, process):
     """(model, state, stepper) of the basin, or of an experiment's file."""
-    from swmodel.performance.cases import basin, beach, stepper_named
+    from swmodel.performance.timing import basin, beach, stepper_named
 
     if "file" in options:
         from swmodel.cli.bench import Experiment

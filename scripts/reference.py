@@ -140,7 +140,7 @@ def documented(cls: type[Section]) -> dict[str, str]:
         found |= arguments(part)
         found |= {f.name: f.metadata["doc"] for f in dataclasses.fields(part) if f.metadata.get("doc")}
     for one in reversed(cls.__mro__):
-        if issubclass(one, Section) and one.__module__ != "swmodel.config.parts":
+        if issubclass(one, Section):
             found |= comments(one)
     for name, key in cls.schema().items():
         parts = [one.part for one in sections_in(key.annotation) if getattr(one, "part", None) is not None]

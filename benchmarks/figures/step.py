@@ -6,8 +6,8 @@ import demo
 import numpy as np
 from harness import NotMeasured, ratio
 
-from swmodel.performance.cases import BETA, F0, SPACING, TIME_STEP, VISCOSITY
-from swmodel.performance.machine import last_cache
+from swmodel.performance.prediction import last_cache
+from swmodel.performance.timing import BETA, F0, SPACING, TIME_STEP, VISCOSITY
 
 NAMES = (
     "step_vs_demo",

@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 
 import swmodel as sw
-from swmodel.performance.cases import SPACING, STEPPERS, TIME_STEP, basin, beach, stepper_named
-from swmodel.performance.timing import Program
+from swmodel.performance.timing import SPACING, STEPPERS, TIME_STEP, Program, basin, beach, stepper_named
 from swmodel.simulation.program import advance, start_carry
 from swmodel.simulation.simulation import Simulation
 from swmodel.stepping.loop import pack_state, step_loop

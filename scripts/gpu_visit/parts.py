@@ -71,14 +71,14 @@ def smoke():
 
 
 def bandwidth():
-    from swmodel.performance.machine import triad_bandwidth
+    from swmodel.performance.prediction import triad_bandwidth
 
     print(f"gpu_triad_bytes_per_second={triad_bandwidth(1 << 20 if REHEARSAL else None):.4g}")
 
 
 def steps():
     """The time of a step as one program, and the share of the memory bandwidth that it reaches."""
-    from swmodel.performance.machine import triad_bandwidth
+    from swmodel.performance.prediction import triad_bandwidth
     from swmodel.performance.timing import Program
 
     triad = triad_bandwidth(1 << 20 if REHEARSAL else None)

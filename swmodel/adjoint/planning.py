@@ -8,9 +8,8 @@ from ..fields.state import State
 from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
 from ..parallel.communicator import Communicator
-from ..performance.cases import OneOfMany
 from ..performance.planning import Gradient
-from ..performance.timing import Program
+from ..performance.timing import OneOfMany, Program
 from ..stepping.explicit import TimeStepper
 from .core.schedules import Needs, StoreAll, best_lengths
 from .costs.costs import BoxEnergy

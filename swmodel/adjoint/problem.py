@@ -24,7 +24,7 @@ from ..fields.state import State
 from ..models.shallow_water import ShallowWater
 from ..nests.family import Family
 from ..parallel.communicator import Communicator
-from ..runtime import budget
+from ..runtime import memory
 from ..stepping.explicit import TimeStepper
 from ..stepping.loop import arrays_if_loops_fail, shown, step_loop
 from ..stepping.stability import check_time_step
@@ -157,8 +157,8 @@ class Problem:
     def _affordable(self, plan):
         """The given plan; raises ConfigError if its states alone need more memory than the host has."""
         cells = sum(math.prod(one.decomposition.tile(0).shape) * len(one.variables) for one in self.models)
-        state = budget.on_host(cells * len(self.communicator.ranks)) * self.model.dtype.itemsize
-        budget.require(
+        state = memory.on_host(cells * len(self.communicator.ranks)) * self.model.dtype.itemsize
+        memory.require(
             self.checkpoints.bytes(Needs(0.0, state, state), *plan),
             f"Problem: {self.steps:,} steps with {type(self.checkpoints).__name__}",
             "use Nested(memory=...) with less than that, Revolve or Tiered, or fewer steps",

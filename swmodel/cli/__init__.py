@@ -74,7 +74,7 @@ def _run(arguments, root):
     except (typer.Abort, KeyboardInterrupt):
         return _end_at_once(root)
     except Exception as error:
-        from .failures import fail
+        from .logs import fail
 
         return fail(error, "--debug" in arguments)
 

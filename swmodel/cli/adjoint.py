@@ -23,15 +23,24 @@ from ..config.build.studies import (
     section_of,
     steps_of,
 )
-from ..config.quantities import quantity_of_option
+from ..config.expressions import quantity_of_option
 from ..errors import BlowUp, ConfigError, SwmodelError
-from ..output.figures import remove_figures
+from ..output import remove_figures
 from ..runtime.paths import check_apart
 from ..simulation.progress import duration
 from . import facts, logs
 from .facts import columns
-from .nested import boxes_attribute, nest_lines
-from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
+from .starting import (
+    RECORD,
+    begin,
+    boxes_attribute,
+    files_of_studies,
+    inputs_of,
+    nest_lines,
+    prepare_paths,
+    started_with_step,
+    tiles_line,
+)
 
 if TYPE_CHECKING:
     from ..adjoint.costs.costs import Cost

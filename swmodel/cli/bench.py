@@ -55,7 +55,7 @@ class Basin:
     """The basin of the benchmarks, with the size and the stepper of the command line."""
 
     def __init__(self, options: Bench):
-        from ..performance.cases import stepper_named
+        from ..performance.timing import stepper_named
 
         self.precision, self.communicator = options.precision, options.communicator or "auto"
         self.stepper, self.shape, self.layout = stepper_named(options.stepper), _shape(options.size), _layout(options)
@@ -66,7 +66,7 @@ class Basin:
         return make_communicator(process.communicator, self.shape, self.layout)
 
     def make(self, communicator: Communicator) -> tuple[ShallowWater, State]:
-        from ..performance.cases import basin
+        from ..performance.timing import basin
 
         return basin(self.shape[1], self.shape[0], self.precision, communicator)
 
@@ -145,8 +145,7 @@ def _layout(options):
 
 def _steps(subject, communicator, options):
     """Time the step and print the results; returns the Machine with its bandwidth. Collective."""
-    from ..performance.machine import last_cache, processor, triad_bandwidth
-    from ..performance.prediction import Machine
+    from ..performance.prediction import Machine, last_cache, processor, triad_bandwidth
     from ..performance.timing import Program, batch_of
 
     model, state = subject.make(communicator)
@@ -232,7 +231,7 @@ def _on_cpu():
 
 
 def _where():
-    from ..performance.machine import processor
+    from ..performance.prediction import processor
 
     threads = launch.threads_per_rank()
     return f"{processor()}, {threads} core{'s' * (threads > 1)} each" if _on_cpu() else processor()

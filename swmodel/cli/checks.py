@@ -14,20 +14,24 @@ from ..config.build.steppers import stepper_of, time_step, unstable
 from ..config.build.studies import adjoint_line, green_line, inversion_line
 from ..config.scenario import PRODUCTS
 from ..errors import ConfigError
-from ..runtime import budget, launch
+from ..runtime import launch, memory
 from ..runtime.paths import check_apart, expanded
 from . import facts, logs
+from .explain import Speed, speed_line
 from .model_remarks import flooded_land, model_remarks, wave_remarks
-from .nested import add_outputs_of_nests, files_of_nests, merged, nest_lines, nest_output_lines
 from .remarks import remarks
-from .speed import Speed, speed_line
 from .starting import (
     add_outputs,
+    add_outputs_of_nests,
     begin_alone,
+    files_of_nests,
     files_of_run,
     files_of_studies,
     inputs_of,
+    merged,
     named_files,
+    nest_lines,
+    nest_output_lines,
     simulation_of,
     started,
 )
@@ -147,10 +151,10 @@ def _plan_of_tiles(made, experiment, ranks):
 def _lines(made, experiment, model, stepper, tile, moving, sea, split):
     """(label, text) lines of a run on ranks of `tile` cells, with `moving` records of a source's motion."""
     itemsize, members, output = model.dtype.itemsize, model.members or 1, experiment.output
-    need = budget.of_model(members * tile, tile, itemsize, stepper.states_kept, moving)
+    need = memory.of_model(members * tile, tile, itemsize, stepper.states_kept, moving)
     need += bytes_of_gauges(output, itemsize, members) + bytes_of_sums(output, tile, itemsize)
-    there = budget.of_device()
-    largest = budget.largest_tile(there, itemsize, stepper.states_kept, moving) // members
+    there = memory.of_device()
+    largest = memory.largest_tile(there, itemsize, stepper.states_kept, moving) // members
     fit = f"{largest:,} cells fill {facts.size(there)} here"
     return [
         ("experiment", experiment.run.title or made.draft.file.stem),

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from ..output.figures import KINDS
+from ..output import KINDS
 from ..runtime.version import VERSION
-from . import file_commands, forecast_commands, options
+from . import files, forecast_commands, options
 from .options import examples, path_of, taking
 
 app = typer.Typer(
@@ -54,7 +54,7 @@ def new(
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Copy a commented experiment and its data, to start from."""
-    from .library import copy_experiment
+    from .files import copy_experiment
 
     copy_experiment(name, folder, force)
 
@@ -337,12 +337,12 @@ def plot(
 
     Maps, gauges, circulation, spectra, budgets or animations are chosen by what the files hold.
     """
-    from .file_commands import plot_files
+    from .files import plot_files
 
     plot_files(files, output, kind, observations, variable, time, member, box, layer)
 
 
-app.registered_commands += file_commands.app.registered_commands
+app.registered_commands += files.app.registered_commands
 
 
 @app.command(
@@ -358,7 +358,7 @@ def report(files: options.OutputOfRun, given: options.Page) -> None:
 
     It has maps with a time slider, gauges, scores, budgets, timing and the configuration.
     """
-    from .file_commands import report_files
+    from .files import report_files
 
     print(report_files(files, given.output, given.observations, given.variable, given.member))
 
@@ -370,7 +370,7 @@ def view(files: options.OutputOfRun, given: options.Page) -> None:
 
     The page is that of `report`. Where there is no display, its path is printed.
     """
-    from .file_commands import open_page, report_files
+    from .files import open_page, report_files
 
     open_page(report_files(files, given.output, given.observations, given.variable, given.member))
 

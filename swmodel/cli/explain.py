@@ -1,15 +1,48 @@
-"""`swmodel explain`: the fused loops of a step, or of its adjoint, with their inputs, outputs and costs, or why a step
-runs on arrays."""
+"""What a step does and how long it takes: `swmodel explain`, and the prediction of `swmodel check --ranks N`.
 
+`swmodel explain` lists the fused loops of a step, or of its adjoint, with their inputs, outputs and costs, or why
+a step runs on arrays. The time of a step is predicted from measurements on this or another machine, and from the
+iterations of an implicit step's solver.
+
+A small grid is solved as it is. A large one is coarsened (config/build/steppers.py), so that multigrid converges as it
+does on the original grid. A single tile of it would not do: without its neighbours' values conjugate gradients
+may take any number of iterations. With `Diagonal` the iterations grow with the number of gravity waves' cells in a
+step, which the coarser grid has, too; those of a rigid lid grow with the number of cells along a direction.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import subprocess
+import sys
+import tempfile
 from collections.abc import Sequence
-from typing import cast
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from ..config import Override, read
+from ..config.build.experiment import model_of
+from ..config.build.fields import state_of
+from ..config.build.steppers import coarsened
 from ..dynamics.system import System
-from ..errors import ConfigError
+from ..errors import ConfigError, SwmodelError
+from ..runtime import launch
 from ..runtime.paths import make_folder
+from ..runtime.signals import PROCESS
+from ..simulation.progress import duration
+from ..stepping.explicit import TimeStepper
 from . import facts
+from .options import Speed
 from .starting import begin_alone, simulation_of, started_with_step
+
+if TYPE_CHECKING:
+    from ..config import Draft, Experiment
+    from ..config.build.experiment import Assembly
+    from ..fields.state import State
+    from ..models.shallow_water import ShallowWater
+    from ..parallel.decomposition import Decomposition
+    from ..performance.prediction import Machine
 
 SIDES = ("west", "east", "south", "north")
 
@@ -110,7 +143,7 @@ def _access(access):
 
 def _total(what, loops, steps, cells, bandwidth):
     """The operations and bytes of a whole step, or its adjoint, and its least time at the memory's bandwidth."""
-    from ..performance.machine import triad_bandwidth
+    from ..performance.prediction import triad_bandwidth
 
     operations = sum(loop.cost.operations for loop in loops) / steps
     moved = sum(loop.cost.bytes for loop in loops) / steps
@@ -120,3 +153,173 @@ def _total(what, loops, steps, cells, bandwidth):
         f"\n{what}: {operations:g} operations and {moved:g} bytes a cell; "
         f"its {cells:,} cells take at least {1e3 * cells * moved / rate:.3g} ms at {1e-9 * rate:.3g} GB/s ({source})"
     )
+
+
+QUICK_CUTS = (4, 1)  # two sizes of tiles give the costs of a step and of a cell
+QUICK_REPEATS, QUICK_SHARE = 3, 0.1
+MOST_A_CORE = 4  # the most ranks on a core whose messages are timed
+TIMEOUT = 120.0  # [s] for messages between ranks here
+
+
+def speed_line(
+    speed: Speed, made: Assembly, experiment: Experiment, ranks: int, dt: float, decomposition: Decomposition
+) -> str:
+    """The lines of `check` on the speed: the time of a step and of the whole run, and the source of the prediction."""
+    from ..performance.prediction import Machine, machines_of, measure_compute, predict, signature
+    from ..performance.timing import OneOfMany, Program
+    from .bench import timed_case
+
+    machine, notes = speed.read(), []
+    stepper = _stepper(experiment, dt)
+    if stepper.has_solver:
+        how = f"swmodel bench {made.draft.file}"
+        how = how if ranks == 1 else f"mpirun -n {ranks} {how}"
+        return f"not predicted: how long {type(stepper).__name__}'s equation takes depends on the case; time it, {how}"
+    if not machine.cores:
+        machine = machine.merge(Machine(cores=launch.threads_per_rank()))
+    make = lambda communicator: timed_case(made, experiment, communicator)  # noqa: E731
+    model, state = make(OneOfMany(decomposition.layout))
+    traffic = Program(model, state, stepper, 1, compiled=False).traffic() if ranks > 1 else (0, 0, 0)
+    compute = machine.compute_of(signature(model, stepper))
+    if compute is None:
+        if speed.machine:
+            notes.append(f"{speed.machine} was not made with this physics, so its cost was measured here")
+        compute = measure_compute(make, model.grid.shape, stepper, QUICK_CUTS, QUICK_REPEATS, QUICK_SHARE)
+    cells = model.grid.nx * model.grid.ny
+    if ranks > 1 and machine.shared is None and machines_of(machine, ranks, speed.per_machine) == 1:
+        try:
+            machine = machine.merge(shared_machine(speed, ranks))
+        except SwmodelError as why:
+            traffic = (0, 0, 0)
+            notes.append(f"messages are left out: {why}")
+    found = predict(machine, compute, cells, ranks, traffic, speed.per_machine)
+    steps = round(experiment.run.until / dt)
+    whole = f"{steps:,} steps in about {duration(steps * found.seconds)}"
+    return "\n".join([_sentence(found, ranks, traffic), whole, *notes])
+
+
+def _stepper(experiment, dt):
+    from ..config.build.steppers import stepper_of
+
+    return stepper_of(experiment.stepper, dt)
+
+
+def _sentence(found, ranks, traffic):
+    text = f"about {_time(found.seconds)} a step"
+    if ranks == 1:
+        return text
+    messages, size, _ = traffic
+    where = f"{found.machines} machines" if found.machines > 1 else "shared memory only"
+    if not messages:
+        return f"{text}; {where}"
+    sent = f"a message of {facts.size(size)}"
+    if messages > 1:
+        sent = f"{messages:.3g} messages of {facts.size(size)} together"
+    return f"{text}: {_time(found.compute)} of arithmetic and {_time(found.exchange)} in {sent}; {where}"
+
+
+def _time(seconds):
+    return f"{1e3 * seconds:.3g} ms"
+
+
+def shared_machine(speed: Speed, ranks: int) -> Machine:
+    """The Machine with the Link between ranks of one machine; measured, unless a file describes another machine.
+
+    Raises:
+        ConfigError: if the file has none, or ranks cannot be started here.
+    """
+    if speed.machine:
+        raise ConfigError(
+            f"{speed.machine} has no timing of messages; add it on that machine, by "
+            f"mpirun -n 2 swmodel bench --network --save {speed.machine}."
+        )
+    return _shared_here(min(ranks, MOST_A_CORE * launch.threads_per_rank()))
+
+
+def _shared_here(ranks):
+    """The Machine with the Link between ranks of this machine, from messages between `ranks` ranks.
+
+    Raises:
+        ConfigError: if the ranks cannot be started.
+    """
+    from ..performance.prediction import Machine
+
+    if not launch.mpi_installed():
+        raise ConfigError(f"messages cannot be timed without MPI; {launch.HOW_TO_ADD_MPI}.")
+    with tempfile.TemporaryDirectory(prefix="swmodel-") as folder:
+        file = Path(folder) / "machine.json"
+        program = [sys.executable, "-c", "from swmodel.cli import main; main()", "bench", "--network", "--save", file]
+        program += ["--repeats", QUICK_REPEATS]
+        package = str(Path(__file__).resolve().parents[2])
+        environment = launch.mpirun_environment()
+        environment["PYTHONPATH"] = f"{package}:{environment.get('PYTHONPATH', '')}".rstrip(":")
+        process = subprocess.Popen(
+            [*launch.mpirun(ranks), *map(str, program)],
+            env=environment,
+            text=True,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            with PROCESS.cleanup(lambda: launch.terminate(process)):
+                output, _ = process.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            raise ConfigError(
+                f"{ranks} ranks exchanged no messages within {TIMEOUT:g} s; find out why with `swmodel doctor`."
+            ) from None
+        finally:
+            launch.stop(process)
+        if not file.exists():
+            last = output.strip().splitlines()[-1:] or ["nothing"]
+            raise ConfigError(f"{ranks} ranks could not be started to time their messages: mpirun printed {last[0]!r}.")
+        return Machine.load(file)
+
+
+def count_iterations(
+    draft: Draft, model: ShallowWater, state: State, stepper: TimeStepper, cut: int
+) -> tuple[int, str]:
+    """(iterations of a step, a note on where they were counted); 0 for explicit steps and direct solvers.
+
+    Args:
+        draft: the Draft of the experiment.
+        model, state: of its whole grid if `cut` is 1, or of a tile.
+        stepper: a TimeStepper.
+        cut: the factor by which the grid is coarsened.
+
+    Raises:
+        ConfigError: if the solver does not converge, or the experiment is not valid on the coarser grid.
+    """
+    from ..elliptic import Diagonal
+    from ..performance.timing import iterations_of, solver_of
+
+    if not stepper.has_solver:
+        return 0, ""
+    where, solver = "the whole grid", solver_of(model, stepper)
+    if cut > 1:
+        model, state = _coarse(draft, cut)
+        where = f"a grid of {model.grid.nx} x {model.grid.ny} cells, coarser by a factor of {cut}"
+    found = iterations_of(model, state, dataclasses.replace(stepper, solver=solver))
+    if cut > 1 and stepper.rigid_lid and isinstance(getattr(solver, "preconditioner", None), Diagonal):
+        found *= cut
+    if found and found >= getattr(solver, "iterations", math.inf):
+        raise ConfigError(
+            f"plan: the solver needs more than its {solver.iterations} iterations, counted on {where}; set "
+            "stepper.preconditioner = 'multigrid', or a larger stepper.tolerance or stepper.iterations."
+        )
+    return found, f", counted on {where}" if cut > 1 else ""
+
+
+def _coarse(draft, cut):
+    """(model, state) on the grid coarsened by `cut`."""
+    from ..parallel import SerialCommunicator
+
+    made = coarsened(draft, cut)
+    if made.mistakes:
+        raise ConfigError(
+            f"plan: the iterations of the solver are counted on a grid of {made.grid.nx} x {made.grid.ny} cells, where "
+            f"{made.mistakes[0].text.rstrip('.')}; plan the experiment with fewer cells (--set grid.nx=... and "
+            "grid.ny=...), and correct what is reported there."
+        )
+    model = model_of(made, SerialCommunicator())
+    return model, state_of(made.experiment().initial, model)

@@ -20,7 +20,7 @@ from ..fields.parts import numbers_of
 from ..forcing.file_records import FileRecords
 from ..observed.folder import read_folder
 from ..output.products.snapshots import with_bed
-from ..runtime.budget import size
+from ..runtime.memory import size
 from ..simulation.progress import duration
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from ..config.quantities import quantity_of_option
+from ..config.expressions import quantity_of_option
 from ..errors import ConfigError, SwmodelError
 from ..grids.observed_tables import ENDS
 from ..observed.folder import read_folder
@@ -22,7 +22,7 @@ from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION
 from ..simulation.progress import duration
-from . import facts, file_commands, logs
+from . import facts, files, logs
 
 if TYPE_CHECKING:
     from ..forecast import Bank, Errors
@@ -111,7 +111,7 @@ def _bank_for(
     outputs = [] if output is None else [("--output", Path(output))]
     for is_drawn, option, suffix in ((plot, "--plot", ".png"), (page, "--page", ".html")):
         if is_drawn:
-            file_commands.require(option, f", or leave {option} out")
+            files.require(option, f", or leave {option} out")
             outputs += [(option, file.with_suffix(suffix)) for _, file in outputs[:1]]
     check_apart(outputs, [("the bank", Path(path)), *inputs])
     return Bank.read(path)
@@ -236,7 +236,7 @@ def rank_buoys(
     if bank is None:
         return
     if output is not None:
-        file_commands.require("--output", ", or leave --output out")
+        files.require("--output", ", or leave --output out")
     last = None if until is None else quantity_of_option("--until", until, "s")
     found = next_buoy(bank, harbours, gauges, last)
     with_gauges = f", {found.attrs['with_gauges']:.3g} m with {', '.join(gauges)}" if gauges else ""

@@ -22,8 +22,7 @@ from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION
 from ..simulation.progress import duration
 from . import facts, logs
-from .nested import fingerprint_of_grids
-from .starting import Begun, begin, inputs_of, prepare_paths, started_with_step, tiles_line
+from .starting import Begun, begin, fingerprint_of_grids, inputs_of, prepare_paths, started_with_step, tiles_line
 
 if TYPE_CHECKING:
     from ..config import Override

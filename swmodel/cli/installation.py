@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..runtime import budget, launch
+from ..runtime import launch, memory
 from ..runtime.launchers import crowding, cuda_aware, loaded_mpi, placement
 from ..runtime.signals import PROCESS
 from ..runtime.version import versions
@@ -109,9 +109,9 @@ def _add_devices(report, timeout):
     except ProbeError as error:
         report.problems.append(f"JAX finds no device to run on ({error}); reinstall jax, or set JAX_PLATFORMS=cpu.")
         return
-    for device, memory in devices:
-        report.add("devices", "device", f"{device}, {budget.size(memory)} of memory" if memory else device)
-    report.add("devices", "memory", f"{budget.size(budget.available())} available on this machine")
+    for device, most in devices:
+        report.add("devices", "device", f"{device}, {memory.size(most)} of memory" if most else device)
+    report.add("devices", "memory", f"{memory.size(memory.available())} available on this machine")
     report.add("devices", "cores", f"{os.cpu_count()}, of which this process may use {launch.threads_per_rank()}")
     _add_engine(report)
     if shutil.which("nvidia-smi") and not any(device.startswith(("cuda", "gpu")) for device, _ in devices):

@@ -22,16 +22,26 @@ from ..config.expressions import Expression
 from ..config.reading import Section as SectionOfFile
 from ..errors import ConfigError
 from ..fields.methods import code_of
-from ..output.figures import remove_figures
+from ..output import remove_figures
 from ..output.fingerprint import describe
 from ..output.resuming import allowed_names
 from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
 from . import facts, logs
-from .nested import boxes_attribute, fingerprint_of_grids, nest_lines
 from .runs import explained_by
-from .starting import RECORD, begin, files_of_studies, inputs_of, prepare_paths, started_with_step, tiles_line
+from .starting import (
+    RECORD,
+    begin,
+    boxes_attribute,
+    files_of_studies,
+    fingerprint_of_grids,
+    inputs_of,
+    nest_lines,
+    prepare_paths,
+    started_with_step,
+    tiles_line,
+)
 
 if TYPE_CHECKING:
     from ..adjoint import Inversion, Problem

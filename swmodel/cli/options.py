@@ -313,8 +313,7 @@ class Speed:
 
     def read(self) -> "Machine":
         """The Machine that the options describe; empty without a file and a network."""
-        from ..performance.machine import Link
-        from ..performance.prediction import Machine
+        from ..performance.prediction import Link, Machine
 
         known = Machine() if self.machine is None else Machine.load(self.machine)
         if self.latency is None and self.bandwidth is None:
@@ -380,7 +379,7 @@ def overrides_of(
         options: {name: value or None} of further options that stand for keys.
     """
     from ..config import Override
-    from ..config.members import members_option
+    from ..config.nests import members_option
 
     keys = {
         "until": ("run", "until"),

@@ -18,10 +18,10 @@ from ..config.parts import part_of
 from ..errors import ConfigError, SwmodelError
 from ..output.products.snapshots import with_bed
 from ..parallel.decomposition import TileError
-from ..runtime import budget, launch
+from ..runtime import launch, memory
 from ..simulation.progress import duration
 from . import facts
-from .speed import Speed, count_iterations, shared_machine
+from .explain import Speed, count_iterations, shared_machine
 from .starting import begin_alone
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def plan_experiment(
     here = speed.per_machine or max(machine.cores, 1)
     section = case.made.section("adjoint")
     given = None if section is None else section.memory
-    plan = Plan(subject, machine, speed.per_machine, given or budget.available() / here)
+    plan = Plan(subject, machine, speed.per_machine, given or memory.available() / here)
     rows, refused = [], None
     for number in wanted:
         try:
@@ -167,13 +167,13 @@ def _limits(made, experiment, stepper):
 
 def _subject(case, machine, gradient):
     """(the Subject, (label, text) lines of its measurements)."""
-    from ..performance.cases import with_rounds
     from ..performance.planning import Subject
     from ..performance.prediction import measure_compute, signature
+    from ..performance.timing import with_rounds
 
     made, experiment, lines = case.made, case.experiment, []
     from ..parallel import SerialCommunicator
-    from ..performance.cases import OneOfMany
+    from ..performance.timing import OneOfMany
 
     shape = made.grid.shape
     cut = math.ceil(math.sqrt(math.prod(shape) / MOST_SOLVED))
@@ -211,12 +211,12 @@ def _memory(case, model, state):
     more = bytes_of_gauges(experiment.output, itemsize)
     spectra = experiment.output.spectra
 
-    def memory(cells):
+    def needed(cells):
         sums = bytes_of_sums(experiment.output, cells, itemsize)
-        of_spectra = 0 if spectra is None else budget.of_spectra(cells, itemsize, spectra.transfers)
-        return budget.of_model(cells, cells, itemsize, kept, moving) + more + of_spectra + sums
+        of_spectra = 0 if spectra is None else memory.of_spectra(cells, itemsize, spectra.transfers)
+        return memory.of_model(cells, cells, itemsize, kept, moving) + more + of_spectra + sums
 
-    return memory
+    return needed
 
 
 def _gradient(case, subject):
@@ -235,8 +235,7 @@ def _gradient(case, subject):
 
 def _machine(speed, wanted):
     """(the Machine with all links, notes)."""
-    from ..performance.machine import Link
-    from ..performance.prediction import Machine
+    from ..performance.prediction import Link, Machine
 
     machine, notes = speed.read(), []
     if not machine.cores:

@@ -14,7 +14,7 @@ from .. import postprocess
 from ..config import Override, read, read_text
 from ..config.build.nests import folder_of_nest
 from ..errors import ConfigError, DataError
-from ..output.restart_output import earlier
+from ..output.running import earlier
 from ..runtime import launch
 from ..runtime.launchers import binding_warning
 from ..runtime.paths import bytes_in, check_apart, expanded, found, same_file
@@ -24,16 +24,19 @@ from ..simulation.progress import ProgressBar, duration, rounded
 from . import facts, logs
 from .logs import profiled
 from .model_remarks import model_remarks, wave_remarks
-from .nested import add_outputs_of_nests, files_of_nests, merged, nest_lines
 from .options import Resumed, Run
 from .remarks import remarks
 from .starting import (
     RECORD,
     add_outputs,
+    add_outputs_of_nests,
     begin,
+    files_of_nests,
     files_of_run,
     inputs_of,
+    merged,
     named_files,
+    nest_lines,
     prepare_paths,
     process_age,
     simulation_of,

@@ -40,7 +40,7 @@ def verify_cases(names: Sequence[str], quick: bool, html: str | None, listed: bo
     print()
     print_table(found)
     if html is not None:
-        from ..verification.page import write_page
+        from ..verification.suite import write_page
 
         write_page(found, Path(html))
         print(f"wrote {html}")

@@ -31,8 +31,7 @@ from ..adjoint.costs.tracks import AllTracks, Tracks, read_tracks
 from ..errors import ConfigError, ended
 from ..fields.parameters import Number, Places
 from ..fields.variables import PROGNOSTIC, in_layer
-from .mistakes import Mistake, mistakes_of_names, nearest
-from .parts import PartSection, section_about, shipped
+from .parts import PARTS, PartSection, layer_count, section_about, shipped, stepped_names, transported_controls
 from .reading import one_of
 from .scenario import Output, OutputFile
 from .sections import (
@@ -49,7 +48,7 @@ from .sections import (
     Section,
     not_empty,
 )
-from .variables import PARTS, layer_count, stepped_names, transported_controls
+from .toml import Mistake, mistakes_of_names, nearest
 
 PositiveSpeed = Annotated[float, Number(units="m s-1", above=0.0)]
 PositiveTransport = Annotated[float, Number(units="m3 s-1", above=0.0)]

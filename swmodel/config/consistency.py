@@ -10,13 +10,12 @@ from ..fields.parameters import POINT, Moment
 from .adjoint import control_mistakes, cost_mistakes, time_mistakes
 from .expressions import COORDINATES, Expression
 from .inversion import green_mistakes, inversion_mistakes
-from .mistakes import Mistake, mistakes_of_names
 from .nests import nest_mistakes
-from .parts import shipped
+from .parts import shipped, variable_mistakes
 from .physics import coast_mistakes, core_mistakes
 from .reading import Section
 from .series import TideSection
-from .variables import variable_mistakes
+from .toml import Mistake, mistakes_of_names
 
 
 def mistakes_between(sections: Mapping[str, Any]) -> list[Mistake]:

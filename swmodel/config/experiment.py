@@ -19,9 +19,8 @@ from .adjoint import Adjoint
 from .consistency import mistakes_between
 from .expressions import Expression
 from .inversion import Green, Inversion
-from .members import Ensemble, member_raws, mistakes_of_members
-from .mistakes import Mistake, as_written, nearest
-from .nests import Nests
+from .nests import Ensemble, Nests, member_raws, mistakes_of_members
+from .parts import Tracers
 from .physics import (
     STEPPERS,
     Bathymetry,
@@ -37,8 +36,7 @@ from .physics import (
 )
 from .reading import REQUIRED, Reading, Section
 from .scenario import Initial, Output, Rest, Run, Source
-from .toml import dump, key_lines, line_of
-from .variables import Tracers
+from .toml import Mistake, as_written, dump, key_lines, line_of, nearest
 
 DEEPEST = 12  # levels of tables and arrays inside one another; an experiment has 4
 LARGEST = 2**63

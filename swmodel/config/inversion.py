@@ -47,7 +47,6 @@ from ..fields.parts import unchecked
 from ..models.shallow_water import ShallowWater
 from ..output.products.gauges import depth_at
 from .adjoint import Memory, known_controls
-from .mistakes import Mistake, nearest
 from .observations import Observations, observation_mistakes
 from .parts import PartSection, section_about, shipped
 from .reading import one_of
@@ -65,6 +64,7 @@ from .sections import (
     Seed,
     not_empty,
 )
+from .toml import Mistake, nearest
 
 OF_TRUTH = ("bathymetry", "model", "coriolis", "initial", "source", "forcing", "dissipation", "boundary")
 

@@ -53,7 +53,6 @@ from .adjoint import (
     mistakes_of_end,
     points_of,
 )
-from .mistakes import Mistake, mistakes_of_names
 from .reading import Before, one_of
 from .scenario import Output
 from .sections import (
@@ -70,6 +69,7 @@ from .sections import (
     Seed,
     not_empty,
 )
+from .toml import Mistake, mistakes_of_names
 
 
 class ObservationTable(Section):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
-from .mistakes import nearest
+from .toml import nearest
 
 GROUP = "swmodel.parts"
 

@@ -23,11 +23,9 @@ from ..forcing.wind_laws import DRAG_LAWS, RELATIONS
 from ..grids import grid
 from ..grids.subgrid import FINEST
 from ..stepping.explicit import TimeStepper
-from .expressions import Expression
-from .mistakes import Mistake
+from .expressions import Expression, quantity
 from .own import ClassNamed
 from .parts import PartSection, arguments_of, section_for, sections_of, shipped
-from .quantities import quantity
 from .reading import Read, Section, one_of
 from .sections import (
     Count,
@@ -43,6 +41,7 @@ from .sections import (
     PositiveMetres,
     PositiveSeconds,
 )
+from .toml import Mistake
 
 
 class _Grid(PartSection):

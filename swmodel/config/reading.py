@@ -25,9 +25,9 @@ from typing import Annotated, Any, ClassVar, Literal, NoReturn, Union, dataclass
 
 from ..errors import ConfigError
 from ..fields import parameters as rules
-from .mistakes import Mistake, dotted, nearest
+from .expressions import quantity, read_number, whole
 from .own import class_named, short_names
-from .quantities import quantity, read_number, whole
+from .toml import Mistake, dotted, nearest
 
 REQUIRED = object()  # the default of a key that must be given
 

@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 from ..fields import parameters as rules
 from ..fields.parameters import SIDES
 from ..runtime.paths import expanded, found
-from .expressions import Expression, ExpressionError
-from .quantities import Coordinate, QuantityError, read_number
+from .expressions import Coordinate, Expression, ExpressionError, QuantityError, read_number
 from .reading import Before, Read, Reading, Section
 
 Count = Annotated[int, rules.Number(minimum=1, whole=True)]

@@ -40,7 +40,7 @@ from ..errors import ConfigError
 from ..fields.parameters import Flag, Part, check_arguments
 from ..fields.state import State, pytree, replace
 from ..parallel import fft
-from ..runtime import budget
+from ..runtime import memory
 from ..runtime.compilation import jit
 from ..stepping.explicit import SSPRK3
 from ..stepping.members import per_member
@@ -106,9 +106,9 @@ class Spectra:
         self._plans = {p: series.plan(p) for p in "huvq"}
         corner = np.hypot(*(n * L for n, L in zip(np.pi * np.array(grid.shape), 1 / np.array(sides))))
         self.count = int(corner / self.width + 0.5) + 2
-        tile = budget.on_host(math.prod(model.decomposition.tile(0).shape) * len(communicator.ranks))
-        needed = budget.of_spectra(tile, model.dtype.itemsize, transfers) + 100 * 8 * self.count
-        budget.require(needed, f"Spectra: {self.count:,} wavenumbers", "use fewer cells, more ranks, or no transfers")
+        tile = memory.on_host(math.prod(model.decomposition.tile(0).shape) * len(communicator.ranks))
+        needed = memory.of_spectra(tile, model.dtype.itemsize, transfers) + 100 * 8 * self.count
+        memory.require(needed, f"Spectra: {self.count:,} wavenumbers", "use fewer cells, more ranks, or no transfers")
         self.rings = communicator.place(lambda rank: Rings({p: self._ring(p, rank) for p in self._plans}))
         self.wavenumber = self.width * np.arange(self.count)
         self.bounds = self.wavenumber[:, None] + self.width * np.array([-0.5, 0.5])

@@ -18,7 +18,7 @@ from ..grids.grid import Grid
 from ..grids.regrid import Records, field_records
 from ..grids.windows import GridValues, LazyRecords
 from ..grids.winds import fields_in, from_finest
-from ..runtime.netcdf import LOCK
+from ..runtime.signals import LOCK
 from .records import RecordsInTime
 from .wind_laws import wind_stress
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import ConfigError, DataError
 from ..fields.parameters import array_of
-from ..runtime.tables import read_csv
+from ..runtime.formats import read_csv
 from .grid import Grid
 from .windows import GridValues
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..fields.parameters import in_utc
-from ..runtime.formats import check_format
-from ..runtime.tables import Table, is_date, read_csv
+from ..runtime.formats import Table, check_format, is_date, read_csv
 from .axes import check_units
 from .regrid import seconds_of_dates
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ConfigError, DataError
-from ..runtime.netcdf import LOCK
+from ..runtime.signals import LOCK
 from .axes import label
 from .grid import Grid
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 import netCDF4
 import numpy as np
 
-from ..runtime.netcdf import LOCK
+from ..runtime.signals import LOCK
 from .land_masks import LandMask
 from .rasters.raster import Raster, Variable
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..runtime.formats import format_of
-from ..runtime.netcdf import LOCK
+from ..runtime.signals import LOCK
 from .axes import normalised_units
 
 if TYPE_CHECKING:

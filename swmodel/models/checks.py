@@ -20,7 +20,7 @@ from ..forcing.atmosphere import BarometricElevation, InverseBarometer
 from ..grids.grid import Grid
 from ..parallel.decomposition import Decomposition
 from ..parallel.halo import SIDES
-from ..runtime import budget
+from ..runtime import memory
 from ..stepping.explicit import TimeStepper
 from .names import named, named_series, named_terms
 
@@ -47,8 +47,8 @@ RULES = {
 def check_memory(grid: Grid, decomposition: Decomposition, tiles: int, dtype: np.dtype) -> None:
     """Raise ConfigError if the arrays of a model would need more memory than there is, from the sizes alone."""
     tile = math.prod(decomposition.tile(0).shape) * tiles
-    needed = budget.of_model(budget.on_host(tile), tile, dtype.itemsize)
-    budget.require(needed, f"ShallowWater: a grid of {grid.nx:,} x {grid.ny:,} cells", "use fewer cells, or more ranks")
+    needed = memory.of_model(memory.on_host(tile), tile, dtype.itemsize)
+    memory.require(needed, f"ShallowWater: a grid of {grid.nx:,} x {grid.ny:,} cells", "use fewer cells, or more ranks")
 
 
 def check_names(variables: Sequence[Variable]) -> None:

@@ -22,7 +22,7 @@ from ..fields.parts import units_of
 from ..fields.state import State
 from ..grids.windows import TileRecords
 from ..parallel.communicator import Communicator
-from ..runtime import budget
+from ..runtime import memory
 from ..stepping.explicit import TimeStepper
 from ..stepping.members import FIELD, NUMBER, SAME, Members, stacked
 from .display import as_html, as_text, map_of_depth, rows_of_model
@@ -227,9 +227,9 @@ class Ensemble(Model):
 
     def _check_memory(self):
         """Raise ConfigError if the members' fields together need more memory than there is."""
-        tile = budget.on_host(math.prod(self.decomposition.tile(0).shape) * len(self.communicator.ranks))
-        needed = budget.of_model(self.members * tile, 0, self.dtype.itemsize)
-        budget.require(needed, f"an Ensemble of {self.members:,} members", "use fewer members or cells, or more ranks")
+        tile = memory.on_host(math.prod(self.decomposition.tile(0).shape) * len(self.communicator.ranks))
+        needed = memory.of_model(self.members * tile, 0, self.dtype.itemsize)
+        memory.require(needed, f"an Ensemble of {self.members:,} members", "use fewer members or cells, or more ranks")
 
     def _compared(self, trees):
         """SAME, FIELD or NUMBER for every leaf of the members' Systems; alike on all ranks."""

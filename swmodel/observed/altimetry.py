@@ -20,7 +20,7 @@ import numpy as np
 from ..errors import DataError
 from ..grids.axes import check_units
 from ..grids.regrid import seconds_of_dates
-from ..runtime.netcdf import LOCK
+from ..runtime.signals import LOCK
 
 __all__ = ["READABLE", "Samples", "read_samples"]
 

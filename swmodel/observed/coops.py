@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
-from ..runtime.tables import Table, read_csv
+from ..runtime.formats import Table, read_csv
 from .levels import Levels, moments_of, numbers_of
 
 __all__ = ["read"]

@@ -27,7 +27,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..forcing.constituents import distinct, periods
-from ..runtime.tables import is_date
+from ..runtime.formats import is_date
 from .levels import METRES
 
 __all__ = ["FILE", "Steps", "steps_in"]

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..grids.regrid import seconds_of_dates
-from ..runtime.netcdf import LOCK
+from ..runtime.signals import LOCK
 from .levels import Levels, numbers_of
 
 __all__ = ["read"]

@@ -2,25 +2,24 @@
 
     schedule.py     outputs, and when they are due
     products/       what runs compute of their states, one file each
-    running.py      the files of a run while it lasts
+    running.py      the files of a run while it lasts, its restart among them
     writing.py      the thread that writes them while the next steps are computed
     zarr_store.py   Zarr stores, of which every rank writes its chunks (zarr_fields.py)
-    zarr_output.py, zarr_restart.py   fields and restarts in such stores
-    netcdf.py       fields, gauges and maxima as CF and SGRID netCDF
-    grid_part.py    a box of the grid, and means over blocks of its cells
+    zarr_output.py  fields and restarts in such stores
+    netcdf.py       fields, gauges and maxima as CF and SGRID netCDF; boxes of the grid, and means over blocks of cells
     records.py      a netCDF file that grows along time
     studies.py      sensitivities, and results of inversions
     restart.py      all that a run needs to continue
     opening.py      restarts as files and as stores, read by windows
     resuming.py     how a run continues from a restart, and when it is refused
     fingerprint.py  what a run was computed with, for comparison with a later run
-    figures.py      removal of the figures of files that are replaced
     metadata.py     CF and SGRID metadata of these files, and of the run
     definitions.py  dimensions and variables with that metadata, in an open file
 
 This module has the functions that they share. `claim` prevents two runs from writing one file. `replacing` writes a
 temporary file next to the final one and renames it, so that the old content stays until the new one is complete.
-`reserve` detects a full disk before HDF5 does, which would leave the file unreadable.
+`reserve` detects a full disk before HDF5 does, which would leave the file unreadable. `remove_figures`
+removes what `swmodel plot` and `--plot` drew of a file, by the names that they choose.
 """
 
 import contextlib
@@ -291,3 +290,53 @@ def reserve(descriptor: int, size: int, name: str | Path) -> None:
     finally:
         if os.fstat(descriptor).st_size > end:  # not where another program has cut it short since
             os.ftruncate(descriptor, end)
+
+
+# {kind of a product's file with a page of its own: part of the name of a variable that it alone has}
+STATISTICS = {"extremes": "minimum_elevation", "means": "mean_", "harmonics": "_amplitude_"}
+
+# The kinds of figures of postprocess/cli.py, and the formats that it chooses by itself.
+KINDS = (
+    "tsunami",
+    "maps",
+    "maximum",
+    *STATISTICS,
+    "drifters",
+    "gauges",
+    "circulation",
+    "animation",
+    "spectrum",
+    "budgets",
+    "sensitivity",
+    "inversion",
+    "ensemble",
+)
+FORMATS = ("png", "mp4", "gif")
+
+
+def remove_figures(path: Path) -> None:
+    """Remove the figures of the output file `path`, which is about to be replaced: they show an earlier run.
+
+    Only names that are chosen without --output are removed, in the folder of NAME.nc: NAME.KIND.png, animations as .mp4
+    or .gif, the pages NAME.report.html and report.html, and NAME.png where NAME is a kind itself (sensitivity.png,
+    inversion.png).
+    """
+    path = Path(path)
+    for kind in KINDS:
+        for ending in FORMATS:
+            path.with_name(f"{path.stem}.{kind}.{ending}").unlink(missing_ok=True)
+    for page in (path.with_name(f"{path.stem}.report.html"), path.with_name("report.html")):
+        _remove_page(page)
+    if path.stem in KINDS and path.suffix != ".png":
+        path.with_suffix(".png").unlink(missing_ok=True)
+
+
+def _remove_page(page):
+    """Remove a page that `swmodel report` wrote; a page of that name from another program stays."""
+    try:
+        with open(page, encoding="utf-8") as file:
+            ours = 'name="generator" content="swmodel' in file.read(1000)
+    except (OSError, UnicodeDecodeError):
+        return
+    if ours:
+        page.unlink(missing_ok=True)

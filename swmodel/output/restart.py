@@ -23,7 +23,7 @@ from ..grids.grid import Grid
 from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater
 from ..parallel.decomposition import row_blocks
-from ..runtime.netcdf import LOCK
+from ..runtime.signals import LOCK
 from ..runtime.version import VERSION
 from . import replacing
 from .metadata import Attribute, describe_grid

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from ..runtime.netcdf import LOCK
+from ..runtime.signals import LOCK
 from . import Claim
 from .metadata import Attribute
 from .writing import Writer

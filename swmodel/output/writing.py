@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import SwmodelError
-from ..runtime.netcdf import LOCK
+from ..runtime.signals import LOCK
 
 if TYPE_CHECKING:
     from .schedule import Output

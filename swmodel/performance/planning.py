@@ -20,9 +20,8 @@ from ..parallel.communicator import Communicator
 from ..parallel.decomposition import best_layout
 from ..parallel.traffic import Count, Traffic
 from ..stepping.explicit import TimeStepper
-from .cases import OneOfMany
 from .prediction import Compute, Machine, predict
-from .timing import Program
+from .timing import OneOfMany, Program
 
 MOST_TRACED = 2**16  # cells of a tile whose messages are counted
 ROOTED = ("broadcast", "gather", "scatter")  # verbs whose messages a tree of ranks carries

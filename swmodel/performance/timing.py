@@ -1,24 +1,228 @@
-"""A compiled run of steps, and its cost: seconds a step, compilation, memory, messages.
+"""Timed steps: waves in a closed basin of variable depth on a beta-plane, with Laplacian viscosity.
 
-Times are wall-clock, from a barrier of all ranks to the end of the last one, with the program compiled and warm.
+The physics is that of the mpi4jax demo, whose depth is uniform. Amplitudes are such that every term matters, and the
+water is nowhere at rest: denormal numbers would take a hundred times as long.
+
+The first rank of many that runs alone has wrong numbers (OneOfMany), with which conjugate gradients would take any
+number of iterations. Implicit steps are therefore timed with the number that the whole grid, or a coarser one, needs.
+
+A compiled run of steps has a cost: seconds a step, compilation, memory, messages. Times are wall-clock, from a barrier
+of all ranks to the end of the last one, with the program compiled and warm.
 """
 
 import dataclasses
 import math
 import statistics
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from ..fields.state import State
+from ..dynamics.boundaries import Flather
+from ..dynamics.conserving import MomentumConserving
+from ..dynamics.dissipation import Biharmonic, Laplacian, LinearDrag, ManningDrag, QuadraticDrag
+from ..dynamics.forcing import WindStress
+from ..dynamics.layers import Layers
+from ..dynamics.momentum import BetaPlane
+from ..dynamics.sponge import Sponge
+from ..dynamics.wetting import WettingDrying
+from ..elliptic.base import Plan, Report, Solver
+from ..elliptic.operator import Coefficients, Stencil
+from ..fields.parts import snake_case
+from ..fields.state import State, replace
+from ..grids.grid import CartesianGrid
 from ..models.shallow_water import ShallowWater
 from ..parallel.communicator import Communicator
+from ..parallel.serial import LoneTile
 from ..parallel.traffic import Traffic, traffic
 from ..runtime.compilation import jit
-from ..stepping.explicit import TimeStepper
+from ..stepping.explicit import AB2, AB3, RK4, SSPRK3, TimeStepper
+from ..stepping.forward_backward import ForwardBackward, ForwardBackwardHancock
 from ..stepping.loop import pack_state, scan_steps, step_loop, unpack_state
+
+SPACING = 5000.0  # of the cells [m]
+TIME_STEP = 2.0  # [s], for every stepper
+VISCOSITY = 1000.0  # [m2 s-1]
+F0, BETA = 1e-4, 4e-12  # [s-1], [m-1 s-1]
+DRAGS = {"linear": LinearDrag(1e-6), "quadratic": QuadraticDrag(2.5e-3), "manning": ManningDrag(0.025)}
+TERMS: dict[str, dict[str, Any]] = {  # arguments of the model, by the name of what they add to the basin
+    "biharmonic": {"dissipation": (Biharmonic(1e9),)},
+    "flather": {"boundaries": (Flather(),)},
+    "sponge": {"boundaries": (Sponge(width=1e5, rate=1e-4),)},
+    "wind": {"forcing": (WindStress(x=0.1, y=0.05),)},
+    "layer": {"layers": Layers(thickness=(1500.0,), densities=(1025.0, 1028.0))},
+} | {name: {"dissipation": (drag,)} for name, drag in DRAGS.items()}
+EXPLICIT = (AB2, AB3, RK4, SSPRK3, ForwardBackward, ForwardBackwardHancock)
+STEPPERS = {snake_case(cls.__name__): cls for cls in EXPLICIT}
+
+
+def stepper_named(name: str) -> TimeStepper:
+    """The stepper of that name, with the time step of the benchmarks."""
+    if name not in STEPPERS:
+        raise ValueError(f"stepper = {name!r} is unknown; give one of {', '.join(STEPPERS)}.")
+    return STEPPERS[name](TIME_STEP)
+
+
+def basin(
+    nx: int,
+    ny: int,
+    precision: str = "float32",
+    communicator: str | Communicator = "auto",
+    layout: tuple[int, int] | None = None,
+    *,
+    term: str | None = None,
+    engine: str = "auto",
+) -> tuple[ShallowWater, State]:
+    """(ShallowWater, State of this tile) of the basin with nx x ny cells.
+
+    Args:
+        nx, ny: cells along x and y.
+        precision, communicator, layout, engine: of the ShallowWater.
+        term: one of TERMS, which the benchmarks' step does not have otherwise.
+    """
+    length, width = SPACING * nx, SPACING * ny
+    more = {} if term is None else TERMS[term]
+
+    def waves(function_x, m, function_y, n):
+        return lambda x, y: function_x(m * np.pi * x / length) * function_y(n * np.pi * y / width)
+
+    def scaled(factor, wave):
+        return lambda x, y: factor * wave(x, y)
+
+    depth = waves(np.cos, 3, np.cos, 2)
+    model = ShallowWater(
+        CartesianGrid(nx, ny, (0.0, length), (0.0, width)),
+        lambda x, y: 4000.0 + 1000.0 * depth(x, y),  # [m]
+        coriolis=BetaPlane(F0, BETA),
+        dissipation=(Laplacian(VISCOSITY), *more.get("dissipation", ())),
+        boundaries=more.get("boundaries", ()),
+        forcing=more.get("forcing", ()),
+        layers=more.get("layers"),
+        communicator=communicator,
+        engine=engine,
+        layout=layout,
+        dtype=precision,
+    )
+    fast = scaled(5.0, waves(np.sin, 2, np.cos, 11))
+    state = model.state(
+        u=fast,
+        v=scaled(3.0, waves(np.cos, 13, np.sin, 2)),
+        eta=scaled(10.0, waves(np.cos, 7, np.cos, 3)),
+        **({} if model.layers is None else {"u_2": fast, "v_2": scaled(3.0, waves(np.cos, 13, np.sin, 2))}),
+    )
+    return model, state
+
+
+def beach(
+    nx: int, ny: int, precision: str = "float32", communicator: str | Communicator = "auto", *, coastal: bool = True
+) -> tuple[ShallowWater, State]:
+    """(ShallowWater, State of this tile) of waves towards a beach, of whose nx x ny cells a fifth lies above the level.
+
+    Args:
+        nx, ny: cells along x and y.
+        precision, communicator: of the ShallowWater.
+        coastal: with wetting and drying and momentum that is conserved; else with EnergyConserving, and water at least
+            10 m deep in every cell.
+    """
+    length, width = 200.0 * nx, 200.0 * ny
+    least = -np.inf if coastal else 10.0
+    parts = {"momentum": MomentumConserving(), "wetting": WettingDrying()} if coastal else {}
+    model = ShallowWater(
+        CartesianGrid(nx, ny, (0.0, length), (0.0, width)),
+        lambda x, y: np.maximum(100.0 - 125.0 * x / length + 2.0 * np.cos(6 * np.pi * y / width), least),  # [m]
+        coriolis=BetaPlane(F0, BETA),
+        dissipation=(DRAGS["manning"],),
+        communicator=communicator,
+        dtype=precision,
+        **parts,
+    )
+    return model, model.state(eta=lambda x, y: 2.0 * np.cos(9 * np.pi * x / length) * np.cos(4 * np.pi * y / width))
+
+
+class OneOfMany(LoneTile):
+    """The first rank of `layout` = (py, px), that runs alone: what it sends comes back to it, all else gathers zeros.
+
+    Its numbers are wrong, and its time is that of a rank which never waits: what a tile's arithmetic and the packing of
+    its messages cost, and which messages it would send.
+    """
+
+    def __init__(self, layout: Sequence[int]):
+        self.layout, self.size = tuple(layout), layout[0] * layout[1]
+
+
+TRIED = 4  # steps whose iterations are counted
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted(Solver):
+    """Another solver, that reports its iterations as the residual of an equation which it did not solve."""
+
+    of: Any
+
+    def plan(self, domain: Any, coefficients: Coefficients) -> Plan:
+        return self.of.plan(domain, coefficients)
+
+    def prepare(self, domain: Any, coefficients: Coefficients, stencil: Stencil) -> object:
+        return self.of.prepare(domain, coefficients, stencil)
+
+    def invert(self, plan: Plan, r: jax.Array) -> tuple[jax.Array, Report]:
+        return self.of.invert(plan, r)
+
+    def solve_and_report(self, plan: Plan, b: jax.Array) -> tuple[jax.Array, Report]:
+        phi, report = self.of.solve_and_report(plan, b)
+        return phi, Report(report.iterations, report.iterations.astype(phi.dtype), jnp.zeros((), bool))
+
+
+def solver_of(model: ShallowWater, stepper: TimeStepper) -> Any:
+    """The elliptic.Solver of an implicit stepper for a model: its own, or the one that it chooses."""
+    found = []
+
+    def look(dynamics, stepper):
+        found.append(stepper.prepare(stepper.system(dynamics)).surface.solver)
+        return jnp.zeros(())
+
+    scheme: Any = stepper
+    jax.eval_shape(model.communicator.spmd(look), model.interval(model.halo(stepper), 0, scheme.dt), stepper)
+    return found[0]
+
+
+def iterations_of(model: ShallowWater, state: State, stepper: TimeStepper) -> int:
+    """The most iterations that a step from `state` takes; 0 of a solver that is direct.
+
+    Water at rest with nothing to move it takes none, and gets waves of one wavelength along each direction.
+    """
+    if not stepper.has_solver:
+        return 0
+    scheme: Any = replace(stepper, solver=Counted(solver_of(model, stepper)))
+    dynamics = model.interval(model.halo(scheme), 0, scheme.dt)
+
+    def steps(dynamics, stepper, carry):
+        return scan_steps(step_loop(dynamics, stepper), carry, TRIED)
+
+    for start in (state, _with_waves(state)):
+        carry = pack_state(dynamics, scheme, (start, scheme.history(start)))
+        carry = jax.jit(model.communicator.spmd(steps))(dynamics, scheme, carry)
+        _, history = unpack_state(dynamics, scheme, carry)
+        if (count := int(history.residual)) > 0:
+            return count
+    return 0
+
+
+def with_rounds(model: ShallowWater, stepper: TimeStepper, iterations: int) -> TimeStepper:
+    """The stepper with a solver that takes so many iterations, whatever its equation; unchanged without iterations."""
+    if not iterations:
+        return stepper
+    return replace(stepper, solver=solver_of(model, stepper).with_iterations(iterations))
+
+
+def _with_waves(state):
+    rows, columns = (jnp.arange(n) / n for n in state.eta.shape[-2:])
+    wave = jnp.cos(2 * jnp.pi * rows)[:, None] * jnp.cos(2 * jnp.pi * columns)[None, :]
+    return state.replace(eta=state.eta + 0.01 * wave.astype(state.eta.dtype))
+
 
 BATCH_CELLS = 4e8  # cell-steps of one timing: about a second on two cores, which is a chunk of a run
 FOREVER = 240_000  # the largest number of steps of one timing

@@ -6,15 +6,13 @@ maps         a field at several times
 maxima       maximum elevation, flow depth on land, arrival-time isochrones
 inundation   flooded land, run-up line and height, inundation line
 high_water_marks   heights of water compared with maxima
-statistics   fields of products: means, harmonic constants and others
+statistics   fields of products: means, harmonic constants and others; drifters; members of an ensemble
 seafloor     files of elevations, before they are read
 gis          GeoTIFF and GeoJSON of floods and other fields
 gauges       series against observed ones, and their scores
 tides        harmonic constants of gauges
 series       modelled and observed series, and the table of scores, without figures
-figure       one page of a tsunami
-circulation  one page of a basin's circulation
-ensemble     mean and spread of the members of an ensemble
+overview     one page of a tsunami, or of a basin's circulation
 animate      mp4 or GIF of a field
 spectra      wavenumber spectra of boxes, frequency spectra of gauges
 inversion    controls before and after, and the observations

@@ -13,7 +13,7 @@ from ..errors import PlotError
 from . import style
 from .files import label, mesh_of, replacing, seconds, stamp, start_of
 from .maps import colorbar_right_of, draw_field, draw_gauges, draw_surroundings, drawable, field_norm, map_axes
-from .overlays import draw_storms, storms_of
+from .style import draw_storms, storms_of
 
 DOTS_PER_INCH = 110
 

@@ -6,10 +6,10 @@ import pathlib
 from collections.abc import Sequence
 
 from ..errors import PlotError
-from ..output import figures
-from ..output.figures import STATISTICS
+from ..output import KINDS as OF_FILES
+from ..output import STATISTICS
 
-KINDS = ("auto", *figures.KINDS)
+KINDS = ("auto", *OF_FILES)
 
 WITHOUT_FIELDS = {"sensitivity": "sensitivity", "inversion": "inversion", "gauges": "gauges", "maxima": "maximum"}
 PAGES = (*STATISTICS, "drifters")  # kinds of files with a page of their own
@@ -204,30 +204,15 @@ def _output(output, sources, kind, second=False):
 
 
 def _draw(kind, files, output, observed, variable, times, box):
-    from . import (
-        animate,
-        budgets,
-        circulation,
-        drifters,
-        ensemble,
-        figure,
-        gauges,
-        inversion,
-        maps,
-        maxima,
-        sensitivity,
-        spectra,
-        statistics,
-        style,
-    )
+    from . import animate, budgets, gauges, inversion, maps, maxima, overview, sensitivity, spectra, statistics, style
 
     if kind == "ensemble":
-        return style.save(ensemble.figure(files.get("fields"), files.get("gauges"), variable, times), output)
+        return style.save(statistics.ensemble_page(files.get("fields"), files.get("gauges"), variable, times), output)
     series = gauges.read_gauges(files["gauges"]) if "gauges" in files else []
     if kind == "animation":
         return animate.animate(_file(files, "fields", kind), output, variable or "eta", series)
     if kind == "tsunami":
-        page = figure.tsunami(_file(files, "fields", kind), files.get("maxima"), files.get("gauges"), observed, times)
+        page = overview.tsunami(_file(files, "fields", kind), files.get("maxima"), files.get("gauges"), observed, times)
     elif kind == "maps":
         fields = files.get("fields") or next((files[one] for one in STATISTICS if one in files), None)
         fields = _file(files, "fields", kind) if fields is None else fields
@@ -237,13 +222,13 @@ def _draw(kind, files, output, observed, variable, times, box):
     elif kind in STATISTICS:
         page = statistics.figure(_file(files, kind, kind), variable, series)
     elif kind == "drifters":
-        page = drifters.figure(_file(files, kind, kind), files.get("fields"))
+        page = statistics.drifter_tracks(_file(files, kind, kind), files.get("fields"))
     elif kind == "gauges":
         page = gauges.figure(_file(files, "gauges", kind), observed)
     elif kind in ("sensitivity", "inversion"):
         page = (sensitivity if kind == "sensitivity" else inversion).figure(_file(files, kind, kind), variable)
     elif kind == "circulation":
-        page = circulation.circulation(_file(files, "fields", kind), times)
+        page = overview.circulation(_file(files, "fields", kind), times)
     elif kind == "spectrum" and "spectra" in files and box is None:
         page = spectra.figure(files["spectra"], variable)
     elif kind == "spectrum" and "fields" not in files and box is None:

@@ -19,7 +19,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import PlotError
-from ..output.figures import STATISTICS
+from ..output import STATISTICS
 
 EARTH_RADIUS = 6.371e6  # [m]
 METRES_UP_TO = 5e3  # [m], the extent of a domain from which on its maps have kilometres

@@ -16,8 +16,8 @@ from . import style
 from .estimates import draw_constants, draw_lines, height_of, lines_of, panels
 from .files import mesh_of, positions, pretty, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, map_axes
-from .overlays import draw_boxes
 from .scores import Series, time_unit, variance_explained
+from .style import draw_boxes
 
 ROLES = ("truth", "background", "analysis", "background_deviation", "analysis_deviation")  # as in output/studies.py
 MAPS = ROLES[:3]

@@ -16,8 +16,8 @@ from . import style
 from .cgrid import between
 from .files import Mesh, label, mesh_of, nearest, positions, seconds, snapshot, stamp, start_of, wet_cells
 from .inundation import ground, may_flood, under_water
-from .overlays import draw_lines, draw_relief, draw_shore, draw_storms, storms_of
 from .scores import time_unit
+from .style import draw_lines, draw_relief, draw_shore, draw_storms, storms_of
 
 _BOTH_SIGNS = ("eta", "u", "v", "uplift", "transport_x", "transport_y")
 _SIGNED: dict[str, str] = {name: "balance" for name in _BOTH_SIGNS}

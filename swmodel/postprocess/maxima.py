@@ -14,7 +14,7 @@ from . import style
 from .files import Mesh, driven, label, mesh_of, snapshot, wet_cells
 from .inundation import Inundation, inundation, may_flood
 from .maps import colorbar_right_of, draw_base, draw_field, draw_gauges, draw_surroundings, map_axes
-from .overlays import SHORE, draw_line, draw_lines
+from .style import SHORE, draw_line, draw_lines
 
 ON_LAND, AT_SEA = "Flow depth on land [m]", "Maximum elevation at sea [m]"
 BRIEF = {ON_LAND: "On land [m]", AT_SEA: "At sea [m]"}

@@ -20,7 +20,7 @@ from ..errors import PlotError
 from . import style
 from .files import Mesh, mesh_of, positions, pretty, scaled, snapshot, wet_cells
 from .maps import add_colorbar, draw_base, draw_field, draw_gauges, drawable, keep_outer_labels, map_axes, sea_floor
-from .overlays import draw_boxes
+from .style import draw_boxes
 
 PERCENTILE = 99.8  # of |values|: single cells next to a gauge are far above all others
 FAINT = 1e-3  # of that percentile; the region of smaller values is not shown

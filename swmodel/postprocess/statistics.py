@@ -1,20 +1,30 @@
-"""One page of the fields that a run accumulates, such as means or harmonic constants."""
+"""Pages of the fields that a run accumulates, such as means or harmonic constants, of drifters and of ensembles.
 
+Drifters have their tracks on a map, with the land of a file of fields where there is one. Ensembles have the mean of
+the members, their spread about it, and the band of all members at gauges. The spread is the standard deviation of the
+members, with n - 1 in the denominator.
+"""
+
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from ..errors import PlotError
 from . import style
 from .cgrid import around
-from .files import Mesh, mesh_of, positions, snapshot, wet_cells
+from .files import Mesh, label, mesh_of, nearest, positions, pretty, seconds, snapshot, stamp, start_of, wet_cells
 from .inundation import film_of, ground, inundation, may_flood
 from .maps import (
+    add_colorbar,
+    colorbar_right_of,
+    draw_base,
     draw_field,
     draw_gauges,
     draw_surroundings,
@@ -23,8 +33,11 @@ from .maps import (
     in_time_units,
     keep_outer_labels,
     map_axes,
+    sea_floor,
 )
 from .maxima import bars_right_of, draw_maximum
+from .scores import time_unit
+from .series import gauge_names
 
 MOST = 9  # panels of a page
 ALONE = ("wet", "mask", "depth", "area")  # fields of the grid
@@ -172,3 +185,162 @@ def draw_phases(axes: Axes, x: np.ndarray, y: np.ndarray, lags: np.ndarray, colo
                     text.remove()  # lines meet at amphidromes
                 else:
                     numbers.append(text)
+
+
+TRACKS_WIDTH, HIGHEST = 7.0, 8.0  # of the map [inches]
+MOST_LINES = 2000  # drifters, of which more would hide one another
+
+
+def drifter_tracks(dataset: xr.Dataset, fields: xr.Dataset | None = None) -> Figure:
+    """A map of the tracks, coloured by time: dots where drifters are released, rings where they are last.
+
+    Args:
+        dataset: a file of drifters, as `open_output` gives it.
+        fields: a file of fields of the run, whose land and isobaths are drawn.
+    """
+    mesh = _mesh(dataset) if fields is None else mesh_of(fields)
+    height = min(TRACKS_WIDTH * mesh.shape, HIGHEST)
+    with style.applied():
+        page = style.titled_figure(TRACKS_WIDTH + 1.9, height + 1.0, dataset)
+        axes = map_axes(page, (0.65, 0.5, TRACKS_WIDTH, height), mesh)
+        lines, unit = _draw_tracks(axes, dataset, mesh)
+        if fields is None:
+            draw_base(axes, mesh, np.ones((mesh.y.size, mesh.x.size), bool))
+        else:
+            draw_surroundings(axes, fields)
+        axes.set_aspect(mesh.aspect)
+        count, shown = dataset.sizes["trajectory"], min(dataset.sizes["trajectory"], MOST_LINES)
+        axes.set_title(f"{count} drifters" if shown == count else f"{shown} of {count} drifters")
+        colorbar_right_of(axes, lines, unit)
+    return page
+
+
+def _mesh(dataset):
+    """The Mesh of the grid that the file's attributes describe."""
+    about = json.loads(dataset.attrs["grid_description"])
+    spherical = "longitude" in about
+    places = []
+    for axis, name, n in (("x", "longitude", about["nx"]), ("y", "latitude", about["ny"])):
+        low, high = about[name if spherical else axis]
+        edges = np.linspace(low, high, n + 1)
+        places.append((0.5 * (edges[1:] + edges[:-1]), edges[1] - edges[0]))
+    (x, width), (y, height) = places
+    return Mesh(x, y, width, height, spherical, "x" in about["periodic"], "y" in about["periodic"])
+
+
+def _draw_tracks(axes: Axes, dataset: xr.Dataset, mesh: Mesh):
+    """(the lines of all drifters, the label of their colours)."""
+    few = slice(None, None, -(-dataset.sizes["trajectory"] // MOST_LINES))
+    names = ("lon", "lat") if "lon" in dataset else ("x", "y")
+    x, y = (dataset[name].values[few] * mesh.scale for name in names)
+    times = seconds(dataset)
+    symbol, _, length = time_unit(times[-1])
+    west, east, south, north = (edge * mesh.scale for edge in mesh.extent)
+    jumps = (abs(np.diff(x)) > 0.5 * (east - west)) | (abs(np.diff(y)) > 0.5 * (north - south))  # across a seam
+    parts = np.stack([np.stack([x[:, :-1], y[:, :-1]], -1), np.stack([x[:, 1:], y[:, 1:]], -1)], -2)
+    drawn = np.isfinite(parts).all((-1, -2)) & ~jumps
+    middle = np.broadcast_to(0.5 * (times[1:] + times[:-1]) / length, drawn.shape)
+    lines = LineCollection(list(parts[drawn]), cmap=style.colormap("thermal"), linewidths=1.1, zorder=4)
+    lines.set_array(middle[drawn])
+    lines.set_norm(Normalize(times[0] / length, max(times[-1], times[0] + 1e-9) / length))
+    axes.add_collection(lines)
+    there = np.isfinite(x)
+    rows = np.flatnonzero(there.any(1))
+    first, last = there.argmax(1)[rows], there.shape[1] - 1 - there[:, ::-1].argmax(1)[rows]
+    axes.plot(x[rows, first], y[rows, first], "o", color=style.BLACK, markersize=2.6, linestyle="", zorder=5)
+    ring = {"markerfacecolor": "none", "markeredgecolor": style.BLACK, "markeredgewidth": 0.8}
+    axes.plot(x[rows, last], y[rows, last], "o", markersize=4.6, linestyle="", zorder=5, **ring)
+    return lines, f"time [{symbol}]"
+
+
+MEMBERS_WIDTH, MEMBERS_LEFT, MOST_GAUGES = 4.4, 0.65, 6  # [inches], and series on a page
+
+
+def ensemble_page(
+    fields: xr.Dataset | None = None,
+    gauges: xr.Dataset | None = None,
+    variable: str | None = None,
+    times: Sequence[float] | None = None,
+) -> Figure:
+    """Maps of the mean and of the spread at one time, and series of gauges with the range of the members.
+
+    Args:
+        fields: a dataset with a dimension `member`, or None for no maps.
+        gauges: the dataset of the gauges' series, or None for none.
+        variable: that of the maps; eta unless given.
+        times: [the time] of the maps [s]; the last record unless given.
+
+    Raises:
+        PlotError: for files of a single run, or more than one time.
+    """
+    if fields is None and gauges is None:
+        raise PlotError("ensemble: it needs the members' fields or series; give a file of fields or of gauges.")
+    for dataset in (fields, gauges):
+        if dataset is not None and dataset.sizes.get("member", 1) < 2:
+            raise PlotError("ensemble: the file has a single run and no spread; give a file of an ensemble.")
+    if times is not None and len(times) != 1:
+        raise PlotError(f"ensemble: {len(times)} times were given, and it shows one; choose among them.")
+    names = [] if gauges is None else gauge_names(gauges)
+    mesh = None if fields is None else mesh_of(fields.isel(member=0))
+    height = 0.0 if mesh is None else min(MEMBERS_WIDTH * mesh.shape, 4.5)
+    lower = 1.2 * min(len(names), MOST_GAUGES) + 0.5 if names else 0.0
+    with style.applied():
+        page = style.new_figure(2 * MEMBERS_WIDTH + 3.6, height + lower + (1.5 if height else 0.5))
+        titles = [dataset.attrs.get("title", "") for dataset in (fields, gauges) if dataset is not None]
+        style.heading(page, titles[0] if titles else "", MEMBERS_LEFT)
+        if fields is not None and mesh is not None:
+            _draw_maps(page, fields, mesh, variable or "eta", times, (height, lower + 0.65))
+        if gauges is not None and names:
+            _draw_series(page, gauges, names, lower)
+    return page
+
+
+def _draw_maps(page, dataset, mesh, name, times, place):
+    if name not in dataset:
+        raise PlotError(f"ensemble: the file has no {name!r}; it has {', '.join(dataset.data_vars)}.")
+    height, bottom = place
+    record = len(seconds(dataset)) - 1 if times is None else nearest(dataset, times)[0]
+    array = dataset[name].isel(time=record)
+    about, members = array.attrs, dataset.sizes["member"]
+    mean = array.mean("member", keep_attrs=True)
+    spread = array.std("member", ddof=1).assign_attrs(about)
+    together = dataset.isel(member=0).assign({"mean": mean, "spread": spread})
+    low, high = drawable(together, mesh, "mean", None), drawable(together, mesh, "spread", None)
+    largest = float(np.nanmax(high, initial=0.0)) or 1.0
+    shown = (
+        (f"mean of {members} members", low, *field_norm(dataset[name], low)),
+        ("spread", high, Normalize(0.0, largest), style.colormap("amp")),
+    )
+    when, size = stamp(seconds(dataset)[record], start_of(dataset), seconds(dataset)[-1]), page.get_size_inches()
+    for column, (title, values, norm, colours) in enumerate(shown):
+        axes = map_axes(page, (MEMBERS_LEFT + column * (MEMBERS_WIDTH + 1.45), bottom, MEMBERS_WIDTH, height), mesh)
+        image = draw_field(axes, mesh, values, norm, colours)
+        draw_base(axes, mesh, wet_cells(together), sea_floor(together))
+        keep_outer_labels(axes, column == 0, True)
+        axes.set_title(f"{title}, {when}" if column == 0 else title)
+        box = axes.get_position()
+        bar = (box.x1 * size[0] + 0.12, box.y0 * size[1] + 0.1, 0.12, box.height * size[1] - 0.2)
+        add_colorbar(page, bar, image, label(dataset[name]), "both" if column == 0 else "neither")
+
+
+def _draw_series(page, dataset, names, lower):
+    """The mean, the standard deviation about it and all members, of each gauge."""
+    size, time = page.get_size_inches(), seconds(dataset)
+    _, unit, length = time_unit(time[-1])
+    name = next(k for k, v in dataset.data_vars.items() if {"time", "gauge", "member"} <= set(v.dims))
+    for n, gauge in enumerate(names[:MOST_GAUGES]):
+        values = dataset[name].isel(gauge=n).transpose("member", "time").values
+        mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1)
+        bottom = lower - 1.0 - 1.2 * n + 0.05
+        axes = page.add_axes(
+            (MEMBERS_LEFT / size[0], bottom / size[1], (size[0] - MEMBERS_LEFT - 0.3) / size[0], 0.8 / size[1])
+        )
+        axes.plot(time / length, values.T, color=style.GREY, linewidth=0.5, alpha=0.5)
+        axes.fill_between(time / length, mean - spread, mean + spread, color=style.BLUE, alpha=0.3, linewidth=0)
+        axes.plot(time / length, mean, color=style.BLUE, linewidth=1.5)
+        axes.set(xlim=(time[0] / length, time[-1] / length), title=gauge)
+        axes.tick_params(labelbottom=n == min(len(names), MOST_GAUGES) - 1)
+        axes.set_ylabel(f"[{pretty(dataset[name].attrs.get('units', ''))}]")
+        axes.spines[["top", "right"]].set_visible(False)
+    left_out = f"; not shown: {style.few(names[MOST_GAUGES:])}" if len(names) > MOST_GAUGES else ""
+    axes.set_xlabel(f"{unit} after the start; thin: members, band: mean ± spread{left_out}", loc="left")

@@ -34,7 +34,7 @@ from .launchers import (
     threads_per_rank,
     usable_gpus,
 )
-from .malloc import use_one_arena
+from .memory import use_one_arena
 from .private import backends_are_initialized
 from .signals import PROCESS
 

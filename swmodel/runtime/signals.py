@@ -6,6 +6,10 @@ minutes, where Python calls no handler. Therefore `PROCESS`, which the command l
 receives every signal. It ends the process if the main thread does not: at once where nothing would be lost, after GRACE
 seconds in the middle of a run. It prints one sentence on the files that are kept and the command that continues.
 A second SIGINT or SIGTERM ends the process at once. The same thread ends a rank whose launcher has ended.
+
+A thread holds LOCK while it calls the netCDF library, which is not thread-safe. The thread that writes a run's files
+holds it during each write. The run's own thread holds it while it opens and closes files, and while it reads a record
+of a forcing during the run. A signal ends the process only while the lock is free.
 """
 
 import contextlib
@@ -21,8 +25,6 @@ import time as clock
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from types import FrameType
 from typing import Any, Self
-
-from .netcdf import LOCK
 
 GRACE = 8.0  # [s] that a chunk of steps may take to end after a signal
 WRITING = 60.0  # [s] that the last files may take
@@ -316,3 +318,6 @@ def launcher_has_ended(environment: Mapping[str, str] = os.environ) -> bool:
     except OSError:
         return False
     return False
+
+
+LOCK = threading.RLock()

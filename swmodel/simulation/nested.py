@@ -27,8 +27,7 @@ from ..nests.members import member_states_from_outer
 from ..nests.steps import FamilySystem, run_family
 from ..output.products.base import Uplift
 from ..output.products.drifters import DrifterOutput
-from ..output.restart_output import RestartOutput, restore_earlier
-from ..output.running import Run
+from ..output.running import RestartOutput, Run, restore_earlier
 from ..runtime.compilation import jit
 from ..runtime.signals import PROCESS, WRITING
 from ..stepping.explicit import TimeStepper

@@ -41,12 +41,11 @@ from ..output.products.means import Means
 from ..output.products.product_output import ProductOutput, rows_by_name
 from ..output.products.snapshots import AUTO, COMPRESSIONS, FieldOutput
 from ..output.products.spectra import SpectraOutput
-from ..output.restart_output import RestartOutput
+from ..output.running import RestartOutput
 from ..output.schedule import AbstractSimulation
-from ..output.zarr_output import ZarrFieldOutput
-from ..output.zarr_restart import ZarrRestartOutput
+from ..output.zarr_output import ZarrFieldOutput, ZarrRestartOutput
 from ..output.zarr_store import is_store
-from ..runtime import budget
+from ..runtime import memory
 from .program import read_once
 
 
@@ -168,8 +167,8 @@ class Outputs(AbstractSimulation):
         for output in self.outputs:
             if isinstance(output, GaugeOutput):
                 raise ConfigError(f"{path}: gauges are written to {output.path} already; ask for all of them at once.")
-        needed = budget.of_gauges(len(points) * len(variables), self.model.dtype.itemsize, self.model.members or 1)
-        budget.require(needed, f"Simulation.gauges: the series of {len(points):,} gauges", "give fewer")
+        needed = memory.of_gauges(len(points) * len(variables), self.model.dtype.itemsize, self.model.members or 1)
+        memory.require(needed, f"Simulation.gauges: the series of {len(points):,} gauges", "give fewer")
         depth = None if self.model.film is None else depth_at(points, self.model)
         if depth is not None and (depth < 0).any() and self.model.uplift is not None and not self.model.members:
             variables = [*dict.fromkeys((*variables, "thickness"))]  # the level lacks it over a bed that moves
@@ -202,8 +201,8 @@ class Outputs(AbstractSimulation):
         if not is_shipped(type(product)):
             self._try(product)
         arrays = jax.eval_shape(product.start, self.state)
-        needed = budget.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays.values()))
-        budget.require(needed, f"{who}: a sum of {len(arrays)} fields", "ask for fewer, or use more ranks")
+        needed = memory.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays.values()))
+        memory.require(needed, f"{who}: a sum of {len(arrays)} fields", "ask for fewer, or use more ranks")
         self.outputs.append((product.records or ProductOutput)(path, product, self))
         return self
 

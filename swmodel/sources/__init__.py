@@ -18,8 +18,7 @@ import numpy as np
 
 from ..errors import ConfigError, DataError
 from ..fields.state import replace
-from ..runtime.formats import check_format
-from ..runtime.tables import read_csv
+from ..runtime.formats import check_format, read_csv
 from .fault import Fault, Source
 from .formats import READERS
 from .regions import region_around

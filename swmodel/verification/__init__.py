@@ -1,8 +1,8 @@
 """The published suite: cases with known answers, from papers, and the marks that the model has to reach.
 
-    case.py    what a case declares; errors, orders of convergence, the dot-product test
-    suite.py   finds, runs and prints cases; page.py writes them as one HTML file, figures.py draws them
-    planar/  sphere/  tides/  coasts/  nests/   the cases
+    case.py    what a case declares, its figure; errors, orders of convergence, the dot-product test
+    suite.py   finds, runs and prints cases, and writes them as one HTML file
+    all other modules hold the cases, and exact_flows.py solutions for those of coasts
 
 `swmodel verify` runs them; docs/verification.md describes them.
 """

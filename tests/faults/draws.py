@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 from swmodel import elliptic
 from swmodel.config import physics, scenario
 from swmodel.config.own import ClassNamed
-from swmodel.config.parts import section_for
+from swmodel.config.parts import TracerSection, section_for
 from swmodel.config.reading import Section
 from swmodel.config.sections import Formula
 from swmodel.config.toml import dump
-from swmodel.config.variables import TracerSection
 from swmodel.diagnostics.derived import FIELDS
 from swmodel.dynamics.boundaries import OpenBoundary
 from swmodel.dynamics.terms import Term

@@ -17,7 +17,7 @@ from swmodel.config.expressions import FUNCTIONS, Expression, ExpressionError
 from swmodel.errors import ConfigError, DataError, printable
 from swmodel.grids import bathymetry
 from swmodel.output import netcdf
-from swmodel.runtime import budget, paths
+from swmodel.runtime import memory, paths
 from swmodel.simulation import program
 from tests.faults.inputs import FOREIGN
 from tests.faults.texts import GYRE, PLANE, RUN, experiments
@@ -236,7 +236,7 @@ def test_a_tilde_in_an_option_is_expanded(tmp_path, command, monkeypatch):
 @pytest.fixture
 def little(monkeypatch):
     """Let there be only so much memory."""
-    return lambda number: monkeypatch.setattr(budget, "available", lambda: number)
+    return lambda number: monkeypatch.setattr(memory, "available", lambda: number)
 
 
 @pytest.mark.parametrize("cells", [10**5, 10**6, 2 * 10**9])
@@ -255,7 +255,7 @@ def test_models_ensembles_and_checkpoints_are_refused_by_their_sizes(little):
         sw.ShallowWater(grid, 100.0, communicator="serial")
     grid = sw.CartesianGrid(40, 50, (0, 1e6), (0, 1e6))
     model = sw.ShallowWater(grid, 100.0, communicator="serial", engine="arrays")
-    little(budget.of_model(2000, 2000, 8) * 1.5)
+    little(memory.of_model(2000, 2000, 8) * 1.5)
     sw.ShallowWater(grid, 100.0, communicator="serial", engine="arrays")
     with pytest.raises(ConfigError, match="an Ensemble of 1,000 members needs about .* of memory"):
         sw.Ensemble(model, [model.at_rest()] * 1000)
@@ -300,13 +300,13 @@ def test_check_prints_how_many_cells_fill_the_memory(tmp_path, command, little):
     largest = int(re.search(r"([\d,]+) cells fill 4 GB here", printed)[1].replace(",", ""))
     options = {"itemsize": 4, "kept": sw.AB2(1.0).states_kept}
     assert "in float32" in printed and "AB2" in printed
-    assert largest == budget.largest_tile(4e9, **options)
-    assert budget.of_model(largest, largest, **options) <= 4e9 < budget.of_model(largest + 1, largest + 1, **options)
-    assert budget.largest_tile(1e8, 8) == 0
+    assert largest == memory.largest_tile(4e9, **options)
+    assert memory.of_model(largest, largest, **options) <= 4e9 < memory.of_model(largest + 1, largest + 1, **options)
+    assert memory.largest_tile(1e8, 8) == 0
 
 
 def test_gauges_are_kept_for_as_many_steps_as_the_budget_says():
-    assert budget.GAUGE_RECORDS == program.LONGEST_CHUNK == netcdf.GAUGE_CHUNK
+    assert memory.GAUGE_RECORDS == program.LONGEST_CHUNK == netcdf.GAUGE_CHUNK
 
 
 def test_unit_sources_are_counted_where_they_reach_the_grid(little):
@@ -338,9 +338,9 @@ def test_a_scheme_that_is_stable_at_no_step_is_named_with_the_file_and_its_line(
 
 def test_ranks_of_one_machine_share_its_memory(little):
     little(10e9)
-    budget.require(4e9, "this", "", ranks=2)
+    memory.require(4e9, "this", "", ranks=2)
     with pytest.raises(ConfigError, match="4 GB of memory on each of the 3 ranks here, and there are 10 GB"):
-        budget.require(4e9, "this", "do that", ranks=3)
+        memory.require(4e9, "this", "do that", ranks=3)
 
 
 def test_control_groups_limit_memory(monkeypatch):
@@ -353,12 +353,12 @@ def test_control_groups_limit_memory(monkeypatch):
         "/sys/fs/cgroup/job/memory.stat": ["anon 1000", "inactive_file 200000000"],
         "/sys/fs/cgroup/memory/old/memory.limit_in_bytes": ["9223372036854771712"],
     }
-    monkeypatch.setattr(budget, "_lines", lambda file: files.get(file, []))
-    assert budget.available() == 2e9
+    monkeypatch.setattr(memory, "_lines", lambda file: files.get(file, []))
+    assert memory.available() == 2e9
     del files["/sys/fs/cgroup/job/memory.max"]
-    assert budget.available() == 8192e6
+    assert memory.available() == 8192e6
     files["/sys/fs/cgroup/memory/old/memory.limit_in_bytes"] = ["500"]
-    assert budget.available() == 500
+    assert memory.available() == 500
 
 
 # -- what check and the head of a run say ------------------------------------------------------------------------------

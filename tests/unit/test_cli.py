@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import swmodel as sw
-from swmodel.cli.library import library
+from swmodel.cli.files import library
 from swmodel.runtime import launch
 from swmodel.runtime.paths import experiments
 from swmodel.simulation.progress import ProgressBar, duration
@@ -172,7 +172,7 @@ def test_new_on_a_full_disk_names_the_copy_that_does_not_fit(command, tmp_path, 
     def full(file, copy):
         raise OSError(28, "No space left on device", str(file))
 
-    monkeypatch.setattr("swmodel.cli.library.shutil.copyfile", full)
+    monkeypatch.setattr("swmodel.cli.files.shutil.copyfile", full)
     status, _, err = command("new", "tohoku_2011", tmp_path)
     assert status == 2 and err.startswith(f"error: {tmp_path}/") and "no space left" in err and err.count("\n") == 1
 
@@ -491,7 +491,7 @@ def test_a_rank_that_fails_alone_is_heard_and_takes_the_others_down(case, tmp_pa
         "    raise ValueError('only this rank')\n"
         "if launch.launcher().rank == 1:\n"
         "    starting.state_of = broken\n"
-        "import swmodel.cli.failures as failures\n"
+        "import swmodel.cli.logs as failures\n"
         "failures.TIMEOUT = 1.0\n"
         f"main(['run', {str(case)!r}, '-o', {str(tmp_path)!r}])\n"
     )

@@ -6,16 +6,15 @@ from pathlib import Path
 import pytest
 
 import swmodel as sw
-from swmodel.cli.speed import count_iterations
+from swmodel.cli.explain import count_iterations
 from swmodel.config.build.experiment import model_of
 from swmodel.config.build.fields import state_of
-from swmodel.config.build.steppers import stepper_of
-from swmodel.config.build.variants import THINNEST, coarsened
+from swmodel.config.build.steppers import THINNEST, coarsened, stepper_of
 from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError
 from swmodel.parallel import SerialCommunicator
-from swmodel.performance.cases import OneOfMany
 from swmodel.performance.prediction import Compute
+from swmodel.performance.timing import OneOfMany
 from tests.selection import later
 
 PACIFIC = Path(sw.__file__).parent.parent / "experiments" / "tohoku_2011" / "etopo5_northwest_pacific.nc"

@@ -11,8 +11,7 @@ import pytest
 from swmodel.cli.runs import _simulation
 from swmodel.config import load, read
 from swmodel.config.build.experiment import assemble
-from swmodel.config.expressions import Expression, ExpressionError
-from swmodel.config.quantities import QuantityError, quantity
+from swmodel.config.expressions import Expression, ExpressionError, QuantityError, quantity
 from swmodel.config.toml import dump, key_lines, line_of
 from swmodel.errors import ConfigError, DataError
 from swmodel.stepping.stability import largest_time_step

@@ -8,7 +8,7 @@ import pytest
 import swmodel as sw
 from swmodel import sources
 from swmodel.config import adjoint as adjoint_section
-from swmodel.config import inversion, members, physics, scenario
+from swmodel.config import inversion, nests, physics, scenario
 from swmodel.config.reading import Section
 from swmodel.dynamics.dissipation import FreeSlip
 from swmodel.dynamics.momentum import EnergyConserving
@@ -75,7 +75,7 @@ OTHERWISE = {
 
 
 def sections():
-    modules = (physics, scenario, members, adjoint_section, inversion)
+    modules = (physics, scenario, nests, adjoint_section, inversion)
     for module in modules:
         for cls in vars(module).values():
             if isinstance(cls, type) and issubclass(cls, Section) and cls.__module__ == module.__name__:

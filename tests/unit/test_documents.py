@@ -20,7 +20,7 @@ import typer
 
 import swmodel as sw
 from swmodel.cli import app
-from swmodel.cli.library import library
+from swmodel.cli.files import library
 from swmodel.errors import ConfigError
 from swmodel.runtime import launch
 from swmodel.runtime.compilation import jit

@@ -19,9 +19,9 @@ from swmodel.errors import ConfigError, DataError
 from swmodel.fields.state import pytree
 from swmodel.output.products.drifters import Drifters
 from swmodel.postprocess.cli import plot
-from swmodel.postprocess.drifters import figure
 from swmodel.postprocess.files import open_output
-from swmodel.verification.planar.drifters import closure
+from swmodel.postprocess.statistics import drifter_tracks
+from swmodel.verification.vortices import closure
 from tests import nested
 from tests.selection import later, now
 
@@ -352,7 +352,7 @@ def test_tracks_are_drawn_without_lines_across_a_seam_and_with_the_land_of_field
     round_trip = still(ALL_ROUND, np.full((N, N), 10.0), np.zeros((N, N)))
     round_trip.drifters(tmp_path / "round.nc", 100.0, (500.0, 500.0)).run(steps=20)
     with open_output(tmp_path / "round.nc") as dataset:
-        (lines, *_) = figure(dataset).axes[0].collections
+        (lines, *_) = drifter_tracks(dataset).axes[0].collections
     lengths = [np.ptp(part[:, 0]) for part in lines.get_segments()]
     assert len(lengths) == 18 and max(lengths) == pytest.approx(1.0)  # [km]; of 20, 2 are across the seam
 

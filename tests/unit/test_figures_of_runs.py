@@ -16,7 +16,7 @@ pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure  # noqa: E402
 
 from swmodel.cli.runs import _drawn  # noqa: E402
-from swmodel.postprocess import cli, figure, maps, maxima, overlays, pages, sensitivity, spectra, statistics, style  # noqa: E402
+from swmodel.postprocess import cli, maps, maxima, overview, pages, sensitivity, spectra, statistics, style  # noqa: E402
 from swmodel.postprocess.files import mesh_of  # noqa: E402
 from swmodel.postprocess.pages import frames  # noqa: E402
 
@@ -121,15 +121,13 @@ def test_storms_have_maps_with_their_track_and_wind_and_no_blank_panel(tmp_path)
     assert circle.center == pytest.approx((1.5, 1.25)) and circle.height == pytest.approx(6e4 / 111.2e3)
     assert first.lines[0].get_xdata() == pytest.approx([1.0, 3.0])
     (quiver,) = second.collections
-    (storm,) = overlays.storms_of(data)
+    (storm,) = style.storms_of(data)
     x, y = quiver.get_offsets().T + np.array([quiver.U, quiver.V]) / 2  # the middle of each arrow
-    speed = np.hypot(quiver.U, quiver.V) * overlays.STRONG * overlays.ARROWS / 4.8
+    speed = np.hypot(quiver.U, quiver.V) * style.STRONG * style.ARROWS / 4.8
     np.testing.assert_allclose(speed, np.hypot(*storm.wind_at(x, y, 6 * 3600.0)), rtol=1e-6)
-    assert speed.min() > overlays.WEAK and ((x - 1.5) * quiver.V > (y - 1.25) * quiver.U).all()
+    assert speed.min() > style.WEAK and ((x - 1.5) * quiver.V > (y - 1.25) * quiver.U).all()
     (movie,) = frames.movies(data, ["eta"], [], 1e6)
-    assert [path.count("M") for path in movie.winds] == [
-        overlays.arrows(storm, mesh_of(data), t).shape[1] for t in HOURS
-    ]
+    assert [path.count("M") for path in movie.winds] == [style.arrows(storm, mesh_of(data), t).shape[1] for t in HOURS]
     mesh, tilted = mesh_of(data), data.assign(eta=data["eta"] + data["xh"])
     assert maps._records(data, mesh, "eta", None) == [1, 2, 3, 4, 5, 6]
     assert maps._records(tilted, mesh, "eta", None) == [0, 1, 2, 4, 5, 6]
@@ -137,16 +135,16 @@ def test_storms_have_maps_with_their_track_and_wind_and_no_blank_panel(tmp_path)
     shore = dataset(wet=np.ones((NY, NX)), depth=-bed, eta=(("time", "yh", "xh"), np.maximum(0.1 * eta, bed)))
     assert maps._records(shore, mesh, "eta", None) == [1, 2, 3, 4, 5, 6]
     (tmp_path / "track.csv").unlink()
-    assert not overlays.storms_of(data)
+    assert not style.storms_of(data)
 
 
 def test_the_page_of_a_wave_begins_when_it_comes_in():
     """A quarter of a laboratory's record is still water, in which rounding and the foot of the wave move."""
     eta = np.where(HOURS < 4 * 3600.0, 1e-4, 1.0)[:, None, None] * np.sin(X / 1e5)
     data = dataset(eta=(("time", "yh", "xh"), eta, {"units": "m"}))
-    assert maps._records(data, mesh_of(data), "eta", None) == [4, 5, 6] == figure._records(data, None)
+    assert maps._records(data, mesh_of(data), "eta", None) == [4, 5, 6] == overview._records(data, None)
     still = data.assign(eta=0.0 * data["eta"])
-    assert figure._records(still, None)[-1] == 6 and maps._records(still, mesh_of(still), "eta", None)[0] == 0
+    assert overview._records(still, None)[-1] == 6 and maps._records(still, mesh_of(still), "eta", None)[0] == 0
 
 
 @pytest.mark.parametrize("fall", [-1.0, 0.0, 1.0])
@@ -154,7 +152,7 @@ def test_a_plain_is_as_bright_as_level_ground_whichever_way_it_falls(fall):
     """Those that fall to the south-east, away from the light, were nearly black."""
     data = dataset(wet=np.ones((NY, NX)), depth=-(1.0 + fall * (X - Y) / 1e6))
     axes = Figure().add_axes((0, 0, 1, 1))
-    overlays.draw_relief(axes, mesh_of(data), -data["depth"].values)
+    style.draw_relief(axes, mesh_of(data), -data["depth"].values)
     assert 0.7 < np.median(np.asarray(axes.images[0].get_array())[..., :3]) < 0.9
 
 
@@ -166,7 +164,7 @@ def test_a_map_of_a_flood_has_levees_and_its_legend_at_sea(tmp_path):
     depth = 10.0 - X / 1e4
     data = dataset(config, wet=np.ones((NY, NX)), depth=depth, maximum_elevation=np.maximum(1.0, -depth))
     page = maxima.maximum(data)
-    lines = [line for line in page.axes[0].lines if line.get_color() == overlays.LEVEE]
+    lines = [line for line in page.axes[0].lines if line.get_color() == style.LEVEE]
     assert [line.get_xdata().tolist() for line in lines] == [[150, 150], [200, 200]]
     legend = page.axes[0].get_legend()
     assert "levees" in [text.get_text() for text in legend.get_texts()]

@@ -6,7 +6,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.errors import ConfigError
-from swmodel.output.grid_part import GridPart
+from swmodel.output.netcdf import GridPart
 
 
 def island(x, y):

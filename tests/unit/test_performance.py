@@ -17,19 +17,21 @@ import swmodel as sw
 from swmodel.config.parts import shipped
 from swmodel.errors import ConfigError, DataError
 from swmodel.parallel import SerialCommunicator
-from swmodel.performance import machine
-from swmodel.performance.cases import STEPPERS, OneOfMany, basin, stepper_named
-from swmodel.performance.machine import Link, fit_link, measure_link, triad_bandwidth
+from swmodel.performance import prediction
 from swmodel.performance.prediction import (
     Compute,
+    Link,
     Machine,
     fit_compute,
+    fit_link,
     machines_of,
     measure_compute,
+    measure_link,
     predict,
     signature,
+    triad_bandwidth,
 )
-from swmodel.performance.timing import Program, batch_of
+from swmodel.performance.timing import STEPPERS, OneOfMany, Program, basin, batch_of, stepper_named
 from swmodel.runtime import launch
 from swmodel.stepping.explicit import TimeStepper
 
@@ -180,8 +182,8 @@ def test_a_signature_tells_physics_apart():
 
 def test_the_triad_counts_three_arrays_a_pass_in_the_best_of_its_times(monkeypatch):
     clock = iter([0.0, 3.0, 10.0, 11.0, 20.0, 22.0])  # the begin and the end of each turn [s]
-    monkeypatch.setattr(machine, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    assert triad_bandwidth(1000, repeats=2) == pytest.approx(12.0 * 1000 * machine.PASSES)
+    monkeypatch.setattr(prediction, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    assert triad_bandwidth(1000, repeats=2) == pytest.approx(12.0 * 1000 * prediction.PASSES)
 
 
 # -- predictions ------------------------------------------------------------------------------------------------------
@@ -288,7 +290,7 @@ def record(out):
 
 @pytest.mark.verify
 def test_bench_tells_times_bandwidth_messages_memory_and_keeps_what_check_then_uses(command, tmp_path, monkeypatch):
-    monkeypatch.setattr("swmodel.performance.machine.last_cache", lambda: 1 << 20)  # a server's takes long to fill
+    monkeypatch.setattr("swmodel.performance.prediction.last_cache", lambda: 1 << 20)  # a server's takes long to fill
     monkeypatch.setattr("swmodel.performance.prediction.batch_of", lambda cells: 8)  # in place of a second of steps
     file, case = tmp_path / "machine.json", tmp_path / "case.toml"
     case.write_text(CASE)

@@ -14,11 +14,9 @@ from swmodel.errors import ConfigError
 from swmodel.parallel import SerialCommunicator
 from swmodel.parallel.decomposition import TileError
 from swmodel.parallel.traffic import Count, Traffic, traffic
-from swmodel.performance.cases import OneOfMany, basin, iterations_of, solver_of, stepper_named, with_rounds
-from swmodel.performance.machine import Link
 from swmodel.performance.planning import Gradient, Plan, Subject, tree
-from swmodel.performance.prediction import Compute, Machine
-from swmodel.performance.timing import Program
+from swmodel.performance.prediction import Compute, Link, Machine
+from swmodel.performance.timing import OneOfMany, Program, basin, iterations_of, solver_of, stepper_named, with_rounds
 
 NODE = Machine(cores=4, shared=Link(1e-6, 1e10), network=Link(1e-5, 1e9))
 LINE = Compute(overhead=1e-5, per_cell=1e-9)

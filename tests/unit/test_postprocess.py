@@ -28,11 +28,11 @@ from swmodel.output.restart import write_restart  # noqa: E402
 from swmodel.postprocess import (  # noqa: E402
     budgets,
     cgrid,
-    circulation,
     files,
     gauges,
     maps,
     maxima,
+    overview,
     scores,
     spectra,
     style,
@@ -325,7 +325,7 @@ def test_a_page_of_budgets_has_its_title_and_no_empty_place():
 def test_pages_of_a_layer_call_eta_an_anomaly_of_its_thickness():
     layer = output(times=(0.0, 600.0), u=1.0, v=0.0, eta=0.5, depth=1.0)
     layer.eta.attrs["long_name"] = "thickness of the layer less its thickness at rest"
-    assert circulation.circulation(layer).axes[0].get_title("left") == "Thickness anomaly"
+    assert overview.circulation(layer).axes[0].get_title("left") == "Thickness anomaly"
     series = gauge_output([0.0, 60.0], {"a": [0.0, 1.0]})
     assert gauges.figure(series)._supylabel.get_text() == "Elevation [m]"
     series.eta.attrs["long_name"] = layer.eta.attrs["long_name"]
@@ -668,7 +668,7 @@ def test_gauges_are_read_with_their_names_and_places():
 def test_a_crowded_page_names_the_gauges_that_it_leaves_out(tsunami):
     t = np.arange(0, 10801, 600.0)
     with postprocess.open_output(tsunami[0]) as fields:
-        page = postprocess.figure.tsunami(fields, gauges=gauge_output(t, {f"G{k}": np.sin(t) for k in range(11)}))
+        page = postprocess.overview.tsunami(fields, gauges=gauge_output(t, {f"G{k}": np.sin(t) for k in range(11)}))
     note = next(text for text in page.texts if "Not shown: G8, G9, G10 (--kind gauges shows all)" == text.get_text())
     page.canvas.draw()  # which places labels
     last, draws = page.axes[-1], page.canvas.get_renderer()
@@ -723,7 +723,7 @@ def test_mean_and_spread_of_an_ensemble_are_drawn():
     series = xr.concat(
         [gauge_output([0.0, 600.0], {"a": [0.0, k]}) for k in (1.0, 2.0, 6.0)], "member", data_vars="all"
     )
-    page = postprocess.ensemble.figure(
+    page = postprocess.statistics.ensemble_page(
         members, series.assign_coords(gauge_name=gauge_output([0.0], {"a": [0.0]}).gauge_name)
     )
     mean, spread = (axes.images[0].get_array() for axes in page.axes if axes.images and axes.get_title("left"))
@@ -732,9 +732,9 @@ def test_mean_and_spread_of_an_ensemble_are_drawn():
     band = next(axes for axes in page.axes if axes.get_title("left") == "a")
     assert len(band.lines) == 4 and band.lines[-1].get_ydata()[-1] == 3.0
     with pytest.raises(PlotError, match="a single run and no spread"):
-        postprocess.ensemble.figure(one)
+        postprocess.statistics.ensemble_page(one)
     with pytest.raises(PlotError, match="give a file of fields or of gauges"):
-        postprocess.ensemble.figure(None, None)
+        postprocess.statistics.ensemble_page(None, None)
 
 
 def test_a_gauge_is_selected_by_its_name_and_scored_without_a_figure(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 
 import swmodel as sw
 from swmodel.errors import ConfigError
-from swmodel.verification.tides import sides
+from swmodel.verification import tides
 from tests.selection import now
 
 GRID = sw.CartesianGrid(9, 8, (0.0, 9e4), (0.0, 8e4))
@@ -65,7 +65,7 @@ def test_schemes_that_cannot_carry_what_a_side_keeps_refuse_it():
 @pytest.mark.verify
 def test_a_gravity_wave_enters_whole_and_a_pulse_leaves():
     """With the marks of `swmodel verify open_side_chapman_flather open_side_radiation_nudging` and others."""
-    assert sides.entered("sponge_with_currents") > 0.95 > 0.7 > sides.entered("sponge_and_flather")
-    assert sides.entered("chapman_flather") == pytest.approx(1.0, abs=0.01)
-    assert sides.returned("chapman_flather") < 0.04
-    assert sides.returned("radiation_nudging") < 0.13
+    assert tides.entered("sponge_with_currents") > 0.95 > 0.7 > tides.entered("sponge_and_flather")
+    assert tides.entered("chapman_flather") == pytest.approx(1.0, abs=0.01)
+    assert tides.returned("chapman_flather") < 0.04
+    assert tides.returned("radiation_nudging") < 0.13

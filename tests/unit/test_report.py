@@ -20,11 +20,11 @@ from matplotlib.image import imread  # noqa: E402
 
 import swmodel as sw  # noqa: E402
 from swmodel import postprocess  # noqa: E402
-from swmodel.cli import file_commands, logs  # noqa: E402
+from swmodel.cli import files, logs  # noqa: E402
 from swmodel.errors import PlotError, SwmodelError  # noqa: E402
 from swmodel.postprocess.files import mesh_of  # noqa: E402
 from swmodel.postprocess.pages import frames, sections  # noqa: E402
-from swmodel.postprocess.pages.drawings import Markup, json_markup, markup  # noqa: E402
+from swmodel.postprocess.pages.frame import Markup, json_markup, markup  # noqa: E402
 from swmodel.postprocess.scores import Series  # noqa: E402
 
 NX, NY, TIMES = 24, 16, np.arange(4) * 900.0
@@ -290,7 +290,7 @@ def test_mistakes_are_one_sentence(folder, tmp_path):
         postprocess.report(folder / "fields.nc", tmp_path / "a.html", observations=folder)
     (tmp_path / "x.nc").write_text("no netCDF")
     with pytest.raises(SwmodelError, match="cannot be read as netCDF"):
-        file_commands.report_files([tmp_path / "x.nc"])
+        files.report_files([tmp_path / "x.nc"])
 
 
 def test_the_page_names_the_files_that_it_does_not_show(folder, page, tmp_path):
@@ -335,13 +335,13 @@ def test_damaged_values_are_one_sentence(folder, tmp_path, draw):
 
 def test_view_opens_a_browser_where_there_is_a_display_and_else_prints_the_path(folder, monkeypatch, capsys):
     opened = []
-    monkeypatch.setattr(file_commands.webbrowser, "open", lambda address: opened.append(address) or True)
+    monkeypatch.setattr(files.webbrowser, "open", lambda address: opened.append(address) or True)
     for key in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(key, raising=False)
-    file_commands.open_page(folder / "a.html")
+    files.open_page(folder / "a.html")
     assert not opened and "no browser was opened" in capsys.readouterr().out
     monkeypatch.setenv("DISPLAY", ":0")
-    file_commands.open_page(folder / "a.html")
+    files.open_page(folder / "a.html")
     assert opened == [(folder / "a.html").as_uri()] and capsys.readouterr().out == f"{folder / 'a.html'}\n"
 
 

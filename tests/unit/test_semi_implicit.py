@@ -10,7 +10,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel import adjoint, elliptic
-from swmodel.cli.speed import Speed, speed_line
+from swmodel.cli.explain import Speed, speed_line
 from swmodel.config import physics
 from swmodel.config.build.steppers import stepper_of, time_step
 from swmodel.dynamics.layer import divergence

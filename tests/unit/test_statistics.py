@@ -16,7 +16,7 @@ from swmodel.errors import ConfigError
 from swmodel.fields.variables import units_of_product
 from swmodel.output.products.base import add_term, total, zero_sum
 from swmodel.output.products.harmonics import Harmonics, why_not_separable
-from swmodel.runtime import budget
+from swmodel.runtime import memory
 from tests.selection import later
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4), "x")
@@ -298,7 +298,7 @@ def test_files_of_an_earlier_run_are_gone_when_a_run_starts(tmp_path):
 
 def test_sums_take_memory_which_there_must_be(tmp_path, monkeypatch):
     made = quick()
-    monkeypatch.setattr(budget, "available", lambda: 2 * 3 * 8 * 48.0)
+    monkeypatch.setattr(memory, "available", lambda: 2 * 3 * 8 * 48.0)
     made.means(tmp_path / "a.nc")
     with pytest.raises(ConfigError, match="Harmonics: a sum of 9 fields needs about 6.91 kB of memory"):
         made.harmonics(tmp_path / "b.nc", ("M2", "S2", "K1", "O1"))
@@ -395,7 +395,7 @@ def test_mistakes_are_told(ask, said, tmp_path):
 def test_a_check_counts_the_series_of_all_variables_and_all_sums():
     gauges = scenario.Gauges(positions={"a": (0.0, 0.0), "b": (1.0, 1.0)}, variables=("eta", "u", "v"))
     output = scenario.Output(gauges=gauges)
-    assert outputs.bytes_of_gauges(output, 4) == budget.of_gauges(6, 4)
+    assert outputs.bytes_of_gauges(output, 4) == memory.of_gauges(6, 4)
     assert outputs.bytes_of_sums(output, 100, 4) == 0
     output = scenario.Output.read(
         {"means": {"fields": ["eta", "u v"]}, "harmonics": {"constituents": ["M2"]}, "extremes": {}}

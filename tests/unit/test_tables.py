@@ -15,7 +15,7 @@ from swmodel.errors import DataError
 from swmodel.forcing.tracks import read_track
 from swmodel.grids.levees import read_levees
 from swmodel.grids.observed_tables import gauge_files, read_columns, read_series
-from swmodel.runtime.tables import read_csv
+from swmodel.runtime.formats import read_csv
 from swmodel.sources import read_source
 
 postprocess = pytest.importorskip("swmodel.postprocess.series")

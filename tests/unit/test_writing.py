@@ -17,8 +17,7 @@ from swmodel.output.products import snapshots
 from swmodel.output.restart import read_restart, write_restart_parts
 from swmodel.output.running import Run
 from swmodel.output.writing import Writer
-from swmodel.runtime.netcdf import LOCK
-from swmodel.runtime.signals import ExitGuard
+from swmodel.runtime.signals import LOCK, ExitGuard
 from swmodel.simulation import simulation as runs
 from swmodel.simulation.program import LONGEST_CHUNK, SHARE, Pace
 from swmodel.simulation.simulation import Simulation
@@ -231,7 +230,7 @@ def test_steps_go_on_while_a_record_is_written_which_is_of_the_state_that_was_du
 
     progress.reads_files = False
     monkeypatch.setattr(netcdf.FieldFile, "append", late(netcdf.FieldFile.append))
-    monkeypatch.setattr("swmodel.output.restart_output.write_restart_parts", late(write_restart_parts))
+    monkeypatch.setattr("swmodel.output.running.write_restart_parts", late(write_restart_parts))
     simulation(tmp_path / "late", engine).run(steps=8, progress=progress)
     assert len(overlapped) == 7 and all(overlapped)
     plain, delayed = content(tmp_path / "plain"), content(tmp_path / "late")
@@ -244,7 +243,7 @@ def test_steps_go_on_while_a_record_is_written_which_is_of_the_state_that_was_du
 def test_a_restart_takes_the_memory_of_few_fields(tmp_path, monkeypatch):
     """AB3 has nine fields of state and history; the depth is made for the file."""
     monkeypatch.setattr("swmodel.output.running.Writer", functools.partial(Writer, 1 << 18))
-    monkeypatch.setattr("swmodel.output.restart_output.PART", 1 << 16)
+    monkeypatch.setattr("swmodel.output.running.PART", 1 << 16)
     grid = sw.CartesianGrid(400, 300, (0.0, 4e6), (0.0, 3e6))
     field = 8 * 400 * 300
     model = sw.ShallowWater(grid, 500.0, dtype="float64")

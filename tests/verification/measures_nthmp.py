@@ -22,7 +22,7 @@ from swmodel.config import read
 from swmodel.config.build.nests import assemble_family
 from swmodel.grids.topography import topography
 from swmodel.verification import Case, Mark, Outcome
-from swmodel.verification.coasts.shores import ROWS, STEPPERS, Stepper, by_stepper, model_of
+from swmodel.verification.shores import ROWS, STEPPERS, Stepper, by_stepper, model_of
 from tests.verification.experiments import module_of
 
 REPOSITORY = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ import xarray as xr
 from swmodel.runtime import paths
 from swmodel.runtime.launch import mpirun_environment
 from swmodel.verification.case import Case, Mark
-from swmodel.verification.coasts.shores import by_stepper
+from swmodel.verification.shores import by_stepper
 
 BUOYS = ("21418", "21401", "21413")
 EXPERIMENT = paths.experiments() / "tohoku_2011"

@@ -16,8 +16,8 @@ from swmodel.adjoint.costs.readers import SectionReader
 from swmodel.dynamics.clock import Time
 from swmodel.errors import BlowUp, ConfigError
 from swmodel.runtime.compilation import jit
-from swmodel.verification.coasts import shores as coast
-from swmodel.verification.coasts.exact_flows import DamBreak, PlanarBowl, RadialBowl
+from swmodel.verification import shores as coast
+from swmodel.verification.exact_flows import DamBreak, PlanarBowl, RadialBowl
 from swmodel.verification.suite import all_cases, measured
 from tests.selection import later
 

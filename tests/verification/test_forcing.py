@@ -10,7 +10,7 @@ from swmodel.config.build.steppers import stepper_of
 from swmodel.defaults import WATER_DENSITY
 from swmodel.runtime import paths
 from swmodel.units import hour
-from swmodel.verification.tides import forces as figures
+from swmodel.verification import tides as figures
 
 
 def test_the_potential_gives_the_equilibrium_tide_to_one_percent():

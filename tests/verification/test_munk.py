@@ -3,7 +3,7 @@ doi:10.1175/1520-0469(1950)007<0080:OTWDOC>2.0.CO;2."""
 
 import pytest
 
-from swmodel.verification.planar.gyres import transport_error
+from swmodel.verification.gyres import transport_error
 
 
 @pytest.mark.verify

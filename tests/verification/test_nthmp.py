@@ -2,7 +2,7 @@
 
 import pytest
 
-from swmodel.verification.coasts.shores import STEPPERS
+from swmodel.verification.shores import STEPPERS
 from swmodel.verification.suite import measured
 
 from . import measures_nthmp as nthmp

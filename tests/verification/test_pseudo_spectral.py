@@ -9,7 +9,7 @@ import swmodel as sw
 from swmodel.diagnostics import derived as diagnostics
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit
-from swmodel.verification.planar.manufactured import G, H, L, drift, run, smooth
+from swmodel.verification.vortices import G, H, L, drift, run, smooth
 from tests.selection import later, now
 
 F = 1.0e-4

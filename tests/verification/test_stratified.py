@@ -29,7 +29,7 @@ from swmodel.fields.variables import in_layer, layer_of, row_of
 from swmodel.postprocess import budgets, layered
 from swmodel.postprocess import spectra as figures_of_spectra
 from swmodel.runtime.compilation import jit
-from swmodel.verification.planar.layers import FLAT, STABLE, mode_errors
+from swmodel.verification.layers import FLAT, STABLE, mode_errors
 from swmodel.verification.suite import all_cases
 from tests.selection import later
 

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from swmodel.cli.verify import verify_cases
-from swmodel.verification import CASES, Case, Mark, Outcome, UnknownCase, all_cases, select, verify
-from swmodel.verification.page import page
-from swmodel.verification.sphere import jet
-from swmodel.verification.suite import measured
+from swmodel.verification import CASES, Case, Mark, Outcome, UnknownCase, all_cases, select, sphere, verify
+from swmodel.verification.suite import measured, page
 
 from . import measures
 
@@ -52,12 +50,12 @@ def test_rossby_waves_are_the_eigenmodes_of_a_channel():
 @pytest.mark.verify
 def test_a_balanced_jet_stays_at_second_order_and_an_extreme_is_found_between_the_points():
     """Strips of 8 cells around: the order of the case is that of finer ones."""
-    errors = [jet._kept(n, around=jet.STRIP)[0] for n in (288, 432)]
+    errors = [sphere._kept(n, around=sphere.STRIP)[0] for n in (288, 432)]
     assert errors[1] < 2e-4 and np.log(errors[0] / errors[1]) / np.log(1.5) >= 1.9
     y, x = np.mgrid[0.0:7.0, 0.0:9.0]
     x = np.where(x == 0, 9.0, x)  # rows are periodic, and the largest value is near their end
     bump = 5.0 - 0.3 * (x - 8.4) ** 2 - 0.1 * (y - 3.3) ** 2 - 0.05 * (x - 8.4) * (y - 3.3)
-    assert bump.max() < 4.97 and jet.extreme(bump) == pytest.approx(5.0, abs=1e-12)
+    assert bump.max() < 4.97 and sphere.extreme(bump) == pytest.approx(5.0, abs=1e-12)
 
 
 def test_a_mark_has_its_own_range_in_the_short_form_where_it_names_a_number():

@@ -2,8 +2,8 @@
 
 import pytest
 
+from swmodel.verification import channels as figures
 from swmodel.verification.suite import all_cases
-from swmodel.verification.tides import channels as figures
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from ...fields.parameters import COORDINATES
 from ...fields.state import pytree, replace, static
 from ...grids.windows import Stored
 from ...models.shallow_water import ShallowWater
-from ...runtime import budget
+from ...runtime import memory
 from ...sources.fault import Source, top_of
 from ...sources.sea_surface import SeaSurface
 from .transforms import Patterns, Transform, correlation_root
@@ -129,7 +129,7 @@ class UnitSources(_AtPlaces):
                 "move it to sea."
             )
         centres = tuple((float(nodes[0][i]), float(nodes[1][j])) for j, i in cells)
-        budget.require(
+        memory.require(
             5.0 * 8 * len(cells) ** 2,  # distances, correlations, and the arrays from which their root is computed
             f"the correlation of {len(cells):,} unit sources",
             "place them further apart",
@@ -263,7 +263,7 @@ class UnitFaults(_AtPlaces):
             length: length of their correlation exp(-r^2 / 2 length^2) [m]; 0: they are uncorrelated.
         """
         count = np.shape(source.faults.depth)[0]
-        budget.require(
+        memory.require(
             float(model.dtype.itemsize) * count * math.prod(model.decomposition.tile(0).shape),
             f"the sea surface above {count:,} unit faults",
             "name fewer of them in `slips`",

@@ -20,13 +20,13 @@ from ...errors import ConfigError, DataError, SwmodelError
 from ...fields.parameters import Moment
 from ...fields.parts import positions_of
 from ...grids.windows import blocks_of
-from ...runtime import budget, launchers
-from ..mistakes import Mistake
+from ...runtime import launchers, memory
 from ..own import path_of_part
 from ..parts import arguments_of, part_of
 from ..physics import CORIOLIS_FORMS, FORMS, SLIPS
 from ..sections import MapFile
 from ..series import SeriesSection
+from ..toml import Mistake
 from .fields import (
     bathymetry_of,
     check_levees,
@@ -157,7 +157,7 @@ def _check_tile(made, ranks):
     """Raise ConfigError if this machine has no memory for a single tile of the grid, which `check` makes."""
     cells, whole = math.ceil(made.grid.nx * made.grid.ny / ranks), f"{made.grid.nx:,} x {made.grid.ny:,} cells"
     what = f"one of {ranks:,} tiles of a grid of {whole}" if ranks > 1 else f"a grid of {whole}"
-    budget.require(budget.of_model(cells, cells, 4), what, "use fewer cells, or more ranks", ranks=1)
+    memory.require(memory.of_model(cells, cells, 4), what, "use fewer cells, or more ranks", ranks=1)
 
 
 def _check_memory(made, ranks):
@@ -167,13 +167,13 @@ def _check_memory(made, ranks):
     members = 1 if ensemble is None else ensemble.count
     whole = made.grid.nx * made.grid.ny
     in_one = launchers.launched_ranks() == 1  # in `check`, and in sharded runs, whose tiles share a process
-    tile = budget.on_host(whole if in_one else math.ceil(whole / ranks))
+    tile = memory.on_host(whole if in_one else math.ceil(whole / ranks))
     records = 0 if made.section("source") is None else MOST_RECORDS
     host = whole if in_one else math.ceil(whole / ranks)
-    needed = budget.of_model(members * tile, host, itemsize, records=records)
+    needed = memory.of_model(members * tile, host, itemsize, records=records)
     output = made.section("output")
     if output is not None and output.spectra is not None:
-        needed += budget.of_spectra(tile, itemsize, output.spectra.transfers)
+        needed += memory.of_spectra(tile, itemsize, output.spectra.transfers)
     of, fewer = f" of {members} members" if members > 1 else "", "use fewer cells"
     if output is not None:
         needed += bytes_of_sums(output, tile, itemsize)
@@ -182,7 +182,7 @@ def _check_memory(made, ranks):
         of, fewer = (f"{of} with {count:,} gauges", "use fewer gauges") if gauges > needed else (of, fewer)
         needed += gauges
     remedy = fewer + (", or more machines" if not in_one else "")
-    budget.require(needed, f"a grid of {made.grid.nx:,} x {made.grid.ny:,} cells{of}", remedy)
+    memory.require(needed, f"a grid of {made.grid.nx:,} x {made.grid.ny:,} cells{of}", remedy)
 
 
 def tiles(grid: Grid, ranks: int, layout: tuple[int, int] | None = None, halo: int = 1) -> Decomposition:

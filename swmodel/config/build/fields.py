@@ -15,10 +15,9 @@ from ...grids.windows import Formula, GridValues
 from ...runtime import launchers
 from ...runtime.formats import check_format
 from ..expressions import Expression
-from ..mistakes import nearest
-from ..parts import part_of
+from ..parts import LIMITER, SCHEMES, FieldFile, FieldRecord, TracerSection, part_of
 from ..sections import MapFile, Polygons
-from ..variables import LIMITER, SCHEMES, FieldFile, FieldRecord, TracerSection
+from ..toml import nearest
 
 if TYPE_CHECKING:
     from ...fields.state import State

@@ -17,17 +17,26 @@ from ...nests.members import family_of_members
 from ...nests.nest import STAGES, Nest, Place, finest, frame_of
 from .. import member_drafts
 from ..consistency import mistakes_between
-from ..mistakes import Mistake
 from ..nests import remedy_of_linear
 from ..parts import arguments_of
 from ..physics import FORMS, Flow, WindFile
 from ..scenario import Output
 from ..series import SeriesSection
+from ..toml import Mistake
 from .experiment import Assembly, assemble, grid_of, options_of
 from .fields import state_of
 from .series import records_of
-from .steppers import MORE, SAFE, stepper_of, time_step
-from .variants import all_with_the_model, in_any_layout, key_of_model, of_member, values_of
+from .steppers import (
+    MORE,
+    SAFE,
+    all_with_the_model,
+    in_any_layout,
+    key_of_model,
+    of_member,
+    stepper_of,
+    time_step,
+    values_of,
+)
 
 if TYPE_CHECKING:
     from ...fields.state import State

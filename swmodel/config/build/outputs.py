@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, cast
 
-from ...runtime import budget
+from ...runtime import memory
 from ..parts import part_of
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def bytes_of_gauges(output: Output, itemsize: int, members: int = 1) -> float:
     """The bytes on a rank for the series of all gauges and variables."""
     gauges = output.gauges
-    return 0.0 if gauges is None else budget.of_gauges(len(gauges.positions) * len(gauges.variables), itemsize, members)
+    return 0.0 if gauges is None else memory.of_gauges(len(gauges.positions) * len(gauges.variables), itemsize, members)
 
 
 def bytes_of_gauge_file(gauges: Gauges, until: float, dt: float, members: int = 1) -> float:
@@ -30,7 +30,7 @@ def bytes_of_gauge_file(gauges: Gauges, until: float, dt: float, members: int = 
 def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:
     """The bytes on a rank of `tile` cells for the arrays of products."""
     arrays = [x for _, section in output.named_products() for x in arrays_of(section, tile, itemsize).values()]
-    return budget.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays))
+    return memory.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays))
 
 
 def arrays_of(section: Any, cells: int, itemsize: int = 8) -> dict[str, Any]:

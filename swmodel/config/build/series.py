@@ -20,10 +20,9 @@ from ...grids.grid import Grid
 from ...grids.observed_tables import seconds_in
 from ...grids.regrid import calendar_of, seconds_since
 from ...observed.altimetry import READABLE as ALTIMETERS
-from ...runtime.formats import check_format
-from ...runtime.tables import is_number, read_csv
-from ..mistakes import nearest
+from ...runtime.formats import check_format, is_number, read_csv
 from ..series import WAVES, BarometerSection, ConstituentFile, FormulaSection, RecordFile, TideSection
+from ..toml import nearest
 from .fields import is_evaluated_whole, on_grid
 
 if TYPE_CHECKING:

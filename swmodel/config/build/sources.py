@@ -20,7 +20,7 @@ from ...dynamics.domain import Domain
 from ...dynamics.terms import Series
 from ...grids.grid import Grid
 from ...grids.windows import GridRecords, LazyRecords, grid_values
-from ...runtime import budget, cache
+from ...runtime import cache, memory
 from ...sources.fault import Source
 
 SUFFIX, HOW = "motion", "npz"
@@ -174,7 +174,7 @@ def _check_memory(breakpoints, every, shape):
     if every != "auto":
         count = math.ceil(float(breakpoints[-1] - breakpoints[0]) / every) + 1
         what = f"the motion of the source, {count:,} records of {shape[1]:,} x {shape[0]:,} cells,"
-        budget.require(2.0 * 4 * count * math.prod(shape), what, "give a longer `every`")
+        memory.require(2.0 * 4 * count * math.prod(shape), what, "give a longer `every`")
 
 
 def _times(breakpoints, every, most):

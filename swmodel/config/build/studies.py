@@ -18,11 +18,11 @@ from ...adjoint.costs.harmonics import HarmonicMisfit
 from ...adjoint.costs.readers import grids_of, on_outermost
 from ...errors import ConfigError
 from ...output.products.gauges import Gauges
-from ...runtime import budget
+from ...runtime import memory
 from ...simulation.progress import duration
 from ..adjoint import Adjoint, known_controls
+from ..expressions import QuantityError, quantity
 from ..parts import part_of
-from ..quantities import QuantityError, quantity
 from .observed import check_places, check_withheld, placed, truth_of
 from .steppers import stepper_of
 
@@ -204,7 +204,7 @@ def problem_of(
     from ...adjoint import Nested, Problem
 
     if section.memory is not None:
-        budget.require(section.memory, "memory: the given size", "give less, or leave it out")
+        memory.require(section.memory, "memory: the given size", "give less, or leave it out")
     return Problem(model, stepper, state, steps, cost, section.controls, checkpoints=Nested(memory=section.memory))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...errors import DataError
 from ...fields.parameters import in_utc
-from ...runtime.tables import read_csv
+from ...runtime.formats import read_csv
 from . import Points, chosen
 
 __all__ = ["read"]

@@ -3,7 +3,8 @@
     66666 9119  150 0045 9119 0 6             MIRREILE              19920701
     91092706 002 5 325 1293  935     095     30180 0140 30400 0260         #
 
-There are no winds before 1977, and no radii of maximum wind. https://www.jma.go.jp/jma/jma-eng/jma-center/rsmc-hp-pub-eg/
+There are no winds before 1977, and no radii of maximum wind. https://www.jma.go.jp/jma/jma-eng/jma-center/rsmc-hp-pub-
+eg/
 """
 
 import datetime

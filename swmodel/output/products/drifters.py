@@ -37,7 +37,7 @@ from ...fields.parts import replaced
 from ...fields.state import State, pytree
 from ...fields.variables import Variable
 from ...grids.grid import Grid
-from ...runtime.tables import read_csv
+from ...runtime.formats import read_csv
 from .. import Claim, definitions, metadata
 from ..metadata import Attribute
 from ..records import RecordFile

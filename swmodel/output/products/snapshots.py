@@ -29,9 +29,8 @@ from ...stepping.loop import step_loop
 from ...stepping.members import Members, per_member
 from ...stepping.steps import History
 from .. import Claim, metadata
-from ..grid_part import GridPart
 from ..metadata import Attribute, Compression, members_of, rows_of, static_fields
-from ..netcdf import FieldFile, has_zstd
+from ..netcdf import FieldFile, GridPart, has_zstd
 from ..schedule import AbstractSimulation, SnapshotOutput
 from .base import MakeSample
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from ..files import replacing
 from ..forecast import Ranges, curves, disaggregation, drawing, gains
-from .drawings import as_image, joined, markup
-from .frame import Section, as_figure, as_table, filled, keys_note, moments
+from .frame import Section, as_figure, as_image, as_table, filled, joined, keys_note, markup, moments
 
 DPI = 90
 NOTE = " Waves and sources are those of the linear bank."

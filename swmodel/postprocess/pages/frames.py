@@ -20,8 +20,8 @@ from ..cgrid import around
 from ..files import Mesh, label, mesh_of, positions, seconds, snapshot, stamp, start_of, wet_cells
 from ..inundation import ground, may_flood, under_water
 from ..maps import colorbar_right_of, draw_gauges, draw_surroundings, field_norm, map_axes
-from ..overlays import arrows, relief, storms_of
-from .drawings import Markup, as_svg, fix_colours
+from ..style import arrows, relief, storms_of
+from .frame import Markup, as_svg, fix_colours
 
 MOST_RECORDS = 150
 # (pixels of the longer side, colours): the first whose images together are small enough is used

@@ -11,16 +11,27 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import xarray as xr
 
-from ...output.figures import STATISTICS
-from ...runtime.budget import size
+from ...output import STATISTICS
+from ...runtime.memory import size
 from ...runtime.paths import bytes_in
-from .. import budgets, drifters, ensemble, gauges, inversion, maxima, sensitivity, spectra, statistics
+from .. import budgets, gauges, inversion, maxima, sensitivity, spectra, statistics
 from ..files import experiment_of, mesh_of, open_output, seconds
 from ..scores import MISSING, Series, columns, constants_columns, meaning, score
 from ..series import read_gauges
-from . import facts
-from .drawings import as_image, as_svg, fix_colours, joined, markup
-from .frame import Section, as_figure, as_table, choice, controls, keys_note
+from . import frame
+from .frame import (
+    Section,
+    as_figure,
+    as_image,
+    as_svg,
+    as_table,
+    choice,
+    controls,
+    fix_colours,
+    joined,
+    keys_note,
+    markup,
+)
 from .frames import movies, variables_of
 
 LARGEST = 7.5e6  # bytes of the images of maps in a page
@@ -93,7 +104,7 @@ def _parts(run, variables):
         page = statistics.figure(shown[kind], gauges=run.gauges)
         yield _drawn(run, kind, heading, page, f"Maps of {heading.lower()}")
     if "drifters" in files:
-        page = drifters.figure(shown["drifters"], files.get("fields"))
+        page = statistics.drifter_tracks(shown["drifters"], files.get("fields"))
         yield _drawn(run, "drifters", "Drifters", page, "Tracks of the drifters")
     yield _gauges(run)
     fields = files.get("fields")
@@ -118,9 +129,9 @@ def _drawn(run, part, heading, page, text, vector=False):
 
 def _summary(run):
     dataset = run.files.get("fields", run.files.get("maxima", run.first))
-    rows = facts.setup_rows(dataset, dataset.attrs)
+    rows = frame.setup_rows(dataset, dataset.attrs)
     cells = dataset.sizes.get("xh", 0) * dataset.sizes.get("yh", 0)
-    took = facts.timing_rows(run.paths[0].parent, dataset.attrs, cells)
+    took = frame.timing_rows(run.paths[0].parent, dataset.attrs, cells)
     form = '<p class="note">Not shown: {}. {}</p>'
     missing = joined(markup(form, path.name, why) for path, why in run.left_out.items())
     if not rows and not missing:
@@ -145,7 +156,7 @@ def _ensemble(run):
         several = {kind: dataset for kind, dataset in whole.items() if dataset.sizes.get("member", 1) > 1}
         if not several:
             return None
-        page = ensemble.figure(several.get("fields"), several.get("gauges"))
+        page = statistics.ensemble_page(several.get("fields"), several.get("gauges"))
         shown, image = run.files[next(iter(several))].attrs["shown"], as_image(page, "Mean and spread of the members")
         form = '{}<p class="note">The other sections show {}; --member takes another.</p>'
         return Section(run.named("ensemble"), "Ensemble", markup(form, as_figure(image), shown))

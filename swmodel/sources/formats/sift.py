@@ -11,7 +11,7 @@ import numpy as np
 
 from swmodel.defaults import RIGIDITY
 from swmodel.errors import DataError
-from swmodel.runtime.tables import read_csv
+from swmodel.runtime.formats import read_csv
 from swmodel.sources.formats.columns import SlipModel
 
 WORDS = "a table of unit sources of SIFT"

@@ -21,7 +21,7 @@ import jaxlib
 
 from ...errors import SwmodelError
 from ...runtime import cache
-from ...runtime.malloc import keep_memory
+from ...runtime.memory import keep_memory
 from ...runtime.signals import PROCESS
 from ..abi import header
 

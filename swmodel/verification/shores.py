@@ -7,9 +7,9 @@ import numpy as np
 
 import swmodel as sw
 
-from ...grids.grid import Grid
-from ...grids.windows import FieldLike
-from ..case import Case, Mark, Outcome
+from ..grids.grid import Grid
+from ..grids.windows import FieldLike
+from .case import Case, Mark, Outcome
 from .exact_flows import CarrierGreenspan, CarrierWuYeh, DamBreak, PlanarBowl, RadialBowl
 
 Stepper = Callable[[float], sw.TimeStepper]

@@ -12,12 +12,12 @@ import numpy as np
 import xarray as xr
 
 import swmodel as sw
-from swmodel.forcing.constituents import nodal, period
-from swmodel.forcing.tides import MIDDLE
 
-from ...models.shallow_water import ShallowWater
-from ...stepping.explicit import TimeStepper
-from ..case import Case, Mark, Outcome, Panel, Twin, convergence
+from ..forcing.constituents import nodal, period
+from ..forcing.tides import MIDDLE
+from ..models.shallow_water import ShallowWater
+from ..stepping.explicit import TimeStepper
+from .case import Case, Mark, Outcome, Panel, Twin, convergence
 
 G, T = 9.81, period("M2")
 OMEGA = 2 * np.pi / T

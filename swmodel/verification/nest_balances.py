@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from ...dynamics.conserving import MomentumConserving
-from ...dynamics.momentum import FPlane
-from ...dynamics.tracers import Tracer
-from ...dynamics.wetting import WettingDrying
-from ...fields.state import State
-from ...grids.grid import CartesianGrid
-from ...nests.family import Family
-from ...nests.nest import Nest
-from ...simulation.nested import NestedSimulation
-from ...stepping.explicit import SSPRK3, TimeStepper
-from ...stepping.forward_backward import ForwardBackward
-from ..case import Case, Mark, Outcome
-from .waves import BERGER, BERGER_DOI
+from ..dynamics.conserving import MomentumConserving
+from ..dynamics.momentum import FPlane
+from ..dynamics.tracers import Tracer
+from ..dynamics.wetting import WettingDrying
+from ..fields.state import State
+from ..grids.grid import CartesianGrid
+from ..nests.family import Family
+from ..nests.nest import Nest
+from ..simulation.nested import NestedSimulation
+from ..stepping.explicit import SSPRK3, TimeStepper
+from ..stepping.forward_backward import ForwardBackward
+from .case import Case, Mark, Outcome
+from .nests import BERGER, BERGER_DOI
 
 NX, NY, DX = 40, 36, 1000.0
 NOISE = 5e-4  # [m]

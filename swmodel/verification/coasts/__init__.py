@@ -1,1 +1,0 @@
-"""Bores and shores against exact solutions."""

@@ -1,1 +1,0 @@
-"""Cases on the plane."""

@@ -1,1 +1,0 @@
-"""Cases on the whole sphere, poles included, with the filtered differences (dynamics/polar_filter.py)."""

@@ -1,1 +1,0 @@
-"""Tides, wind and air pressure against known answers."""
