@@ -75,7 +75,7 @@ def _counted(loops):
 
 
 def _print_loops(counted, steps, source, graph, first=1):
-    from ..stencils.printing import graph_text, write_source
+    from ..stencils.compiled import graph_text, write_source
 
     if source is not None:
         make_folder(source)

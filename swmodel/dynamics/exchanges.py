@@ -44,8 +44,8 @@ from ..fields.state import State, as_tile_field, like, pytree
 from ..grids.water import nearest_water
 from .clock import Time
 from .domain import Domain, Model
+from .forcing import CellShare, WaterForcing
 from .transported import tracer_contents
-from .water_terms import CellShare, WaterForcing
 
 if TYPE_CHECKING:
     from .layer import LayerFlow

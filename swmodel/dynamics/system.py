@@ -34,9 +34,8 @@ from .cores import FiniteDifferences, check_has_tendencies
 from .dissipation import FreeSlip
 from .layer import LayerFlow, divergence
 from .layers import Layers
-from .modes_at_sides import SideModes
 from .momentum import DEFAULT as DEFAULT_FORM
-from .near_sides import edges_of
+from .near_sides import SideModes, edges_of
 from .stages import (
     FACES,
     MAP,

@@ -40,10 +40,10 @@ from ..grids.windows import GridValues
 from ..parallel.communicator import Communicator
 from .clock import Time
 from .domain import Domain, Model
+from .forcing import CellShare, WaterForcing
 from .limiters import larger, smaller
 from .terms import Series, TimeVarying
 from .transported import Transported, tracer_contents
-from .water_terms import CellShare, WaterForcing
 
 if TYPE_CHECKING:
     from .layer import LayerFlow

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from ..fields.state import State
-from ..stencils.printing import Access, Cost, cost, loop_title, reads
+from ..stencils.compiled import Access, Cost, cost, loop_title, reads
 from ..stencils.stencil import loops_in, types_of
 from .loop import integrate, on_tiles, step_loop
 from .steps import History

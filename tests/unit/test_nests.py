@@ -12,7 +12,7 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.controls.controls import controls_of
 from swmodel.diagnostics.derived import names_in_files
-from swmodel.dynamics.water_terms import WaterForcing
+from swmodel.dynamics.forcing import WaterForcing
 from swmodel.errors import ConfigError
 from swmodel.nests.start import state_from_outer
 from swmodel.nests.steps import FamilyLoop, integrate

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...dynamics.momentum import ArakawaLamb, BetaPlane, EnergyConserving, EnstrophyConserving
-from ...dynamics.spectral.core import PseudoSpectral
+from ...dynamics.pseudo_spectral import PseudoSpectral
 from ...grids.grid import CartesianGrid
 from ...models.shallow_water import ShallowWater
 from ...simulation.simulation import Simulation

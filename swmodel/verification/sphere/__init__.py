@@ -1,1 +1,1 @@
-"""Cases on the whole sphere, poles included, with the filtered differences (dynamics/polar_filter.py)."""
+"""Cases on the whole sphere, poles included, with the filtered differences (dynamics/cores.py)."""

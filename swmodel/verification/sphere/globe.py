@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ...dynamics.cores import FilteredDifferences
 from ...dynamics.momentum import RotatingSphere
-from ...dynamics.polar_filter import FilteredDifferences
 from ...fields.state import State
 from ...grids.grid import SphericalGrid
 from ...grids.windows import FieldLike
