@@ -34,7 +34,7 @@ def explain_experiment(
     Raises:
         ConfigError: with every mistake of the experiment, or if the folder for sources cannot be made.
     """
-    from ..stepping.loops import loops_of_adjoint, loops_of_steps
+    from ..stepping.loop import loops_of_adjoint, loops_of_steps
 
     if bandwidth is not None and not bandwidth > 0:
         raise ConfigError(f"--bandwidth {bandwidth:g} is not positive; give bytes a second, as 2e10.")

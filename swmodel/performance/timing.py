@@ -18,7 +18,8 @@ from ..parallel.communicator import Communicator
 from ..parallel.traffic import Traffic, traffic
 from ..runtime.compilation import jit
 from ..stepping.explicit import TimeStepper
-from ..stepping.loop import pack_state, scan_steps, step_loop, unpack_state
+from ..stepping.loop import pack_state, step_loop, unpack_state
+from ..stepping.steps import scan_steps
 
 BATCH_CELLS = 4e8  # cell-steps of one timing: about a second on two cores, which is a chunk of a run
 FOREVER = 240_000  # the largest number of steps of one timing
