@@ -255,7 +255,7 @@ def cuda_major(toolkit):
 def compile_runtime(environment):
     """Compile the runtime of fused loops into the environment, so that the first run of a user need not wait for it."""
     stencils = ROOT / "swmodel" / "stencils"
-    sources = [*sorted(stencils.glob("native/*.cpp")), stencils / "native" / "library.py", stencils / "abi.py"]
+    sources = [*sorted(stencils.glob("native/*.cpp")), stencils / "native" / "library.py"]
     versions = environment.installed().get("jaxlib"), shutil.which(os.environ.get("CXX", "c++"))
     want = hashlib.sha256(b"\0".join([*(path.read_bytes() for path in sources), repr(versions).encode()])).hexdigest()
     if environment.stamp.get("runtime") == want:

@@ -32,7 +32,7 @@ def measure_gradient(
     Args:
         make: `make(communicator)` gives (ShallowWater, State) of the whole grid on that communicator.
         shape: (ny, nx) of the grid.
-        stepper: a TimeStepper; an implicit one makes a given number of rounds (performance.cases.with_rounds).
+        stepper: a TimeStepper; an implicit one makes a given number of rounds (performance.timing.with_rounds).
         steps: the number of steps that the planned gradient differentiates.
     """
     most = MOST_OF_EQUATION if stepper.has_solver else MOST_CELLS

@@ -21,12 +21,13 @@ from ..dynamics.transported import tracer_contents
 from ..errors import ConfigError
 from ..fields.parameters import Number, Part, check_arguments
 from ..fields.state import State
+from ..models.engine import arrays_if_loops_fail
 from ..models.shallow_water import ShallowWater
 from ..nests.family import Family
 from ..parallel.communicator import Communicator
 from ..runtime import memory
 from ..stepping.explicit import TimeStepper
-from ..stepping.loop import arrays_if_loops_fail, shown, step_loop
+from ..stepping.loop import shown, step_loop
 from ..stepping.stability import check_time_step
 from .controls.controls import ControlDict, Transformed, controls_of, masks_of, split_controls, units_in
 from .core.checkpointing import Readings

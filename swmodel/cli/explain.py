@@ -67,7 +67,7 @@ def explain_experiment(
     Raises:
         ConfigError: with every mistake of the experiment, or if the folder for sources cannot be made.
     """
-    from ..stepping.loops import loops_of_adjoint, loops_of_steps
+    from ..stepping.loop import loops_of_adjoint, loops_of_steps
 
     if bandwidth is not None and not bandwidth > 0:
         raise ConfigError(f"--bandwidth {bandwidth:g} is not positive; give bytes a second, as 2e10.")
@@ -108,7 +108,7 @@ def _counted(loops):
 
 
 def _print_loops(counted, steps, source, graph, first=1):
-    from ..stencils.printing import graph_text, write_source
+    from ..stencils.compiled import graph_text, write_source
 
     if source is not None:
         make_folder(source)

@@ -14,7 +14,7 @@ from ..config.build.series import records_of, stress_of
 from ..config.parts import part_of
 from ..config.series import RecordFile, TideSection
 from ..diagnostics.derived import in_all_layers
-from ..dynamics.water_terms import WaterForcing
+from ..dynamics.forcing import WaterForcing
 from ..errors import SwmodelError
 from ..fields.parts import numbers_of
 from ..forcing.file_records import FileRecords

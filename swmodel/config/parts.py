@@ -31,7 +31,8 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from .. import forcing
-from ..dynamics.tracers import LIMITERS, AdvectionScheme, Centred, FluxLimited, Limiter, check_name
+from ..dynamics.limiters import LIMITERS, Limiter
+from ..dynamics.tracers import AdvectionScheme, Centred, FluxLimited, check_name
 from ..fields import parameters as rules
 from ..fields.parameters import Number, shown
 from ..fields.parts import ModelPart, as_pytree, control_names, shipped_parts

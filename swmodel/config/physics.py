@@ -4,15 +4,15 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from ..defaults import AIR_DENSITY, GRAVITY, MINIMUM_DEPTH, SOUND_SPEEDS, WATER_DENSITY, WIND_DRAG
+from ..dynamics import pseudo_spectral
 from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.conserving import MomentumConserving
+from ..dynamics.cores import FilteredDifferences
 from ..dynamics.dissipation import FreeSlip, NoSlip
 from ..dynamics.forcing import WindStress
 from ..dynamics.layers import Layers as StackedLayers
 from ..dynamics.momentum import Coriolis as CoriolisParameter
 from ..dynamics.momentum import VorticityFlux
-from ..dynamics.polar_filter import FilteredDifferences
-from ..dynamics.spectral import core
 from ..dynamics.terms import Term
 from ..dynamics.wetting import WettingDrying
 from ..elliptic import Solver, names
@@ -128,15 +128,15 @@ Wetting = Annotated[Any, section_for(WettingDrying)]
 class _InModes(PartSection):
     left_out = ("series", "block", "at_rest")  # which follow from the grid
 
-    hyperviscosity: Annotated[Any, section_for(core.HyperViscosity)] | None = None  # damping in the tendency
-    filter: Annotated[Any, section_for(core.ExponentialFilter)] | None = None  # damping after each step
+    hyperviscosity: Annotated[Any, section_for(pseudo_spectral.HyperViscosity)] | None = None  # damping in the tendency
+    filter: Annotated[Any, section_for(pseudo_spectral.ExponentialFilter)] | None = None  # damping after each step
 
 
 class _OnParallels(PartSection):
     left_out = ("plan", "ends", "weaker")
 
 
-Spectral = Annotated[Any, section_for(core.PseudoSpectral, common=_InModes)]
+Spectral = Annotated[Any, section_for(pseudo_spectral.PseudoSpectral, common=_InModes)]
 PolarFilter = Annotated[Any, section_for(FilteredDifferences, common=_OnParallels)]
 
 

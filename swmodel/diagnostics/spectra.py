@@ -34,7 +34,7 @@ from jax import lax
 from ..dynamics.clock import Time
 from ..dynamics.cores import named_after
 from ..dynamics.domain import Model
-from ..dynamics.spectral.series import Series
+from ..dynamics.series import Series
 from ..dynamics.system import System
 from ..errors import ConfigError
 from ..fields.parameters import Flag, Part, check_arguments

@@ -9,7 +9,7 @@
               The elevation of that cell is eta_ext to the order of the stepper. Waves from inside are reflected.
               inflow.py limits the energy that water brings in.
 
-Where shores move, Flather's velocity is that of the Riemann invariants of the whole thickness h (wave_maker.py):
+Where shores move, Flather's velocity is that of the Riemann invariants of the whole thickness h (radiation.py):
 
     u = u_ext +- (2 sqrt(g h) + 2 sqrt(g h_ext) - 4 sqrt(g h_in)),    h_ext = H + eta_ext,  h_in = h_ext + eta_in
 
@@ -91,7 +91,7 @@ class OpenBoundary(TiledPart):
             State as NAME_x (west and east sides) and NAME_y, at the cells next to the sides and 0 elsewhere. They start
             from `beginning`, and the time stepper steps them with the rates of `rates`. Explicit steppers only.
         takes_modes: whether `outflow` is right for the fastest mode of layers, from its gravity, depth and elevation
-            alone (modes_at_sides.py).
+            alone (near_sides.py).
     """
 
     sides: tuple = declared(Sides(), default=SIDES, static=True, required=True, kw_only=True)

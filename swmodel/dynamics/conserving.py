@@ -19,9 +19,9 @@ Two time steppers make steps of it:
     eta' = eta - dt div(F)(eta_half, u_half)
     V' u' = V u - dt [ sum of Q u_side(u_half) + g (V ddx(eta) + V' ddx(eta')) / 2 ] + ...
 
-The subscript `half` marks values upstream in the middle of the step (half_step.py); slopes and damping are those of its
-beginning. On a flat bottom V ddx(eta) is ddx(h^2) / 2 in each area. So only the pressure on walls changes the sum of
-the momentum, where the water rises, the flow does not spread and there is no film.
+The subscript `half` marks values upstream in the middle of the step (half_step.py); slopes and damping are those
+of its beginning. On a flat bottom V ddx(eta) is ddx(h^2) / 2 in each area. So only the pressure on walls changes the
+sum of the momentum, where the water rises, the flow does not spread and there is no film.
 """
 
 import dataclasses

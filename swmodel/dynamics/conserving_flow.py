@@ -2,8 +2,8 @@
 
     u' = u - dt { sum of Q (u_side - u) / V' + g (V / V') ddx(eta) } + dt (f v + ...)
 
-V = mean_x(area h) is the volume of water in a face's own cell, and a prime marks values after a step of Euler. Q is
-the mean of the limited fluxes F of continuity, so that V' - V is exactly what Q brings. Summed over a flat bottom, V u
+V = mean_x(area h) is the volume of water in a face's own cell, and a prime marks values after a step of Euler. Q is the
+mean of the limited fluxes F of continuity, so that V' - V is exactly what Q brings. Summed over a flat bottom, V u
 changes in a step by the pressure on the walls alone: to rounding where no water falls and no flow spreads, otherwise up
 to an error of first order in dt. For where V falls, V' is replaced by V, so that a cell that empties needs no shorter
 time step. Where the flow does not contract, V / V' is replaced by 1, so that a front over a dry bed is not held back.
@@ -17,18 +17,15 @@ h_u is reconstructed from upstream with a limited slope. Where the water covers 
 reconstructed, and their mean depth is added. Elsewhere the thickness h is, so that a wedge of water leaves a shore in
 finite time. u_side is the velocity upstream of a side, with a limited slope. So the scheme is of second order in space
 where the flow is smooth, of first order at fronts. In time, waves have the order of the stepper; V in place of V' adds
-an error of first order, in proportion to the square of their height.
-
-**Unresolved scales are damped** by D, sixth differences of the level (half_step.py).
+an error of first order, in proportion to the square of their height. D damps scales that are not resolved
+(half_step.py).
 
 **Contractions conserve the energy head.** Where the flow speeds up towards a higher bed, Q (u_side - u) / V' becomes
 the difference of u^2/2. Then g eta + u^2/2 is constant along a steady flow over a step. From one form to the other the
 step changes continuously, so that rounding does not choose between them where the velocity or its growth is 0.
 
-On the sphere the momentum's components change with the direction of the axes; this acts as the Coriolis force with
-f + u tan(latitude) / a.
-
-**Beds finer than the grid** give cells their level and faces their sections (subgrid.py).
+On the sphere the momentum's components change with the direction of the axes; this acts as the Coriolis force with f +
+u tan(latitude) / a. **Beds finer than the grid** give cells their level and faces their sections (subgrid.py).
 **Levees** stand on faces (wetting.py). Over them h_u is at most the level above the crest, and the flux at most the
 critical one. Where no water reaches the crest there is no flow.
 """
@@ -60,12 +57,17 @@ from .clock import Time
 from .dissipation import damping_after
 from .half_step import HalfStep, damped_difference
 from .layer import LayerFlow
-from .limiters import both_sides, larger, limited_difference, limited_face, smaller, upstream
+from .limiters import (
+    both_sides,
+    larger,
+    limited_difference,
+    limited_face,
+    smaller,
+    upstream,
+)
 from .subgrid import Sections
 from .system import System
 from .wetting import Crests, limited_outflow, outflow, outflow_share
-
-__all__ = ["ConservingFlow"]
 
 SHALLOW = 1e-3  # bounds quotients by the thickness where no `thin` does [m]
 FROUDE = 2e-3  # of a velocity, or its growth, within which one form of the pressure or advection turns into the other
@@ -266,7 +268,8 @@ class ConservingFlow(LayerFlow):
             after: the thickness of the water after the step [m], a Field at h.
         """
         g, dt = self.geometry, self.time.dt
-        rotation, thickness, held = self._rotation, self.on_faces(self.h), self.on_faces(after)
+        rotation = self.coriolis(*self.fluxes) if self.rotates else (0.0, 0.0)  # [m2 s-2]
+        thickness, held = self.on_faces(self.h), self.on_faces(after)
         explicit, *_ = self.split_terms
         least, new = self.thin or SHALLOW, []
         level = self.eta + dt * self.rate if self.sections is None else self.level_of(after)  # at the end of the step
@@ -336,11 +339,6 @@ class ConservingFlow(LayerFlow):
         """
         half = limited_difference(axis, step, through, self.equations.momentum.limiter)
         return upstream(through, half, step - half)
-
-    @functools.cached_property
-    def _rotation(self):
-        """(dx_u du/dt, dy_v dv/dt) [m2 s-2] of the Coriolis force and of the metric term; numbers without rotation."""
-        return self.coriolis(*self.fluxes) if self.rotates else (0.0, 0.0)
 
     @property
     def rotates(self) -> bool:

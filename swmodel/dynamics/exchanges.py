@@ -44,8 +44,8 @@ from ..fields.state import State, as_tile_field, like, pytree
 from ..grids.water import nearest_water
 from .clock import Time
 from .domain import Domain, Model
+from .forcing import CellShare, WaterForcing
 from .transported import tracer_contents
-from .water_terms import CellShare, WaterForcing
 
 if TYPE_CHECKING:
     from .layer import LayerFlow
@@ -70,11 +70,9 @@ class End(NamedTuple):
 def with_exchanges(system: "System", state: State, time: Time) -> State:
     """The State at the beginning of a step after the water of all Exchanges has passed, of arrays or Fields as `state`.
 
-    `system` is prepared, and `time` the Time at the beginning of the step.
+    `system` is prepared, and has Exchanges; `time` is the Time at the beginning of the step.
     """
     numbers = [k for k, term in enumerate(system.terms) if isinstance(term, Exchange)]
-    if not numbers:
-        return state
     fields, eta = state.map(as_tile_field, state.positions), system.names_of_layers[0][2]
     tracers = {row.name: tracer for row, tracer, layer in tracer_contents(system) if layer == 0}
     arrays, stored = system.evaluation.on_arrays(system, [fields[name] for name in (eta, *tracers)])

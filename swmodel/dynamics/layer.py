@@ -68,7 +68,7 @@ class LayerFlow:
     def __init__(self, equations: "System", state: State, more: Sequence, outside: Sequence, time: Time):
         self.equations, self.geometry, self.gravity = equations, equations.geometry, equations.gravity
         self.state, self.more, self.outside, self.time = state, more, outside, time
-        self.u, self.v, self.eta = (state[name] for name in self.names)
+        self.u, self.v, self.eta = state.layer(self.layer)
         self.level = self.eta
         rest, excess = self._columns(time)
         self.h = rest if equations.linear else rest + excess * equations.geometry.wet
@@ -81,7 +81,7 @@ class LayerFlow:
     def _columns(self, time):
         """(thickness at rest, what is above that) [m] of the layer at a Time, Fields at h."""
         e = self.equations
-        return e.columns(e.depth_at(time), [self.state[eta] for *_, eta in e.names_of_layers])[self.layer]
+        return e.columns(e.depth_at(time), self.state)[self.layer]
 
     @functools.cached_property
     def layers(self) -> tuple["LayerFlow", ...]:

@@ -326,10 +326,9 @@ class ArrayEvaluation(StageEvaluation):
         elif system.open_boundaries:
             shared = min(min(f.halo) for f in fields)
             fields = [beyond_open_sides(f.crop((shared,) * 4), tile.sides) for f in fields]
-        values = iter(fields)
-        state, more = state.map(lambda _: next(values)), [next(values) for _ in more]
-        own = [state[name] for *_, name in system.names_of_layers]
-        return state, more, [next(values) for _ in other] or own
+        new, rest = dict(zip(state.names, fields)), fields[len(state.names) :]
+        own = [new[eta] for *_, eta in system.names_of_layers]
+        return State.of(new, state.positions), rest[: len(more)], rest[len(more) :] or own
 
     def on_arrays(self, system: "System", fields: Fields) -> tuple["System", Sequence[Field]]:
         return system, cast(Sequence[Field], fields)

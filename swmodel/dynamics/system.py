@@ -34,9 +34,8 @@ from .cores import FiniteDifferences, check_has_tendencies
 from .dissipation import FreeSlip
 from .layer import LayerFlow, divergence
 from .layers import Layers
-from .modes_at_sides import SideModes
 from .momentum import DEFAULT as DEFAULT_FORM
-from .near_sides import edges_of
+from .near_sides import SideModes, edges_of
 from .stages import (
     FACES,
     MAP,
@@ -247,16 +246,18 @@ class System:
         geometry = Geometry.derive(self.tile, self.side.factor, self.communicator)
         new = self._each("prepare", exchange, geometry.wet)
         within = lambda value: value.within(new.terms, self.gravity)  # noqa: E731
+        depth = new.depth
+        if self.film is None:  # where shores are fixed, a control below 0 counts as SHALLOWEST, not as land
+            depth = pointwise(jnp.maximum, depth, SHALLOWEST * geometry.wet)
         new = replace(
             new,
+            depth=depth,
             geometry=geometry,
             reach=reach,
             terms=tuple(term.bound(within, TimeVarying) for term in new.terms),
             open_boundaries=tuple(x.within(new.terms, self.gravity) for x in new.open_boundaries),
             edges=edges_of(self.tile, self.depth.dtype) if any(x.memory for x in self.open_boundaries) else None,
         )
-        if self.film is None:  # where shores are fixed, a control below 0 counts as SHALLOWEST, not as land
-            new = replace(new, depth=pointwise(jnp.maximum, new.depth, SHALLOWEST * geometry.wet))
         if self.layers is not None and self.open_boundaries:
             new = replace(new, modes_at_sides=SideModes.of_sides(new, self.tile.sides.open_sides))
         new = self.momentum.prepare(new)
@@ -327,7 +328,7 @@ class System:
 
     def _timed(self, time):
         """A Time with the length of a step, where this System has it."""
-        time = as_time(time)
+        time = time if isinstance(time, Time) else as_time(time)
         if time.dt is not None or self.dt is None:
             return time
         return replace(time, dt=jnp.asarray(self.dt, self.depth.dtype), exact_dt=self.dt)
@@ -483,8 +484,9 @@ class System:
         """The gravity, or reduced gravity, of each layer's eta [m s-2]."""
         return [self.gravity] if self.layers is None else self.layers.gravities(self.gravity)
 
-    def columns(self, depth: Value, levels: Sequence) -> list[tuple[Any, Any]]:
-        """[(thickness at rest, what is above that) [m]] of each layer, from the depth [m] and eta [m] of each."""
+    def columns(self, depth: Value, fields: Any) -> list[tuple[Any, Any]]:
+        """[(thickness at rest, what is above that) [m]] of each layer, from the depth [m] and each eta by name."""
+        levels = [fields[eta] for *_, eta in self.names_of_layers]
         levels = [0.0 * levels[0], *levels[1:]] if self.rigid_lid else levels
         return list(zip(self.at_rest(depth), self.excess(levels)))
 

@@ -140,7 +140,7 @@ def shown_variables(system: "System") -> list[Variable]:
 
 def thicknesses(system: "System", fields: State | Mapping[str, Value], depth: Value) -> list[Value]:
     """The thickness of each layer [m], from the depth [m] and {name: values}."""
-    columns = system.columns(depth, [fields[eta] for *_, eta in system.names_of_layers])
+    columns = system.columns(depth, fields)
     return [rest + excess for rest, excess in columns]
 
 
@@ -172,7 +172,7 @@ def converted_state(how: str, system: "System", state: State, depth: AbstractFie
     if subgrid is not None:
         new = {"eta": getattr(subgrid, how)(fields.eta, depth, wet).interior}
         fields = fields.replace(eta=as_tile_field(new["eta"], "h")) if how == "stored" else fields
-    columns = system.columns(depth, [fields[eta] for *_, eta in system.names_of_layers])
+    columns = system.columns(depth, fields)
     columns = [(rest + excess * wet).interior for rest, excess in columns]
     return state.replace(**new, **converted(how, contents, state, columns))
 

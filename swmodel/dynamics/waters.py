@@ -40,10 +40,10 @@ from ..grids.windows import GridValues
 from ..parallel.communicator import Communicator
 from .clock import Time
 from .domain import Domain, Model
+from .forcing import CellShare, WaterForcing
 from .limiters import larger, smaller
 from .terms import Series, TimeVarying
 from .transported import Transported, tracer_contents
-from .water_terms import CellShare, WaterForcing
 
 if TYPE_CHECKING:
     from .layer import LayerFlow
@@ -62,11 +62,8 @@ def with_waters(system: "System", state: State, time: Time) -> State:
     `system` is prepared, and `time` the Time at the beginning of the step.
     """
     sources = [term for term in system.terms if isinstance(term, WaterSource)]
-    if not sources:
-        return state
     fields, wet = state.map(as_tile_field, state.positions), system.geometry.wet
-    levels = [fields[eta] for *_, eta in system.names_of_layers]
-    rest, excess = system.columns(system.depth_at(time + 1.0), levels)[0]
+    rest, excess = system.columns(system.depth_at(time + 1.0), fields)[0]
     h = (rest + excess * wet).map(lambda x: larger(x, 0.0))
     new, rise = dict(fields), 0.0 * h
     for source in sorted(sources, key=lambda each: each.takes):

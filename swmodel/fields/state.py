@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from .field import AbstractField, Field, Scalar, Value
 from .parameters import check_fields, declared, has_rules, parameter
-from .variables import PROGNOSTIC
+from .variables import PROGNOSTIC, names_in_layer
 
 T = TypeVar("T")
 MOST_REMEMBERED = 64
@@ -150,6 +150,11 @@ class State:
     def others(self) -> tuple[str, ...]:
         """The names of the fields other than u, v and eta."""
         return tuple(name for name in self._values if name not in _POSITIONS)
+
+    def layer(self, number: int) -> tuple[Any, Any, Any]:
+        """u, v and eta of a layer, 0 for the one at the top."""
+        u, v, eta = names_in_layer(number)
+        return self._values[u], self._values[v], self._values[eta]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._values:

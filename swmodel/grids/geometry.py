@@ -160,7 +160,7 @@ class Geometry:
             wet: the wet cells as such a field, if the caller has it already.
         """
         lift = lift or (
-            lambda field, dtype, name: field.map(lambda x: x.astype(dtype)) if isinstance(field, Field) else field
+            lambda x, dtype, name: Field(x.data.astype(dtype), x.position, x.halo) if isinstance(x, Field) else x
         )
         dtype = tile.metrics["area_h"].dtype
         column = lambda x, position, name: lift(_field(x, position, tile.halo), dtype, name)  # noqa: E731

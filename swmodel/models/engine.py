@@ -17,11 +17,15 @@ from ..fields.parts import numbers_of, positions_of
 from ..fields.state import remembered
 from ..parallel.communicator import Communicator
 from ..stencils.native import why_not
+from ..stencils.native.library import CompileError
 from ..stepping.explicit import TimeStepper
-from ..stepping.fused import FusedStepLoop
+from ..stepping.fused import FusedStepLoop, NotCompiled
+from ..stepping.loop import engine_of, warn_of_arrays
+from ..stepping.members import Members
 from ..stepping.steps import ArrayStepLoop, StepLoop, one_step
 
 if TYPE_CHECKING:
+    from .ensemble import Ensemble
     from .shallow_water import ShallowWater
 
 
@@ -52,6 +56,38 @@ def kind_of_loop(engine: str, communicator: Communicator, core: Discretisation) 
 @functools.cache
 def _warn_once(sentence):
     logging.getLogger("swmodel").warning("%s", sentence)
+
+
+def arrays_if_loops_fail(
+    model: "ShallowWater | Ensemble", dynamics: System | Members, stepper: TimeStepper
+) -> str | None:
+    """Let a model's steps run on arrays on all ranks if one rank cannot compile one of their loops. Collective.
+
+    Programs compile their loops while they are traced, when ranks can no longer agree. So call it before.
+
+    Args:
+        model: a ShallowWater or Ensemble.
+        dynamics, stepper: those of its programs.
+
+    Returns:
+        The compiler's message, or None where all loops were compiled.
+
+    Raises:
+        CompileError: if the model has engine = "fused".
+    """
+    if not model.step_loop.compiles():
+        return None
+    _, why = engine_of(dynamics, stepper)
+    found = model.communicator.host_gather(str(why) if isinstance(why, NotCompiled) else None)
+    failed = [why for why in found if why is not None]
+    if not failed:
+        return None
+    if model.requires_loops:
+        raise CompileError(failed[0])
+    model.run_on_arrays()
+    if model.communicator.is_root:
+        warn_of_arrays(failed[0])
+    return failed[0]
 
 
 WIDEST = 16  # cells

@@ -50,7 +50,7 @@ import numpy as np
 from jax.core import Tracer
 from numpy.typing import DTypeLike
 
-from ..dynamics.spectral.series import Series, scaled
+from ..dynamics.series import Series, scaled
 from ..errors import ConfigError
 from ..fields.parameters import refuse
 from ..fields.state import State

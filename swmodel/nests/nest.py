@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..dynamics.clock import Time
+from ..dynamics.forcing import WaterForcing
 from ..dynamics.momentum import VorticityFlux
 from ..dynamics.terms import Forcing, Term
-from ..dynamics.water_terms import WaterForcing
 from ..errors import ConfigError
 from ..fields.field import Value
 from ..fields.parameters import COORDINATES, Flag, Number, Pair, Text, check_fields, declared, refuse

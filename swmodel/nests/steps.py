@@ -23,9 +23,9 @@ from ..fields.state import State, pytree, replace, static
 from ..grids.geometry import TileGeometry
 from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
-from ..stepping.loop import scan_steps, step_loop
+from ..stepping.loop import step_loop
 from ..stepping.members import SAME, Members
-from ..stepping.steps import Monitor, StepLoop, Tree, no_monitor
+from ..stepping.steps import Monitor, StepLoop, Tree, no_monitor, scan_steps
 from .border import Border, OuterValues
 
 __all__ = ["FamilyLoop", "FamilySystem", "Level", "family_system", "integrate", "run_family"]

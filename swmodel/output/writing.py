@@ -3,7 +3,7 @@
 The run submits each write with data that are no longer changed. The thread makes the writes one after another, in the
 order of submission: the records of gauges before the restart that relies on them, for example. It sends no messages.
 What is too large to be gathered at once is written from a stream of parts, which the run's own thread gathers.
-The library of netCDF4 is not thread-safe: a thread that calls it holds `runtime.netcdf.LOCK`.
+The library of netCDF4 is not thread-safe: a thread that calls it holds `runtime.signals.LOCK`.
 """
 
 import collections

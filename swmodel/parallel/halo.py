@@ -190,7 +190,7 @@ def _extend(arrays, width, axis, sides, communicator):
 
 def _walled(axis, sides, communicator):
     """Whether the one tile along an axis has walls at both ends."""
-    return communicator.along(axis) == 1 and axis not in sides.periodic and not sides.has_open(axis)
+    return axis not in sides.periodic and not sides.has_open(axis) and communicator.along(axis) == 1
 
 
 def _beyond(arrays, width, axis, sides, communicator):

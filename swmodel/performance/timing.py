@@ -41,7 +41,8 @@ from ..parallel.traffic import Traffic, traffic
 from ..runtime.compilation import jit
 from ..stepping.explicit import AB2, AB3, RK4, SSPRK3, TimeStepper
 from ..stepping.forward_backward import ForwardBackward, ForwardBackwardHancock
-from ..stepping.loop import pack_state, scan_steps, step_loop, unpack_state
+from ..stepping.loop import pack_state, step_loop, unpack_state
+from ..stepping.steps import scan_steps
 
 SPACING = 5000.0  # of the cells [m]
 TIME_STEP = 2.0  # [s], for every stepper

@@ -22,8 +22,8 @@ from ..fields.state import State, pytree
 from ..output.products.base import Arrays, Reader, Sample
 from ..output.products.gauges import LONGEST_CHUNK
 from ..stepping.explicit import TimeStepper
-from ..stepping.loop import on_tiles, pack_state, run_steps, step_loop
-from ..stepping.steps import History, Monitor, StepLoop
+from ..stepping.loop import on_tiles, pack_state, step_loop
+from ..stepping.steps import History, Monitor, StepLoop, run_steps
 from .stopping import Assessment, Health
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from ..errors import BlowUp, ConfigError, Interrupted
 from ..fields.parameters import MOST, check_arguments
 from ..fields.state import State
 from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
+from ..models.engine import arrays_if_loops_fail
 from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater
 from ..output.products.base import Reader, Shown, Watcher
@@ -31,7 +32,7 @@ from ..parallel.communicator import Communicator
 from ..runtime.signals import PROCESS, WRITING, SignalMonitor
 from ..stepping.explicit import TimeStepper
 from ..stepping.implicit import Implicit
-from ..stepping.loop import arrays_if_loops_fail, engine_of, pack_state, unpack_state
+from ..stepping.loop import engine_of, pack_state, unpack_state
 from ..stepping.members import Members
 from ..stepping.stability import check_time_step
 from ..stepping.steps import History

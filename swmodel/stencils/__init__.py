@@ -5,15 +5,16 @@ instead of arrays. Each describes a value at a cell in terms of loads from neigh
 
 In:   Expressions, derived from Fields with a halo; a Layout, the shape of the results with ghosts (`stencil.run`).
 Out:  the results as arrays. The loop is a `Graph` of scalar operations (graph.py). On a CPU it becomes one vectorised
-      C++ loop (schedule.py, source.py, native/), on a GPU one Pallas kernel or a few (parts.py, pallas.py). Values
+      C++ loop (schedule.py, source.py, native/), on a GPU one Pallas kernel or a few (pallas.py). Values
       stay in registers or in a few rows in the cache: one pass reads each array once and may overwrite it.
 
 Tangents and adjoints of a loop are loops as well (derivatives.py). They are made by forward differentiation of the
-graph, and by its transpose in gather form, as in PerforAD (Hueckelheim et al. 2019, arXiv:1907.02818). An adjoint
-loop reads the values of earlier steps from the slots in which they were stored (slots.py).
+graph, and by its transpose in gather form, as in PerforAD (Hueckelheim et al. 2019, arXiv:1907.02818). An adjoint loop
+reads the values of earlier steps from the slots in which they were stored (slots.py).
 
-Python, the runtime in C++ and the loops share one description of their interface (abi.py). Loops can be printed, with
-the names of fields and the lines of Python that they come from (nodes.py, printing.py; docs/loops.md).
+Python, the runtime in C++ and the loops share one description of their interface (native/library.py). Loops can be
+printed, with the names of fields and the lines of Python that they come from (expressions.py, compiled.py;
+docs/loops.md).
 """
 
 from .graph import Unsupported

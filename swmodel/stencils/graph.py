@@ -18,8 +18,7 @@ import numpy as np
 from jax.extend.core import Jaxpr
 from numpy.typing import DTypeLike
 
-from .expressions import Expression, Source, Trace
-from .nodes import At, Constant, Node, Ref, Unsupported, line_of
+from .expressions import At, Constant, Expression, Node, Ref, Source, Trace, Unsupported, line_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,8 +12,8 @@ types, a compiler makes as many cells at a time as a vector has bytes, for which
 import dataclasses
 import functools
 
-from .abi import VECTOR
 from .graph import At, Constant, Graph
+from .native.library import VECTOR
 
 ROUNDS = 4
 DEAR = 4  # operations of a node that no two passes compute

@@ -1,4 +1,4 @@
-"""Fused loops that read arrays from slots, and push arrays into slots before they overwrite them (native/tape.py).
+"""Fused loops that read arrays from slots, and that push arrays into slots before they overwrite them.
 
 XLA copies an array out of its slot for a call that reads it; a compiled loop reads it in place. Pushing an array into a
 slot is another pass over memory, except for a loop that loads its rows anyway. Without slots a gradient on 1024 x 1024

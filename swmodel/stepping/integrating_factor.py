@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from ..dynamics.clock import Time
-from ..dynamics.spectral.series import scaled
+from ..dynamics.series import scaled
 from ..fields.state import State, pytree
 from .explicit import RK4, TimeStepper, time_step
 from .steps import History

@@ -1,9 +1,11 @@
-"""Many time steps inside one compiled program, with neither outputs nor adjoints.
+"""The step loop of a run, the run inside one compiled program that JAX differentiates, and the fused loops of a step.
 
-`step_loop` chooses the StepLoop of a run, and `run_steps` makes any number of its steps. `integrate` is a function of
-model, time step and state that JAX differentiates in both modes.
+`step_loop` chooses the StepLoop of a run. `integrate` is a function of model, time step and state that JAX
+differentiates in both modes. `loops_of_steps` and `loops_of_adjoint` find fused loops by tracing, without compiling or
+running anything.
 """
 
+import dataclasses
 import functools
 import itertools
 import logging
@@ -17,17 +19,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.clock import Time
-from ..dynamics.domain import Model
 from ..dynamics.terms import holds_windows
 from ..fields.field import Count
 from ..fields.parameters import Number, Part, check_arguments
 from ..fields.state import State, remembered, replace
 from ..runtime.compilation import jit
+from ..stencils.compiled import Access, Cost, cost, loop_title, reads
 from ..stencils.native import usable
 from ..stencils.native.library import CompileError
+from ..stencils.stencil import loops_in, types_of
 from .fused import POLE, NotCompiled
 from .members import Members, first_member, per_member
-from .steps import ArrayStepLoop, Carry, History, Monitor, StepLoop, Tree, no_monitor, without_invariants
+from .steps import ArrayStepLoop, Carry, History, StepLoop, scan_steps
 
 if TYPE_CHECKING:
     from ..dynamics.system import System
@@ -64,43 +67,14 @@ def _is_possible(dynamics, stepper):
     if isinstance(why, NotCompiled):
         if dynamics.communicator.size > len(dynamics.communicator.ranks):
             raise CompileError(why)
-        _warn(why)
+        warn_of_arrays(why)
     return why is None
 
 
 @functools.cache
-def _warn(why):
+def warn_of_arrays(why: str) -> None:
+    """Say once why steps run on arrays."""
     logging.getLogger("swmodel").warning("steps run on arrays, several times slower than in fused loops: %s", why)
-
-
-def arrays_if_loops_fail(model: Model, dynamics: "System | Members", stepper: "TimeStepper") -> str | None:
-    """Let a model's steps run on arrays on all ranks if one rank cannot compile one of their loops. Collective.
-
-    Programs compile their loops while they are traced, when ranks can no longer agree. So call it before.
-
-    Args:
-        model: a ShallowWater or Ensemble.
-        dynamics, stepper: those of its programs.
-
-    Returns:
-        The compiler's message, or None where all loops were compiled.
-
-    Raises:
-        CompileError: if the model has engine = "fused".
-    """
-    if not model.step_loop.compiles():
-        return None
-    _, why = engine_of(dynamics, stepper)
-    found = model.communicator.host_gather(str(why) if isinstance(why, NotCompiled) else None)
-    failed = [why for why in found if why is not None]
-    if not failed:
-        return None
-    if model.requires_loops:
-        raise CompileError(failed[0])
-    model.run_on_arrays()
-    if model.communicator.is_root:
-        _warn(failed[0])
-    return failed[0]
 
 
 def obstacle(dynamics: "System", stepper: "TimeStepper") -> str | None:
@@ -165,34 +139,6 @@ def shown(dynamics: "System", stepper: "TimeStepper", at: tuple[State, Count]) -
     """The State in `at`, (State, number of its step), as files show it: of tracers the concentration."""
     state, step = at
     return stepper.system(dynamics).shown(state, Time(step))
-
-
-def run_steps(
-    loop: "StepLoop", carry: Carry, count: Count, monitor: Monitor = no_monitor, monitored: Tree = (), first: Count = 0
-) -> tuple[Carry, Any]:
-    """`count` steps of a step loop; any number of them, static or not.
-
-    Args:
-        loop: a StepLoop.
-        carry: its carry.
-        count: of steps.
-        monitor: a Monitor, which is called after each step.
-        monitored: the carry of the monitor before the first step.
-        first: number of the first step, counted from step 0 of the model.
-
-    Returns:
-        (carry, monitored) after the last step.
-    """
-
-    def some(start, length):
-        return lambda k, carries: steps(carries[0], start + k * length, length, carries[1])
-
-    count, first = jnp.asarray(count, jnp.int32), jnp.asarray(first, jnp.int32)
-    steps = loop.traced_steps(carry, monitor, monitored)
-    whole = count // loop.period
-    carries = jax.lax.fori_loop(0, whole, some(first, loop.period), (carry, monitored))
-    rest = whole * loop.period
-    return carries if loop.period == 1 else jax.lax.fori_loop(0, count - rest, some(first + rest, 1), carries)
 
 
 _RULES = {
@@ -308,13 +254,95 @@ def _grouped(parts):
     return [(length, [number for _, number in group]) for length, group in groups]
 
 
-def scan_steps(loop: StepLoop, carry: Carry, steps: int, first: Count = 0) -> Carry:
-    """The carry of `run_steps`, for a static number of `steps`, under lax.scan, which JAX can differentiate."""
-    groups, rest = divmod(steps, loop.period)
-    first = jnp.asarray(first, jnp.int32)
-    starts = first + jnp.arange(groups, dtype=jnp.int32) * loop.period
-    several = without_invariants(lambda carry, start: loop.steps(carry, start, loop.period), carry, first)
-    carry, _ = jax.lax.scan(several, carry, starts)
-    for step in range(steps - rest, steps):
-        carry, _ = loop.steps(carry, first + step, 1)
-    return carry
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """One fused loop of a time step.
+
+    Attributes:
+        graph: the Graph of its operations.
+        dtypes: element types, (of the arrays that it reads, of its results).
+        over: for each result the name of the array that it overwrites, or None.
+        margin: the number of cells around the tile that it computes, too.
+        members: the number of ensemble members that one call computes.
+    """
+
+    graph: Any
+    dtypes: tuple
+    over: tuple
+    margin: int
+    members: int
+
+    @property
+    def title(self) -> str:
+        """The names of its results."""
+        return loop_title(self.graph)
+
+    @property
+    def reads(self) -> list[Access]:
+        """The arrays that it reads."""
+        return reads(self.graph)
+
+    @property
+    def cost(self) -> Cost:
+        """Operations and bytes for each cell."""
+        return cost(self.graph, self.dtypes)
+
+
+@on_tiles
+def _steps(dynamics, stepper, start):
+    loop = step_loop(dynamics, stepper)
+    return loop.steps(loop.pack_state(*start), 0, loop.period)[0]
+
+
+def loops_of_steps(dynamics: "System", stepper: "TimeStepper", start: tuple[State, History]) -> tuple[list[Loop], int]:
+    """(the fused loops of some steps, in order; the number of these steps); no loops where steps run on arrays.
+
+    The number of steps is that after which buffers are back in their first roles. Collective.
+
+    Args:
+        dynamics: a System, or the Members of an ensemble, as programs take them.
+        stepper: a TimeStepper, likewise.
+        start: (state, history).
+    """
+    closed, period = jax.make_jaxpr(_steps)(dynamics, stepper, start), []
+    one = getattr(dynamics, "dynamics", dynamics)
+    jax.eval_shape(
+        one.communicator.spmd(lambda d, s: period.append(step_loop(d, s, prepared=False).period)), one, stepper
+    )
+    return [_loop(equation) for equation in loops_in(closed.jaxpr)], period[0]
+
+
+def loops_of_adjoint(dynamics: "System", stepper: "TimeStepper", state: State, steps: int) -> list[Loop]:
+    """The fused loops with which the adjoint of some steps goes back through them, in the order of their execution.
+
+    They compute what they need of the steps again, from the states before them. Collective.
+
+    Args:
+        dynamics: a System, as programs take it.
+        stepper: a TimeStepper, likewise.
+        state: the State at the beginning.
+        steps: their number.
+    """
+
+    def end(state):
+        return integrate(dynamics, stepper, state, steps)[0]
+
+    def gradient(state):
+        final, back = jax.vjp(end, state)
+        return back(final)
+
+    forward, both = (loops_in(jax.make_jaxpr(program)(state).jaxpr) for program in (end, gradient))
+    return [_loop(equation) for equation in list(both)[len(list(forward)) :]]
+
+
+def _loop(equation):
+    parameters = equation.params
+    graph, layout = parameters["graph"], parameters["layout"]
+    names = {k: access.name for k, access in zip(graph.reads(), reads(graph))}
+    return Loop(
+        graph,
+        types_of(equation),
+        tuple(None if k is None else names.get(k, "another array") for k in parameters["aliases"]),
+        parameters["margin"],
+        layout.members or 1,
+    )

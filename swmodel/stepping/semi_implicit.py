@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..defaults import AB2_EPSILON, THETA
-from ..dynamics.water_terms import WaterForcing
+from ..dynamics.forcing import WaterForcing
 from ..errors import ConfigError
 from ..fields.parameters import parameter
 from ..fields.state import pytree, replace, static

@@ -4,7 +4,8 @@
 
 A stepper makes one step from the tendencies of the equations. The step loop decides where its results are stored: in
 arrays that XLA allocates (ArrayStepLoop), or in buffers with halos that fused loops overwrite (FusedStepLoop,
-fused.py). `step_loop` in loop.py chooses between them; nothing else depends on the choice.
+fused.py). `step_loop` in loop.py chooses between them; nothing else depends on the choice. `run_steps` and `scan_steps`
+make any number of steps of a loop.
 """
 
 import abc
@@ -18,9 +19,9 @@ import jax.numpy as jnp
 from jax.extend.core import Jaxpr, Literal, Var
 
 from ..dynamics.clock import Time
-from ..dynamics.exchanges import with_exchanges
+from ..dynamics.exchanges import Exchange, with_exchanges
 from ..dynamics.stages import mark_numbers
-from ..dynamics.waters import with_waters
+from ..dynamics.waters import WaterSource, with_waters
 from ..fields.field import AbstractField, Count, Field, pointwise
 from ..fields.state import State, each_state, fields_of
 from ..parallel.boxes import Part
@@ -176,7 +177,9 @@ def one_step(
     """
     dtype = state.eta.dtype
     time = Time(jnp.asarray(step, jnp.int32), jnp.zeros((), dtype), jnp.asarray(stepper.dt, dtype), equations.dt)
-    state = with_exchanges(equations, equations.renewed(state, time), time)
+    state = equations.renewed(state, time)
+    if any(isinstance(term, Exchange) for term in equations.terms):
+        state = with_exchanges(equations, state, time)
     state, history = stepper.step(equations, state, history, time)
     state = equations.core.finished(equations, state)
     if equations.uplift is not None:
@@ -190,7 +193,9 @@ def one_step(
                 else jnp.maximum(eta, cast(Field, bed).interior)
             )
         state = state.replace(eta=eta)
-    return with_waters(equations, state, time), history
+    if any(isinstance(term, WaterSource) for term in equations.terms):
+        state = with_waters(equations, state, time)
+    return state, history
 
 
 class ArrayStepLoop(StepLoop):
@@ -222,8 +227,9 @@ class ArrayStepLoop(StepLoop):
 
     def pack_state(self, state: State, history: History) -> Carry:
         """The carry; what `state` has on open faces is dropped, since it is no part of a State."""
-        own = state.map(lambda x, position: without_open_faces(x, position, self.sides), state.positions)
-        return own, history
+        if not self.sides.open_sides:
+            return state, history
+        return state.map(lambda x, position: without_open_faces(x, position, self.sides), state.positions), history
 
     def unpack_state(self, carry: Carry) -> tuple[State, History]:
         return carry
@@ -278,9 +284,50 @@ class ArrayStepLoop(StepLoop):
         sides = self.equations.geometry.tile.sides
 
         def own(x):
-            return without_padding(x.interior if isinstance(x, Field) else x, sides)
+            x = x.interior if isinstance(x, Field) else x
+            return without_padding(x, sides) if sides.uneven else x
 
         return each_state(lambda state: state.map(own), tree)
+
+
+def run_steps(
+    loop: StepLoop, carry: Carry, count: Count, monitor: Monitor = no_monitor, monitored: Tree = (), first: Count = 0
+) -> tuple[Carry, Any]:
+    """`count` steps of a step loop; any number of them, static or not.
+
+    Args:
+        loop: a StepLoop.
+        carry: its carry.
+        count: of steps.
+        monitor: a Monitor, which is called after each step.
+        monitored: the carry of the monitor before the first step.
+        first: number of the first step, counted from step 0 of the model.
+
+    Returns:
+        (carry, monitored) after the last step.
+    """
+
+    def some(start, length):
+        return lambda k, carries: steps(carries[0], start + k * length, length, carries[1])
+
+    count, first = jnp.asarray(count, jnp.int32), jnp.asarray(first, jnp.int32)
+    steps = loop.traced_steps(carry, monitor, monitored)
+    whole = count // loop.period
+    carries = jax.lax.fori_loop(0, whole, some(first, loop.period), (carry, monitored))
+    rest = whole * loop.period
+    return carries if loop.period == 1 else jax.lax.fori_loop(0, count - rest, some(first + rest, 1), carries)
+
+
+def scan_steps(loop: StepLoop, carry: Carry, steps: int, first: Count = 0) -> Carry:
+    """The carry of `run_steps`, for a static number of `steps`, under lax.scan, which JAX can differentiate."""
+    groups, rest = divmod(steps, loop.period)
+    first = jnp.asarray(first, jnp.int32)
+    starts = first + jnp.arange(groups, dtype=jnp.int32) * loop.period
+    several = without_invariants(lambda carry, start: loop.steps(carry, start, loop.period), carry, first)
+    carry, _ = jax.lax.scan(several, carry, starts)
+    for step in range(steps - rest, steps):
+        carry, _ = loop.steps(carry, first + step, 1)
+    return carry
 
 
 # -- what does not change between steps --------------------------------------------------------------------------------

@@ -31,9 +31,9 @@ from typing import Any, cast
 import numpy as np
 
 from ..dynamics.clock import Time
+from ..dynamics.cores import FilteredDifferences
 from ..dynamics.dissipation import Laplacian
 from ..dynamics.momentum import ArakawaLamb, RotatingSphere
-from ..dynamics.polar_filter import FilteredDifferences
 from ..dynamics.system import System
 from ..dynamics.tracers import Centred, Tracer
 from ..fields.state import State, pytree

@@ -32,7 +32,7 @@ from ..dynamics.clock import Time
 from ..dynamics.cores import Discretisation, FiniteDifferences
 from ..dynamics.layer import LayerFlow
 from ..dynamics.momentum import ArakawaLamb, BetaPlane, EnergyConserving, EnstrophyConserving, FPlane
-from ..dynamics.spectral.core import PseudoSpectral
+from ..dynamics.pseudo_spectral import PseudoSpectral
 from ..dynamics.terms import Term
 from ..fields.field import Value
 from ..fields.parameters import parameter

@@ -21,7 +21,7 @@ from swmodel.stencils.derivatives import tangent
 from swmodel.stencils.expressions import Source, lift, stored
 from swmodel.stencils.graph import Unsupported, trace_graph
 from swmodel.stencils.native import library
-from swmodel.stencils.parts import parts
+from swmodel.stencils.pallas import parts
 from swmodel.stencils.schedule import compares_rounded, schedule
 from swmodel.stencils.source import c_source, operations
 from swmodel.stencils.stencil import Layout, loops_in, run
@@ -442,7 +442,7 @@ def test_kernels_that_store_values_for_later_ones_give_what_one_kernel_gives(mon
         return jax.jit(jax.value_and_grad(of, (0, 1)))(field(0).data, field(1).data)
 
     expected = found(False)
-    monkeypatch.setattr("swmodel.stencils.parts.OPERATIONS_A_NUMBER", 0.1)
+    monkeypatch.setattr("swmodel.stencils.pallas.OPERATIONS_A_NUMBER", 0.1)
     parts.cache_clear()
     several = found(True)
     graph, _, _ = trace_graph([*nonlinear(lift(field(0)), lift(field(1)), jnp.float64(0.7))])

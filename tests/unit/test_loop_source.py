@@ -12,7 +12,7 @@ import pytest
 
 from swmodel.errors import ConfigError
 from swmodel.fields.field import WHOLE, Field, mean_xy
-from swmodel.stencils import abi, native, printing
+from swmodel.stencils import compiled, native
 from swmodel.stencils.derivatives import tangent, transpose
 from swmodel.stencils.expressions import Source, stored
 from swmodel.stencils.graph import trace_graph
@@ -46,7 +46,7 @@ def graph():
 def test_python_and_cpp_agree_on_every_record_of_the_interface(tmp_path):
     """Each integer of a record lies where C++ reads the field of that name."""
     prints, expected = [], []
-    for record in abi.RECORDS:
+    for record in library.RECORDS:
         place = 0
         for field in dataclasses.fields(record):
             prints.append(
@@ -55,12 +55,12 @@ def test_python_and_cpp_agree_on_every_record_of_the_interface(tmp_path):
             expected.append(f"{record.__name__}.{field.name} {8 * place}")
             place += field.metadata["count"]
         values = [list(range(10, 10 + f.metadata["count"])) for f in dataclasses.fields(record)]
-        flat = abi.numbers(record(*(v if len(v) > 1 else v[0] for v in values)))
+        flat = library.numbers(record(*(v if len(v) > 1 else v[0] for v in values)))
         assert flat == [n for v in values for n in v] and len(flat) == place
-    for when in abi.When:
+    for when in library.When:
         prints.append(f'std::printf("{when.name} %d\\n", int({when.name}));')
         expected.append(f"{when.name} {when.value}")
-    text = f"#include <cstddef>\n#include <cstdio>\n{abi.header()}int main() {{\n{chr(10).join(prints)}\n}}\n"
+    text = f"#include <cstddef>\n#include <cstdio>\n{library.header()}int main() {{\n{chr(10).join(prints)}\n}}\n"
     (tmp_path / "offsets.cpp").write_text(text)
     subprocess.run(
         [*library.find_compiler(), "-std=c++17", "-o", tmp_path / "offsets", tmp_path / "offsets.cpp"], check=True
@@ -70,7 +70,7 @@ def test_python_and_cpp_agree_on_every_record_of_the_interface(tmp_path):
 
 
 def test_no_cpp_file_describes_the_interface_anew():
-    names = [record.__name__ for record in abi.RECORDS] + ["RowCall"]
+    names = [record.__name__ for record in library.RECORDS] + ["RowCall"]
     folder = library.Path(library.__file__).parent
     files = [*folder.glob("*.cpp"), *folder.glob("*.h")]
     assert len(files) >= 6
@@ -115,29 +115,29 @@ def test_graphs_that_differ_in_names_and_lines_alone_are_one_loop():
 def test_derivatives_name_what_they_are_derivatives_of():
     alone, both, _ = tangent(graph(), (0, 1), ())
     assert alone.names == ("tangent of heat",) and both.names == ("heat", "tangent of heat")
-    assert {a.name for a in printing.reads(alone)} == {"eta", "tangent of eta", "tangent of u"}
+    assert {a.name for a in compiled.reads(alone)} == {"eta", "tangent of eta", "tangent of u"}
     made = transpose(alone.pruned[0], (1, 2), (), (0,)).graph
     assert set(made.names) == {"cotangent of eta", "cotangent of u"}
-    assert "cotangent of heat" in {a.name for a in printing.reads(made)}
-    assert re.search(r"# (tangent|cotangent) of \S*test_loop_source.py:\d+: return mean_xy", printing.graph_text(made))
+    assert "cotangent of heat" in {a.name for a in compiled.reads(made)}
+    assert re.search(r"# (tangent|cotangent) of \S*test_loop_source.py:\d+: return mean_xy", compiled.graph_text(made))
 
 
 def test_a_printed_graph_has_names_places_and_lines_and_reads_are_counted():
-    text = printing.graph_text(graph())
+    text = compiled.graph_text(graph())
     number = next(k for k, line in enumerate(open(__file__), 1) if "# this line" in line and "return" in line)
     assert f"test_loop_source.py:{number}: {linecache.getline(__file__, number).strip()}" in text
     assert "eta" in text and re.search(r"^ heat = n\d+", text, re.M) and re.search(r"^\*n\d+ = ", text, re.M)
-    eta, u = sorted(printing.reads(graph()), key=lambda a: a.name)
+    eta, u = sorted(compiled.reads(graph()), key=lambda a: a.name)
     assert (eta.name, eta.halo) == ("eta", (0, 0, 0, 0)) and (u.name, u.halo) == ("u", (1, 1, 1, 1))
-    cost = printing.cost(graph(), TYPES)
+    cost = compiled.cost(graph(), TYPES)
     assert cost.bytes == 24 and 7 <= cost.operations <= 13  # a mean of four twice, in 3 or more operations each
 
 
 def test_a_column_counts_no_bytes_a_cell():
     column = Source(jnp.ones((NY + 4, 1)), (2, 0), (WHOLE, WHOLE, 2, 2), np.dtype("float64"), name="dx")
     made = trace_graph([stored(source_of("eta"), "h") * stored(column, "h")])[0]
-    assert [(a.name, a.is_column) for a in printing.reads(made)] == [("eta", False), ("dx", True)]
-    assert printing.cost(made, (("float64", "float64"), ("float64",))).bytes == 16
+    assert [(a.name, a.is_column) for a in compiled.reads(made)] == [("eta", False), ("dx", True)]
+    assert compiled.cost(made, (("float64", "float64"), ("float64",))).bytes == 16
 
 
 # -- kept sources -----------------------------------------------------------------------------------------------------
@@ -195,5 +195,5 @@ def test_a_field_without_a_name_is_an_array_with_a_number():
     from swmodel.stencils.expressions import lift
 
     f = Field(jnp.ones((NY + 2, NX + 2)), "h", (1,) * 4)
-    assert printing.reads(trace_graph([lift(f) * 2.0])[0])[0].name == "array 0"
-    assert printing.reads(trace_graph([lift(f, name="depth") * 2.0])[0])[0].name == "depth"
+    assert compiled.reads(trace_graph([lift(f) * 2.0])[0])[0].name == "array 0"
+    assert compiled.reads(trace_graph([lift(f, name="depth") * 2.0])[0])[0].name == "depth"

@@ -12,7 +12,7 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.controls.controls import controls_of
 from swmodel.diagnostics.derived import names_in_files
-from swmodel.dynamics.water_terms import WaterForcing
+from swmodel.dynamics.forcing import WaterForcing
 from swmodel.errors import ConfigError
 from swmodel.nests.start import state_from_outer
 from swmodel.nests.steps import FamilyLoop, integrate
@@ -124,8 +124,7 @@ def test_layers_stay_at_rest_over_random_depth_and_each_keeps_its_volume_and_its
     for layer, volume in enumerate(before):
         assert abs(family.volume(after, layer) - volume) < 1e-13 * abs(volume)
     columns = {
-        name: family.models[name].system.columns(family.models[name].sea_floor.water, [s.eta, s.eta_2])
-        for name, s in after.items()
+        name: family.models[name].system.columns(family.models[name].sea_floor.water, s) for name, s in after.items()
     }
     for name, state in after.items():
         wet = family.models[name].wet

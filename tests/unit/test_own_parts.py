@@ -467,7 +467,7 @@ def test_files_name_schemes_limiters_and_forms_of_ones_own(case):
     case.write_text(case.read_text().replace('scheme = "schemes:Plain"', 'scheme = "schemes:Half"'))
     sentences = read(case).sentences()
     assert len(sentences) == 1 and sentences[0].endswith(
-        "tracer[1].scheme: 'schemes:Half' does not derive from swmodel.dynamics.tracers.advection.AdvectionScheme; let "
+        "tracer[1].scheme: 'schemes:Half' does not derive from swmodel.dynamics.tracers.AdvectionScheme; let "
         "it, or name another class"
     )
 

@@ -18,8 +18,9 @@ from swmodel.errors import BlowUp, ConfigError, DataError, SwmodelError
 from swmodel.fields.state import replace
 from swmodel.postprocess import budgets
 from swmodel.runtime.compilation import jit
-from swmodel.stepping.loop import run_steps, step_loop
+from swmodel.stepping.loop import step_loop
 from swmodel.stepping.stability import limits, semi_implicit_growth
+from swmodel.stepping.steps import run_steps
 from swmodel.stepping.surface import automatic
 from tests.derivatives import linearised
 from tests.selection import later

@@ -12,8 +12,8 @@ from swmodel.errors import ConfigError
 from swmodel.runtime.compilation import jit
 from swmodel.stepping import fused
 from swmodel.stepping.fused import FusedStepLoop
-from swmodel.stepping.loop import on_tiles, pack_state, run_steps, step_loop, unpack_state
-from swmodel.stepping.steps import ArrayStepLoop, StepLoop, one_step
+from swmodel.stepping.loop import on_tiles, pack_state, step_loop, unpack_state
+from swmodel.stepping.steps import ArrayStepLoop, StepLoop, one_step, run_steps
 from tests.selection import now
 
 KINDS = {"arrays": ArrayStepLoop, "fused": FusedStepLoop}

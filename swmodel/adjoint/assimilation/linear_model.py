@@ -23,7 +23,8 @@ from ...nests.family import Family
 from ...nests.steps import FamilySystem
 from ...parallel.communicator import Communicator
 from ...runtime.compilation import jit
-from ...stepping.loop import each_interval, run_steps, scan_steps, step_loop
+from ...stepping.loop import each_interval, step_loop
+from ...stepping.steps import run_steps, scan_steps
 from ..controls.controls import controls_of, masks_of
 from ..controls.transforms import Patterns
 from ..problem import Problem

@@ -27,8 +27,8 @@ from ...dynamics.system import System
 from ...fields.state import pytree, remembered
 from ...stencils import evaluate
 from ...stepping.explicit import TimeStepper
-from ...stepping.loop import run_steps, step_loop
-from ...stepping.steps import no_monitor
+from ...stepping.loop import step_loop
+from ...stepping.steps import no_monitor, run_steps
 from ..costs.tile_costs import TileCost
 from .leaves import Floats, Rows, buffers_for, inputs_read, perturbed, push_row, read_row, set_row
 

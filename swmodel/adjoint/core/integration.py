@@ -12,8 +12,8 @@ from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.state import State, pytree, static
 from ...stepping.explicit import TimeStepper
-from ...stepping.loop import check_covered, each_interval, run_steps, step_loop
-from ...stepping.steps import History
+from ...stepping.loop import check_covered, each_interval, step_loop
+from ...stepping.steps import History, run_steps
 from .checkpointing import Span, Tape, even_lengths
 from .leaves import Floats
 

@@ -1,21 +1,20 @@
 """Native code for XLA on CPUs, compiled by the machine's C++ compiler: fused loops, and operations in place.
 
-    library   compiles the runtime (*.cpp, one text) and the loops that source.py writes; runtime/cache.py keeps them
-    tape      `push_slot`, `read_slot`, `empty`: the states of many steps; `depends_on`, `together`: orders
-    strips    `paste` and `cut`, `read_strips` and `add_strips`: a few rows or columns of large arrays
-    library   `forwarded`: calls of mpi4jax that hold numbers in place of handles (see parallel/mpi.py)
-    primitives   `move`: blocks of an array to other places, with axes in another order
-    interpolation   `interpolate`: planes to smaller cells
+    library      compiles the runtime (*.cpp, one text) and the loops that source.py writes; runtime/cache.py keeps them
+                 `forwarded`: calls of mpi4jax that hold numbers in place of handles (see parallel/mpi.py)
+    primitives   `push_slot`, `read_slot`, `empty`: the states of many steps; `depends_on`, `together`: orders
+                 `move`: blocks of an array to other places, with axes in another order
+    strips       `paste` and `cut`, `read_strips` and `add_strips`: a few rows or columns of large arrays
+                 `interpolate`: planes to smaller cells
 
 Without a compiler, and on other devices, these are the ordinary JAX operations.
 """
 
-from .interpolation import interpolate
 from .library import forwarded, set_handle, usable, why_not
+from .primitives import depends_on, empty, push_slot, read_slot, together
 from .strips import add as add_strips
-from .strips import cut, paste
+from .strips import cut, interpolate, paste
 from .strips import read as read_strips
-from .tape import depends_on, empty, push_slot, read_slot, together
 
 __all__ = [
     "add_strips",

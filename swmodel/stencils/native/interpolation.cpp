@@ -1,4 +1,4 @@
-// Linear interpolation of planes to cells that are a whole number of times smaller; interpolation.py.
+// Linear interpolation of planes to cells that are a whole number of times smaller; strips.py.
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Runs a fused loop (source.py) over a tile for XLA: chunks of rows in parallel, results in place where XLA allows it.
 //
 // A result may overwrite an array that the loop still reads. Each chunk then writes a row of results only after the last row
-// that reads the old values. Rows that other chunks read are written after all chunks are done. abi.py describes RowCall and
+// that reads the old values. Rows that other chunks read are written after all chunks are done. library.py describes RowCall and
 // the plan.
 
 #include <algorithm>

@@ -1,12 +1,18 @@
-"""Operations that are native calls on CPUs with a compiler, and JAX's own elsewhere.
+"""Operations that are native calls on CPUs with a compiler, and JAX's own elsewhere: blocks, slots and orders.
 
-Copies blocks of an array to other places, with axes in another order, in one pass over memory.
+`move` copies blocks of an array to other places, with axes in another order, in one pass over memory.
 
     Block(source, target, sizes, source_strides, target_strides)      counted in elements; source None: zeros
     move(x, shape, blocks)                                            a new array made of these blocks of x
 
-XLA on a CPU transposes an array element by element, along whole rows of one array and columns of the other. It pads
-and crops in passes of their own. This call works on tiles, and fills whole cache lines in each.
+XLA on a CPU transposes an array element by element, along whole rows of one array and columns of the other. It pads and
+crops in passes of their own. This call works on tiles, and fills whole cache lines in each.
+
+`push_slot`, `read_slot` and `empty` handle arrays of slots, one slot a step, that are filled one after the other
+without an extra copy. If a step both stores an array and overwrites it, XLA on a CPU copies the array first, as the
+order of the two is not determined. XLA also fills new arrays with zeros, and copies with one thread. With a C++
+compiler the operations here avoid all of that: `push_slot` returns the arrays that it has copied, and later operations
+use these. `depends_on` and `together` determine orders.
 """
 
 import dataclasses
@@ -22,8 +28,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from numpy.typing import DTypeLike
 
-from ..abi import AXES, MovedBlock, numbers
-from .library import MOVE, usable
+from ...fields.field import Count
+from .library import AXES, DEPENDS_ON, EMPTY, MOVE, PUSH_SLOT, READ_SLOT, MovedBlock, numbers, usable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,3 +153,157 @@ def in_place(target: str, operands: Sequence, first: int, count: int, more: Sequ
     like = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands[first : first + count]]
     aliases = {first + k: k for k in range(count)}
     return jax.ffi.ffi_call(target, [*like, *more], input_output_aliases=aliases)(*operands)
+
+
+def empty(shape: Sequence[int], dtype: DTypeLike, depends: Sequence[jax.Array] = ()) -> jax.Array:
+    """An array with undefined values; only values that were stored in it may be read.
+
+    Args:
+        shape, dtype: of the array.
+        depends: arrays that are computed in each iteration of the loop that contains this call, different ones for each
+            call. Without them XLA would use one array for all calls, and copy it in each iteration.
+    """
+    return empty_array.bind(*depends, shape=tuple(shape), dtype=jnp.dtype(dtype))[0]
+
+
+def push_slot(
+    slots: Sequence[jax.Array], arrays: Sequence[jax.Array], index: Count
+) -> tuple[list[jax.Array], list[jax.Array]]:
+    """(`slots` with the arrays in slot number `index`, the same arrays). Use both results in place of the arguments.
+
+    Args:
+        slots: list of (number of slots, *shape).
+        arrays: list of (*shape).
+        index: an int32 number.
+    """
+    if not arrays:
+        return [], []
+    found = pushed.bind(jnp.asarray(index, jnp.int32), *slots, *arrays)
+    return found[: len(slots)], found[len(slots) :]
+
+
+def read_slot(slots: Sequence[jax.Array], index: Count) -> list[jax.Array]:
+    """The arrays in slot number `index` of `slots`, a list of (number of slots, *shape)."""
+    return slot_read.bind(jnp.asarray(index, jnp.int32), *slots) if slots else []
+
+
+def depends_on(arrays: Sequence[jax.Array], results: object) -> Sequence[jax.Array]:
+    """The same arrays, which are overwritten only after `results`, a pytree, were computed. Use them as `arrays`."""
+    arrays, others = list(arrays), [x for x in jax.tree.leaves(results) if hasattr(x, "dtype")]
+    return dependent.bind(*arrays, *others, count=len(arrays)) if others else arrays
+
+
+def together(arrays: Sequence[jax.Array]) -> Sequence[jax.Array]:
+    """The same arrays, none of which is overwritten before all are computed. Use them in place of the arguments.
+
+    XLA computes a small result of a large array again for each of its readers, and copies the array for the later ones.
+    """
+    return dependent.bind(*arrays, count=len(arrays))
+
+
+# -- push_slot --------------------------------------------------------------------------------------------------------
+
+
+def _push_plainly(index, *operands):
+    slots, arrays = operands[: len(operands) // 2], operands[len(operands) // 2 :]
+    put = [jax.lax.dynamic_update_index_in_dim(slot, x, index, 0) for slot, x in zip(slots, arrays)]
+    return [*put, *arrays]
+
+
+def _push_natively(*operands):
+    return in_place(PUSH_SLOT, operands, 1, len(operands) - 1)
+
+
+def _push_shapes(index, *operands):
+    return [ShapedArray(x.shape, x.dtype) for x in operands]
+
+
+def _push_tangents(primitive, primals, tangents):
+    tangents_of_all = [ad.instantiate_zeros(t) for t in tangents[1:]]
+    results = primitive.bind(*primals)
+    real = [jnp.issubdtype(x.dtype, jnp.floating) for x in results]
+    kept = [t for t, on in zip(tangents_of_all, real) if on]
+    slopes = iter(primitive.bind(primals[0], *kept)) if kept else iter(())
+    return results, [next(slopes) if on else ad.Zero(jax.typeof(x).to_tangent_aval()) for x, on in zip(results, real)]
+
+
+def _push_batch(primitive, operands, axes):
+    return jax.vmap(_push_plainly, axes)(*operands), [0] * (len(operands) - 1)
+
+
+pushed = declare("push_slot", _push_plainly, _push_natively, _push_shapes, _push_tangents, _push_batch)
+
+
+# -- read_slot --------------------------------------------------------------------------------------------------------
+
+
+def _read_plainly(index, *slots):
+    return [jax.lax.dynamic_index_in_dim(slot, index, 0, keepdims=False) for slot in slots]
+
+
+def _read_natively(*operands):
+    return jax.ffi.ffi_call(READ_SLOT, [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in operands[1:]])(*operands)
+
+
+def _read_shapes(index, *slots):
+    return [ShapedArray(x.shape[1:], x.dtype) for x in slots]
+
+
+def _read_tangents(primitive, primals, tangents):
+    results, moving = primitive.bind(*primals), [type(t) is not ad.Zero for t in tangents[1:]]
+    slopes = iter(primitive.bind(primals[0], *(t for t, on in zip(tangents[1:], moving) if on)) if any(moving) else ())
+    zeros = (ad.Zero(jax.typeof(x).to_tangent_aval()) for x in results)
+    return results, [next(slopes) if on else zero for on, zero in zip(moving, zeros)]
+
+
+def _read_batch(primitive, operands, axes):
+    return jax.vmap(_read_plainly, axes)(*operands), [0] * (len(operands) - 1)
+
+
+slot_read = declare("read_slot", _read_plainly, _read_natively, _read_shapes, _read_tangents, _read_batch)
+
+
+# -- depends_on -------------------------------------------------------------------------------------------------------
+
+
+def _depends_plainly(*operands, count):
+    return list(operands[:count])
+
+
+def _depends_natively(*operands, count):
+    return in_place(DEPENDS_ON, operands, 0, count)
+
+
+def _depends_shapes(*operands, count):
+    return [ShapedArray(x.shape, x.dtype) for x in operands[:count]]
+
+
+def _depends_tangents(primitive, primals, tangents, count):
+    return primitive.bind(*primals, count=count), list(tangents[:count])
+
+
+def _depends_batch(primitive, operands, axes, count):
+    return primitive.bind(*operands, count=count), list(axes[:count])
+
+
+dependent = declare(
+    "depends_on", _depends_plainly, _depends_natively, _depends_shapes, _depends_tangents, _depends_batch
+)
+
+
+# -- empty ------------------------------------------------------------------------------------------------------------
+
+
+def _empty_tangents(primitive, primals, tangents, **parameters):
+    results = primitive.bind(*primals, **parameters)
+    return results, [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in results]
+
+
+empty_array = declare(
+    "empty",
+    lambda *depends, shape, dtype: [jnp.zeros(shape, dtype)],
+    lambda *depends, shape, dtype: jax.ffi.ffi_call(EMPTY, [jax.ShapeDtypeStruct(shape, dtype)])(*depends),
+    lambda *depends, shape, dtype: [ShapedArray(shape, dtype)],
+    _empty_tangents,
+    lambda primitive, depends, axes, **parameters: (primitive.bind(*depends, **parameters), [None]),
+)

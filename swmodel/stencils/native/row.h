@@ -1,4 +1,4 @@
-// Definitions that all generated loops (source.py) share. The text of abi.py and the constants kLeft, kRight and kKept
+// Definitions that all generated loops (source.py) share. The text of library.py and the constants kLeft, kRight and kKept
 // come before them. What loops call is declared here, because a compiler takes longer to read <math.h> than a small loop.
 extern "C" {
 double sqrt(double), exp(double), log(double), tanh(double), sin(double), cos(double), floor(double), fabs(double);

@@ -10,39 +10,86 @@
     W        water that sponges add [m s-1], with the concentration c_added
 
 The prognostic variable is the content s = h c, so that its sum over the domain changes by sources, fluxes, open sides
-and sponges alone. c = 1 stays 1, because its content obeys the continuity equation. In the linear mode, too, h is
-H + eta, and the transport U = H u is that of the linear continuity equation.
+and sponges alone. c = 1 stays 1, because its content obeys the continuity equation. In the linear mode, too, h is H +
+eta, and the transport U = H u is that of the linear continuity equation.
 
-advection.py has the choices of c on faces, limiters.py their limiters, diffusion.py the diffusive flux.
+**Advection** is   - [difference_x(U dy c_u) + difference_y(V dx c_v)] / area   discretely, with c on faces. U and V are
+the same volume transports as in the stepper's continuity equation. So the sum of area h c does not change, and c = 1,
+for which c_u = c_v = 1, gives the continuity equation itself. A scheme is a choice of c_u and c_v:
+
+    Centred        c_u = mean_x(c): second order, no damping, and ripples behind fronts
+    FluxLimited    c_u = c_upstream + L(a, b) / 2, with a limiter L (limiters.py): no ripples, no new extrema
+
+A step of Euler of length dt with FluxLimited gives in each cell a mean of the values in it and around it, with weights
+that are not negative, while
+
+    dt (1 + s / 2) (sum of the transports out of the cell) <= area h,   s the limiter's steepness
+
+in any number of dimensions, over any depth. SSPRK3 is a convex combination of such steps, and has the same limit.
+
+On a face at a coast nothing flows. On the face of an open side c_u is the value upstream: what is given for the outside
+where the flow comes in, and that of the cell inside where it goes out.
+
+**Diffusion** is   [difference_x(dy h_u kappa_u ddx(c)) + difference_y(dx h_v kappa_v ddy(c))] / area   discretely. On
+faces h is the harmonic mean 2 h_1 h_2 / (h_1 + h_2) of both cells. It is less than twice the smaller one, so that a
+shallow cell next to a deep one does not shorten the time step. The flux through coasts, walls and open sides is 0. The
+sum of area h c does not change, and that of area h c^2 does not grow.
 """
 
+import abc
 import re
 from typing import TYPE_CHECKING, Any, cast
 
 import jax.numpy as jnp
 import numpy as np
 
-from ...fields.field import AbstractField, Field, Value, pointwise
-from ...fields.parameters import Part, Text, declared, parameter, refuse
-from ...fields.parts import numbers_of, replaced
-from ...fields.state import RESERVED, replace
-from ...fields.variables import VARIABLES, Variable
-from ...parallel.halo import exchange as fill_halos
-from ..clock import Time
-from ..domain import Domain
-from ..layer import divergence
-from ..layers import which_layer
-from ..terms import tile_array, value_at
-from ..transported import Transported
-from .advection import AdvectionScheme, FluxLimited, upstream
-from .diffusion import depth_ratios, diffusive_flux, diffusive_rate
+from ..fields.field import (
+    AbstractField,
+    Field,
+    Value,
+    X,
+    Y,
+    difference_x,
+    difference_y,
+    east,
+    mean_x,
+    mean_y,
+    north,
+    pointwise,
+    south,
+    west,
+)
+from ..fields.methods import Named
+from ..fields.parameters import Part, Text, declared, parameter, refuse
+from ..fields.parts import numbers_of, replaced
+from ..fields.state import RESERVED, pytree, replace
+from ..fields.variables import VARIABLES, Variable
+from ..grids.geometry import Geometry
+from ..parallel.halo import exchange as fill_halos
+from .clock import Time
+from .domain import Domain
+from .layer import divergence
+from .layers import which_layer
+from .limiters import Limiter, VanLeer, limited_face, upstream
+from .terms import tile_array, value_at
+from .transported import Transported
 
 if TYPE_CHECKING:
-    from ..layer import LayerFlow
-    from ..site import Site
-    from ..stages import Exchange
+    from .layer import LayerFlow
+    from .site import Site
+    from .stages import Exchange
 
-__all__ = ["Tracer", "check_name"]
+__all__ = [
+    "AdvectionScheme",
+    "Centred",
+    "FluxLimited",
+    "Tracer",
+    "check_name",
+    "depth_ratios",
+    "diffusive_flux",
+    "diffusive_rate",
+]
+
 
 TAKEN = frozenset(  # variables and dimensions of files that are not in the table VARIABLES
     "x y longitude latitude xh xq yh yq grid area wet time bnds member gauge gauge_name name_length wavenumber "
@@ -58,6 +105,160 @@ def check_name(name: str) -> None:
         refuse("Tracer", "name", name, "is no name of a variable in files", remedy)
     if name in VARIABLES or name in TAKEN or name in RESERVED or name.endswith("_bnds"):
         refuse("Tracer", "name", name, "is already the name of another variable in states and files", "another one")
+
+
+def _quotient(content, column):
+    """content / column, and 0 where the column is 0, with finite derivatives there."""
+    some = column > 0
+    return jnp.where(some, content, 0.0) / jnp.where(some, column, 1.0)
+
+
+def _beyond_open_sides(exchange):
+    """1 in ghost cells beyond open sides of the domain, else 0, a Field at h; None where no side is open."""
+    tile, sides = exchange.tile, exchange.tile.sides
+    if not sides.open_sides:
+        return None
+    ones = jnp.ones(tile.shape, tile.metrics["area_h"].dtype)
+    closed = replace(sides, open=jnp.zeros_like(sides.open))
+    both = [fill_halos([ones], tile.halo, each, exchange.communicator)[0] for each in (sides, closed)]
+    return Field(both[0] - both[1], "h", (tile.halo,) * 4)
+
+
+AXES = {"x": X, "y": Y}
+
+
+class AdvectionScheme(Named, abc.ABC):
+    """A choice of the concentration on faces (module docstring).
+
+    Attributes:
+        growth: 0 for a scheme without damping, which needs a time stepper that is stable on the imaginary axis. For
+            others it is 1 + s / 2, the factor by which the limiter shortens the time step (module docstring).
+        references: the literature that files of a run cite for it, or None.
+        has_kinks: whether it chooses among branches by the flow, as for a ModelPart.
+    """
+
+    growth = 0.0
+    references = None
+    has_kinks = False
+
+    def faces(self, c: AbstractField, flow: "LayerFlow") -> tuple:
+        """(c_u, c_v), Fields at u and v, of the concentration c at h and LayerFlow, which have the transports."""
+        sloping_u, sloping_v = flow.sloping_faces
+        return (
+            self.along("x", c, flow.U, sloping_u, flow.geometry),
+            self.along("y", c, flow.V, sloping_v, flow.geometry),
+        )
+
+    @abc.abstractmethod
+    def along(
+        self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Geometry
+    ) -> AbstractField:
+        """The concentration on the faces across an axis, a Field at u or v.
+
+        Args:
+            axis: "x" or "y".
+            c: concentration, a Field at h with halo.
+            transport: volume transport through the faces [m2 s-1], a Field at u or v.
+            moving: the share of a slope that the scheme may use, 0 to 1: LayerFlow.sloping_faces, at u or v.
+            geometry: the Geometry.
+        """
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """A description for logs, such as "centred, second order"."""
+
+
+@pytree
+class Centred(AdvectionScheme):
+    """The mean of both cells: second order; extrema can grow, and fronts leave ripples behind."""
+
+    def along(
+        self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Geometry
+    ) -> AbstractField:
+        low, high, _, mean = AXES[axis]
+        middle = mean(c)
+        if not geometry.tile.sides.open_sides:
+            return middle
+        open_faces = low(geometry.wet) * high(geometry.wet) - moving
+        return middle + open_faces * (upstream(transport, low(c), high(c)) - middle)
+
+    def describe(self) -> str:
+        return "centred, second order"
+
+
+@pytree
+class FluxLimited(AdvectionScheme):
+    """The value upstream, corrected to second order as far as this makes no new extremum.
+
+    Args:
+        limiter: VanLeer(), MinMod(), MonotonizedCentral(), Koren() or Superbee().
+    """
+
+    limiter: Limiter = declared(Part(("steepness",), "VanLeer()"), default=VanLeer(), static=True)
+
+    has_kinks = True
+
+    @property
+    def growth(self) -> float:
+        return 1.0 + 0.5 * self.limiter.steepness
+
+    @property
+    def references(self) -> str | None:
+        return self.limiter.references
+
+    def along(
+        self, axis: str, c: AbstractField, transport: AbstractField, moving: AbstractField, geometry: Geometry
+    ) -> AbstractField:
+        return limited_face(AXES[axis], c, AXES[axis].difference(c) * moving, transport, self.limiter)
+
+    def describe(self) -> str:
+        return f"flux-limited, {type(self.limiter).__name__}"
+
+
+def diffusive_flux(c: AbstractField, flow: "LayerFlow", diffusivity: Value) -> tuple:
+    """(- h kappa dc/dx, - h kappa dc/dy), Fields at u and v; 0 on faces that `flow.mixing_faces` excludes.
+
+    Args:
+        c: concentration at h.
+        flow: LayerFlow.
+        diffusivity: kappa [m2 s-1], a number or a Field at h.
+    """
+    g, h, (mixing_u, mixing_v) = flow.geometry, flow.column, flow.mixing_faces
+    along_x = _harmonic(west(h), east(h), mixing_u) * difference_x(c) * g.per_dx["u"]
+    along_y = _harmonic(south(h), north(h), mixing_v) * difference_y(c) * g.per_dy["v"]
+    if isinstance(diffusivity, AbstractField):
+        return -mean_x(diffusivity) * along_x, -mean_y(diffusivity) * along_y
+    return -diffusivity * along_x, -diffusivity * along_y
+
+
+def _harmonic(one, other, moving):
+    """The harmonic mean where `moving` is 1, else 0, with finite derivatives on land."""
+    return 2.0 * one * other * moving / (one + other + (1.0 - moving))
+
+
+def diffusive_rate(site: "Site", diffusivity: np.ndarray | float) -> np.ndarray:
+    """A bound on the rate [s-1] of damping by diffusion in each cell of a `site`, after Gershgorin's theorem.
+
+    It is twice the sum of the coefficients of the neighbours. A `site` is one tile (stepping/stability.py).
+    """
+    west, east, south, north = (2.0 * ratio / (1.0 + ratio) for ratio in depth_ratios(site))
+    rows = (west + east) * site.per_dx2 + (south + north) * site.per_dy2
+    return 2.0 * np.asarray(diffusivity, float) * rows
+
+
+def depth_ratios(site: "Site") -> tuple:
+    """The depths of the (west, east, south, north) neighbours of each cell over its own [1]; 0 where either is land.
+
+    Of several layers they are those of the lowest one, in which they differ most.
+    """
+    model = site.model
+    modes = ["wrap" if p else "edge" for p in (model.grid.periodic_y, model.grid.periodic_x)]
+    h = np.maximum(site.box.cut(model.sea_floor.water, 1, *modes), 0.0)  # heights of land are no depths
+    if model.layers is not None:
+        h = np.maximum(model.layers.rest(h)[-1], 0.0)  # the upper ones are as thick everywhere
+    here = h[1:-1, 1:-1]
+    around = h[1:-1, :-2], h[1:-1, 2:], h[:-2, 1:-1], h[2:, 1:-1]
+    return tuple(np.where(here > 0, x / np.maximum(here, 1e-30), 0.0) for x in around)
 
 
 class Tracer(Transported):
@@ -195,20 +396,3 @@ class Tracer(Transported):
         if site.model.film is not None:  # slopes are left out where more than half of a cell's water leaves
             return 0.0 * speeds
         return speeds * (0.5 + 0.5 * np.maximum.reduce([np.ones_like(speeds), *depth_ratios(site)]))
-
-
-def _quotient(content, column):
-    """content / column, and 0 where the column is 0, with finite derivatives there."""
-    some = column > 0
-    return jnp.where(some, content, 0.0) / jnp.where(some, column, 1.0)
-
-
-def _beyond_open_sides(exchange):
-    """1 in ghost cells beyond open sides of the domain, else 0, a Field at h; None where no side is open."""
-    tile, sides = exchange.tile, exchange.tile.sides
-    if not sides.open_sides:
-        return None
-    ones = jnp.ones(tile.shape, tile.metrics["area_h"].dtype)
-    closed = replace(sides, open=jnp.zeros_like(sides.open))
-    both = [fill_halos([ones], tile.halo, each, exchange.communicator)[0] for each in (sides, closed)]
-    return Field(both[0] - both[1], "h", (tile.halo,) * 4)

@@ -28,28 +28,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...defaults import FILTER_ORDER, FILTER_STRENGTH, HYPERVISCOSITY_ORDER
-from ...errors import ConfigError
-from ...fields.field import Field, Scalar, mean_y
-from ...fields.parameters import Flag, Part, declared, parameter
-from ...fields.parts import ModelPart
-from ...fields.state import State, pytree, replace, static
-from ...grids.grid import CartesianGrid
-from ...parallel.halo import without_padding
-from ..clock import Time
-from ..cores import Discretisation, rates_of_terms, summed
-from ..domain import Model
-from ..momentum import DEFAULT as DEFAULT_FORM
-from ..momentum import Coriolis
-from .flow import SpectralFlow, flux, kinetic, vorticity_flux
-from .series import Series, scaled
+from ..defaults import FILTER_ORDER, FILTER_STRENGTH, HYPERVISCOSITY_ORDER
+from ..errors import ConfigError
+from ..fields.field import Field, Scalar, mean_y
+from ..fields.parameters import Flag, Part, declared, parameter
+from ..fields.parts import ModelPart
+from ..fields.state import State, pytree, replace, static
+from ..grids.grid import CartesianGrid
+from ..parallel.halo import without_padding
+from .clock import Time
+from .cores import Discretisation, rates_of_terms, summed
+from .domain import Model
+from .momentum import DEFAULT as DEFAULT_FORM
+from .momentum import Coriolis
+from .series import Series, SpectralFlow, flux, kinetic, scaled, vorticity_flux
 
 if TYPE_CHECKING:
-    from ..layer import LayerFlow
-    from ..site import Site
-    from ..system import System
+    from .layer import LayerFlow
+    from .site import Site
+    from .system import System
 
-__all__ = ["PseudoSpectral", "HyperViscosity", "ExponentialFilter"]
+__all__ = ["ExponentialFilter", "HyperViscosity", "PseudoSpectral"]
+
 
 FIELDS = ("u", "v", "h")  # of u, v, eta
 
