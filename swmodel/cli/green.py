@@ -151,7 +151,7 @@ def _digest(model, section, until, stepper, places):
     """(a digest of all that the responses depend on, that as JSON: {entry: value}); collective."""
     entries = fingerprint_of_grids(model, 0, stepper.dt, round(until / stepper.dt))
     sources = {name: value for name, value in section.sources if name != "deviation"}
-    if sources.get("file"):  # of faults: what it says counts, and not where it is
+    if sources.get("file"):  # of faults: its content counts, and not its path
         sources["file"] = hashlib.sha256(Path(sources["file"]).read_bytes()).hexdigest()[:16]
     whole = entries, describe(stepper), describe(section.interval), sources, places
     entries = entries | {"stepper": describe(stepper), "green.interval": float(section.interval)}

@@ -4,7 +4,7 @@ A header has a line for each of ncols, nrows, the lower left corner or centre, t
 missing ones; Esri writes the name first and GeoClaw the number. Elevations follow from the north-west, row by row, or
 (type 2) one on each line. A corner named "corner" is that of the cell, half a cell beyond its node; one named "center",
 "xll" or "xlower" is the node itself. Sizes along x and y may differ ("dx", "dy", or two numbers of cellsize).
-A projection beside the file (.prj) is used where the grid has longitudes and latitudes.
+The projection in a .prj file of the same name is used where the grid has longitudes and latitudes.
 """
 
 import itertools
