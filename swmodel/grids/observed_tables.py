@@ -82,23 +82,9 @@ def _owners(stem, names, files):
 
 
 def read_series(path: str | Path, names: Sequence[str], start: datetime.datetime | None = None) -> list[np.ndarray]:
-    """[time, values of each column] of a file, (n,) each, in the order of time; see `read_columns`.
-
-    A file may have the newest sample first, and a part of the record that came late.
-
-    Raises:
-        DataError: as `read_columns` does, and if the clock goes back to where there are samples already.
-    """
+    """[time, values of each column] of a file, (n,) each, in the order of time; see `read_columns`."""
     columns = read_columns(path, (TIME, *names), start)
-    time = columns[TIME]
-    order, back = np.argsort(time, kind="stable"), np.diff(time) < 0
-    part = np.append(0, np.cumsum(~back if 2 * back.sum() > back.size else back))
-    if np.count_nonzero(np.diff(part[order])) > part[-1]:
-        k = int(np.argmax(np.diff(part)))
-        raise DataError(
-            f"{path}: the clock goes from {time[k]:g} to {time[k + 1]:g} s, among samples that are there already; cut "
-            "the record where it jumps, or sort it."
-        )
+    order = np.argsort(columns[TIME], kind="stable")
     return [columns[name][order] for name in (TIME, *names)]
 
 

@@ -214,7 +214,7 @@ def test_a_compiler_that_fails_after_the_probe_leaves_steps_on_arrays_and_says_w
     """The first call compiles the probe, the next ones the loops of a step."""
     compiler(FAILS_FROM.format(call))
     said = []
-    monkeypatch.setattr(loop, "_warn", said.append)
+    monkeypatch.setattr(engine_module, "warn_of_arrays", said.append)
     model, simulation = small_run()
     assert model.engine == "fused"
     simulation = simulation()

@@ -431,7 +431,8 @@ def test_check_says_what_it_imports_before_it_does(case, capsys):
 SCHEMES = """\
 import dataclasses
 from swmodel.dynamics.momentum import EnstrophyConserving
-from swmodel.dynamics.tracers import Centred, Limiter, MinMod
+from swmodel.dynamics.limiters import MinMod
+from swmodel.dynamics.tracers import Centred, Limiter
 
 @dataclasses.dataclass(frozen=True)
 class Half(Limiter):

@@ -160,23 +160,6 @@ def test_an_observation_that_is_there_twice_counts_once_and_two_that_differ_are_
     assert read_columns(tmp_path / "b.csv", ALONG.partition("\n")[0].split(","))["elevation_m"].tolist() == [0.5, 0.7]
 
 
-def test_a_clock_that_goes_back_among_samples_is_refused_and_parts_that_came_late_are_not(tmp_path):
-    """Both were sorted without a word."""
-    file, whole = tmp_path / "a.csv", np.arange(0, 1200, 60)
-
-    def read(*parts):
-        np.savetxt(file, np.concatenate([np.column_stack([part, part]) for part in parts]), "%g", ",")
-        file.write_text("time_s,elevation_m\n" + file.read_text())
-        return read_series(file, ("elevation_m",))[0].tolist()
-
-    for parts in ([whole], [whole[::-1]], [whole[:5], whole[12:], whole[5:12]], [whole[12:][::-1], whole[:12][::-1]]):
-        assert read(*parts) == whole.tolist()
-    for parts in ([whole[:12], whole[12:] - 200], [whole[12:][::-1] - 200, whole[:12][::-1]]):
-        with pytest.raises(DataError, match="the clock goes from (660 to 520|520 to 660) s, among samples that are"):
-            read(*parts)
-    assert read(whole[:1]) == [0.0]
-
-
 def test_numbers_of_nines_are_gaps_that_must_be_empty(tmp_path):
     file = tmp_path / "a.csv"
     for number in ("99.99", "-99.9", "999"):

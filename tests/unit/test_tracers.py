@@ -10,18 +10,10 @@ import pytest
 
 import swmodel as sw
 from swmodel.dynamics.clock import as_time
+from swmodel.dynamics.limiters import Koren, MinMod, MonotonizedCentral, Superbee, VanLeer
 from swmodel.dynamics.site import Site
 from swmodel.dynamics.stages import Exchange
-from swmodel.dynamics.tracers import (
-    Centred,
-    FluxLimited,
-    Koren,
-    MinMod,
-    MonotonizedCentral,
-    Superbee,
-    Tracer,
-    VanLeer,
-)
+from swmodel.dynamics.tracers import Centred, FluxLimited, Tracer
 from swmodel.fields.field import Field
 from swmodel.parallel.halo import exchange
 from swmodel.runtime.compilation import jit
