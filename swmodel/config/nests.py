@@ -65,6 +65,7 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         text = "the noise is of one grid alone, and nests would have another one; let values of [initial] differ"
         yield Mistake(("ensemble", "perturbation"), text)
     before: list[str] = []
+    initial = sections.get("initial")
     for k, each in enumerate(nests):
         if each.inside is not None and each.inside not in before:
             known = nearest(each.inside, before) if before else "it is the first; leave `inside` out"
@@ -78,7 +79,6 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
                 whole = "responses" if study == "green" else "derivatives"
                 text = f"{whole} are those of all grids from the beginning; leave `start` or [{study}] out"
                 yield Mistake(("nest", k, "start"), text)
-        initial = sections.get("initial")
         if each.initial is None and initial is not None and initial.type not in SAME_EVERYWHERE:
             text = f"{initial.type!r} in [initial] is of one grid alone; give the nest {each.name!r} a [nest.initial]"
             yield Mistake(("nest", k), text)
@@ -96,8 +96,7 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         text = "nests run serially or under MPI, and not on several devices of one process; use 'auto'"
         yield Mistake(("run", "communicator"), text)
     if run is not None and run.stages_per_exchange != 1:
-        text = "nests exchange halos at every stage; leave it out"
-        yield Mistake(("run", "stages_per_exchange"), text)
+        yield Mistake(("run", "stages_per_exchange"), "nests exchange halos at every stage; leave it out")
 
 
 def _inversion_mistakes(section):

@@ -90,18 +90,7 @@ def read_track(
     if wind_pressure is not None:
         points, count = _with_pressures(points, wind_pressure, ambient_pressure)
         remarks += [f"{count} pressures by {wind_pressure}"] if count else []
-    rows = points.rows
-    moments = sorted(moment for moment, (_, _, pressure, *_) in rows.items() if pressure > 0)
-    if 2 * len(moments) < len(rows):
-        raise DataError(
-            f"{path}: {len(rows) - len(moments)} of {len(rows)} points have no central pressure, from which the vortex "
-            f"follows; give a track with pressures, as a best track has them, or wind_pressure = "
-            f"{' or '.join(map(repr, RELATIONS))}."
-        )
-    if len(moments) < 2:
-        raise DataError(
-            f"{path} holds {len(moments)} points of a track, and two are needed; give another file or storm."
-        )
+    rows, moments = points.rows, _moments_with_pressure(path, points.rows)
     remarks.insert(1, f"{len(moments)} points from {moments[0]:%Y-%m-%d %H:%M} to {moments[-1]:%Y-%m-%d %H:%M}")
     columns = (np.array(column, float) for column in zip(*(rows[moment] for moment in moments)))
     longitude, latitude, pressure, radius, wind = columns
@@ -122,6 +111,22 @@ def read_track(
     remarks += [f"radii of winds in quadrants at {known} points"] if known else []
     track = Track(tuple(moments), longitude, latitude, pressure, radius, wind, tuple(remarks))
     return dataclasses.replace(track, radii=radii) if known else track
+
+
+def _moments_with_pressure(path, rows):
+    """The moments of the points that have a central pressure, in order; raises DataError where there are too few."""
+    moments = sorted(moment for moment, (_, _, pressure, *_) in rows.items() if pressure > 0)
+    if 2 * len(moments) < len(rows):
+        raise DataError(
+            f"{path}: {len(rows) - len(moments)} of {len(rows)} points have no central pressure, from which the vortex "
+            f"follows; give a track with pressures, as a best track has them, or wind_pressure = "
+            f"{' or '.join(map(repr, RELATIONS))}."
+        )
+    if len(moments) < 2:
+        raise DataError(
+            f"{path} holds {len(moments)} points of a track, and two are needed; give another file or storm."
+        )
+    return moments
 
 
 def _points_of(path, storm, agency):

@@ -55,14 +55,7 @@ def next_buoy(
         )
     scales = Scales.before(bank, errors)
     root = prior_root(bank.distances, scales)
-    used = np.flatnonzero((times >= errors.begin) & (times <= until))
-    if not used.size:
-        first = max(errors.begin, times[0])
-        raise ConfigError(f"the bank has no sample until {until:g} s; they begin at {first:g} s: give a later time.")
-    if until >= times[-1]:
-        raise ConfigError(
-            f"the bank has no sample after {until:g} s; they end at {times[-1]:g} s: give an earlier time."
-        )
+    used = _used_samples(times, errors.begin, until)
     later = np.concatenate([bank.responses[row][times > until] @ root for row in bank.rows(harbours)])
 
     def information(row):
@@ -88,3 +81,16 @@ def next_buoy(
         {"point": names},
         {"without_records": (before / len(later)) ** 0.5, "with_gauges": (now / len(later)) ** 0.5, "until": until},
     )
+
+
+def _used_samples(times, begin, until):
+    """The numbers of the samples from `begin` to `until`; raises ConfigError without any, or without a later one."""
+    used = np.flatnonzero((times >= begin) & (times <= until))
+    if not used.size:
+        first = max(begin, times[0])
+        raise ConfigError(f"the bank has no sample until {until:g} s; they begin at {first:g} s: give a later time.")
+    if until >= times[-1]:
+        raise ConfigError(
+            f"the bank has no sample after {until:g} s; they end at {times[-1]:g} s: give an earlier time."
+        )
+    return used
