@@ -1,7 +1,7 @@
 """The turbulence of tests/verification/turbulence.py by pyqg-jax, the reference of the mark phillips_eke_ratio.
 
     pip install pyqg-jax
-    python benchmarks/pyqg/reference.py [--cells 64] [--times 600]
+    python benchmarks/pyqg/reference.py [--cells 64] [--times 1200]
 
 prints the means from time 120 on as JSON. tests/verification/pyqg.json holds those by pyqg-jax 0.8.1 on 64 x 64 cells.
 """
@@ -45,5 +45,5 @@ def means(cells: int, times: int) -> dict[str, list]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", type=int, default=64)
-    parser.add_argument("--times", type=int, default=600)
+    parser.add_argument("--times", type=int, default=1200)
     print(json.dumps(means(**vars(parser.parse_args())), indent=1))
