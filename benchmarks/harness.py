@@ -20,13 +20,16 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "benchmarks"
 sys.path.insert(0, str(ROOT))
 
 from swmodel.runtime import launch  # noqa: E402
 
-OPTIMISED = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-Wall"]
+OPTIMISED = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-Wall"]
+CHECK_SIZE, CHECK_STEPS = (403, 211), 20
 
 
 class NotMeasured(Exception):
@@ -240,6 +243,33 @@ class Bench:
                     "vector_bytes": max(widths, default=None),
                 }
         raise NotMeasured(f"{compiler} does not compile {source.name}: {done.stderr.strip().splitlines()[-1]}")
+
+    def check_native(self, name, command, tolerance=1e-5, **options):
+        """A program in C comes to swmodel's state in float32, to rounding, from the same start; else NotMeasured.
+
+        Args:
+            name: of swmodel's worker.
+            command: a function from the size and the file of the state to the program's command line.
+            tolerance: relative to the largest value of u, v and eta.
+            options: of `steps`.
+        """
+        files = {side: self.folder / f"check-{side}.bin" for side in ("start", "model", "c")}
+        with self.steps(name, size=CHECK_SIZE, batch=CHECK_STEPS, save=str(files["start"]), **options) as model:
+            with self.start("C", command(CHECK_SIZE, files["start"])) as c:
+                for worker, asked, side in ((model, "state", "model"), (c, "save", "c")):
+                    worker.run(CHECK_STEPS)
+                    worker.ask(f"{asked} {files[side]}", "saved")
+        fields = [np.fromfile(file, np.float32).reshape(-1, CHECK_SIZE[0] * CHECK_SIZE[1]) for file in files.values()]
+        start, ours, theirs = fields[0][1:], *fields[1:]
+        error, moved = (np.abs(a - ours).max(axis=1) / np.abs(ours).max(axis=1) for a in (theirs, start))
+        details = {"relative_error_u_v_eta": error.tolist(), "moved_u_v_eta": moved.tolist(), "steps": CHECK_STEPS}
+        self.raw[f"check of C: {name}"] = details
+        if not (error < tolerance).all() or not (moved > 100 * tolerance).all():
+            raise NotMeasured(
+                f"C and swmodel differ by {error.max():.2g} of the largest value after {CHECK_STEPS} steps "
+                f"(moved: {moved.min():.2g}), so that it is no yardstick"
+            )
+        self.say(f"    C is {name} after {CHECK_STEPS} steps to {error.max():.1e}")
 
     # -- timing -------------------------------------------------------------------------------------------------------
 

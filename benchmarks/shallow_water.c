@@ -19,25 +19,16 @@
  * With WAVEFRONT = 1 several steps go over the rows in one sweep (temporal blocking): each thread makes a step of its own,
  * and follows the thread of the step before at a distance of LAG rows, which are still in the shared cache.
  *
- * STATE: a file of float32, H, u, v, eta, (NY, NX) each. A worker of the benchmarks: it prints `ready`, and answers
- * each line `run N` by the seconds that N steps took, and `save FILE` by writing u, v, eta to FILE.
+ * STATE: a file of float32, H, u, v, eta, (NY, NX) each; a worker of the benchmarks (worker.h).
  */
-#include <omp.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#ifndef BLOCK
-#define BLOCK 512
-#endif
+#include "worker.h"
+
 #ifndef LAG
 #define LAG 2 /* rows, 1 or more: a row needs the one north of it as the step before left it */
 #endif
-#define LEFT 16 /* floats before the first cell of a row, the last of them its ghost: rows stay aligned */
-#define RIGHT 32
-#define ROW static inline __attribute__((always_inline)) void
 
 typedef struct {
     long nx, ny, stride;
@@ -52,21 +43,6 @@ typedef struct { /* rows that steps have finished, each counter on a cache line 
 typedef struct { /* one thread's rolling rows and copies of its neighbours' edge rows */
     float *h[2], *U[2], *B[2], *N[2], *V[2], *qV[2], *S[2], *qU, *south[3], *north[3];
 } Rows;
-
-static float *allocate(long n) {
-    float *array = aligned_alloc(64, (n * sizeof *array + 63) / 64 * 64);
-    if (!array) {
-        fprintf(stderr, "shallow_water: no memory for %ld floats\n", n);
-        exit(1);
-    }
-    return array;
-}
-
-static float *zeros(long n) {
-    float *array = allocate(n);
-    memset(array, 0, n * sizeof *array);
-    return array + LEFT;
-}
 
 /* Cells [a, b): thickness, transport, Bernoulli function and h nu T, from rows j and (v only) j - 1. */
 ROW centres(const Model *m, const float *restrict depth, const float *restrict u, const float *restrict v,
@@ -127,8 +103,6 @@ ROW update(const Model *m, Weights w, int moves, const Rows *r, int now, float *
         du[i] = along_x, dv[i] = along_y, deta[i] = rise;
     }
 }
-
-static long band(const Model *m, int thread, int threads) { return m->ny * thread / threads; }
 
 static Rows rows_of_thread(long stride) {
     Rows r;
@@ -219,11 +193,11 @@ static void wavefront(const Model *m, long count, long taken, const float *wall)
     free(progress);
 }
 
-static void steps(const Model *m, long count, long taken, const float *wall) {
+static void in_bands(const Model *m, long count, long taken, const float *wall) {
 #pragma omp parallel
     {
         const int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-        const long j0 = band(m, thread, threads), j1 = band(m, thread + 1, threads);
+        const long j0 = band(m->ny, thread, threads), j1 = band(m->ny, thread + 1, threads);
         static __thread Rows rows;
         static __thread int made;
         if (!made) rows = rows_of_thread(m->stride), made = 1;
@@ -236,40 +210,16 @@ static void steps(const Model *m, long count, long taken, const float *wall) {
     }
 }
 
-/* Read the state; every thread first touches its band, so that it lies in that thread's memory. */
-static void load(Model *m, const char *name) {
-    float **fields[] = {&m->depth, &m->u, &m->v, &m->eta, &m->du, &m->dv, &m->deta};
-    float *whole = allocate(m->nx * m->ny);
-    FILE *file = fopen(name, "rb");
-    for (int k = 0; k < 7; k++) {
-        if (k < 4 && (!file || fread(whole, sizeof(float), m->nx * m->ny, file) != (size_t)(m->nx * m->ny))) {
-            fprintf(stderr, "shallow_water: %s does not hold 4 fields of %ld x %ld float32\n", name, m->nx, m->ny);
-            exit(1);
-        }
-        float *field = *fields[k] = allocate(m->stride * m->ny + LEFT) + LEFT;
-#pragma omp parallel
-        {
-            const int thread = omp_get_thread_num(), threads = omp_get_num_threads();
-            for (long j = band(m, thread, threads); j < band(m, thread + 1, threads); j++) {
-                float *row = field + j * m->stride;
-                memset(row - LEFT, 0, m->stride * sizeof(float));
-                if (k < 4) memcpy(row, whole + j * m->nx, m->nx * sizeof(float));
-                if (k == 0) row[m->nx] = row[m->nx + 1] = row[m->nx - 1];
-                if (k == 2) row[m->nx] = row[m->nx - 1];
-            }
-        }
-    }
-    fclose(file);
-    free(whole);
-}
+static Model model;
+static float *wall;
+static int several;
 
-static int save(const Model *m, const char *name) {
-    const float *fields[] = {m->u, m->v, m->eta};
-    FILE *file = fopen(name, "wb");
-    size_t written = 0;
-    for (int k = 0; file && k < 3; k++)
-        for (long j = 0; j < m->ny; j++) written += fwrite(fields[k] + j * m->stride, sizeof(float), m->nx, file);
-    return file && !fclose(file) && written == (size_t)(3 * m->nx * m->ny);
+static void steps(long count, long taken) { (several ? wavefront : in_bands)(&model, count, taken, wall); }
+
+static float *const *fields(void) {
+    static float *all[3];
+    all[0] = model.u, all[1] = model.v, all[2] = model.eta;
+    return all;
 }
 
 int main(int argc, char **argv) {
@@ -278,30 +228,22 @@ int main(int argc, char **argv) {
         return 2;
     }
     if (argc > 12) omp_set_num_threads(atoi(argv[12]));
-    const int several = argc > 13 && atoi(argv[13]);
-    Model m = {.nx = atol(argv[1]), .ny = atol(argv[2])};
+    several = argc > 13 && atoi(argv[13]);
+    Model *m = &model;
     const double dx = atof(argv[3]), dy = atof(argv[4]), f0 = atof(argv[6]), beta = atof(argv[7]);
-    m.stride = (m.nx + LEFT + RIGHT + 15) / 16 * 16;
-    m.per_dx = 1.0 / dx, m.per_dy = 1.0 / dy, m.gravity = atof(argv[5]);
-    m.nu = atof(argv[8]), m.dt = atof(argv[9]), m.epsilon = atof(argv[10]);
-    m.f = zeros(m.ny + LEFT + RIGHT);
-    for (long j = 0; j < m.ny; j++) m.f[j] = f0 + beta * dy * (j + 1);
-    load(&m, argv[11]);
-    float *wall = zeros(m.stride);
-    printf("ready {\"threads\": %d, \"block\": %d}\n", omp_get_max_threads(), BLOCK);
-    fflush(stdout);
-    char line[4096], name[4096];
-    for (long taken = 0, count; fgets(line, sizeof line, stdin);) {
-        if (sscanf(line, "run %ld", &count) == 1) {
-            const double begin = omp_get_wtime();
-            (several ? wavefront : steps)(&m, count, taken, wall);
-            printf("took %.9f\n", omp_get_wtime() - begin);
-            taken += count;
-        } else if (sscanf(line, "save %4095[^\n]", name) == 1)
-            printf(save(&m, name) ? "saved\n" : "failed\n");
-        else
-            break;
-        fflush(stdout);
+    m->nx = atol(argv[1]), m->ny = atol(argv[2]), m->stride = stride_of(m->nx);
+    m->per_dx = 1.0 / dx, m->per_dy = 1.0 / dy, m->gravity = atof(argv[5]);
+    m->nu = atof(argv[8]), m->dt = atof(argv[9]), m->epsilon = atof(argv[10]);
+    m->f = zeros(m->ny + LEFT + RIGHT), wall = zeros(m->stride);
+    for (long j = 0; j < m->ny; j++) m->f[j] = f0 + beta * dy * (j + 1);
+    float **state[] = {&m->depth, &m->u, &m->v, &m->eta, &m->du, &m->dv, &m->deta};
+    FILE *file = state_of(argv[11]);
+    for (int k = 0; k < 7; k++) *state[k] = field_of(k < 4 ? file : NULL, m->nx, m->ny, 0);
+    fclose(file);
+    for (long j = 0; j < m->ny; j++) { /* ghost cells behind the walls */
+        float *depth = m->depth + j * m->stride, *v = m->v + j * m->stride;
+        depth[m->nx] = depth[m->nx + 1] = depth[m->nx - 1], v[m->nx] = v[m->nx - 1];
     }
+    serve(steps, fields, m->nx, m->ny);
     return 0;
 }
