@@ -1,5 +1,6 @@
 """The intervals between the records of a model's forcings, boundaries and sources, in numbers of steps."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -47,18 +48,21 @@ def next_record(series: Sequence[Series], step: int, dt: float) -> int | None:
     return min((n for n in (s.next_step(step, dt) for s in series) if n is not None), default=None)
 
 
-def _starts(series, step, steps, dt):
-    """The first steps of the intervals between records, from `step` on, for `steps` steps of `dt` [s]."""
+def intervals(next_record: Callable[[int], int | None], step: int, steps: int) -> list[tuple[int, int]]:
+    """[(first step, number of steps)] of the intervals between records in a run of `steps` steps from `step` on.
+
+    `next_record(step)` is the next step at which an interval ends, or None, as that of a model is.
+    """
     starts = [step]
-    while (record := next_record(series, starts[-1], dt)) is not None and record < step + steps:
+    while (record := next_record(starts[-1])) is not None and record < step + steps:
         starts.append(record)
-    return starts
+    return [(first, end - first) for first, end in itertools.pairwise([*starts, step + steps])]
 
 
 def coverage_of(series: Sequence[Series], step: int, steps: int, dt: float) -> tuple[list[int], Coverage]:
     """(the steps at which the intervals of a run begin, its Coverage); the arguments are those of the run."""
-    cuts = _starts(series, step, steps, dt)
-    return cuts, Coverage(tuple(b - a for a, b in zip(cuts, [*cuts[1:], step + steps])), dt)
+    parts = intervals(lambda step: next_record(series, step, dt), step, steps)
+    return [first for first, _ in parts], Coverage(tuple(count for _, count in parts), dt)
 
 
 def read_ends(series: Mapping[str, Series], end: float) -> None:

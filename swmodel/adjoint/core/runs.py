@@ -144,17 +144,6 @@ Plan = tuple[list[Unit], tuple[int, ...], int]
 """(the Units of a run, the number of parts at each level of a Tape, how many points the host holds)."""
 
 
-def intervals(model: Any, first_step: int, steps: int, dt: float) -> list[tuple[int, int]]:
-    """[(first step, number of steps)] of the intervals between forcing records."""
-    found, step, last = [], first_step, first_step + steps
-    while step < last:
-        record = model.next_record(step, dt)
-        stop = last if record is None else min(record, last)
-        found.append((step, stop - step))
-        step = stop
-    return found
-
-
 def units(parts: Iterable[tuple[int, int]], most: int) -> list[Unit]:
     """The Units into which intervals are cut, of about equal length and at most `most` steps each."""
     found = []

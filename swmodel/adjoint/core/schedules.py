@@ -32,9 +32,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import ConfigError
+from ...models.intervals import intervals
 from .checkpointing import even_lengths
 from .programs import Programs
-from .runs import Plan, Run, Tiers, Unit, intervals, units
+from .runs import Plan, Run, Tiers, Unit, units
 
 LONGEST = 128  # most steps of a unit if every step is stored
 LARGE = 1 << 26  # [bytes] of stored steps from which on waiting for their end costs little
@@ -62,7 +63,7 @@ class Checkpoints(abc.ABC):
 
 
 def _intervals(problem):
-    return intervals(problem.stepped, problem.first_step, problem.steps, problem.dt)
+    return intervals(lambda step: problem.stepped.next_record(step, problem.dt), problem.first_step, problem.steps)
 
 
 @dataclasses.dataclass(frozen=True)
