@@ -50,7 +50,7 @@ def _values(model: Any, kind: type) -> Iterator[tuple[str, str, Any]]:
     """(name, units, value) of the values of a kind that are parameters of a model, or within them."""
     fits = lambda x: isinstance(x, kind)  # noqa: E731
     for name, part in named_parts(model):
-        for key in positions_of(part):
+        for key in positions_of(type(part)):
             for value in filter(fits, jax.tree.leaves(getattr(part, key), is_leaf=fits)):
                 yield f"{name}.{key}", part.units_of(key), value
 

@@ -43,7 +43,7 @@ import numpy as np
 
 from ..adjoint.assimilation.priors import OfFaults, Prior
 from ..fields.methods import is_shipped
-from ..fields.parts import unchecked
+from ..fields.state import unchecked
 from ..models.shallow_water import ShallowWater
 from ..output.products.gauges import depth_at
 from .adjoint import Memory, known_controls

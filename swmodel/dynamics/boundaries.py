@@ -30,8 +30,8 @@ from ..errors import ConfigError
 from ..fields.field import Field, Scalar, Value
 from ..fields.methods import at
 from ..fields.parameters import Flag, Sides, declared, parameter
-from ..fields.parts import numbers_of, replaced
-from ..fields.state import pytree, replace
+from ..fields.parts import numbers_of
+from ..fields.state import pytree, replace, replaced
 from ..fields.variables import Variable
 from ..parallel.halo import EAST, NORTH, SIDES, SOUTH, WEST
 from .clock import Time

@@ -39,8 +39,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.field import Field, Value
 from ..fields.parameters import OF_GRID, POINT, Flag, Number, declared, parameter
-from ..fields.parts import replaced
-from ..fields.state import State, as_tile_field, like, pytree
+from ..fields.state import State, as_tile_field, like, pytree, replaced
 from ..grids.water import nearest_water
 from .clock import Time
 from .domain import Domain, Model

@@ -29,8 +29,8 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.field import Scalar, Value
 from ..fields.parameters import DERIVED, Flag, Number, NumberForEach, declared
-from ..fields.parts import ModelPart, replaced
-from ..fields.state import pytree
+from ..fields.parts import ModelPart
+from ..fields.state import pytree, replaced
 from .domain import Domain
 from .vertical_modes import modes
 

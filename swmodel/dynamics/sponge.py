@@ -11,8 +11,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.field import Value, to_u, to_v
 from ..fields.parameters import Sides, declared, parameter
-from ..fields.parts import replaced
-from ..fields.state import pytree
+from ..fields.state import pytree, replaced
 from ..grids.grid import Grid
 from ..grids.windows import GridValues
 from ..parallel.halo import SIDES

@@ -21,8 +21,8 @@ from jax.typing import DTypeLike
 from ..fields.field import AbstractField, Field, Scalar, Value
 from ..fields.methods import a_pair, a_rate, at
 from ..fields.parameters import Number
-from ..fields.parts import ModelPart, numbers_of, positions_of, replaced
-from ..fields.state import State, pytree, replace
+from ..fields.parts import ModelPart, numbers_of, positions_of
+from ..fields.state import State, pytree, replace, replaced
 from ..fields.variables import Variable
 from ..grids.windows import GridRecords, GridValues, cached, grid_values
 from .clock import Time, as_time
@@ -316,12 +316,12 @@ class TiledPart(ModelPart, abc.ABC):
     @property
     def reads_time(self) -> bool:
         """Whether it, or one of its parameters, is computed from seconds or phases of the time."""
-        varying = (getattr(self, name) for name in positions_of(self))
+        varying = (getattr(self, name) for name in positions_of(type(self)))
         return self.uses_time or any(isinstance(x, TimeVarying) and x.uses_time for x in varying)
 
     def check_covers(self, end: float, slack: float, remedy: str = "shorten it") -> None:
         """Raise ConfigError if a parameter is undefined in a run until `end` [s], as TimeVarying.check_covers does."""
-        for value in (getattr(self, name) for name in positions_of(self)):
+        for value in (getattr(self, name) for name in positions_of(type(self))):
             if isinstance(value, TimeVarying):
                 value.check_covers(end, slack, remedy)
 
@@ -331,7 +331,7 @@ class TiledPart(ModelPart, abc.ABC):
 
     def series(self) -> dict[str, Series]:
         """The Series among its parameters and within them, by name, such as "pressure" or "elevation.plus"."""
-        leaves = jax.tree_util.tree_leaves_with_path({name: getattr(self, name) for name in positions_of(self)})
+        leaves = jax.tree_util.tree_leaves_with_path({name: getattr(self, name) for name in positions_of(type(self))})
         return {jax.tree_util.keystr(k, simple=True, separator="."): x for k, x in leaves if isinstance(x, Series)}
 
     def bound(self, windows_of: Callable, kind: type = Series) -> Self:
@@ -351,13 +351,13 @@ class TiledPart(ModelPart, abc.ABC):
 
     def at(self, time: Time) -> Self:
         """This part with the values of its parameters at a Time."""
-        if not any(isinstance(getattr(self, name), TimeVarying) for name in positions_of(self)):
+        if not any(isinstance(getattr(self, name), TimeVarying) for name in positions_of(type(self))):
             return self
         return self._each(lambda x, name, position: value_at(x, time))
 
     def _each(self, function):
         """This part with `function(value, name, position)` of each parameter that may vary in space."""
-        given = {name: at for name, at in positions_of(self).items() if getattr(self, name) is not None}
+        given = {name: at for name, at in positions_of(type(self)).items() if getattr(self, name) is not None}
         return replaced(self, {name: function(getattr(self, name), name, at) for name, at in given.items()})
 
 

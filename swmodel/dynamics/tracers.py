@@ -61,8 +61,8 @@ from ..fields.field import (
 )
 from ..fields.methods import Named
 from ..fields.parameters import Part, Text, declared, parameter, refuse
-from ..fields.parts import numbers_of, replaced
-from ..fields.state import RESERVED, pytree, replace
+from ..fields.parts import numbers_of
+from ..fields.state import RESERVED, pytree, replace, replaced
 from ..fields.variables import VARIABLES, Variable
 from ..grids.geometry import Geometry
 from ..parallel.halo import exchange as fill_halos

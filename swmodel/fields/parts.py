@@ -133,20 +133,6 @@ def _base_of(cls):
     return f"sw.{base.__name__}"
 
 
-def replaced(part: T, changes: dict) -> T:
-    """A copy of a part with other values of some of its fields. The new values are not checked."""
-    new = object.__new__(type(part))
-    vars(new).update(vars(part), **changes)
-    return new
-
-
-def unchecked(cls: type[T], values: dict) -> T:
-    """An object of a class with these `values` of some of its fields. They are not checked."""
-    new = object.__new__(cls)
-    vars(new).update(values)
-    return new
-
-
 # -- what follows from the declarations --------------------------------------------------------------------------------
 
 
@@ -158,13 +144,9 @@ def numbers_of(cls: type) -> dict[str, Number]:
     return {name: rule for name, rule in rules.items() if isinstance(rule, Number)}
 
 
-def positions_of(part: object) -> dict[str, str]:
-    """{name: C-grid position} of the parameters of a part, or a class, that may vary in space and time."""
-    return _positions(part if isinstance(part, type) else type(part))
-
-
 @functools.cache
-def _positions(cls):
+def positions_of(cls: type) -> dict[str, str]:
+    """{name: C-grid position} of the parameters of a class that may vary in space and time."""
     static = {field.name for field in dataclasses.fields(as_pytree(cls)) if field.metadata.get("static")}
     return {name: rule.position for name, rule in numbers_of(cls).items() if rule.position and name not in static}
 

@@ -29,6 +29,20 @@ def replace(instance: T, **changes: object) -> T:
     return change(**changes)
 
 
+def replaced(part: T, changes: dict) -> T:
+    """A copy of a part with other values of some of its fields. The new values are not checked."""
+    new = object.__new__(type(part))
+    vars(new).update(vars(part), **changes)
+    return new
+
+
+def unchecked(cls: type[T], values: dict) -> T:
+    """An object of a class with these `values` of some of its fields. They are not checked."""
+    new = object.__new__(cls)
+    vars(new).update(values)
+    return new
+
+
 def remembered(results: dict[object, T], tree: object, make: Callable[[], T]) -> T:
     """The result of `make()` for a pytree, kept in `results` for trees of the same structure, shapes and types.
 

@@ -109,6 +109,7 @@ INTERFACES = "interface_height"  # of files, along the interfaces: the top of ea
 PROGNOSTIC = (VARIABLES["u"], VARIABLES["v"], VARIABLES["eta"])  # of every model, in the order of a State
 
 
+@functools.cache
 def of_layer(row: Variable, layer: int) -> Variable:
     """The row of layer number `layer`, 0 at the top: "u" of the top layer, "u_2" of the second one."""
     if layer == 0:

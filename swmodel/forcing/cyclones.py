@@ -32,8 +32,7 @@ from ..dynamics.terms import Forcing, tile_array
 from ..errors import ConfigError
 from ..fields.field import AbstractField, Field, Value, to_u, to_v
 from ..fields.parameters import DERIVED, Choice, Moment, array_of, declared, parameter, refuse
-from ..fields.parts import replaced
-from ..fields.state import pytree, static
+from ..fields.state import pytree, replaced, static
 from ..parallel.communicator import Communicator
 from .atmosphere import PRESSURES, DragLaw, stress
 from .wind_laws import drag_law

@@ -45,8 +45,7 @@ from ..dynamics.terms import Forcing
 from ..errors import ConfigError
 from ..fields.field import Field, Value
 from ..fields.parameters import OF_GRID, parameter
-from ..fields.parts import replaced
-from ..fields.state import State, pytree
+from ..fields.state import State, pytree, replaced
 from ..fields.variables import Variable
 from ..grids.grid import SphericalGrid
 from ..parallel.communicator import Communicator

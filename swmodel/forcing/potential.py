@@ -38,8 +38,7 @@ from ..dynamics.terms import Forcing, tile_array
 from ..errors import ConfigError, ended
 from ..fields.field import Value, to_u, to_v
 from ..fields.parameters import DERIVED, Moment, Names, declared, parameter
-from ..fields.parts import replaced
-from ..fields.state import pytree
+from ..fields.state import pytree, replaced
 from .constituents import EQUILIBRIUM, distinct, nodal, species
 from .tides import ramp_at, waves_at
 

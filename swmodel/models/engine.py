@@ -145,7 +145,7 @@ def dynamics_at_start(model: "ShallowWater", halo: int) -> System:
 def _without_ghosts(term):
     """The names of the parameters of a term that vary in space, records among them, and have no ghost cells."""
     rules = numbers_of(type(term))
-    return [key for key in positions_of(term) if not rules[key].halo and not _is_uniform(getattr(term, key))]
+    return [key for key in positions_of(type(term)) if not rules[key].halo and not _is_uniform(getattr(term, key))]
 
 
 def _is_uniform(value):

@@ -15,8 +15,7 @@ from ..dynamics.domain import Domain
 from ..dynamics.momentum import DEFAULT as DEFAULT_FORM
 from ..dynamics.transported import Carried, Transported
 from ..errors import ConfigError, SwmodelError, of_part
-from ..fields.parts import replaced
-from ..fields.state import State
+from ..fields.state import State, replaced
 from ..grids.grid import Grid
 from ..grids.topography import topography
 from ..models.names import one_or_more

@@ -24,8 +24,8 @@ from ..errors import ConfigError
 from ..fields.field import AbstractField
 from ..fields.methods import Result
 from ..fields.parameters import parameter
-from ..fields.parts import ModelPart, replaced
-from ..fields.state import State, pytree
+from ..fields.parts import ModelPart
+from ..fields.state import State, pytree, replaced
 from ..fields.variables import Variable
 from .stability import first_growth, largest_root, of_step
 from .steps import History

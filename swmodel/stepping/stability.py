@@ -43,8 +43,8 @@ from ..dynamics.terms import Term
 from ..dynamics.waters import check_resolved
 from ..errors import ConfigError
 from ..fields.parameters import Part, check_arguments
-from ..fields.parts import control_names, replaced
-from ..fields.state import State
+from ..fields.parts import control_names
+from ..fields.state import State, replaced
 
 if TYPE_CHECKING:
     from .explicit import TimeStepper

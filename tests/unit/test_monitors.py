@@ -11,7 +11,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError
-from swmodel.fields.parts import replaced
+from swmodel.fields.state import replaced
 from swmodel.output.products.base import Sample
 from swmodel.output.products.gauges import Gauges, depth_at
 from swmodel.output.products.maxima import Maxima

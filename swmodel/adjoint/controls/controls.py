@@ -274,7 +274,7 @@ def _catalogue(model):
 
 def _fields(term, name, place, communicator):
     """The Controls of a term's fields: arrays, numbers and time records."""
-    positions = positions_of(term)
+    positions = positions_of(type(term))
     for key in control_names(type(term)):
         held, path = getattr(term, key), (*place, key)
         if isinstance(held, BarometricElevation):

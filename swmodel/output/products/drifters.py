@@ -33,8 +33,7 @@ import numpy as np
 from ...dynamics.layer import LayerFlow
 from ...errors import ConfigError, DataError
 from ...fields.parameters import FileName, NumberForEach, Points, declared, parameter
-from ...fields.parts import replaced
-from ...fields.state import State, pytree
+from ...fields.state import State, pytree, replaced
 from ...fields.variables import Variable
 from ...grids.grid import Grid
 from ...runtime.formats import read_csv

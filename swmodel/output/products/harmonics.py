@@ -17,8 +17,7 @@ import numpy as np
 
 from ...errors import ConfigError
 from ...fields.parameters import Names, declared
-from ...fields.parts import replaced
-from ...fields.state import State
+from ...fields.state import State, replaced
 from ...fields.variables import PROGNOSTIC, Variable, layer_of
 from ...forcing.constituents import distinct, nodal, period, periods
 from ...forcing.tides import middle_latitude, waves_at

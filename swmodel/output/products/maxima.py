@@ -9,8 +9,7 @@ import numpy as np
 from ...defaults import MAXIMA_THRESHOLD
 from ...dynamics.subgrid import changed_level
 from ...fields.parameters import parameter
-from ...fields.parts import replaced
-from ...fields.state import State
+from ...fields.state import State, replaced
 from ...fields.variables import Variable
 from ...parallel.communicator import Communicator
 from ..schedule import AbstractSimulation
