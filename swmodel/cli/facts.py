@@ -107,7 +107,7 @@ def layers_lines(model: ShallowWater) -> list[tuple[str, str]]:
 
 def waters_lines(model: ShallowWater, until: float) -> list[tuple[str, str]]:
     """The line of the water that rain, rivers and the like bring or take in a run until `until` [s]; collective."""
-    sources = [(name, term) for name, term in zip(model.term_names, model.terms) if isinstance(term, WaterForcing)]
+    sources = [(name, term) for name, term in model.named_parts("terms") if isinstance(term, WaterForcing)]
     lines = [f"{name}, {type(term).__name__}: {term.summary(model, until)}" for name, term in sources]
     return [("water", "\n".join(lines))] if lines else []
 

@@ -22,7 +22,7 @@ from ..forcing.tides import LARGEST, Harmonics, middle_latitude
 from ..forcing.waves import Table
 from ..grids.water import label_bodies
 from ..grids.windows import along_side
-from ..models.names import named_parts, named_series
+from ..models.names import named_series
 from ..simulation.progress import duration
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def model_remarks(experiment: Experiment, model: Any) -> list[str]:
 def _values(model: Any, kind: type) -> Iterator[tuple[str, str, Any]]:
     """(name, units, value) of the values of a kind that are parameters of a model, or within them."""
     fits = lambda x: isinstance(x, kind)  # noqa: E731
-    for name, part in named_parts(model):
+    for name, part in model.named_parts():
         for key in positions_of(type(part)):
             for value in filter(fits, jax.tree.leaves(getattr(part, key), is_leaf=fits)):
                 yield f"{name}.{key}", part.units_of(key), value
@@ -69,7 +69,7 @@ def _high_tides(model: Any) -> Iterator[str]:
 
 def _drifts(run: Any, model: Any) -> Iterator[str]:
     """A warning of each tide whose nodal factors, those of the start, are off by a hundredth during the run."""
-    tides = [(name, getattr(part, "constituents", ()), None) for name, part in named_parts(model)]
+    tides = [(name, getattr(part, "constituents", ()), None) for name, part in model.named_parts()]
     tides += [(name, tide.names, middle_latitude(model.grid)) for name, _, tide in _values(model, Harmonics)]
     for name, names, latitude in tides:
         off = {} if run.start is None else {each: drift(each, in_utc(run.start), run.until, latitude) for each in names}
@@ -158,7 +158,7 @@ def _later(start: datetime.datetime, seconds: float, calendar: str) -> str:
 def _waves(index: int, entry: Any, model: Any) -> Iterator[str]:
     if entry.type != "wave_maker":
         return
-    made = dict(zip(model.open_names, model.open_boundaries)).get(f"boundary.{index}")
+    made = dict(model.named_parts("open_boundaries")).get(f"boundary.{index}")
     if made is None:
         return
     for side in made.sides:

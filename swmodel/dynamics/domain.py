@@ -157,8 +157,7 @@ class Model:
     system: "System"
     sea_floor: "Floor"
     variables: tuple[Variable, ...]
-    term_names: tuple[str, ...]
-    open_names: tuple[str, ...]
+    part_names: dict[str, tuple[str, ...]]  # {"terms": the names that experiment files give them, ...}
     open_sides: tuple[str, ...]
     requires_loops: bool
     least_thickness: float
@@ -180,6 +179,11 @@ class Model:
     layer_count: int
     uplift: Series | None
     step_loop: Any  # the class of StepLoop (stepping/steps.py)
+
+    def named_parts(self, *groups: str) -> list[tuple[str, Any]]:
+        """[(name, part)] of the parts in some groups, "terms", "open_boundaries" and "tracers"; of all unless given."""
+        groups = groups or tuple(self.part_names)
+        return [pair for group in groups for pair in zip(self.part_names[group], getattr(self, group), strict=True)]
 
     def each(self, state: State | None = None) -> "list[tuple[str, Self, State | None]]":
         """[(name, model, State or None)] of the members; of a single model itself, without a name."""

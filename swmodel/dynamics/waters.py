@@ -88,7 +88,7 @@ def check_resolved(model: Model, dt: float) -> None:
     Args:
         dt: the time step [s].
     """
-    sources = [(name, term) for name, term in zip(model.term_names, model.terms) if isinstance(term, WaterSource)]
+    sources = [(name, term) for name, term in model.named_parts("terms") if isinstance(term, WaterSource)]
     if model.film is None or not sources:
         return
     own = model.domain.own(model.sea_floor.depth.map(lambda depth, wet: np.abs(depth) * wet, model.sea_floor.wet))

@@ -22,7 +22,7 @@ from ..parallel.decomposition import Decomposition
 from ..parallel.halo import SIDES
 from ..runtime import memory
 from ..stepping.explicit import TimeStepper
-from .names import named, named_series, named_terms
+from .names import named_series
 
 if TYPE_CHECKING:
     from .shallow_water import ShallowWater
@@ -95,9 +95,9 @@ def check_momentum(model: "ShallowWater") -> None:
 
 def check_linear(model: "ShallowWater") -> None:
     """Raise ConfigError for a part that is not linear in a model that is."""
-    for name, term in named_terms(model):
+    for name, term in model.named_parts("terms", "open_boundaries"):
         if model.linear and term.nonlinear:
-            other = "Flather(incoming=...)" if name in model.open_names else "LinearDrag"
+            other = "Flather(incoming=...)" if name in model.part_names["open_boundaries"] else "LinearDrag"
             with of_part(name):
                 raise ConfigError(
                     f"{type(term).__name__} is not linear, and linear=True was given; use {other}, or linear=False."
@@ -107,7 +107,7 @@ def check_linear(model: "ShallowWater") -> None:
 def check_sides(model: "ShallowWater") -> None:
     """Raise ConfigError for an open side where the grid is periodic, and for one with two conditions."""
     kinds: dict[str, str] = {}
-    for name, condition in zip(model.open_names, model.open_boundaries):
+    for name, condition in model.named_parts("open_boundaries"):
         for side in condition.sides:
             if side in kinds:
                 with of_part(f"{name}.sides"):
@@ -136,7 +136,7 @@ def check_level(model: "ShallowWater") -> None:
 def check_barometers(model: "ShallowWater") -> None:
     """Raise ConfigError for an inverse barometer without an air pressure, or with another reference; collective."""
     pressures = [term for term in model.terms if term.has_pressure]
-    for name, condition in (*zip(model.open_names, model.open_boundaries), *zip(model.term_names, model.terms)):
+    for name, condition in model.named_parts("open_boundaries", "terms"):
         for key, value in vars(condition).items():
             if not isinstance(value, BarometricElevation):
                 continue
@@ -160,7 +160,7 @@ def check_water(model: "ShallowWater") -> None:
     if not model.communicator.reaches_all:
         return
     found = {side: _has_water(model, side) for side in model.open_sides}
-    for name, condition in zip(model.open_names, model.open_boundaries):
+    for name, condition in model.named_parts("open_boundaries"):
         dry = [side for side in condition.sides if not found[side]]
         if not dry or (len(condition.sides) == len(SIDES) and len(dry) < len(SIDES)):
             continue
@@ -171,7 +171,7 @@ def check_water(model: "ShallowWater") -> None:
                 f"{type(condition).__name__}: {sides} open, and every cell along "
                 f"{'it' if len(dry) == 1 else 'them'} is land; {remedy}."
             )
-    for name, term in zip(model.term_names, model.terms):
+    for name, term in model.named_parts("terms"):
         with of_part(name):
             term.check_water(model)
 
@@ -196,11 +196,10 @@ def _has_water(model, side):
 
 def check_layers(model: "ShallowWater") -> None:
     """Raise ConfigError for parts that need other layers or do not support them yet, and shallow water; collective."""
-    tracers = named("tracer", model.tracers)
-    for name, term in (*zip(model.term_names, model.terms), *tracers.items()):
+    for name, term in model.named_parts("terms", "tracers"):
         with of_part(f"{name}.layer"):
             check_layer(type(term).__name__, term.layer, model.layer_count)
-    for name, term in zip(model.term_names, model.terms):
+    for name, term in model.named_parts("terms"):
         if term.between_layers and model.layer_count == 1:
             with of_part(name):
                 raise ConfigError(
@@ -220,7 +219,7 @@ def check_layers(model: "ShallowWater") -> None:
     for what, works in (supported | own).items():
         if not works:
             raise ConfigError(f"ShallowWater: layers and {what} do not work together yet; leave one of them out.")
-    for name, term in zip(model.term_names, model.terms):
+    for name, term in model.named_parts("terms"):
         names_layers = any(field.name == "layer" for field in dataclasses.fields(term))
         if term.changes_elevation and term.layer is None and not names_layers:
             with of_part(name):

@@ -111,7 +111,7 @@ def narrowest_halo(model: "ShallowWater", stepper: TimeStepper, tiled: dict[int,
         HaloError: if no halo of up to 16 cells is enough.
     """
     before = set(tiled)
-    pointwise = [f"{name}.{key}" for name, term in zip(model.term_names, model.terms) for key in _without_ghosts(term)]
+    pointwise = [f"{name}.{key}" for name, term in model.named_parts("terms") for key in _without_ghosts(term)]
 
     def search():
         width, missing, whole = 1, 1, False

@@ -87,8 +87,7 @@ class Ensemble(Model):
         """The units that the model's parts declare for a parameter that is `varied`, "" where they declare none."""
         name = re.sub(r"\[(\d+)\]", r".\1", name)  # "dissipation[0].viscosity" is another way to write it
         model, (part, _, field) = self.models[0], name.rpartition(".")
-        named = zip((*model.term_names, *model.open_names), (*model.terms, *model.open_boundaries))
-        parts = {**dict(named), "coriolis": model.coriolis}
+        parts = {**dict(model.named_parts()), "coriolis": model.coriolis}
         return units_of(type(parts[part]), field) if parts.get(part) is not None else UNITS.get(name, "")
 
     def __getattr__(self, name):

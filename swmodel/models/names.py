@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from ..dynamics.boundaries import OpenBoundary
 from ..dynamics.domain import Domain
-from ..dynamics.terms import Series, Term, TiledPart
+from ..dynamics.terms import Series, TiledPart
 from ..errors import of_part
 
 if TYPE_CHECKING:
@@ -34,17 +33,7 @@ def on_tiles(parts: Mapping[str, TiledPart], domain: Domain) -> tuple:
     return tuple(made)
 
 
-def named_terms(model: "ShallowWater") -> list[tuple[str, Term | OpenBoundary]]:
-    """[(name, part)] of the terms and the conditions on open sides of a model."""
-    return list(zip((*model.term_names, *model.open_names), (*model.terms, *model.open_boundaries)))
-
-
-def named_parts(model: "ShallowWater") -> list[tuple[str, TiledPart]]:
-    """[(name, part)] of the terms, the conditions on open sides and the tracers of a model."""
-    return [*named_terms(model), *named("tracer", model.tracers).items()]
-
-
 def named_series(model: "ShallowWater") -> dict[str, Series]:
     """{"forcing.0.pressure": Series, ...} of all parts of a model, and its "source"."""
-    found = {f"{name}.{key}": each for name, part in named_parts(model) for key, each in part.series().items()}
+    found = {f"{name}.{key}": each for name, part in model.named_parts() for key, each in part.series().items()}
     return found if model.uplift is None else {**found, "source": model.uplift}

@@ -134,7 +134,8 @@ class ShallowWater(Model):
         parts = named("forcing", forcing) | named("dissipation", dissipation) | named("boundary", boundaries)
         open_boundaries = {n: x.linear_form() if linear else x for n, x in parts.items() if isinstance(x, OpenBoundary)}
         terms = {name: term for name, term in parts.items() if name not in open_boundaries}
-        self.term_names, self.open_names = tuple(terms), tuple(open_boundaries)  # as an experiment file names them
+        groups = {"terms": terms, "open_boundaries": open_boundaries, "tracers": named("tracer", tracers)}
+        self.part_names = {group: tuple(each) for group, each in groups.items()}
         self.system = System(
             depth=self.sea_floor.water,
             gravity=float(gravity),
@@ -156,7 +157,7 @@ class ShallowWater(Model):
         self.variables, self._series = self.system.variables, tuple(self.system.series().values())
         self._initial = {row.name: 0.0 for row in self.variables[len(PROGNOSTIC) :]}
         self._initial |= {name: x.initial for x in one_or_more(tracers) for name in x.in_layers(self.layer_count)}
-        self.dated = checks.dated_parts(parts | named("tracer", tracers))
+        self.dated = checks.dated_parts(parts | groups["tracers"])
         self.start = self.dated[0].start if self.dated else None
         checks.check_names(self.variables)
         checks.check_model(self)

@@ -152,7 +152,7 @@ def _entries(model, span, dt, like):
         times = [time for time, _ in known.get("records", [])] if isinstance(known, dict) else []
         return _within(series, span, dt) if not times else _at(series, times)
 
-    for name, term in zip((*model.term_names, *model.open_names), (*model.terms, *model.open_boundaries)):
+    for name, term in model.named_parts("terms", "open_boundaries"):
         found |= _part(name, term, model, records)
     for tracer in model.tracers:
         found |= _part(f"tracers.{tracer.name}", tracer, model, records)

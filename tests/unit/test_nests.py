@@ -329,10 +329,10 @@ def test_a_nest_has_the_gates_and_rivers_that_lie_in_it_under_their_numbers():
     """So a control changes the same gate in all grids."""
     sea, mouths = sw.River(1.0, (2.5e3, 3.5e3)), sw.River(1.0, [(12.5e3, 12.5e3), (13.5e3, 12.5e3)])
     family = nested.family(forcing=(*nested.GATES, sea, sw.Rain(1e-6), mouths), depth=100.0)
-    assert {name: model.term_names for name, model in family.models.items()}["quay"] == family.outer.term_names
+    assert family.models["quay"].part_names == family.outer.part_names
     every = [f"forcing.{k}" for k in range(7)]
     water = {
-        name: [k for k, x in zip(model.term_names, model.terms) if isinstance(x, WaterForcing)]
+        name: [k for k, x in model.named_parts("terms") if isinstance(x, WaterForcing)]
         for name, model in family.models.items()
     }
     inside = [every[k] for k in (1, 2, 5, 6)]

@@ -43,14 +43,15 @@ class BoundaryTide(Prior):
     def transform(self, setting: Setting) -> Transform:
         model = setting.model
         of, _, _ = self.name.rpartition(".")
-        if of not in model.open_names:
+        conditions = dict(model.named_parts("open_boundaries"))
+        if of not in conditions:
             raise ConfigError(
-                f"{self.name} is not a parameter of an open boundary, whose names are {', '.join(model.open_names)}; "
+                f"{self.name} is not a parameter of an open boundary, whose names are {', '.join(conditions)}; "
                 "give one of these with its parameter, as boundary.0.elevation."
             )
         pairs = list(zip(self.targets()[::2], self.targets()[1::2]))
         backgrounds = {name: self._background(pair, setting) for name, pair in zip(distinct(self.constituents), pairs)}
-        sides = model.open_boundaries[model.open_names.index(of)].sides
+        sides = conditions[of].sides
         given = float(self.deviation), float(self.length), self.spacing
         return SideTide.on(model, sides, backgrounds, tuple(pairs), *given)
 

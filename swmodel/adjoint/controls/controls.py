@@ -260,12 +260,9 @@ def _catalogue(model):
     found.append(Control("gravity", "scalar", "m s-2", ("dynamics", "gravity")))
     if model.layers is not None:
         found += _fields(model.layers, "layers", ("dynamics", "layers"), model.communicator)
-    for k, (name, condition) in enumerate(zip(model.open_names, model.open_boundaries)):
-        found += _fields(condition, name, ("open_boundaries", k), model.communicator)
-    for k, (name, term) in enumerate(zip(model.term_names, model.terms)):
-        found += _fields(term, name, ("terms", k), model.communicator)
-    for k, tracer in enumerate(model.tracers):
-        found += _fields(tracer, f"tracer.{k}", ("tracers", k), model.communicator)
+    for group in model.part_names:
+        for k, (name, part) in enumerate(model.named_parts(group)):
+            found += _fields(part, name, (group, k), model.communicator)
     if model.uplift is not None:
         records = tuple(range(1, len(model.uplift.times)))
         found.append(Control("uplift", "h", "m", ("dynamics", "uplift"), model.uplift, records))
