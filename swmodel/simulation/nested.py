@@ -9,17 +9,14 @@ that of the outermost grid is written: whenever a run is killed, there are resta
 """
 
 import contextlib
-import dataclasses
 import functools
-import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
-from ..errors import BlowUp, ConfigError, DataError, of_part
+from ..errors import ConfigError, DataError, of_part
 from ..fields.parameters import check_arguments
 from ..fields.state import State
 from ..nests.family import Family
@@ -27,26 +24,14 @@ from ..nests.members import member_states_from_outer
 from ..nests.steps import FamilySystem, run_family
 from ..output.products.base import Uplift
 from ..output.products.drifters import DrifterOutput
-from ..output.running import RestartOutput, Run, restore_earlier
+from ..output.running import RestartOutput, restore_earlier
 from ..runtime.compilation import jit
-from ..runtime.signals import PROCESS, WRITING
 from ..stepping.explicit import TimeStepper
 from ..stepping.members import Members, per_member
+from .driver import Driver
 from .outputs import SECONDS, STEPS
-from .program import LONGEST_CHUNK, finished_carry, monitor_of, start_carry
-from .progress import reporter
+from .program import Carry, finished_carry, monitor_of
 from .simulation import Simulation
-from .stopping import how_to_continue, progress_clause, stoppable
-
-
-@dataclasses.dataclass
-class _Stepped:
-    """A grid that has started, in a call of `run`."""
-
-    simulation: Simulation
-    run: Run
-    monitors: Any
-    carry: Any
 
 
 class NestedSimulation:
@@ -89,8 +74,8 @@ class NestedSimulation:
                     ) from None
             self.simulations[name].nest, self.simulations[name].boxes = name, family.boxes_in(name)
         family.check_frames(steppers)
-        self._borders = dict(zip(family.nests, family.borders, strict=True))
-        self._started = {name for name in self.simulations if self._start_of(name) == 0}
+        self.borders = dict(zip(family.nests, family.borders, strict=True))
+        self._started = {name for name in self.simulations if self.start_of(name) == 0}
 
     def __getitem__(self, name: str) -> Simulation:
         """The Simulation of a grid; that of the outermost one has the name ""."""
@@ -114,12 +99,12 @@ class NestedSimulation:
         """{name: the present State} of each grid that has started."""
         return {name: simulation.state for name, simulation in self.simulations.items() if name in self._started}
 
-    def _start_of(self, name):
+    def start_of(self, name: str) -> int:
         """The step of the outermost grid at which a grid starts: not before the grid around it."""
         if not name:
             return 0
         nest = self.family.nests[name]
-        return max(round(nest.start / self.outer.dt), self._start_of(nest.inside or ""))
+        return max(round(nest.start / self.outer.dt), self.start_of(nest.inside or ""))
 
     def resume(self, paths: Mapping[str, str | Path], force: str | tuple = ()) -> list[str]:
         """Continue from restart files, {name: path} of each grid that had started; the messages of Simulation.resume.
@@ -133,7 +118,7 @@ class NestedSimulation:
         if "" not in paths:
             raise ConfigError("NestedSimulation.resume: the outermost grid, '', has no restart; name one of each.")
         messages = [self.outer.resume(paths[""], force)]
-        self._started = {name for name in self.simulations if not name or self._start_of(name) < self.outer.step}
+        self._started = {name for name in self.simulations if not name or self.start_of(name) < self.outer.step}
         for name in self.family.nests:
             if name not in self._started:
                 continue
@@ -163,34 +148,18 @@ class NestedSimulation:
             BlowUp, Interrupted: as of Simulation.run.
         """
         check_arguments("NestedSimulation.run", {"until": SECONDS, "steps": STEPS}, locals())
-        outer, last = self.outer, self.outer._last_step(until, steps)
+        outer, last = self.outer, self.outer.last_step(until, steps)
         for simulation in self.simulations.values():
             simulation.model.check_records(last * outer.dt, simulation.dt)
         self.check_due()
         outer.communicator.from_root(lambda: self._check_later_files(last))
-        report, reads_files = reporter(progress, outer.communicator.is_root)
-        began, grids = outer.step, {}
-
-        def reported(*news):
-            for grid in grids.values() if reads_files else ():
-                grid.run.wait()
-            report(*news)
-
-        def kept(signal):
-            runs = [grid.run for grid in grids.values()]
-            return f"{signal} stopped the run {progress_clause(outer, began)}. {how_to_continue(outer, *runs[:1])}"
-
-        with stoppable(kept) as (signals, reader), contextlib.ExitStack() as stack:
-            self._loop(last, signals, stack, grids, reported, reader.submit)
-            PROCESS.allow(WRITING)
-            for grid in reversed(grids.values()):
-                grid.run.finish(grid.simulation)
+        _Driver(self).run(last, progress)
         return self.states
 
     def _check_later_files(self, last):
         """Raise DataError for files that would be lost when a nest starts during a run to step `last`; on the root."""
         for name, simulation in self.simulations.items():
-            if name in self._started or self._start_of(name) >= last or simulation.overwrite:
+            if name in self._started or self.start_of(name) >= last or simulation.overwrite:
                 continue
             for output in simulation.outputs:
                 if output.path.exists():
@@ -218,102 +187,54 @@ class NestedSimulation:
                         f"multiple of the outermost grid's time step of {self.outer.dt:g} s; choose one that is."
                     )
 
-    def _loop(self, last, signals, stack, grids, report, submit):
-        outer, began = self.outer, clock.perf_counter()
-        self._begin(last, stack, grids)
-        report(outer.step, last, outer.time, 0.0)
-        while outer.step < last:
-            count = min(self._until_next(name, grid, last) for name, grid in grids.items())
-            starts = [self._start_of(name) - outer.step for name in self.simulations if name not in grids]
-            count = min(count, outer._pace.steps, *starts)
-            for grid in grids.values():
-                grid.simulation.model.read_ahead(grid.simulation.step, grid.simulation.dt, submit)
-            dynamics = self._dynamics(grids)
-            for grid in grids.values():
-                grid.simulation._unpacked = None
-            carries, monitors = (tuple(getattr(grid, x) for grid in grids.values()) for x in ("carry", "monitors"))
-            since = clock.perf_counter()
-            carries = advance_family(dynamics, carries, monitors, jnp.int32(outer.step), jnp.int32(count))
-            jax.block_until_ready(carries)
-            took = clock.perf_counter() - since
-            for grid, carry in zip(grids.values(), carries, strict=True):
-                grid.carry = carry
-            self._take(count, grids)
-            request, outer._pace.steps = outer._agree(signals.take(), outer._pace.measure(count, took))
-            if request:
-                for name, grid in grids.items():
-                    if name:
-                        grid.run.write_restart(grid.simulation)
-                        grid.run.wait()
-                outer._handle(request, grids[""].run)
-            report(outer.step, last, outer.time, clock.perf_counter() - began)
-            for grid in grids.values():
-                grid.run.wait()
-            if outer.step < last:
-                self._begin(last, stack, grids)
+    def start(self, name: str) -> None:
+        """Let a nest continue from the State of the grid around it, unless it has started."""
+        if name in self._started:
+            return
+        around, simulation = self.family.nests[name].inside or "", self.simulations[name]
+        models, state = self.family.models, self.simulations[around].state
+        simulation.step = self.outer.step * self.family.total_steps(name)
+        uplifts = self.simulations[around].read(Uplift()), simulation.read(Uplift())
+        state = member_states_from_outer(self.borders[name], models[around], models[name], state, uplifts)
+        simulation.set(state, simulation.start_history(state))
+        self._started.add(name)
 
-    def _begin(self, last, stack, grids):
-        """Add the grids that start at this step to `grids`, and open their files."""
-        for name, simulation in self.simulations.items():
-            if name in grids or self._start_of(name) > self.outer.step:
+
+class _Driver(Driver):
+    """The Driver of a NestedSimulation, whose grids may start one after another."""
+
+    def __init__(self, nested: NestedSimulation):
+        super().__init__(nested.outer)
+        self.nested, self.family = nested, nested.family
+
+    def begin(self, last: int, stack: contextlib.ExitStack) -> None:
+        simulations = self.nested.simulations
+        for name, simulation in simulations.items():
+            if name in self.grids or self.nested.start_of(name) > self.outer.step:
                 continue
-            total = self.family.total_steps(name)
-            if name not in self._started:
-                around = self.family.nests[name].inside or ""
-                models, state = self.family.models, self.simulations[around].state
-                simulation.step = self.outer.step * total
-                uplifts = self.simulations[around].read(Uplift()), simulation.read(Uplift())
-                state = member_states_from_outer(self._borders[name], models[around], models[name], state, uplifts)
-                simulation.set(state, simulation.start_history(state))
-                self._started.add(name)
+            self.nested.start(name)
             for output in simulation.outputs if name else ():
                 if isinstance(output, RestartOutput):
                     output.keeps_earlier = True
-            run = stack.enter_context(Run.opened(simulation, simulation.outputs, last * total))
-            grids[name] = _Stepped(simulation, run, simulation.monitors(), None)
-        for name in [name for name in self.simulations if name in grids]:  # in the order of the family
-            grids[name] = grid = grids.pop(name)
-            if grid.carry is None:
-                grid.carry = start_carry(grid.simulation, grid.simulation.packed()[1])
-                grid.run.due(grid.simulation)
-                grid.run.settle(grid.simulation)
+            self.start(name, simulation, self.family.total_steps(name), last, stack)
+        self.grids = {name: self.grids[name] for name in simulations if name in self.grids}  # in the family's order
 
-    def _take(self, count, grids):
-        """Let each Simulation take its Carry after `count` steps of the outermost grid, and write what is due."""
-        for name, grid in grids.items():
-            grid.simulation.step += count * self.family.total_steps(name)
-            grid.simulation._packed = grid.carry.packed
-            for key, output in grid.simulation.watched().items():
-                output.arrays = grid.carry.watched[key]
-        for name, grid in grids.items():  # of all grids before any restart is replaced, so that all stay of one time
-            steps = count * self.family.total_steps(name)
-            try:
-                grid.simulation._check_health(grid.carry, steps, grid.run, grids[""].run)
-            except BlowUp as error:
-                raise (BlowUp(f"In the nest {name!r}: {error}") if name else error) from None
-        for name, grid in reversed(grids.items()):  # the outermost last: its restart is that of the time to resume
-            simulation, run = grid.simulation, grid.run
-            run.chunk(simulation, count * self.family.total_steps(name), simulation.step)
-            run.due(simulation, after_chunk=True)
-            if name:
-                run.wait()
-            run.settle(simulation)
+    def steps(self) -> Callable[[jax.Array, jax.Array], tuple[Carry, ...]]:
+        grids = self.grids.values()
+        systems = [grid.simulation.next_system() for grid in grids]
+        borders = tuple(self.nested.borders[name] for name in self.grids if name)
+        dynamics = self.family.system(systems, [grid.simulation.stepper for grid in grids], borders, tuple(self.grids))
+        carries, monitors = tuple(grid.carry for grid in grids), tuple(grid.monitors for grid in grids)
+        return functools.partial(advance_family, dynamics, carries, monitors)
 
-    def _dynamics(self, grids) -> FamilySystem | Members:
-        systems = [grid.simulation._dynamics(ahead=True) for grid in grids.values()]
-        steppers = [grid.simulation.stepper for grid in grids.values()]
-        return self.family.system(systems, steppers, tuple(self._borders[name] for name in grids if name), tuple(grids))
+    def until_due(self, last: int) -> Iterator[int]:
+        yield from super().until_due(last)
+        yield from (self.nested.start_of(x) - self.outer.step for x in self.nested.simulations if x not in self.grids)
 
-    def _until_next(self, name, grid, last):
-        """The number of the outermost grid's steps until something is due on a grid."""
-        total = self.family.total_steps(name)
-        count = min(grid.simulation._until_next(last * total, grid.run), LONGEST_CHUNK) // total
-        if count < 1:
-            raise ConfigError(
-                f"the files of the nest {name!r} are written too often for its {total} steps in one of the outermost "
-                "grid; write less often."
-            )
-        return count
+    def between(self, last: int, stack: contextlib.ExitStack) -> None:
+        self.wait()
+        if self.outer.step < last:
+            self.begin(last, stack)
 
 
 @functools.partial(jit, donate_argnums=(1,))

@@ -1,14 +1,6 @@
-"""A run: compiled chunks of steps, and between them output, progress, signals, checks of the state and restarts.
-
-Output that is due is gathered between chunks, and written by a thread while the next chunk is computed
-(output/writing.py). A chunk ends at the next step at which something is due (output, a forcing record, the end), and
-after about a second. Snapshots of every few steps are kept on the device until then (snapshots.py). Ranks agree on
-signals, blow-ups and the length of the next chunk between chunks, in one reduction on the host. No rank leaves a chunk
-early.
-"""
+"""A run: a model, its present state, a stepper, and the files that `run` writes meanwhile (driver.py)."""
 
 import datetime
-import time as clock
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -18,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..dynamics.system import System
-from ..errors import BlowUp, ConfigError, Interrupted
+from ..errors import ConfigError
 from ..fields.parameters import MOST, check_arguments
 from ..fields.state import State
 from ..models.display import as_html, as_text, has_all_tiles, map_of_elevation, rows_of_grid, rows_of_model
@@ -29,17 +21,16 @@ from ..output.products.base import Reader, Shown, Watcher
 from ..output.running import Run
 from ..output.schedule import Output
 from ..parallel.communicator import Communicator
-from ..runtime.signals import PROCESS, WRITING, SignalMonitor
 from ..stepping.explicit import TimeStepper
-from ..stepping.implicit import Implicit
 from ..stepping.loop import engine_of, pack_state, unpack_state
 from ..stepping.members import Members
 from ..stepping.stability import check_time_step
 from ..stepping.steps import History
+from .driver import Driver
 from .outputs import RULES, SECONDS, STEPS, Outputs
-from .program import Pace, advance, fastest_stages, read_once, start_carry
-from .progress import duration, reporter
-from .stopping import Health, diagnosis, how_to_continue, invalid_cells, progress_clause, stoppable
+from .program import Carry, Pace, fastest_stages, read_once
+from .progress import duration
+from .stopping import Health
 
 T = TypeVar("T")
 
@@ -90,7 +81,7 @@ class Simulation(Outputs):
         self._packed: Any = None
         self._unpacked: Any = (state, self.start_history(state))
         self.halo = model.halo(self.stepper)
-        self.outputs, self._pace = [], Pace()
+        self.outputs, self.pace = [], Pace()
         self.nest = ""  # the name of a nested grid
         self.boxes: dict[str, tuple] = {}  # of nests in this grid, ((west, east), (south, north)), for maps
         self.resumed_at = self.resumed_step = self.resumed_from = None
@@ -261,29 +252,13 @@ class Simulation(Outputs):
             Interrupted: on SIGINT or SIGTERM, after a restart was written.
         """
         check_arguments("Simulation.run", {"until": SECONDS, "steps": STEPS}, locals())
-        last = self._last_step(until, steps)
+        last = self.last_step(until, steps)
         for _, model, _ in self.model.each(self.state):
             model.check_records(last * self.dt, self.dt)
-        report, reads_files = reporter(progress, self.communicator.is_root)
-        began, runs = self.step, []
-
-        def kept(name):
-            return f"{name} stopped the run {progress_clause(self, began)}. {how_to_continue(self, *runs)}"
-
-        with stoppable(kept) as (signals, reader), Run.opened(self, self.outputs, last) as run:
-            runs.append(run)
-
-            def reported(*news):
-                if reads_files:
-                    run.wait()
-                report(*news)
-
-            self._loop(last, signals, run, reported, reader.submit)
-            PROCESS.allow(WRITING)
-            run.finish(self)
+        Driver(self).run(last, progress)
         return self.state
 
-    def _last_step(self, until, steps):
+    def last_step(self, until: float | None, steps: int | None) -> int:
         """The step at which a run for `until` [s] of model time or for `steps` steps ends."""
         if steps is not None and until is None:
             last = self.step + int(steps)
@@ -299,84 +274,28 @@ class Simulation(Outputs):
             )
         return last
 
-    def _loop(self, last, signals, run, report, submit):
-        monitors = self.monitors()
-        carry = start_carry(self, self.packed()[1])
-        pace, began = self._pace, clock.perf_counter()
-        run.due(self)
-        run.settle(self)
-        report(self.step, last, self.time, 0.0)
-        while self.step < last:
-            count, record = min(self._until_next(last, run), pace.steps), self.model.next_record(self.step, self.dt)
-            dynamics, self._unpacked = self._dynamics(ahead=True), None
-            if record is not None and record < last:
-                self.model.read_ahead(self.step, self.dt, submit)
-            since = clock.perf_counter()
-            carry = advance(dynamics, self.stepper, carry, monitors, jnp.int32(self.step), jnp.int32(count))
-            jax.block_until_ready(carry)
-            took = clock.perf_counter() - since
-            self.step += count
-            self._packed = carry.packed
-            for key, output in self.watched().items():
-                output.arrays = carry.watched[key]
-            self._check_solved(run)  # before the state, which an unsolved equation may have made invalid
-            self._check_health(carry, count, run)
-            run.chunk(self, count, self.step)
-            run.due(self, after_chunk=True)
-            run.settle(self)
-            request, pace.steps = self._agree(signals.take(), pace.measure(count, took))
-            if request:  # before anything else: a signal leaves too little time to wait for files
-                self._handle(request, run)
-            report(self.step, last, self.time, clock.perf_counter() - began)
-            if record == self.step:
-                run.wait()  # the user's functions that make the next record may read netCDF files
+    def next_system(self) -> System | Members:
+        """The System of the next steps; the present State is not kept, as they overwrite it."""
+        dynamics, self._unpacked = self._dynamics(ahead=True), None
+        return dynamics
 
-    def _until_next(self, last, run):
+    def read_ahead(self, last: int, submit: Callable) -> None:
+        """Start reading the records of the next interval, by an Executor's `submit`, in a run to step `last`."""
+        record = self.model.next_record(self.step, self.dt)
+        if record is not None and record < last:
+            self.model.read_ahead(self.step, self.dt, submit)
+
+    def until_next(self, last: int, run: Run) -> int:
+        """The number of steps until something is due in a run to step `last`, with the files of `run`."""
         events = [last, run.next_step(self), self.model.next_record(self.step, self.dt)]
         return min(event for event in events if event is not None and event > self.step) - self.step
 
-    def _agree(self, request, steps):
-        """(the most urgent signal of any rank, the root's choice of the next chunk's length), on every rank."""
-        mine = steps if self.communicator.is_root else 0
-        request, steps = self.communicator.host_maximum(np.array([float(request), float(mine)]))
-        return int(request), int(steps)
-
-    def _handle(self, request, run):
-        """Write the restart that a signal requests, and raise Interrupted if the signal ends the run."""
-        signal, ends = SignalMonitor.meaning(request)
-        if ends:
-            PROCESS.take_over()
-        run.write_restart(self)
-        if ends:
-            run.wait()
-            message = (
-                f"{signal.name} stopped the run at step {self.step} ({self.time:g} s). {how_to_continue(self, run)}"
-            )
-            raise Interrupted(message, signal)
-
-    def _check_health(self, carry, count, run, outermost=None):
-        """Raise BlowUp, which names the cell, on every rank alike if the state of any tile is invalid.
-
-        The message names the restart of `run`, or that of the `outermost` grid's Run, from which nests continue, too.
-        """
-        invalid = invalid_cells(self, carry.health)
-        if not self.communicator.agree(bool(invalid)):
-            return
-        first = min(sum(self.communicator.host_gather(invalid), []), key=lambda found: found[:4])
-        run.chunk(self, count, first[0] - 1)
-        outermost = run if outermost is None else outermost
-        for each in (run, outermost):
-            each.wait()
-        message = diagnosis(self, *first)
-        raise BlowUp(f"{message} {outermost.restart_hint()}")
-
-    def _check_solved(self, run):
-        """Raise BlowUp, on every rank alike, if an implicit scheme's equation was not solved at some step so far."""
-        if self.scheme.has_solver and (
-            complaint := cast(Implicit, self.scheme).complaint(self._packed[1], self.communicator)
-        ):
-            run.wait()
-            raise BlowUp(f"The run stopped at step {self.step} ({self.time:g} s): {complaint}. {run.restart_hint()}")
+    def take(self, carry: Carry, count: int) -> None:
+        """Continue from the Carry after `count` more steps."""
+        self.step += count
+        self._packed = carry.packed
+        for key, output in self.watched().items():
+            output.arrays = carry.watched[key]
 
 
 def _start_of(model, start):

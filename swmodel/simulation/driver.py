@@ -1,0 +1,210 @@
+"""The host loop of a run, of one grid or of nested ones: chunks of steps, and between them what a step cannot do.
+
+Output that is due is gathered between chunks, and written by a thread while the next chunk is computed
+(output/writing.py). A chunk ends at the next step at which something is due (output, a forcing record, the end), and
+after about a second. Snapshots of every few steps are kept on the device until then (snapshots.py). Ranks agree on
+signals, blow-ups and the length of the next chunk between chunks, in one reduction on the host. No rank leaves a chunk
+early.
+"""
+
+import contextlib
+import dataclasses
+import time as clock
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import BlowUp, ConfigError, Interrupted
+from ..output.products.base import Watcher
+from ..output.products.gauges import LONGEST_CHUNK
+from ..output.running import Run
+from ..runtime.signals import PROCESS, WRITING, SignalMonitor
+from ..stepping.implicit import Implicit
+from .program import Carry, advance, start_carry
+from .progress import reporter
+from .stopping import Health, diagnosis, how_to_continue, invalid_cells, progress_clause, stoppable
+
+if TYPE_CHECKING:
+    from .simulation import Simulation
+
+
+@dataclasses.dataclass
+class Grid:
+    """A grid that has started, in a call of `run`.
+
+    Attributes:
+        simulation: its Simulation.
+        total: the number of its steps in one step of the outermost grid.
+        run: the Run of its files.
+        monitors: (Health, {key: watcher}), which see its state after every step.
+        carry: its Carry after the last chunk.
+    """
+
+    simulation: "Simulation"
+    total: int
+    run: Run
+    monitors: tuple[Health, dict[str, Watcher]]
+    carry: Carry
+
+
+class Driver:
+    """Steps the grids of a run together, and writes their files; this one has a single grid.
+
+    Args:
+        outer: the Simulation of the outermost grid.
+
+    Attributes:
+        grids: {name: Grid} of those that have started, the outermost one first; its name is "".
+    """
+
+    def __init__(self, outer: "Simulation"):
+        self.outer = outer
+        self.grids: dict[str, Grid] = {}
+
+    def run(self, last: int, progress: Callable[..., object] | bool | None) -> None:
+        """Step to step number `last` of the outermost grid; `progress` and errors are those of Simulation.run."""
+        outer, began = self.outer, self.outer.step
+        report, reads_files = reporter(progress, outer.communicator.is_root)
+
+        def kept(signal):
+            runs = [grid.run for grid in self.grids.values()]
+            return f"{signal} stopped the run {progress_clause(outer, began)}. {how_to_continue(outer, *runs[:1])}"
+
+        def reported(seconds):
+            if reads_files:
+                self.wait()
+            report(outer.step, last, outer.time, seconds)
+
+        with stoppable(kept) as (signals, reader), contextlib.ExitStack() as stack:
+            self._loop(last, stack, signals, reported, reader.submit)
+            PROCESS.allow(WRITING)
+            for grid in reversed(self.grids.values()):
+                grid.run.finish(grid.simulation)
+
+    def _loop(self, last, stack, signals, report, submit):
+        outer, pace, began = self.outer, self.outer.pace, clock.perf_counter()
+        self.begin(last, stack)
+        report(0.0)
+        while outer.step < last:
+            count = min([pace.steps, *self.until_due(last)])
+            steps = self.steps()
+            for grid in self.grids.values():
+                grid.simulation.read_ahead(last * grid.total, submit)
+            since = clock.perf_counter()
+            carries = jax.block_until_ready(steps(jnp.int32(outer.step), jnp.int32(count)))
+            took = clock.perf_counter() - since
+            self._take(carries, count)
+            request, pace.steps = self._agree(signals.take(), pace.measure(count, took))
+            if request:  # before anything else: a signal leaves too little time to wait for files
+                self._handle(request)
+            report(clock.perf_counter() - began)
+            self.between(last, stack)
+
+    def wait(self) -> None:
+        """Return when the files of all grids are complete up to the present step."""
+        for grid in self.grids.values():
+            grid.run.wait()
+
+    # -- what nested grids do otherwise -------------------------------------------------------------------------------
+
+    def begin(self, last: int, stack: contextlib.ExitStack) -> None:
+        """Start the grids that start at this step of a run to step `last`; `stack` closes their files."""
+        self.start("", self.outer, 1, last, stack)
+
+    def steps(self) -> Callable[[jax.Array, jax.Array], tuple[Carry, ...]]:
+        """The program of the next chunk, of (number of its first step, number of steps): the Carries after it."""
+        (grid,) = self.grids.values()
+        dynamics, stepper = grid.simulation.next_system(), grid.simulation.stepper
+        return lambda first, count: (advance(dynamics, stepper, grid.carry, grid.monitors, first, count),)
+
+    def until_due(self, last: int) -> Iterator[int]:
+        """The numbers of steps until something is due on each grid of a run to step `last`, at most LONGEST_CHUNK."""
+        for name, grid in self.grids.items():
+            count = min(grid.simulation.until_next(last * grid.total, grid.run), LONGEST_CHUNK) // grid.total
+            if count < 1:
+                raise ConfigError(
+                    f"the files of the nest {name!r} are written too often for its {grid.total} steps in one of the "
+                    "outermost grid; write less often."
+                )
+            yield count
+
+    def between(self, last: int, stack: contextlib.ExitStack) -> None:
+        """What is done after each chunk, when all else is done."""
+
+    # -- between chunks ------------------------------------------------------------------------------------------------
+
+    def start(self, name: str, simulation: "Simulation", total: int, last: int, stack: contextlib.ExitStack) -> None:
+        """Let a grid take part, with so many steps in one of the outermost grid, in a run to step `last` of that."""
+        run = stack.enter_context(Run.opened(simulation, simulation.outputs, last * total))
+        carry = start_carry(simulation, simulation.packed()[1])
+        self.grids[name] = Grid(simulation, total, run, simulation.monitors(), carry)
+        run.due(simulation)
+        run.settle(simulation)
+
+    def _take(self, carries, count):
+        """Let each Simulation take its Carry after `count` steps of the outermost grid, and write what is due."""
+        for grid, carry in zip(self.grids.values(), carries, strict=True):
+            grid.carry = carry
+            grid.simulation.take(carry, count * grid.total)
+        for name, grid in self.grids.items():  # before any restart is replaced, so that all stay of one time
+            try:
+                self._check_solved(grid)  # before the state, which an unsolved equation may have made invalid
+                self._check_health(grid, count * grid.total)
+            except BlowUp as error:
+                raise (BlowUp(f"In the nest {name!r}: {error}") if name else error) from None
+        for name, grid in reversed(self.grids.items()):  # the outermost last: its restart is that of the time to resume
+            grid.run.chunk(grid.simulation, count * grid.total, grid.simulation.step)
+            grid.run.due(grid.simulation, after_chunk=True)
+            if name:
+                grid.run.wait()
+            grid.run.settle(grid.simulation)
+
+    def _check_solved(self, grid):
+        """Raise BlowUp, on every rank alike, if an implicit scheme's equation was not solved at some step so far."""
+        simulation = grid.simulation
+        if simulation.scheme.has_solver and (
+            complaint := cast(Implicit, simulation.scheme).complaint(grid.carry.packed[1], simulation.communicator)
+        ):
+            grid.run.wait()
+            when = f"at step {simulation.step} ({simulation.time:g} s)"
+            raise BlowUp(f"The run stopped {when}: {complaint}. {grid.run.restart_hint()}")
+
+    def _check_health(self, grid, count):
+        """Raise BlowUp, which names the cell, on every rank alike if the state of any tile is invalid.
+
+        The message names the restart of the outermost grid, from which nests continue, too.
+        """
+        simulation, outermost = grid.simulation, self.grids[""].run
+        invalid = invalid_cells(simulation, grid.carry.health)
+        if not simulation.communicator.agree(bool(invalid)):
+            return
+        first = min(sum(simulation.communicator.host_gather(invalid), []), key=lambda cell: cell[:4])
+        grid.run.chunk(simulation, count, first[0] - 1)
+        for run in (grid.run, outermost):
+            run.wait()
+        message = diagnosis(simulation, *first)
+        raise BlowUp(f"{message} {outermost.restart_hint()}")
+
+    def _agree(self, request, steps):
+        """(the most urgent signal of any rank, the root's choice of the next chunk's length), on every rank."""
+        communicator = self.outer.communicator
+        mine = steps if communicator.is_root else 0
+        request, steps = communicator.host_maximum(np.array([float(request), float(mine)]))
+        return int(request), int(steps)
+
+    def _handle(self, request):
+        """Write the restarts that a signal requests, and raise Interrupted if the signal ends the run."""
+        signal, ends = SignalMonitor.meaning(request)
+        if ends:
+            PROCESS.take_over()
+        for name, grid in reversed(self.grids.items()):
+            grid.run.write_restart(grid.simulation)
+            if name or ends:
+                grid.run.wait()
+        if ends:
+            outer, run = self.outer, self.grids[""].run
+            message = f"{signal.name} stopped the run at step {outer.step} ({outer.time:g} s)."
+            raise Interrupted(f"{message} {how_to_continue(outer, run)}", signal)
