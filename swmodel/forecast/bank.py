@@ -278,7 +278,13 @@ class Bank:
         return infer(self, records, until, errors or Errors())
 
 
-def problem_of(model, stepper, places, sources, steps):
+def problem_of(
+    model: ShallowWater | Family,
+    stepper: TimeStepper,
+    places: Mapping[str, tuple[float, float]],
+    sources: Prior,
+    steps: int,
+) -> Problem:
     """The Problem whose cost reads all points, and whose controls are the sources."""
     dt = float(stepper.dt)
     ends = np.array([dt, steps * dt])

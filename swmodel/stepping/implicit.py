@@ -5,7 +5,7 @@ import functools
 import itertools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from ..defaults import AB2_EPSILON, THETA
 from ..dynamics.clock import Time
 from ..dynamics.layer import divergence
 from ..dynamics.limiters import larger
-from ..fields.field import AbstractField, Value, mean_x, mean_y, pointwise
+from ..fields.field import AbstractField, Scalar, Value, mean_x, mean_y, pointwise
 from ..fields.state import State, as_tile_field, like, pytree, replace
 from ..fields.variables import PROGNOSTIC, in_layer, layer_of, names_in_layer
 from ..parallel.communicator import Communicator
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..dynamics.system import System
 
 LEVEL = "level"  # the elevation, which is extrapolated as the tendencies are
+Velocities: TypeAlias = tuple[AbstractField, AbstractField]  # (u, v) of a layer
 X_TRANSPORT, Y_TRANSPORT = "transport_x", "transport_y"  # the explicit part of the transports
 
 
@@ -351,26 +352,27 @@ class RigidLidStep(PlannedStep):
         return self.transported(flow, transports, now, old, history.past.count), now
 
 
-def moved(flow, slope, dt):
+def moved(flow: "LayerFlow", slope: State, dt: Scalar) -> list[Velocities]:
     """[(u, v)] of each layer after a step of the explicit part."""
-    return [tuple(x + dt * slope[name] for x, name in zip((a.u, a.v), a.names)) for a in flow.layers]
+    return [(a.u + dt * slope[a.names[0]], a.v + dt * slope[a.names[1]]) for a in flow.layers]
 
 
-def named(flow, velocities):
+def named(flow: "LayerFlow", velocities: Iterable[tuple[Value, Value]]) -> dict[str, Value]:
     """{name: u or v} of each layer."""
     return {name: x for layer, pair in zip(flow.layers, velocities) for name, x in zip(layer.names, pair)}
 
 
-def with_velocities(flow, velocities):
+def with_velocities(flow: "LayerFlow", velocities: Iterable[tuple[Value, Value]]) -> State:
     """A State of these velocities, and eta of each layer."""
     return state_of(named(flow, velocities) | {layer.names[2]: layer.eta for layer in flow.layers})
 
 
-def velocities_of(state):
+def velocities_of(state: State) -> list[Velocities]:
     """[(u, v)] of each layer of a State."""
-    return [(state[in_layer("u", k)], state[in_layer("v", k)]) for k in range(len(state.names) // 3)]
+    pairs = [(state[in_layer("u", k)], state[in_layer("v", k)]) for k in range(len(state.names) // 3)]
+    return cast(list[Velocities], pairs)
 
 
-def fields_before(transported):
+def fields_before(transported: State | tuple[()]) -> list[AbstractField]:
     """The fields of a State a step ago, in order; none of ()."""
     return [as_tile_field(x, transported.positions[name]) for name, x in transported] if transported else []

@@ -13,6 +13,7 @@ Green's functions come from as many sweeps of the transposed model as there are 
 import contextlib
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -179,15 +180,16 @@ class Dense:
         return self.values[::-1], [self.matrix._parameters(vector) for vector in self.vectors.T[::-1]]
 
 
-def only_patch(problem):
+def only_patch(problem: Problem) -> tuple[str, Any, str]:
     """(parameter, Patterns, control) of a problem whose only control is a sum of patterns."""
-    parts = problem.transforms[0].function.parts if len(problem.transforms) == 1 else {}
+    functions: list[Any] = [transform.function for transform in problem.transforms]
+    parts = functions[0].parts if len(functions) == 1 else {}
     if len(parts) != 1 or not isinstance(next(iter(parts.values())), Patterns):
         raise ConfigError(
             "Green's functions are those of one patch of unit sources, and the controls are others; "
             "use the method 'linear' or 'incremental'."
         )
-    (name, sources), (target,) = *parts.items(), problem.transforms[0].function.targets
+    (name, sources), (target,) = *parts.items(), functions[0].targets
     return name, sources, target
 
 
