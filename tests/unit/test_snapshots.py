@@ -12,7 +12,7 @@ from swmodel.errors import BlowUp
 from swmodel.output.products import snapshots
 from swmodel.output.products.snapshots import MOST_RECORDS
 from swmodel.output.writing import MOST_WRITES
-from swmodel.simulation import simulation as runs
+from swmodel.simulation import driver
 from tests.selection import later
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
@@ -42,13 +42,13 @@ def content(path):
 
 def counted(monkeypatch):
     """The lengths of all chunks of steps from now on."""
-    counts, advance = [], runs.advance
+    counts, advance = [], driver.advance
 
     def call(*arguments):
         counts.append(int(arguments[-1]))
         return advance(*arguments)
 
-    monkeypatch.setattr(runs, "advance", call)
+    monkeypatch.setattr(driver, "advance", call)
     return counts
 
 

@@ -18,7 +18,7 @@ from swmodel.output.restart import read_restart, write_restart_parts
 from swmodel.output.running import Run
 from swmodel.output.writing import Writer
 from swmodel.runtime.signals import LOCK, ExitGuard
-from swmodel.simulation import simulation as runs
+from swmodel.simulation import driver
 from swmodel.simulation.program import LONGEST_CHUNK, SHARE, Pace
 from swmodel.simulation.simulation import Simulation
 from tests.selection import later
@@ -338,7 +338,7 @@ def test_chunks_are_short_again_when_their_fixed_cost_has_gone():
 
 @pytest.mark.verify
 def test_slow_output_does_not_make_chunks_short(tmp_path, monkeypatch):
-    append, counts, advance = netcdf.FieldFile.append, [], runs.advance
+    append, counts, advance = netcdf.FieldFile.append, [], driver.advance
 
     def slow(*arguments):
         time.sleep(0.4)
@@ -349,7 +349,7 @@ def test_slow_output_does_not_make_chunks_short(tmp_path, monkeypatch):
         return advance(*arguments)
 
     monkeypatch.setattr(netcdf.FieldFile, "append", slow)
-    monkeypatch.setattr(runs, "advance", counted)
+    monkeypatch.setattr(driver, "advance", counted)
     run = simulation(tmp_path, every=2000.0)  # [s], 200 steps
     run.outputs = run.outputs[:1]
     run.run(steps=1000)
