@@ -1,6 +1,6 @@
 """Compile programs for a GPU that this machine need not have, and count what they launch and move: `make gpu`.
 
-    python benchmarks/gpu/run.py [CASE ...] [--target h100] [--size 2048x2048]
+    python benchmarks/gpu/run.py [CASE ...] [--target h100] [--size 2048x2048] [--roofline FILE]
 
 XLA compiles for a GPU that a description of it stands for (h100.txtpb, a100.txtpb). The first call brings CUDA's
 compiler and JAX's plugin from the package index into the folder gpu/ of the environment, 300 MB; the environment itself
@@ -11,12 +11,14 @@ stays as it is. For each case it prints, per cell and step unless the line names
     gpu_host_reads   loops and branches of the program that are in no command buffer: the host reads their conditions
     gpu_registers    of the kernel that uses most
     gpu_spills       bytes of registers that kernels of the fused loops keep in memory
+    gpu_operations   of the kernels of fused loops, those that several cells repeat as often as they do
     gpu_peak         memory, in arrays of the tile
     gpu_speed        10^9 cell-steps a second at nine tenths of the memory bandwidth, if nothing else takes time
     gpu_compile_seconds   of processors, to trace and compile it; with a limit where kernels are the longest
 """
 
 import argparse
+import contextlib
 import importlib.metadata
 import os
 import re
@@ -33,6 +35,7 @@ HERE = Path(__file__).resolve().parent
 WHEELS = Path(sys.prefix) / "gpu"
 ROOT = HERE.parent.parent
 TARGETS = {"h100": 3.35e12, "a100": 2.04e12}  # bytes a second of their memories
+ARITHMETIC = {"h100": 33.5e12, "a100": 9.75e12}  # operations a second in float32, of which a product and a sum are two
 PACKAGES = ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-crt", "nvidia-cuda-runtime")
 PTXAS = """#!/bin/sh
 # CUDA's assembler, which also writes what registers it has used to the file that SWMODEL_PTXAS names
@@ -95,7 +98,7 @@ class Compiler:
         function, arguments, donated, steps = program(nx, ny)
         self.log.write_text("")
         begin = processor_seconds()
-        with lowering_for(self.kind):
+        with lowering_for(self.kind), counted_operations() as operations:
             traced = jax.jit(function, donate_argnums=donated).trace(*jax.tree.map(self._abstract, arguments))
             compiled = traced.lower(lowering_platforms=("cuda",)).compile(compiler_options=OPTIONS["gpu"])
         seconds = processor_seconds() - begin
@@ -106,6 +109,7 @@ class Compiler:
         return {
             "bytes": moved / (nx * ny),
             "launches": launches,
+            "operations": sum(operations) * max((trips or 1 for trips, _ in counts.loops), default=1) / steps,
             "host_reads": self._host_reads() if counts.conditions else 0,
             **self._registers(),
             "peak": compiled.memory_analysis().peak_memory_in_bytes / tile,
@@ -140,6 +144,48 @@ class Compiler:
         }
 
 
+@contextlib.contextmanager
+def counted_operations():
+    """A list to which the operations a cell of each loop are added that becomes kernels meanwhile."""
+    from swmodel.stencils import pallas
+
+    original, found = pallas.pallas_loop, []
+
+    def counted(*operands, graph, **options):
+        found.append(sum(sum(map(len, part.graph.reached.values())) for part in pallas.parts(graph)))
+        return original(*operands, graph=graph, **options)
+
+    pallas.pallas_loop = counted
+    try:
+        yield found
+    finally:
+        pallas.pallas_loop = original
+
+
+def draw_roofline(target, figures, file):
+    """The operations a second that memory and arithmetic allow, over operations a byte, and the cases there."""
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    names = [name for (quantity, name), value in figures.items() if quantity == "operations" and value > 0]
+    bandwidth, peak = 0.9 * TARGETS[target], ARITHMETIC[target]
+    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    along = np.geomspace(1.0, 100.0)
+    axes.loglog(along, np.minimum(bandwidth * along, peak) / 1e12, color="black", linewidth=1)
+    for turn, name in enumerate(sorted(names, key=lambda name: figures["operations", name] / figures["bytes", name])):
+        intensity = figures["operations", name] / figures["bytes", name]
+        at = intensity, min(bandwidth * intensity, peak) / 1e12
+        axes.plot(*at, "o", markersize=4)
+        speed = at[1] * 1e3 / figures["operations", name]
+        place = {"xytext": (6, -12 - 13 * (turn % 3)), "textcoords": "offset points", "fontsize": 8}
+        axes.annotate(f"{name}: {speed:.2g}", at, **place)
+    axes.set(xlabel="operations a byte", ylabel="10^12 operations a second", ylim=(None, 2e-12 * peak))
+    axes.set_title(
+        f"{target.upper()}: what memory and arithmetic allow; numbers are 10^9 cell-steps a second", fontsize=10
+    )
+    figure.savefig(file, dpi=120)
+
+
 def processor_seconds():
     """Of this process and of the assemblers that it has started."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -172,19 +218,20 @@ def report(name, value):
 def main():
     install()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="all by default")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="all but the longest by default")
     parser.add_argument("--target", choices=sorted(TARGETS), default="h100")
     parser.add_argument("--size", type=lambda text: tuple(map(int, text.split("x"))), default=(2048, 2048))
+    parser.add_argument("--roofline", type=Path, metavar="FILE", help="draw what memory and arithmetic allow")
     arguments = parser.parse_args()
     import jax
-    from programs import CASES
+    from programs import CASES, LONGEST
 
     unknown = [name for name in arguments.cases if name not in CASES]
     if unknown:
         parser.error(f"there is no case {', '.join(unknown)}; give some of {', '.join(CASES)}")
     met, figures = [], {}
     compiler = Compiler(arguments.target, FOLDER)
-    for name in arguments.cases or CASES:
+    for name in arguments.cases or [name for name in CASES if name not in LONGEST]:
         jax.config.update("jax_enable_x64", name.endswith("float64"))
         for quantity, value in compiler.measure(CASES[name], *arguments.size).items():
             figures[quantity, name] = value
@@ -193,6 +240,8 @@ def main():
     met.append(report("gpu_spills", max(value for (kind, _), value in figures.items() if kind == "spills")))
     if ("bytes", "run") in figures and ("bytes", "forward_backward") in figures:
         met.append(report("gpu_run_over_step", figures["bytes", "run"] / figures["bytes", "forward_backward"]))
+    if arguments.roofline:
+        draw_roofline(arguments.target, figures, arguments.roofline)
     os._exit(0 if all(met) else 1)  # the plugin's threads would not end
 
 
