@@ -78,7 +78,7 @@ def refuse_nests(draft: Draft) -> None:
     """Raise ConfigError for an experiment with nests, in a command that has none."""
     if draft.sections.get("nest"):
         raise ConfigError(
-            f"{draft.file}: `swmodel check`, `run`, `resume`, `adjoint` and `invert` alone take nests; "
+            f"{draft.file}: `swmodel check`, `run`, `resume`, `adjoint`, `invert` and `green` alone take nests; "
             "add --set nest=[] to leave [[nest]] out here."
         )
 
@@ -333,7 +333,8 @@ def nest_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str
         )
         text.append(f"box {sides}, and a frame of {place.frame} outer cells around it")
         total = family.total_steps(name)
-        start = f"; starts after {duration(nest.start)}" if nest.start else ""
+        first = family.first_step(name, dt)
+        start = f"; starts after {duration(first * dt)}" if first else ""
         way = "" if nest.two_way else ", which it does not change"
         text.append(
             f"{family.steps[name]} step{'s' * (family.steps[name] > 1)} of {dt / total:.4g} s in one of "

@@ -21,6 +21,7 @@ threshold = "1 cm"
 
 import copy
 import dataclasses
+import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -83,6 +84,7 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
             text = f"{initial.type!r} in [initial] is of one grid alone; give the nest {each.name!r} a [nest.initial]"
             yield Mistake(("nest", k), text)
         yield from _restart_mistakes(k, each, sections.get("output"))
+    yield from _folder_mistakes(nests)
     if (inversion := sections.get("inversion")) is not None:
         yield from _inversion_mistakes(inversion)
     yield from _shores_of_linear(sections)
@@ -136,6 +138,23 @@ def _restart_mistakes(k, nest, output):
         yield Mistake(path, f"{text}give [output.restart], too, or leave this out")
     else:
         yield Mistake((*path, "every"), f"{text}give {whole.every:g} s, as in [output.restart]")
+
+
+def name_of_folder(name: str, output: Output | None) -> str:
+    """The folder of a nest's files, in that of the run."""
+    return output.folder if output is not None and "folder" in output.written else name
+
+
+def _folder_mistakes(nests):
+    """Folders that two grids would share, whose files may have the same names."""
+    taken = {".": "the outermost grid"}
+    for k, each in enumerate(nests):
+        folder = os.path.normpath(name_of_folder(each.name, each.output))
+        if folder in taken:
+            written = each.output is not None and "folder" in each.output.written
+            path = ("nest", k, "output", "folder") if written else ("nest", k)
+            yield Mistake(path, f"{folder!r} is the folder of {taken[folder]}, too; give each grid a folder of its own")
+        taken.setdefault(folder, f"the nest {each.name!r}")
 
 
 SHARED = ("grid", "run", "output", "stepper", "ensemble")

@@ -363,7 +363,10 @@ def depth_on(
         return np.where(here > 0, here, 0.0), wet
 
     def nowhere():
-        raise ConfigError("the depth is nowhere above 0: it is positive down; change the sign if it is an elevation.")
+        raise ConfigError(
+            "the depth is nowhere above 0: it is positive down; change the sign if it is an elevation, or move the "
+            "grid if it lies on land."
+        )
 
     return SeaFloor(grid, raw, minimum_depth, fill_lakes, (), nowhere, sound_speed)
 

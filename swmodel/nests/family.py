@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import logging
 import math
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
@@ -24,14 +23,13 @@ from ..parallel.communicator import Communicator
 from ..stepping.explicit import TimeStepper
 from ..stepping.stability import check_time_step, largest_time_step, limits
 from .border import Border
-from .interpolation import blended, depth_of, difference
+from .interpolation import blended, depth_of, difference, warn_of_difference
 from .nest import STAGES, Nest, finest, forcing_in, frame_of, levees_in
 from .start import MotionInBox
 from .steps import FamilySystem, family_system
 
 __all__ = ["Family"]
 
-DIFFERENT = 0.3  # the relative difference of depths with which noise grows
 OWN = ("boundaries", "layout", "communicator")  # arguments of the outermost model alone
 SAME = ("boundaries", "communicator", "dtype")  # arguments that a nest cannot have of its own
 
@@ -84,10 +82,10 @@ class Family:
     def _add(self, nest, options, sources):
         around = nest.inside or ""
         outer, source = self.models[around], sources[around]
-        siblings = {name: place for name, place in self.places.items() if self.nests[name].inside == nest.inside}
+        before = {name: (self.nests[name], place) for name, place in self.places.items()}
         has_tracers = bool(one_or_more(options.get("tracers", ())))
         frame = frame_of(options.get("momentum", DEFAULT_FORM), has_tracers, self.stages)
-        place = nest.place_among(outer.grid, frame, siblings)
+        place = nest.place_among(outer.grid, frame, before)
         self.places[nest.name] = place
         grid = place.grid(outer.grid)
         communicator, wetting = outer.communicator, options.get("wetting")
@@ -98,7 +96,7 @@ class Family:
             self.differences[nest.name] = difference(place, outer.sea_floor, depth, wet)
             depth = blended(nest, place, outer.sea_floor, depth, wet)
             if nest.two_way:
-                _warn_of_depths(nest.name, difference(place, outer.sea_floor, depth, wet))
+                warn_of_difference(nest.name, difference(place, outer.sea_floor, depth, wet))
         depth = np.where(wet, depth, 0.0) if wetting is None else topography(depth, grid, mask=wet)
         if "source" not in nest.options:
             options["source"] = None if source is None else MotionInBox(source, outer.grid, place)
@@ -176,6 +174,16 @@ class Family:
         if not name:
             return 1
         return self.steps[name] * self.total_steps(self.nests[name].inside or "")
+
+    def first_step(self, name: str, dt: float) -> int:
+        """The step of the outermost grid at which a grid starts: not before the grid around it.
+
+        Args:
+            name: of the grid.
+            dt: the outermost grid's time step [s].
+        """
+        nest = self.nests.get(name)
+        return 0 if nest is None else max(round(nest.start / dt), self.first_step(nest.inside or "", dt))
 
     @functools.cached_property
     def borders(self) -> tuple[Border, ...]:
@@ -385,14 +393,3 @@ def _check_names(nests):
 
 def _placed(model, stepper):
     return model.communicator.place(lambda rank: jax.tree.map(lambda x: np.asarray(x, model.dtype), stepper))
-
-
-def _warn_of_depths(name, largest):
-    """Say that the depths of a two-way nest differ from the outer ones along its border (docs/nests.md)."""
-    if largest > DIFFERENT:
-        logging.getLogger("swmodel").warning(
-            "the depth of the nest %r differs from that of the outer grid along its border by up to %.0f %%, and "
-            "disturbances may grow there: let it approach the outer depth by `blend`, or leave it out",
-            name,
-            100 * largest,
-        )

@@ -1,5 +1,6 @@
 """Fields of an outer grid on the cells of a nest, and the depth of a nest in it."""
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,16 @@ from ..errors import ConfigError
 from ..grids.remapping import linear_weights
 from .nest import Nest, Place
 
-__all__ = ["blended", "conserving", "depth_of", "difference", "interpolated", "interpolated_of", "weights_of"]
+__all__ = [
+    "blended",
+    "conserving",
+    "depth_of",
+    "difference",
+    "interpolated",
+    "interpolated_of",
+    "warn_of_difference",
+    "weights_of",
+]
 
 
 def weights_of(cells: np.ndarray, n: int, ratio: int, faces: bool = False) -> np.ndarray:
@@ -68,6 +78,7 @@ def _limited(values, wet, axis):
     return np.moveaxis(rise, 0, axis)
 
 
+DIFFERENT = 0.3  # the relative difference of depths with which noise grows
 BESIDE = 2  # outer cells inside the border, whose depths are compared
 
 
@@ -122,6 +133,17 @@ def difference(place: Place, floor: Any, depth: np.ndarray, wet: np.ndarray) -> 
     mean, sea = depth.reshape(blocks).mean(axis=(1, 3)), wet.reshape(blocks).all(axis=(1, 3)) & (outer > 0)
     sea[edge:-edge, edge:-edge] = False
     return float(np.max(np.abs(mean - outer) / np.where(sea, outer, 1.0), where=sea, initial=0.0))
+
+
+def warn_of_difference(name: str, largest: float) -> None:
+    """Say that the depths of a two-way nest differ from the outer ones along its border (docs/nests.md)."""
+    if largest > DIFFERENT:
+        logging.getLogger("swmodel").warning(
+            "the depth of the nest %r differs from that of the outer grid along its border by up to %.0f %%, and "
+            "disturbances may grow there: let it approach the outer depth by `blend`, or leave it out",
+            name,
+            100 * largest,
+        )
 
 
 def _interpolated(floor, place, fixed):

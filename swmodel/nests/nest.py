@@ -164,12 +164,14 @@ class Nest:
         """The number of time steps in one of the outer grid."""
         return self.ratio if self.steps is None else int(self.steps)
 
-    def place(self, outer: Grid, least: int = FRAME) -> Place:
+    def place(self, outer: Grid, least: int = FRAME, margin: int = 0) -> Place:
         """Where the nest lies in a grid.
 
         Args:
             outer: the grid.
             least: the least width of the frame, in cells of the nest.
+            margin: the width of the grid's own frame, if it is one of a nest: its values there are those of a third
+                grid, and end a step with errors.
 
         Raises:
             ConfigError: for a box outside of the grid, too near to its sides, or of fewer than 4 outer cells.
@@ -178,12 +180,14 @@ class Nest:
         ranges = []
         for axis, limits, edges in (("y", self.y, outer.y_edges), ("x", self.x, outer.x_edges)):
             n, low, high = len(edges) - 1, edges[0], edges[-1]
+            begin, end = edges[margin], edges[n - margin]
             first, last = (int(round((value - low) / (high - low) * n)) for value in limits)
             span = f"the nest {self.name!r} reaches from {limits[0]:g} to {limits[1]:g} along {axis}"
-            if first - frame - 1 < 0 or last + frame + 1 > n:
+            if first - frame - 1 < margin or last + frame + 1 > n - margin:
+                what = f"box of {self.inside!r}" if margin else "outer grid"
                 raise ConfigError(
-                    f"{span}, and must keep {frame + 1} cells away from the ends of the outer grid, at {low:g} and "
-                    f"{high:g}; move or shrink it."
+                    f"{span}, and must keep {frame + 1} cells away from the ends of the {what}, at {begin:g} and "
+                    f"{end:g}; move or shrink it."
                 )
             if last - first < LEAST:
                 raise ConfigError(
@@ -193,14 +197,19 @@ class Nest:
             ranges.append((first, last))
         return Place(ranges[0], ranges[1], int(self.ratio), frame)
 
-    def place_among(self, outer: Grid, least: int, siblings: Mapping[str, Place]) -> Place:
-        """`place`, which must not overlap or touch the places of other nests in the same grid, {name: Place}.
+    def place_among(self, outer: Grid, least: int, others: Mapping[str, tuple["Nest", Place]]) -> Place:
+        """`place` in the box of the nest around it, beside the other nests there.
+
+        Args:
+            outer: the grid.
+            least: the least width of the frame, in cells of the nest.
+            others: {name: (Nest, Place)} of all nests before it.
 
         Raises:
             ConfigError: as `place`, and for nests without an outer cell between them.
         """
-        place = self.place(outer, least)
-        for name, other in siblings.items():
+        place = self.place(outer, least, others[self.inside][1].width if self.inside else 0)
+        for name, other in ((name, where) for name, (nest, where) in others.items() if nest.inside == self.inside):
             ranges = (place.rows, other.rows), (place.columns, other.columns)
             if all(a[0] <= b[1] and b[0] <= a[1] for a, b in ranges):
                 raise ConfigError(

@@ -101,10 +101,7 @@ class NestedSimulation:
 
     def start_of(self, name: str) -> int:
         """The step of the outermost grid at which a grid starts: not before the grid around it."""
-        if not name:
-            return 0
-        nest = self.family.nests[name]
-        return max(round(nest.start / self.outer.dt), self.start_of(nest.inside or ""))
+        return self.family.first_step(name, self.outer.dt)
 
     def resume(self, paths: Mapping[str, str | Path], force: str | tuple = ()) -> list[str]:
         """Continue from restart files, {name: path} of each grid that had started; the messages of Simulation.resume.

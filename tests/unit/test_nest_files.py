@@ -235,7 +235,14 @@ def nest(**keys):
         (nest(ratio=2.5), "nest[0].ratio: "),
         (nest(ratio=11), "nest[0].ratio: "),
         (nest() + nest(name='"b"', x=[15e3, 24e3]), "nest[1]: the nests 'a' and 'b' overlap, or lie next to each"),
+        (
+            nest() + nest(name='"b"', inside='"a"', x=[9.5e3, 14e3], y=[11e3, 15e3]),
+            "nest[1]: the nest 'b' reaches from 9500 to 14000 along x, and must keep 3 cells away from the ends of the "
+            "box of 'a', at 10000 and 20000",
+        ),
         (nest() + nest(), "nest: two nests have the name 'a'"),
+        (nest(output='{folder = "./"}'), "nest[0].output.folder: '.' is the folder of the outermost grid, too"),
+        (nest() + nest(name='"b"', x=[22e3, 26e3], output='{folder = "a"}'), "'a' is the folder of the nest 'a', too"),
         (nest(name='"2 b"'), "is not a name"),
         (nest(inside='"b"'), "no nest before this one is called 'b'"),
         (nest(start='"5 min"'), "nest[0].start: 300 s is not before the end of the run at 180 s"),
@@ -278,6 +285,10 @@ def test_each_mistake_is_one_sentence(text, sentence, tmp_path):
         (nest(steps=1), "nest[0]: in the nest 'a', with 1 of its steps in one of the outermost grid: the time step of"),
         (nest(bathymetry='{type = "formula", depth = "-1"}'), "nest[0].bathymetry: the depth is nowhere above 0"),
         (nest(x=[16e3, 22e3], bathymetry='{type = "formula", depth = "15900 - x"}'), "the nest 'a' lies on land alone"),
+        (
+            nest(bathymetry='{type = "formula", depth = "x - 14.5e3"}'),
+            "output.gauges.positions: in the nest 'a': gauge 'town'",
+        ),
         (nest(output='{means = {every = "7 s"}}'), ""),
         (
             nest(output='{fields = [{file = "f.nc", variables = ["eta"], every = "1 min", box = [0, 1, 0, 1]}]}'),
@@ -303,6 +314,12 @@ def test_steps_are_what_the_limit_of_the_nest_allows(tmp_path):
     )
     family, _, _ = family_of(assemble_family(read_text(SEA + shallow, "sea.toml", tmp_path)), "serial", None, "arrays")
     assert family.steps == {"a": 1, "b": 3}
+
+
+def test_a_nest_starts_not_before_the_one_around_it(tmp_path):
+    late = nest(start='"2 min"') + nest(name='"b"', inside='"a"', x=[12e3, 16e3], y=[11e3, 15e3], start='"1 min"')
+    family, _, _ = family_of(assemble_family(read_text(SEA + late, "sea.toml", tmp_path)), "serial", None, "arrays")
+    assert [family.first_step(name, 10.0) for name in ("", "a", "b")] == [0, 12, 12]
 
 
 def test_levees_and_gates_are_in_the_nests_that_they_lie_in(tmp_path):

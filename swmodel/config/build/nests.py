@@ -17,7 +17,7 @@ from ...nests.members import family_of_members
 from ...nests.nest import STAGES, Nest, Place, finest, frame_of
 from .. import member_drafts
 from ..consistency import mistakes_between
-from ..nests import remedy_of_linear
+from ..nests import name_of_folder, remedy_of_linear
 from ..parts import arguments_of
 from ..physics import FORMS, Flow, WindFile
 from ..scenario import Output
@@ -98,21 +98,20 @@ def assemble_family(draft: Draft, *arguments: Any, **options: Any) -> Assembly:
 
 def _placed(draft, outer):
     """({name: (Nest, Place, the grid around it)}, mistakes)."""
-    grids, places, found, mistakes = {"": outer}, {}, {}, []
+    grids, found, mistakes = {"": outer}, {}, []
     stages = STAGES if (stepper := draft.sections.get("stepper")) is None else stepper.part.stages
     for k, section in enumerate(draft.sections["nest"]):
         nest, around = Nest(**arguments_of(section)), section.inside or ""
         if around not in grids:
             continue
         model: Any = _model(draft.sections.get("model"), section) or Flow()
-        siblings = {name: place for name, place in places.items() if (found[name][0].inside or "") == around}
         try:
             frame = frame_of(FORMS.made(model.momentum), bool(draft.sections.get("tracer")), stages)
-            place = nest.place_among(grids[around], frame, siblings)
+            place = nest.place_among(grids[around], frame, {name: one[:2] for name, one in found.items()})
         except ConfigError as error:
             mistakes.append(Mistake(("nest", k), str(error)))
             continue
-        places[nest.name], grids[nest.name] = place, place.grid(grids[around])
+        grids[nest.name] = place.grid(grids[around])
         found[nest.name] = nest, place, grids[around]
     return found, mistakes
 
@@ -202,10 +201,16 @@ def _renamed(mistakes, section, k, others=False) -> Iterator[Mistake]:
     """Mistakes of the sections of nest number k, at their keys in the file; of shared sections only with `others`."""
     for mistake in mistakes:
         head = mistake.path[0] if mistake.path else ""
-        if head in section.written:
+        if head in section.written and not _is_shared(mistake.path, section):
             yield Mistake(("nest", k, *mistake.path), mistake.text)
         elif others:
-            yield Mistake(("nest", k), f"in the nest {section.name!r}: {mistake.text}")
+            path = mistake.path if head == "output" else ("nest", k)
+            yield Mistake(path, f"in the nest {section.name!r}: {mistake.text}")
+
+
+def _is_shared(path, section):
+    """Whether a key of a nest's [output] is one that it takes from [output] of the file."""
+    return path[0] == "output" and len(path) > 1 and path[1] not in section.output.written
 
 
 def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], float]:
@@ -307,8 +312,7 @@ def mistakes_of_nest(made: Assembly, k: int) -> list[Mistake]:
 
 def folder_of_nest(one: NestAssembly, folder: Path) -> Path:
     """The folder of a nest's files, in that of the run."""
-    output = one.made.experiment().output
-    return folder / (output.folder if "folder" in output.written else one.name)
+    return folder / name_of_folder(one.name, one.made.experiment().output)
 
 
 def share_of_cost(family: Family) -> dict[str, float]:
