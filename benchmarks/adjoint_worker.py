@@ -54,7 +54,7 @@ def nested_problem(options, process):
     grid = sw.CartesianGrid(nx=nx, ny=ny, x=(0, 1e3 * nx), y=(0, 1e3 * ny))
     box = {"x": (1e3 * (nx // 3), 1e3 * (2 * nx // 3)), "y": (1e3 * (ny // 3), 1e3 * (2 * ny // 3))}
     shared = {"coriolis": sw.FPlane(1e-4), "dtype": "float32", "communicator": process.communicator}
-    family = sw.Family(grid, 1000.0, [sw.Nest("nest", ratio=ratio, **box)], **shared)
+    family = sw.Family(grid, 1000.0, [sw.Nest("nest", ratio=ratio, **box)], stages=1, **shared)
     stepper, name = sw.ForwardBackward(dt=3.0), options["nested"]
     states = family.states(eta=lambda x, y: np.exp(-((x - 5e2 * nx) ** 2 + (y - 5e2 * ny) ** 2) / 1e4**2))
     model, state = (family, states) if name == "all" else (family.models[name], states[name])

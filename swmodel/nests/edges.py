@@ -44,13 +44,14 @@ class Edges:
 
     @property
     def ring(self) -> list[Part]:
-        """For each side the outer cells from which the frame takes its values."""
+        """For each side the outer cells from which the frame takes its values, with those around them."""
         return [Part.of(*strip, self.outer) for strip in self.place_of_ring]
 
     @property
     def place_of_ring(self) -> list[Rectangle]:
         """For each side the place of the whole `ring` in the outer grid."""
-        return _strips(self.place.corner, self.place.shape, self.place.frame + 1)
+        (j, i), (ny, nx) = self.place.corner, self.place.shape
+        return _strips((j - 1, i - 1), (ny + 2, nx + 2), self.place.frame + 2)
 
     @property
     def frame(self) -> list[Part]:
@@ -58,9 +59,9 @@ class Edges:
         return [Part.of(*strip, self.inner) for strip in _strips((0, 0), self.place.nest_shape, self.place.width)]
 
     def under_ring(self, side: int) -> tuple[slice, slice]:
-        """Of one side the cells of `frame` among the nest's cells in the whole ring, an outer cell wider than it."""
-        part, ratio = self.frame[side], self.place.ratio
-        row, column = part.within[0] + ratio * (side == 1), part.within[1] + ratio * (side == 3)
+        """Of one side the cells of `frame` among the nest's cells in the whole ring, an outer cell wider all around."""
+        part = self.frame[side]
+        row, column = (n + self.place.ratio for n in part.within)
         return slice(row, row + part.shape[0]), slice(column, column + part.shape[1])
 
     @property

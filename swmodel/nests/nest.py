@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["FRAME", "STAGES", "Nest", "Place", "finest", "forcing_in", "frame_of", "levees_in"]
 
 FRAME = 6  # the least width of the frame, in cells of the nest: those that a step of SSPRK3 reads, 3 stages of 2 cells
+OF_STAGE = 3  # the same for a step of one stage, of which ForwardBackward reads 2
 BORES = 5  # cells that a stage of MomentumConserving reads; a tracer reads one more
 STAGES = 3  # of SSPRK3
 LEAST = 4  # cells of the outer grid along a side of a box
@@ -221,7 +222,9 @@ class Nest:
 
 def frame_of(form: VorticityFlux, has_tracers: bool = False, stages: int = STAGES) -> int:
     """The least width of the frame, in cells of the nest, of a form of momentum advection and of steps of stages."""
-    return max(FRAME, (BORES + has_tracers) * stages) if form.conserves_momentum else FRAME
+    if form.conserves_momentum:
+        return max(FRAME, (BORES + has_tracers) * stages)
+    return FRAME if stages > 1 else OF_STAGE
 
 
 def levees_in(nest: Nest, place: Place, grid: Grid, levees: Sequence[Levee]) -> tuple[Levee, ...]:

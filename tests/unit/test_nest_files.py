@@ -230,14 +230,14 @@ def nest(**keys):
 @pytest.mark.parametrize(
     "text, sentence",
     [
-        (nest(x=[25e3, 40e3]), "and must keep 3 cells away from the ends of the outer grid, at 0 and 30000"),
+        (nest(x=[25e3, 40e3]), "and must keep 2 cells away from the ends of the outer grid, at 0 and 30000"),
         (nest(x=[10e3, 12e3]), "which is 2 cells of the outer grid, and a nest needs 4"),
         (nest(ratio=2.5), "nest[0].ratio: "),
         (nest(ratio=11), "nest[0].ratio: "),
         (nest() + nest(name='"b"', x=[15e3, 24e3]), "nest[1]: the nests 'a' and 'b' overlap, or lie next to each"),
         (
             nest() + nest(name='"b"', inside='"a"', x=[9.5e3, 14e3], y=[11e3, 15e3]),
-            "nest[1]: the nest 'b' reaches from 9500 to 14000 along x, and must keep 3 cells away from the ends of the "
+            "nest[1]: the nest 'b' reaches from 9500 to 14000 along x, and must keep 2 cells away from the ends of the "
             "box of 'a', at 10000 and 20000",
         ),
         (nest() + nest(), "nest: two nests have the name 'a'"),
@@ -249,7 +249,7 @@ def nest(**keys):
         (nest(bathymetry='{type = "file", file = "none.nc"}'), "nest[0].bathymetry.file: there is no file"),
         (nest(bathymetry='{type = "file", file = "small.nc"}'), "nest[0].bathymetry: "),
         (nest(model='{wetting = {}}'), "nest[0].model.wetting: wetting needs momentum = 'momentum_conserving'"),
-        (nest(output='{gauges = {positions = {far = [1000, 1000]}}}'), "(1000, 1000) is outside the grid: x 8000"),
+        (nest(output='{gauges = {positions = {far = [1000, 1000]}}}'), "(1000, 1000) is outside the grid: x 9000"),
         (nest(output='{restart = {every = "2 min"}}'), "nest[0].output.restart.every: a run continues from"),
         (
             nest(output="{gauges = {positions = {pier = [15e3, 13e3]}}}"),

@@ -137,13 +137,36 @@ def test_layers_stay_at_rest_over_random_depth_and_each_keeps_its_volume_and_its
         assert abs(family.content(name, moving.states) - content) < 1e-13 * content
 
 
+@pytest.mark.parametrize("ratio", (2, 3, 6))
+def test_frames_take_linear_fields_exactly(ratio):
+    """At the western and southern ends of the frame velocities were those of the next outer face."""
+    family = nested.family([sw.Nest("harbour", **nested.HARBOUR | {"ratio": ratio})], stages=1)
+    (border,), place = family.borders, family.places["harbour"]
+
+    def fields(shape, cells, corner=(0, 0)):
+        """eta, u and v that are linear in the outer grid's coordinates, at the positions of a grid of these cells."""
+        y, x = (np.arange(1.0, n + 1) / cells + first for n, first in zip(shape, corner, strict=True))
+        shifts = ((0.5, 0.5), (0.5, 0.0), (0.0, 0.5))
+        return jnp.stack([jnp.add.outer(2.0 * (y - dy / cells), 3.0 * (x - dx / cells)) for dy, dx in shifts])
+
+    outer, nest = fields(nested.GRID.shape, 1), fields(place.nest_shape, ratio, place.corner)
+    for side, (ring, frame) in enumerate(zip(border.edges.ring, border.edges.frame, strict=True)):
+        found = border._linear(outer[(slice(None), *ring.slices)], "huv", border.edges.under_ring(side))
+        np.testing.assert_allclose(found, nest[(slice(None), *frame.slices)], rtol=1e-12)
+
+
+BORES = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving(), "coriolis": None}
+
+
 @pytest.mark.verify
-def test_a_frame_for_steps_of_one_stage_is_narrower_and_the_flow_is_the_same():
+@pytest.mark.parametrize(
+    "options, stepper, frames", [(BORES, sw.ForwardBackwardHancock, [5, 2]), ({}, sw.ForwardBackward, [2, 1])]
+)
+def test_a_frame_for_steps_of_one_stage_is_narrower_and_the_flow_is_the_same(options, stepper, frames):
     """Cells of the frame that no step reads change nothing; steps of three stages read more than it has."""
-    options = {"wetting": sw.WettingDrying(), "momentum": sw.MomentumConserving(), "coriolis": None}
     wide, narrow = (nested.family([sw.Nest("harbour", **nested.HARBOUR)], stages=n, **options) for n in (3, 1))
-    assert [one.places["harbour"].frame for one in (wide, narrow)] == [5, 2]
-    ends = [nested.final(one, sw.ForwardBackwardHancock(dt=4.0), 8, eta=nested.bump) for one in (wide, narrow)]
+    assert [one.places["harbour"].frame for one in (wide, narrow)] == frames
+    ends = [nested.final(one, stepper(dt=4.0), 8, eta=nested.bump) for one in (wide, narrow)]
     for grid in ends[0]:
         boxes = [((0, None),) * 2 if not grid else one.places[grid].nest_box for one in (wide, narrow)]
         inside = [
@@ -151,8 +174,10 @@ def test_a_frame_for_steps_of_one_stage_is_narrower_and_the_flow_is_the_same():
             for (rows, columns), end in zip(boxes, ends, strict=True)
         ]
         np.testing.assert_allclose(*inside, rtol=0, atol=1e-12)
-    with pytest.raises(ConfigError, match="reads 15 cells around each in the nest 'harbour', and its frame is 6 cells"):
-        nested.final(narrow, sw.SSPRK3(dt=4.0), 1)
+    if options:
+        reads = "reads 15 cells around each in the nest 'harbour', and its frame is 6 cells"
+        with pytest.raises(ConfigError, match=reads):
+            nested.final(narrow, sw.SSPRK3(dt=4.0), 1)
 
 
 def test_what_borders_count_is_in_no_file_and_no_control():

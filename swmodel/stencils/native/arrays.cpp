@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kBytesOfPiece = 1 << 18;
 constexpr int64_t kLine = 64;            // [bytes] of a cache line
+constexpr int64_t kAhead = 8;            // rows of a strip whose first cache line is requested before it is used
 constexpr int64_t kLarge = 1 << 23;      // [bytes] larger arrays do not stay in a cache
 
 inline bool IsLarge(const Array& array) { return array.bytes() > kLarge; }
@@ -145,9 +146,13 @@ class Strip {
 
   template <typename Row>
   void EachRow(const Row& row) const {
-    for (int64_t m = 0; m < members_; ++m)
-      for (int64_t j = 0; j < rows_; ++j)
-        row(array_ + m * member_stride_ + j * stride_, strip_ + (m * rows_ + j) * row_bytes_, row_bytes_);
+    for (int64_t m = 0; m < members_; ++m) {
+      char* first = array_ + m * member_stride_;
+      for (int64_t j = 0; j < rows_; ++j) {
+        __builtin_prefetch(first + std::min(j + kAhead, rows_ - 1) * stride_);
+        row(first + j * stride_, strip_ + (m * rows_ + j) * row_bytes_, row_bytes_);
+      }
+    }
   }
 
  private:
