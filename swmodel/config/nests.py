@@ -63,7 +63,10 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
     if not nests:
         return
     if getattr(sections.get("ensemble"), "perturbation", None) is not None:
-        text = "the noise is of one grid alone, and nests would have another one; let values of [initial] differ"
+        text = (
+            "the noise is drawn for the cells of one grid, and nests would start from another one; give [initial] a "
+            'value for each member, as "initial.amplitude" = [0.5, 1.0], or leave [[nest]] out'
+        )
         yield Mistake(("ensemble", "perturbation"), text)
     before: list[str] = []
     initial = sections.get("initial")
@@ -95,7 +98,10 @@ def nest_mistakes(sections: Mapping[str, Any]) -> Iterator[Mistake]:
         text = f"{stepper.type!r} solves an equation of a whole grid, and cannot step nests; use an explicit scheme"
         yield Mistake(("stepper", "type"), text)
     if run is not None and run.communicator == "sharded":
-        text = "nests run serially or under MPI, and not on several devices of one process; use 'auto'"
+        text = (
+            "nests run serially or under MPI, and not on several devices of one process; use 'auto', and start several "
+            "processes with `mpirun -n N swmodel run`"
+        )
         yield Mistake(("run", "communicator"), text)
     if run is not None and run.stages_per_exchange != 1:
         yield Mistake(("run", "stages_per_exchange"), "nests exchange halos at every stage; leave it out")

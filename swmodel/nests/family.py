@@ -73,7 +73,10 @@ class Family:
         own = options | ({"levees": ()} if wetting_in_nests else {})
         self.models = {"": ShallowWater(grid, depth, **self._with_counters("", own))}
         if len(self.outer.communicator.ranks) > 1 or self.outer.communicator.name == "sharded":
-            raise ConfigError("Family: nests run serially or under MPI, and not on several devices of one process.")
+            raise ConfigError(
+                "Family: nests run serially or under MPI, and not on several devices of one process; leave "
+                "communicator='sharded' out, and start several processes with mpirun."
+            )
         shared, sources = {key: value for key, value in options.items() if key not in OWN}, {"": options.get("source")}
         for k, nest in enumerate(nests):
             with of_part(f"nest.{k}"), _of_nest(nest.name):

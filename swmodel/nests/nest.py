@@ -199,7 +199,7 @@ class Nest:
         return Place(ranges[0], ranges[1], int(self.ratio), frame)
 
     def place_among(self, outer: Grid, least: int, others: Mapping[str, tuple["Nest", Place]]) -> Place:
-        """`place` in the box of the nest around it, beside the other nests there.
+        """`place` in the box of the nest around it, apart from the other nests there.
 
         Args:
             outer: the grid.

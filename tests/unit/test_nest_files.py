@@ -255,7 +255,7 @@ def nest(**keys):
             nest(output="{gauges = {positions = {pier = [15e3, 13e3]}}}"),
             "nest[0].output.gauges.positions.pier: 'pier' of [output.gauges] is read here, too",
         ),
-        (nest() + '\n[ensemble]\nmembers = 2\nperturbation = 0.01\nradius = "3 km"', "the noise is of one grid alone"),
+        (nest() + '\n[ensemble]\nmembers = 2\nperturbation = 0.01\nradius = "3 km"', "the noise is drawn for"),
         (nest() + OF_TRACKS, "inversion.observations: tracks cross several grids"),
         (nest(start='"1 min"') + INVERSION, "nest[0].start: derivatives are those of all grids from the beginning"),
         (nest(start='"1 min"') + GREEN, "nest[0].start: responses are those of all grids from the beginning"),
