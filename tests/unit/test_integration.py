@@ -76,6 +76,7 @@ def test_a_run_over_many_records_is_that_of_a_simulation(stepper, engine):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(b).max())
 
 
+@pytest.mark.verify
 def test_a_run_may_begin_at_any_step_and_go_on_with_its_history():
     model, stepper = forced(), sw.AB3(10.0)
     state, history = model.at_rest(), None

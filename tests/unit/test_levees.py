@@ -79,6 +79,7 @@ def test_levees_cross_the_date_line_the_shorter_way_in_any_count_of_longitudes(t
     assert set(np.argwhere(crests < NO_CREST)[:, 1]) == {0, 35}
 
 
+@pytest.mark.verify
 def test_a_levee_next_to_an_open_side_does_not_close_it():
     """A wave comes in at the west, and rises in front of a levee on the first face inside."""
     maker = sw.WaveMaker(sides="west", elevation=sw.SolitaryWave(height=0.5, depth=5.0, peak=6.0))

@@ -68,6 +68,7 @@ def test_the_convolution_is_symmetric_in_the_product_weighted_by_areas():
     assert one == pytest.approx(other, rel=1e-12)
 
 
+@pytest.mark.verify
 def test_the_error_of_computing_it_rarely_is_of_second_order():
     """The elevation in the middle of the interval is extrapolated."""
     bump = lambda x, y: np.exp(-((x / 40.0) ** 2) - (y / 30.0) ** 2)  # noqa: E731

@@ -245,6 +245,12 @@ def test_a_file_names_parts_beside_it_and_the_model_has_them(case):
     ]
     assert type(stepper).__name__ == "Ralston" and sw.limits(model, stepper)
     assert model.open_boundaries[0].amplitude == 0.5 and model.terms[1].strength.shape == GRID.shape
+
+
+@pytest.mark.verify
+def test_a_file_names_costs_and_controls_of_ones_own_parts(case):
+    made = assemble(read(case))
+    model, stepper = model_of(made, "serial"), stepper_of(made.section("stepper"), 60.0)
     section = made.section("adjoint")
     problem = problem_of(section, cost_of(section, None), model, model.at_rest(), stepper, 2)
     assert problem.cost.units == "m2" and set(problem.value_and_gradient()[1]) == set(section.controls)

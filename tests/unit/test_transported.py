@@ -138,15 +138,8 @@ def test_every_stepper_carries_it_in_both_loops(stepper, engine):
         np.testing.assert_allclose(end[name], x, rtol=1e-13, atol=1e-15)
 
 
-@pytest.mark.parametrize(
-    "stepper",
-    [
-        pytest.param(sw.SSPRK3, marks=pytest.mark.verify),
-        sw.ForwardBackward,
-        pytest.param(sw.SemiImplicit, marks=pytest.mark.verify),
-    ],
-    ids=lambda s: s.__name__,
-)
+@pytest.mark.verify
+@pytest.mark.parametrize("stepper", [sw.SSPRK3, sw.ForwardBackward, sw.SemiImplicit], ids=lambda s: s.__name__)
 def test_it_goes_through_open_sides_and_sponges(stepper):
     found = []
     for engine in ("arrays", "fused") if stepper is not sw.SemiImplicit and why_not() is None else ("arrays",):
@@ -244,14 +237,15 @@ def problem_of(stepper, engine, names):
 CONTROLS = ["initial.dye", "initial.eta", "depth", "tracer.0.decay"]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "stepper, engine",
     [
         (sw.AB2, "arrays"),
-        pytest.param(sw.AB2, "fused", marks=[NEEDS_COMPILER, pytest.mark.verify]),
-        pytest.param(sw.ForwardBackward, "arrays", marks=pytest.mark.verify),
-        pytest.param(sw.ForwardBackward, "fused", marks=[NEEDS_COMPILER, pytest.mark.verify]),
-        pytest.param(sw.SemiImplicit, "arrays", marks=pytest.mark.verify),  # it has no fused loops
+        pytest.param(sw.AB2, "fused", marks=NEEDS_COMPILER),
+        (sw.ForwardBackward, "arrays"),
+        pytest.param(sw.ForwardBackward, "fused", marks=NEEDS_COMPILER),
+        (sw.SemiImplicit, "arrays"),  # it has no fused loops
     ],
     ids=lambda x: getattr(x, "__name__", x),
 )
