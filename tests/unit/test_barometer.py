@@ -80,8 +80,7 @@ M2 = sw.Tide({"M2": (50.0, 30.0)})
 
 
 @pytest.mark.parametrize(
-    "condition, given",
-    [*((sw.Flather, given) for given in (departure, -500.0, RECORDS, M2)), (sw.Sponge, departure)],
+    "condition, given", [*((sw.Flather, given) for given in (departure, -500.0, RECORDS, M2)), (sw.Sponge, departure)]
 )
 def test_departures_from_a_mean_need_the_reference_0(given, condition):
     def model(reference):
@@ -197,23 +196,12 @@ def test_what_cannot_be_added_to_it_is_refused(tmp_path):
     assert speed.text == "inverse_barometer = true is an elevation, and this is none; leave it out"
 
 
-TEXT = """
-[grid]
-type = "cartesian"
-nx = 12
-ny = 10
-x = [0, 6e5]
-y = [0, 5e5]
-[bathymetry]
-type = "flat"
-depth = 100.0
-[coriolis]
-type = "none"
-[stepper]
-type = "forward_backward"
-[run]
-until = "1 h"
-start = 2008-09-10T00:00:00Z
+TEXT = """\
+grid = {type = "cartesian", nx = 12, ny = 10, x = [0, 6e5], y = [0, 5e5]}
+bathymetry = {type = "flat", depth = 100.0}
+coriolis = {type = "none"}
+stepper = {type = "forward_backward"}
+run = {until = "1 h", start = 2008-09-10T00:00:00Z}
 [[forcing]]
 type = "air_pressure"
 pressure = "101000 - 1e-3 * x"

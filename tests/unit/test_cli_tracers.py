@@ -6,26 +6,13 @@ import pytest
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-TEXT = """
-[run]
-until = "1 hour"
-engine = "arrays"
-communicator = "serial"
-[grid]
-type = "cartesian"
-nx = 8
-ny = 6
-x = [0, "80 km"]
-y = [0, "60 km"]
-[bathymetry]
-type = "flat"
-depth = "100 m"
-[model]
-precision = "float64"
-gravity = 0.1
-[initial]
-type = "formula"
-eta = "0.5 * cos(pi * x / (80 * km))"
+TEXT = """\
+run = {until = "1 hour", engine = "arrays", communicator = "serial"}
+grid = {type = "cartesian", nx = 8, ny = 6, x = [0, "80 km"], y = [0, "60 km"]}
+bathymetry = {type = "flat", depth = "100 m"}
+model = {precision = "float64", gravity = 0.1}
+initial = {type = "formula", eta = "0.5 * cos(pi * x / (80 * km))"}
+stepper = {type = "ssprk3", dt = 600}
 [[tracer]]
 name = "dye"
 units = "kg m-3"
@@ -36,9 +23,6 @@ name = "age"
 units = "s"
 source = 1
 scheme = "centred"
-[stepper]
-type = "ssprk3"
-dt = 600
 [[output.fields]]
 file = "fields.nc"
 variables = ["dye", "age", "eta"]

@@ -14,25 +14,17 @@ from swmodel.output.restart import read_restart
 from tests.selection import later
 
 HUMP = """\
-[run]
-title = "A hump"
-until = "10 min"
+run = {title = "A hump", until = "10 min"}
+bathymetry = {type = "flat", depth = "1 km"}
+initial = {type = "gaussian", amplitude = "1 m", centre = ["50 km", "40 km"], radius = "30 km"}
 [grid]
 type = "cartesian"
 nx = 12
 ny = 10
 x = [0, "120 km"]
 y = [0, "100 km"]
-[bathymetry]
-type = "flat"
-depth = "1 km"
 [model]
 precision = "float64"
-[initial]
-type = "gaussian"
-amplitude = "1 m"
-centre = ["50 km", "40 km"]
-radius = "30 km"
 [[dissipation]]
 type = "laplacian"
 viscosity = 1000
@@ -140,21 +132,15 @@ def test_the_values_of_each_part_have_its_units():
 
 
 STORM = """\
-[run]
-start = 2024-03-01T00:00:00Z
-until = "10 min"
-engine = "arrays"
+run = {start = 2024-03-01T00:00:00Z, until = "10 min", engine = "arrays"}
+bathymetry = {type = "flat", depth = 60}
+coriolis = {type = "rotating_sphere"}
 [grid]
 type = "spherical"
 nx = 8
 ny = 6
 longitude = [170, 190]
 latitude = [-42, -28]
-[bathymetry]
-type = "flat"
-depth = 60
-[coriolis]
-type = "rotating_sphere"
 [model]
 precision = "float64"
 [[forcing]]

@@ -225,20 +225,11 @@ def test_the_memory_of_a_rank_grows_neither_with_the_number_of_records_nor_with_
 
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
-TEXT = """
-[run]
-start = 2008-09-10T00:30:00Z
-until = "5 h"
-engine = "arrays"
-[grid]
-type = "spherical"
-nx = 13
-ny = 11
-longitude = [-20, 19]
-latitude = [-10, 23]
-[bathymetry]
-type = "flat"
-depth = 1000
+TEXT = """\
+run = {start = 2008-09-10T00:30:00Z, until = "5 h", engine = "arrays"}
+grid = {type = "spherical", nx = 13, ny = 11, longitude = [-20, 19], latitude = [-10, 23]}
+bathymetry = {type = "flat", depth = 1000}
+stepper = {type = "forward_backward", dt = 300}
 [[forcing]]
 type = "wind"
 x = {file = "weather.nc", variable = "u10"}
@@ -246,9 +237,6 @@ y = {file = "weather.nc", variable = "v10"}
 [[forcing]]
 type = "air_pressure"
 pressure = {file = "weather.nc", variable = "msl"}
-[stepper]
-type = "forward_backward"
-dt = 300
 """
 
 
@@ -487,22 +475,11 @@ def test_files_of_two_calendars_are_refused_and_so_is_what_names_no_file(file, t
             records(wrong, "msl")
 
 
-CASE = """
-[run]
-start = 2008-09-10T00:30:00Z
-until = "5 hour"
-[grid]
-type = "spherical"
-nx = 13
-ny = 11
-longitude = [-20, 19]
-latitude = [-10, 23]
-[bathymetry]
-type = "flat"
-depth = "3 km"
-[stepper]
-type = "forward_backward"
-dt = 60
+CASE = """\
+run = {start = 2008-09-10T00:30:00Z, until = "5 hour"}
+grid = {type = "spherical", nx = 13, ny = 11, longitude = [-20, 19], latitude = [-10, 23]}
+bathymetry = {type = "flat", depth = "3 km"}
+stepper = {type = "forward_backward", dt = 60}
 [[forcing]]
 type = "wind_file"
 file = "part_*.nc"

@@ -60,9 +60,7 @@ BOTH = [(engine, stepper) for engine in ("fused", "arrays") for stepper in STEPP
 
 
 @pytest.mark.parametrize(
-    "engine, stepper",
-    now(BOTH, ("fused", STEPPERS[0])),
-    ids=lambda x: x if isinstance(x, str) else type(x).__name__,
+    "engine, stepper", now(BOTH, ("fused", STEPPERS[0])), ids=lambda x: x if isinstance(x, str) else type(x).__name__
 )
 def test_a_run_over_many_records_is_that_of_a_simulation(stepper, engine):
     model = forced(engine)
@@ -107,10 +105,7 @@ class State:
         return sw.State(0.0 * eta, 0.0 * eta, eta)
 
 
-@pytest.mark.parametrize(
-    "make, engine",
-    [(forced, "arrays"), later(forced, "fused"), later(regular, "arrays")],
-)
+@pytest.mark.parametrize("make, engine", [(forced, "arrays"), later(forced, "fused"), later(regular, "arrays")])
 def test_tangents_and_gradients_reach_every_record(make, engine):
     """<g, d> is the slope and the difference of two runs, and both kinds of integrate agree."""
     model = make(engine=engine) if make is forced else make()

@@ -56,21 +56,11 @@ def test_the_level_is_a_control_with_the_right_gradient():
     assert verdicts and not [str(verdict) for verdict in verdicts if not verdict.passed]
 
 
-EXPERIMENT = """
-[grid]
-type = "cartesian"
-nx = 6
-ny = 5
-x = ["0 km", "60 km"]
-y = ["0 km", "50 km"]
-[bathymetry]
-type = "flat"
-depth = 100.0
-[stepper]
-type = "rk4"
-[run]
-until = "1 h"
-start = 2008-09-08T06:00:00Z
+EXPERIMENT = """\
+grid = {type = "cartesian", nx = 6, ny = 5, x = ["0 km", "60 km"], y = ["0 km", "50 km"]}
+bathymetry = {type = "flat", depth = 100.0}
+stepper = {type = "rk4"}
+run = {until = "1 h", start = 2008-09-08T06:00:00Z}
 [[boundary]]
 type = "flather"
 sides = "west"

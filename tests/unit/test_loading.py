@@ -15,11 +15,7 @@ DEPTH = np.where(np.random.default_rng(2).random(GLOBE.shape) < 0.15, 0.0, 3000.
 
 def ocean(grid=GLOBE, depth=DEPTH, degree=8, every=900.0, **options):
     return sw.ShallowWater(
-        grid,
-        depth,
-        coriolis=sw.RotatingSphere(),
-        forcing=sw.SelfAttractionLoading(degree, every),
-        **options,
+        grid, depth, coriolis=sw.RotatingSphere(), forcing=sw.SelfAttractionLoading(degree, every), **options
     )
 
 

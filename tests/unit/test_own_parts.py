@@ -29,20 +29,10 @@ from tests.selection import later
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 CASE = """\
-[run]
-until = "10 min"
-[grid]
-type = "cartesian"
-nx = 8
-ny = 6
-x = [0, "80 km"]
-y = [0, "60 km"]
-[bathymetry]
-type = "flat"
-depth = "100 m"
-[stepper]
-type = "ralston:Ralston"
-dt = 60
+run = {until = "10 min"}
+grid = {type = "cartesian", nx = 8, ny = 6, x = [0, "80 km"], y = [0, "60 km"]}
+bathymetry = {type = "flat", depth = "100 m"}
+stepper = {type = "ralston:Ralston", dt = 60}
 [[forcing]]
 type = "wind_stress"
 x = 0.1

@@ -90,9 +90,7 @@ def test_a_wave_grows_and_turns_by_the_factor_of_the_theta_scheme(theta, courant
 
 
 SMOOTH = sw.ShallowWater(
-    plane(8, 6, "xy", 1e4),
-    lambda x, y: 100.0 + 20.0 * np.cos(2 * np.pi * x / 8e4) + 0 * y,
-    coriolis=sw.FPlane(2e-4),
+    plane(8, 6, "xy", 1e4), lambda x, y: 100.0 + 20.0 * np.cos(2 * np.pi * x / 8e4) + 0 * y, coriolis=sw.FPlane(2e-4)
 )
 
 

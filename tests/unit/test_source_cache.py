@@ -128,19 +128,11 @@ def test_a_full_disk_does_not_matter(count, monkeypatch):
     assert np.abs(found.uplift).max() > 0.1
 
 
-OVER_A_LAKE = """
-[grid]
-type = "cartesian"
-nx = 14
-ny = 12
-x = ["0 km", "140 km"]
-y = ["0 km", "120 km"]
-
-[bathymetry]
-type = "file"
-file = "depth.nc"
-fill_lakes = true
-
+OVER_A_LAKE = """\
+grid = {type = "cartesian", nx = 14, ny = 12, x = ["0 km", "140 km"], y = ["0 km", "120 km"]}
+bathymetry = {type = "file", file = "depth.nc", fill_lakes = true}
+stepper = {type = "ab2", dt = "10 s"}
+run = {until = "1 min"}
 [source]
 horizontal = true
 kajiura = true
@@ -156,13 +148,6 @@ dip = 20.0
 rake = 90.0
 slip = "2 m"
 rise_time = "30 s"
-
-[stepper]
-type = "ab2"
-dt = "10 s"
-
-[run]
-until = "1 min"
 """
 
 

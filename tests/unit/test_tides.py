@@ -224,16 +224,10 @@ def test_a_wave_that_comes_in_enters_whole_and_an_elevation_lets_in_half():
         ({"M2": (np.array([0.1] * 4 + [-0.1]), 0.0)}, "the amplitude of M2 is negative, -0.1 somewhere"),
         ({"M2": (lambda x, y: x - 2e4, 0.0)}, "elevation: amplitude of M2, somewhere, = -.* is negative"),
         ({"M2": (50.0, 0.0)}, "elevation: the amplitude of M2 reaches 50 m, more than the 20 m that are possible"),
-        (
-            {"M2": (lambda x, y: 50.0 + 0 * x, 0.0)},
-            "elevation: amplitude of M2, somewhere, = 50.0 is greater than 20",
-        ),
+        ({"M2": (lambda x, y: 50.0 + 0 * x, 0.0)}, "elevation: amplitude of M2, somewhere, = 50.0 is greater than 20"),
         ({"M2": (1.0, 9999.0)}, "the phase lag of M2 reaches 9999 degrees, more than two turns"),
         ({"M2": (1.0, np.array([0.0] * 4 + [-9999.0]))}, "the phase lag of M2 reaches 9999 degrees"),
-        (
-            {"M2": (1.0, lambda x, y: 9999.0 + 0 * x)},
-            "elevation: phase of M2, somewhere, = 9999.0 is greater than 720",
-        ),
+        ({"M2": (1.0, lambda x, y: 9999.0 + 0 * x)}, "elevation: phase of M2, somewhere, = 9999.0 is greater than 720"),
         ({"M2": (lambda x, y: np.log(x - 2e4), 0.0)}, "amplitude of M2 is not finite in"),
         ({"M2": (lambda x, y: np.ones(3), 0.0)}, "amplitude of M2"),
         ({"M2": (np.ones(4), 0.0)}, "does not cover the side; give 5 values"),
@@ -572,12 +566,7 @@ def test_a_tide_higher_than_any_that_is_known_is_remarked():
         ((-6.0, -3.5), "ft", 'file = "atlas.nc"', "eta_amplitude_M2 in .*atlas.nc is in 'ft'; give it in 'm'"),
         ((-6.0, -3.5), "m", 'file = "atlas.nc", phase = "hp"', "has no variable 'hp'"),
         ((-6.0, -3.5), "m", 'file = "none.nc"', "none.nc"),
-        (
-            (-6.0, -3.5),
-            "m",
-            'file = "atlas.nc", amplitude = "low"',
-            "low is an amplitude, and is negative, -",
-        ),
+        ((-6.0, -3.5), "m", 'file = "atlas.nc", amplitude = "low"', "low is an amplitude, and is negative, -"),
     ],
 )
 def test_a_file_of_an_experiment_covers_its_sides_or_is_refused_at_check(tmp_path, lon, units, table, said):

@@ -147,10 +147,7 @@ def test_what_is_no_wave_is_refused():
         ('{file = "two.csv", variable = "eta_m", time = "time_s"}', 0.25),
         ('{file = "wave.nc"}', 0.25),
         ('{wave = "solitary", height = "20 cm", depth = 1, peak = 2.5}', 0.2),
-        (
-            '{wave = "cnoidal", height = 0.1, depth = 1, period = 5}',
-            float(TRAIN.elevation(0.5)),
-        ),
+        ('{wave = "cnoidal", height = 0.1, depth = 1, period = 5}', float(TRAIN.elevation(0.5))),
         ("0.3", 0.3),
         ('{file = "short.csv"}', "ends at 4 s, and the run needs it until 10 s; give a longer record"),
         ('{file = "two.csv"}', "has 2 series, "),
