@@ -202,9 +202,7 @@ bathymetry = {type = "flat", depth = 100.0}
 coriolis = {type = "none"}
 stepper = {type = "forward_backward"}
 run = {until = "1 h", start = 2008-09-10T00:00:00Z}
-[[forcing]]
-type = "air_pressure"
-pressure = "101000 - 1e-3 * x"
+forcing = [{type = "air_pressure", pressure = "101000 - 1e-3 * x"}]
 [[boundary]]
 type = "flather"
 sides = "west"

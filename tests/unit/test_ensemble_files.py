@@ -17,6 +17,7 @@ HUMP = """\
 run = {title = "A hump", until = "10 min"}
 bathymetry = {type = "flat", depth = "1 km"}
 initial = {type = "gaussian", amplitude = "1 m", centre = ["50 km", "40 km"], radius = "30 km"}
+dissipation = [{type = "laplacian", viscosity = 1000}]
 [grid]
 type = "cartesian"
 nx = 12
@@ -25,23 +26,15 @@ x = [0, "120 km"]
 y = [0, "100 km"]
 [model]
 precision = "float64"
-[[dissipation]]
-type = "laplacian"
-viscosity = 1000
 [stepper]
 type = "ab2"
 dt = 5
 [output]
 folder = "out"
-[output.gauges.positions]
-a = ["50 km", "50 km"]
-[output.maxima]
-[output.restart]
-every = "5 min"
-[[output.fields]]
-file = "fields.nc"
-variables = ["eta"]
-every = "5 min"
+gauges = {positions = {a = ["50 km", "50 km"]}}
+maxima = {}
+restart = {every = "5 min"}
+fields = [{file = "fields.nc", variables = ["eta"], every = "5 min"}]
 """
 THREE = '[ensemble]\n"initial.amplitude" = [0.5, "100 cm", 2]\n'
 
@@ -135,6 +128,7 @@ STORM = """\
 run = {start = 2024-03-01T00:00:00Z, until = "10 min", engine = "arrays"}
 bathymetry = {type = "flat", depth = 60}
 coriolis = {type = "rotating_sphere"}
+forcing = [{type = "cyclone", track = "track.csv"}]
 [grid]
 type = "spherical"
 nx = 8
@@ -143,9 +137,6 @@ longitude = [170, 190]
 latitude = [-42, -28]
 [model]
 precision = "float64"
-[[forcing]]
-type = "cyclone"
-track = "track.csv"
 [stepper]
 type = "forward_backward"
 dt = 300

@@ -230,13 +230,10 @@ run = {start = 2008-09-10T00:30:00Z, until = "5 h", engine = "arrays"}
 grid = {type = "spherical", nx = 13, ny = 11, longitude = [-20, 19], latitude = [-10, 23]}
 bathymetry = {type = "flat", depth = 1000}
 stepper = {type = "forward_backward", dt = 300}
-[[forcing]]
-type = "wind"
-x = {file = "weather.nc", variable = "u10"}
-y = {file = "weather.nc", variable = "v10"}
-[[forcing]]
-type = "air_pressure"
-pressure = {file = "weather.nc", variable = "msl"}
+forcing = [
+    {type = "wind", x = {file = "weather.nc", variable = "u10"}, y = {file = "weather.nc", variable = "v10"}},
+    {type = "air_pressure", pressure = {file = "weather.nc", variable = "msl"}},
+]
 """
 
 
@@ -480,13 +477,10 @@ run = {start = 2008-09-10T00:30:00Z, until = "5 hour"}
 grid = {type = "spherical", nx = 13, ny = 11, longitude = [-20, 19], latitude = [-10, 23]}
 bathymetry = {type = "flat", depth = "3 km"}
 stepper = {type = "forward_backward", dt = 60}
-[[forcing]]
-type = "wind_file"
-file = "part_*.nc"
-units = "m s-1"
-[[forcing]]
-type = "air_pressure"
-pressure = {file = ["part_1.nc", "part_0.nc"], variable = "msl"}
+forcing = [
+    {type = "wind_file", file = "part_*.nc", units = "m s-1"},
+    {type = "air_pressure", pressure = {file = ["part_1.nc", "part_0.nc"], variable = "msl"}},
+]
 """
 
 

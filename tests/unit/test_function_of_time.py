@@ -57,14 +57,9 @@ stepper = {type = "ab2", dt = "10 s"}
 type = "air_pressure"
 pressure = {formula = "101325 + 200 * sin(x / (5 * km) - t / (3 * minute))", every = "90 s"}
 
-[output.restart]
-file = "restart.nc"
-every = "7 min"
-
-[[output.fields]]
-file = "fields.nc"
-variables = ["eta"]
-every = "1 min"
+[output]
+restart = {file = "restart.nc", every = "7 min"}
+fields = [{file = "fields.nc", variables = ["eta"], every = "1 min"}]
 """
 
 

@@ -33,21 +33,12 @@ run = {until = "10 min"}
 grid = {type = "cartesian", nx = 8, ny = 6, x = [0, "80 km"], y = [0, "60 km"]}
 bathymetry = {type = "flat", depth = "100 m"}
 stepper = {type = "ralston:Ralston", dt = 60}
-[[forcing]]
-type = "wind_stress"
-x = 0.1
-[[forcing]]
-type = "tide:TidalForce"
-strength = "1e-5 * exp(-x / 100e3)"
-period = "12.42 h"
-[[dissipation]]
-type = "relaxation:Relaxation"
-rate = "1 day-1"
-[[boundary]]
-type = "tidal_opening:TidalOpening"
-sides = "west"
-amplitude = "50 cm"
-period = "12.42 h"
+dissipation = [{type = "relaxation:Relaxation", rate = "1 day-1"}]
+forcing = [
+    {type = "wind_stress", x = 0.1},
+    {type = "tide:TidalForce", strength = "1e-5 * exp(-x / 100e3)", period = "12.42 h"},
+]
+boundary = [{type = "tidal_opening:TidalOpening", sides = "west", amplitude = "50 cm", period = "12.42 h"}]
 [adjoint]
 controls = ["forcing.1.strength", "dissipation.0.rate", "boundary.0.amplitude"]
 [adjoint.cost]

@@ -254,9 +254,7 @@ model = {precision = "float32"}
 coriolis = {type = "beta_plane", f0 = 1e-4, beta = 4e-12}
 initial = {type = "gaussian", amplitude = 1, centre = ["100 km", "90 km"], radius = "50 km"}
 stepper = {type = "ab2", epsilon = 0.1, dt = 2}
-[[dissipation]]
-type = "laplacian"
-viscosity = 1000
+dissipation = [{type = "laplacian", viscosity = 1000}]
 """
 
 

@@ -379,11 +379,9 @@ run = {until = "2 min"}
 grid = {type = "cartesian", nx = 12, ny = 8, x = [0, "120 km"], y = [0, "80 km"]}
 bathymetry = {type = "flat", depth = "100 m"}
 stepper = {type = "rk4", dt = 60}
-[output.spectra]
-every = "60 s"
-transfers = false
-[output.restart]
-every = "1 hour"
+[output]
+spectra = {every = "60 s", transfers = false}
+restart = {every = "1 hour"}
 """
 
 

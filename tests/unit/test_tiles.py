@@ -42,20 +42,9 @@ model = {precision = "float64"}
 initial = {type = "formula", eta = "0.1 * exp(-((longitude - 30) / 10)^2 - (latitude / 10)^2)"}
 stepper = {type = "ab2"}
 run = {until = "1 h"}
-[[forcing]]
-type = "wind_file"
-file = "wind.nc"
-
-[[dissipation]]
-type = "linear_drag"
-rate = 1e-6
-
-[[boundary]]
-type = "sponge"
-sides = ["south", "north"]
-width = "300 km"
-rate = 1e-4
-
+dissipation = [{type = "linear_drag", rate = 1e-6}]
+forcing = [{type = "wind_file", file = "wind.nc"}]
+boundary = [{type = "sponge", sides = ["south", "north"], width = "300 km", rate = 1e-4}]
 [output.gauges.positions]
 here = [-150.0, 0.0]
 """

@@ -20,14 +20,11 @@ grid = {type = "cartesian", nx = 10, ny = 6, x = [0, 100], y = [0, 60]}
 bathymetry = {type = "file", file = "beach.nc"}
 initial = {type = "gaussian", amplitude = 0.3, centre = [30, 30], radius = 10}
 stepper = {type = "ssprk3"}
+dissipation = [{type = "manning_drag", roughness = {file = "land_use.nc", variable = "n"}}]
 [model]
 momentum = "momentum_conserving"
 wetting = {thin = "1 mm"}
 precision = "float64"
-
-[[dissipation]]
-type = "manning_drag"
-roughness = {file = "land_use.nc", variable = "n"}
 
 [run]
 until = 4

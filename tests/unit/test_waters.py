@@ -259,8 +259,7 @@ run = {until = "1 hour"}
 grid = {type = "cartesian", nx = 12, ny = 9, x = [0, "1200 m"], y = [0, "900 m"]}
 bathymetry = {type = "formula", depth = "where(x < 300, -1.0, 20.0)"}
 stepper = {type = "ab2"}
-[[tracer]]
-name = "dye"
+tracer = [{name = "dye"}]
 [[forcing]]
 type = "river"
 discharge = {file = "q.csv", variable = "q_m3_s"}
