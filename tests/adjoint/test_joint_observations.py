@@ -304,7 +304,7 @@ def test_mistakes_of_a_single_table_have_its_lines_and_no_number(study, command)
     ):
         assert change[0] in text
         wrong = text.replace(*change)
-        number = 1 + next(k for k, row in enumerate(wrong.splitlines()) if row.find(at) >= 0 and k > 30)
+        number = 1 + next(k for k, row in enumerate(wrong.splitlines()) if row.find(at) >= 0 and k > 20)
         path, _ = study(wrong)
         status, _, errors = command("check", path)
         assert status == 2 and f"case.toml:{number}: {GROUP}.{sentence}" in errors.replace("\n", " "), errors

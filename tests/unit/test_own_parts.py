@@ -371,9 +371,9 @@ def test_a_restart_of_a_run_with_other_code_of_a_part_is_refused(case):
 
 
 WRONG = {
-    ('rate = "1 day-1"', 'rate = "1 day"'): "case.toml:24: dissipation[0].rate: '1 day' is a time; expected a rate",
+    ('rate = "1 day-1"', 'rate = "1 day"'): "case.toml:5: dissipation[0].rate: '1 day' is a time; expected a rate",
     ('rate = "1 day-1"', "rate = -1"): "dissipation[0].rate: must be at least 0, got -1",
-    ('rate = "1 day-1"', "rate = 1\nspeed = 1"): "dissipation[0].speed: unknown key",
+    ('rate = "1 day-1"', "rate = 1, speed = 1"): "dissipation[0].speed: unknown key",
     ("relaxation:Relaxation", "relaxation:Relaxtion"): "the module 'relaxation' has no class 'Relaxtion'; did you mean",
     ("relaxation:Relaxation", "none:Relaxation"): "and no installed module 'none'; correct the name",
     ("relaxation:Relaxation", "ralston:Ralston"): "'ralston:Ralston' does not derive from sw.Term",
@@ -461,7 +461,7 @@ def test_files_name_schemes_limiters_and_forms_of_ones_own(case):
 
 
 def test_a_stepper_that_solves_takes_a_solver_of_ones_own(case):
-    text = CASE.replace("ralston:Ralston", "semi_implicit").replace("dt = 60", 'dt = 60\nsolver = "jacobi:Jacobi"')
+    text = CASE.replace("ralston:Ralston", "semi_implicit").replace("dt = 60", 'dt = 60, solver = "jacobi:Jacobi"')
     case.write_text(text)
     assert type(stepper_of(read(case).sections["stepper"]).solver).__name__ == "Jacobi"
     case.write_text(case.read_text().replace("jacobi:Jacobi", "tide:TidalForce"))

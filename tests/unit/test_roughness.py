@@ -127,7 +127,8 @@ coriolis = {type = "rotating_sphere"}
 stepper = {type = "forward_backward"}
 run = {until = "1 h"}
 
-dissipation = [{type = "internal_wave_drag"}]
+[[dissipation]]
+type = "internal_wave_drag"
 """
 
 
