@@ -345,6 +345,7 @@ def test_the_outermost_grid_alone_of_nests_has_drifters(tmp_path):
         run.run(steps=2)
 
 
+@pytest.mark.verify
 def test_tracks_are_drawn_without_lines_across_a_seam_and_with_the_land_of_fields(tmp_path):
     psi, wet = streams(PLANE)
     run = still(PLANE, *currents(PLANE, psi), depth=np.where(wet, 100.0, -10.0))

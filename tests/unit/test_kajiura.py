@@ -176,6 +176,7 @@ THRUST = Source(
 )
 
 
+@pytest.mark.verify
 def test_the_surface_is_the_mean_over_cells_of_the_uplift():
     fine = SphericalGrid(300, 240, OCEAN.longitude, OCEAN.latitude)
     depth = np.clip(varied_depth(OCEAN), 10.0, None)

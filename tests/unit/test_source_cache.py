@@ -72,6 +72,7 @@ def test_the_second_time_it_is_read_with_the_same_bits(count):
     assert again.uplift.dtype == first.uplift.dtype and np.abs(first.uplift).max() > 0.1
 
 
+@pytest.mark.verify
 def test_whatever_it_depends_on_makes_another(count):
     motion()
     other = sw.CartesianGrid(nx=12, ny=10, x=(0.0, 121e3), y=(0.0, 100e3))

@@ -24,7 +24,7 @@ from swmodel.errors import ConfigError, DataError
 from swmodel.forcing import constituents
 from swmodel.forcing.tides import middle_latitude
 from swmodel.runtime.compilation import jit
-from tests.selection import later, now
+from tests.selection import later
 
 START = datetime.datetime(2008, 9, 8, 6, 0)
 PAIRS = {"M2": (1.0, 40.0), "O1": (0.2, 200.0)}
@@ -614,7 +614,8 @@ def own_tides(tmp_path, request):
     return request.param, tmp_path / "own.nc"
 
 
-@pytest.mark.parametrize("own_tides", now(SIDES, "north"), indirect=True)
+@pytest.mark.verify
+@pytest.mark.parametrize("own_tides", SIDES, indirect=True)
 def test_currents_of_a_run_of_ones_own_bring_its_tide_into_a_part_of_it_at_every_side(own_tides, tmp_path):
     """Elevation and velocity outside are those of the wave, which then enters whole, whatever its direction."""
     side, file = own_tides

@@ -21,7 +21,6 @@ from swmodel.errors import BlowUp, ConfigError, DataError
 from swmodel.fields.state import State
 from swmodel.fields.variables import Variable
 from swmodel.stencils.native import why_not
-from tests.selection import later
 from tests.transported import SALT, Content
 
 NX, NY, DT = 11, 9, 5.0
@@ -180,7 +179,8 @@ def test_files_and_gauges_show_the_concentration(tmp_path):
         run.write(tmp_path / "other.nc", ("salt",))
 
 
-@pytest.mark.parametrize("stepper", [later(sw.AB2), sw.SemiImplicit], ids=lambda s: s.__name__)
+@pytest.mark.verify
+@pytest.mark.parametrize("stepper", [sw.AB2, sw.SemiImplicit], ids=lambda s: s.__name__)
 def test_restarts_hold_it_to_the_bit(tmp_path, stepper):
     ocean = model()
     straight = sw.Simulation(ocean, moving(ocean, dye=stripes), stepper(DT)).run(steps=8)

@@ -56,9 +56,7 @@ STEPPERS = {
     "ssprk3": sw.SSPRK3(1.0),
     "semi_implicit": sw.SemiImplicit(1.0),
 }
-ENGINES = now(
-    [("ab3", "fused"), *((name, "arrays") for name in STEPPERS)], ("ab3", "fused"), ("semi_implicit", "arrays")
-)
+ENGINES = now([("ab3", "fused"), *((name, "arrays") for name in STEPPERS)], ("ab3", "fused"))
 
 
 @pytest.mark.parametrize("name, engine", ENGINES)
