@@ -477,10 +477,13 @@ run = {start = 2008-09-10T00:30:00Z, until = "5 hour"}
 grid = {type = "spherical", nx = 13, ny = 11, longitude = [-20, 19], latitude = [-10, 23]}
 bathymetry = {type = "flat", depth = "3 km"}
 stepper = {type = "forward_backward", dt = 60}
-forcing = [
-    {type = "wind_file", file = "part_*.nc", units = "m s-1"},
-    {type = "air_pressure", pressure = {file = ["part_1.nc", "part_0.nc"], variable = "msl"}},
-]
+[[forcing]]
+type = "wind_file"
+file = "part_*.nc"
+units = "m s-1"
+[[forcing]]
+type = "air_pressure"
+pressure = {file = ["part_1.nc", "part_0.nc"], variable = "msl"}
 """
 
 
