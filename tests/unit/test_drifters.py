@@ -330,6 +330,7 @@ def test_an_ensemble_has_no_drifters(tmp_path):
         sw.Simulation(members, members.initial, sw.RK4(10.0)).drifters(tmp_path / "d.nc", 100.0, (1.0, 1.0))
 
 
+@pytest.mark.verify
 def test_the_outermost_grid_alone_of_nests_has_drifters(tmp_path):
     made = nested.family([sw.Nest("harbour", **nested.HARBOUR)])
     run = sw.NestedSimulation(made, made.states(eta=nested.bump), sw.ForwardBackward(5.0))
