@@ -65,25 +65,12 @@ length = "5 min"
 "boundary.0.elevation.file" = "true.csv"
 """
 BASIN = """\
-[run]
-until = "30 min"
-[grid]
-type = "cartesian"
-nx = 18
-ny = 14
-x = [0, "180 km"]
-y = [0, "140 km"]
-[bathymetry]
-type = "flat"
-depth = "1000 m"
-[model]
-precision = "float64"
-[coriolis]
-type = "f_plane"
-f0 = 1e-4
-[stepper]
-type = "forward_backward"
-dt = "1 min"
+run = {until = "30 min"}
+grid = {type = "cartesian", nx = 18, ny = 14, x = [0, "180 km"], y = [0, "140 km"]}
+bathymetry = {type = "flat", depth = "1000 m"}
+model = {precision = "float64"}
+coriolis = {type = "f_plane", f0 = 1e-4}
+stepper = {type = "forward_backward", dt = "1 min"}
 [output]
 folder = "out"
 [output.gauges.positions]

@@ -118,6 +118,7 @@ def test_a_nonlinear_problem_has_one_minimum_by_loops_and_by_descent():
     assert near.history[-1].value == pytest.approx(descent.value, rel=1e-2)  # the inner model is linear, J is not
 
 
+@pytest.mark.verify
 def test_the_gradient_and_the_hessian_are_those_of_differences():
     variational, _ = case(False, 0.3)
     noise = np.random.default_rng(3)

@@ -47,6 +47,7 @@ def assert_equal(found, expected):
         np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-14 * np.abs(wanted).max(), err_msg=str(path))
 
 
+@pytest.mark.verify
 def test_periods_of_steps_have_the_gradient_of_single_steps(monkeypatch):
     """Segments of seven forward-backward steps in fused loops, which are two periods and one step more."""
 

@@ -8,7 +8,6 @@ from swmodel.adjoint import Misfit, Problem
 from swmodel.adjoint.assimilation.linear_model import LinearModel
 from swmodel.adjoint.assimilation.responses import Green, only_patch
 from swmodel.errors import ConfigError
-from tests.selection import later
 
 from . import test_assimilation as patch
 
@@ -24,9 +23,10 @@ def problem(stepper, engine="arrays", **options):
     return Problem(model, stepper, model.at_rest(), patch.STEPS, Misfit(patch.records()), [patch.patch(model)])
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("stepper", "engine"),
-    [(sw.ForwardBackward(patch.DT), "arrays"), later(sw.AB3(patch.DT), "fused")],
+    [(sw.ForwardBackward(patch.DT), "arrays"), (sw.AB3(patch.DT), "fused")],
     ids=["forward_backward", "ab3"],
 )
 def test_sweeps_give_the_readings_of_runs(stepper, engine):

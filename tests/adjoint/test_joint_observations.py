@@ -105,8 +105,8 @@ def test_what_is_no_misfit_is_refused_with_the_mistakes_of_all_parts():
 
 
 BEACH = BASIN.replace('"forward_backward"', '"forward_backward_hancock"').replace('"1 min"', '"30 s"')
-BEACH = BEACH.replace('type = "flat"\ndepth = "1000 m"', 'type = "formula"\ndepth = "(150 * km - x) / 150"').replace(
-    "[model]\n", '[model]\nmomentum = "momentum_conserving"\nwetting = {thin = "1 mm", highest = "300 m"}\n'
+BEACH = BEACH.replace('"flat", depth = "1000 m"', '"formula", depth = "(150 * km - x) / 150"').replace(
+    "model = {", 'model = {momentum = "momentum_conserving", wetting = {thin = "1 mm", highest = "300 m"}, '
 )
 
 # -- twins -------------------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def line(text, part):
     return 1 + next(k for k, row in enumerate(text.splitlines()) if part in row)
 
 
-SHELF = BASIN.replace('type = "flat"\ndepth = "1000 m"', 'type = "formula"\ndepth = "(160 * km - x) / 160"')
+SHELF = BASIN.replace('"flat", depth = "1000 m"', '"formula", depth = "(160 * km - x) / 160"')
 ENDS = '["110 km", "0 km"], end = ["110 km", "140 km"]'
 GROUP = "inversion.observations"
 MISTAKES = [
@@ -304,7 +304,7 @@ def test_mistakes_of_a_single_table_have_its_lines_and_no_number(study, command)
     ):
         assert change[0] in text
         wrong = text.replace(*change)
-        number = 1 + next(k for k, row in enumerate(wrong.splitlines()) if row.find(at) >= 0 and k > 30)
+        number = 1 + next(k for k, row in enumerate(wrong.splitlines()) if row.find(at) >= 0 and k > 20)
         path, _ = study(wrong)
         status, _, errors = command("check", path)
         assert status == 2 and f"case.toml:{number}: {GROUP}.{sentence}" in errors.replace("\n", " "), errors

@@ -59,9 +59,8 @@ def directions(values, seed=0):
     return found | {"offshore": {"initial.eta": eta * ~box}, "in the nest": {"initial.eta": eta * box}}
 
 
-@pytest.mark.parametrize(
-    "engine", [pytest.param("arrays", marks=pytest.mark.verify), pytest.param("fused", marks=WITH_COMPILER)]
-)
+@pytest.mark.verify  # tests/unit/test_nests.py has a Taylor test and a dot-product test of two grids
+@pytest.mark.parametrize("engine", ["arrays", pytest.param("fused", marks=WITH_COMPILER)])
 def test_derivatives_on_each_grid_and_across_borders(engine):
     """M is the tangent from a control to both gauges, M* its adjoint, in a run over two intervals of the uplift."""
     model = family(engine=engine)

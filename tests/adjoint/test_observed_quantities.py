@@ -158,10 +158,7 @@ def test_marks_on_land_that_stays_dry_count_by_the_height_of_their_bed_and_are_n
     deep, _ = marks_in_water({"hill": dataclasses.replace(marks["hill"], height=0.4, of_depth=True)}, beach)
     assert deep["hill"].height == pytest.approx(2.0 + 0.4) and not deep["hill"].of_depth
     assert dry(found, [0.0, 2.0 + 1e-3]) == ["hill"] and not dry(found, [0.0, 2.0 + 2e-3])
-    with pytest.raises(
-        ConfigError,
-        match=r"'tower' at \(58, 5\) is off the grid, or has no cell that can be wet",
-    ):
+    with pytest.raises(ConfigError, match=r"'tower' at \(58, 5\) is off the grid, or has no cell that can be wet"):
         MarkMisfit(marks, reach=0).on_tile(beach, DT, FIRST, STEPS)
     at_rest = np.asarray(beach.at_rest().eta)  # on dry land the height of the bed
     states = State(

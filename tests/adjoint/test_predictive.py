@@ -27,10 +27,7 @@ def estimated(eigenpairs=((), ()), count=400):
 
 @pytest.mark.parametrize(
     "eigenpairs, covariance",
-    [
-        (((), ()), np.eye(6)),
-        (EIGENPAIRS, np.linalg.inv(np.eye(6) + USED.T @ USED)),
-    ],
+    [(((), ()), np.eye(6)), (EIGENPAIRS, np.linalg.inv(np.eye(6) + USED.T @ USED))],
     ids=["background", "analysis"],
 )
 def test_the_spread_is_that_of_the_linear_theory(eigenpairs, covariance):

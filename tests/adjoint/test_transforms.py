@@ -104,11 +104,7 @@ def test_positive_and_bounded_controls_keep_their_limits_and_begin_at_the_backgr
 
 @pytest.mark.parametrize(
     "transform",
-    [
-        Around(jnp.asarray(3.0), 0.5),
-        Positive(jnp.asarray(0.02), 0.4),
-        Between(jnp.asarray(20.0), 5.0, 0.0, 90.0),
-    ],
+    [Around(jnp.asarray(3.0), 0.5), Positive(jnp.asarray(0.02), 0.4), Between(jnp.asarray(20.0), 5.0, 0.0, 90.0)],
     ids=["around", "positive", "between"],
 )
 def test_the_variance_told_is_the_square_of_the_slope(transform):

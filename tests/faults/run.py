@@ -78,11 +78,7 @@ def run_kills(count, folder, seconds, seed):
 
 def run_branches(count, folder, seconds, seed):
     tally = branches.branches(count, folder, seconds, seed)
-    figures = {
-        "branches": tally.branches,
-        "branches_wrong": len(tally.wrong),
-        "branches_refused": tally.refused,
-    }
+    figures = {"branches": tally.branches, "branches_wrong": len(tally.wrong), "branches_refused": tally.refused}
     return figures, tally.wrong
 
 

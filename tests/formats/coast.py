@@ -106,7 +106,4 @@ def of_geojson(folder: Path) -> Attempts:
     text = {**feature, "geometry": {"type": "Polygon", "coordinates": [[["a", "b"], ["c", "d"], ["a", "b"]]]}}
     yield lambda: water(written("letters.json", text)), "a GeoJSON file that is dam"
     yield lambda: water(written("unknown.json", unknown)), "names a projection that is unknown"
-    yield (
-        lambda: water(written("text.csv", "x,y\n1,2\n")),
-        "a text file, and not a shapefile or GeoJSON",
-    )
+    yield (lambda: water(written("text.csv", "x,y\n1,2\n")), "a text file, and not a shapefile or GeoJSON")

@@ -96,28 +96,17 @@ def test_transports_of_tpxo_become_velocities_by_the_depths_of_its_grid(tmp_path
         atlas_constants(file, grid(), depths=tmp_path / "h.nc", **options)
 
 
-EXPERIMENT = """
-[run]
-until = "1 h"
-start = 2020-01-01
-[grid]
-type = "spherical"
-nx = 8
-ny = 6
-longitude = [-5, 3]
-latitude = [49, 52]
-[bathymetry]
-type = "flat"
-depth = 50
+EXPERIMENT = """\
+run = {until = "1 h", start = 2020-01-01}
+grid = {type = "spherical", nx = 8, ny = 6, longitude = [-5, 3], latitude = [49, 52]}
+bathymetry = {type = "flat", depth = 50}
+stepper = {type = "forward_backward"}
+initial = {type = "rest"}
 [[boundary]]
 type = "flather"
 sides = "west"
 [boundary.elevation]
 atlas = "h_*.nc"
-[stepper]
-type = "forward_backward"
-[initial]
-type = "rest"
 """
 
 
@@ -135,10 +124,7 @@ def test_one_line_of_an_experiment_file_takes_all_constituents_of_an_atlas(tmp_p
 
 DAMAGED = [
     (lambda data: data.drop_vars("con"), "is a file of TPXO without con; get it again"),
-    (
-        lambda data: data.drop_vars(["hRe", "hIm"]),
-        "holds no tide of eta that is known: neither hRe and hIm as TPXO",
-    ),
+    (lambda data: data.drop_vars(["hRe", "hIm"]), "holds no tide of eta that is known: neither hRe and hIm as TPXO"),
     (lambda data: data.assign(con=("nct", np.array([*"xx  "], "S1"))), "'xx' begins with no constituent that is"),
     (lambda data: data.assign(hRe=data.hRe.assign_attrs(units="foot")), "hRe in .* is in 'foot'; give it in 'm'"),
     (lambda data: data.assign(hRe=data.hRe.drop_attrs()), "hRe in .* has no units; write them to the file"),

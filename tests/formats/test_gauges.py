@@ -114,12 +114,7 @@ DAMAGED = [
     ("ioc", TEXTS["ioc"].partition("\trad(m)\n")[2], "", "IOC's monitoring facility: it has no samples"),
     ("ioc", "prs(m)", "prs(ft)", "column prs.ft. is not in m"),
     ("ioc_json", "}]", "", "damaged JSON file of levels of the IOC"),
-    (
-        "dart",
-        "06 15 00 1 5823.120",
-        "06 15 00 5823.120",
-        "line 3 of heights of the water column of DART has 7 numbers",
-    ),
+    ("dart", "06 15 00 1 5823.120", "06 15 00 5823.120", "line 3 of heights of the water column of DART has 7 numbers"),
     ("dart", "2011 03 11 06 15", "2011 13 11 06 15", "is no date in heights of the water column of DART"),
     ("uhslc_csv", "7,1250", "7", "levels of UHSLC: rows have 4 to 5 cells"),
     ("uhslc_csv", "2011,3,11,7", "2011,3,31,31", ""),

@@ -16,27 +16,16 @@ START = datetime.datetime(2020, 9, 10)
 LON, LAT = -90.0 + 0.5 * np.arange(9), 25.0 + 0.25 * np.arange(13)
 
 
-EXPERIMENT = """
-[run]
-until = "1 h"
-start = 2020-09-10
-[grid]
-type = "spherical"
-nx = 4
-ny = 4
-longitude = [-89, -87]
-latitude = [25.5, 27]
-[bathymetry]
-type = "flat"
-depth = 50
+EXPERIMENT = """\
+run = {until = "1 h", start = 2020-09-10}
+grid = {type = "spherical", nx = 4, ny = 4, longitude = [-89, -87], latitude = [25.5, 27]}
+bathymetry = {type = "flat", depth = 50}
+stepper = {type = "forward_backward"}
+initial = {type = "rest"}
 [[forcing]]
 type = "wind"
 x = {file = "ike.win", variable = "u10"}
 y = {file = "ike.win", variable = "v10"}
-[stepper]
-type = "forward_backward"
-[initial]
-type = "rest"
 """
 
 

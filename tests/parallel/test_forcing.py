@@ -75,8 +75,7 @@ def test_runs_equal_those_of_one_rank_on_arrays(engine, winds):
 @on_two
 @pytest.mark.verify  # a program is compiled for each; test_parameters.py compares gradients with those of one rank
 @pytest.mark.parametrize(
-    "controls",
-    [("forcing.2.central_pressure", "dissipation.0.roughness"), ("forcing.2.x", "forcing.1.fraction")],
+    "controls", [("forcing.2.central_pressure", "dissipation.0.roughness"), ("forcing.2.x", "forcing.1.fraction")]
 )
 def test_gradients_pass_dot_products_and_taylor_tests(winds, controls):
     model = ocean(cases.all_ranks(), "fused", winds)

@@ -10,6 +10,7 @@ from swmodel import adjoint
 from swmodel.parallel import SerialCommunicator, make_communicator
 from swmodel.parallel.boxes import Part, collect
 from swmodel.stencils.native import why_not
+from tests.selection import later
 
 from .. import nested
 from . import cases
@@ -65,24 +66,25 @@ def test_members_on_several_ranks_are_those_of_one():
 
 
 @pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
-def test_a_cost_and_its_gradient_on_several_ranks_are_those_of_one():
+@pytest.mark.parametrize("derivatives", [False, later(True)], ids=("value", "gradient"))
+def test_a_cost_and_its_gradient_on_several_ranks_are_those_of_one(derivatives):
     """Of a gauge on each grid, with respect to fields and a number that act on both, over two records of an uplift."""
     uplift = nested.bump(*nested.GRID.coordinates("h"))
     source = sw.BottomMotion([0.0, 30.0], np.stack([0.0 * uplift, uplift]))
 
-    def gradient(communicator, engine):
+    def outcome(communicator, engine):
         options = {"communicator": communicator, "engine": engine, "source": source}
         family = nested.family([sw.Nest("harbour", **nested.HARBOUR)], **options)
         seams = {"by a column": (14.6e3, 9.2e3), "by a row": (10.2e3, 12.9e3)}  # next to the frame, where ranks meet
         cost = adjoint.GaugeElevation({"sea": (7.2e3, 7.4e3), **seams})
         controls = ["initial.eta", "uplift", "depth", "gravity"]
         states = family.states(eta=nested.bump)
-        J, found = adjoint.Problem(family, sw.ForwardBackward(dt=8.0), states, 6, cost, controls).value_and_gradient()
-        return J, found, family.outer
+        problem = adjoint.Problem(family, sw.ForwardBackward(dt=8.0), states, 6, cost, controls)
+        return *(problem.value_and_gradient() if derivatives else (problem.value(problem.values), {})), family.outer
 
-    one, expected = cases.from_root(lambda: gradient(SerialCommunicator(), "arrays")[:2])
-    J, found, model = gradient("auto", "auto")
-    assert abs(J - one) < 1e-13
+    one, expected = cases.from_root(lambda: outcome(SerialCommunicator(), "arrays")[:2])
+    J, found, model = outcome("auto", "auto")
+    assert abs(one) > 1e-3 and abs(J - one) < 1e-13
     for name, bars in expected.items():
         for ours, whole in zip(jax.tree.leaves(found[name]), jax.tree.leaves(bars), strict=True):
             gathered = ours if np.ndim(ours) < 2 else model.gather(ours)

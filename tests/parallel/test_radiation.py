@@ -8,7 +8,7 @@ from swmodel.parallel import make_communicator
 from . import cases
 from .test_tides import tide
 
-pytestmark = cases.MORE_THAN_FOUR
+pytestmark = pytest.mark.verify  # test_tides.py and test_engines.py have the messages of open sides
 STEPPER = sw.ForwardBackward(10.0)
 
 
@@ -32,13 +32,12 @@ def run(communicator, engine):
     return model, sw.Simulation(model, cases.start(model), STEPPER).run(steps=5)
 
 
-@pytest.mark.parametrize("engine", cases.ENGINES)
+@pytest.mark.parametrize("engine", ["arrays", "fused"])
 def test_runs_equal_those_of_one_rank_on_arrays(engine):
     layout = cases.LAYOUTS[0 if engine == "arrays" or cases.RANKS > 2 else -1]  # tiles of 2 rows are too thin
     cases.assert_runs_equal(run, make_communicator("auto", (cases.NY, cases.NX), layout), engine, dict)
 
 
-@pytest.mark.verify
 @pytest.mark.skipif(cases.RANKS != 2, reason="two ranks show what more would")
 def test_the_gradient_passes_dot_products_and_taylor_tests():
     controls = ["boundary.0.incoming.amplitude.M2", "initial.outer_velocity_x"]

@@ -15,27 +15,11 @@ from swmodel.parallel import SerialCommunicator, make_communicator
 from . import cases
 
 pytestmark = cases.MORE_THAN_FOUR
-EXPERIMENT = """
-[grid]
-type = "spherical"
-nx = 40
-ny = 30
-longitude = [140, 144]
-latitude = [36, 39]
-
-[bathymetry]
-type = "file"
-file = "base.nc"
-margin = 2
-minimum_depth = "10 m"
-patches = [{file = "bay.nc"}]
-
-[stepper]
-type = "forward_backward"
-dt = 20
-
-[run]
-until = "3 min"
+EXPERIMENT = """\
+grid = {type = "spherical", nx = 40, ny = 30, longitude = [140, 144], latitude = [36, 39]}
+bathymetry = {type = "file", file = "base.nc", margin = 2, minimum_depth = "10 m", patches = [{file = "bay.nc"}]}
+stepper = {type = "forward_backward", dt = 20}
+run = {until = "3 min"}
 """
 SOURCES = {
     "unit sources": '[source]\nfile = "sift.csv"\nkajiura = true\nhorizontal = true\n[source.slips]\nkiszb26 = 5.0\n',

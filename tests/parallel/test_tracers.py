@@ -117,6 +117,7 @@ def gradient(communicator):
     return J, jax.tree.map(lambda x: model.gather(x) if np.ndim(x) >= 2 else np.asarray(x), found)
 
 
+@pytest.mark.verify  # test_transposes.py has the transposes of messages, test_ranks_agree.py gradients of whole runs
 def test_gradients_are_those_of_one_rank():
     expected = cases.from_root(lambda: gradient(SerialCommunicator()))
     for communicator in communicators()[-1:]:

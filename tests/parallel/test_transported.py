@@ -35,9 +35,8 @@ def start(ocean):
     return ocean.state(u=0.1 * cases.random(4), v=0.1 * cases.random(5), eta=cases.random(6), **dye)
 
 
-@pytest.mark.parametrize(
-    "stepper", [sw.ForwardBackward, pytest.param(sw.SemiImplicit, marks=pytest.mark.verify)], ids=lambda s: s.__name__
-)
+@pytest.mark.verify  # test_tracers.py runs those of the package
+@pytest.mark.parametrize("stepper", [sw.ForwardBackward, sw.SemiImplicit], ids=lambda s: s.__name__)
 def test_the_run_is_that_of_one_rank(ranks, stepper, tmp_path):
     def of_one():
         one = model(SerialCommunicator())

@@ -9,6 +9,7 @@ import swmodel as sw
 from swmodel.fields.state import replace
 from swmodel.parallel import SerialCommunicator
 from swmodel.runtime.compilation import jit
+from tests.selection import later
 
 from . import cases
 
@@ -58,8 +59,8 @@ def test_waters_are_those_of_one_rank():
         np.testing.assert_allclose(np.asarray(ours[name]), expected[model.tile.slices], rtol=0, atol=1e-12)
 
 
-def gradient(**options):
-    """d/d(discharge, rain, evaporation, a gate, a pump) of a weighted sum of the state after whole steps.
+def outcome(derivatives, **options):
+    """J, a weighted sum of the state after whole steps, or dJ/d(discharge, rain, evaporation, a gate, a pump).
 
     In a basin without wetting, which compiles sooner.
     """
@@ -79,12 +80,13 @@ def gradient(**options):
         return model.communicator.sum(jnp.sum(weight * (end.eta + end.v)))
 
     start = model.terms[0].discharge.values, *map(jnp.asarray, (1e-4, 1e-5, 3.0, -2.0, 4.0))
-    return [np.asarray(x) for x in jit(jax.grad(cost))(start)]
+    return jax.tree.map(np.asarray, jit(jax.grad(cost) if derivatives else cost)(start))
 
 
 @pytest.mark.skipif(cases.RANKS == 1, reason="compares ranks")
-def test_the_gradient_in_every_water_is_that_of_one_rank():
-    whole = cases.from_root(lambda: gradient(**ALONE))
-    for ours, expected in zip(gradient(layout=cases.LAYOUTS[0]), whole, strict=True):
+@pytest.mark.parametrize("derivatives", [False, later(True)], ids=("value", "gradient"))
+def test_a_sum_and_its_gradient_in_every_water_are_those_of_one_rank(derivatives):
+    whole = jax.tree.leaves(cases.from_root(lambda: outcome(derivatives, **ALONE)))
+    for ours, expected in zip(jax.tree.leaves(outcome(derivatives, layout=cases.LAYOUTS[0])), whole, strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-12)
-    assert (np.abs(whole[0][:2]) > 0).all() and all(np.abs(x) > 0 for x in whole[1:])
+    assert (np.abs(whole[0].ravel()[:2]) > 0).all() and all(np.abs(x) > 0 for x in whole[1:])

@@ -34,13 +34,7 @@ def problem(side, cells, periodic):
 
 @pytest.mark.verify
 @pytest.mark.parametrize(
-    "side, cells, gathered, periodic",
-    [
-        (16, 5, 500, "x"),
-        (16, 4, 1024, ""),
-        (64, 4, 2**14, ""),
-        (64, 4, 2**14, "x"),
-    ],
+    "side, cells, gathered, periodic", [(16, 5, 500, "x"), (16, 4, 1024, ""), (64, 4, 2**14, ""), (64, 4, 2**14, "x")]
 )
 def test_the_cycle_of_many_tiles_solves_as_fast_as_that_of_one(side, cells, gathered, periodic, monkeypatch):
     monkeypatch.setattr(multigrid, "GATHERED", gathered)

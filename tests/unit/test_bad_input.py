@@ -454,10 +454,7 @@ def test_what_is_no_number_is_not_taken_for_one(refused, value):
         ("[output.means]\nfields = []", "too few values"),
         ('[output.means]\nfields = ["eta", "eta"]', "a variable is named twice"),
         ('[output.means]\nfields = ["eta u", "u eta"]', "'u eta' is given twice; leave one out"),
-        (
-            '[output.means]\nfields = ["u dye"]',
-            "'u dye' is not a field; give eta, u, v, thickness, speed, velocity_x,",
-        ),
+        ('[output.means]\nfields = ["u dye"]', "'u dye' is not a field; give eta, u, v, thickness, speed, velocity_x,"),
         (
             '[output.harmonics]\nconstituents = ["M4"]\nvariables = ["speed"]',
             "there is no variable 'speed'; give names out of eta, u, v",

@@ -31,31 +31,16 @@ gauges = ["A"]
 window = ["10 min", "2 hour"]
 """
 SMALL = """\
-[run]
-title = "A bump in a box"
-until = "2 hour"
-start = 2020-01-01T00:00:00
-
+run = {title = "A bump in a box", until = "2 hour", start = 2020-01-01T00:00:00}
+bathymetry = {type = "flat", depth = "100 m"}
+initial = {type = "gaussian", amplitude = "10 cm", centre = ["100 km", 80e3], radius = "30 km"}
+stepper = {type = "rk4", dt = 60}
 [grid]
 type = "cartesian"
 nx = 24
 ny = 16
 x = [0, "240 km"]
 y = [0, "160 km"]
-
-[bathymetry]
-type = "flat"
-depth = "100 m"
-
-[initial]
-type = "gaussian"
-amplitude = "10 cm"
-centre = ["100 km", 80e3]
-radius = "30 km"
-
-[stepper]
-type = "rk4"
-dt = 60
 
 [[output.fields]]
 file = "fields.nc"
@@ -253,12 +238,12 @@ def test_check_says_what_a_run_would_do(command, case):
 
 def test_check_reports_every_mistake_of_file_time_step_ranks_and_gauges_at_once(command, case):
     text = SMALL.replace("[grid]\n", '[grid]\nperiodc = "x"\n').replace("dt = 60", "dt = 900")
-    case.write_text(text.replace('type = "flat"\ndepth = "100 m"', 'type = "formula"\ndepth = "100 * (x < 50 * km)"'))
+    case.write_text(text.replace('"flat", depth = "100 m"', '"formula", depth = "100 * (x < 50 * km)"'))
     status, out, err = command("check", case, "--ranks", 1000)
     assert status == 2 and out == ""
     lines = err.splitlines()
     assert lines[0] == "error: 4 mistakes:"
-    assert f"{case}:7: grid.periodc: unknown key; did you mean 'periodic'?" in err
+    assert f"{case}:6: grid.periodc: unknown key; did you mean 'periodic'?" in err
     assert "stepper.dt: 900 s is over the limit of rk4, gravity waves: dt <=" in err
     assert "cannot be cut into 1000 tiles" in err and "use at most 384 ranks" in err
     assert "gauge 'A'" in err and "no water" in err

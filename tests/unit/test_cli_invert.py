@@ -158,7 +158,7 @@ def test_errors_that_are_much_too_small_are_a_warning(study, command):
     assert status == 0 and "the first guess is further from the observations than" in errors.replace("\n", " ")
 
 
-SHELF = 'type = "formula"\ndepth = "1000 - 960 * exp(-(x / (30 * km))**2)"'
+SHELF = '"formula", depth = "1000 - 960 * exp(-(x / (30 * km))**2)"'
 WIDE = """\
 [inversion.observations]
 type = "gauges"
@@ -189,7 +189,7 @@ def test_the_spread_at_withheld_gauges_is_their_actual_error_where_the_sources_c
 
     Of one that the sources cannot make, a bump beside the patch, the spread is too small, and chi-squared says so.
     """
-    basin = BASIN.replace('type = "flat"\ndepth = "1000 m"', SHELF)
+    basin = BASIN.replace('"flat", depth = "1000 m"', SHELF)
     patch = PATCH.replace("loops = 4", 'loops = 4\nwithhold = ["offshore", "inshore"]')
     path, folder = study(basin, PATCH, GAUGES, TWIN)
     assert command("invert", path, "-o", folder, "--set", "inversion.members=0")[0] == 0

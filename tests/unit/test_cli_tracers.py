@@ -6,48 +6,21 @@ import pytest
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-TEXT = """
-[run]
-until = "1 hour"
-engine = "arrays"
-communicator = "serial"
-[grid]
-type = "cartesian"
-nx = 8
-ny = 6
-x = [0, "80 km"]
-y = [0, "60 km"]
-[bathymetry]
-type = "flat"
-depth = "100 m"
-[model]
-precision = "float64"
-gravity = 0.1
-[initial]
-type = "formula"
-eta = "0.5 * cos(pi * x / (80 * km))"
-[[tracer]]
-name = "dye"
-units = "kg m-3"
-initial = "1 + x / (80 * km)"
-diffusivity = "1000 m2 s-1"
-[[tracer]]
-name = "age"
-units = "s"
-source = 1
-scheme = "centred"
-[stepper]
-type = "ssprk3"
-dt = 600
-[[output.fields]]
-file = "fields.nc"
-variables = ["dye", "age", "eta"]
-every = "30 min"
-[output.gauges]
-variables = ["eta", "dye"]
-positions = { here = [25e3, 25e3] }
-[output.restart]
-every = "30 min"
+TEXT = """\
+run = {until = "1 hour", engine = "arrays", communicator = "serial"}
+grid = {type = "cartesian", nx = 8, ny = 6, x = [0, "80 km"], y = [0, "60 km"]}
+bathymetry = {type = "flat", depth = "100 m"}
+model = {precision = "float64", gravity = 0.1}
+initial = {type = "formula", eta = "0.5 * cos(pi * x / (80 * km))"}
+stepper = {type = "ssprk3", dt = 600}
+tracer = [
+    {name = "dye", units = "kg m-3", initial = "1 + x / (80 * km)", diffusivity = "1000 m2 s-1"},
+    {name = "age", units = "s", source = 1, scheme = "centred"},
+]
+[output]
+fields = [{file = "fields.nc", variables = ["dye", "age", "eta"], every = "30 min"}]
+gauges = {variables = ["eta", "dye"], positions = { here = [25e3, 25e3] }}
+restart = {every = "30 min"}
 """
 
 

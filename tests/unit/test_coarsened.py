@@ -44,10 +44,8 @@ dt = 600.0
 solver = "conjugate_gradients"
 preconditioner = "diagonal"
 tolerance = 1e-5
-[[output.fields]]
-file = "fields.nc"
-variables = ["eta"]
-every = "1 h"
+[output]
+fields = [{file = "fields.nc", variables = ["eta"], every = "1 h"}]
 """
 
 

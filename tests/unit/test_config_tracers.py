@@ -11,20 +11,11 @@ from swmodel.config.build.studies import cost_of
 from swmodel.config.experiment import read_text
 from swmodel.errors import ConfigError
 
-BASE = """
-[run]
-until = "1 hour"
-[grid]
-type = "cartesian"
-nx = 6
-ny = 5
-x = [0, "60 km"]
-y = [0, "50 km"]
-[bathymetry]
-type = "flat"
-depth = "100 m"
-[stepper]
-type = "ssprk3"
+BASE = """\
+run = {until = "1 hour"}
+grid = {type = "cartesian", nx = 6, ny = 5, x = [0, "60 km"], y = [0, "50 km"]}
+bathymetry = {type = "flat", depth = "100 m"}
+stepper = {type = "ssprk3"}
 """
 DYE = """
 [[tracer]]

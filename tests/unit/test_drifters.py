@@ -119,6 +119,7 @@ def test_the_way_in_a_cell_and_its_time_are_exact(tmp_path):
     np.testing.assert_allclose(y, 500.0, rtol=1e-12)
 
 
+@pytest.mark.verify
 def test_inertial_circles_are_of_second_order_in_time(tmp_path):
     """Of radius 0.5 m s-1 / f = 5 km, across both seams."""
     f, speed, errors = 1e-4, 0.5, []
@@ -277,6 +278,7 @@ def test_the_file_follows_the_conventions_of_trajectories(tmp_path):
         assert dataset["time"].dims == ("time",) and dataset["time"].attrs["standard_name"] == "time"
 
 
+@pytest.mark.verify
 def test_single_precision_is_as_exact_far_from_the_origin(tmp_path):
     grid = sw.CartesianGrid(N, N, (1e8, 1e8 + N * CELL), (0.0, N * CELL), "xy")
     run = still(grid, np.full((N, N), 0.25), np.zeros((N, N)), 10.0, dtype="float32")
@@ -328,6 +330,7 @@ def test_an_ensemble_has_no_drifters(tmp_path):
         sw.Simulation(members, members.initial, sw.RK4(10.0)).drifters(tmp_path / "d.nc", 100.0, (1.0, 1.0))
 
 
+@pytest.mark.verify
 def test_the_outermost_grid_alone_of_nests_has_drifters(tmp_path):
     made = nested.family([sw.Nest("harbour", **nested.HARBOUR)])
     run = sw.NestedSimulation(made, made.states(eta=nested.bump), sw.ForwardBackward(5.0))
@@ -343,6 +346,7 @@ def test_the_outermost_grid_alone_of_nests_has_drifters(tmp_path):
         run.run(steps=2)
 
 
+@pytest.mark.verify
 def test_tracks_are_drawn_without_lines_across_a_seam_and_with_the_land_of_fields(tmp_path):
     psi, wet = streams(PLANE)
     run = still(PLANE, *currents(PLANE, psi), depth=np.where(wet, 100.0, -10.0))

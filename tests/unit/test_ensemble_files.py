@@ -14,42 +14,27 @@ from swmodel.output.restart import read_restart
 from tests.selection import later
 
 HUMP = """\
-[run]
-title = "A hump"
-until = "10 min"
+run = {title = "A hump", until = "10 min"}
+bathymetry = {type = "flat", depth = "1 km"}
+initial = {type = "gaussian", amplitude = "1 m", centre = ["50 km", "40 km"], radius = "30 km"}
+dissipation = [{type = "laplacian", viscosity = 1000}]
 [grid]
 type = "cartesian"
 nx = 12
 ny = 10
 x = [0, "120 km"]
 y = [0, "100 km"]
-[bathymetry]
-type = "flat"
-depth = "1 km"
 [model]
 precision = "float64"
-[initial]
-type = "gaussian"
-amplitude = "1 m"
-centre = ["50 km", "40 km"]
-radius = "30 km"
-[[dissipation]]
-type = "laplacian"
-viscosity = 1000
 [stepper]
 type = "ab2"
 dt = 5
 [output]
 folder = "out"
-[output.gauges.positions]
-a = ["50 km", "50 km"]
-[output.maxima]
-[output.restart]
-every = "5 min"
-[[output.fields]]
-file = "fields.nc"
-variables = ["eta"]
-every = "5 min"
+gauges = {positions = {a = ["50 km", "50 km"]}}
+maxima = {}
+restart = {every = "5 min"}
+fields = [{file = "fields.nc", variables = ["eta"], every = "5 min"}]
 """
 THREE = '[ensemble]\n"initial.amplitude" = [0.5, "100 cm", 2]\n'
 
@@ -140,26 +125,18 @@ def test_the_values_of_each_part_have_its_units():
 
 
 STORM = """\
-[run]
-start = 2024-03-01T00:00:00Z
-until = "10 min"
-engine = "arrays"
+run = {start = 2024-03-01T00:00:00Z, until = "10 min", engine = "arrays"}
+bathymetry = {type = "flat", depth = 60}
+coriolis = {type = "rotating_sphere"}
+forcing = [{type = "cyclone", track = "track.csv"}]
 [grid]
 type = "spherical"
 nx = 8
 ny = 6
 longitude = [170, 190]
 latitude = [-42, -28]
-[bathymetry]
-type = "flat"
-depth = 60
-[coriolis]
-type = "rotating_sphere"
 [model]
 precision = "float64"
-[[forcing]]
-type = "cyclone"
-track = "track.csv"
 [stepper]
 type = "forward_backward"
 dt = 300

@@ -18,7 +18,7 @@ from swmodel.stepping.loop import engine_of
 from swmodel.stepping.members import SAME, per_member
 from swmodel.stepping.steps import ArrayStepLoop
 from tests.faults import basins, draws
-from tests.selection import later
+from tests.selection import now
 
 SIDES = ("west", "east", "south", "north")
 PARTS = ("terms", "open_boundaries", "tracers")
@@ -117,24 +117,32 @@ def test_every_part_keeps_single_precision_where_jax_has_double(sides, forcing, 
     assert {str(x.dtype) for x in jax.tree.leaves(after) if x.dtype.kind == "f"} == {"float32"}
 
 
-@pytest.mark.parametrize(
-    ("sides", "forcing", "dissipation"), [CASES[0], *map(lambda case: later(*case), CASES[1:])], ids=NAMES
-)
-def test_every_leaf_of_every_part_may_differ_between_members(sides, forcing, dissipation, tmp_path):
-    basins.write_files(tmp_path)
-    path = tmp_path / "sphere" / "all.toml"
+def ensemble_of(folder, sides, forcing, dissipation):
+    """(two models that differ in all numbers of their parts, their states, their Ensemble)."""
+    basins.write_files(folder)
+    path = folder / "sphere" / "all.toml"
     path.write_text(experiment(sides, forcing, dissipation))
     made, alone = assemble(read(path)), SerialCommunicator()
     models = [model_of(made, alone, engine="arrays") for _ in range(2)]
     models[1].system = replace(models[1].system, **{name: scaled(getattr(models[1], name)) for name in PARTS})
     states = [state_of(made.experiment().initial, model) for model in models]
-    ensemble = sw.Ensemble(models, states)
+    return models, states, sw.Ensemble(models, states)
+
+
+@pytest.mark.parametrize(("sides", "forcing", "dissipation"), CASES, ids=NAMES)
+def test_every_leaf_of_every_part_may_differ_between_members(sides, forcing, dissipation, tmp_path):
+    models, _, ensemble = ensemble_of(tmp_path, sides, forcing, dissipation)
     halo = ensemble.halo(STEPPER)
-    members = ensemble.interval(halo, 0, 60.0)
+    members, single = (each.interval(halo, 0, 60.0) for each in (ensemble, models[0]))
     assert engine_of(members, STEPPER) == ("arrays", "engine = 'arrays' was chosen")
-    singles = [model.interval(halo, 0, 60.0) for model in models]
-    parts = [getattr(singles[0], name) for name in PARTS]
-    assert sum(kind != SAME for kind in members.kinds) == len(numbers(parts))
+    assert sum(kind != SAME for kind in members.kinds) == len(numbers([getattr(single, name) for name in PARTS]))
+
+
+@pytest.mark.parametrize(("sides", "forcing", "dissipation"), now(CASES, CASES[-1]), ids=NAMES)
+def test_a_step_of_members_is_that_of_each_alone(sides, forcing, dissipation, tmp_path):
+    models, states, ensemble = ensemble_of(tmp_path, sides, forcing, dissipation)
+    halo = ensemble.halo(STEPPER)
+    members, singles = ensemble.interval(halo, 0, 60.0), [model.interval(halo, 0, 60.0) for model in models]
     together, _ = jax.jit(per_member(step, at=1))(
         members, STEPPER, (ensemble.initial, STEPPER.history(ensemble.initial))
     )

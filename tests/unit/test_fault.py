@@ -17,15 +17,7 @@ from tests.selection import later, now
 
 TABLES = Path(__file__).parents[2] / "experiments" / "tohoku_2011"
 THRUST = dict(
-    longitude=143.0,
-    latitude=38.0,
-    depth=20e3,
-    length=100e3,
-    width=60e3,
-    strike=195.0,
-    dip=12.0,
-    rake=85.0,
-    slip=10.0,
+    longitude=143.0, latitude=38.0, depth=20e3, length=100e3, width=60e3, strike=195.0, dip=12.0, rake=85.0, slip=10.0
 )
 LONGITUDE, LATITUDE = np.linspace(140, 146, 25)[None], np.linspace(35.5, 40.5, 21)[:, None]
 

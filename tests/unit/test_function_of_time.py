@@ -48,37 +48,18 @@ def test_the_level_below_a_moving_pressure_is_that_of_proudman_with_an_error_of_
     assert errors[0] - errors[-1] > 3.3 * (errors[1] - errors[-1]) > 0
 
 
-TOML = """
-[run]
-until = "20 min"
-
-[grid]
-type = "cartesian"
-nx = 20
-ny = 4
-x = [0, "40 km"]
-y = [0, "8 km"]
-
-[bathymetry]
-type = "flat"
-depth = "50 m"
-
-[stepper]
-type = "ab2"
-dt = "10 s"
-
+TOML = """\
+run = {until = "20 min"}
+grid = {type = "cartesian", nx = 20, ny = 4, x = [0, "40 km"], y = [0, "8 km"]}
+bathymetry = {type = "flat", depth = "50 m"}
+stepper = {type = "ab2", dt = "10 s"}
 [[forcing]]
 type = "air_pressure"
 pressure = {formula = "101325 + 200 * sin(x / (5 * km) - t / (3 * minute))", every = "90 s"}
 
-[output.restart]
-file = "restart.nc"
-every = "7 min"
-
-[[output.fields]]
-file = "fields.nc"
-variables = ["eta"]
-every = "1 min"
+[output]
+restart = {file = "restart.nc", every = "7 min"}
+fields = [{file = "fields.nc", variables = ["eta"], every = "1 min"}]
 """
 
 

@@ -60,9 +60,7 @@ BOTH = [(engine, stepper) for engine in ("fused", "arrays") for stepper in STEPP
 
 
 @pytest.mark.parametrize(
-    "engine, stepper",
-    now(BOTH, ("fused", STEPPERS[0])),
-    ids=lambda x: x if isinstance(x, str) else type(x).__name__,
+    "engine, stepper", now(BOTH, ("fused", STEPPERS[0])), ids=lambda x: x if isinstance(x, str) else type(x).__name__
 )
 def test_a_run_over_many_records_is_that_of_a_simulation(stepper, engine):
     model = forced(engine)
@@ -76,6 +74,7 @@ def test_a_run_over_many_records_is_that_of_a_simulation(stepper, engine):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(b).max())
 
 
+@pytest.mark.verify
 def test_a_run_may_begin_at_any_step_and_go_on_with_its_history():
     model, stepper = forced(), sw.AB3(10.0)
     state, history = model.at_rest(), None
@@ -106,10 +105,7 @@ class State:
         return sw.State(0.0 * eta, 0.0 * eta, eta)
 
 
-@pytest.mark.parametrize(
-    "make, engine",
-    [(forced, "arrays"), later(forced, "fused"), later(regular, "arrays")],
-)
+@pytest.mark.parametrize("make, engine", [(forced, "arrays"), later(forced, "fused"), later(regular, "arrays")])
 def test_tangents_and_gradients_reach_every_record(make, engine):
     """<g, d> is the slope and the difference of two runs, and both kinds of integrate agree."""
     model = make(engine=engine) if make is forced else make()

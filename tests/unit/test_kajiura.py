@@ -176,6 +176,7 @@ THRUST = Source(
 )
 
 
+@pytest.mark.verify
 def test_the_surface_is_the_mean_over_cells_of_the_uplift():
     fine = SphericalGrid(300, 240, OCEAN.longitude, OCEAN.latitude)
     depth = np.clip(varied_depth(OCEAN), 10.0, None)
@@ -189,6 +190,7 @@ def test_the_surface_is_the_mean_over_cells_of_the_uplift():
     )
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("turn", [0.0, later(-360.0)])
 def test_far_from_the_faults_the_centre_of_a_cell_is_as_good_as_its_mean(turn):
     grid = SphericalGrid(120, 110, (136.0 + turn, 150.0 + turn), (31.0, 44.0))
@@ -224,6 +226,7 @@ def test_its_records_are_smoothed_and_end_with_its_elevation():
     np.testing.assert_allclose(fields[1], filter_of(OCEAN, depth)(floor[1]), atol=1e-12)
 
 
+@pytest.mark.verify
 def test_a_region_around_the_faults_gives_the_surface_there_and_none_beyond():
     grid = SphericalGrid(90, 80, (134.0, 152.0), (30.0, 46.0))
     depth = np.full(grid.shape, 5000.0)

@@ -428,6 +428,7 @@ def test_the_loop_of_a_gpu_gives_what_that_of_a_cpu_gives(make):
     np.testing.assert_allclose(run_on(f, True), run_on(f, False), rtol=4e-15, atol=1e-15)
 
 
+@pytest.mark.verify
 def test_kernels_that_store_values_for_later_ones_give_what_one_kernel_gives(monkeypatch):
     """Values and cotangents of three results, with every node stored that several cells need."""
 
@@ -577,7 +578,7 @@ def test_a_run_needs_at_most_16_arrays_of_the_tile_its_inputs_included():
     assert alive / (4 * cells**2) < 16.0
 
 
-@pytest.mark.parametrize("kind, options", [(sw.AB2, {}), (sw.ForwardBackward, {"boundaries": sw.Flather()})])
+@pytest.mark.parametrize("kind, options", [(sw.AB2, {}), later(sw.ForwardBackward, {"boundaries": sw.Flather()})])
 def test_the_loop_over_steps_copies_no_array(kind, options):
     bodies = [part for part in advance_of(64, kind, **options).as_text().split("\n\n") if "swmodel_fused_loop" in part]
     whole = max(bodies, key=len)  # the other one takes the steps that are left over, one at a time

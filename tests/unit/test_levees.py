@@ -79,6 +79,7 @@ def test_levees_cross_the_date_line_the_shorter_way_in_any_count_of_longitudes(t
     assert set(np.argwhere(crests < NO_CREST)[:, 1]) == {0, 35}
 
 
+@pytest.mark.verify
 def test_a_levee_next_to_an_open_side_does_not_close_it():
     """A wave comes in at the west, and rises in front of a levee on the first face inside."""
     maker = sw.WaveMaker(sides="west", elevation=sw.SolitaryWave(height=0.5, depth=5.0, peak=6.0))
@@ -184,29 +185,15 @@ def test_a_tracer_does_not_pass_a_levee_that_holds_the_water_back():
     assert not np.asarray(end["dye"])[:, 20:].any()
 
 
-EXPERIMENT = """
-[grid]
-type = "cartesian"
-nx = 40
-ny = 6
-x = [0, 400]
-y = [0, 60]
-
+EXPERIMENT = """\
+grid = {type = "cartesian", nx = 40, ny = 6, x = [0, 400], y = [0, 60]}
+model = {momentum = "momentum_conserving", wetting = {thin = "1 mm"}}
+stepper = {type = "forward_backward_hancock"}
+run = {until = 4, engine = "arrays"}
 [bathymetry]
 type = "formula"
 depth = "0.01 * (200 - x)"
 levees = "levees.csv"
-
-[model]
-momentum = "momentum_conserving"
-wetting = {thin = "1 mm"}
-
-[stepper]
-type = "forward_backward_hancock"
-
-[run]
-until = 4
-engine = "arrays"
 """
 TABLE = "levee,x,y,crest_m\nsea wall,100,-1,2.0\nsea wall,100,61,2.5\n"
 
@@ -241,7 +228,7 @@ def test_crests_count_from_the_zero_of_the_land_and_the_tide_leaves_them_where_t
 @pytest.mark.parametrize(
     "change, table, why",
     [
-        (("wetting", "# wetting"), TABLE, "only with model.wetting"),
+        ((', wetting = {thin = "1 mm"}', ""), TABLE, "only with model.wetting"),
         (("", ""), TABLE.replace("crest_m", "height"), "lacks the column crest_m"),
         (("", ""), TABLE.replace("2.5", "tall"), "line 3: 'tall' in crest_m is not a number"),
         (("", ""), TABLE.rsplit("\n", 2)[0], "levee 'sea wall': points must be two or more"),

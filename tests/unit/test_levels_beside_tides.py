@@ -13,6 +13,7 @@ from swmodel.config.adjoint import known_controls
 from swmodel.config.build.experiment import assemble, model_of
 from swmodel.config.experiment import read_text
 from swmodel.dynamics.clock import Time
+from tests.selection import later
 
 START = datetime.datetime(2008, 9, 8, 6, 0)
 PAIRS = {"M2": (0.5, 40.0), "O1": (0.2, 200.0)}
@@ -31,22 +32,20 @@ def model_with(tide, engine="arrays", **options):
     return sw.ShallowWater(GRID, 100.0, boundaries=sides, linear=True, engine=engine, **options)
 
 
-def test_a_clamped_side_has_the_tide_the_level_and_the_anomaly_together():
+@pytest.mark.parametrize("engine", [later("arrays"), "fused"])
+def test_a_clamped_side_has_the_tide_the_level_and_the_anomaly_together(engine):
     records = SimpleNamespace(times=TIMES, values=VALUES[:, None, None] * np.ones((1, 5, 6)), cycle=None)
     alone = model_with(sw.Tide(PAIRS, START)).open_boundaries[0].elevation
 
     def tide(seconds):
         return float(alone.at(Time(0, seconds / 60.0, np.float64(60.0), 60.0)))
 
-    for engine in ("arrays", "fused"):
-        model = model_with(sw.Tide(PAIRS, START, level=level, anomaly=records), engine)
-        simulation = sw.Simulation(
-            model, model.state(eta=lambda x, y: tide(0.0) + level(x, y)), sw.ForwardBackward(60.0)
-        )
-        for steps in (7, 20):
-            state = simulation.run(steps=steps)
-            expected = tide(simulation.time) + level(0.0, GRID.y_centres) + np.interp(simulation.time, TIMES, VALUES)
-            np.testing.assert_allclose(np.asarray(state.eta)[:, 0], expected, atol=2e-4, err_msg=engine)
+    model = model_with(sw.Tide(PAIRS, START, level=level, anomaly=records), engine)
+    simulation = sw.Simulation(model, model.state(eta=lambda x, y: tide(0.0) + level(x, y)), sw.ForwardBackward(60.0))
+    for steps in (7, 20):
+        state = simulation.run(steps=steps)
+        expected = tide(simulation.time) + level(0.0, GRID.y_centres) + np.interp(simulation.time, TIMES, VALUES)
+        np.testing.assert_allclose(np.asarray(state.eta)[:, 0], expected, atol=2e-4)
 
 
 @pytest.mark.verify
@@ -57,21 +56,11 @@ def test_the_level_is_a_control_with_the_right_gradient():
     assert verdicts and not [str(verdict) for verdict in verdicts if not verdict.passed]
 
 
-EXPERIMENT = """
-[grid]
-type = "cartesian"
-nx = 6
-ny = 5
-x = ["0 km", "60 km"]
-y = ["0 km", "50 km"]
-[bathymetry]
-type = "flat"
-depth = 100.0
-[stepper]
-type = "rk4"
-[run]
-until = "1 h"
-start = 2008-09-08T06:00:00Z
+EXPERIMENT = """\
+grid = {type = "cartesian", nx = 6, ny = 5, x = ["0 km", "60 km"], y = ["0 km", "50 km"]}
+bathymetry = {type = "flat", depth = 100.0}
+stepper = {type = "rk4"}
+run = {until = "1 h", start = 2008-09-08T06:00:00Z}
 [[boundary]]
 type = "flather"
 sides = "west"

@@ -15,11 +15,7 @@ DEPTH = np.where(np.random.default_rng(2).random(GLOBE.shape) < 0.15, 0.0, 3000.
 
 def ocean(grid=GLOBE, depth=DEPTH, degree=8, every=900.0, **options):
     return sw.ShallowWater(
-        grid,
-        depth,
-        coriolis=sw.RotatingSphere(),
-        forcing=sw.SelfAttractionLoading(degree, every),
-        **options,
+        grid, depth, coriolis=sw.RotatingSphere(), forcing=sw.SelfAttractionLoading(degree, every), **options
     )
 
 
@@ -68,6 +64,7 @@ def test_the_convolution_is_symmetric_in_the_product_weighted_by_areas():
     assert one == pytest.approx(other, rel=1e-12)
 
 
+@pytest.mark.verify
 def test_the_error_of_computing_it_rarely_is_of_second_order():
     """The elevation in the middle of the interval is extrapolated."""
     bump = lambda x, y: np.exp(-((x / 40.0) ** 2) - (y / 30.0) ** 2)  # noqa: E731

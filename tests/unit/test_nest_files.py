@@ -182,6 +182,7 @@ ENSEMBLE = """
 """
 
 
+@pytest.mark.verify
 def test_members_of_an_ensemble_have_nests(command, tmp_path, monkeypatch):
     """Of the linear equations twice the bump is twice the wave, in all grids; a run resumes bit for bit."""
     path = tmp_path / "sea.toml"

@@ -40,7 +40,7 @@ def largest(states, name):
     [
         later(FB, "arrays", TRACERS),
         pytest.param(FB, "fused", TRACERS, marks=WITH_COMPILER),
-        (sw.AB2(dt=3.0), "arrays", ()),
+        later(sw.AB2(dt=3.0), "arrays", ()),
         later(sw.AB2(dt=3.0), "arrays", TRACERS),
     ],
 )
@@ -406,6 +406,7 @@ def test_depths_that_disagree_along_the_border_are_said(depth, said, caplog):
     np.testing.assert_allclose(profile[:14], np.repeat(expected, 2), rtol=1e-6)
 
 
+@pytest.mark.verify
 def test_a_nest_that_starts_later_takes_the_outer_flow_and_keeps_the_volume(tmp_path):
     nests = [sw.Nest("harbour", start=80.0, **nested.HARBOUR), sw.Nest("quay", start=40.0, **nested.QUAY)]
     family = nested.family(nests, tracers=TRACERS[:1])

@@ -198,6 +198,7 @@ def test_float32_keeps_a_hundred_thousandth_of_the_slip(dip):
     np.testing.assert_allclose(np.array(got), np.array(want), atol=1e-5)
 
 
+@pytest.mark.verify
 def test_float32_derivatives_by_dip_stay_right_near_the_vertical():
     def lifted(dip, dtype):
         x = jnp.linspace(-1.1e5, 2.1e5, 50).astype(dtype)

@@ -15,10 +15,7 @@ STEPS = {  # operator, from -> to, what is lost of (west, east, south, north)
     "x": {("h", "u"): (0, 1, 0, 0), ("u", "h"): (1, 0, 0, 0), ("v", "q"): (0, 1, 0, 0), ("q", "v"): (1, 0, 0, 0)},
     "y": {("h", "v"): (0, 0, 0, 1), ("v", "h"): (0, 0, 1, 0), ("u", "q"): (0, 0, 0, 1), ("q", "u"): (0, 0, 1, 0)},
 }
-OPERATORS = {
-    "x": (op.west, op.east, op.difference_x, op.mean_x),
-    "y": (op.south, op.north, op.difference_y, op.mean_y),
-}
+OPERATORS = {"x": (op.west, op.east, op.difference_x, op.mean_x), "y": (op.south, op.north, op.difference_y, op.mean_y)}
 CASES = [(axis, *move, lost) for axis, moves in STEPS.items() for move, lost in moves.items()]
 
 

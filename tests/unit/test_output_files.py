@@ -169,20 +169,10 @@ def test_with_overwrite_the_figures_of_the_files_that_are_replaced_go_and_no_oth
 
 
 CASE = """\
-[run]
-until = "5 min"
-[grid]
-type = "cartesian"
-nx = 8
-ny = 6
-x = [0, "80 km"]
-y = [0, "60 km"]
-[bathymetry]
-type = "file"
-file = "depth.nc"
-[stepper]
-type = "rk4"
-dt = 10
+run = {until = "5 min"}
+grid = {type = "cartesian", nx = 8, ny = 6, x = [0, "80 km"], y = [0, "60 km"]}
+bathymetry = {type = "file", file = "depth.nc"}
+stepper = {type = "rk4", dt = 10}
 [[output.fields]]
 file = "out.nc"
 variables = ["eta"]

@@ -29,35 +29,16 @@ from tests.selection import later
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 CASE = """\
-[run]
-until = "10 min"
-[grid]
-type = "cartesian"
-nx = 8
-ny = 6
-x = [0, "80 km"]
-y = [0, "60 km"]
-[bathymetry]
-type = "flat"
-depth = "100 m"
-[stepper]
-type = "ralston:Ralston"
-dt = 60
-[[forcing]]
-type = "wind_stress"
-x = 0.1
-[[forcing]]
-type = "tide:TidalForce"
-strength = "1e-5 * exp(-x / 100e3)"
-period = "12.42 h"
-[[dissipation]]
-type = "relaxation:Relaxation"
-rate = "1 day-1"
-[[boundary]]
-type = "tidal_opening:TidalOpening"
-sides = "west"
-amplitude = "50 cm"
-period = "12.42 h"
+run = {until = "10 min"}
+grid = {type = "cartesian", nx = 8, ny = 6, x = [0, "80 km"], y = [0, "60 km"]}
+bathymetry = {type = "flat", depth = "100 m"}
+stepper = {type = "ralston:Ralston", dt = 60}
+dissipation = [{type = "relaxation:Relaxation", rate = "1 day-1"}]
+forcing = [
+    {type = "wind_stress", x = 0.1},
+    {type = "tide:TidalForce", strength = "1e-5 * exp(-x / 100e3)", period = "12.42 h"},
+]
+boundary = [{type = "tidal_opening:TidalOpening", sides = "west", amplitude = "50 cm", period = "12.42 h"}]
 [adjoint]
 controls = ["forcing.1.strength", "dissipation.0.rate", "boundary.0.amplitude"]
 [adjoint.cost]
@@ -245,6 +226,12 @@ def test_a_file_names_parts_beside_it_and_the_model_has_them(case):
     ]
     assert type(stepper).__name__ == "Ralston" and sw.limits(model, stepper)
     assert model.open_boundaries[0].amplitude == 0.5 and model.terms[1].strength.shape == GRID.shape
+
+
+@pytest.mark.verify
+def test_a_file_names_costs_and_controls_of_ones_own_parts(case):
+    made = assemble(read(case))
+    model, stepper = model_of(made, "serial"), stepper_of(made.section("stepper"), 60.0)
     section = made.section("adjoint")
     problem = problem_of(section, cost_of(section, None), model, model.at_rest(), stepper, 2)
     assert problem.cost.units == "m2" and set(problem.value_and_gradient()[1]) == set(section.controls)
@@ -384,9 +371,9 @@ def test_a_restart_of_a_run_with_other_code_of_a_part_is_refused(case):
 
 
 WRONG = {
-    ('rate = "1 day-1"', 'rate = "1 day"'): "case.toml:24: dissipation[0].rate: '1 day' is a time; expected a rate",
+    ('rate = "1 day-1"', 'rate = "1 day"'): "case.toml:5: dissipation[0].rate: '1 day' is a time; expected a rate",
     ('rate = "1 day-1"', "rate = -1"): "dissipation[0].rate: must be at least 0, got -1",
-    ('rate = "1 day-1"', "rate = 1\nspeed = 1"): "dissipation[0].speed: unknown key",
+    ('rate = "1 day-1"', "rate = 1, speed = 1"): "dissipation[0].speed: unknown key",
     ("relaxation:Relaxation", "relaxation:Relaxtion"): "the module 'relaxation' has no class 'Relaxtion'; did you mean",
     ("relaxation:Relaxation", "none:Relaxation"): "and no installed module 'none'; correct the name",
     ("relaxation:Relaxation", "ralston:Ralston"): "'ralston:Ralston' does not derive from sw.Term",
@@ -474,7 +461,7 @@ def test_files_name_schemes_limiters_and_forms_of_ones_own(case):
 
 
 def test_a_stepper_that_solves_takes_a_solver_of_ones_own(case):
-    text = CASE.replace("ralston:Ralston", "semi_implicit").replace("dt = 60", 'dt = 60\nsolver = "jacobi:Jacobi"')
+    text = CASE.replace("ralston:Ralston", "semi_implicit").replace("dt = 60", 'dt = 60, solver = "jacobi:Jacobi"')
     case.write_text(text)
     assert type(stepper_of(read(case).sections["stepper"]).solver).__name__ == "Jacobi"
     case.write_text(case.read_text().replace("jacobi:Jacobi", "tide:TidalForce"))

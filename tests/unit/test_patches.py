@@ -166,26 +166,16 @@ def test_edges_that_are_equal_but_for_rounding_are_one():
     np.testing.assert_allclose(found.depth, -field.values[10:40, 10:50], rtol=1e-9)
 
 
-EXPERIMENT = """
-[grid]
-type = "cartesian"
-nx = 20
-ny = 12
-x = [0, 2000]
-y = [0, 1200]
-
+EXPERIMENT = """\
+grid = {type = "cartesian", nx = 20, ny = 12, x = [0, 2000], y = [0, 1200]}
+stepper = {type = "ab2"}
+run = {until = 10}
 [bathymetry]
 type = "file"
 file = "base.nc"
 margin = 2
 patches = [{file = "bay.nc", datum = "1 m"}]
 mask = {polygons = "island.geojson"}
-
-[stepper]
-type = "ab2"
-
-[run]
-until = 10
 """
 
 

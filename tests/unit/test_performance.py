@@ -247,35 +247,14 @@ def test_a_file_that_holds_no_machine_is_named(tmp_path, text):
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 CASE = """\
-[run]
-until = "1 hour"
-[grid]
-type = "cartesian"
-nx = 48
-ny = 36
-x = [0, "240 km"]
-y = [0, "180 km"]
-[bathymetry]
-type = "flat"
-depth = "4000 m"
-[model]
-precision = "float32"
-[coriolis]
-type = "beta_plane"
-f0 = 1e-4
-beta = 4e-12
-[[dissipation]]
-type = "laplacian"
-viscosity = 1000
-[initial]
-type = "gaussian"
-amplitude = 1
-centre = ["100 km", "90 km"]
-radius = "50 km"
-[stepper]
-type = "ab2"
-epsilon = 0.1
-dt = 2
+run = {until = "1 hour"}
+grid = {type = "cartesian", nx = 48, ny = 36, x = [0, "240 km"], y = [0, "180 km"]}
+bathymetry = {type = "flat", depth = "4000 m"}
+model = {precision = "float32"}
+coriolis = {type = "beta_plane", f0 = 1e-4, beta = 4e-12}
+initial = {type = "gaussian", amplitude = 1, centre = ["100 km", "90 km"], radius = "50 km"}
+stepper = {type = "ab2", epsilon = 0.1, dt = 2}
+dissipation = [{type = "laplacian", viscosity = 1000}]
 """
 
 

@@ -140,30 +140,16 @@ def test_coasts_across_a_filtered_row_and_planes_are_refused():
         model_of(engine="fused")
 
 
-EXPERIMENT = """
-[grid]
-type = "spherical"
-nx = 18
-ny = 10
-longitude = [0.0, 360.0]
-latitude = [-90.0, 90.0]
-[bathymetry]
-type = "flat"
-depth = 1000.0
+EXPERIMENT = """\
+grid = {type = "spherical", nx = 18, ny = 10, longitude = [0.0, 360.0], latitude = [-90.0, 90.0]}
+bathymetry = {type = "flat", depth = 1000.0}
+coriolis = {type = "rotating_sphere"}
+stepper = {type = "rk4"}
+initial = {type = "gaussian", centre = [90.0, 80.0], radius = 1e6, amplitude = 1.0}
+run = {until = 3600.0}
 [model]
 core = "filtered_differences"
 polar_filter.latitude = 50.0
-[coriolis]
-type = "rotating_sphere"
-[stepper]
-type = "rk4"
-[initial]
-type = "gaussian"
-centre = [90.0, 80.0]
-radius = 1e6
-amplitude = 1.0
-[run]
-until = 3600.0
 """
 
 

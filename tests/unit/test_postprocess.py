@@ -365,14 +365,7 @@ def test_a_single_wave_is_found_at_its_wavenumber():
 
 @pytest.mark.parametrize(
     "units, of_spectrum",
-    [
-        ("m", "m3"),
-        ("m s-1", "m3 s-2"),
-        ("s-1", "m s-2"),
-        ("m-1 s-1", "m-1 s-2"),
-        ("1", "m"),
-        ("m/s", "(m/s)2 m"),
-    ],
+    [("m", "m3"), ("m s-1", "m3 s-2"), ("s-1", "m s-2"), ("m-1 s-1", "m-1 s-2"), ("1", "m"), ("m/s", "(m/s)2 m")],
 )
 def test_a_spectrum_has_the_units_of_a_square_over_wavenumber(units, of_spectrum):
     data = output(periodic="xy", eta=1.0)

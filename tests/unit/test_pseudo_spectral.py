@@ -196,11 +196,7 @@ def test_a_sponge_and_an_uplift_act_on_the_elevation():
     assert abs(final[0] - 1.0).max() < 0.02 and final[-1].max() < 0.95
 
 
-@pytest.mark.parametrize(
-    "stepper",
-    [sw.IntegratingFactorRK4(100.0), sw.AB3(50.0)],
-    ids=["IntegratingFactorRK4", "AB3"],
-)
+@pytest.mark.parametrize("stepper", [sw.IntegratingFactorRK4(100.0), sw.AB3(50.0)], ids=["IntegratingFactorRK4", "AB3"])
 @pytest.mark.verify
 def test_a_run_goes_on_from_its_restart_bit_for_bit(stepper, tmp_path):
     own = model("y")
@@ -317,34 +313,18 @@ def test_random_vortices_that_a_grid_cannot_hold_are_refused():
 # -- experiment files -------------------------------------------------------------------------------------------------
 
 TOML = """\
-[run]
-until = "1 hour"
-[grid]
-type = "cartesian"
-nx = 12
-ny = 10
-x = [0, "1000 km"]
-y = [0, "1000 km"]
-periodic = "xy"
-[bathymetry]
-type = "flat"
-depth = "1000 m"
+run = {until = "1 hour"}
+grid = {type = "cartesian", nx = 12, ny = 10, x = [0, "1000 km"], y = [0, "1000 km"], periodic = "xy"}
+bathymetry = {type = "flat", depth = "1000 m"}
+coriolis = {type = "f_plane", f0 = 1e-4}
+initial = {type = "random_vortices", speed = "50 cm/s", length = "400 km"}
+stepper = {type = "integrating_factor_rk4", dt = "10 min"}
 [model]
 core = "pseudo_spectral"
 precision = "float64"
 [model.spectral]
 hyperviscosity = { rate = "1e-5 s-1", order = 2 }
 filter = { strength = 10, order = 8 }
-[coriolis]
-type = "f_plane"
-f0 = 1e-4
-[initial]
-type = "random_vortices"
-speed = "50 cm/s"
-length = "400 km"
-[stepper]
-type = "integrating_factor_rk4"
-dt = "10 min"
 """
 
 

@@ -11,24 +11,11 @@ from swmodel.cli.model_remarks import wave_remarks
 
 R = 30e3  # of the hump exp(-(r / R)^2), whose length is 2 pi R / sqrt(2) = 133 km
 BANK = """\
-[run]
-until = "1 h"
-[grid]
-type = "cartesian"
-nx = 100
-ny = 60
-x = [0, "500 km"]
-y = [0, "300 km"]
-[bathymetry]
-type = "formula"
-depth = "4000 - 3980 * exp(-((x - 350e3)^2 + (y - 150e3)^2) / (40e3)^2)"
-[initial]
-type = "gaussian"
-amplitude = 1
-centre = ["100 km", "150 km"]
-radius = "30 km"
-[stepper]
-type = "ab2"
+run = {until = "1 h"}
+grid = {type = "cartesian", nx = 100, ny = 60, x = [0, "500 km"], y = [0, "300 km"]}
+bathymetry = {type = "formula", depth = "4000 - 3980 * exp(-((x - 350e3)^2 + (y - 150e3)^2) / (40e3)^2)"}
+initial = {type = "gaussian", amplitude = 1, centre = ["100 km", "150 km"], radius = "30 km"}
+stepper = {type = "ab2"}
 """
 
 

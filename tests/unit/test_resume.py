@@ -354,18 +354,11 @@ def test_a_part_is_described_by_all_its_numbers():
 # -- the command line --------------------------------------------------------------------------------------------------
 
 BOX = """\
-[run]
-until = "20 min"
-[grid]
-type = "cartesian"
-nx = 12
-ny = 10
-x = [0, "120 km"]
-y = [0, "100 km"]
-[bathymetry]
-type = "file"
-file = "depth.nc"
-minimum_depth = 20
+run = {until = "20 min"}
+grid = {type = "cartesian", nx = 12, ny = 10, x = [0, "120 km"], y = [0, "100 km"]}
+bathymetry = {type = "file", file = "depth.nc", minimum_depth = 20}
+stepper = {type = "rk4", dt = 60}
+dissipation = [{type = "laplacian", viscosity = 1000}]
 [model]
 precision = "float64"
 [initial]
@@ -373,12 +366,6 @@ type = "gaussian"
 amplitude = "1 m"
 centre = ["50 km", "40 km"]
 radius = "30 km"
-[[dissipation]]
-type = "laplacian"
-viscosity = 1000
-[stepper]
-type = "rk4"
-dt = 60
 [output.restart]
 every = "10 min"
 """

@@ -1,5 +1,6 @@
 """An implicit free surface and a rigid lid: waves as theory has them, water kept, slow flow, limits, bad input."""
 
+import itertools
 import types
 
 import jax
@@ -23,7 +24,7 @@ from swmodel.stepping.stability import limits, semi_implicit_growth
 from swmodel.stepping.steps import run_steps
 from swmodel.stepping.surface import automatic
 from tests.derivatives import linearised
-from tests.selection import later
+from tests.selection import now
 
 G = 9.81
 CHEAP = elliptic.ConjugateGradients(elliptic.Diagonal(), 1e-13)
@@ -89,9 +90,7 @@ def test_a_wave_grows_and_turns_by_the_factor_of_the_theta_scheme(theta, courant
 
 
 SMOOTH = sw.ShallowWater(
-    plane(8, 6, "xy", 1e4),
-    lambda x, y: 100.0 + 20.0 * np.cos(2 * np.pi * x / 8e4) + 0 * y,
-    coriolis=sw.FPlane(2e-4),
+    plane(8, 6, "xy", 1e4), lambda x, y: 100.0 + 20.0 * np.cos(2 * np.pi * x / 8e4) + 0 * y, coriolis=sw.FPlane(2e-4)
 )
 
 
@@ -585,17 +584,7 @@ def on_both_engines(name, grid):
     return [sw.ShallowWater(grid, **options, engine=engine) for engine in ("auto", "arrays")], stepper
 
 
-NOW = {("everything explicit", ""), ("lid", "x")}
-
-
-@pytest.mark.parametrize(
-    "name, periodic",
-    [
-        pytest.param(name, periodic, marks=[] if (name, periodic) in NOW else pytest.mark.verify)
-        for name in ON_BOTH
-        for periodic in ("", "x")
-    ],
-)
+@pytest.mark.parametrize("name, periodic", now(list(itertools.product(ON_BOTH, ("", "x"))), ("lid", "x")))
 def test_fused_loops_take_the_steps_of_arrays(name, periodic):
     """To rounding, which a solver's tolerance limits."""
     models, stepper = on_both_engines(name, plane(periodic=periodic))
@@ -609,7 +598,8 @@ def test_fused_loops_take_the_steps_of_arrays(name, periodic):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9 * np.abs(theirs).max() + 1e-30)
 
 
-@pytest.mark.parametrize("name", (later("everything explicit"), "lid"))
+@pytest.mark.verify
+@pytest.mark.parametrize("name", ("everything explicit", "lid"))
 def test_gradients_of_fused_implicit_steps_are_those_of_arrays(name):
     models, stepper = on_both_engines(name, plane())
     found = []

@@ -13,7 +13,6 @@ from swmodel.output.products import snapshots
 from swmodel.output.products.snapshots import MOST_RECORDS
 from swmodel.output.writing import MOST_WRITES
 from swmodel.simulation import driver
-from tests.selection import later
 
 GRID = sw.CartesianGrid(8, 6, (0.0, 8e4), (0.0, 6e4))
 DT = 10.0  # [s]
@@ -52,7 +51,8 @@ def counted(monkeypatch):
     return counts
 
 
-@pytest.mark.parametrize("engine, steps", [later("arrays", 3), ("auto", 1)])
+@pytest.mark.verify
+@pytest.mark.parametrize("engine, steps", [("arrays", 3), ("auto", 1)])
 def test_files_are_those_of_chunks_that_end_at_each_record(tmp_path, monkeypatch, engine, steps):
     """Bit for bit where a field is stored; what is computed for the file is compiled in two programs."""
     simulation(engine).write(tmp_path / "together.nc", NAMES, every=steps * DT).run(steps=31)

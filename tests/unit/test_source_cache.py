@@ -72,6 +72,7 @@ def test_the_second_time_it_is_read_with_the_same_bits(count):
     assert again.uplift.dtype == first.uplift.dtype and np.abs(first.uplift).max() > 0.1
 
 
+@pytest.mark.verify
 def test_whatever_it_depends_on_makes_another(count):
     motion()
     other = sw.CartesianGrid(nx=12, ny=10, x=(0.0, 121e3), y=(0.0, 100e3))
@@ -128,19 +129,11 @@ def test_a_full_disk_does_not_matter(count, monkeypatch):
     assert np.abs(found.uplift).max() > 0.1
 
 
-OVER_A_LAKE = """
-[grid]
-type = "cartesian"
-nx = 14
-ny = 12
-x = ["0 km", "140 km"]
-y = ["0 km", "120 km"]
-
-[bathymetry]
-type = "file"
-file = "depth.nc"
-fill_lakes = true
-
+OVER_A_LAKE = """\
+grid = {type = "cartesian", nx = 14, ny = 12, x = ["0 km", "140 km"], y = ["0 km", "120 km"]}
+bathymetry = {type = "file", file = "depth.nc", fill_lakes = true}
+stepper = {type = "ab2", dt = "10 s"}
+run = {until = "1 min"}
 [source]
 horizontal = true
 kajiura = true
@@ -156,13 +149,6 @@ dip = 20.0
 rake = 90.0
 slip = "2 m"
 rise_time = "30 s"
-
-[stepper]
-type = "ab2"
-dt = "10 s"
-
-[run]
-until = "1 min"
 """
 
 

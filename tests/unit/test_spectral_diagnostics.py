@@ -374,26 +374,14 @@ def test_spectra_can_be_differentiated():
     np.testing.assert_allclose(slope.eta, model.gravity * state.eta / 1000.0 / (NX * NY), rtol=1e-11, atol=1e-18)
 
 
-EXPERIMENT = """
-[run]
-until = "2 min"
-[grid]
-type = "cartesian"
-nx = 12
-ny = 8
-x = [0, "120 km"]
-y = [0, "80 km"]
-[bathymetry]
-type = "flat"
-depth = "100 m"
-[stepper]
-type = "rk4"
-dt = 60
-[output.spectra]
-every = "60 s"
-transfers = false
-[output.restart]
-every = "1 hour"
+EXPERIMENT = """\
+run = {until = "2 min"}
+grid = {type = "cartesian", nx = 12, ny = 8, x = [0, "120 km"], y = [0, "80 km"]}
+bathymetry = {type = "flat", depth = "100 m"}
+stepper = {type = "rk4", dt = 60}
+[output]
+spectra = {every = "60 s", transfers = false}
+restart = {every = "1 hour"}
 """
 
 

@@ -155,6 +155,7 @@ def test_land_that_stays_dry_is_neither_reached_nor_over_a_threshold(tmp_path, t
     np.testing.assert_allclose(end[land], (bed + moved)[land])
 
 
+@pytest.mark.verify
 def test_the_flow_depth_on_land_that_sinks_is_that_over_the_sunken_bed(tmp_path):
     """A beach whose land sinks by 1 m at once, which the sea then floods; `depth` in the files is the first one."""
     bed = np.tile(np.linspace(-6.0, 4.0, 20), (5, 1))

@@ -155,7 +155,6 @@ KINDS_BESIDE = now(
     list(itertools.product(OPEN, ("AB2", "SSPRK3", "ForwardBackward"))),
     ("Flather", "AB2"),
     ("a level with reflections", "ForwardBackward"),
-    ("ChapmanFlather", "ForwardBackward"),
 )
 
 

@@ -152,29 +152,14 @@ def test_derivatives_pass_the_taylor_test_and_that_of_the_dot_product_also_by_th
         assert 3.5 < left[0] / left[1] < 4.5
 
 
-EXPERIMENT = """
-[grid]
-type = "cartesian"
-nx = 10
-ny = 8
-x = [0, 1000]
-y = [0, 800]
-
-[bathymetry]
-type = "formula"
-depth = "1 - 2 * sin(x / 60) * cos(y / 50)"
-subgrid = 4
-
+EXPERIMENT = """\
+grid = {type = "cartesian", nx = 10, ny = 8, x = [0, 1000], y = [0, 800]}
+bathymetry = {type = "formula", depth = "1 - 2 * sin(x / 60) * cos(y / 50)", subgrid = 4}
+stepper = {type = "forward_backward_hancock", dt = 2}
+run = {until = 4}
 [model]
 momentum = "momentum_conserving"
 wetting = {thin = "1 mm"}
-
-[stepper]
-type = "forward_backward_hancock"
-dt = 2
-
-[run]
-until = 4
 """
 
 

@@ -34,48 +34,17 @@ NX, NY, LAYOUT, RANK = 43_200, 21_600, (100, 100), 4321
 CELLS = NX // LAYOUT[1] * (NY // LAYOUT[0])  # of a tile: 93,312
 BYTES = 8 * CELLS
 
-EXPERIMENT = """
-[grid]
-type = "spherical"
-nx = 43200
-ny = 21600
-longitude = [-180.0, 180.0]
-latitude = [-85.0, 85.0]
-
-[bathymetry]
-type = "file"
-file = "depth.nc"
-
-[coriolis]
-type = "rotating_sphere"
-
-[model]
-precision = "float64"
-
-[initial]
-type = "formula"
-eta = "0.1 * exp(-((longitude - 30) / 10)^2 - (latitude / 10)^2)"
-
-[[forcing]]
-type = "wind_file"
-file = "wind.nc"
-
-[[dissipation]]
-type = "linear_drag"
-rate = 1e-6
-
-[[boundary]]
-type = "sponge"
-sides = ["south", "north"]
-width = "300 km"
-rate = 1e-4
-
-[stepper]
-type = "ab2"
-
-[run]
-until = "1 h"
-
+EXPERIMENT = """\
+grid = {type = "spherical", nx = 43200, ny = 21600, longitude = [-180.0, 180.0], latitude = [-85.0, 85.0]}
+bathymetry = {type = "file", file = "depth.nc"}
+coriolis = {type = "rotating_sphere"}
+model = {precision = "float64"}
+initial = {type = "formula", eta = "0.1 * exp(-((longitude - 30) / 10)^2 - (latitude / 10)^2)"}
+stepper = {type = "ab2"}
+run = {until = "1 h"}
+dissipation = [{type = "linear_drag", rate = 1e-6}]
+forcing = [{type = "wind_file", file = "wind.nc"}]
+boundary = [{type = "sponge", sides = ["south", "north"], width = "300 km", rate = 1e-4}]
 [output.gauges.positions]
 here = [-150.0, 0.0]
 """
@@ -97,11 +66,7 @@ def bathymetry_file(path, nx=10_800, ny=5_400, chunk=540):
 def wind_file(path):
     lon, lat, times = np.arange(-180.0, 181.0, 2.5), np.arange(-90.0, 91.0, 2.5), np.arange(0.0, 7201.0, 600.0)
     with netCDF4.Dataset(path, "w") as file:
-        for name, units, values in (
-            ("time", "s", times),
-            ("lat", "degrees_north", lat),
-            ("lon", "degrees_east", lon),
-        ):
+        for name, units, values in (("time", "s", times), ("lat", "degrees_north", lat), ("lon", "degrees_east", lon)):
             file.createDimension(name, values.size)
             axis = file.createVariable(name, "f8", name)
             axis.units = units

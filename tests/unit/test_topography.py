@@ -15,35 +15,16 @@ from swmodel.grids.topography import topography
 
 GRID = sw.CartesianGrid(10, 6, (0.0, 100.0), (0.0, 60.0))
 
-EXPERIMENT = """
-[grid]
-type = "cartesian"
-nx = 10
-ny = 6
-x = [0, 100]
-y = [0, 60]
-
-[bathymetry]
-type = "file"
-file = "beach.nc"
-
+EXPERIMENT = """\
+grid = {type = "cartesian", nx = 10, ny = 6, x = [0, 100], y = [0, 60]}
+bathymetry = {type = "file", file = "beach.nc"}
+initial = {type = "gaussian", amplitude = 0.3, centre = [30, 30], radius = 10}
+stepper = {type = "ssprk3"}
+dissipation = [{type = "manning_drag", roughness = {file = "land_use.nc", variable = "n"}}]
 [model]
 momentum = "momentum_conserving"
 wetting = {thin = "1 mm"}
 precision = "float64"
-
-[[dissipation]]
-type = "manning_drag"
-roughness = {file = "land_use.nc", variable = "n"}
-
-[initial]
-type = "gaussian"
-amplitude = 0.3
-centre = [30, 30]
-radius = 10
-
-[stepper]
-type = "ssprk3"
 
 [run]
 until = 4
@@ -140,12 +121,11 @@ def test_cells_outside_a_mask_are_land_for_the_whole_run():
 @pytest.mark.parametrize("wetting", (True, False))
 def test_an_experiment_has_the_mask_the_datum_and_the_least_thickness_of_its_file(folder, command, wetting):
     field(lambda x, y: np.where((x < 80) & (y > 10), 1.0, np.nan) + 0 * y, "sea").to_netcdf("mask.nc")
-    text = EXPERIMENT.replace('file = "beach.nc"', 'file = "beach.nc"\nmask = {file = "mask.nc", variable = "sea"}')
-    text = text.replace("[model]", 'datum = "1.3 m"\n\n[model]\nleast_thickness = "2 mm"')
+    text = EXPERIMENT.replace(
+        '"beach.nc"', '"beach.nc", mask = {file = "mask.nc", variable = "sea"}, datum = "1.3 m"'
+    ).replace("[model]", '[model]\nleast_thickness = "2 mm"')
     if not wetting:
-        text = text.replace('wetting = {thin = "1 mm"}\n', "").replace(
-            '"beach.nc"\n', '"beach.nc"\nminimum_depth = 0.1\n'
-        )
+        text = text.replace('wetting = {thin = "1 mm"}\n', "").replace('"beach.nc"', '"beach.nc", minimum_depth = 0.1')
         text = text.replace('roughness = {file = "land_use.nc", variable = "n"}', "roughness = 0.02")
     (folder / "run.toml").write_text(text)
     code, _, err = command("check", "run.toml")

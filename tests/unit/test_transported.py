@@ -21,7 +21,6 @@ from swmodel.errors import BlowUp, ConfigError, DataError
 from swmodel.fields.state import State
 from swmodel.fields.variables import Variable
 from swmodel.stencils.native import why_not
-from tests.selection import later
 from tests.transported import SALT, Content
 
 NX, NY, DT = 11, 9, 5.0
@@ -138,15 +137,8 @@ def test_every_stepper_carries_it_in_both_loops(stepper, engine):
         np.testing.assert_allclose(end[name], x, rtol=1e-13, atol=1e-15)
 
 
-@pytest.mark.parametrize(
-    "stepper",
-    [
-        pytest.param(sw.SSPRK3, marks=pytest.mark.verify),
-        sw.ForwardBackward,
-        pytest.param(sw.SemiImplicit, marks=pytest.mark.verify),
-    ],
-    ids=lambda s: s.__name__,
-)
+@pytest.mark.verify
+@pytest.mark.parametrize("stepper", [sw.SSPRK3, sw.ForwardBackward, sw.SemiImplicit], ids=lambda s: s.__name__)
 def test_it_goes_through_open_sides_and_sponges(stepper):
     found = []
     for engine in ("arrays", "fused") if stepper is not sw.SemiImplicit and why_not() is None else ("arrays",):
@@ -187,7 +179,8 @@ def test_files_and_gauges_show_the_concentration(tmp_path):
         run.write(tmp_path / "other.nc", ("salt",))
 
 
-@pytest.mark.parametrize("stepper", [later(sw.AB2), sw.SemiImplicit], ids=lambda s: s.__name__)
+@pytest.mark.verify
+@pytest.mark.parametrize("stepper", [sw.AB2, sw.SemiImplicit], ids=lambda s: s.__name__)
 def test_restarts_hold_it_to_the_bit(tmp_path, stepper):
     ocean = model()
     straight = sw.Simulation(ocean, moving(ocean, dye=stripes), stepper(DT)).run(steps=8)
@@ -244,14 +237,15 @@ def problem_of(stepper, engine, names):
 CONTROLS = ["initial.dye", "initial.eta", "depth", "tracer.0.decay"]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "stepper, engine",
     [
         (sw.AB2, "arrays"),
-        pytest.param(sw.AB2, "fused", marks=[NEEDS_COMPILER, pytest.mark.verify]),
-        pytest.param(sw.ForwardBackward, "arrays", marks=pytest.mark.verify),
-        pytest.param(sw.ForwardBackward, "fused", marks=[NEEDS_COMPILER, pytest.mark.verify]),
-        pytest.param(sw.SemiImplicit, "arrays", marks=pytest.mark.verify),  # it has no fused loops
+        pytest.param(sw.AB2, "fused", marks=NEEDS_COMPILER),
+        (sw.ForwardBackward, "arrays"),
+        pytest.param(sw.ForwardBackward, "fused", marks=NEEDS_COMPILER),
+        (sw.SemiImplicit, "arrays"),  # it has no fused loops
     ],
     ids=lambda x: getattr(x, "__name__", x),
 )

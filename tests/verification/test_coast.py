@@ -90,6 +90,7 @@ def test_no_thickness_is_ever_negative_and_no_water_is_lost_however_long_the_ste
 GLOBE = sw.SphericalGrid(12, 10, (10.0, 34.0), (30.0, 60.0))
 
 
+@pytest.mark.verify
 @ONE_QUICKLY
 def test_no_water_is_lost_on_the_sphere_while_the_shore_moves(stepper):
     model = shore(GLOBE, coriolis=sw.RotatingSphere(), dissipation=sw.ManningDrag(0.03), engine="arrays")

@@ -62,13 +62,18 @@ def test_the_same_form_twice_is_one_form():
     assert sea(BOTH, sw.ArakawaLamb()).coriolis_form is None
 
 
-def test_loops_arrays_and_derivatives_agree():
+def test_loops_and_arrays_agree():
     start = random_state(sea(ENERGY, ENSTROPHY))
     models = (sea(ENERGY, ENSTROPHY, engine=engine) for engine in ("fused", "arrays"))
     fused, arrays = (by_engine(model, sw.AB2(30.0), start, 3) for model in models)
     for name in ("u", "v", "eta"):
         np.testing.assert_allclose(getattr(fused, name), getattr(arrays, name), rtol=0, atol=1e-13)
+
+
+@pytest.mark.verify
+def test_derivatives_pass_dot_products_and_taylor_tests():
     model = sea(ENERGY, ENSTROPHY, engine="arrays")
+    start = random_state(model)
     problem = adjoint.Problem(model, sw.AB2(30.0), start, 3, adjoint.BoxEnergy(), ["initial.u", "initial.eta", "depth"])
     wrong = [str(verdict) for verdict in verify(problem, second=False) if not verdict.passed]
     assert not wrong, "\n".join(wrong)

@@ -28,9 +28,7 @@ def water(grid, side):
 
 
 WATERS = pytest.mark.parametrize(
-    "model",
-    [water(plane(), sw.NoSlip()), water(globe(), sw.FreeSlip())],
-    ids=["plane, no slip", "globe, free slip"],
+    "model", [water(plane(), sw.NoSlip()), water(globe(), sw.FreeSlip())], ids=["plane, no slip", "globe, free slip"]
 )
 
 

@@ -11,8 +11,7 @@ GRIDS = {"closed": plane(), "poles": globe()}
 
 
 @pytest.mark.parametrize(
-    "grid, momentum",
-    [(GRIDS["closed"], FORMS[0]), (GRIDS["poles"], FORMS[1]), (GRIDS["poles"], FORMS[2])],
+    "grid, momentum", [(GRIDS["closed"], FORMS[0]), (GRIDS["poles"], FORMS[1]), (GRIDS["poles"], FORMS[2])]
 )
 def test_a_lake_at_rest_stays_at_rest_over_a_rough_bottom_with_islands(grid, momentum):
     f = sw.RotatingSphere() if grid.spherical else sw.FPlane(1e-4)
