@@ -86,7 +86,7 @@ _HOMES = {
     "runtime.version": ("VERSION",),
     "simulation.nested": ("NestedSimulation",),
     "simulation.simulation": ("Simulation",),
-    "sources.bottom_motion": ("BottomMotion",),
+    "sources.motion": ("BottomMotion",),
     "stepping.explicit": ("AB2", "AB3", "RK4", "SSPRK3", "TimeStepper", "time_step"),
     "stepping.forward_backward": ("ForwardBackward", "ForwardBackwardHancock"),
     "stepping.integrating_factor": ("IntegratingFactorRK4",),

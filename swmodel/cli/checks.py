@@ -9,10 +9,9 @@ from ..config import Override, read
 from ..config.build.experiment import MOST_RECORDS, tiles
 from ..config.build.fields import is_evaluated_whole
 from ..config.build.nests import family_of
-from ..config.build.outputs import bytes_of_gauges, bytes_of_sums
 from ..config.build.steppers import stepper_of, time_step, unstable
 from ..config.build.studies import adjoint_line, green_line, inversion_line
-from ..config.scenario import PRODUCTS
+from ..config.scenario import PRODUCTS, bytes_of_gauges, bytes_of_sums
 from ..errors import ConfigError
 from ..runtime import launch, memory
 from ..runtime.paths import check_apart, expanded

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..config.build.experiment import track_of
-from ..config.build.outputs import bytes_of_gauge_file
 from ..config.build.series import records_of, stress_of
 from ..config.parts import part_of
+from ..config.scenario import bytes_of_gauge_file
 from ..config.series import RecordFile, TideSection
 from ..diagnostics.derived import in_all_layers
 from ..dynamics.forcing import WaterForcing

@@ -12,9 +12,9 @@ import numpy as np
 from ..config import Override, read
 from ..config.build.experiment import MOST_RECORDS, model_of
 from ..config.build.fields import LARGEST_WHOLE_GRID, is_evaluated_whole, state_of
-from ..config.build.outputs import arrays_of, bytes_of_gauge_file, bytes_of_gauges, bytes_of_sums
 from ..config.build.steppers import stepper_of, time_step
 from ..config.parts import part_of
+from ..config.scenario import arrays_of, bytes_of_gauge_file, bytes_of_gauges, bytes_of_sums
 from ..errors import ConfigError, SwmodelError
 from ..output.products.snapshots import with_bed
 from ..parallel.decomposition import TileError

@@ -1,15 +1,20 @@
-"""The sections of source, initial state, output and run."""
+"""The sections of source, initial state, output and run.
+
+The memory that outputs need in addition to the model, and the size of the file of gauges, follow from [output] alone.
+"""
 
 import datetime
 import functools
+import math
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from ..defaults import MAXIMA_THRESHOLD, RIGIDITY
 from ..errors import ConfigError
 from ..fields.parameters import Number, in_utc
 from ..output.products.base import Product
-from .parts import PartSection, section_for, shipped
+from ..runtime import memory
+from .parts import PartSection, part_of, section_for, shipped
 from .reading import Before, one_of
 from .sections import (
     AnyCoordinate,
@@ -292,3 +297,32 @@ class Run(Section):
             )
         if self.devices is not None and self.communicator != "sharded":
             raise ValueError(f"devices = {self.devices} is for communicator = 'sharded', not {self.communicator!r}")
+
+
+def bytes_of_gauges(output: Output, itemsize: int, members: int = 1) -> float:
+    """The bytes on a rank for the series of all gauges and variables."""
+    gauges = output.gauges
+    return 0.0 if gauges is None else memory.of_gauges(len(gauges.positions) * len(gauges.variables), itemsize, members)
+
+
+def bytes_of_gauge_file(gauges: Gauges, until: float, dt: float, members: int = 1) -> float:
+    """The bytes of the file of gauges after `until` [s]: its series and their times, in float64."""
+    columns = members * len(gauges.positions) * len(gauges.variables) + 1
+    return 8.0 * columns * until / (gauges.every or dt)
+
+
+def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:
+    """The bytes on a rank of `tile` cells for the arrays of products."""
+    arrays = [x for _, section in output.named_products() for x in arrays_of(section, tile, itemsize).values()]
+    return memory.of_sums(sum(math.prod(x.shape) * x.dtype.itemsize for x in arrays))
+
+
+def arrays_of(section: Any, cells: int, itemsize: int = 8) -> dict[str, Any]:
+    """{name: shape and type} of the arrays of a product on a tile of so many cells."""
+    import jax
+
+    from ..fields.state import State
+
+    product, one = part_of(section, None), jax.ShapeDtypeStruct((int(cells),), f"float{8 * itemsize}")
+    names = {"u", "v", "eta", *getattr(product, "variables", ())}
+    return jax.eval_shape(product.start, State(**dict.fromkeys(names, cast(Any, one))))

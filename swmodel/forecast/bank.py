@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..adjoint.assimilation.departures import only_patch
 from ..adjoint.assimilation.linear_model import LinearModel
 from ..adjoint.assimilation.priors import Prior, Setting
-from ..adjoint.assimilation.responses import only_patch
 from ..adjoint.controls.seafloor import distances_between, distances_on
 from ..adjoint.controls.transforms import joined
 from ..adjoint.costs.costs import Misfit

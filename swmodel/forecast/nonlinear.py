@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from ..adjoint.assimilation.departures import only_patch
 from ..adjoint.assimilation.linear_model import everywhere
 from ..adjoint.assimilation.priors import Prior
-from ..adjoint.assimilation.responses import only_patch
 from ..errors import ConfigError
 from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..errors import ConfigError, DataError
 from .axes import OTHER_LENGTHS, check_file, decode, find_axis, horizontal_axes, label, open_raw, rectilinear
+from .coast import is_land_mask, land_mask_of
 from .grid import Grid
-from .land_masks import is_land_mask, land_mask_of
 from .rasters import open_raster
 from .stored import StoredField, open_stored
 

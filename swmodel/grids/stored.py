@@ -16,7 +16,7 @@ import netCDF4
 import numpy as np
 
 from ..runtime.signals import LOCK
-from .land_masks import LandMask
+from .coast import LandMask
 from .rasters.raster import Raster, Variable
 
 FILLS, PACKING = ("_FillValue", "missing_value"), ("scale_factor", "add_offset")

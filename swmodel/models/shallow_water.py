@@ -33,7 +33,7 @@ from ..grids.levees import Levee
 from ..grids.windows import FieldLike, GridValues
 from ..parallel import Communicator, make_communicator
 from ..parallel.decomposition import Tile
-from ..sources.bottom_motion import BottomMotion
+from ..sources.motion import BottomMotion
 from ..stepping.explicit import TimeStepper, check_steps, known_dt
 from ..stepping.steps import ArrayStepLoop, StepLoop
 from . import checks

@@ -5,7 +5,6 @@ They import neither JAX nor the model, but its readers of tables and its tides.
 maps         a field at several times
 maxima       maximum elevation, flow depth on land, arrival-time isochrones
 inundation   flooded land, run-up line and height, inundation line
-high_water_marks   heights of water compared with maxima
 statistics   fields of products: means, harmonic constants and others; drifters; members of an ensemble
 seafloor     files of elevations, before they are read
 gis          GeoTIFF and GeoJSON of floods and other fields
@@ -34,7 +33,7 @@ __all__ = ["KINDS", "PlotError", "bathymetry", "export", "marks", "open_output",
 _HOMES = {
     "bathymetry": "seafloor",
     "export": "gis",
-    "marks": "high_water_marks",
+    "marks": "series",
     "open_output": "files",
     "report": "pages",
     "score_table": "series",

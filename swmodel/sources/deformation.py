@@ -25,7 +25,7 @@ from swmodel.grids.regrid import seconds_since
 from swmodel.grids.remapping import cell_edges, filled, is_circle, linear_weights
 from swmodel.grids.windows import GridRecords, grid_values
 from swmodel.runtime.formats import check_format, format_of
-from swmodel.sources.bottom_motion import BottomMotion
+from swmodel.sources.motion import BottomMotion
 
 from ..grids.bathymetry import Bathymetry, SeaFloor
 from ..grids.grid import Grid

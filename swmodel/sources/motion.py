@@ -19,6 +19,8 @@ interpolated to the cells, by cubic polynomials in x and y:
 
 The block reaches REACH nodes beyond a fault, where the error of I is below 3 (spacing / distance)^4 of what that fault
 lifts, about 2e-3. n faults on N cells need about n (N / spacing^2 + (2 REACH spacing)^2) points in place of n N.
+
+A BottomMotion is a sea floor that moves during a run, in records of the cumulative uplift, of faults or of a file.
 """
 
 import dataclasses
@@ -37,6 +39,10 @@ from swmodel.errors import ConfigError
 from swmodel.grids.grid import CartesianGrid, SphericalGrid
 from swmodel.sources.fault import REFERENCES, Fault, Source, final_slip, numpy_for, top_of
 from swmodel.sources.okada import Rectangle, surface_displacement
+
+from ..dynamics.terms import Series
+from ..fields import parameters
+from ..grids.windows import GridRecords, Stored
 
 REACH = 6  # nodes from a fault to the end of its block
 LEAST = 10**9  # points, of all faults in all cells, from which a lattice is used
@@ -284,3 +290,49 @@ def depth_gradient(
     if grid.spherical:
         east = east / np.cos(np.deg2rad(grid.y_centres[rows]))[:, None]
     return np.where(depth > 0, east, 0.0), np.where(depth > 0, north, 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class BottomMotion:
+    """A sea floor that moves: cumulative uplift [m], (n, ny, nx), at `times` [s], linear in between.
+
+    It raises the surface and lowers H by the same amount, in water alone. Motion that is faster than a time step takes
+    one step; a first record that is not zero is such a motion.
+
+    The rise during a step is added to the surface after the step, whatever the stepper's order. This splitting is of
+    first order: while the floor moves, waves are generated up to one step late, dt/2 on average. The error is of the
+    order of dt times the rate of the uplift. The volume that is lifted is exact. Tsunami sources last a hundred steps
+    or more; where half a step matters, use a shorter time step.
+
+    Args:
+        times: increasing, from 0 on [s], (n,).
+        uplift: since the start, at these times [m], (n, ny, nx) or GridRecords.
+    """
+
+    times: Any
+    uplift: Any
+
+    def series(self, domain: Any) -> Series:
+        for name, ndim in (("times", 1), ("uplift", 3)) if not isinstance(self.uplift, GridRecords) else ():
+            numbers = parameters.array_of(getattr(self, name))
+            if numbers is None or numbers.ndim != ndim:
+                remedy = "(n,) numbers in s" if ndim == 1 else "an (n, ny, nx) array in m"
+                parameters.refuse("BottomMotion", name, getattr(self, name), "is not such an array", remedy)
+        uplift = self.uplift if isinstance(self.uplift, GridRecords) else np.asarray(self.uplift)
+        times = np.asarray(self.times, float)
+        if uplift.shape[1:] != domain.grid.shape or len(uplift) != len(self.times):
+            raise ValueError(
+                f"BottomMotion: uplift has shape {uplift.shape} for {len(self.times)} times; "
+                f"it must be (times, ny, nx) = ({len(self.times)}, {domain.grid.ny}, {domain.grid.nx})."
+            )
+        if times[0] < 0 or (np.diff(times) <= 0).any():
+            raise ValueError(
+                f"BottomMotion: times = {times.tolist()} s do not increase from 0 on; count from the start."
+            )
+        if domain.any(uplift[0]):
+            times = np.append(times[0], times)
+            if isinstance(uplift, GridRecords):
+                uplift = GridRecords([Stored(np.zeros((), uplift.dtype), domain.grid.shape), *uplift.values])
+            else:
+                uplift = np.concatenate([np.zeros_like(uplift[:1]), uplift])
+        return domain.series(times, uplift)

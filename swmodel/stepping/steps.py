@@ -172,7 +172,7 @@ def one_step(
     """(state, history) after step number `step` of the model.
 
     The rise of the sea floor during the step is added to the surface at its end, a splitting of first order in dt
-    (sources/bottom_motion.py). Then comes the water of rain, rivers and the like (dynamics/waters.py). It passes gates,
+    (sources/motion.py). Then comes the water of rain, rivers and the like (dynamics/waters.py). It passes gates,
     culverts and pumps (dynamics/exchanges.py) at the beginning of the step.
     """
     dtype = state.eta.dtype

@@ -11,11 +11,10 @@ import xarray as xr
 import swmodel as sw
 from swmodel.adjoint import Inversion, Misfit, Problem
 from swmodel.adjoint.assimilation.assimilation import FourDVar, Rules, Tangent, incremental, resumed
-from swmodel.adjoint.assimilation.departures import Departures
+from swmodel.adjoint.assimilation.departures import Departures, Green, tangent_columns
 from swmodel.adjoint.assimilation.diffusion import Smooth
 from swmodel.adjoint.assimilation.minimise import Stop, minimise
 from swmodel.adjoint.assimilation.posterior import Posterior, eigenpairs
-from swmodel.adjoint.assimilation.responses import Green, tangent_columns
 from swmodel.adjoint.assimilation.restarts import Identity, read_inversion_restart, write_inversion_restart
 from swmodel.adjoint.controls.seafloor import UnitSources
 from swmodel.adjoint.controls.transforms import Around, joined

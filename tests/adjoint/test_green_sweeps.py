@@ -5,8 +5,8 @@ import pytest
 
 import swmodel as sw
 from swmodel.adjoint import Misfit, Problem
+from swmodel.adjoint.assimilation.departures import Green, only_patch
 from swmodel.adjoint.assimilation.linear_model import LinearModel
-from swmodel.adjoint.assimilation.responses import Green, only_patch
 from swmodel.errors import ConfigError
 
 from . import test_assimilation as patch

@@ -9,8 +9,7 @@ import swmodel as sw
 from swmodel import adjoint
 from swmodel.adjoint.assimilation import priors
 from swmodel.adjoint.assimilation.assimilation import FourDVar, Rules, incremental
-from swmodel.adjoint.assimilation.departures import Departures
-from swmodel.adjoint.assimilation.responses import Green
+from swmodel.adjoint.assimilation.departures import Departures, Green
 from swmodel.adjoint.controls.seafloor import UnitSources
 from swmodel.adjoint.controls.transforms import joined
 from swmodel.forecast import Bank

@@ -13,7 +13,7 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.config import read_text
-from swmodel.config.build.outputs import arrays_of
+from swmodel.config.scenario import arrays_of
 from swmodel.dynamics.clock import Time
 from swmodel.errors import ConfigError, DataError
 from swmodel.fields.state import pytree

@@ -11,7 +11,6 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.config import scenario
-from swmodel.config.build import outputs
 from swmodel.errors import ConfigError
 from swmodel.fields.variables import units_of_product
 from swmodel.output.products.base import add_term, total, zero_sum
@@ -396,10 +395,10 @@ def test_mistakes_are_told(ask, said, tmp_path):
 def test_a_check_counts_the_series_of_all_variables_and_all_sums():
     gauges = scenario.Gauges(positions={"a": (0.0, 0.0), "b": (1.0, 1.0)}, variables=("eta", "u", "v"))
     output = scenario.Output(gauges=gauges)
-    assert outputs.bytes_of_gauges(output, 4) == memory.of_gauges(6, 4)
-    assert outputs.bytes_of_sums(output, 100, 4) == 0
+    assert scenario.bytes_of_gauges(output, 4) == memory.of_gauges(6, 4)
+    assert scenario.bytes_of_sums(output, 100, 4) == 0
     output = scenario.Output.read(
         {"means": {"fields": ["eta", "u v"]}, "harmonics": {"constituents": ["M2"]}, "extremes": {}}
     )
-    assert outputs.bytes_of_sums(output, 100, 8) == 2 * 100 * (8 * (2 + 3 + 5) + 4)
-    assert outputs.bytes_of_sums(output, 100, 4) == 2 * 100 * (4 * (2 * 2 + 2 * 3 + 5) + 4)
+    assert scenario.bytes_of_sums(output, 100, 8) == 2 * 100 * (8 * (2 + 3 + 5) + 4)
+    assert scenario.bytes_of_sums(output, 100, 4) == 2 * 100 * (4 * (2 * 2 + 2 * 3 + 5) + 4)

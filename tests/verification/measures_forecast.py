@@ -14,8 +14,8 @@ import xarray as xr
 
 import swmodel as sw
 from swmodel.adjoint.assimilation import priors
+from swmodel.adjoint.assimilation.departures import only_patch
 from swmodel.adjoint.assimilation.linear_model import LinearModel
-from swmodel.adjoint.assimilation.responses import only_patch
 from swmodel.forecast import Bank, Errors
 from swmodel.forecast.bank import problem_of
 from swmodel.forecast.errors import correlation

@@ -10,7 +10,7 @@ doi:10.1002/qj.49712051912. Each outer loop runs M at p_k, and an inner loop sol
     (1 + G* G) q = b - p_k - G* d(p_k),   p_{k+1} = p_k + a q,
 
 where G is the derivative of d: the exact tangent and adjoint (`Tangent`), or, for few parameters, a matrix whose
-columns are runs of the linear model (responses.py). The step a is 1, and is halved until J falls.
+columns are runs of the linear model (departures.py). The step a is 1, and is halved until J falls.
 """
 
 import dataclasses

@@ -29,11 +29,10 @@ from ..costs.harmonics import HarmonicConstants
 from ..costs.records import Record
 from ..problem import Problem
 from .assimilation import FourDVar, Rules, Tangent, incremental, resumed
-from .departures import Departures, departures_of
+from .departures import Departures, Green, departures_of, tangent_columns
 from .minimise import Iteration, Minimum, Stop, minimise
 from .observations import Observations, Truth
 from .posterior import Consistency, Posterior, eigenpairs, entered, members, spread
-from .responses import Green, tangent_columns
 from .restarts import Identity, read_inversion_restart, write_inversion_restart
 from .result import Result
 

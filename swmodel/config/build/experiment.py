@@ -24,6 +24,7 @@ from ...runtime import launchers, memory
 from ..own import path_of_part
 from ..parts import arguments_of, part_of
 from ..physics import CORIOLIS_FORMS, FORMS, SLIPS
+from ..scenario import bytes_of_gauges, bytes_of_sums
 from ..sections import MapFile
 from ..series import SeriesSection
 from ..toml import Mistake
@@ -39,7 +40,6 @@ from .fields import (
     rough_bottom_of,
     tracer_of,
 )
-from .outputs import bytes_of_gauges, bytes_of_sums
 from .series import check_record, check_tides, series_of
 from .sources import motion_after_survey, motion_of
 

@@ -36,8 +36,8 @@ def motion_of(section: Any, grid: Grid, bathymetry: Any, source: Source, most: i
         source: the sources.Source of its faults, or the Deformation of its file.
         most: the most intervals in which the motion is sampled, if `every` is "auto".
     """
-    from ...sources.bottom_motion import BottomMotion
     from ...sources.deformation import Deformation
+    from ...sources.motion import BottomMotion
 
     if isinstance(source, Deformation):
         return source.on(grid), source.summary(grid, bathymetry)
