@@ -23,10 +23,10 @@ import numpy as np
 
 from ..adjoint.costs import costs
 from ..adjoint.costs.concentration import TracerName
-from ..adjoint.costs.harmonics import AllConstants, constants_in
-from ..adjoint.costs.marks import AllMarks, Mark, marks_in
-from ..adjoint.costs.misfits import Currents, SectionRecords, currents_in, transports_in
-from ..adjoint.costs.records import Records, records_in
+from ..adjoint.costs.harmonics import HarmonicConstants, constants_in
+from ..adjoint.costs.marks import Mark, marks_in
+from ..adjoint.costs.misfits import Current, SectionRecord, currents_in, transports_in
+from ..adjoint.costs.records import Record, records_in
 from ..adjoint.costs.tracks import AllTracks, Tracks, read_tracks
 from ..errors import ConfigError, ended
 from ..fields.parameters import Number, Places
@@ -246,13 +246,13 @@ def points_of(positions: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
 
 
 KEYS = {
-    Records: _OfRecords,
+    Record: _OfRecords,
     Places: _AtGauges,
-    AllConstants: _OfConstants,
-    Currents: _OfCurrents,
-    SectionRecords: _OfSections,
+    HarmonicConstants: _OfConstants,
+    Current: _OfCurrents,
+    SectionRecord: _OfSections,
     AllTracks: _OfTracks,
-    AllMarks: _OfMarks,
+    Mark: _OfMarks,
 }
 cost_section = functools.partial(section_about, keys=KEYS)
 

@@ -145,11 +145,12 @@ def section_about(cls: type, name: str, *, keys: Mapping[type, type[PartSection]
     Args:
         cls: the class of the part.
         name: the name of the type in files.
-        keys: {rule of a declared parameter: the PartSection with the keys from which it follows}; the first that fits
-            is used.
+        keys: {rule of a declared parameter, or what a dict holds: the PartSection with the keys from which it follows};
+            the first that fits is used.
     """
-    rules_of_part = {type(field.metadata.get("rule")) for field in dataclasses.fields(as_pytree(cls))}
-    return section_for(cls, name, next((keys[kind] for kind in keys if kind in rules_of_part), PartSection))
+    declared = [field.metadata.get("rule") for field in dataclasses.fields(as_pytree(cls))]
+    kinds = {getattr(rule, "kind", type(rule)) for rule in declared}
+    return section_for(cls, name, next((keys[kind] for kind in keys if kind in kinds), PartSection))
 
 
 def part_of(section: PartSection | None, context: Any, start: datetime.datetime | None = None) -> Any:

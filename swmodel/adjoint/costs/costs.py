@@ -25,7 +25,7 @@ from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...simulation.progress import duration
 from .readers import BoxReader, GaugeReader, SectionReader, everywhere, outermost, time_weights
-from .records import Record, Records, observation_tables
+from .records import DictOf, Record, last_time, observation_tables
 from .tile_costs import AtEnd, Cost, OfLastState, PowerMean, Squares, TileCost, Weighted
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "of_gauges",
     "of_time",
     "of_window",
+    "squares_of",
     "tile_cost",
 ]
 
@@ -239,16 +240,16 @@ class Misfit(Cost):
         records: {name: Record}.
     """
 
-    records: dict[str, Record] = declared(Records(), doc="{name: Record} of the observations")
+    records: dict[str, Record] = declared(
+        DictOf(Record, "records", "'Lisbon': Record((x, y), time, eta)", may_be_empty=True),
+        doc="{name: Record} of the observations",
+    )
 
     reads_families = True
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
-        share, observed, per_deviation = (
-            everywhere(model, x) for x in observation_tables(self.records, dt, first_step, steps)
-        )
-        reader = GaugeReader.at(self.locations(), model)
-        return Squares(reader, share, observed, per_deviation, first_step + 1)
+        tables = observation_tables(self.records, dt, first_step, steps)
+        return squares_of(GaugeReader.at(self.locations(), model), tables, model, first_step)
 
     def title(self) -> str:
         return f"misfit to observations at {', '.join(self.records)}"
@@ -257,7 +258,12 @@ class Misfit(Cost):
         return {name: record.place for name, record in self.records.items()}
 
     def last_time(self) -> float:
-        return max((float(np.max(record.counted()[0], initial=0.0)) for record in self.records.values()), default=0.0)
+        return last_time(self.records.values())
+
+
+def squares_of(reader: Any, tables: np.ndarray, model: ShallowWater | Family, first_step: int) -> Squares:
+    """The Squares of a reader's numbers and the `observation_tables` of their records, in the same order."""
+    return Squares(reader, *(everywhere(model, table) for table in tables), first_step + 1)
 
 
 class FinalState(Cost):

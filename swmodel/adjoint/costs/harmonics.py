@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import ConfigError, DataError
-from ...fields.parameters import Moment, declared, in_utc, refuse
+from ...fields.parameters import Moment, declared, in_utc
 from ...forcing.constituents import distinct, nodal, periods
 from ...forcing.tides import middle_latitude
 from ...grids.observed_tables import read_table, table_names
@@ -29,9 +29,10 @@ from ...nests.family import Family
 from ...output.products.harmonics import why_not_separable
 from .costs import Cost, of_window
 from .readers import GaugeReader, everywhere, outermost
+from .records import DictOf
 from .tile_costs import SquaresOfSums, TileCost
 
-__all__ = ["AllConstants", "HarmonicConstants", "HarmonicMisfit", "constants_in_water", "constants_in", "fit_weights"]
+__all__ = ["HarmonicConstants", "HarmonicMisfit", "constants_in_water", "constants_in", "fit_weights"]
 
 MOST_STEPS = 2_000_000  # the longest fit, whose waves the host holds at once
 HIGHEST = 100.0  # [m] of amplitudes
@@ -87,14 +88,7 @@ class HarmonicConstants:
         return fitted[self.counted()[0].astype(int)]
 
 
-@dataclasses.dataclass(frozen=True)
-class AllConstants:
-    """The rule of a parameter that is {name: HarmonicConstants}."""
-
-    def check(self, who: str, name: str, value: object) -> None:
-        if not isinstance(value, Mapping) or not all(isinstance(each, HarmonicConstants) for each in value.values()):
-            example = "one, as {'Brest': HarmonicConstants((-4.5, 48.4), {'M2': (2.05, 108.9)})}"
-            refuse(who, name, value, "is not a dict of harmonic constants", example)
+EXAMPLE = "'Brest': HarmonicConstants((-4.5, 48.4), {'M2': (2.05, 108.9)})"
 
 
 class HarmonicMisfit(Cost):
@@ -107,7 +101,9 @@ class HarmonicMisfit(Cost):
         start: date and time of step 0 (UTC); that of the model's tides, tracks and files unless given.
     """
 
-    constants: dict[str, HarmonicConstants] = declared(AllConstants(), doc="{name: HarmonicConstants}")
+    constants: dict[str, HarmonicConstants] = declared(
+        DictOf(HarmonicConstants, "harmonic constants", EXAMPLE, may_be_empty=True), doc="{name: HarmonicConstants}"
+    )
     window: tuple[float, float] | None = of_window("(first, last) of the fit; all steps unless given")
     start: datetime.datetime | None = declared(Moment(), default=None, doc="date of step 0; that of the tides")
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...errors import ConfigError, DataError
-from ...fields.parameters import declared, parameter, refuse
+from ...fields.parameters import declared, parameter
 from ...fields.state import pytree, static
 from ...grids.observed_tables import check_kind
 from ...models.shallow_water import ShallowWater
@@ -27,9 +27,10 @@ from ...nests.family import Family
 from ...observed.marks import nearest_cell, read_marks
 from .costs import Cost, during, of_window
 from .readers import GaugeReader, everywhere, time_weights
-from .tile_costs import ReaderCost, TileCost, rows
+from .records import DictOf
+from .tile_costs import OneOfEach, TileCost, rows
 
-__all__ = ["AllMarks", "Mark", "MarkMisfit", "SquaresOfMaxima", "dry", "marks_in", "marks_in_water"]
+__all__ = ["Mark", "MarkMisfit", "SquaresOfMaxima", "dry", "marks_in", "marks_in_water"]
 
 REACH = 2  # cells
 
@@ -72,15 +73,6 @@ class Mark:
         return highest[:1]
 
 
-@dataclasses.dataclass(frozen=True)
-class AllMarks:
-    """The rule of a parameter that is {name: Mark}."""
-
-    def check(self, who: str, name: str, value: object) -> None:
-        if not isinstance(value, Mapping) or not value or not all(isinstance(each, Mark) for each in value.values()):
-            refuse(who, name, value, "is not a dict of marks", "one, as {'school': Mark((141.5, 38.4), 7.2)}")
-
-
 class MarkMisfit(Cost):
     """J = 1/2 sum over marks of [(max over the steps of eta - y_i) / s_i]^2 [1].
 
@@ -90,7 +82,9 @@ class MarkMisfit(Cost):
         reach: cells from a mark within which a cell that can be wet counts.
     """
 
-    marks: dict[str, Mark] = declared(AllMarks(), doc="{name: Mark} of the observations")
+    marks: dict[str, Mark] = declared(
+        DictOf(Mark, "marks", "'school': Mark((141.5, 38.4), 7.2)"), doc="{name: Mark} of the observations"
+    )
     window: tuple[float, float] | None = of_window("(first, last) of the maximum; all steps unless given")
     reach: int = parameter(
         minimum=0, whole=True, default=REACH, static=True, doc="cells from a mark within which water counts"
@@ -131,7 +125,7 @@ class MarkMisfit(Cost):
 
 
 @pytree
-class SquaresOfMaxima(ReaderCost):
+class SquaresOfMaxima(OneOfEach):
     """J = 1/2 sum_k [(max_n r_nk - y_k) / s_k]^2 over the states n with a weight.
 
     Attributes:
@@ -147,11 +141,6 @@ class SquaresOfMaxima(ReaderCost):
     ground: jax.Array
     first: int = static()
 
-    @property
-    def count(self) -> int:
-        """The number of readings of a state."""
-        return self.observed.shape[-1]
-
     def start(self) -> Any:
         """The largest readings so far, (1, count)."""
         return jnp.full_like(self.observed, -jnp.inf)
@@ -161,8 +150,7 @@ class SquaresOfMaxima(ReaderCost):
         return jnp.maximum(acc, jnp.max(jnp.where(counts, readings, -jnp.inf), axis=0, keepdims=True))
 
     def value(self, acc: Any, final: Any) -> jax.Array:
-        highest = jnp.where(acc <= self.ground, jax.lax.stop_gradient(acc), acc)
-        return 0.5 * jnp.sum(((highest - self.observed) * self.per_deviation) ** 2)
+        return super().value(jnp.where(acc <= self.ground, jax.lax.stop_gradient(acc), acc), final)
 
 
 def marks_in(path: str | Path, deviation: float | None = None, spherical: bool | None = None) -> dict[str, Mark]:

@@ -27,23 +27,21 @@ from ...dynamics.clock import Time
 from ...dynamics.system import System
 from ...errors import ConfigError
 from ...fields.field import Count, mean_x, mean_y
-from ...fields.parameters import Part, declared, refuse
+from ...fields.parameters import Part, declared
 from ...fields.state import State, pytree
 from ...grids.observed_tables import read_series
 from ...models.shallow_water import ShallowWater
 from ...output.products.gauges import Gauges
-from .costs import Cost, tile_cost
+from .costs import Cost, squares_of, tile_cost
 from .marks import SquaresOfMaxima
-from .readers import OnGrids, SectionReader, everywhere
-from .records import Record, observation_tables
+from .readers import OnGrids, SectionReader
+from .records import DictOf, Record, last_time, observation_tables
 from .tile_costs import AtInstants, Squares, SquaresOfSums, TileCost
 
 __all__ = [
     "Current",
-    "Currents",
     "JointMisfit",
     "SectionRecord",
-    "SectionRecords",
     "SumOfMisfits",
     "TransportMisfit",
     "VelocityMisfit",
@@ -118,29 +116,6 @@ class SectionRecord:
         return SectionRecord(start, end, record.time, record.value, record.deviation, record.window)
 
 
-@dataclasses.dataclass(frozen=True)
-class _DictOf:
-    """The rule of a parameter that is a dict of records of one kind."""
-
-    kind: type = Current
-
-    def check(self, who: str, name: str, value: object) -> None:
-        if not isinstance(value, Mapping) or not value or not all(isinstance(x, self.kind) for x in value.values()):
-            refuse(who, name, value, f"is not a dict of {self.kind.__name__}", f"one, {{name: {self.kind.__name__}}}")
-
-
-@dataclasses.dataclass(frozen=True)
-class Currents(_DictOf):
-    """The rule of a parameter that is {name: Current}."""
-
-
-@dataclasses.dataclass(frozen=True)
-class SectionRecords(_DictOf):
-    """The rule of a parameter that is {name: SectionRecord}."""
-
-    kind: type = SectionRecord
-
-
 def components(currents: Mapping[str, Current]) -> dict[str, Record]:
     """{"NAME (u)": Record, ..., "NAME (v)": Record, ...}, in the order in which VelocityReader reads them."""
     return {f"{name} ({part})": each.records[k] for k, part in enumerate("uv") for name, each in currents.items()}
@@ -153,16 +128,16 @@ class VelocityMisfit(Cost):
         currents: {name: Current}.
     """
 
-    currents: dict[str, Current] = declared(Currents(), doc="{name: Current} of the observations")
+    currents: dict[str, Current] = declared(
+        DictOf(Current, "Current", "name: Current"), doc="{name: Current} of the observations"
+    )
 
     reads_families = True
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         reader = OnGrids.at(self.locations(), model, lambda own, one: VelocityReader(Gauges.at(own, one)), parts=2)
-        return _squares(reader, components(self.currents), model, dt, first_step, steps)
-
-    def _components(self, k):
-        return {name: current.records[k] for name, current in self.currents.items()}
+        tables = observation_tables(components(self.currents), dt, first_step, steps)
+        return squares_of(reader, tables, model, first_step)
 
     def title(self) -> str:
         return f"misfit to velocities at {', '.join(self.currents)}"
@@ -171,7 +146,7 @@ class VelocityMisfit(Cost):
         return {name: current.place for name, current in self.currents.items()}
 
     def last_time(self) -> float:
-        return _last_time(self._components(0).values())
+        return last_time(current.records[0] for current in self.currents.values())
 
 
 class TransportMisfit(Cost):
@@ -181,14 +156,17 @@ class TransportMisfit(Cost):
         transports: {name: SectionRecord}.
     """
 
-    transports: dict[str, SectionRecord] = declared(SectionRecords(), doc="{name: SectionRecord} of the observations")
+    transports: dict[str, SectionRecord] = declared(
+        DictOf(SectionRecord, "SectionRecord", "name: SectionRecord"), doc="{name: SectionRecord} of the observations"
+    )
 
     reads_families = True
 
     def on_tile(self, model: ShallowWater, dt: float, first_step: int, steps: int) -> TileCost:
         readers = tuple(SectionReader.between(each.start, each.end, model) for each in self.transports.values())
         records = {name: each.record for name, each in self.transports.items()}
-        return _squares(TransportReader(readers), records, model, dt, first_step, steps)
+        tables = observation_tables(records, dt, first_step, steps)
+        return squares_of(TransportReader(readers), tables, model, first_step)
 
     def title(self) -> str:
         return f"misfit to transports through {', '.join(self.transports)}"
@@ -197,19 +175,7 @@ class TransportMisfit(Cost):
         return {name: each.record.place for name, each in self.transports.items()}
 
     def last_time(self) -> float:
-        return _last_time(each.record for each in self.transports.values())
-
-
-def _squares(reader, records, model, dt, first_step, steps):
-    """The Squares of a reader's numbers and {name: Record}, in the same order."""
-    share, observed, per_deviation = (
-        everywhere(model, table) for table in observation_tables(records, dt, first_step, steps)
-    )
-    return Squares(reader, share, observed, per_deviation, first_step + 1)
-
-
-def _last_time(records):
-    return max((float(np.max(record.counted()[0], initial=0.0)) for record in records), default=0.0)
+        return last_time(each.record for each in self.transports.values())
 
 
 @pytree

@@ -11,7 +11,7 @@ from ...errors import ConfigError
 from ...fields.parameters import refuse
 from ...observed.folder import read_folder
 
-__all__ = ["Record", "Records", "observation_tables", "records_in"]
+__all__ = ["DictOf", "Record", "last_time", "observation_tables", "records_in"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -72,12 +72,23 @@ class Record:
 
 
 @dataclasses.dataclass(frozen=True)
-class Records:
-    """The rule of a parameter that is {name: Record}."""
+class DictOf:
+    """The rule of a parameter that is {name: observations of a `kind`}; in words, and an example for its refusal."""
+
+    kind: type
+    words: str
+    example: str
+    may_be_empty: bool = False
 
     def check(self, who: str, name: str, value: object) -> None:
-        if not isinstance(value, Mapping) or not all(isinstance(each, Record) for each in value.values()):
-            refuse(who, name, value, "is not a dict of records", "one, as {'Lisbon': Record((x, y), time, eta)}")
+        fits = isinstance(value, Mapping) and all(isinstance(each, self.kind) for each in value.values())
+        if not fits or not (value or self.may_be_empty):
+            refuse(who, name, value, f"is not a dict of {self.words}", f"one, as {{{self.example}}}")
+
+
+def last_time(records: Iterable[Record]) -> float:
+    """The time of the last observation that counts [s]; 0 without any."""
+    return max((float(np.max(record.counted()[0], initial=0.0)) for record in records), default=0.0)
 
 
 def observation_tables(records: dict[str, Record], dt: float, first_step: int, steps: int) -> np.ndarray:

@@ -28,6 +28,7 @@ __all__ = [
     "AtInstants",
     "Cost",
     "OfLastState",
+    "OneOfEach",
     "PowerMean",
     "Squares",
     "SquaresOfSums",
@@ -258,8 +259,27 @@ class Squares(ReaderCost):
         return acc[0]
 
 
+class OneOfEach(ReaderCost):
+    """A ReaderCost J = 1/2 sum_mk [(acc_mk - y_mk) / s_mk]^2, with an accumulator in the form of `observed` y."""
+
+    observed: jax.Array
+    per_deviation: jax.Array
+
+    @property
+    def count(self) -> int:
+        """The number of readings of a state."""
+        return self.observed.shape[-1]
+
+    def start(self) -> Any:
+        """What is known so far of the modelled values."""
+        return jnp.zeros_like(self.observed)
+
+    def value(self, acc: Any, final: Any) -> jax.Array:
+        return 0.5 * jnp.sum(((acc - self.observed) * self.per_deviation) ** 2)
+
+
 @pytree
-class SquaresOfSums(ReaderCost):
+class SquaresOfSums(OneOfEach):
     """J = 1/2 sum_mk [(sum_n w_nm r_nk - y_mk) / s_mk]^2, such as the harmonic constants m of the series of gauge k.
 
     Attributes:
@@ -274,25 +294,13 @@ class SquaresOfSums(ReaderCost):
     per_deviation: jax.Array
     first: int = static()
 
-    @property
-    def count(self) -> int:
-        """The number of readings of a state."""
-        return self.observed.shape[-1]
-
-    def start(self) -> Any:
-        """The sums so far, (M, count)."""
-        return jnp.zeros_like(self.observed)
-
     def update(self, acc: Any, readings: jax.Array, first_step: Any) -> Any:
         weights = rows(self.weights, first_step - self.first, len(readings))
         return acc + jnp.matmul(weights.T, readings, precision=jax.lax.Precision.HIGHEST)
 
-    def value(self, acc: Any, final: Any) -> jax.Array:
-        return 0.5 * jnp.sum(((acc - self.observed) * self.per_deviation) ** 2)
-
 
 @pytree
-class AtInstants(ReaderCost):
+class AtInstants(OneOfEach):
     """J = 1/2 sum_k [((1 - a_k) r_{n_k - 1, k} + a_k r_{n_k, k} - y_k) / s_k]^2: each reading k is observed once.
 
     Its tables have one row, so that their size does not grow with the number of steps.
@@ -310,21 +318,9 @@ class AtInstants(ReaderCost):
     per_deviation: jax.Array
     first: int = static()
 
-    @property
-    def count(self) -> int:
-        """The number of readings of a state."""
-        return self.observed.shape[-1]
-
-    def start(self) -> Any:
-        """The values at the observations, as far as they are known, (count,)."""
-        return jnp.zeros_like(self.observed)
-
     def update(self, acc: Any, readings: jax.Array, first_step: Any) -> Any:
         row = self.step - (first_step - self.first)
         return acc + self.share * _chosen(readings, row) + (1.0 - self.share) * _chosen(readings, row - 1)
-
-    def value(self, acc: Any, final: Any) -> jax.Array:
-        return 0.5 * jnp.sum(((acc - self.observed) * self.per_deviation) ** 2)
 
 
 def _chosen(table, row):
