@@ -54,6 +54,7 @@ class Section:
     """
 
     takes_others: ClassVar[bool] = False
+    marked_by: ClassVar[tuple[str, ...]] = ()  # keys of which a table has one, where there are several without a type
 
     def __init__(self, **values: Any):
         keys = self.schema()
@@ -90,7 +91,7 @@ class Section:
     @classmethod
     def fits(cls, table: Mapping[str, Any]) -> bool:
         """Whether a table is to be read as this section, where there are several without a type."""
-        return True
+        return not cls.marked_by or not table.keys().isdisjoint(cls.marked_by)
 
     def check(self) -> None:
         """Raise ValueError for keys that do not fit together."""

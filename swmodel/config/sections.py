@@ -227,13 +227,10 @@ class Polygons(Section):
     """Cells whose centres lie in the polygons of a shapefile or GeoJSON file, or in none of them."""
 
     tag = "polygons"
+    marked_by = ("polygons",)
 
     polygons: InputFile  # shapefile or GeoJSON file
     of: Literal["land", "water"] = "land"  # what lies in them
-
-    @classmethod
-    def fits(cls, table: Any) -> bool:
-        return "polygons" in table
 
 
 class MapFile(Section):

@@ -90,6 +90,7 @@ class TideSection(SeriesSection):
     """A Tide: constituents by name, each with its amplitude and Greenwich phase lag."""
 
     tag: ClassVar[str] = "tide"
+    marked_by: ClassVar = ("constituents", "atlas")
 
     constituents: dict[str, Any] = {}  # {name = {amplitude, phase}}, as "M2"
     atlas: InputFiles | None = None  # files of TPXO, FES, EOT or of a run: all their constituents, or those of `names`
@@ -97,10 +98,6 @@ class TideSection(SeriesSection):
     depths: InputFile | None = None  # grid of an atlas of transports
     ramp: NonNegativeSeconds = 0.0  # how long the tide takes to reach its full amplitude, from the start of the run
     latitude: Latitude | None = None  # of nodal factors; that of the grid's middle
-
-    @classmethod
-    def fits(cls, table: Mapping[str, Any]) -> bool:
-        return bool({"constituents", "atlas"} & table.keys())
 
     def check(self) -> None:
         super().check()
@@ -129,6 +126,7 @@ class ConstituentFile(Section):
     """Amplitude and phase lag on the axes of a netCDF file, which must cover the open sides."""
 
     tag: ClassVar[str] = "constants"
+    marked_by: ClassVar = ("file",)
 
     file: InputFile  # netCDF file
     amplitude: str | None = None  # name of its variable; eta_amplitude_M2 of M2 unless given, for currents u_ or v_
@@ -139,10 +137,6 @@ class ConstituentFile(Section):
     def variables(self) -> tuple[str | None, str | None]:
         """The names of the variables, None of those that have the usual one."""
         return self.amplitude, self.phase
-
-    @classmethod
-    def fits(cls, table: Mapping[str, Any]) -> bool:
-        return "file" in table
 
 
 def _named(found):
@@ -180,13 +174,10 @@ class FormulaSection(SeriesSection):
     """A formula of the coordinates and of the time."""
 
     tag: ClassVar[str] = "formula"
+    marked_by: ClassVar = ("formula",)
 
     formula: Annotated[Expression, Before(_in_time)]  # in SI units, of the coordinates and of t, the seconds of the run
     every: PositiveSeconds = 60.0  # between two evaluations; linear in between
-
-    @classmethod
-    def fits(cls, table: Mapping[str, Any]) -> bool:
-        return "formula" in table
 
 
 WAVES = ("solitary", "cnoidal")
@@ -204,6 +195,7 @@ class RecordFile(SeriesSection):
     """Records: one series, from a csv file with a line of names or a netCDF file; or fields of a netCDF file."""
 
     tag: ClassVar[str] = "record"
+    marked_by: ClassVar = ("file",)
 
     file: InputFiles  # csv or netCDF; of fields also several files of consecutive times, as "pressure_*.nc"
     variable: str | None = None  # its name in the file, where there are several
@@ -212,12 +204,10 @@ class RecordFile(SeriesSection):
     missing: Literal["refuse", "nearest"] = "refuse"  # of fields: what is done about missing values
     patches: tuple[RecordPatch, ...] = ()  # of fields: finer ones over parts of them, the first before the others
 
-    @classmethod
-    def fits(cls, table: Mapping[str, Any]) -> bool:
-        return "file" in table
-
 
 class _Wave(SeriesSection):
+    of: ClassVar[Any]
+
     def check(self) -> None:
         super().check()
         try:
@@ -227,13 +217,16 @@ class _Wave(SeriesSection):
 
     def made(self, gravity: float = GRAVITY) -> SolitaryWave | CnoidalWave:
         """The wave that the section describes, in a gravity [m s-2]."""
-        raise NotImplementedError
+        own = {name: value for name, value in self if name in self.of.__dataclass_fields__}
+        return self.of(**own, gravity=gravity)
 
 
 class SolitarySection(_Wave):
     """A solitary wave."""
 
     tag: ClassVar[str] = "solitary"
+    of: ClassVar = SolitaryWave
+    marked_by: ClassVar = ("wave",)
 
     wave: Annotated[str, Choice(WAVES)]
     height: PositiveMetres  # of the crest
@@ -244,18 +237,12 @@ class SolitarySection(_Wave):
         """What may be a control of an adjoint."""
         return ["height"]
 
-    @classmethod
-    def fits(cls, table: Mapping[str, Any]) -> bool:
-        return "wave" in table
-
-    def made(self, gravity: float = GRAVITY) -> SolitaryWave:
-        return SolitaryWave(self.height, self.depth, self.peak, gravity)
-
 
 class CnoidalSection(_Wave):
     """A train of cnoidal waves."""
 
     tag: ClassVar[str] = "cnoidal"
+    of: ClassVar = CnoidalWave
 
     wave: Literal["cnoidal"]
     height: PositiveMetres  # from trough to crest
@@ -266,9 +253,6 @@ class CnoidalSection(_Wave):
     @classmethod
     def fits(cls, table: Mapping[str, Any]) -> bool:
         return table.get("wave") == "cnoidal"
-
-    def made(self, gravity: float = GRAVITY) -> CnoidalWave:
-        return CnoidalWave(self.height, self.depth, self.period, self.ramp, gravity)
 
 
 def _of_one_kind(elevation, value):

@@ -95,37 +95,30 @@ class ZarrFieldOutput(FieldOutput):
         shared = communicator.host_broadcast(shared)
         if shared is None:  # an earlier record could not be written
             return
-        error = self._write_chunks(simulation, tiles, ZarrStore(shared[0]), *shared[1:])
-        errors = [found for found in communicator.host_gather(error) if found is not None]
+        path, arrays, number = shared
+        errors = _errors(communicator, ZarrStore(path), arrays, self._chunks(simulation, tiles, arrays, number))
         if file is None or writer is None:
             return
         try:
             file.check()  # first: the errors of a store that was removed depend on who writes when
             if errors:
                 raise errors[0]
-            file.fields.times[shared[2] :] = [seconds]
+            file.fields.times[number:] = [seconds]
             file.fields.commit()
             file.written()
         except SwmodelError as failed:
             writer.fail(self, failed)
 
-    def _write_chunks(self, simulation, tiles, store, arrays, number):
-        """Write this process's chunks of record `number`; returns the error that prevented it, or None. Collective."""
-        model, error = simulation.model, None
-        wet, parts = model.sea_floor.wet, model.decomposition
-        for name, placed in tiles.items():
-            position, grid = metadata.variable_of(_row(simulation, name)).position, chunk_grid(arrays[name], parts)
-            own = {rank: parts.own(np.asarray(x), rank) for rank, x in model.communicator.tiles(placed).items()}
-            for chunk, values in chunks_of(own, grid, model.communicator).items():
-                if (position, chunk) not in self._dry:
-                    self._dry[position, chunk] = dry_block(wet, model.grid, position, grid.covered(chunk))
-                dry = self._dry[position, chunk]
-                values = np.where(dry, np.float32(np.nan), values.astype(np.float32))
-                error = error or _attempted(store, name, arrays[name], (number, *chunk), values)
+    def _chunks(self, simulation, tiles, arrays, number):
+        """Yield (name, index, values) of this process's chunks of record `number`; collective."""
+        model = simulation.model
+        for name, grid, chunk, values in _own_chunks(model, arrays, tiles):
+            position = metadata.variable_of(_row(simulation, name)).position
+            if (position, chunk) not in self._dry:
+                self._dry[position, chunk] = dry_block(model.sea_floor.wet, model.grid, position, grid.covered(chunk))
+            yield name, (number, *chunk), np.where(self._dry[position, chunk], np.nan, values).astype(np.float32)
         if number == 0:
-            for static, chunk, values in self._static(simulation, arrays):
-                error = error or _attempted(store, static, arrays[static], chunk, values)
-        return error
+            yield from self._static(simulation, arrays)
 
     def check_continued(self, simulation: AbstractSimulation) -> None:
         """Each rank compares its chunks of mask and depth with the store's; then the later records are dropped."""
@@ -179,12 +172,26 @@ def _row(simulation, name):
     return rows_of(simulation, [name])[0]
 
 
-def _attempted(store, name, array, index, values):
-    try:
-        store.write_chunk(name, array, index, values)
-    except SwmodelError as error:
-        return error
-    return None
+def _own_chunks(model, arrays, fields):
+    """Yield (name, ChunkGrid, chunk, values) of this process's chunks of {name: tile arrays}; collective."""
+    parts = model.decomposition
+    for name, placed in fields.items():
+        grid, tiles = chunk_grid(arrays[name], parts), model.communicator.tiles(placed)
+        own = {rank: parts.own(np.asarray(tile), rank) for rank, tile in tiles.items()}
+        for chunk, values in chunks_of(own, grid, model.communicator).items():
+            yield name, grid, chunk, values
+
+
+def _errors(communicator, store, arrays, chunks):
+    """Write this process's `chunks` (name, index, values) up to an error; the errors of all processes; collective."""
+    error = None
+    for name, index, values in chunks:  # all of them, since making them is collective
+        try:
+            if error is None:
+                store.write_chunk(name, arrays[name], index, values)
+        except SwmodelError as failed:
+            error = failed
+    return [found for found in communicator.host_gather(error) if found is not None]
 
 
 SLOTS = 2
@@ -209,19 +216,19 @@ class ZarrRestartOutput(RestartOutput):
         if self.file is not None and self.writer is not None:
             self.writer.wait()  # for the records that the restart relies on
         shared = communicator.host_broadcast(self._slot(simulation.model, leaves))
-        error = (
-            None
-            if shared is None
-            else _written_chunks(simulation, ZarrStore(shared[0], True), shared[1], shared[2], leaves)
-        )
-        errors = [found for found in communicator.host_gather(error) if found is not None]
-        if self.file is None or self.writer is None or shared is None:
+        if shared is None:
+            return
+        path, arrays, slot = shared
+        found = _own_chunks(simulation.model, arrays, leaves)
+        chunks = ((name, (slot, *(0,) * (x.ndim - 2), *chunk), x) for name, _, chunk, x in found)
+        errors = _errors(communicator, ZarrStore(path, True), arrays, chunks)
+        if self.file is None or self.writer is None:
             return
         try:
-            self.file.check_present(shared[1])  # first: the errors of a removed store depend on who writes when
+            self.file.check_present(arrays)  # first: the errors of a removed store depend on who writes when
             if errors:
                 raise errors[0]
-            self.file.commit(shared[1], self._about(simulation, scalars, shared[2]))
+            self.file.commit(arrays, self._about(simulation, scalars, slot))
             self.written = simulation.step
         except SwmodelError as failed:
             self.writer.fail(self, failed)
@@ -298,19 +305,3 @@ class _OpenRestart(ReplacedFile):
 
 def _alike(one, other):
     return all(one[key] == other[key] for key in ("shape", "data_type", "dimension_names"))
-
-
-def _written_chunks(simulation, store, arrays, slot, leaves):
-    """Write this process's chunks; returns the error that prevented it, or None. Collective."""
-    model, error = simulation.model, None
-    parts = model.decomposition
-    for name, leaf in leaves.items():
-        tiles = model.communicator.tiles(leaf)
-        own = {rank: parts.own(np.asarray(tile), rank) for rank, tile in tiles.items()}
-        for chunk, values in chunks_of(own, chunk_grid(arrays[name], parts), model.communicator).items():
-            index = (slot, *(0,) * (values.ndim - 2), *chunk)
-            try:
-                store.write_chunk(name, arrays[name], index, values)
-            except SwmodelError as failed:
-                error = error or failed
-    return error
