@@ -26,8 +26,6 @@ from .constituents import canonical
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["AtlasEntry", "atlas_entries"]
-
 OTHER_NAMES = {"LA2": "LDA2", "LAMBDA2": "LDA2"}
 NODES = {"eta": "z", "u": "u", "v": "v"}  # the ends of the names of TPXO's coordinates
 LETTERS = {"eta": "h", "u": "u", "v": "v"}

@@ -19,8 +19,6 @@ import numpy as np
 from ..errors import ConfigError
 from ..fields.parameters import in_utc
 
-__all__ = ["EQUILIBRIUM", "canonical", "distinct", "drift", "nodal", "period", "periods", "species"]
-
 # Amplitude of the equilibrium tide [m] and 1 + k - h, the share that is left by the tide of the solid Earth: Arbic et
 # al. (2004), doi:10.1016/j.dsr2.2004.09.014, table 1.
 EQUILIBRIUM = {

@@ -22,8 +22,6 @@ from ..runtime.signals import LOCK
 from .records import RecordsInTime
 from .wind_laws import wind_stress
 
-__all__ = ["FileRecords", "StressRecords", "is_gridded"]
-
 
 @dataclasses.dataclass(frozen=True)
 class FileNames(FileName):

@@ -25,8 +25,6 @@ from .atlases import AtlasEntry, atlas_entries
 from .constituents import canonical, distinct
 from .tides import LARGEST, MOST_DEGREES
 
-__all__ = ["atlas_constants", "harmonic_constants"]
-
 PARTS = ("hRe", "hIm", "URe", "UIm", "VRe", "VIm")  # of the complex amplitudes of TPXO
 PHASES = dict.fromkeys(("degree", "degrees", "deg"), 1.0) | axes.ANGLES  # [degrees]
 AMPLITUDES = {  # {units in the model: {units in a file: factor}}

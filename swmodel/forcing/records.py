@@ -26,8 +26,6 @@ from ..grids.regrid import Records
 from ..grids.windows import GridValues, LazyRecords, TileRecords, blocks_of, grid_values
 from .atmosphere import look_like_hectopascals
 
-__all__ = ["FunctionOfTime", "RecordsInTime", "check_calendars", "check_coverage"]
-
 _OF_FUNCTIONS = {
     "function": Part(("__call__",), "a function of (x, y, t)"),
     "until": Number(units="s", above=0.0),

@@ -35,8 +35,6 @@ from ..grids.grid import Grid
 from ..grids.windows import GridValues
 from .constituents import distinct, nodal, periods
 
-__all__ = ["LARGEST", "Harmonics", "Tide", "middle_latitude", "ramp_at", "ramp_rate_at", "waves_at"]
-
 LARGEST = {"m": 20.0, "m s-1": 20.0}  # more than any amplitude of a constituent; the highest are 6 m and 5 m s-1
 MOST_DEGREES = 720.0  # of phase lags
 MIDDLE = 45.0  # [degrees] of latitude, for planes

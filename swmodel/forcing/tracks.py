@@ -40,8 +40,6 @@ from .cyclones import AMBIENT, EYE, LEAST_SHARE, MOST_SHARE, Cyclone
 from .track_files import ISOTACHS, KNOT, READERS, read_points
 from .wind_laws import RELATIONS
 
-__all__ = ["SHAPES", "Track", "cyclone_of", "largest_winds", "radius_shares", "read_track"]
-
 SHAPES = 0.5, 2.5  # limits of B; those of mature storms are 1 to 2.5, and dying ones have less
 FASTEST = 60.0  # [m s-1], of the centre
 STRONGEST = 120.0  # [m s-1] of the winds at 10 m; 96 was the strongest on record

@@ -30,8 +30,6 @@ from ..fields.state import pytree, replace, static
 from ..parallel.communicator import Communicator
 from .tides import ramp_at
 
-__all__ = ["CnoidalWave", "Record", "SolitaryWave", "check_records"]
-
 HIGHEST = 0.833  # height over depth of a solitary wave; Longuet-Higgins and Fenton (1974)
 STEEPEST = 50.0  # the argument of sech beyond which a solitary wave is 0 in both precisions
 SAMPLES = 1024  # the number of points in a period of a cnoidal wave

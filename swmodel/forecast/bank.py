@@ -30,8 +30,6 @@ from ..stepping.explicit import TimeStepper
 from .errors import Errors
 from .inference import Posterior, infer
 
-__all__ = ["RUPTURE", "Bank", "problem_of"]
-
 RUPTURE = "rise_time", "rupture_velocity", "epicentre"  # of sources that do not rise at once, in `about`
 FAULTS = {"areas": "area", "tops": "top"}  # what faults have, and its variable in the file
 KIND = "bank of Green's functions"

@@ -19,16 +19,6 @@ from scipy.ndimage import uniform_filter1d
 
 from ..errors import ConfigError
 
-__all__ = [
-    "Errors",
-    "Samples",
-    "amplitude_of",
-    "checked",
-    "correlation",
-    "error_terms",
-    "samples_of",
-]
-
 QUIET = 5.0  # deviations by which a level may be off zero before the wave can be there
 SPIKE = 12.0  # by how many times the usual a sample may be off the mean of its neighbours
 BEYOND = 1.5  # by how many times the range of the samples near it, which a crest is not

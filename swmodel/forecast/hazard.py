@@ -34,8 +34,6 @@ from ..errors import ConfigError, DataError
 from ..grids.observed_tables import AXES, kind_of_places, read_table, table_names
 from .bank import Bank
 
-__all__ = ["Earthquake", "Earthquakes", "hazard_curves", "read_earthquakes", "scenarios"]
-
 FAR = -1  # in place of the number of a source
 CHUNK = 200  # scenarios whose waves are held at a time
 HALF = 0.01  # of a magnitude, by which the limits lie beyond those of a list

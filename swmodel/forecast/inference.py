@@ -35,8 +35,6 @@ from .errors import Errors, Samples, checked, correlation, error_terms, samples_
 if TYPE_CHECKING:
     from .bank import Bank
 
-__all__ = ["Part", "Posterior", "Scales", "infer", "prior_root"]
-
 OTHERS = np.linspace(-1.5, 1.5, 7)  # of the logarithm of S, from the most probable one
 SHARES = np.linspace(-1.6, 0.8, 13)  # of the logarithm of m, from that before there are records
 MODEL_ERROR = 0.3  # m before there are records

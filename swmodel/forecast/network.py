@@ -20,8 +20,6 @@ from .inference import Part, Scales, prior_root
 if TYPE_CHECKING:
     from .bank import Bank
 
-__all__ = ["next_buoy"]
-
 
 def next_buoy(
     bank: "Bank",

@@ -21,8 +21,6 @@ from ..simulation.simulation import Simulation
 from ..stepping.explicit import TimeStepper
 from .bank import problem_of
 
-__all__ = ["chosen_scenarios", "rerun"]
-
 
 def rerun(
     model: ShallowWater,

@@ -22,8 +22,6 @@ from ..grids.axes import check_units
 from ..grids.regrid import seconds_of_dates
 from ..runtime.signals import LOCK
 
-__all__ = ["READABLE", "Samples", "read_samples"]
-
 
 @dataclasses.dataclass(frozen=True)
 class _Product:

@@ -15,8 +15,6 @@ from ..errors import DataError
 from ..runtime.formats import Table, read_csv
 from .levels import Levels, moments_of, numbers_of
 
-__all__ = ["read"]
-
 WORDS = "water levels of CO-OPS"
 LEVELS = "Water Level", "Verified", "Preliminary", "Predict"  # columns, the best one first
 DATUM = "the datum of the request"

@@ -16,8 +16,6 @@ import numpy as np
 from ..errors import DataError
 from .levels import Levels, numbers_of
 
-__all__ = ["read"]
-
 WORDS = "heights of the water column of DART"
 GAP = 9999.0
 INTERVALS = {1: "15 min", 2: "1 min", 3: "15 s"}

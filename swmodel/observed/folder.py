@@ -18,8 +18,6 @@ from ..runtime.formats import check_format
 from .levels import METRES, READERS, Levels, read_levels
 from .steps import FILE, Steps, steps_in
 
-__all__ = ["GaugeRecord", "read_folder", "read_gauge"]
-
 PLAIN = "a table with time_s and elevation_m"
 WANTED = "levels of CO-OPS, IOC, DART or UHSLC, or a CSV or netCDF file of observations"
 

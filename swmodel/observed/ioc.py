@@ -15,8 +15,6 @@ import numpy as np
 from ..errors import DataError
 from .levels import Levels, moments_of, numbers_of
 
-__all__ = ["read"]
-
 WORDS = "levels of the IOC's monitoring facility"
 TIMES = "Time (UTC)"
 

@@ -12,8 +12,6 @@ import numpy as np
 from ..errors import DataError
 from ..fields.parameters import in_utc
 
-__all__ = ["METRES", "READERS", "Levels", "moments_of", "numbers_of", "read_levels"]
-
 METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001, "ft": 0.3048}
 READERS = {  # {format of runtime/formats.py: module of this folder, with a function `read` from a path to Levels}
     "coops_csv": "coops",

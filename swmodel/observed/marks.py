@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike
 from ..errors import DataError
 from ..grids.observed_tables import AXES, ELEVATION, LARGEST, kind_of_places, read_table, stand_for_gaps, table_names
 
-__all__ = ["MarkTable", "nearest_cell", "read_marks"]
-
 DEPTH, DEVIATION = "depth_m", "deviation_m"
 
 

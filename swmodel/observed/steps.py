@@ -30,8 +30,6 @@ from ..forcing.constituents import distinct, periods
 from ..runtime.formats import is_date
 from .levels import METRES
 
-__all__ = ["FILE", "Steps", "steps_in"]
-
 FILE = "records.toml"
 TIDES = "M2", "S2", "N2", "K1", "O1", "Q1", "M4"
 NEIGHBOURS = 5  # on either side

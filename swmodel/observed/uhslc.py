@@ -21,8 +21,6 @@ from ..grids.regrid import seconds_of_dates
 from ..runtime.signals import LOCK
 from .levels import Levels, numbers_of
 
-__all__ = ["read"]
-
 WORDS = "levels of UHSLC"
 GAP = -32767.0
 DATUM = "the zero of the station"

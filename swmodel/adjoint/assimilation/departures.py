@@ -37,8 +37,6 @@ from ..problem import Problem
 from .linear_model import LinearModel, everywhere
 from .minimise import Space
 
-__all__ = ["Departures", "DeparturesOfMaxima", "DeparturesOfParts", "DeparturesOfSums", "departures_of"]
-
 
 class Departures:
     """The departures d as a function of readings (steps, gauges), on the host; every rank holds all of them.

@@ -25,20 +25,6 @@ from ...models.shallow_water import ShallowWater
 from ...nests.family import Family
 from ...output.products.gauges import Gauges
 
-__all__ = [
-    "BoxReader",
-    "GaugeReader",
-    "OnGrids",
-    "SectionReader",
-    "at_places",
-    "everywhere",
-    "grids_of",
-    "in_box",
-    "on_outermost",
-    "outermost",
-    "time_weights",
-]
-
 
 def everywhere(model: ShallowWater | Family, table: ArrayLike) -> jax.Array:
     """A table or number with one copy for each tile, in the form that programs take."""

@@ -11,8 +11,6 @@ from ...errors import ConfigError
 from ...fields.parameters import refuse
 from ...observed.folder import read_folder
 
-__all__ = ["DictOf", "Record", "last_time", "observation_tables", "records_in"]
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Record:

@@ -11,8 +11,6 @@ import numpy as np
 from ...errors import DataError
 from . import ISOTACHS, KNOT, MILE, QUADRANTS, Points, chosen
 
-__all__ = ["read"]
-
 FIRST = (*(f"{quadrant.upper()}Q" for quadrant in QUADRANTS), "AAA")  # of the four radii; AAA is a circle
 
 

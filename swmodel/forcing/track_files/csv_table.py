@@ -12,8 +12,6 @@ from ...fields.parameters import in_utc
 from ...runtime.formats import read_csv
 from . import Points, chosen
 
-__all__ = ["read"]
-
 COLUMNS = ("time_utc", "longitude_deg", "latitude_deg", "radius_of_maximum_wind_m", "central_pressure_pa")
 
 

@@ -15,8 +15,6 @@ import numpy as np
 
 from . import KNOT, MILE, Points, chosen
 
-__all__ = ["read"]
-
 RADII, RADIUS = slice(8, 20), 20  # columns
 
 

@@ -16,8 +16,6 @@ from ...grids.axes import check_units
 from ...runtime.formats import check_format
 from . import ISOTACHS, KNOT, MILE, QUADRANTS, Points, chosen
 
-__all__ = ["read"]
-
 RADII = [f"r{knots}_{quadrant}" for knots in ISOTACHS for quadrant in QUADRANTS]
 UNITS = {"lon": "degree", "lat": "degree", "pres": "hPa", "rmw": "nmile", "wind": "knots"}
 MINUTES = {"usa": 1, "newdelhi": 3, "cma": 2}  # of which winds are means; 10 elsewhere

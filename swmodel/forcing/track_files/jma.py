@@ -12,8 +12,6 @@ from pathlib import Path
 
 from . import KNOT, Points, chosen
 
-__all__ = ["read"]
-
 HEAD, FIRST_YEAR = "66666", 51
 
 

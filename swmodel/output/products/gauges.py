@@ -25,8 +25,6 @@ from ..netcdf import GaugeFile
 from ..schedule import AbstractSimulation, Output, nearest_steps
 from .base import Sample
 
-__all__ = ["GaugeOutput", "Gauges", "LONGEST_CHUNK", "depth_at"]
-
 LONGEST_CHUNK = 4096  # steps in one call of the compiled program, and records of a series before it is written
 
 

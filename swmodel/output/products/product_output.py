@@ -18,8 +18,6 @@ from ..netcdf import write_fields
 from ..schedule import AbstractSimulation, Output
 from .base import Arrays, Product, Sampler, Samples
 
-__all__ = ["ProductOutput", "rows_by_name"]
-
 
 def rows_by_name(simulation: AbstractSimulation) -> dict[str, Variable]:
     """{name: Variable} of the variables that files of a Simulation have."""

@@ -34,8 +34,6 @@ from ..netcdf import FieldFile, GridPart, has_zstd
 from ..schedule import AbstractSimulation, SnapshotOutput
 from .base import MakeSample
 
-__all__ = ["AUTO", "COMPRESSIONS", "FieldOutput", "Snapshots", "fields_of_tiles", "with_bed"]
-
 MOST_STEPS = 64  # between two snapshots; the chunks that less frequent ones end are long enough
 MOST_RECORDS = 12  # that wait on the device: a run that is killed loses them
 MOST_BYTES = 64_000_000  # of gathered snapshots, which one process holds to write them

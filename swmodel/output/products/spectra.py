@@ -13,8 +13,6 @@ from ..metadata import Attribute, members_of
 from ..records import RecordFile
 from ..schedule import AbstractSimulation, SnapshotOutput
 
-__all__ = ["SpectraFile", "SpectraOutput"]
-
 COMMENT = "summed over rings of |k| and divided by their width: the sum times the width is the domain's mean"
 
 
