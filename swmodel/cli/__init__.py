@@ -19,7 +19,7 @@ from ..runtime import launch
 from ..runtime.devices import leave
 from ..runtime.signals import PROCESS
 from .commands import app
-from .logs import protect_streams
+from .logs import fail, protect_streams
 
 __all__ = ["app", "main"]
 
@@ -74,8 +74,6 @@ def _run(arguments, root):
     except (typer.Abort, KeyboardInterrupt):
         return _end_at_once(root)
     except Exception as error:
-        from .logs import fail
-
         return fail(error, "--debug" in arguments)
 
 

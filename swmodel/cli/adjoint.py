@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import postprocess
+from ..adjoint.assimilation.departures import departures_of
+from ..adjoint.costs.marks import MarkMisfit, dry, marks_in_water
+from ..adjoint.costs.readers import outermost
 from ..config import Override, read
 from ..config.build.studies import (
     amplitudes_of,
@@ -26,6 +29,8 @@ from ..config.build.studies import (
 from ..config.expressions import quantity_of_option
 from ..errors import BlowUp, ConfigError, SwmodelError
 from ..output import remove_figures
+from ..output.metadata import references
+from ..output.studies import write_sensitivities
 from ..runtime.paths import check_apart
 from ..simulation.progress import duration
 from . import facts, logs
@@ -171,7 +176,6 @@ def _study(draft, section, options):
 
 def _length_and_start(experiment, section, cost, model, state, dt, options):
     """(number of steps, first State) of the section; for --verify a state in motion and, unless given, other steps."""
-    from ..adjoint.costs.readers import outermost
     from ..adjoint.verification.examination import crossing_steps, moving_state
 
     _, steps = steps_of(section, experiment.run, dt)
@@ -259,9 +263,6 @@ def compute_maps(study: Study, options: Sensitivity) -> None:
 
 def _dry_line(study):
     """The line of high-water marks that no water reached, by one more run; "" where none can be; collective."""
-    from ..adjoint.assimilation.departures import departures_of
-    from ..adjoint.costs.marks import MarkMisfit, dry, marks_in_water
-
     if not isinstance(study.cost, MarkMisfit):
         return ""
     marks, _ = marks_in_water(study.cost.marks, study.problem.stepped, study.cost.reach)
@@ -280,9 +281,6 @@ def _remove_old_file(study, path, options):
 
 
 def _write(study, path, found, J, units):
-    from ..output.metadata import references
-    from ..output.studies import write_sensitivities
-
     problem, made = study.problem, study.made
     attributes = {
         "title": study.experiment.run.title or made.draft.file.stem,

@@ -7,12 +7,19 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
+from ..config import read
+from ..config.build.experiment import assemble, model_of
+from ..config.build.fields import state_of
+from ..config.build.steppers import stepper_of, time_step
 from ..errors import ConfigError
+from ..parallel import make_communicator
 from ..runtime import launch
 from ..runtime.launchers import placement
 from ..runtime.version import VERSION, git_commit
+from ..stepping.stability import limits
 from . import facts
 from .logs import profiled
 from .starting import refuse_nests
@@ -61,8 +68,6 @@ class Basin:
         self.stepper, self.shape, self.layout = stepper_named(options.stepper), _shape(options.size), _layout(options)
 
     def make_communicator(self, process: Process) -> Communicator:
-        from ..parallel import make_communicator
-
         return make_communicator(process.communicator, self.shape, self.layout)
 
     def make(self, communicator: Communicator) -> tuple[ShallowWater, State]:
@@ -78,10 +83,6 @@ class Experiment:
     """The experiment of a file, with its own physics, stepper and size."""
 
     def __init__(self, file: str, overrides: Sequence[str | Override], options: Bench):
-        from ..config import read
-        from ..config.build.experiment import assemble
-        from ..config.build.steppers import stepper_of
-
         draft = read(file, overrides)
         refuse_nests(draft)
         self.made = assemble(draft, records=1)
@@ -105,11 +106,6 @@ def timed_case(
     made: Assembly, experiment: Any, communicator: Communicator, subject: Experiment | None = None
 ) -> tuple[ShallowWater, State]:
     """(ShallowWater, State) of an experiment on a communicator; gives `subject` the stepper with its time step."""
-    from ..config.build.experiment import model_of
-    from ..config.build.fields import state_of
-    from ..config.build.steppers import stepper_of, time_step
-    from ..stepping.stability import limits
-
     model = model_of(made, communicator)
     state = state_of(experiment.initial, model)
     if subject is not None:
@@ -225,8 +221,6 @@ def _figures(program, cells, seconds, bandwidth):
 
 
 def _on_cpu():
-    import jax
-
     return jax.default_backend() == "cpu"
 
 

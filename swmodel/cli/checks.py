@@ -13,8 +13,10 @@ from ..config.build.steppers import stepper_of, time_step, unstable
 from ..config.build.studies import adjoint_line, green_line, inversion_line
 from ..config.scenario import PRODUCTS, bytes_of_gauges, bytes_of_sums
 from ..errors import ConfigError
+from ..parallel.serial import OneTileCommunicator
 from ..runtime import launch, memory
 from ..runtime.paths import check_apart, expanded
+from ..stepping.stability import largest_time_step, limits
 from . import facts, logs
 from .explain import Speed, speed_line
 from .model_remarks import flooded_land, model_remarks, wave_remarks
@@ -69,8 +71,6 @@ def check_experiment(file: str, overrides: Sequence[str | Override], ranks: int,
 
 def _plan(made, experiment, model, state, ranks, speed, studied):
     """((label, text) lines, warnings) of a run; raises ConfigError for mistakes that only the model reveals."""
-    from ..stepping.stability import largest_time_step, limits
-
     stepper = stepper_of(experiment.stepper)
     halo, found = (
         made.require(("stepper",), model.halo, stepper),
@@ -116,9 +116,6 @@ MOST_TILES = 9  # the most tiles of a large grid that are examined
 
 def _plan_of_tiles(made, experiment, ranks):
     """`_plan` for a grid too large for this process, from a few tiles, set up as on their ranks."""
-    from ..parallel.serial import OneTileCommunicator
-    from ..stepping.stability import largest_time_step, limits
-
     if experiment.ensemble is not None:
         raise ConfigError("ensemble: the grid is too large to be checked with an ensemble; check a single member")
     stepper, grid = stepper_of(experiment.stepper), made.grid

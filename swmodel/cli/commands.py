@@ -7,6 +7,7 @@ import typer
 from ..output import KINDS
 from ..runtime.version import VERSION
 from . import files, forecast_commands, options
+from .files import copy_experiment, open_page, plot_files, report_files
 from .options import examples, path_of, taking
 
 app = typer.Typer(
@@ -54,8 +55,6 @@ def new(
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Copy a commented experiment and its data, to start from."""
-    from .files import copy_experiment
-
     copy_experiment(name, folder, force)
 
 
@@ -337,8 +336,6 @@ def plot(
 
     Maps, gauges, circulation, spectra, budgets or animations are chosen by what the files hold.
     """
-    from .files import plot_files
-
     plot_files(files, output, kind, observations, variable, time, member, box, layer)
 
 
@@ -358,8 +355,6 @@ def report(files: options.OutputOfRun, given: options.Page) -> None:
 
     It has maps with a time slider, gauges, scores, budgets, timing and the configuration.
     """
-    from .files import report_files
-
     print(report_files(files, given.output, given.observations, given.variable, given.member))
 
 
@@ -370,8 +365,6 @@ def view(files: options.OutputOfRun, given: options.Page) -> None:
 
     The page is that of `report`. Where there is no display, its path is printed.
     """
-    from .files import open_page, report_files
-
     open_page(report_files(files, given.output, given.observations, given.variable, given.member))
 
 

@@ -24,14 +24,18 @@ from typing import TYPE_CHECKING, cast
 from ..config import Override, read
 from ..config.build.experiment import model_of
 from ..config.build.fields import state_of
-from ..config.build.steppers import coarsened
+from ..config.build.steppers import coarsened, stepper_of
 from ..dynamics.system import System
+from ..elliptic import Diagonal
 from ..errors import ConfigError, SwmodelError
+from ..parallel import SerialCommunicator
 from ..runtime import launch
 from ..runtime.paths import make_folder
 from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
+from ..stencils.compiled import graph_text, write_source
 from ..stepping.explicit import TimeStepper
+from ..stepping.loop import loops_of_adjoint, loops_of_steps
 from . import facts
 from .options import Speed
 from .starting import begin_alone, simulation_of, started_with_step
@@ -67,8 +71,6 @@ def explain_experiment(
     Raises:
         ConfigError: with every mistake of the experiment, or if the folder for sources cannot be made.
     """
-    from ..stepping.loop import loops_of_adjoint, loops_of_steps
-
     if bandwidth is not None and not bandwidth > 0:
         raise ConfigError(f"--bandwidth {bandwidth:g} is not positive; give bytes a second, as 2e10.")
     draft = read(file, overrides)
@@ -108,8 +110,6 @@ def _counted(loops):
 
 
 def _print_loops(counted, steps, source, graph, first=1):
-    from ..stencils.compiled import graph_text, write_source
-
     if source is not None:
         make_folder(source)
     for number, (loop, count) in enumerate(counted, first):
@@ -199,8 +199,6 @@ def speed_line(
 
 
 def _stepper(experiment, dt):
-    from ..config.build.steppers import stepper_of
-
     return stepper_of(experiment.stepper, dt)
 
 
@@ -290,7 +288,6 @@ def count_iterations(
     Raises:
         ConfigError: if the solver does not converge, or the experiment is not valid on the coarser grid.
     """
-    from ..elliptic import Diagonal
     from ..performance.timing import iterations_of, solver_of
 
     if not stepper.has_solver:
@@ -312,8 +309,6 @@ def count_iterations(
 
 def _coarse(draft, cut):
     """(model, state) on the grid coarsened by `cut`."""
-    from ..parallel import SerialCommunicator
-
     made = coarsened(draft, cut)
     if made.mistakes:
         raise ConfigError(

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import postprocess
+from ..adjoint import Inversion, Nested, Problem, Restart, Rules
+from ..adjoint.assimilation.restarts import Identity
 from ..config import read
 from ..config.build.observed import check_withheld, misfit_to, observed
 from ..config.build.steppers import stepper_of
@@ -44,8 +46,6 @@ from .starting import (
 )
 
 if TYPE_CHECKING:
-    from ..adjoint import Inversion, Problem
-    from ..adjoint.assimilation.restarts import Identity
     from ..config import Override
     from ..config.build.experiment import Assembly
     from ..config.build.observed import Observed
@@ -115,8 +115,6 @@ def _remove_old_files(study, path, restart, options):
 
 def _study(draft, section, options):
     """The Study of a draft, on this rank; collective."""
-    from ..adjoint import Inversion, Nested, Problem, Rules
-
     begun = begin(draft, options, nested=True)
     made, experiment = begun.made, begun.experiment
     model, state, dt = started_with_step(made, experiment, *begun.where)
@@ -156,8 +154,6 @@ def _study(draft, section, options):
 
 def _restart(folder, section, made, observations, problem, options):
     """The Restart of an inversion, with the names of what may differ from an earlier one."""
-    from ..adjoint import Restart
-
     overrides = made.draft.overrides
     force = (*allowed_names(options.force), *explained_by(overrides), *named_by(overrides))
     identity = identity_of(section, made, observations, problem)
@@ -166,8 +162,6 @@ def _restart(folder, section, made, observations, problem, options):
 
 def identity_of(section: Section, made: Assembly, observations: Observed, problem: Problem) -> Identity:
     """The Identity of an inversion, from its section, the Assembly, the Observed and the Problem; collective."""
-    from ..adjoint.assimilation.restarts import Identity
-
     entries = fingerprint_of_grids(problem.stepped, problem.first_step, problem.dt, problem.steps)
     entries |= {"stepper": describe(problem.stepper), "length": problem.dt * problem.steps, "method": section.chosen}
     entries |= described("initial", made.experiment().initial)

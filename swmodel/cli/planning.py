@@ -17,9 +17,12 @@ from ..config.parts import part_of
 from ..config.scenario import arrays_of, bytes_of_gauge_file, bytes_of_gauges, bytes_of_sums
 from ..errors import ConfigError, SwmodelError
 from ..output.products.snapshots import with_bed
+from ..parallel import SerialCommunicator
 from ..parallel.decomposition import TileError
+from ..parallel.serial import OneTileCommunicator
 from ..runtime import launch, memory
 from ..simulation.progress import duration
+from ..stepping.stability import largest_time_step, limits
 from . import facts
 from .explain import Speed, count_iterations, shared_machine
 from .starting import begin_alone
@@ -144,10 +147,6 @@ def _feasible(wanted, grid):
 
 def _limits(made, experiment, stepper):
     """The Limits of the time step; for a large grid, those of some of its tiles."""
-    from ..parallel import SerialCommunicator
-    from ..parallel.serial import OneTileCommunicator
-    from ..stepping.stability import largest_time_step, limits
-
     if experiment.stepper.dt != "auto":
         return []
     if is_evaluated_whole(made.grid):
@@ -172,7 +171,6 @@ def _subject(case, machine, gradient):
     from ..performance.timing import with_rounds
 
     made, experiment, lines = case.made, case.experiment, []
-    from ..parallel import SerialCommunicator
     from ..performance.timing import OneOfMany
 
     shape = made.grid.shape

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..config.build.experiment import track_of
+from ..adjoint.costs.records import records_in
+from ..config.build.experiment import storm_of, track_of
 from ..config.parts import part_of
 from ..config.series import SeriesSection
+from ..errors import SwmodelError
 from ..fields.parameters import in_utc
 from ..forcing.constituents import period
 from ..forcing.tracks import SHAPES, largest_winds
@@ -189,9 +191,6 @@ def _gauges(experiment):
 
 def _no_records(gauges, run):
     """Why no observation can be compared with the run; None if one can."""
-    from ..adjoint.costs.records import records_in
-    from ..errors import SwmodelError
-
     try:
         records = records_in(gauges.observations, dict(gauges.positions), start=run.start)
     except SwmodelError as error:
@@ -307,9 +306,6 @@ def _winds_of_storm(name, entry, experiment, storm):
 
 def _cyclone(entry, experiment):
     """The Cyclone of a section; None for one that another check refuses."""
-    from ..config.build.experiment import storm_of
-    from ..errors import SwmodelError
-
     try:
         return storm_of(entry, experiment.run)
     except SwmodelError:

@@ -8,19 +8,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from .. import postprocess
 from ..config import Override, read, read_text
 from ..config.build.nests import folder_of_nest
 from ..errors import ConfigError, DataError
+from ..output.opening import opened
 from ..output.running import earlier
+from ..output.zarr_store import ZarrStore, is_store
 from ..runtime import launch
 from ..runtime.launchers import binding_warning
 from ..runtime.paths import bytes_in, check_apart, expanded, found, same_file
 from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION, git_commit, versions
 from ..simulation.progress import ProgressBar, duration, rounded
+from ..stepping.stability import largest_time_step, limits
 from . import facts, logs
 from .logs import profiled
 from .model_remarks import model_remarks, wave_remarks
@@ -54,8 +58,6 @@ def run_experiment(file: str, overrides: Sequence[str | Override], options: Run)
 
 def resume_experiment(restart: str, overrides: Sequence[str | Override], options: Resumed) -> None:
     """Continue from a restart file, with the experiment in it or with `options.experiment`."""
-    from ..output.zarr_store import ZarrStore, is_store
-
     path = expanded(restart)
     if is_store(path):
         ZarrStore(path).recover()
@@ -78,8 +80,6 @@ def _names_folder(draft, options):
 
 def _draft_of_restart(path, overrides, options):
     """The Draft with which a restart continues. The time step is that of its run unless `--set` or a file gives one."""
-    from ..output.opening import opened
-
     restart = opened(path, verify=False)  # the root compares it with its checksum later, before the run continues
     head, _, text = str(restart.attributes.get("config", "")).partition("\n")
     anywhere = [Override("any ranks", ("run", key), "auto") for key in ("communicator", "layout", "devices")]
@@ -229,10 +229,6 @@ def _check_files(files, inputs):
 
 def _announce(made, experiment, simulation, process):
     """Print the header of the run on the root, and warnings; collective."""
-    import jax
-
-    from ..stepping.stability import largest_time_step, limits
-
     model = simulation.model
     found = limits(model, simulation.scheme, simulation.state)
     longest = largest_time_step(found) if found else np.inf

@@ -28,6 +28,7 @@ from ..runtime import launch
 from ..runtime.devices import hosts_of
 from ..runtime.paths import expanded, make_folder
 from ..simulation.progress import duration
+from ..stepping.stability import limits
 from . import facts, files, logs
 
 if TYPE_CHECKING:
@@ -132,8 +133,6 @@ def started_with_step(made: Assembly, experiment: Experiment, *where: Any) -> tu
 
     Of nested grids they are the Family, {name: State} and the outermost grid's time step.
     """
-    from ..stepping.stability import limits
-
     if made.nests:
         return family_of(made, *where)
     model, state = started(made, experiment, *where)

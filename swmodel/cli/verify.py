@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import EXIT_ERROR, EXIT_OK, ConfigError
 from ..runtime import launch
-from ..verification.suite import list_cases, print_table, print_values, select, verify
+from ..verification.suite import list_cases, print_table, print_values, select, verify, write_page
 
 
 def verify_cases(names: Sequence[str], quick: bool, html: str | None, listed: bool) -> int:
@@ -40,8 +40,6 @@ def verify_cases(names: Sequence[str], quick: bool, html: str | None, listed: bo
     print()
     print_table(found)
     if html is not None:
-        from ..verification.suite import write_page
-
         write_page(found, Path(html))
         print(f"wrote {html}")
     return EXIT_OK if all(scores.passed for scores in found) else EXIT_ERROR

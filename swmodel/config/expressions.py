@@ -19,6 +19,8 @@ import operator
 import re
 from typing import Any, cast
 
+import numpy as np
+
 from .. import units
 from ..errors import ConfigError
 from ..fields import parameters as rules
@@ -93,8 +95,6 @@ class Expression:
 
     def __call__(self, x: Any, y: Any, t: float = 0.0) -> Any:
         """Values of the formula, not finite where it is not defined; the arrays x and y are not changed."""
-        import numpy as np
-
         x, y = np.asarray(x, float), np.asarray(y, float)
         names = {name: value for pair in COORDINATES.values() for name, value in zip(pair, (x, y))} | {TIME: t}
         with np.errstate(all="ignore"):

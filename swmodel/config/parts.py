@@ -31,6 +31,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from .. import forcing
+from ..diagnostics.derived import FIELDS
 from ..dynamics.limiters import LIMITERS, Limiter
 from ..dynamics.tracers import AdvectionScheme, Centred, FluxLimited, check_name
 from ..fields import parameters as rules
@@ -233,8 +234,6 @@ def known_variables(sections: Mapping[str, Any]) -> tuple[str, ...]:
     Args:
         sections: {name: valid section}.
     """
-    from ..diagnostics.derived import FIELDS
-
     between = (INTERFACES,) if sections.get("layers") is not None else ()
     return (*FIELDS, *between, *(tracer.name for tracer in sections.get("tracer", ())), *_of_terms(sections))
 

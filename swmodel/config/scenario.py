@@ -9,11 +9,16 @@ import math
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, cast
 
+import jax
+
+from .. import sources
 from ..defaults import MAXIMA_THRESHOLD, RIGIDITY
 from ..errors import ConfigError
 from ..fields.parameters import Number, in_utc
+from ..fields.state import State
 from ..output.products.base import Product
 from ..runtime import memory
+from ..sources.fault import AzimuthalEqualArea, Plane
 from .parts import PartSection, part_of, section_for, shipped
 from .reading import Before, one_of
 from .sections import (
@@ -80,9 +85,6 @@ class FaultTable(Section):
 
     def faults_on(self, grid: Any, start: datetime.datetime | None = None) -> Any:
         """The sources.Source of the faults, which count their times from the `start` of the run."""
-        from .. import sources
-        from ..sources.fault import AzimuthalEqualArea, Plane
-
         projection = AzimuthalEqualArea(grid.radius) if grid.spherical else Plane()
         if self.file is not None:
             return sources.read_source(self.file, self.slips, projection=projection)
@@ -319,10 +321,6 @@ def bytes_of_sums(output: Output, tile: int, itemsize: int) -> float:
 
 def arrays_of(section: Any, cells: int, itemsize: int = 8) -> dict[str, Any]:
     """{name: shape and type} of the arrays of a product on a tile of so many cells."""
-    import jax
-
-    from ..fields.state import State
-
     product, one = part_of(section, None), jax.ShapeDtypeStruct((int(cells),), f"float{8 * itemsize}")
     names = {"u", "v", "eta", *getattr(product, "variables", ())}
     return jax.eval_shape(product.start, State(**dict.fromkeys(names, cast(Any, one))))

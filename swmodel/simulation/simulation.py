@@ -18,6 +18,7 @@ from ..models.engine import arrays_if_loops_fail
 from ..models.ensemble import Ensemble
 from ..models.shallow_water import ShallowWater
 from ..output.products.base import Reader, Shown, Watcher
+from ..output.resuming import restored
 from ..output.running import Run
 from ..output.schedule import Output
 from ..parallel.communicator import Communicator
@@ -225,8 +226,6 @@ class Simulation(Outputs):
             DataError: if there is no such restart, it is damaged, of another grid, or of a run that differs in
                 something that `force` does not name; the message lists the differences and their sizes.
         """
-        from ..output.resuming import restored
-
         return restored(self, path, force)
 
     # -- running ------------------------------------------------------------------------------------------------------

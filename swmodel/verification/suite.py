@@ -22,7 +22,7 @@ from rich.table import Table
 
 from ..errors import SwmodelError
 from ..runtime.version import VERSION
-from .case import CASES, Case, Mark, Panel, adjoint_mismatch
+from .case import CASES, Case, Mark, Panel, adjoint_mismatch, draw
 
 GROUPS = ("planar", "sphere", "tides", "coasts", "nests")
 
@@ -314,8 +314,6 @@ def _figure(scores):
     """The case's figure as an image within the page; nothing for a case without panels."""
     if not scores.panels:
         return ""
-    from .case import draw
-
     file = io.BytesIO()
     draw(scores.panels).savefig(file, format="png", dpi=110)
     data = base64.b64encode(file.getvalue()).decode()

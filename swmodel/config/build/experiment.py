@@ -16,10 +16,15 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ...defaults import GRAVITY
+from ...dynamics.forcing import WindStress
 from ...errors import ConfigError, DataError, SwmodelError
 from ...fields.parameters import Moment
-from ...fields.parts import positions_of
+from ...fields.parts import numbers_of, positions_of
+from ...fields.variables import PROGNOSTIC
 from ...grids.windows import blocks_of
+from ...output.products.gauges import Gauges
+from ...parallel import SerialCommunicator
+from ...parallel.decomposition import Decomposition, TileError, best_layout
 from ...runtime import launchers, memory
 from ..own import path_of_part
 from ..parts import arguments_of, part_of
@@ -40,14 +45,13 @@ from .fields import (
     rough_bottom_of,
     tracer_of,
 )
-from .series import check_record, check_tides, series_of
+from .series import check_record, check_tides, series_of, stress_of
 from .sources import motion_after_survey, motion_of
 
 if TYPE_CHECKING:
     from ...grids.grid import Grid
     from ...models.shallow_water import ShallowWater
     from ...parallel.communicator import Communicator
-    from ...parallel.decomposition import Decomposition
     from .. import Draft, Experiment
 
 MOST_RECORDS = 24  # the most records of a source's motion, each of which is a field of the whole grid
@@ -187,8 +191,6 @@ def _check_memory(made, ranks):
 
 def tiles(grid: Grid, ranks: int, layout: tuple[int, int] | None = None, halo: int = 1) -> Decomposition:
     """The Decomposition of `grid` for `ranks` ranks; raises TileError if there is none."""
-    from ...parallel.decomposition import Decomposition, TileError, best_layout
-
     layout = best_layout(grid.shape, ranks) if layout is None else layout
     if layout[0] * layout[1] != ranks:
         raise TileError(
@@ -215,10 +217,6 @@ def _check_core(made):
 
 
 def _check_gauges(made):
-    from ...fields.variables import PROGNOSTIC
-    from ...output.products.gauges import Gauges
-    from ...parallel import SerialCommunicator
-
     places = made.section("output").gauges.positions
     refused = {mistake.path for mistake in made.draft.mistakes}  # they lie outside the grid
     places = {name: at for name, at in places.items() if ("output", "gauges", "positions", name) not in refused}
@@ -244,8 +242,6 @@ def _check_gauges(made):
 
 def _surveyed(floor):
     """A SeaFloor whose land and lakes one process has found."""
-    from ...parallel import SerialCommunicator
-
     return floor.surveyed(SerialCommunicator())
 
 
@@ -291,10 +287,6 @@ def track_of(section: Any) -> Any:
 
 def _wind_from_file(section, grid, run):
     """Stress at u and v points from the wind of a file. The drag law needs both components at each of them."""
-    from ...dynamics.forcing import WindStress
-    from ...fields.parts import numbers_of
-    from .series import stress_of
-
     stress = stress_of(section, run)
     for name, records in stress.items():
         records.check(grid, name, numbers_of(WindStress)[name], run.until)

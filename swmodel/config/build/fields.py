@@ -5,12 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import netCDF4
 import numpy as np
 
 from ...dynamics.tracers import FluxLimited, Tracer
 from ...dynamics.wetting import WettingDrying
 from ...errors import ConfigError, DataError
+from ...fields.parts import numbers_of
 from ...fields.variables import PROGNOSTIC, in_layer, layer_of
+from ...grids.bathymetry import depth_on, elevation_on
+from ...grids.coast import coast_mask
+from ...grids.elevation import open_elevation
+from ...grids.levees import check_on_grid, read_levees
+from ...grids.patches import Patch
+from ...grids.regrid import field_records, read_field_onto
+from ...grids.topography import topography_of
 from ...grids.windows import Formula, GridValues
 from ...runtime import launchers
 from ...runtime.formats import check_format
@@ -110,8 +119,6 @@ def _from_file(section, model):
 
     Tracers that are not in the file start from their own initial value. Restarts hold their content, which is not read.
     """
-    import netCDF4
-
     try:
         with netCDF4.Dataset(section.file) as dataset:
             rows = [row for row in model.variables if layer_of(row.name)[0] in STEPPED or _name_in(dataset, row.name)]
@@ -176,8 +183,6 @@ def _values(value, grid, run, key):
     """The value of a key in the form of the constructor: numbers, arrays, or records of a file."""
     if not isinstance(value, FieldFile):
         return on_grid(value, grid, "h", key)
-    from ...grids.regrid import field_records, read_field_onto
-
     read = read_field_onto if is_evaluated_whole(grid) else field_records
     if not isinstance(value, FieldRecord):
         records = read(value.file, value.variable, grid, "h", run.start, (0.0, run.until))
@@ -195,10 +200,6 @@ def grid_of(section: Any) -> Grid:
 
 def bathymetry_of(section: Any, grid: Grid, wetting: WettingDrying | None = None) -> SeaFloor | Topography:
     """The SeaFloor of `grid` from a [bathymetry] section; its Topography where the model has `wetting`."""
-    from ...grids.bathymetry import depth_on, elevation_on
-    from ...grids.patches import Patch
-    from ...grids.topography import topography_of
-
     mask = None if section.mask is None else mask_of(section.mask, grid)
     if wetting is not None:
         return topography_of(section, grid, mask)
@@ -230,7 +231,6 @@ def map_of(section: MapFile, grid: Grid, rule: Any) -> np.ndarray | GridValues:
 
 def rough_bottom_of(section: Any, grid: Grid) -> dict[str, np.ndarray | GridValues]:
     """The roughness [m] and the buoyancy [s-1] of InternalWaveDrag from the elevations that a section names."""
-    from ...grids.elevation import open_elevation
     from ...grids.roughness import rough_bottom
 
     elevation = open_elevation(section.file, section.variable, section.positive, grid=grid)
@@ -242,16 +242,12 @@ def rough_bottom_of(section: Any, grid: Grid) -> dict[str, np.ndarray | GridValu
 def mask_of(section: MapFile | Polygons, grid: Grid) -> GridValues:
     """True at the cell centres where a map is 1/2 or more, or that lie in water by the polygons of a coast."""
     if isinstance(section, Polygons):
-        from ...grids.coast import coast_mask
-
         return coast_mask(section.polygons, grid, section.of)
     return _values_of_map(section, grid, fill=False).map(lambda values: np.nan_to_num(values) >= 0.5, dtype=bool)
 
 
 def _values_of_map(section, grid, fill=True):
     """The GridValues of a map without time; `fill` as of `field_records`."""
-    from ...grids.regrid import field_records
-
     records = field_records(section.file, section.variable, grid, fill=fill)
     if len(records.times) > 1:
         raise DataError(f"{section.variable} in {section.file} has {len(records.times)} times; give a map without time")
@@ -260,8 +256,6 @@ def _values_of_map(section, grid, fill=True):
 
 def check_map(section: Any, made: Assembly) -> None:
     """Raise an error for maps and formulas of a [[dissipation]] section that cannot be used."""
-    from ...fields.parts import numbers_of
-
     if (floor := getattr(section, "rough_bottom", None)) is not None and is_evaluated_whole(made.grid):
         _check_roughness(floor, made.grid)
     for name, rule in numbers_of(section.part).items():
@@ -298,8 +292,6 @@ def levels_of(section: Any) -> tuple[float, float]:
 
 def check_levees(path: str | Path, grid: Grid) -> None:
     """Raise DataError if a table of levees cannot be used, or has a levee that crosses no face of the grid."""
-    from ...grids.levees import check_on_grid, read_levees
-
     levees = read_levees(path)
     try:
         check_on_grid(levees, grid)

@@ -15,6 +15,7 @@ from ...errors import ConfigError
 from ...nests.family import Family
 from ...nests.members import family_of_members
 from ...nests.nest import STAGES, Nest, Place, finest, frame_of
+from ...stepping.stability import limits
 from .. import member_drafts
 from ..consistency import mistakes_between
 from ..nests import name_of_folder, remedy_of_linear
@@ -225,8 +226,6 @@ def family_of(made: Assembly, *where: Any) -> tuple[Family, dict[str, State], fl
     Raises:
         ConfigError: with every mistake.
     """
-    from ...stepping.stability import limits
-
     experiment = made.experiment()
     if experiment.ensemble is None:
         family = _family(made, *where)

@@ -14,14 +14,18 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
+from ... import sources
 from ...dynamics.domain import Domain
 from ...dynamics.terms import Series
 from ...grids.grid import Grid
 from ...grids.windows import GridRecords, LazyRecords, grid_values
 from ...runtime import cache, memory
-from ...sources.fault import Source
+from ...sources.fault import Source, summarise
+from ...sources.motion import BottomMotion
+from ...sources.motion import breakpoints as breakpoints_of
 
 SUFFIX, HOW = "motion", "npz"
 MOST_BYTES = 500e6  # of all motions on disk together
@@ -37,7 +41,6 @@ def motion_of(section: Any, grid: Grid, bathymetry: Any, source: Source, most: i
         most: the most intervals in which the motion is sampled, if `every` is "auto".
     """
     from ...sources.deformation import Deformation
-    from ...sources.motion import BottomMotion
 
     if isinstance(source, Deformation):
         return source.on(grid), source.summary(grid, bathymetry)
@@ -63,8 +66,6 @@ class _MotionAfterSurvey:
     """A motion that a thread computes once its `series` is called, and its summary; arguments as for `motion_of`."""
 
     def __init__(self, section, grid, bathymetry, source, most):
-        from ...sources.fault import summarise
-
         self.section, self.grid, self.bathymetry, self.source, self.most = section, grid, bathymetry, source, most
         self.summary = lambda: summarise(source)  # without volumes, until the motion is computed
 
@@ -102,9 +103,6 @@ class _Plan:
     @classmethod
     def of(cls, section, grid, bathymetry, source, most):
         """The plan for the arguments of `motion_of`. Depths are read here, and not by a thread."""
-        from ... import sources
-        from ...sources.motion import breakpoints as breakpoints_of
-
         breakpoints = breakpoints_of(source)
         times = _times(breakpoints, section.every, most)
         region = sources.region_around(source, grid)
@@ -133,8 +131,6 @@ class _Plan:
 
     def summary(self) -> Any:
         """The Summary of the source, with volumes."""
-        from ...sources.fault import summarise
-
         uplift, (j0, j1, i0, i1) = self.found()
         rows, columns = slice(j0, j1), slice(i0, i1)
         wet = np.asarray(grid_values(self.bathymetry.wet, self.grid).block(rows, columns))
@@ -203,10 +199,7 @@ def _depths_in(region, grid, bathymetry):
 
 def _name(section, grid, depth, source, times):
     """The name of a motion on disk: a digest of everything on which it depends."""
-    import jax
     import jaxlib.version
-
-    from ... import sources
 
     programs = [path.read_text() for path in sorted(Path(sources.__file__).parent.glob("*.py"))]
     numbers = [grid.x_edges, grid.y_edges, depth, times, *jax.tree.leaves(source)]

@@ -11,10 +11,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ... import elliptic
 from ...errors import ConfigError, SwmodelError
 from ...fields.parameters import MOST
 from ...models.ensemble import Ensemble
 from ...models.random_fields import SmoothNoise
+from ...parallel import SerialCommunicator
+from ...stepping.stability import largest_time_step, limits
 from .. import Draft, member_drafts
 from ..nests import value_at
 from ..parts import arguments_of, part_of
@@ -42,8 +45,6 @@ def stepper_of(section: Any, dt: float = 1.0) -> TimeStepper:
 
 def _solver(section):
     """The elliptic.Solver that a [stepper] section names; None for "auto"."""
-    from ... import elliptic
-
     if section.solver == "auto":
         return None
     if isinstance(section.solver, type):
@@ -72,8 +73,6 @@ def time_step(experiment: Experiment, limits: Sequence[Limit]) -> float:
 
 
 def _time_step(experiment, limits):
-    from ...stepping.stability import largest_time_step
-
     dt = experiment.stepper.dt
     if dt == "auto":
         if not limits:
@@ -90,8 +89,6 @@ def _time_step(experiment, limits):
 
 def too_long(section: Any, limits: Sequence[Limit]) -> str:
     """The sentence for a time step over its limit."""
-    from ...stepping.stability import largest_time_step
-
     return (
         f"{section.dt:g} s is over the limit of {section.type}, {limits[0]}; "
         f'use dt = "auto", or at most {0.9 * largest_time_step(limits):.3g} s'
@@ -101,9 +98,6 @@ def too_long(section: Any, limits: Sequence[Limit]) -> str:
 def unstable(made: Assembly) -> list[Mistake]:
     """The mistake of a time step over the limit of gravity waves, for an Assembly that has other mistakes; or none."""
     import swmodel as sw
-
-    from ...parallel import SerialCommunicator
-    from ...stepping.stability import limits
 
     model, stepper = made.section("model"), made.section("stepper")
     if made.bathymetry is None or model is None or stepper is None or stepper.dt == "auto":

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...adjoint import Nested, Problem
 from ...adjoint.assimilation.priors import Setting, joined
 from ...adjoint.costs.costs import tile_cost
 from ...adjoint.costs.harmonics import HarmonicMisfit
@@ -27,7 +28,6 @@ from .observed import check_places, check_withheld, placed, truth_of
 from .steppers import stepper_of
 
 if TYPE_CHECKING:
-    from ...adjoint import Problem
     from ...adjoint.controls.transforms import Transformed
     from ...adjoint.costs.costs import Cost
     from ...fields.state import State
@@ -201,8 +201,6 @@ def problem_of(
     Raises:
         ConfigError: for places without water, times outside the run, or controls that the model does not have.
     """
-    from ...adjoint import Nested, Problem
-
     if section.memory is not None:
         memory.require(section.memory, "memory: the given size", "give less, or leave it out")
     return Problem(model, stepper, state, steps, cost, section.controls, checkpoints=Nested(memory=section.memory))
