@@ -14,9 +14,12 @@ import numpy as np
 
 from .. import postprocess
 from ..adjoint.assimilation.departures import departures_of
+from ..adjoint.costs.costs import Cost
 from ..adjoint.costs.marks import MarkMisfit, dry, marks_in_water
 from ..adjoint.costs.readers import outermost
-from ..config import Override, read
+from ..config import Experiment, Override, read
+from ..config.adjoint import Adjoint
+from ..config.build.experiment import Assembly
 from ..config.build.studies import (
     amplitudes_of,
     cost_of,
@@ -35,6 +38,7 @@ from ..runtime.paths import check_apart
 from ..simulation.progress import duration
 from . import facts, logs
 from .facts import columns
+from .options import Sensitivity
 from .starting import (
     RECORD,
     begin,
@@ -48,12 +52,7 @@ from .starting import (
 )
 
 if TYPE_CHECKING:
-    from ..adjoint.costs.costs import Cost
     from ..adjoint.verification.verification import Verdict
-    from ..config import Experiment
-    from ..config.adjoint import Adjoint
-    from ..config.build.experiment import Assembly
-    from .options import Sensitivity
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> str:

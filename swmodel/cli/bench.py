@@ -1,37 +1,31 @@
 """`swmodel bench`: the speed of a step, in cells per second and as a fraction of the memory bandwidth."""
 
-from __future__ import annotations
-
 import os
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 
-from ..config import read
-from ..config.build.experiment import assemble, model_of
+from ..config import Override, read
+from ..config.build.experiment import Assembly, assemble, model_of
 from ..config.build.fields import state_of
 from ..config.build.steppers import stepper_of, time_step
 from ..errors import ConfigError
+from ..fields.state import State
+from ..models.shallow_water import ShallowWater
 from ..parallel import make_communicator
+from ..parallel.communicator import Communicator
 from ..runtime import launch
+from ..runtime.launch import Process
 from ..runtime.launchers import placement
 from ..runtime.version import VERSION, git_commit
 from ..stepping.stability import limits
 from . import facts
 from .logs import profiled
+from .options import Bench
 from .starting import refuse_nests
-
-if TYPE_CHECKING:
-    from ..config import Override
-    from ..config.build.experiment import Assembly
-    from ..fields.state import State
-    from ..models.shallow_water import ShallowWater
-    from ..parallel.communicator import Communicator
-    from ..runtime.launch import Process
-    from .options import Bench
 
 
 def time_steps(file: str | None, overrides: Sequence[str | Override], options: Bench) -> None:

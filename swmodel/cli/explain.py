@@ -21,14 +21,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ..config import Override, read
-from ..config.build.experiment import model_of
+from ..config import Draft, Experiment, Override, read
+from ..config.build.experiment import Assembly, model_of
 from ..config.build.fields import state_of
 from ..config.build.steppers import coarsened, stepper_of
 from ..dynamics.system import System
 from ..elliptic import Diagonal
 from ..errors import ConfigError, SwmodelError
+from ..fields.state import State
+from ..models.shallow_water import ShallowWater
 from ..parallel import SerialCommunicator
+from ..parallel.decomposition import Decomposition
 from ..runtime import launch
 from ..runtime.paths import make_folder
 from ..runtime.signals import PROCESS
@@ -41,11 +44,6 @@ from .options import Speed
 from .starting import begin_alone, simulation_of, started_with_step
 
 if TYPE_CHECKING:
-    from ..config import Draft, Experiment
-    from ..config.build.experiment import Assembly
-    from ..fields.state import State
-    from ..models.shallow_water import ShallowWater
-    from ..parallel.decomposition import Decomposition
     from ..performance.prediction import Machine
 
 SIDES = ("west", "east", "south", "north")

@@ -1,37 +1,32 @@
 """Lines of text that describe a run, for its header and for `swmodel check`."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..config import Experiment
 from ..config.build.experiment import track_of
 from ..config.build.series import records_of, stress_of
 from ..config.parts import part_of
 from ..config.scenario import bytes_of_gauge_file
 from ..config.series import RecordFile, TideSection
 from ..diagnostics.derived import in_all_layers
+from ..dynamics.domain import Floor
 from ..dynamics.forcing import WaterForcing
 from ..errors import SwmodelError
 from ..fields.parts import numbers_of
 from ..forcing.file_records import FileRecords
+from ..grids.grid import CartesianGrid, SphericalGrid
+from ..grids.windows import GridValues
+from ..models.ensemble import Ensemble
+from ..models.shallow_water import ShallowWater
 from ..observed.folder import read_folder
 from ..output.products.snapshots import with_bed
+from ..parallel.decomposition import Decomposition
 from ..runtime.memory import size
 from ..simulation.progress import duration
-
-if TYPE_CHECKING:
-    from ..config import Experiment
-    from ..dynamics.domain import Floor
-    from ..grids.grid import CartesianGrid, SphericalGrid
-    from ..grids.windows import GridValues
-    from ..models.ensemble import Ensemble
-    from ..models.shallow_water import ShallowWater
-    from ..parallel.decomposition import Decomposition
-    from ..stepping.stability import Limit
+from ..stepping.stability import Limit
 
 
 def table(lines: Sequence[tuple[str, str]]) -> str:

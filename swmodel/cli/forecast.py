@@ -23,10 +23,10 @@ from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION
 from ..simulation.progress import duration
 from . import facts, files, logs
+from .options import Forecast, Hazard
 
 if TYPE_CHECKING:
     from ..forecast import Bank, Errors
-    from .options import Forecast, Hazard
 
 SHOWN = 10  # candidates that are printed
 PLACES = 12  # of the slider of a page

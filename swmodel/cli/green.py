@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..config import read
+from ..config import Override, read
 from ..config.build.steppers import stepper_of
 from ..config.build.studies import section_of
 from ..config.experiment import Draft
@@ -22,12 +22,11 @@ from ..runtime.signals import PROCESS
 from ..runtime.version import VERSION
 from ..simulation.progress import duration
 from . import facts, logs
+from .options import Computing, Green
 from .starting import Begun, begin, fingerprint_of_grids, inputs_of, prepare_paths, started_with_step, tiles_line
 
 if TYPE_CHECKING:
-    from ..config import Override
     from ..forecast import Bank
-    from .options import Computing, Green
 
 SHOWN = 3  # differences of two banks that a message names
 

@@ -1,7 +1,5 @@
 """`swmodel invert`: the controls with which the model comes closest to observations, and their uncertainty."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -9,18 +7,20 @@ import os
 import time as clock
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import postprocess
 from ..adjoint import Inversion, Nested, Problem, Restart, Rules
 from ..adjoint.assimilation.restarts import Identity
-from ..config import read
-from ..config.build.observed import check_withheld, misfit_to, observed
+from ..config import Override, read
+from ..config.build.experiment import Assembly
+from ..config.build.observed import Observed, check_withheld, misfit_to, observed
 from ..config.build.steppers import stepper_of
 from ..config.build.studies import length_line, section_of, steps_of, transformed_of
 from ..config.expressions import Expression
+from ..config.inversion import Inversion as Section
 from ..config.reading import Section as SectionOfFile
 from ..errors import ConfigError
 from ..fields.methods import code_of
@@ -31,6 +31,7 @@ from ..runtime.paths import check_apart
 from ..runtime.signals import PROCESS
 from ..simulation.progress import duration
 from . import facts, logs
+from .options import Inverted
 from .runs import explained_by
 from .starting import (
     RECORD,
@@ -44,13 +45,6 @@ from .starting import (
     started_with_step,
     tiles_line,
 )
-
-if TYPE_CHECKING:
-    from ..config import Override
-    from ..config.build.experiment import Assembly
-    from ..config.build.observed import Observed
-    from ..config.inversion import Inversion as Section
-    from .options import Inverted
 
 
 @dataclasses.dataclass

@@ -1,21 +1,16 @@
 """The tables at the end of `swmodel invert`: scores of gauges, harmonic constants, controls and faults."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..adjoint.assimilation.observations import OVER_TIME
+from ..adjoint.assimilation.result import Columns, Result
 from ..adjoint.costs.harmonics import HarmonicConstants
 from ..adjoint.costs.marks import Mark, dry
+from ..models.shallow_water import ShallowWater
+from ..output.studies import Estimate
 from .facts import columns, dry_line
-
-if TYPE_CHECKING:
-    from ..adjoint.assimilation.result import Columns, Result
-    from ..models.shallow_water import ShallowWater
-    from ..output.studies import Estimate
 
 
 def gauge_table(result: Result) -> str:

@@ -3,16 +3,15 @@
 See remarks.py for those that need the experiment file alone.
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cftime
 import jax
 import numpy as np
 
+from ..config import Experiment
 from ..config.series import CnoidalSection, SolitarySection
 from ..fields.parameters import in_utc
 from ..fields.parts import positions_of
@@ -24,9 +23,6 @@ from ..grids.water import label_bodies
 from ..grids.windows import along_side
 from ..models.names import named_series
 from ..simulation.progress import duration
-
-if TYPE_CHECKING:
-    from ..config import Experiment
 
 DRIFT = 0.01  # relative change of a nodal factor that is worth a warning
 FEWEST = 8.0  # cells of a wave

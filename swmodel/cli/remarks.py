@@ -4,16 +4,14 @@ Each is one sentence: what came, why it cannot do what was wanted, and what to d
 print them. Values that are wrong by themselves, or that no run can use, are mistakes (config/consistency.py).
 """
 
-from __future__ import annotations
-
 import datetime
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..adjoint.costs.records import records_in
+from ..config import Experiment
 from ..config.build.experiment import storm_of, track_of
 from ..config.parts import part_of
 from ..config.series import SeriesSection
@@ -24,9 +22,6 @@ from ..forcing.tracks import SHAPES, largest_winds
 from ..grids.grid import Grid
 from ..output.products.base import Sampler
 from ..simulation.progress import duration
-
-if TYPE_CHECKING:
-    from ..config import Experiment
 
 OTHER_WIND = 0.1  # relative difference of winds from which on a warning is given
 FAINT = 0.01  # the share of a storm's pressure deficit that raises no surge to speak of: 5 mm of 0.5 m

@@ -1,23 +1,18 @@
 """`swmodel rerun`: the whole model from sources of a forecast, or scenarios of a hazard, compared with their bank."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
+from ..config import Override
 from ..errors import ConfigError, DataError
 from ..runtime.paths import check_apart, expanded
 from . import facts, logs
 from .green import Case, bank_of, case_of
+from .options import Computing
 from .starting import inputs_of, prepare_paths, tiles_line
-
-if TYPE_CHECKING:
-    from ..config import Override
-    from .options import Computing
 
 FILE = "rerun.nc"  # in the folder of the output
 LEAST = 0.01  # [m] of waves that are compared

@@ -15,35 +15,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..config.build.experiment import model_of
+from ..adjoint import Problem
+from ..config import Draft, Experiment
+from ..config.adjoint import Adjoint
+from ..config.build.experiment import Assembly, model_of
 from ..config.build.fields import state_of
 from ..config.build.nests import assemble_family, driver_of, family_of, folder_of_nest, mistakes_of_nest, share_of_cost
 from ..config.build.steppers import ensemble_of, stepper_of, time_step
+from ..config.inversion import Inversion
 from ..config.parts import part_of
 from ..config.reading import Section
+from ..config.scenario import Output
 from ..errors import ConfigError
 from ..models.shallow_water import ShallowWater
+from ..nests.family import Family
 from ..output.fingerprint import fingerprint
 from ..runtime import launch
 from ..runtime.devices import hosts_of
+from ..runtime.launch import Process
 from ..runtime.paths import expanded, make_folder
 from ..simulation.progress import duration
 from ..stepping.stability import limits
 from . import facts, files, logs
+from .options import Computing
 
 if TYPE_CHECKING:
-    from ..adjoint import Problem
-    from ..config import Draft, Experiment
-    from ..config.adjoint import Adjoint
-    from ..config.build.experiment import Assembly
-    from ..config.inversion import Inversion
-    from ..config.scenario import Output
-    from ..models.shallow_water import ShallowWater
-    from ..nests.family import Family
-    from ..runtime.launch import Process
     from ..simulation.nested import NestedSimulation
     from ..simulation.simulation import Simulation
-    from .options import Computing
 
 RECORD = "# experiment file: "  # first line of the text that output files keep; paths in it are relative to its folder
 

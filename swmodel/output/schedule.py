@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
+from ..dynamics.system import System
+from ..fields.state import State
+from ..models.ensemble import Ensemble
+from ..models.shallow_water import ShallowWater
+from ..parallel.communicator import Communicator
 from ..runtime.signals import LOCK
+from ..stepping.explicit import TimeStepper
+from ..stepping.members import Members
+from ..stepping.steps import Carry, History
 from . import Claim
 from .metadata import Attribute
 from .writing import Writer
 
 if TYPE_CHECKING:
-    from ..dynamics.system import System
-    from ..fields.state import State
-    from ..models.ensemble import Ensemble
-    from ..models.shallow_water import ShallowWater
-    from ..parallel.communicator import Communicator
-    from ..stepping.explicit import TimeStepper
-    from ..stepping.members import Members
-    from ..stepping.steps import Carry, History
     from .products.base import Arrays, Reader, Watcher
 
 T = TypeVar("T")

@@ -5,13 +5,11 @@
 constructors that Python scripts call.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,11 +19,15 @@ from ...errors import ConfigError, DataError, SwmodelError
 from ...fields.parameters import Moment
 from ...fields.parts import numbers_of, positions_of
 from ...fields.variables import PROGNOSTIC
+from ...grids.grid import Grid
 from ...grids.windows import blocks_of
+from ...models.shallow_water import ShallowWater
 from ...output.products.gauges import Gauges
 from ...parallel import SerialCommunicator
+from ...parallel.communicator import Communicator
 from ...parallel.decomposition import Decomposition, TileError, best_layout
 from ...runtime import launchers, memory
+from .. import Draft, Experiment
 from ..own import path_of_part
 from ..parts import arguments_of, part_of
 from ..physics import CORIOLIS_FORMS, FORMS, SLIPS
@@ -47,12 +49,6 @@ from .fields import (
 )
 from .series import check_record, check_tides, series_of, stress_of
 from .sources import motion_after_survey, motion_of
-
-if TYPE_CHECKING:
-    from ...grids.grid import Grid
-    from ...models.shallow_water import ShallowWater
-    from ...parallel.communicator import Communicator
-    from .. import Draft, Experiment
 
 MOST_RECORDS = 24  # the most records of a source's motion, each of which is a field of the whole grid
 

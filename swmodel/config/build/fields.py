@@ -12,15 +12,18 @@ from ...dynamics.tracers import FluxLimited, Tracer
 from ...dynamics.wetting import WettingDrying
 from ...errors import ConfigError, DataError
 from ...fields.parts import numbers_of
+from ...fields.state import State
 from ...fields.variables import PROGNOSTIC, in_layer, layer_of
-from ...grids.bathymetry import depth_on, elevation_on
+from ...grids.bathymetry import SeaFloor, depth_on, elevation_on
 from ...grids.coast import coast_mask
 from ...grids.elevation import open_elevation
+from ...grids.grid import Grid
 from ...grids.levees import check_on_grid, read_levees
 from ...grids.patches import Patch
 from ...grids.regrid import field_records, read_field_onto
-from ...grids.topography import topography_of
+from ...grids.topography import Topography, topography_of
 from ...grids.windows import Formula, GridValues
+from ...models.shallow_water import ShallowWater
 from ...runtime import launchers
 from ...runtime.formats import check_format
 from ..expressions import Expression
@@ -29,11 +32,6 @@ from ..sections import MapFile, Polygons
 from ..toml import nearest
 
 if TYPE_CHECKING:
-    from ...fields.state import State
-    from ...grids.bathymetry import SeaFloor
-    from ...grids.grid import Grid
-    from ...grids.topography import Topography
-    from ...models.shallow_water import ShallowWater
     from .experiment import Assembly
 
 STEPPED = [row.name for row in PROGNOSTIC]  # in every layer

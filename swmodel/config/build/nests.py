@@ -3,20 +3,20 @@
 Its sections are those of the file with what the nest replaces, so that it is checked and made as any experiment is.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import ConfigError
+from ...fields.state import State
 from ...nests.family import Family
 from ...nests.members import family_of_members
 from ...nests.nest import STAGES, Nest, Place, finest, frame_of
+from ...stepping.explicit import TimeStepper
 from ...stepping.stability import limits
-from .. import member_drafts
+from .. import Draft, member_drafts
 from ..consistency import mistakes_between
 from ..nests import name_of_folder, remedy_of_linear
 from ..parts import arguments_of
@@ -38,11 +38,6 @@ from .steppers import (
     time_step,
     values_of,
 )
-
-if TYPE_CHECKING:
-    from ...fields.state import State
-    from ...stepping.explicit import TimeStepper
-    from .. import Draft
 
 
 @dataclasses.dataclass

@@ -3,34 +3,29 @@
 In a twin experiment they are those of adjoint.assimilation.observations.Truth, with random errors.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...adjoint.assimilation.observations import Observations, Truth, with_noise
+from ...adjoint.costs.costs import Cost
 from ...adjoint.costs.misfits import JointMisfit
 from ...adjoint.costs.readers import GaugeReader, SectionReader
 from ...errors import ConfigError
+from ...models.shallow_water import ShallowWater
+from ...nests.family import Family
+from ...runtime.launch import Process
+from ...stepping.explicit import TimeStepper
 from .. import Override, read_text
+from ..inversion import Inversion
 from ..observations import SeriesTable
-from .experiment import model_of
+from ..scenario import Output
+from .experiment import Assembly, model_of
 from .fields import state_of
 from .nests import assemble_family, driver_of, family_of
-
-if TYPE_CHECKING:
-    from ...adjoint.costs.costs import Cost
-    from ...models.shallow_water import ShallowWater
-    from ...nests.family import Family
-    from ...runtime.launch import Process
-    from ...stepping.explicit import TimeStepper
-    from ..inversion import Inversion
-    from ..scenario import Output
-    from .experiment import Assembly
 
 
 @dataclasses.dataclass(frozen=True)

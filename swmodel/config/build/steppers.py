@@ -3,13 +3,11 @@
 These are the members of an ensemble, and an experiment on a coarser grid.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import elliptic
 from ...errors import ConfigError, SwmodelError
@@ -17,20 +15,16 @@ from ...fields.parameters import MOST
 from ...models.ensemble import Ensemble
 from ...models.random_fields import SmoothNoise
 from ...parallel import SerialCommunicator
-from ...stepping.stability import largest_time_step, limits
+from ...stepping.explicit import TimeStepper
+from ...stepping.stability import Limit, largest_time_step, limits
 from .. import Draft, member_drafts
+from ..experiment import Experiment
 from ..nests import value_at
 from ..parts import arguments_of, part_of
 from ..scenario import Output, Rest
 from ..toml import Mistake, dotted
 from .experiment import Assembly, assemble, model_of
 from .fields import is_evaluated_whole, state_of
-
-if TYPE_CHECKING:
-    from ...stepping.explicit import TimeStepper
-    from ...stepping.stability import Limit
-    from ..experiment import Experiment
-    from .experiment import Assembly
 
 MORE, SAFE = 1.05, 0.9  # so much of `fraction`, and of the longest stable step, dt = "auto" may be, to fit intervals
 

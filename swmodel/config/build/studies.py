@@ -4,40 +4,35 @@
 run of the model, or long: the values of a twin, correlations, and the sea surface above faults.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...adjoint import Nested, Problem
 from ...adjoint.assimilation.priors import Setting, joined
-from ...adjoint.costs.costs import tile_cost
+from ...adjoint.controls.transforms import Transformed
+from ...adjoint.costs.costs import Cost, tile_cost
 from ...adjoint.costs.harmonics import HarmonicMisfit
 from ...adjoint.costs.readers import grids_of, on_outermost
 from ...errors import ConfigError
+from ...fields.state import State
+from ...models.shallow_water import ShallowWater
+from ...nests.family import Family
 from ...output.products.gauges import Gauges
 from ...runtime import memory
 from ...simulation.progress import duration
+from ...stepping.explicit import TimeStepper
+from .. import Draft, Experiment
 from ..adjoint import Adjoint, known_controls
 from ..expressions import QuantityError, quantity
+from ..inversion import Inversion
 from ..parts import part_of
+from ..scenario import Output, Run
+from .experiment import Assembly
 from .observed import check_places, check_withheld, placed, truth_of
 from .steppers import stepper_of
-
-if TYPE_CHECKING:
-    from ...adjoint.controls.transforms import Transformed
-    from ...adjoint.costs.costs import Cost
-    from ...fields.state import State
-    from ...models.shallow_water import ShallowWater
-    from ...nests.family import Family
-    from ...stepping.explicit import TimeStepper
-    from .. import Draft, Experiment
-    from ..inversion import Inversion
-    from ..scenario import Output, Run
-    from .experiment import Assembly
 
 EXAMPLES = {
     "adjoint": """\
