@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import postprocess
 from ..adjoint.assimilation.departures import departures_of
 from ..adjoint.costs.costs import Cost
 from ..adjoint.costs.marks import MarkMisfit, dry, marks_in_water
@@ -24,7 +23,6 @@ from ..config.build.studies import (
     amplitudes_of,
     cost_of,
     least_steps,
-    length_line,
     problem_on_tile,
     section_of,
     steps_of,
@@ -40,15 +38,14 @@ from . import facts, logs
 from .facts import columns
 from .options import Sensitivity
 from .starting import (
-    RECORD,
+    attributes_of,
     begin,
-    boxes_attribute,
     files_of_studies,
     inputs_of,
-    nest_lines,
     prepare_paths,
+    show_file,
     started_with_step,
-    tiles_line,
+    study_lines,
 )
 
 if TYPE_CHECKING:
@@ -203,10 +200,7 @@ def _announce(study, verified=False):
     lines = [
         ("cost", f"{study.cost.title()} [{study.cost.units}]"),
         ("controls", ", ".join(study.section.controls)),
-        ("grid", facts.grid_line(study.made.grid)),
-        ("run", length_line(problem.steps, problem.dt)),
-        *(nest_lines(study.made, problem.stepped, problem.dt) if study.made.nests else []),
-        tiles_line(problem.model),
+        *study_lines(study.made, problem),
         *_memory_lines(study, verified),
     ]
     logs.LOGGER.info("%s", facts.table(lines))
@@ -257,7 +251,7 @@ def compute_maps(study: Study, options: Sensitivity) -> None:
         if without:
             logs.LOGGER.info("%s", without)
         _report(study, found, units, checks)
-        _conclude(path, options)
+        show_file(path, options.plot)
 
 
 def _dry_line(study):
@@ -282,11 +276,9 @@ def _remove_old_file(study, path, options):
 def _write(study, path, found, J, units):
     problem, made = study.problem, study.made
     attributes = {
-        "title": study.experiment.run.title or made.draft.file.stem,
-        "config": f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",
         "computed_in": str(study.problem.model.dtype),
         "references": references(study.problem.model, study.problem.stepper),
-        **boxes_attribute(made, problem),
+        **attributes_of(made, problem),
     }
     cost = study.cost
     described = {"name": cost.title(), "value": J, "units": units, "places": cost.locations()}
@@ -329,15 +321,6 @@ def _report(study, found, units, checks):
             check.predicted,
             100 * check.error,
         )
-
-
-def _conclude(path, options):
-    """Print the path of the file, and draw the figure if `--plot` is given."""
-    logs.LOGGER.info("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
-    if options.plot:
-        logs.LOGGER.info("figure: %s", *postprocess.plot([path]))
-    else:
-        logs.LOGGER.info("next:\n  swmodel plot %s", path)
 
 
 # -- verification ------------------------------------------------------------------------------------------------------

@@ -168,7 +168,7 @@ def speed_line(
     from .bench import timed_case
 
     machine, notes = speed.read(), []
-    stepper = _stepper(experiment, dt)
+    stepper = stepper_of(experiment.stepper, dt)
     if stepper.has_solver:
         how = f"swmodel bench {made.draft.file}"
         how = how if ranks == 1 else f"mpirun -n {ranks} {how}"
@@ -194,10 +194,6 @@ def speed_line(
     steps = round(experiment.run.until / dt)
     whole = f"{steps:,} steps in about {duration(steps * found.seconds)}"
     return "\n".join([_sentence(found, ranks, traffic), whole, *notes])
-
-
-def _stepper(experiment, dt):
-    return stepper_of(experiment.stepper, dt)
 
 
 def _sentence(found, ranks, traffic):

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import postprocess
 from ..adjoint import Inversion, Nested, Problem, Restart, Rules
 from ..adjoint.assimilation.restarts import Identity
 from ..config import Override, read
 from ..config.build.experiment import Assembly
 from ..config.build.observed import Observed, check_withheld, misfit_to, observed
 from ..config.build.steppers import stepper_of
-from ..config.build.studies import length_line, section_of, steps_of, transformed_of
+from ..config.build.studies import section_of, steps_of, transformed_of
 from ..config.expressions import Expression
 from ..config.inversion import Inversion as Section
 from ..config.reading import Section as SectionOfFile
@@ -34,16 +33,15 @@ from . import facts, logs
 from .options import Inverted
 from .runs import explained_by
 from .starting import (
-    RECORD,
+    attributes_of,
     begin,
-    boxes_attribute,
     files_of_studies,
     fingerprint_of_grids,
     inputs_of,
-    nest_lines,
     prepare_paths,
+    show_file,
     started_with_step,
-    tiles_line,
+    study_lines,
 )
 
 
@@ -220,10 +218,7 @@ def _announce(study):
         ("observations", "\n".join(group.summary() for group in study.observed.groups)),
         *([("withheld", f"{', '.join(withheld)}: compared, and not used")] if withheld else []),
         ("method", section.chosen),
-        ("grid", facts.grid_line(study.made.grid)),
-        ("run", length_line(problem.steps, problem.dt)),
-        *(nest_lines(study.made, problem.stepped, problem.dt) if study.made.nests else []),
-        tiles_line(problem.model),
+        *study_lines(study.made, problem),
     ]
     logs.LOGGER.info("%s", facts.table(lines))
 
@@ -232,10 +227,8 @@ def _conclude(study, result, path, took, options):
     """Write the file, print the results, and draw them if `--plot` is given; on the root."""
     from .inverted import control_line, fault_lines, gauge_table
 
-    draft, run, say = study.made.draft, study.made.experiment().run, logs.LOGGER.info
-    config = f"{RECORD}{draft.file.resolve()}\n{draft.effective_text}"
-    about = {"title": run.title or draft.file.stem, "config": config}
-    result.write(path, run.start, about | boxes_attribute(study.made, study.problem))
+    say = logs.LOGGER.info
+    result.write(path, study.made.experiment().run.start, attributes_of(study.made, study.problem))
     say("ended after %s: %s", duration(took), result.reason)
     say("%s", gauge_table(result))
     say("%s", result.consistency.line_after())
@@ -248,8 +241,4 @@ def _conclude(study, result, path, took, options):
     if np.isfinite(result.posterior.signal):
         signal = result.posterior.signal
         say("the observations determine %.1f independent numbers (degrees of freedom for signal)", signal)
-    say("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
-    if options.plot:
-        say("figure: %s", *postprocess.plot([path]))
-    else:
-        say("next:\n  swmodel plot %s", path)
+    show_file(path, options.plot)

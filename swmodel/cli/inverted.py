@@ -108,9 +108,9 @@ def _tide_table(result):
         observed, before, after = waves
         errors = [abs(wave - observed) for wave in (before, after)]
         summary[used].append((*errors, abs(observed), expected))
-        cells = [text for wave in waves for text in (f"{abs(wave):.3f}", f"{_phase_lag(wave):.0f}")]
+        cells = [text for wave in waves for text in (f"{abs(wave):.3f}", f"{-np.rad2deg(np.angle(wave)) % 360.0:.0f}")]
         kind = constituent + ("" if used else " withheld")
-        rows.append((name[:24], kind, *cells, *(f"{e:.3f}" for e in errors), _or_dash(expected)))
+        rows.append((name[:24], kind, *cells, *(f"{e:.3f}" for e in errors), _cell(expected)))
     words = {True: "used", False: "withheld"}
     lines = [_summary_line(words[used], np.array(parts)) for used, parts in summary.items() if parts]
     return "\n".join([columns(rows, 2), *lines, _MEANING_OF_TIDES])
@@ -144,14 +144,6 @@ def _summary_line(what, numbers):
         f"of the amplitude {np.median(before / size):.1%} and {np.median(after / size):.1%}, "
         f"r.m.s. {np.sqrt(np.mean(before**2)):.3f} and {np.sqrt(np.mean(after**2)):.3f} m{within}"
     )
-
-
-def _phase_lag(wave):
-    return -np.rad2deg(np.angle(wave)) % 360.0
-
-
-def _or_dash(value):
-    return f"{value:.3f}" if np.isfinite(value) else "-"
 
 
 def control_line(model: ShallowWater, name: str, estimate: Estimate) -> str:

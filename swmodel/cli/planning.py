@@ -126,7 +126,8 @@ def _case(file, overrides, wanted):
     draft = read(file, overrides)
     grid = draft.sections.get("grid")
     large = grid is not None and grid.nx * grid.ny > LARGEST_WHOLE_GRID
-    made = begin_alone(draft, _feasible(wanted, grid) if large else _given(draft))
+    feasible = max((n for n in wanted if n <= grid.nx * grid.ny // 64), default=1) if large else _given(draft)
+    made = begin_alone(draft, feasible)
     experiment = made.experiment()
     if experiment.ensemble is not None:
         raise ConfigError("swmodel plan plans one run; leave out the ensemble, and multiply time and memory by it.")
@@ -139,10 +140,6 @@ def _given(draft):
     """The number of ranks of the file's own layout, or 1."""
     run = draft.sections.get("run")
     return 1 if run is None or run.layout is None else math.prod(run.layout)
-
-
-def _feasible(wanted, grid):
-    return max((n for n in wanted if n <= grid.nx * grid.ny // 64), default=1)
 
 
 def _limits(made, experiment, stepper):
@@ -330,7 +327,7 @@ def _cells(row: Row, first: Row, files):
         "ranks": f"{row.ranks:,}",
         "machines": f"{row.machines:,}",
         "tile": f"{row.tile[1]} x {row.tile[0]}",
-        "step": _milliseconds(row.step),
+        "step": f"{1e3 * row.step:.3g} ms",
         "messages take": f"{100 * row.exchange / row.step:.0f} %",
         "run": duration(row.run),
         "efficiency": f"{100 * first.run * first.ranks / (row.run * row.ranks):.0f} %",
@@ -342,10 +339,6 @@ def _cells(row: Row, first: Row, files):
         found["gradient"] = duration(row.gradient)
         found["its memory"] = facts.size(row.gradient_memory or 0.0)
     return found
-
-
-def _milliseconds(seconds):
-    return f"{1e3 * seconds:.3g} ms"
 
 
 def _remarks(case, rows, subject):

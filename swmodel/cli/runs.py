@@ -34,6 +34,7 @@ from .starting import (
     RECORD,
     add_outputs,
     add_outputs_of_nests,
+    attributes_of,
     begin,
     files_of_nests,
     files_of_run,
@@ -42,7 +43,6 @@ from .starting import (
     named_files,
     nest_lines,
     prepare_paths,
-    process_age,
     simulation_of,
     started_with_step,
 )
@@ -211,8 +211,7 @@ def _simulation(made, experiment, process, overwrite) -> Any:
     where = process.communicator, experiment.run.layout, experiment.run.engine
     model, state, dt = started_with_step(made, experiment, *where)
     options = {
-        "title": experiment.run.title or made.draft.file.stem,
-        "config": f"{RECORD}{made.draft.file.resolve()}\n{made.draft.effective_text}",
+        **attributes_of(made),
         "overwrite": overwrite,
         "stages_per_exchange": experiment.run.stages_per_exchange,
     }
@@ -278,6 +277,18 @@ def _shared_cores_warning(simulation):
     return binding_warning(launch.load_mpi().COMM_WORLD)
 
 
+IMPORTED = clock.monotonic()
+
+
+def _process_age() -> float:
+    """Seconds since this process was started; since the import of this module if the system has no record of it."""
+    try:
+        started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        return clock.clock_gettime(clock.CLOCK_BOOTTIME) - started
+    except (OSError, ValueError, IndexError, AttributeError):
+        return clock.monotonic() - IMPORTED
+
+
 def _steps(driver, simulation, experiment, options):
     """Take the steps, print how long they took, and return an entry of timing.json."""
     bar = ProgressBar() if simulation.communicator.is_root and not options.quiet else None
@@ -285,7 +296,7 @@ def _steps(driver, simulation, experiment, options):
 
     def first_step(step, last, now, wall):
         if not reached and now > first:
-            reached.append(process_age())
+            reached.append(_process_age())
 
     try:
         with profiled(options.profile, simulation.communicator.is_root) as profile:

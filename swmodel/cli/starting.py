@@ -8,13 +8,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .. import postprocess
 from ..adjoint import Problem
 from ..config import Draft, Experiment
 from ..config.adjoint import Adjoint
@@ -44,18 +44,6 @@ if TYPE_CHECKING:
     from ..simulation.simulation import Simulation
 
 RECORD = "# experiment file: "  # first line of the text that output files keep; paths in it are relative to its folder
-
-
-IMPORTED = time.monotonic()
-
-
-def process_age() -> float:
-    """Seconds since this process was started; since the import of this module if the system has no record of it."""
-    try:
-        started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - started
-    except (OSError, ValueError, IndexError, AttributeError):
-        return time.monotonic() - IMPORTED
 
 
 class Begun(NamedTuple):
@@ -346,9 +334,31 @@ def nest_lines(made: Assembly, family: Family, dt: float) -> list[tuple[str, str
     return [("outermost grid", f"{100 * shares['']:.0f} % of the cost"), *lines] if lines else []
 
 
-def boxes_attribute(made: Assembly, problem: Problem) -> dict[str, str]:
-    """The attribute of a study's file from which figures draw the boxes of nests; {} without nests."""
-    return {"nest_boxes": json.dumps(problem.stepped.boxes_in(""))} if made.nests else {}
+def attributes_of(made: Assembly, problem: Problem | None = None) -> dict[str, str]:
+    """The title and the experiment, as attributes of files; with the boxes of nests in the file of a study."""
+    draft, boxes = made.draft, {}
+    if problem is not None and made.nests:
+        boxes["nest_boxes"] = json.dumps(problem.stepped.boxes_in(""))
+    config = f"{RECORD}{draft.file.resolve()}\n{draft.effective_text}"
+    return {"title": made.experiment().run.title or draft.file.stem, "config": config, **boxes}
+
+
+def study_lines(made: Assembly, problem: Problem) -> list[tuple[str, str]]:
+    """(label, text) lines of the grids, the length and the tiles of a study."""
+    from ..config.build.studies import length_line
+
+    lines = [("grid", facts.grid_line(made.grid)), ("run", length_line(problem.steps, problem.dt))]
+    lines += nest_lines(made, problem.stepped, problem.dt) if made.nests else []
+    return [*lines, tiles_line(problem.model)]
+
+
+def show_file(path: Path, is_drawn: bool) -> None:
+    """Print the path of a study's file; draw its figure if `is_drawn`, or suggest it."""
+    logs.LOGGER.info("file:\n  %s  (%s)", path, facts.size(path.stat().st_size))
+    if is_drawn:
+        logs.LOGGER.info("figure: %s", *postprocess.plot([path]))
+    else:
+        logs.LOGGER.info("next:\n  swmodel plot %s", path)
 
 
 def _around(nest):

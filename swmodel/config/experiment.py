@@ -36,7 +36,7 @@ from .physics import (
 )
 from .reading import REQUIRED, Reading, Section
 from .scenario import Initial, Output, Rest, Run, Source
-from .toml import Mistake, as_written, dump, key_lines, line_of, nearest
+from .toml import Mistake, as_written, dump, key_lines, line_of, nearest, path_of
 
 DEEPEST = 12  # levels of tables and arrays inside one another; an experiment has 4
 LARGEST = 2**63
@@ -302,9 +302,7 @@ def _too_much(raw):
 
 def _override(text):
     key, equals, value = text.partition("=")
-    path = tuple(
-        int(part) if part.isdigit() else part for part in key.strip().replace("[", ".").replace("]", "").split(".")
-    )
+    path = path_of(key.strip())
     if not equals or "" in path:
         raise ConfigError(f"--set {text}: expected KEY=VALUE, as in stepper.dt=300")
     try:

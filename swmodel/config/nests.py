@@ -34,7 +34,7 @@ from .parts import PartSection, arguments_of, section_for
 from .physics import Bathymetry, Dissipation, Flow
 from .scenario import Initial, Output
 from .sections import Count, PositiveMetres, Section, Seed, different_names
-from .toml import Mistake, dotted, nearest
+from .toml import Mistake, dotted, nearest, path_of
 
 
 class _Nest(PartSection):
@@ -229,8 +229,7 @@ class Ensemble(Section):
 def _flat(table, path, written):
     """(path, values, path where they are written) of lists in tables; keys may have dots, with or without quotes."""
     for name, value in table.items():
-        parts = name.replace("[", ".").replace("]", "").split(".")
-        inner = (*path, *(int(part) if part.isdigit() else part for part in parts))
+        inner = (*path, *path_of(name))
         if isinstance(value, dict):
             yield from _flat(value, inner, (*written, name))
         else:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
-from .toml import nearest
+from .toml import nearest, path_of
 
 GROUP = "swmodel.parts"
 
@@ -69,8 +69,7 @@ def path_of_part(raw: dict, part: str) -> tuple[str | int, ...]:
         return next(_paths_of(raw, part, ()), ())
     path: list[str | int] = []
     value: Any = raw
-    for name in part.split(".") if part else ():
-        key: str | int = int(name) if name.isdigit() else name
+    for key in path_of(part) if part else ():
         try:
             value = value[key]
         except (LookupError, TypeError):

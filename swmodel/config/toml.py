@@ -214,6 +214,12 @@ class Mistake:
         return f"{file}{f':{line}' if line else ''}: {key + ': ' if key else ''}{self.text}"
 
 
+def path_of(key: str) -> tuple[str | int, ...]:
+    """ "forcing[0].x" or "forcing.0.x" as ("forcing", 0, "x")."""
+    parts = key.replace("[", ".").replace("]", "").split(".")
+    return tuple(int(part) if part.isdigit() else part for part in parts)
+
+
 def dotted(path: Sequence[str | int]) -> str:
     """("forcing", 0, "x") as "forcing[0].x"."""
     text = ""

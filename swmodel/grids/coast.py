@@ -8,8 +8,6 @@ the mask separates land from sea. A mask is a variable on the axes of the depths
 count. It is identified by its CF attributes, else by its name in the usual models: ROMS, MOM, NEMO, MITgcm and POP.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

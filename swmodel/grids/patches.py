@@ -10,8 +10,6 @@ file has r = 1 in all cells within it. So patches pass into what lies under them
 does, count to their ends.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

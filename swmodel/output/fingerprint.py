@@ -382,10 +382,6 @@ def _same(a: Any, b: Any) -> bool:
     return a == b or abs(a - b) <= ROUNDING * max(abs(a), abs(b)) or (a != a and b != b)
 
 
-def _is_number(x):
-    return isinstance(x, int | float)
-
-
 def _as_text(value):
     if _is(value, "hash"):
         return f"a field of {value['low']:.6g} to {value['high']:.6g}"
@@ -395,4 +391,4 @@ def _as_text(value):
         return "different for each member"
     if isinstance(value, list):
         return ", ".join(map(_as_text, value)) or "empty"
-    return f"{value:.7g}" if _is_number(value) and not isinstance(value, bool) else str(value)
+    return f"{value:.7g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

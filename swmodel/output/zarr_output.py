@@ -113,7 +113,7 @@ class ZarrFieldOutput(FieldOutput):
         """Yield (name, index, values) of this process's chunks of record `number`; collective."""
         model = simulation.model
         for name, grid, chunk, values in _own_chunks(model, arrays, tiles):
-            position = metadata.variable_of(_row(simulation, name)).position
+            position = metadata.variable_of(rows_of(simulation, [name])[0]).position
             if (position, chunk) not in self._dry:
                 self._dry[position, chunk] = dry_block(model.sea_floor.wet, model.grid, position, grid.covered(chunk))
             yield name, (number, *chunk), np.where(self._dry[position, chunk], np.nan, values).astype(np.float32)
@@ -166,10 +166,6 @@ class ZarrFieldOutput(FieldOutput):
                     yield name, chunk, wet
                 else:
                     yield name, chunk, np.where(wet, model.sea_floor.depth.block(*part), np.nan)
-
-
-def _row(simulation, name):
-    return rows_of(simulation, [name])[0]
 
 
 def _own_chunks(model, arrays, fields):

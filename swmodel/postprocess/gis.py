@@ -5,8 +5,6 @@ of maxima; every other field at the centres of cells is taken as it is. Missing 
 and latitudes, so that x and y of a Cartesian grid are transformed from the projection that the caller names.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

@@ -6,8 +6,6 @@ difference between neighbours. So is a node whose value many nodes repeat, far f
 (grids/undeclared.py).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -8,8 +8,6 @@ and dt, and then each time from the north-west, one number a line or row by row.
 `read_level` reads the initial level of the water likewise.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import functools

@@ -238,7 +238,11 @@ def page(found: Sequence[Scores]) -> str:
     """The page as text: an overview, then each case with its equation, marks and figure."""
     overview = "".join(_overview_row(scores) for scores in found)
     sections = "".join(_section(scores) for scores in found)
-    short = " These are short forms at lower resolutions, where some ranges are wider." if _any_quick(found) else ""
+    short = (
+        " These are short forms at lower resolutions, where some ranges are wider."
+        if any(scores.quick for scores in found)
+        else ""
+    )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -248,10 +252,6 @@ def page(found: Sequence[Scores]) -> str:
         "<table><thead><tr><th>case</th><th>what it tests</th><th>source</th><th>main mark</th><th>value</th><th></th>"
         f"</tr></thead><tbody>{overview}</tbody></table>{sections}</body></html>\n"
     )
-
-
-def _any_quick(found):
-    return any(scores.quick for scores in found)
 
 
 def _overview_row(scores):

@@ -314,7 +314,7 @@ def options_of(made: Assembly) -> dict[str, Any]:
     levees = () if floor.levees is None else sw.read_levees(floor.levees, *levels_of(floor))
     return dict(
         gravity=experiment.model.gravity,
-        coriolis=_coriolis(experiment.coriolis),
+        coriolis=None if experiment.coriolis.type == "none" else part_of(experiment.coriolis, None),
         momentum=FORMS.made(experiment.model.momentum),
         wetting=part_of(experiment.model.wetting, None),
         levees=levees,
@@ -346,10 +346,6 @@ def _core(section):
     if options is not None:
         return part_of(options, None)
     return sw.FilteredDifferences() if filtered else sw.PseudoSpectral()
-
-
-def _coriolis(section):
-    return None if section.type == "none" else section.part(**arguments_of(section))
 
 
 def _term(section, grid, run, gravity=GRAVITY):

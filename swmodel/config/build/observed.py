@@ -23,6 +23,7 @@ from .. import Override, read_text
 from ..inversion import Inversion
 from ..observations import SeriesTable
 from ..scenario import Output
+from ..toml import path_of
 from .experiment import Assembly, model_of
 from .fields import state_of
 from .nests import assemble_family, driver_of, family_of
@@ -267,15 +268,11 @@ def _twin(section, made, process, model, state, stepper):
 def truth_of(section: Inversion, made: Assembly, ranks: int = 1, **options: Any) -> Assembly:
     """The Assembly of the experiment with the twin's truth; raises ConfigError with every mistake of it."""
     draft, truth = made.draft, {} if section.twin is None else section.twin.truth
-    overrides = [Override(f"[inversion.twin.truth] {key}", _path(key), value) for key, value in truth.items()]
+    overrides = [Override(f"[inversion.twin.truth] {key}", path_of(key), value) for key, value in truth.items()]
     other = read_text(draft.text, draft.file, draft.folder, [*draft.overrides, *overrides], draft.own_parts)
     other = assemble_family(other, ranks, **options)
     other.experiment()
     return other
-
-
-def _path(key):
-    return tuple(int(part) if part.isdigit() else part for part in key.split("."))
 
 
 def _of_twin(section, output, truth, stepper, steps):

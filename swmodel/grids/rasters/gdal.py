@@ -4,8 +4,6 @@ Files in a projection are transformed to longitudes and latitudes where the grid
 of about the file's resolution takes the bilinear mean of the four pixels around it, a window at a time.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from typing import Any
