@@ -8,7 +8,7 @@ from ..output import KINDS
 from ..runtime.version import VERSION
 from . import files, forecast_commands, options
 from .files import copy_experiment, open_page, plot_files, report_files
-from .options import examples, path_of, taking
+from .options import examples, input_path, output_path, path_option, taking
 
 app = typer.Typer(
     name="swmodel",
@@ -48,10 +48,7 @@ def new(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="An experiment; without it they are listed.")
     ] = None,
-    folder: Annotated[
-        str | None,
-        typer.Argument(metavar="[DIR]", help="Where to put it; a folder of its name if left out.", callback=path_of),
-    ] = None,
+    folder: Annotated[str | None, input_path("[DIR]", "Where to put it; a folder of its name if left out.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Copy a commented experiment and its data, to start from."""
@@ -134,10 +131,7 @@ def plan(
 def explain(
     file: options.File,
     set: options.Set = None,
-    source: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Write the commented C++ source of each loop to DIR.", callback=path_of),
-    ] = None,
+    source: Annotated[str | None, path_option("DIR", "Write the commented C++ source of each loop to DIR.")] = None,
     graph: Annotated[
         bool, typer.Option("--graph", help="Print the operations of each loop, with their lines of Python.")
     ] = False,
@@ -193,9 +187,7 @@ def run(
 )
 @taking
 def resume(
-    restart: Annotated[
-        str, typer.Argument(metavar="RESTART.nc", help="A restart file.", show_default=False, callback=path_of)
-    ],
+    restart: Annotated[str, input_path("RESTART.nc", "A restart file.")],
     given: options.Resumed,
     until: options.Until = None,
     set: options.Set = None,
@@ -268,12 +260,7 @@ app.registered_commands += forecast_commands.app.registered_commands
 @taking
 def bench(
     given: options.Bench,
-    file: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[FILE.toml]", help="An experiment to time; a closed basin without it.", callback=path_of
-        ),
-    ] = None,
+    file: Annotated[str | None, input_path("[FILE.toml]", "An experiment to time; a closed basin without it.")] = None,
     set: options.Set = None,
 ) -> None:
     """Time a step of a basin or an experiment, or the network.
@@ -305,16 +292,8 @@ def doctor() -> None:
     )
 )
 def plot(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Output files of one run.", show_default=False, callback=path_of),
-    ],
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Figure to write; its suffix chooses the format.", callback=path_of
-        ),
-    ] = None,
+    files: Annotated[list[str], input_path("FILE...", "Output files of one run.")],
+    output: Annotated[str | None, output_path("FILE", "Figure to write; its suffix chooses the format.")] = None,
     kind: Annotated[
         str,
         typer.Option(help=f"auto, {', '.join(KINDS)}."),
@@ -382,10 +361,7 @@ def verify(
         typer.Argument(metavar="[CASE]...", help="Cases, marks or groups; all of them without it."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Lower resolutions: minutes become seconds.")] = False,
-    html: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Write one page with all figures, which works offline.", callback=path_of),
-    ] = None,
+    html: Annotated[str | None, path_option("FILE", "Write one page with all figures, which works offline.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the cases, and run none.")] = False,
     debug: options.Debug = False,
 ) -> None:

@@ -21,7 +21,7 @@ from .. import postprocess
 from ..errors import ConfigError, DataError, SwmodelError
 from ..runtime.paths import experiments, make_folder, refusal
 from . import options
-from .options import examples, path_of
+from .options import examples, input_path, output_path, path_option
 
 SUFFIXES = (".toml", ".py", ".nc", ".csv", ".md", ".txt")
 ELSEWHERE = re.compile(r'"\.\./(\w+/[\w.]+)"')  # a file of another experiment
@@ -134,13 +134,8 @@ app = typer.Typer()
     )
 )
 def bathymetry(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Elevations or depths, the first before the others.", callback=path_of),
-    ],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Figure to write.", callback=path_of)
-    ] = "bathymetry.png",
+    files: Annotated[list[str], input_path("FILE...", "Elevations or depths, the first before the others.")],
+    output: Annotated[str, output_path("FILE", "Figure to write.")] = "bathymetry.png",
     box: Annotated[
         tuple[float, float, float, float] | None,
         typer.Option(metavar="X0 X1 Y0 Y1", help="Look at this box, in the files' coordinates."),
@@ -166,10 +161,8 @@ def bathymetry(
     )
 )
 def export(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that a run has written.", callback=path_of)],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="GeoTIFF (.tif), GeoJSON or CSV.", callback=path_of)
-    ],
+    file: Annotated[str, input_path("FILE", "A file that a run has written.")],
+    output: Annotated[str, output_path("FILE", "GeoTIFF (.tif), GeoJSON or CSV.")],
     variable: Annotated[str | None, typer.Option(help="Field at the centres of cells. Without it: flow_depth.")] = None,
     level: Annotated[
         list[float] | None,
@@ -180,10 +173,7 @@ def export(
     ] = None,
     record: Annotated[int | None, typer.Option(help="Number of a record in time; the last without it.")] = None,
     bed: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Elevations finer than the cells, over which depths are given.", callback=path_of
-        ),
+        str | None, path_option("FILE", "Elevations finer than the cells, over which depths are given.")
     ] = None,
     datum: Annotated[float, typer.Option(metavar="METRES", help="Level at rest above the zero of the bed.")] = 0.0,
     debug: options.Debug = False,
@@ -202,13 +192,8 @@ def export(
     epilog=examples("swmodel marks output/maxima.nc marks.csv", "swmodel marks extremes.nc marks.csv --reach 0")
 )
 def marks(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file of maxima or extremes.", callback=path_of)],
-    table: Annotated[
-        str,
-        typer.Argument(
-            metavar="TABLE", help="CSV of x, y (or longitude, latitude), elevation_m or depth_m.", callback=path_of
-        ),
-    ],
+    file: Annotated[str, input_path("FILE", "A file of maxima or extremes.")],
+    table: Annotated[str, input_path("TABLE", "CSV of x, y (or longitude, latitude), elevation_m or depth_m.")],
     reach: Annotated[int, typer.Option(min=0, help="Cells from a mark within which water counts.")] = 2,
     debug: options.Debug = False,
 ) -> None:

@@ -6,7 +6,7 @@ import typer
 
 from ..runtime.launch import solve_in_one_thread
 from . import options
-from .options import examples, path_of, taking
+from .options import examples, input_path, output_path, taking
 
 app = typer.Typer()
 
@@ -40,7 +40,7 @@ def green(file: options.File, given: options.Green, set: options.Set = None) -> 
 )
 @taking
 def forecast(
-    bank: Annotated[str, typer.Argument(metavar="BANK", help="A file of `swmodel green`.", callback=path_of)],
+    bank: Annotated[str, input_path("BANK", "A file of `swmodel green`.")],
     given: options.Forecast,
 ) -> None:
     """Forecast waves with error bars from records as far as they have come.
@@ -60,13 +60,11 @@ def forecast(
     )
 )
 def buoys(
-    bank: Annotated[str, typer.Argument(metavar="BANK", help="A file of `swmodel green`.", callback=path_of)],
+    bank: Annotated[str, input_path("BANK", "A file of `swmodel green`.")],
     harbour: Annotated[list[str] | None, typer.Option(help="Point with a forecast; may be repeated.")] = None,
     gauge: Annotated[list[str] | None, typer.Option(help="Point with a record already; may be repeated.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Time of the last sample of the records.")] = None,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE.png", help="Map to draw.", callback=path_of)
-    ] = None,
+    output: Annotated[str | None, output_path("FILE.png", "Map to draw.")] = None,
     page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over the minutes.")] = False,
     debug: options.Debug = False,
 ) -> None:
@@ -89,7 +87,7 @@ def buoys(
 )
 @taking
 def hazard(
-    bank: Annotated[str, typer.Argument(metavar="BANK", help="A bank of unit faults.", callback=path_of)],
+    bank: Annotated[str, input_path("BANK", "A bank of unit faults.")],
     given: options.Hazard,
 ) -> None:
     """Compute how often waves at each point exceed a level, by random earthquakes on the faults of a bank.
@@ -112,9 +110,7 @@ def hazard(
 @taking
 def rerun(
     file: options.File,
-    sources: Annotated[
-        str, typer.Argument(metavar="FILE.nc", help="A file of `swmodel forecast` or `hazard`.", callback=path_of)
-    ],
+    sources: Annotated[str, input_path("FILE.nc", "A file of `swmodel forecast` or `hazard`.")],
     given: options.Computing,
     set: options.Set = None,
     count: Annotated[int, typer.Option(min=1, max=64, help="Number of runs.")] = 9,

@@ -26,14 +26,27 @@ def path_of(value: Any) -> Any:
     return None if value is None else str(expanded(value))
 
 
+def input_path(metavar: str, help: str) -> Any:
+    """An argument that names a file or folder to read."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False, callback=path_of)
+
+
+def path_option(metavar: str, help: str, *names: str) -> Any:
+    """An option that names a file or folder; that of its parameter unless `names` has others."""
+    return typer.Option(*names, metavar=metavar, help=help, callback=path_of)
+
+
+def output_path(metavar: str, help: str) -> Any:
+    """The option --output or -o."""
+    return path_option(metavar, help, "--output", "-o")
+
+
 EXIT_CODES = (
     "Exit codes: 0 all went well; 1 an error; 2 a mistake in the command or the experiment file; 3 the run blew up; "
     "130 and 143 stopped by SIGINT or SIGTERM, a run after it has written a restart if it had computed a step."
 )
 
-File = Annotated[
-    str, typer.Argument(metavar="FILE.toml", help="An experiment file.", show_default=False, callback=path_of)
-]
+File = Annotated[str, input_path("FILE.toml", "An experiment file.")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the file, as stepper.dt=300; may be repeated."),
@@ -61,34 +74,18 @@ LayoutOption = Annotated[
     str | None,
     typer.Option(metavar="PYxPX", help="Tiles along y and x, as 2x3; their product is the number of ranks."),
 ]
-Folder = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.", callback=path_of)
-]
+Folder = Annotated[str | None, output_path("DIR", "Folder to write to.")]
 Plot = Annotated[bool, typer.Option("--plot", help="Draw a figure of the output at the end.")]
 Observations = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR",
-        help="Folder of NAME.csv or NAME.nc (time_s, elevation_m) with observed gauge records.",
-        callback=path_of,
-    ),
+    str | None, path_option("DIR", "Folder of NAME.csv or NAME.nc (time_s, elevation_m) with observed gauge records.")
 ]
 ProfileFolder = Annotated[
-    str | None,
-    typer.Option(
-        "--profile",
-        metavar="DIR",
-        help="Trace the run and its memory into DIR, and print how to open it.",
-        callback=path_of,
-    ),
+    str | None, path_option("DIR", "Trace the run and its memory into DIR, and print how to open it.", "--profile")
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where errors come from; write a log per rank.")]
 
 
-OutputOfRun = Annotated[
-    list[str],
-    typer.Argument(metavar="DIR|FILE...", help="The output of one run.", show_default=False, callback=path_of),
-]
+OutputOfRun = Annotated[list[str], input_path("DIR|FILE...", "The output of one run.")]
 Member = Annotated[int, typer.Option(min=0, metavar="K", help="Number of a member of an ensemble, from 0.")]
 MemberOrAll = Annotated[
     int | None,
@@ -239,9 +236,7 @@ class Forecast:
     ] = None
     rise_time: Annotated[str, typer.Option(metavar="TIME", help="In which each source rises.")] = "0"
     follow: Annotated[bool, typer.Option("--follow", help="Forecast again when a record grows.")] = False
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
-    ] = "forecast.nc"
+    output: Annotated[str, output_path("FILE", "netCDF file to write.")] = "forecast.nc"
     plot: Plot = False
     page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over the minutes.")] = False
     debug: Debug = False
@@ -254,15 +249,11 @@ class Hazard:
     rate: Annotated[float | None, typer.Option(metavar="PER_YEAR", help="Earthquakes of the law or the list.")] = None
     magnitudes: Annotated[str | None, typer.Option(metavar="LOW,HIGH", help="Limits; 7.5,9 unless given.")] = None
     b: Annotated[float | None, typer.Option(help="Slope of the law of Gutenberg & Richter; 1 unless given.")] = None
-    earthquakes: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="List in place of the law, with rates.", callback=path_of)
-    ] = None
+    earthquakes: Annotated[str | None, path_option("TABLE", "List in place of the law, with rates.")] = None
     top_depth: Annotated[str | None, typer.Option(metavar="LOW,HIGH", help="As '0 km,15 km': random top.")] = None
     count: Annotated[int, typer.Option(min=10, help="Number of random scenarios.")] = 10_000
     seed: Annotated[int, typer.Option(min=0, help="Seed of the scenarios.")] = 0
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="netCDF file to write.", callback=path_of)
-    ] = "hazard.nc"
+    output: Annotated[str, output_path("FILE", "netCDF file to write.")] = "hazard.nc"
     plot: Plot = False
     page: Annotated[bool, typer.Option("--page", help="Write a page with a slider over return periods.")] = False
     debug: Debug = False
@@ -282,12 +273,7 @@ class Bench:
     devices: Devices = None
     network: Annotated[bool, typer.Option("--network", help="Time messages between ranks only.")] = False
     save: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Save the measurements for predictions; they are added to an existing file.",
-            callback=path_of,
-        ),
+        str | None, path_option("FILE", "Save the measurements for predictions; they are added to an existing file.")
     ] = None
     profile: ProfileFolder = None
     debug: Debug = False
@@ -298,12 +284,7 @@ class Speed:
     """The options that describe a machine: a file of `swmodel bench --save`, and its network."""
 
     machine: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="A file of `swmodel bench --save`; this machine is measured without it.",
-            callback=path_of,
-        ),
+        str | None, path_option("FILE", "A file of `swmodel bench --save`; this machine is measured without it.")
     ] = None
     latency: Annotated[float | None, typer.Option(min=0, metavar="SECONDS", help="Latency of the network.")] = None
     bandwidth: Annotated[float | None, typer.Option(metavar="BYTES_PER_S", help="Bandwidth of the network.")] = None
@@ -328,9 +309,7 @@ class Page:
     """The options of the page of a run."""
 
     member: Member = 0
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE.html", help="Page to write.", callback=path_of)
-    ] = None
+    output: Annotated[str | None, output_path("FILE.html", "Page to write.")] = None
     observations: Observations = None
     variable: Annotated[
         list[str] | None, typer.Option("--variable", help="What the maps show, as eta; may be repeated.")
