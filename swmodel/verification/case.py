@@ -115,7 +115,7 @@ class Twin:
     steps: int = 2
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Case:
     """A published case; registered in CASES when it is made.
 
@@ -125,7 +125,7 @@ class Case:
         title: the title in the table and on the page.
         tests: the property of the model that the case tests, a phrase.
         source: authors and year.
-        doi: the DOI of the source, or "".
+        doi: the DOI of the source, if it has one.
         equation: the equation or comparison, as a formula or a sentence.
         measure: the function from the resolutions to an Outcome.
         marks: the Marks.
@@ -143,7 +143,7 @@ class Case:
     title: str
     tests: str
     source: str
-    doi: str
+    doi: str = ""
     equation: str
     measure: Callable[[tuple], Outcome]
     marks: tuple[Mark, ...]

@@ -296,7 +296,6 @@ Case(
     title="Fofonoff's free gyre",
     tests="nonlinear advection and rotation in balance, with inertial boundary layers",
     source="Fofonoff (1954)",
-    doi="",
     equation="(f + zeta) / h = f_m / H + lambda psi,  g eta + (u^2 + v^2) / 2 = f_m psi / H + lambda psi^2 / 2",
     measure=lambda resolutions: convergence("fofonoff", resolutions, _fofonoff_error),
     marks=(
@@ -374,7 +373,6 @@ Case(
     title="MITgcm's barotropic gyre",
     tests="the implicit surface, Adams-Bashforth, the Coriolis force, viscosity and no slip, against another model",
     source="MITgcm, tutorial_barotropic_gyre",
-    doi="",
     equation="statistics of eta, u and v after each of 10 steps from rest, against MITgcm's published output",
     measure=_measure,
     marks=(

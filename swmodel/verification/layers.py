@@ -270,7 +270,7 @@ F, G, L = 1e-4, 9.8, 6e5  # [s-1], [m s-2], [m]
 THICKNESS = np.array([300.0, 700.0])  # [m]
 LAYERS = Layers(thickness=(300.0,), densities=(1000.0, 1060.0))
 MODES = modes(np.asarray(LAYERS.gravities(G), float), THICKNESS)  # speeds, and velocities by layer and mode
-GILL = {"source": "Gill (1982), sections 6.2, 7.2 and 10.4", "doi": ""}
+GILL = {"group": "planar", "source": "Gill (1982), sections 6.2, 7.2 and 10.4"}
 
 
 def _model(n, periodic):
@@ -335,7 +335,6 @@ def _kelvin(resolutions: tuple) -> Outcome:
 
 Case(
     name="internal_kelvin",
-    group="planar",
     title="Internal Kelvin wave of two layers",
     tests="pressure of an interface against the Coriolis force at a wall",
     **GILL,
@@ -380,7 +379,6 @@ def _adjustment(resolutions: tuple) -> Outcome:
 
 Case(
     name="layer_adjustment",
-    group="planar",
     title="Geostrophic adjustment of the interface of two layers",
     tests="potential vorticity of each layer in a disturbance, and the waves of both modes that radiate from it",
     **GILL,

@@ -232,7 +232,6 @@ def _twin():
 
 Case(
     name="w2",
-    group="sphere",
     title="Steady zonal flow",
     tests="geostrophic balance from pole to pole; along the grid (alpha = 0)",
     **WILLIAMSON,
@@ -360,7 +359,6 @@ def _case(name, title, tests, equation, gme, limits, least):
     published = f"GME: {gme[0]:g} and {gme[1]:g} at 10,242 and 40,962 points, Majewski et al. (2002)"
     Case(
         name=name,
-        group="sphere",
         title=title,
         tests=tests,
         **WILLIAMSON,

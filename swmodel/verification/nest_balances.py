@@ -20,7 +20,7 @@ from ..simulation.nested import NestedSimulation
 from ..stepping.explicit import SSPRK3, TimeStepper
 from ..stepping.forward_backward import ForwardBackward
 from .case import Case, Mark, Outcome
-from .nests import BERGER, BERGER_DOI
+from .nests import BERGER
 
 NX, NY, DX = 40, 36, 1000.0
 NOISE = 5e-4  # [m]
@@ -181,11 +181,9 @@ def _marks_of_rest(name, shore):
 
 Case(
     name="nest_rest",
-    group="nests",
     title="A level surface in nested grids",
     tests="interpolation and means over random depths, and coasts that cross the borders",
-    source=BERGER,
-    doi=BERGER_DOI,
+    **BERGER,
     equation="eta = 0.37 m,  u = v = 0",
     measure=_rest,
     marks=(*_marks_of_rest("fixed", "coasts at rest"), *_marks_of_rest("moving", "with wetting and drying")),
@@ -196,11 +194,9 @@ Case(
 
 Case(
     name="nest_mass",
-    group="nests",
     title="The volume of nested grids",
     tests="the fluxes through the borders of a nest and of a nest in it",
-    source=BERGER,
-    doi=BERGER_DOI,
+    **BERGER,
     equation="sum A eta = const,  each place in its finest grid",
     measure=_mass,
     marks=(
@@ -214,11 +210,9 @@ Case(
 
 Case(
     name="nest_tracer",
-    group="nests",
     title="The content of tracers in nested grids",
     tests="the fluxes of content through the borders of a nest and of a nest in it",
-    source=BERGER,
-    doi=BERGER_DOI,
+    **BERGER,
     equation="sum A h c = const,  each place in its finest grid;  c = 1",
     measure=_tracer,
     marks=(
@@ -234,11 +228,9 @@ Case(
 
 Case(
     name="nest_noise",
-    group="nests",
     title="Noise in nested grids",
     tests="whether a two-way border feeds disturbances, over depths of both grids that differ along it",
-    source=BERGER,
-    doi=BERGER_DOI,
+    **BERGER,
     equation="eta = noise,  linear, without friction",
     measure=_noise,
     marks=(

@@ -31,7 +31,7 @@ from ..stepping.explicit import RK4
 from ..stepping.forward_backward import ForwardBackward
 from .case import Case, Mark, Outcome, Panel, convergence, relative_l2
 
-BERGER, BERGER_DOI = "Berger and Colella (1989)", "10.1016/0021-9991(89)90035-1"
+BERGER = {"group": "nests", "source": "Berger and Colella (1989)", "doi": "10.1016/0021-9991(89)90035-1"}
 G, H, F = 9.81, 100.0, 1e-4
 C = np.sqrt(G * H)
 
@@ -96,11 +96,9 @@ def _reflection(resolutions: tuple) -> Outcome:
 
 Case(
     name="nest_reflection",
-    group="nests",
     title="A wave through the borders of a nest",
     tests="waves through the border, in and out",
-    source=BERGER,
-    doi=BERGER_DOI,
+    **BERGER,
     equation="eta = cos(k (x - c t)) exp(-((x - c t) / L)^2),  k = 2 pi / L,  L of 20 outer cells",
     measure=_reflection,
     marks=tuple(
@@ -299,7 +297,6 @@ Case(
     title="A vortex through a nest",
     tests="the border in rotating, nonlinear flow: the track and the strength of a vortex",
     source="inertial oscillation of a vortex in gradient-wind balance",
-    doi="",
     equation="u = U(t) + u'(x - X),  dX/dt = U,  dU/dt + f k x U = 0",
     measure=_measure,
     marks=(

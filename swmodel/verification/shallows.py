@@ -106,7 +106,6 @@ Case(
     title="A river in a tidal channel",
     tests="the volume and the contents that a river brings",
     source="conservation of volume and salt",
-    doi="",
     equation="salt = 35 (volume - fresh),  fresh = integral of Q",
 )
 

@@ -47,7 +47,7 @@ from ..units import day
 from .case import Case, Mark, Outcome, Panel, Twin, convergence, relative_l2, run_until
 
 RADIUS, OMEGA, G = 6.37122e6, 7.292e-5, 9.80616
-WILLIAMSON: dict[str, Any] = {"source": "Williamson et al. (1992)", "doi": "10.1016/S0021-9991(05)80016-6"}
+WILLIAMSON: Any = {"group": "sphere", "source": "Williamson et al. (1992)", "doi": "10.1016/S0021-9991(05)80016-6"}
 DAY = day
 FILTERED_FROM = 60.0  # [degrees]
 
@@ -158,7 +158,6 @@ def _bell_twin():
 
 Case(
     name="w1",
-    group="sphere",
     title="Cosine bell over the poles",
     tests="advection across the poles, and the zonal filter there",
     **WILLIAMSON,
@@ -177,7 +176,7 @@ Case(
 )
 
 
-GALEWSKY: dict[str, Any] = {"source": "Galewsky et al. (2004)", "doi": "10.3402/tellusa.v56i5.14436"}
+GALEWSKY: Any = {"group": "sphere", "source": "Galewsky et al. (2004)", "doi": "10.3402/tellusa.v56i5.14436"}
 FASTEST, SOUTH, MEAN_DEPTH = 80.0, np.pi / 7, 1e4
 VISCOSITY = 1e5  # [m2 s-1], of the paper's test of convergence
 STRIP = 8  # cells round the equator, for the order of a flow that does not depend on longitude
@@ -293,7 +292,6 @@ def _jet_twin():
 
 Case(
     name="jet_balance",
-    group="sphere",
     title="Balanced jet",
     tests="that a steady jet in mid-latitudes stays in balance",
     **GALEWSKY,
@@ -310,7 +308,6 @@ Case(
 )
 Case(
     name="jet_roll_up",
-    group="sphere",
     title="Roll-up of an unstable jet",
     tests="barotropic instability, and filaments of vorticity",
     **GALEWSKY,

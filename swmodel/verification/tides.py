@@ -326,7 +326,6 @@ for _kind, (_least, _most, _back) in {  # the least and the most that enters, th
         title=f"Waves through a side of kind {_kind}",
         tests="transmission and reflection of waves at open sides",
         source="d'Alembert's solution",
-        doi="",
         equation="eta = f(x - sqrt(g H) t)",
         measure=_measure(_kind),
         marks=(

@@ -148,7 +148,6 @@ def _twin():
 
 Case(
     name="manufactured",
-    group="planar",
     title="Manufactured nonlinear solution",
     tests="every term of the nonlinear equations, over a variable depth",
     **BISHNU,

@@ -32,7 +32,7 @@ from .case import Case, Mark, Outcome, Panel, Twin, convergence, energy_norm, on
 F, G, H, L = 1e-4, 10.0, 1000.0, 5e6  # [s-1], [m s-2], [m], [m]
 C = np.sqrt(G * H)
 RADIUS = C / F
-BISHNU = {"source": "Bishnu et al. (2024)", "doi": "10.1029/2022MS003545"}
+BISHNU = {"group": "planar", "source": "Bishnu et al. (2024)", "doi": "10.1029/2022MS003545"}
 SECOND = "order 2: finite volumes of TRiSK, Bishnu et al. (2024)"
 
 
@@ -84,7 +84,6 @@ def _kelvin(resolutions: tuple) -> Outcome:
 
 Case(
     name="kelvin",
-    group="planar",
     title="Coastal Kelvin wave",
     tests="pressure gradient against the Coriolis force at a wall",
     **BISHNU,
@@ -122,7 +121,6 @@ def _inertia_gravity(resolutions: tuple) -> Outcome:
 
 Case(
     name="inertia_gravity",
-    group="planar",
     title="Inertia-gravity wave",
     tests="dispersion by rotation, doubly periodic",
     **BISHNU,
@@ -173,7 +171,6 @@ Case(
     title="Geostrophic adjustment of a ridge",
     tests="conservation of potential vorticity in a disturbance, and the waves that radiate from it",
     source="Gill (1982), sections 7.2 and 7.3",
-    doi="",
     equation="eta_k(t) = eta_k(0) [f^2 + g H k^2 cos(omega t)] / omega^2,  omega^2 = f^2 + g H k^2",
     measure=_adjustment,
     marks=wave_marks("adjustment", 5e-3, 0.055, ""),
@@ -301,7 +298,6 @@ def _case(name, title, tests, equation, mode, drift):
     meaning = "frequency of the exact mode over that of the quasi-geostrophic leading order, less 1"
     Case(
         name=name,
-        group="planar",
         title=title,
         tests=tests,
         **BISHNU,
