@@ -1,7 +1,7 @@
-"""The errors of this package and their exit status. This module imports nothing, so that all others can import it."""
+"""The errors of this package and their exit status. It imports no other module of the package."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 EXIT_OK = 0
 EXIT_ERROR = 1
@@ -10,6 +10,14 @@ EXIT_BLOW_UP = 3
 
 
 LONGEST = 600  # characters of a sentence, which may quote a longer text of the user
+
+
+def suggestion(name: str, known: Iterable[str], otherwise: str) -> str:
+    """A hint for an unknown name: the known one that is spelled alike, or `otherwise`."""
+    import difflib  # errors are imported at every start
+
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean {near[0]!r}?" if near else otherwise
 
 
 def printable(text: str) -> str:

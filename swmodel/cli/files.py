@@ -4,7 +4,6 @@ An experiment may read a file of another one, as "../global_tide/etopo5_global_1
 package once. A copy of the experiment has the file next to it, and names it so.
 """
 
-import difflib
 import importlib.util
 import os
 import re
@@ -18,7 +17,7 @@ from typing import Annotated
 import typer
 
 from .. import postprocess
-from ..errors import ConfigError, DataError, SwmodelError
+from ..errors import ConfigError, DataError, SwmodelError, suggestion
 from ..runtime.paths import experiments, make_folder, refusal
 from . import options
 from .options import examples, input_path, output_path, path_option
@@ -54,8 +53,7 @@ def copy_experiment(name: str | None, folder: str | None, force: bool) -> None:
         _list(known)
         return
     if name not in known:
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}."
+        hint = suggestion(name, known, f"there are {', '.join(known)}.")
         raise ConfigError(f"there is no experiment {name!r}; {hint}")
     target, base = Path(name if folder is None else folder), experiments()
     base = base / name if (base / name).is_dir() else base

@@ -13,7 +13,6 @@ latitude. The result is a float in that unit.
 
 import ast
 import dataclasses
-import difflib
 import math
 import operator
 import re
@@ -22,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from .. import units
-from ..errors import ConfigError
+from ..errors import ConfigError, suggestion
 from ..fields import parameters as rules
 
 FUNCTIONS = {  # name: (numpy's, number of arguments)
@@ -151,8 +150,7 @@ def _check_name(name, text):
     if name in FUNCTIONS:
         raise ExpressionError(f"{text!r} uses the function {name} without arguments in brackets; write {name}(...)")
     if name not in known:
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
+        hint = suggestion(name, known, f"known are {', '.join(sorted(known))}")
         if name == TIME:
             hint = f"a forcing or side that changes in time is a table, {{formula = {text!r}}}"
         raise ExpressionError(f"{text!r} uses the unknown name {name!r}; {hint}")
@@ -161,8 +159,7 @@ def _check_name(name, text):
 def _check_call(node, text):
     name = getattr(node.func, "id", None)
     if name not in FUNCTIONS:
-        near = difflib.get_close_matches(str(name), FUNCTIONS, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"the functions are {', '.join(sorted(FUNCTIONS))}"
+        hint = suggestion(str(name), FUNCTIONS, f"the functions are {', '.join(sorted(FUNCTIONS))}")
         raise ExpressionError(f"{text!r} calls {name or 'something'!r}, which is not a function of formulas; {hint}")
     wanted, given = FUNCTIONS[name][1], len(node.args)
     if node.keywords or given != wanted or any(isinstance(argument, ast.Starred) for argument in node.args):
@@ -281,8 +278,7 @@ def _product(text: str) -> tuple[float, tuple[int, ...]]:
             raise QuantityError(f"cannot read the units {text!r}; write them as in 'm2 s-1'")
         operator, symbol, power = match.groups()
         if symbol not in UNITS:
-            near = difflib.get_close_matches(symbol, UNITS, 1)
-            raise QuantityError(f"unknown unit {symbol!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            raise QuantityError(f"unknown unit {symbol!r}; {suggestion(symbol, UNITS, '')}".removesuffix("; "))
         power = int(power or 1) * (-1 if operator == "/" else 1)
         if abs(power) > LARGEST_POWER:
             raise QuantityError(f"cannot read the units {text!r}; exponents are at most {LARGEST_POWER}")

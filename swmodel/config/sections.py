@@ -1,7 +1,6 @@
 """Types of the keys of experiment files: numbers with units, known names, existing files, ranges, sides."""
 
 import dataclasses
-import difflib
 import glob
 import os
 import re
@@ -9,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from ..errors import suggestion
 from ..fields import parameters as rules
 from ..fields.parameters import SIDES
 from ..runtime.paths import expanded, found
@@ -129,14 +129,14 @@ def _path(value, reading, what):
 def _folder(value, reading):
     path = _path(value, reading, "folder")
     if not found(path, "folder"):
-        raise ValueError(f"there is no folder {path}{_counted_from(value)}")
+        raise ValueError(f"there is no folder {path}; {_counted_from(value)}")
     return path
 
 
 def _counted_from(value):
     """A hint for a path that does not exist: the folder to which it is relative."""
     absolute = os.path.isabs(os.path.expanduser(value))
-    return "; name another" if absolute else "; paths are relative to the folder of the TOML file"
+    return "name another" if absolute else "paths are relative to the folder of the TOML file"
 
 
 def _input_file(value, reading):
@@ -147,9 +147,7 @@ def _input_file(value, reading):
         raise ValueError(f"{path} is a folder, and a file is needed")
     if path.exists():
         raise ValueError(f"{path} is a device, and a file is needed")
-    near = difflib.get_close_matches(path.name, _names_in(path.parent), 1)
-    hint = f"; did you mean {near[0]!r}?" if near else _counted_from(value)
-    raise ValueError(f"there is no file {path}{hint}")
+    raise ValueError(f"there is no file {path}; {suggestion(path.name, _names_in(path.parent), _counted_from(value))}")
 
 
 def _names_in(folder):
@@ -174,7 +172,7 @@ def _input_files(value, reading):
         path = _path(value, reading, "file")
         if paths := tuple(Path(name) for name in sorted(glob.glob(str(path)))):
             return paths
-        raise ValueError(f"no file is named like {path}{_counted_from(value)}")
+        raise ValueError(f"no file is named like {path}; {_counted_from(value)}")
     if isinstance(value, (list, tuple)):
         if not value:
             raise ValueError("names no file; give one, or several")

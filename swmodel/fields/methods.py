@@ -12,7 +12,6 @@ Digests of the source of classes from outside this package, by which a restart c
 
 import ast
 import dataclasses
-import difflib
 import functools
 import hashlib
 import inspect
@@ -30,7 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..errors import ConfigError
+from ..errors import ConfigError, suggestion
 from .field import AbstractField, FieldError
 from .parameters import shown
 
@@ -202,8 +201,7 @@ def _unknown_attribute(error, text):
     if not text.startswith(f"{type(error.obj).__name__!r} object"):  # a sentence of the object's own
         return text
     public = [name for name in dir(error.obj) if not name.startswith("_")]
-    near = difflib.get_close_matches(error.name, public, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(public)}."
+    hint = suggestion(error.name, public, f"it has {', '.join(public)}.")
     return f"{type(error.obj).__name__.strip('_')} has no {error.name!r}; {hint}" if public else f"{text}."
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError, DataError, suggestion
 from ..fields.state import replace
 from ..runtime.formats import check_format, read_csv
 from .fault import Fault, Source
@@ -107,8 +107,7 @@ def _combined(fault, names, slips):
     """The faults of the names in `slips` [m]; raises ConfigError for a name that none or several have."""
     rows = {name: k for k, name in enumerate(names) if name}
     if unknown := [name for name in slips if name not in rows]:
-        near = difflib.get_close_matches(unknown[0], rows, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join([*rows][:4]) or 'none with a name'}"
+        hint = suggestion(unknown[0], rows, f"it has {', '.join([*rows][:4]) or 'none with a name'}")
         raise ConfigError(f"the file has no fault {unknown[0]!r}; {hint}")
     if repeated := [name for name in slips if names.count(name) > 1]:
         count = names.count(repeated[0])
