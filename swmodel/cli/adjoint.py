@@ -161,8 +161,7 @@ def _study(draft, section, options):
     """The problem of a draft, on this rank; collective."""
     begun = begin(draft, options, nested=True)
     made, experiment = begun.made, begun.experiment
-    cost = made.attempt(("adjoint", "cost"), cost_of, section, made.output, experiment.run.start)
-    made.experiment()
+    cost = made.require(("adjoint", "cost"), cost_of, section, made.output, experiment.run.start)
     model, state, dt = started_with_step(made, experiment, *begun.where)
     steps, state = _length_and_start(experiment, section, cost, model, state, dt, options)
     problem: Any = problem_on_tile(made, section, experiment, cost, model, state, dt, steps)
@@ -223,8 +222,7 @@ def compute_maps(study: Study, options: Sensitivity) -> None:
 
     problem, path = study.problem, study.folder / study.section.file
     problem.communicator.from_root(lambda: _remove_old_file(study, path, options))
-    amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units_of(problem))
-    study.made.experiment()
+    amplitudes = study.made.require(("adjoint", "amplitude"), amplitudes_of, study.section, units_of(problem))
     _announce(study)
     announce = _announcer(1 + options.check * len(study.section.controls))
     begun = clock.perf_counter()
@@ -337,8 +335,7 @@ def verify(study: Study, options: Sensitivity) -> None:
     problem = study.problem
     has_second = all(map(verification.has_second_rates, problem.models))
     units = verification.units_of(problem)
-    amplitudes = study.made.attempt(("adjoint", "amplitude"), amplitudes_of, study.section, units)
-    study.made.experiment()
+    amplitudes = study.made.require(("adjoint", "amplitude"), amplitudes_of, study.section, units)
     _announce(study, verified=True)
     announce = _announcer(verification.runs_of(len(study.section.controls), second=has_second))
     verdicts = verification.verify(problem, amplitudes, options.seed, report=announce)

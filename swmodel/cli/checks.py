@@ -119,8 +119,7 @@ def _plan_of_tiles(made, experiment, ranks):
     if experiment.ensemble is not None:
         raise ConfigError("ensemble: the grid is too large to be checked with an ensemble; check a single member")
     stepper, grid = stepper_of(experiment.stepper), made.grid
-    layout = made.attempt(("run", "layout"), tiles, grid, ranks, experiment.run.layout)
-    made.experiment()
+    layout = made.require(("run", "layout"), tiles, grid, ranks, experiment.run.layout)
     examined = []
     for rank in _spread(layout):
         if made.bathymetry.wet.block(*layout.tile(rank).slices).any():

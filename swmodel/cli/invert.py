@@ -113,24 +113,12 @@ def _study(draft, section, options):
     stepper = stepper_of(experiment.stepper, dt)
     first_step, steps = steps_of(section, experiment.run, dt)
     given = section, made, begun.process, model, state, stepper, steps, first_step
-    observations = made.attempt(("inversion", "observations"), observed, *given)
-    made.experiment()
+    observations = made.require(("inversion", "observations"), observed, *given)
     made.attempt(("inversion", "withhold"), check_withheld, section, observations.groups)
     transformed = transformed_of(section, made, model, observations.state, dt)
-    checkpoints = Nested(memory=section.memory)
-    problem = made.attempt(
-        ("inversion", "observations"),
-        Problem,
-        model,
-        stepper,
-        observations.state,
-        steps,
-        misfit_to(observations.weighed, experiment.run.start),
-        [transformed],
-        first_step,
-        checkpoints,
-    )
-    made.experiment()
+    cost, checkpoints = misfit_to(observations.weighed, experiment.run.start), Nested(memory=section.memory)
+    given = model, stepper, observations.state, steps, cost, [transformed], first_step, checkpoints
+    problem = made.require(("inversion", "observations"), Problem, *given)
     inversion = Inversion(
         problem,
         observations.observations,

@@ -106,8 +106,7 @@ def started(made: Assembly, experiment: Experiment, *where: Any) -> tuple[Any, A
         ensemble = made.require(("ensemble",), ensemble_of, made, *where)
         made.require(("forcing",), ensemble.check_files, experiment.run.until)
         return ensemble, ensemble.initial
-    model = made.attempt((), model_of, made, *where)
-    made.experiment()
+    model = made.require((), model_of, made, *where)
     state = made.attempt(("initial",), state_of, experiment.initial, model)
     made.attempt(("forcing",), model.check_files, experiment.run.until)
     made.experiment()  # a rank that failed alone must not continue to the collective operations below
