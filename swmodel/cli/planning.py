@@ -125,9 +125,9 @@ def plan_experiment(
 def _case(file, overrides, wanted):
     draft = read(file, overrides)
     grid = draft.sections.get("grid")
-    large = grid is not None and grid.nx * grid.ny > LARGEST_WHOLE_GRID
-    feasible = max((n for n in wanted if n <= grid.nx * grid.ny // 64), default=1) if large else _given(draft)
-    made = begin_alone(draft, feasible)
+    cells = 0 if grid is None else grid.nx * grid.ny
+    feasible = max((n for n in wanted if n <= cells // 64), default=1)
+    made = begin_alone(draft, feasible if cells > LARGEST_WHOLE_GRID else _given(draft))
     experiment = made.experiment()
     if experiment.ensemble is not None:
         raise ConfigError("swmodel plan plans one run; leave out the ensemble, and multiply time and memory by it.")

@@ -31,7 +31,7 @@ from ..stepping.explicit import RK4
 from ..stepping.forward_backward import ForwardBackward
 from .case import Case, Mark, Outcome, Panel, convergence, relative_l2
 
-BERGER = {"group": "nests", "source": "Berger and Colella (1989)", "doi": "10.1016/0021-9991(89)90035-1"}
+BERGER: Any = {"group": "nests", "source": "Berger and Colella (1989)", "doi": "10.1016/0021-9991(89)90035-1"}
 G, H, F = 9.81, 100.0, 1e-4
 C = np.sqrt(G * H)
 

@@ -263,7 +263,8 @@ class Misfit(Cost):
 
 def squares_of(reader: Any, tables: np.ndarray, model: ShallowWater | Family, first_step: int) -> Squares:
     """The Squares of a reader's numbers and the `observation_tables` of their records, in the same order."""
-    return Squares(reader, *(everywhere(model, table) for table in tables), first_step + 1)
+    share, observed, per_deviation = (everywhere(model, table) for table in tables)
+    return Squares(reader, share, observed, per_deviation, first_step + 1)
 
 
 class FinalState(Cost):
