@@ -11,20 +11,19 @@ import pytest
 
 from . import combinations, draws, harness, run
 
-# Draws that compile fast and that no run refuses: most others step over moving shores in three stages. Each of
-# draws.SUBJECTS but wetting and levees occurs. New keys change what is drawn: others may then be the accepted ones.
-FAST = (27, 28, 36, 318, 388)
+# Draws that compile fast: most others step over moving shores in three stages. Each of draws.SUBJECTS occurs.
+FAST = (2, 8, 9, 11, 12, 14, 22, 27, 28, 31, 33, 36, 44, 47, 48, 61, 62, 72, 80, 89)
 
 
 @pytest.mark.parametrize(
     "seeds, pairs, devices",
-    [(FAST, 0, 27), pytest.param((*range(30), 61, 80), combinations.PAIRS, 1, marks=pytest.mark.verify)],
+    [(FAST, 0, 20), pytest.param(range(30), combinations.PAIRS, 1, marks=pytest.mark.verify)],
 )
 def test_random_experiments_agree_in_all_that_must(seeds, pairs, devices, tmp_path):
-    """Without ranks, and with devices for one of them, a draw takes about 3 s of a processor, most of it compiling."""
+    """Without ranks, and with devices for one in ten, a draw takes about 3 s of a processor, most of it compiling."""
     tally = combinations.combinations(seeds, tmp_path, pairs=pairs, devices=devices)
     assert tally.draws == len(seeds) and not tally.wrong, "\n".join(tally.wrong)
-    assert tally.refused <= len(seeds) / 2 and tally.on_two
+    assert tally.refused <= len(seeds) / 2 and (tally.on_two or devices > 1)
 
 
 def test_a_draw_is_the_same_experiment_again():
