@@ -163,7 +163,7 @@ def test_an_experiment_file_has_the_filter_and_what_does_not_fit_it_is_named(tmp
     assert model_in(assemble(read(str(file)))).core.latitude == 50.0
     for old, new, message in (
         ("rk4", "forward_backward", "needs parts of a tendency"),
-        ("until = 3600.0", 'until = 3600.0\nengine = "fused"', "'filtered_differences' has none"),
+        ("until = 3600.0", 'until = 3600.0, engine = "fused"', "'filtered_differences' has none"),
         ("latitude = 50.0", "latitude = 90.0", "less than 90"),
     ):
         file.write_text(EXPERIMENT.replace(old, new))

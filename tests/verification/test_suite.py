@@ -21,14 +21,19 @@ def scores():
     return {one.case.name: one for one in verify(select(QUICK), quick=True)}
 
 
+def made_up(equation, values, marks):
+    """A case that measures `values`."""
+    return Case(
+        name="made_up", group="planar", title="Made up", tests="nothing", source="nobody", doi="", equation=equation,
+        measure=lambda n: Outcome(values), marks=marks,
+    )  # fmt: skip
+
+
 @pytest.fixture
 def case():
     """A case that measures 0.5, which is removed afterwards."""
     marks = (Mark("half", "a half", most=1.0), Mark("half_order", "an order", least=1.9))
-    made = Case(
-        "made_up", "planar", "Made up", "nothing", "nobody", "", "1 / 2", lambda n: Outcome({"half": 0.5}), marks
-    )
-    yield made
+    yield made_up("1 / 2", {"half": 0.5}, marks)
     del CASES["made_up"]
 
 
@@ -133,7 +138,7 @@ def test_the_page_has_its_figures_within(scores):
 def test_the_figures_of_make_verify_name_every_mark_that_is_missed(capsys):
     marks = Mark("small", "an error", most=1.0), Mark("large", "an error", most=0.1), Mark("free", "a number")
     values = {"small": 0.5, "large": np.float64(0.5), "free": 7.0}  # comparisons of which are no bool of Python
-    made = Case("made_up", "planar", "Made up", "nothing", "nobody", "", "0", lambda n: Outcome(values), marks)
+    made = made_up("0", values, marks)
     try:
         assert measures.main(["made_up"]) == 1
         assert capsys.readouterr().out == "small=0.5\nlarge=0.5\nfree=7\nlarge is missed: 0.5, wanted <= 0.1.\n"
