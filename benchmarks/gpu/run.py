@@ -18,7 +18,6 @@ stays as it is. For each case it prints, per cell and step unless the line names
 """
 
 import argparse
-import contextlib
 import importlib.metadata
 import os
 import re
@@ -98,7 +97,7 @@ class Compiler:
         function, arguments, donated, steps = program(nx, ny)
         self.log.write_text("")
         begin = processor_seconds()
-        with lowering_for(self.kind), counted_operations() as operations:
+        with lowering_for(self.kind):
             traced = jax.jit(function, donate_argnums=donated).trace(*jax.tree.map(self._abstract, arguments))
             compiled = traced.lower(lowering_platforms=("cuda",)).compile(compiler_options=OPTIONS["gpu"])
         seconds = processor_seconds() - begin
@@ -109,7 +108,7 @@ class Compiler:
         return {
             "bytes": moved / (nx * ny),
             "launches": launches,
-            "operations": sum(operations) * max((trips or 1 for trips, _ in counts.loops), default=1) / steps,
+            "operations": operations_of(traced.jaxpr) / steps,
             "host_reads": self._host_reads() if counts.conditions else 0,
             **self._registers(),
             "peak": compiled.memory_analysis().peak_memory_in_bytes / tile,
@@ -144,22 +143,18 @@ class Compiler:
         }
 
 
-@contextlib.contextmanager
-def counted_operations():
-    """A list to which the operations a cell of each loop are added that becomes kernels meanwhile."""
-    from swmodel.stencils import pallas
+def operations_of(jaxpr):
+    """Those a cell of the kernels of fused loops; of a loop whose number of iterations is unknown, of one of them."""
+    from swmodel.stencils.pallas import parts
 
-    original, found = pallas.pallas_loop, []
-
-    def counted(*operands, graph, **options):
-        found.append(sum(sum(map(len, part.graph.reached.values())) for part in pallas.parts(graph)))
-        return original(*operands, graph=graph, **options)
-
-    pallas.pallas_loop = counted
-    try:
-        yield found
-    finally:
-        pallas.pallas_loop = original
+    total = 0
+    for equation in jaxpr.eqns:
+        if "graph" in equation.params:
+            total += sum(sum(map(len, part.graph.reached.values())) for part in parts(equation.params["graph"]))
+        inner = [x for value in equation.params.values() for x in (value if isinstance(value, tuple) else (value,))]
+        within = [operations_of(getattr(x, "jaxpr", x)) for x in inner if hasattr(getattr(x, "jaxpr", x), "eqns")]
+        total += equation.params.get("length", 1) * (max if equation.primitive.name == "cond" else sum)(within or [0])
+    return total
 
 
 def draw_roofline(target, figures, file):
@@ -167,22 +162,23 @@ def draw_roofline(target, figures, file):
     import matplotlib.pyplot as plt
     import numpy as np
 
-    names = [name for (quantity, name), value in figures.items() if quantity == "operations" and value > 0]
     bandwidth, peak = 0.9 * TARGETS[target], ARITHMETIC[target]
-    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-    along = np.geomspace(1.0, 100.0)
-    axes.loglog(along, np.minimum(bandwidth * along, peak) / 1e12, color="black", linewidth=1)
-    for turn, name in enumerate(sorted(names, key=lambda name: figures["operations", name] / figures["bytes", name])):
-        intensity = figures["operations", name] / figures["bytes", name]
-        at = intensity, min(bandwidth * intensity, peak) / 1e12
-        axes.plot(*at, "o", markersize=4)
-        speed = at[1] * 1e3 / figures["operations", name]
-        place = {"xytext": (6, -12 - 13 * (turn % 3)), "textcoords": "offset points", "fontsize": 8}
-        axes.annotate(f"{name}: {speed:.2g}", at, **place)
-    axes.set(xlabel="operations a byte", ylabel="10^12 operations a second", ylim=(None, 2e-12 * peak))
+    figure, axes = plt.subplots(figsize=(9, 5), layout="constrained")
+    along = np.linspace(0.0, 16.0, 200)
+    axes.plot(along, np.minimum(bandwidth * along, peak) / 1e12, color="black", linewidth=1)
+    names = [name for (kind, name), x in figures.items() if kind == "operations" and x > 0 and "run" not in name]
+    ratios = {name: figures["operations", name] / figures["bytes", name] for name in names}
+    for number, name in enumerate(sorted(names, key=ratios.get), 1):
+        reached = min(bandwidth * ratios[name], peak)
+        speed = reached / figures["operations", name] / 1e9
+        axes.plot(ratios[name], reached / 1e12, "o", markersize=4, label=f"{number} {name}: {speed:.2g}")
+        place = (-14, 4) if number % 2 else (6, -10)
+        axes.annotate(number, (ratios[name], reached / 1e12), place, textcoords="offset points", fontsize=8)
+    axes.set(xlabel="operations a byte", ylabel="10^12 operations a second", xlim=(0.0, 16.0), ylim=(0.0, None))
     axes.set_title(
-        f"{target.upper()}: what memory and arithmetic allow; numbers are 10^9 cell-steps a second", fontsize=10
+        f"{target.upper()}: what memory and arithmetic allow in float32, 10^9 cell-steps a second", fontsize=10
     )
+    figure.legend(loc="outside right upper", fontsize=8, handlelength=0.5, frameon=False)
     figure.savefig(file, dpi=120)
 
 

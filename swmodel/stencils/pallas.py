@@ -219,7 +219,7 @@ def _farthest(places):
 
 WIDTH = 128  # columns of a block of cells
 WARP = 32  # threads
-LONG = 800  # operations of a kernel for which the registers of 512 threads do not suffice
+LONG = 700  # operations of a kernel for which the registers of 512 threads do not suffice
 
 
 def pallas_loop(
@@ -285,10 +285,10 @@ def _rows(graph: Graph, itemsize: int) -> int:
     """The rows of a block, one thread a cell: those above and below are read from the cache, so that more are better.
 
     Half the threads have twice the registers each. A long kernel or one of float64 would otherwise spill them, as
-    `make gpu` has counted.
+    `make gpu` has counted; with two rows, too, a kernel of 814 operations spills.
     """
     operations = sum(map(len, graph.reached.values()))
-    return 4 // (1 + (itemsize == 8)) // (1 + (operations > LONG))
+    return 1 if operations > LONG else 4 // (1 + (itemsize == 8))
 
 
 def _kernel(graph, origins, where, layout, margin, block):

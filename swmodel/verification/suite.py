@@ -160,11 +160,15 @@ def shown(value: float) -> str:
     return f"{value:.3g}" if abs(value) >= 1e-3 or value == 0 else f"{value:.2e}"
 
 
+def marks_named(case: Case, wanted: Sequence[str]) -> list[str]:
+    """The names of the marks in `wanted`; of all marks of the case if it is in `wanted` itself, or none of them is."""
+    names = [mark.name for mark in case.all_marks]
+    return names if case.name in wanted else [name for name in names if name in wanted] or names
+
+
 def print_values(scores: Scores, wanted: Sequence[str] = ()) -> None:
-    """A line name=value for each mark; if a mark is in `wanted`, for those in it only."""
-    names = [mark.name for mark in scores.case.all_marks]
-    chosen = [name for name in names if name in wanted] or names
-    for name in chosen:
+    """A line name=value for each of `marks_named`."""
+    for name in marks_named(scores.case, wanted):
         if name in scores.values:
             print(f"{name}={scores.values[name]:.6g}", flush=True)
 

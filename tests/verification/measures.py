@@ -8,7 +8,7 @@ import pkgutil
 import sys
 
 from swmodel.verification import Scores, UnknownCase, select, verify
-from swmodel.verification.suite import print_values
+from swmodel.verification.suite import marks_named, print_values
 
 __all__ = ["main"]
 
@@ -46,11 +46,11 @@ def main(names: list[str]) -> int:
 
 def misses(scores: Scores, names: list[str]) -> list[str]:
     """A sentence for each mark that a case missed; if marks of the case are named, for those only."""
-    named = {mark.name for mark in scores.case.all_marks} & set(names)
+    named = marks_named(scores.case, names)
     return [
         f"{mark.name} is missed: {value:.6g}, wanted {mark.limits()}."
         for mark, value, passed in scores.verdicts
-        if passed is False and (not named or mark.name in named)
+        if passed is False and mark.name in named
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from swmodel.cli.verify import verify_cases
 from swmodel.verification import CASES, Case, Mark, Outcome, UnknownCase, all_cases, select, sphere, verify
-from swmodel.verification.suite import measured, page
+from swmodel.verification.suite import marks_named, measured, page
 
 from . import measures
 
@@ -144,5 +144,6 @@ def test_the_figures_of_make_verify_name_every_mark_that_is_missed(capsys):
         assert capsys.readouterr().out == "small=0.5\nlarge=0.5\nfree=7\nlarge is missed: 0.5, wanted <= 0.1.\n"
         assert measures.main(["small"]) == 0
         assert capsys.readouterr().out == "small=0.5\n"
+        assert marks_named(made, ["made_up", "small"]) == ["small", "large", "free"]  # a mark may be called as its case
     finally:
         del CASES[made.name]
