@@ -206,9 +206,9 @@ def _announce(study, verified=False):
 
 
 def _announcer(number):
-    """A function that logs which of `number` tasks begins."""
+    """A function that logs which of `number` tasks begins; a number, or words."""
     tasks = itertools.count(1)
-    return lambda what: logs.LOGGER.info("%d of %d: %s", next(tasks), number, what)
+    return lambda what: logs.LOGGER.info("%d of %s: %s", next(tasks), number, what)
 
 
 # -- maps --------------------------------------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ def verify(study: Study, options: Sensitivity) -> None:
     units = verification.units_of(problem)
     amplitudes = study.made.require(("adjoint", "amplitude"), amplitudes_of, study.section, units)
     _announce(study, verified=True)
-    announce = _announcer(verification.runs_of(len(study.section.controls), second=has_second))
+    announce = _announcer(f"about {verification.runs_of(len(study.section.controls), second=has_second)}")
     verdicts = verification.verify(problem, amplitudes, options.seed, report=announce)
     if study.is_root:
         print(verdict_table(verdicts))
