@@ -187,8 +187,9 @@ def hazard_curve(_: tuple = ()) -> Outcome:
 def inshore(_: tuple = ()) -> Outcome:
     """Forecasts by a bank on cells of 15' from records of a nonlinear run on 5', at the coast and at KPG1."""
     given = bank("grid.nx=240", "grid.ny=180")
-    series = satake(tuple((name, tuple(place)) for name, place in given.places.items()))
-    records = {name: series.pop(name) for name in BUOYS}
+    waves = satake(tuple((name, tuple(place)) for name, place in given.places.items()))
+    records = {name: waves[name] for name in BUOYS}
+    series = {name: wave for name, wave in waves.items() if name not in BUOYS}
     scores = given.posterior(records, 3600.0, Errors(begin=900.0)).scores(series, 900.0)
     ratio = scores["spread"] / scores["error"]
     coast = [name for name in series if name != "KPG1"]
