@@ -1,5 +1,7 @@
 """Parameters that are functions of (x, y, t): the wave below a moving pressure, resumed runs, and what is refused."""
 
+import time
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -7,6 +9,7 @@ import xarray as xr
 import swmodel as sw
 from swmodel.errors import ConfigError, DataError
 from swmodel.output.products.snapshots import fields_of_tiles
+from swmodel.output.writing import Writer
 
 LENGTH, DEPTH, SPEED, HEIGHT = 400e3, 100.0, 20.0, 150.0  # [m], [m], [m s-1], [Pa]
 K = 2.0 * np.pi / LENGTH
@@ -106,6 +109,32 @@ def test_what_is_read_at_a_record_does_not_depend_on_what_comes_after_it():
         simulation.run(until=40.0)
         found.append(np.asarray(fields_of_tiles(simulation, ["v"])["v"]))
     assert np.abs(found[0]).max() > 0 and np.array_equal(*found)
+
+
+def test_a_function_is_called_when_no_thread_writes_files(tmp_path, monkeypatch):
+    """Functions of users may read netCDF files, whose library is not thread-safe."""
+    begun, ended, writing = [], [], []
+    submit = Writer.submit
+
+    def submit_slowly(self, output, write, size=0):
+        def slow():
+            time.sleep(0.02)
+            write()
+            ended.append(output)
+
+        begun.append(output)
+        submit(self, output, slow, size)
+
+    def noted(x, y, t):
+        writing.append(len(begun) - len(ended))
+        return pressure(x, y, t)
+
+    monkeypatch.setattr(Writer, "submit", submit_slowly)
+    forcing = sw.AirPressure(sw.FunctionOfTime(noted, 1200.0, 200.0))
+    model = sw.ShallowWater(GRID, DEPTH, forcing=forcing)
+    simulation = sw.Simulation(model, model.at_rest(), sw.RK4(50.0))
+    simulation.write(tmp_path / "fields.nc", ("eta",), every=50.0).run(until=1200.0)
+    assert len(begun) >= 24 and len(writing) >= 6 and not any(writing)
 
 
 def test_a_function_that_does_not_cover_the_run_is_refused():
