@@ -1,15 +1,16 @@
 /* The yardstick of steps over a coast: ForwardBackwardHancock with MomentumConserving, WettingDrying, a beta-plane and
- * Manning's drag, in C with OpenMP, by hand; swmodel/dynamics/conserving.py and the modules that it names have the equations.
+ * Manning's drag, in C with OpenMP, by hand; swmodel/dynamics/conserving.py and the modules that it names have the
+ * equations.
  *
  *     coast NX NY DX DY GRAVITY F0 BETA ROUGHNESS THIN DT STATE [THREADS]
  *
- * STATE: a file of float32, H, u, v, eta, (NY, NX) each; a worker of the benchmarks (worker.h). u is on east, v on north
- * faces, and walls surround the cells, each of which may be wet.
+ * STATE: a file of float32, H, u, v, eta, (NY, NX) each; a worker of the benchmarks (worker.h). u is on east, v on
+ * north faces, and walls surround the cells, each of which may be wet.
  *
- * One sweep over the rows a step reads u, v, eta and H and writes u, v and eta to other arrays: 28 bytes a cell. What one
- * stage computes for the next ones is in RING rows of BLOCK columns and MARGIN more on each side, which stay in the cache. A
- * stage runs one row or more behind the one whose rows it reads; each thread has a band of rows, and computes LEAD rows of
- * its neighbours again.
+ * One sweep over the rows a step reads u, v, eta and H and writes u, v and eta to other arrays: 28 bytes a cell. What
+ * one stage computes for the next ones is in RING rows of BLOCK columns and MARGIN more on each side, which stay in the
+ * cache. A stage runs one row or more behind the one whose rows it reads; each thread has a band of rows, and computes
+ * LEAD rows of its neighbours again.
  */
 #include <math.h>
 #include <stdint.h>
@@ -17,7 +18,7 @@
 #define BLOCK 1024
 #include "worker.h"
 
-#define MARGIN 16 /* columns; a step reaches 6 */
+#define MARGIN 16 /* columns; a stage reads 8 at most */
 #define RING 8    /* rows, a power of 2 */
 #define LEAD 6
 #define LAST 5 /* how many rows the last stage lies behind the first one */
@@ -35,16 +36,17 @@ typedef float Row[BLOCK + 2 * MARGIN];
 typedef struct {
     long nx, ny, stride;
     float per_dx, per_dy, gravity, thin, drag, dt; /* drag: gravity times the square of the roughness */
-    float *depth, *now[3], *new[3], *f, *inside, *joined; /* f of the corners north of a row; 1 within walls, and on faces */
+    float *depth, *now[3], *new[3];                /* H; u, v and eta before and after the step */
+    float *f, *inside, *joined; /* f of the corners north of each row; 1 in columns within walls; 1 on their faces */
 } Model;
 
-typedef struct { /* of a thread: rows of its block */
+typedef struct {                                           /* of a thread: rows of its block */
     Row h[RING], along_x[RING], along_y[RING], turn[RING]; /* thickness, h u, h v, f / h at corners */
     Row step_y[RING], rise[RING], gain_u[RING], gain_v[RING], drag_u[RING], drag_v[RING];
     Row raw_x[RING], raw_y[RING], share[RING], flux_x[RING], flux_y[RING], after[RING], level[RING];
 } Rings;
 
-/* A block of columns [a, b) of the arrays, as a row j of them begins. */
+/* The columns [start, start + count) of the grid, and the factors of walls there. */
 typedef struct {
     const Model *m;
     Rings *r;
@@ -112,8 +114,8 @@ INLINE float connected(float low, float high, float bed, float thin) {
     return over > thin ? high - low : 0.0f;
 }
 
-/* Rows of what lies around the faces of one axis: cells 1 and 2 on both sides, 0 and 3 beyond them; `on` is 1 on the faces
- * before, here and after, and `walls` another factor of it for the whole row. */
+/* Rows of what lies around the faces of one axis: cells 1 and 2 on both sides, 0 and 3 beyond them; `on` is 1 on the
+ * faces before, here and after, and `walls` another factor of it for the whole row. */
 typedef struct {
     const float *h[4], *eta[2], *depth[2], *rise[2], *slope[2], *step[5], *on[3], *u, *gain;
     float walls[3];
@@ -122,8 +124,9 @@ typedef struct {
 /* The fluxes per unit width through the faces, before the outflow is limited. */
 ROW fluxes_through(const Model *m, Around r, float *restrict flux, long a, long b) {
     const float g = m->gravity, thin = m->thin;
-    EACH(a, b) {
-        const float on_before = r.on[0][i] * r.walls[0], on = r.on[1][i] * r.walls[1], on_next = r.on[2][i] * r.walls[2];
+    EACH (a, b) {
+        const float on_before = r.on[0][i] * r.walls[0], on = r.on[1][i] * r.walls[1],
+                    on_next = r.on[2][i] * r.walls[2];
         const float u = r.u[i] + r.gain[i], eta0 = r.eta[0][i], eta1 = r.eta[1][i], h0 = r.h[1][i], h1 = r.h[2][i];
         const float bed = MIN(r.depth[0][i], r.depth[1][i]), water = MIN(eta0, eta1) + bed;
         const float low = eta0 + r.slope[0][i], high = eta1 - r.slope[1][i], up = FROM(u, r.rise[0][i], r.rise[1][i]);
@@ -131,7 +134,8 @@ ROW fluxes_through(const Model *m, Around r, float *restrict flux, long a, long 
         const float behind = FROM(u, (h0 - r.h[0][i]) * on_before, (r.h[3][i] - h1) * on_next);
         const float half = half_slope(behind, (h1 - h0) * on), from_h = FROM(u, h0 + half, h1 - half) + up;
         const float over = MAX(water, 0.0f), face = from_h + within(from_level - from_h, over);
-        const float h_face = MAX(face, 0.0f), held = MAX(h_face, thin), ledge = fabsf(r.depth[1][i] - r.depth[0][i]) + thin;
+        const float h_face = MAX(face, 0.0f), held = MAX(h_face, thin),
+                    ledge = fabsf(r.depth[1][i] - r.depth[0][i]) + thin;
         const float deep = water - ledge > 0.0f ? on_before * on * on_next : 0.0f;
         const float unresolved =
             damped(r.step[0][i], r.step[1][i], r.step[2][i], r.step[3][i], r.step[4][i], high - low, held);
@@ -144,11 +148,12 @@ ROW thickness(const Block *at, long j) {
     const Model *m = at->m;
     const float *depth = row_of(at, m->depth, j), *u = STATE(0, j), *eta = STATE(2, j), wet = WET(j);
     float *restrict h = KEPT(h, j), *restrict along = KEPT(along_x, j);
-    EACH(-7, at->count + 8) {
+    EACH (-7, at->count + 8) {
         const float water = depth[i] + eta[i];
         h[i] = MAX(water, 0.0f) * (at->inside[i] * wet);
     }
-    EACH(-7, at->count + 7) along[i] = 0.5f * (h[i] + h[i + 1]) * u[i];
+    EACH (-7, at->count + 7)
+        along[i] = 0.5f * (h[i] + h[i + 1]) * u[i];
 }
 
 /* Row j and its north neighbour: h v, the step of the level, and f / h at corners. */
@@ -158,7 +163,7 @@ ROW between_rows(const Block *at, long j) {
     const float *v = STATE(1, j), *eta = STATE(2, j), *eta_n = STATE(2, j + 1), *h = KEPT(h, j), *h_n = KEPT(h, j + 1);
     float *restrict along = KEPT(along_y, j), *restrict step = KEPT(step_y, j), *restrict turn = KEPT(turn, j);
     const float both = WET(j) * WET(j + 1), rows = WET(j) + WET(j + 1), f = m->f[j < 0 ? 0 : j];
-    EACH(-7, at->count + 7) {
+    EACH (-7, at->count + 7) {
         along[i] = 0.5f * (h[i] + h_n[i]) * v[i];
         step[i] = connected(eta[i], eta_n[i], MIN(depth[i], depth_n[i]), m->thin) * (both * at->inside[i]);
         const float cells = (at->inside[i] + at->inside[i + 1]) * rows, dry = cells > 0.0f ? 0.0f : 1.0f;
@@ -168,8 +173,8 @@ ROW between_rows(const Block *at, long j) {
 }
 
 /* Rows of what a velocity u is stepped from: the other component v and the flow across it at the four points around,
- * f / h at the corners on both sides, and the values of u on the faces before and after it, along and across; `on` is 1 on
- * faces that water may pass, `beside` on those of both sides. */
+ * f / h at the corners on both sides, and the values of u on the faces before and after it, along and across; `on` is 1
+ * on faces that water may pass, `beside` on those of both sides. */
 typedef struct {
     const float *u, *before, *after, *low, *high, *v[4], *flow[4], *turn[2], *on, *beside[2], *h[2], *eta[2];
     float sign, per_along, per_across, walls, walls_beside[2];
@@ -178,7 +183,7 @@ typedef struct {
 /* The gains of a velocity in half a step, and the coefficients of its drag. */
 ROW gains(const Model *m, Stepped r, float *restrict gain, float *restrict drag, long a, long b) {
     const float half = 0.5f * m->dt, g = m->gravity, thin = m->thin, k = m->drag;
-    EACH(a, b) {
+    EACH (a, b) {
         const float on = r.on[i] * r.walls, u = r.u[i], h0 = r.h[0][i], h1 = r.h[1][i], mean = 0.5f * (h0 + h1);
         const float force = r.turn[0][i] * (r.flow[0][i] + r.flow[1][i]) + r.turn[1][i] * (r.flow[2][i] + r.flow[3][i]);
         const float along = u * (0.5f * (r.after[i] - r.before[i]));
@@ -203,17 +208,45 @@ ROW half_step(const Block *at, long j) {
     const float *x = KEPT(along_x, j), *x_n = KEPT(along_x, j + 1), *y = KEPT(along_y, j), *y_s = KEPT(along_y, j - 1);
     const float *h = KEPT(h, j), *turn = KEPT(turn, j);
     float *restrict rise = KEPT(rise, j);
-    EACH(-6, at->count + 6) {
+    EACH (-6, at->count + 6) {
         rise[i] = within(-half * ((x[i] - x[i - 1]) * per_dx + (y[i] - y_s[i]) * per_dy), 0.5f * h[i]);
     }
-    const Stepped of_u = {u, u - 1, u + 1, STATE(0, j - 1), u_n, {v, v + 1, v_s, v_s + 1}, {y, y + 1, y_s, y_s + 1},
-                          {turn, KEPT(turn, j - 1)}, on, {on, on}, {h, h + 1}, {eta, eta + 1}, 1.0f, per_dx, per_dy,
-                          WET(j), {WET(j) * WET(j - 1), WET(j) * WET(j + 1)}};
+    const Stepped of_u = {u,
+                          u - 1,
+                          u + 1,
+                          STATE(0, j - 1),
+                          u_n,
+                          {v, v + 1, v_s, v_s + 1},
+                          {y, y + 1, y_s, y_s + 1},
+                          {turn, KEPT(turn, j - 1)},
+                          on,
+                          {on, on},
+                          {h, h + 1},
+                          {eta, eta + 1},
+                          1.0f,
+                          per_dx,
+                          per_dy,
+                          WET(j),
+                          {WET(j) * WET(j - 1), WET(j) * WET(j + 1)}};
     gains(m, of_u, KEPT(gain_u, j), KEPT(drag_u, j), -5, at->count + 5);
     const float north = WET(j) * WET(j + 1);
-    const Stepped of_v = {v, v_s, STATE(1, j + 1), v - 1, v + 1, {u, u - 1, u_n, u_n - 1}, {x, x_n, x - 1, x_n - 1},
-                          {turn, turn - 1}, in, {on - 1, on}, {h, KEPT(h, j + 1)}, {eta, STATE(2, j + 1)}, -1.0f, per_dy,
-                          per_dx, north, {north, north}};
+    const Stepped of_v = {v,
+                          v_s,
+                          STATE(1, j + 1),
+                          v - 1,
+                          v + 1,
+                          {u, u - 1, u_n, u_n - 1},
+                          {x, x_n, x - 1, x_n - 1},
+                          {turn, turn - 1},
+                          in,
+                          {on - 1, on},
+                          {h, KEPT(h, j + 1)},
+                          {eta, STATE(2, j + 1)},
+                          -1.0f,
+                          per_dy,
+                          per_dx,
+                          north,
+                          {north, north}};
     gains(m, of_v, KEPT(gain_v, j), KEPT(drag_v, j), -5, at->count + 5);
 }
 
@@ -225,20 +258,29 @@ ROW raw_fluxes(const Block *at, long j) {
     Row rows[4];
     float *restrict step = rows[0] + MARGIN, *restrict slope = rows[1] + MARGIN;
     float *restrict low = rows[2] + MARGIN, *restrict high = rows[3] + MARGIN;
-    EACH(-6, at->count + 6) {
+    EACH (-6, at->count + 6) {
         step[i] = connected(eta[i], eta[i + 1], MIN(depth[i], depth[i + 1]), m->thin) * (wet * on[i]);
     }
-    EACH(-5, at->count + 6) slope[i] = half_slope(step[i - 1], step[i]);
-    const Around x = {{h - 1, h, h + 1, h + 2}, {eta, eta + 1}, {depth, depth + 1}, {rise, rise + 1}, {slope, slope + 1},
-                      {step - 2, step - 1, step, step + 1, step + 2}, {on - 1, on, on + 1}, STATE(0, j), KEPT(gain_u, j),
+    EACH (-5, at->count + 6)
+        slope[i] = half_slope(step[i - 1], step[i]);
+    const Around x = {{h - 1, h, h + 1, h + 2}, {eta, eta + 1},     {depth, depth + 1},
+                      {rise, rise + 1},         {slope, slope + 1}, {step - 2, step - 1, step, step + 1, step + 2},
+                      {on - 1, on, on + 1},     STATE(0, j),        KEPT(gain_u, j),
                       {wet, wet, wet}};
     fluxes_through(m, x, KEPT(raw_x, j), -4, at->count + 4);
     const float *before = KEPT(step_y, j - 1), *here = KEPT(step_y, j), *next = KEPT(step_y, j + 1);
-    EACH(-4, at->count + 4) low[i] = half_slope(before[i], here[i]), high[i] = half_slope(here[i], next[i]);
-    const Around y = {{KEPT(h, j - 1), h, KEPT(h, j + 1), KEPT(h, j + 2)}, {eta, STATE(2, j + 1)},
-                      {depth, row_of(at, m->depth, j + 1)}, {rise, KEPT(rise, j + 1)}, {low, high},
-                      {KEPT(step_y, j - 2), before, here, next, KEPT(step_y, j + 2)}, {in, in, in}, STATE(1, j),
-                      KEPT(gain_v, j), {wet * WET(j - 1), wet * WET(j + 1), WET(j + 1) * WET(j + 2)}};
+    EACH (-4, at->count + 4)
+        low[i] = half_slope(before[i], here[i]), high[i] = half_slope(here[i], next[i]);
+    const Around y = {{KEPT(h, j - 1), h, KEPT(h, j + 1), KEPT(h, j + 2)},
+                      {eta, STATE(2, j + 1)},
+                      {depth, row_of(at, m->depth, j + 1)},
+                      {rise, KEPT(rise, j + 1)},
+                      {low, high},
+                      {KEPT(step_y, j - 2), before, here, next, KEPT(step_y, j + 2)},
+                      {in, in, in},
+                      STATE(1, j),
+                      KEPT(gain_v, j),
+                      {wet * WET(j - 1), wet * WET(j + 1), WET(j + 1) * WET(j + 2)}};
     fluxes_through(m, y, KEPT(raw_y, j), -4, at->count + 4);
 }
 
@@ -248,7 +290,7 @@ ROW shares(const Block *at, long j) {
     const float *h = KEPT(h, j), *x = KEPT(raw_x, j), *y = KEPT(raw_y, j), *y_s = KEPT(raw_y, j - 1);
     float *restrict share = KEPT(share, j);
     const float safe = (1.0f + 32.0f * 1.1920929e-7f) * m->dt;
-    EACH(-3, at->count + 4) {
+    EACH (-3, at->count + 4) {
         const float leaving = safe * ((MAX(x[i], 0.0f) - MIN(x[i - 1], 0.0f)) * m->per_dx +
                                       (MAX(y[i], 0.0f) - MIN(y_s[i], 0.0f)) * m->per_dy);
         share[i] = leaving <= h[i] ? 1.0f : h[i] / leaving;
@@ -262,25 +304,26 @@ ROW fluxes(const Block *at, long j) {
     const float *h = KEPT(h, j), *eta = STATE(2, j), *y_s = KEPT(flux_y, j - 1);
     float *restrict along_x = KEPT(flux_x, j), *restrict along_y = KEPT(flux_y, j);
     float *restrict after = KEPT(after, j), *restrict level = KEPT(level, j);
-    EACH(-3, at->count + 3) {
+    EACH (-3, at->count + 3) {
         along_x[i] = x[i] * FROM(x[i], share[i], share[i + 1]);
         along_y[i] = y[i] * FROM(y[i], share[i], share_n[i]);
     }
-    EACH(-2, at->count + 3) {
+    EACH (-2, at->count + 3) {
         const float rate = -((along_x[i] - along_x[i - 1]) * m->per_dx + (along_y[i] - y_s[i]) * m->per_dy);
         after[i] = h[i] + m->dt * rate;
         level[i] = eta[i] + m->dt * rate;
     }
 }
 
-/* What a velocity gains beyond the one on the low side of a cell or corner, on the side from which `through` comes. */
+/* The velocity that `through` carries past a cell or corner, less the one on its low side: from the differences before,
+ * across and after it, limited, and the gains of half a step on both sides. */
 INLINE float beyond(float through, float before, float step, float next, float gain_low, float gain_high) {
     const float half = half_slope(FROM(through, before, next), step);
     return FROM(through, half, step - half) + FROM(through, gain_low, gain_high);
 }
 
-/* Rows of what the last stage needs besides Stepped: u on the five faces along and across the flow, the gains on the three
- * in the middle of both, the fluxes along on those, and the factors of the four steps across. */
+/* Rows of what the last stage needs besides Stepped: u on the five faces along and across the flow, the gains on the
+ * three in the middle of both, the fluxes along on those, and the factors of the four steps across. */
 typedef struct {
     const float *u[5], *across[5], *gain[3], *gain_across[3], *flux[3], *steps_on[4], *after[2], *level[2], *depth[2];
     const float *drag;
@@ -289,8 +332,9 @@ typedef struct {
 
 /* The velocities after the step. */
 ROW velocities(const Model *m, Stepped s, Advected r, float *restrict new, long count) {
-    const float g = m->gravity, thin = m->thin, dt = m->dt, per_d = s.per_along, per_froude = 1.0f / (FROUDE * FROUDE * g);
-    EACH(0, count) {
+    const float g = m->gravity, thin = m->thin, dt = m->dt, per_d = s.per_along,
+                per_froude = 1.0f / (FROUDE * FROUDE * g);
+    EACH (0, count) {
         const float on = s.on[i] * s.walls, u = r.u[2][i], after0 = r.after[0][i], after1 = r.after[1][i];
         const float force = s.turn[0][i] * (s.flow[0][i] + s.flow[1][i]) + s.turn[1][i] * (s.flow[2][i] + s.flow[3][i]);
         const float thick = 0.5f * (s.h[0][i] + s.h[1][i]), held = 0.5f * (after0 + after1), most = MAX(thick, held);
@@ -301,13 +345,15 @@ ROW velocities(const Model *m, Stepped s, Advected r, float *restrict new, long 
         const float step3 = r.u[4][i] - r.u[3][i];
         const float slope_low = beyond(low, step0, step1, step2, 0.0f, 0.0f) - step1;
         const float slope_high = beyond(high, step1, step2, step3, 0.0f, 0.0f);
-        const float gain_low = FROM(low, r.gain[0][i], r.gain[1][i]), gain_high = FROM(high, r.gain[1][i], r.gain[2][i]);
+        const float gain_low = FROM(low, r.gain[0][i], r.gain[1][i]),
+                    gain_high = FROM(high, r.gain[1][i], r.gain[2][i]);
         const float growth = (slope_high - slope_low) + (gain_high - gain_low);
         const float to_low = slope_low + gain_low, to_high = slope_high + gain_high;
         const float advected = (high * to_high - low * to_low) * (per_h * per_d);
         const float head = (u + 0.5f * (to_high + to_low)) * growth * per_d;
         const float rising = u * (r.depth[1][i] - r.depth[0][i]), spreading = MAX(growth, 0.0f);
-        const float contracting = growth - spreading, faster = (rising < 0.0f ? fabsf(u) * spreading : 0.0f) * per_square;
+        const float contracting = growth - spreading,
+                    faster = (rising < 0.0f ? fabsf(u) * spreading : 0.0f) * per_square;
         const float share = MIN(faster, 1.0f), whole = 1.0f - contracting * contracting * per_square;
         /* across: the fluxes past the corners on both sides */
         const float south = 0.5f * (s.flow[2][i] + s.flow[3][i]), north = 0.5f * (s.flow[0][i] + s.flow[1][i]);
@@ -317,8 +363,8 @@ ROW velocities(const Model *m, Stepped s, Advected r, float *restrict new, long 
         const float side3 = (r.across[4][i] - r.across[3][i]) * (r.steps_on[3][i] * r.steps_walls[3]);
         const float from_north = beyond(north, side1, side2, side3, r.gain_across[1][i], r.gain_across[2][i]);
         const float from_south = beyond(south, side0, side1, side2, r.gain_across[0][i], r.gain_across[1][i]) - side1;
-        const float carried = advected + share * (head - advected) +
-                              (north * from_north - south * from_south) * (per_h * s.per_across);
+        const float carried =
+            advected + share * (head - advected) + (north * from_north - south * from_south) * (per_h * s.per_across);
         const float of_now = thick * per_h, of_new = held * per_h;
         const float push = (s.eta[1][i] - s.eta[0][i]) * MAX(of_now, whole);
         const float later = (r.level[1][i] - r.level[0][i]) * MAX(of_new, whole);
@@ -341,20 +387,62 @@ ROW update(const Block *at, long j) {
     const float *x = KEPT(flux_x, j), *x_n = KEPT(flux_x, j + 1), *y = KEPT(flux_y, j), *y_s = KEPT(flux_y, j - 1);
     const float *turn = KEPT(turn, j), *gain_u = KEPT(gain_u, j), *gain_v = KEPT(gain_v, j), *after = KEPT(after, j);
     const float *level = KEPT(level, j), n = WET(j + 1), s = WET(j - 1);
-    const Stepped of_u = {u, u - 1, u + 1, u_s, u_n, {v, v + 1, v_s, v_s + 1}, {y, y + 1, y_s, y_s + 1},
-                          {turn, KEPT(turn, j - 1)}, on, {on, on}, {h, h + 1}, {eta, eta + 1}, 1.0f, per_dx, per_dy, 1.0f,
+    const Stepped of_u = {u,
+                          u - 1,
+                          u + 1,
+                          u_s,
+                          u_n,
+                          {v, v + 1, v_s, v_s + 1},
+                          {y, y + 1, y_s, y_s + 1},
+                          {turn, KEPT(turn, j - 1)},
+                          on,
+                          {on, on},
+                          {h, h + 1},
+                          {eta, eta + 1},
+                          1.0f,
+                          per_dx,
+                          per_dy,
+                          1.0f,
                           {s, n}};
-    const Advected more_of_u = {{u - 2, u - 1, u, u + 1, u + 2}, {STATE(0, j - 2), u_s, u, u_n, STATE(0, j + 2)},
-                                {gain_u - 1, gain_u, gain_u + 1}, {KEPT(gain_u, j - 1), gain_u, KEPT(gain_u, j + 1)},
-                                {x - 1, x, x + 1}, {on, on, on, on}, {after, after + 1}, {level, level + 1},
-                                {depth, depth + 1}, KEPT(drag_u, j), {s * WET(j - 2), s, n, n * WET(j + 2)}};
+    const Advected more_of_u = {{u - 2, u - 1, u, u + 1, u + 2},
+                                {STATE(0, j - 2), u_s, u, u_n, STATE(0, j + 2)},
+                                {gain_u - 1, gain_u, gain_u + 1},
+                                {KEPT(gain_u, j - 1), gain_u, KEPT(gain_u, j + 1)},
+                                {x - 1, x, x + 1},
+                                {on, on, on, on},
+                                {after, after + 1},
+                                {level, level + 1},
+                                {depth, depth + 1},
+                                KEPT(drag_u, j),
+                                {s * WET(j - 2), s, n, n * WET(j + 2)}};
     velocities(m, of_u, more_of_u, (float *)row_of(at, m->new[0], j), at->count);
-    const Stepped of_v = {v, v_s, v_n, v - 1, v + 1, {u, u - 1, u_n, u_n - 1}, {x, x_n, x - 1, x_n - 1}, {turn, turn - 1},
-                          in, {on - 1, on}, {h, KEPT(h, j + 1)}, {eta, STATE(2, j + 1)}, -1.0f, per_dy, per_dx, n, {n, n}};
-    const Advected more_of_v = {{STATE(1, j - 2), v_s, v, v_n, STATE(1, j + 2)}, {v - 2, v - 1, v, v + 1, v + 2},
-                                {KEPT(gain_v, j - 1), gain_v, KEPT(gain_v, j + 1)}, {gain_v - 1, gain_v, gain_v + 1},
-                                {y_s, y, KEPT(flux_y, j + 1)}, {on - 2, on - 1, on, on + 1}, {after, KEPT(after, j + 1)},
-                                {level, KEPT(level, j + 1)}, {depth, row_of(at, m->depth, j + 1)}, KEPT(drag_v, j),
+    const Stepped of_v = {v,
+                          v_s,
+                          v_n,
+                          v - 1,
+                          v + 1,
+                          {u, u - 1, u_n, u_n - 1},
+                          {x, x_n, x - 1, x_n - 1},
+                          {turn, turn - 1},
+                          in,
+                          {on - 1, on},
+                          {h, KEPT(h, j + 1)},
+                          {eta, STATE(2, j + 1)},
+                          -1.0f,
+                          per_dy,
+                          per_dx,
+                          n,
+                          {n, n}};
+    const Advected more_of_v = {{STATE(1, j - 2), v_s, v, v_n, STATE(1, j + 2)},
+                                {v - 2, v - 1, v, v + 1, v + 2},
+                                {KEPT(gain_v, j - 1), gain_v, KEPT(gain_v, j + 1)},
+                                {gain_v - 1, gain_v, gain_v + 1},
+                                {y_s, y, KEPT(flux_y, j + 1)},
+                                {on - 2, on - 1, on, on + 1},
+                                {after, KEPT(after, j + 1)},
+                                {level, KEPT(level, j + 1)},
+                                {depth, row_of(at, m->depth, j + 1)},
+                                KEPT(drag_v, j),
                                 {n, n, n, n}};
     velocities(m, of_v, more_of_v, (float *)row_of(at, m->new[1], j), at->count);
     memcpy((float *)row_of(at, m->new[2], j), level, at->count * sizeof(float));
@@ -369,7 +457,8 @@ static void sweep(const Block *at, long j0, long j1) {
         raw_fluxes(at, t - 3);
         shares(at, t - 3);
         fluxes(at, t - 4);
-        if (t - LAST >= j0) update(at, t - LAST);
+        if (t - LAST >= j0)
+            update(at, t - LAST);
     }
 }
 
@@ -408,20 +497,25 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: coast NX NY DX DY GRAVITY F0 BETA ROUGHNESS THIN DT STATE [THREADS]\n");
         return 2;
     }
-    if (argc > 12) omp_set_num_threads(atoi(argv[12]));
+    if (argc > 12)
+        omp_set_num_threads(atoi(argv[12]));
     Model *m = &model;
     const double dx = atof(argv[3]), dy = atof(argv[4]), f0 = atof(argv[6]), beta = atof(argv[7]), n = atof(argv[8]);
     m->nx = atol(argv[1]), m->ny = atol(argv[2]), m->stride = stride_of(m->nx);
     m->per_dx = 1.0 / dx, m->per_dy = 1.0 / dy, m->gravity = atof(argv[5]);
     m->drag = m->gravity * n * n, m->thin = atof(argv[9]), m->dt = atof(argv[10]);
     m->f = zeros(m->ny + 2 * GHOSTS + LEFT), m->inside = zeros(m->stride), m->joined = zeros(m->stride);
-    for (long j = 0; j < m->ny + GHOSTS; j++) m->f[j] = f0 + beta * dy * (j + 1);
-    for (long i = 0; i < m->nx; i++) m->inside[i] = 1.0f, m->joined[i] = i + 1 < m->nx;
+    for (long j = 0; j < m->ny + GHOSTS; j++)
+        m->f[j] = f0 + beta * dy * (j + 1);
+    for (long i = 0; i < m->nx; i++)
+        m->inside[i] = 1.0f, m->joined[i] = i + 1 < m->nx;
     FILE *file = state_of(argv[11]);
     m->depth = field_of(file, m->nx, m->ny, GHOSTS);
-    for (int k = 0; k < 3; k++) m->now[k] = field_of(file, m->nx, m->ny, GHOSTS);
+    for (int k = 0; k < 3; k++)
+        m->now[k] = field_of(file, m->nx, m->ny, GHOSTS);
     fclose(file);
-    for (int k = 0; k < 3; k++) m->new[k] = field_of(NULL, m->nx, m->ny, GHOSTS);
+    for (int k = 0; k < 3; k++)
+        m->new[k] = field_of(NULL, m->nx, m->ny, GHOSTS);
     serve(steps, fields, m->nx, m->ny);
     return 0;
 }

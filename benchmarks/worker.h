@@ -34,8 +34,8 @@ static long stride_of(long nx) { return (nx + LEFT + RIGHT + 15) / 16 * 16; }
 
 static long band(long ny, int thread, int threads) { return ny * thread / threads; }
 
-/* `ny` rows and `ghosts` more on both sides; every thread first touches its band, so that it lies in its memory. They hold
- * the next field of `file` (float32, (NY, NX)), or zeros without one. */
+/* `ny` rows and `ghosts` more on both sides; every thread first touches its band, so that it lies in its memory. They
+ * hold the next field of `file` (float32, (NY, NX)), or zeros without one. */
 static float *field_of(FILE *file, long nx, long ny, long ghosts) {
     const long stride = stride_of(nx);
     float *whole = allocate(nx * ny), *field = allocate(stride * (ny + 2 * ghosts)) + LEFT + ghosts * stride;

@@ -149,4 +149,4 @@ CASES = {
     "run_outputs": run(basin, named("forward_backward"), outputs=True),
     "run_ensemble": run(ensemble, named("forward_backward"), outputs=False),
 }
-LONGEST = {"gradient_coast"}  # one of its kernels has 16,000 operations; XLA does not end within the hour
+LONGEST = {"gradient_coast"}  # ten minutes of a processor did not suffice for its longest kernel
