@@ -5,7 +5,7 @@ import functools
 from harness import ratio
 
 NAMES = ("nest_overhead", "nest_gradient_vs_forward")
-SIZE, RATIO, STEPS = (240, 240), 3, 16
+SIZE, RATIO, STEPS = (240, 240), 3, 18
 
 
 def measure(bench):

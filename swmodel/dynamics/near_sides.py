@@ -152,7 +152,7 @@ def without_normal_flow(velocities: list[Field], sides: Sides, beyond: bool = Tr
         places.append((0, first) if along_x else (first, 0))
         shapes.append((rows, faces) if along_x else (faces, columns))
     arrays, strips = read_strips(arrays, places, shapes)
-    kept = [[jnp.where(sides.open[side] > 0.5, 0.0, x) for x in group] for side, group in zip(each, strips)]
+    kept = [jnp.where(sides.open[side] > 0.5, 0.0, x) for side, x in zip(each, strips)]
     return [replace(field, data=x) for field, x in zip(velocities, paste(arrays, kept, places))]
 
 
@@ -239,7 +239,7 @@ def windows(fields: Sequence[Field], side: int) -> tuple[list[Field], list[Field
 
     Use the first ones in place of the arguments (see `stencils.native.read_strips`).
     """
-    if len({field.data.shape for field in fields}) > 1:
+    if len({(field.data.shape, field.data.dtype) for field in fields}) > 1:
         each = [windows([field], side) for field in fields]
         return [whole for (whole,), _ in each], [near for _, (near,) in each]
     along_x, low = side in (WEST, EAST), side in (WEST, SOUTH)
@@ -275,7 +275,7 @@ def set_beyond(field: Field, near: Field, out: Field, side: int, is_open: jax.Ar
     new = jnp.where(is_open > 0.5, out.data, old)  # exactly, whatever an earlier step left there
     first = 0 if low else field.data.shape[place] - faces
     corner = (start, first) if along_x else (first, start)
-    return Field(paste([field.data], [[new]], [corner])[0], field.position, field.halo)
+    return Field(paste([field.data], [new[..., None, :, :]], [corner])[0], field.position, field.halo)
 
 
 def edges_of(tile: TileGeometry, dtype: DTypeLike) -> dict[str, tuple[Field, Field]]:

@@ -53,8 +53,8 @@ class OuterValues:
     Attributes:
         flow: for each strip under the frame (n, rows, columns): m eta [m], u, v [m s-1], m c of tracers; and m, where
             it moves.
-        carried: what was carried through each face of a two-way border, (n, rows, columns) for each side: the volume of
-            water [m3], and contents of tracers.
+        carried: what the step before has carried through each face of a two-way border, (n, rows, columns) for each
+            side: the volume of water [m3], and contents of tracers. Empty before a step.
     """
 
     flow: list[jax.Array]
@@ -122,22 +122,31 @@ class Border:
         """The carry of one of both grids, with nothing carried through the border yet."""
         if not self.two_way:
             return carry
-        parts = self.edges.faces if of_nest else self.edges.outer_faces
-        names = [*self.counters[0], *self.counters[1]]
-        none = [len(names) * [jnp.zeros(part.shape, carry[0][names[0]].dtype)] for part in parts]
-        return loop.write(carry, names, parts, none)
+        for names, parts in self._counted(self.edges.faces if of_nest else self.edges.outer_faces):
+            none = [jnp.zeros((len(names), *part.shape), carry[0][names[0]].dtype) for part in parts]
+            carry = loop.write(carry, names, parts, none)
+        return carry
 
     def _carried(self, loop, carry, parts, lengths):
         """(the carry, for each side what was carried through the faces [m3, content], (n, rows, columns))."""
-        count = len(self.counters[0])
-        carry, strips = loop.read(carry, [*self.counters[0], *self.counters[1]], parts)
-        across = [strip[count:] for strip in strips[:2]] + [strip[:count] for strip in strips[2:]]
-        return carry, [_stacked([length * x for x in strip]) for length, strip in zip(lengths, across, strict=True)]
+        found = []
+        for names, sides in self._counted(parts):
+            carry, strips = loop.read(carry, names, sides)
+            found += strips
+        return carry, [length[None] * strip for length, strip in zip(lengths, found, strict=True)]
+
+    def _counted(self, parts):
+        """Pairs of the names that count what passes two sides of the border, and the Parts of these sides."""
+        along_x, along_y = self.counters
+        return (along_y, parts[:2]), (along_x, parts[2:])
 
     # -- from the outer grid to the frame ------------------------------------------------------------------------------
 
-    def outer_values(self, loop: StepLoop, carry: Carry, step: Count) -> tuple[Carry, OuterValues]:
-        """(the outer grid's carry before its step number `step`, the OuterValues then)."""
+    def outer_values(self, loop: StepLoop, carry: Carry, step: Count, after: bool) -> tuple[Carry, OuterValues]:
+        """(the outer grid's carry before its step number `step`, the OuterValues then).
+
+        With `after` they hold what the step before has carried through a two-way border.
+        """
         carry, strips = loop.read(carry, self._names, self.edges.ring)
         flow, carried = [], []
         for part, strip in zip(self.edges.ring, strips, strict=True):
@@ -147,7 +156,7 @@ class Border:
             planes = [wet * values[name] if at == "h" else values[name] for name, at in self.fields]
             flow.append(jnp.stack(planes + ([wet] if loop.equations.film is not None else [])))
         parts = list(zip(self.edges.ring, flow, strict=True))
-        if self.two_way:
+        if after and self.two_way:
             carry, carried = self._carried(loop, carry, self.edges.outer_faces, self.outer_lengths)
             parts += zip(self.edges.outer_faces, carried, strict=True)
         boxes = collect(parts, self.communicator)
@@ -158,12 +167,18 @@ class Border:
         return [name for name, _ in self.fields]
 
     def in_frame(self, *outer: OuterValues) -> list[jax.Array]:
-        """The outer flow at some times on the frame: for each side (times, n, rows, columns) of the nest."""
+        """The outer flow at some times on the frame: for each side (times, n, rows, columns) of the nest.
+
+        It is 0 on land; where the outer shore moves, fields at centres are still multiplied by m, as in OuterValues.
+        """
         found, positions = [], "".join(at for _, at in self.fields) + "h"
         for side, flows in enumerate(zip(*(values.flow for values in outer), strict=True)):
-            count = len(flows[0])
+            count, part = len(flows[0]), self.edges.frame[side]
             x = self._linear(jnp.concatenate(flows), len(outer) * positions[:count], self.edges.under_ring(side))
-            found.append(x.reshape(len(outer), count, *x.shape[1:]))
+            water = {at: self.mask[at][part.slices] for at in "uv"}
+            water["h"] = self.level[side] if count == len(self.fields) else jnp.ones_like(self.level[side])
+            x = x.reshape(len(outer), count, *x.shape[1:])
+            found.append(x * jnp.stack([water[at] for at in positions[:count]])[None])
         return found
 
     def _linear(self, x, positions, cells):
@@ -177,18 +192,15 @@ class Border:
         old: Any = [[None] * len(at_centres)] * 4
         if moves:
             carry, old = loop.read(carry, at_centres, parts)
-        for part, x, level, kept in zip(parts, flow, self.level, old, strict=True):
-            mask, new = {p: self.mask[p][part.slices] for p in "huv"}, {}
-            for plane, (name, at) in zip(x, self.fields, strict=False):
-                if at == "h":
-                    new[name] = mask[at] * _quotient(plane, x[-1]) if moves else plane * level
-                else:
-                    new[name] = plane * mask[at]
-            new["eta"] = mask["h"] * self._above_bed(loop, new["eta"], step, part)
+        for part, x, kept in zip(parts, flow, old, strict=True):
+            wet, new = self.mask["h"][part.slices], dict(zip(self._names, x, strict=False))
+            if moves:
+                new |= {name: wet * _quotient(new[name], x[-1]) for name in at_centres}
+                new["eta"] = wet * self._above_bed(loop, new["eta"], step, part)
             new = _converted("stored", loop, new, step, part)
             if moves:  # far from all water of the outer grid the nest keeps its own elevation
                 new |= {name: jnp.where(x[-1] > LEAST, new[name], y) for name, y in zip(at_centres, kept, strict=True)}
-            values.append(list(new.values()))
+            values.append(jnp.stack(list(new.values())))
         return loop.write(carry, self._names, parts, values)
 
     def on_nest(self, x: jax.Array, position: str, of_water: bool) -> jax.Array:
@@ -212,7 +224,6 @@ class Border:
         self,
         outer: tuple[StepLoop, Carry, Count],
         nest: tuple[StepLoop, Carry, Count],
-        before: OuterValues,
         after: OuterValues,
     ) -> tuple[Carry, Carry]:
         """(the outer grid's carry with the nest's means in the box, and its fluxes through the border; the nest's).
@@ -222,7 +233,7 @@ class Border:
 
         Args:
             outer, nest: each grid's loop, its carry, and the number of its next step.
-            before, after: the outer grid's values before and after its last step.
+            after: the outer grid's values after its last step.
         """
         loop, carry, step = outer
         inner, means, carried = self._inner_values(*nest)
@@ -238,8 +249,8 @@ class Border:
         means = _converted("stored", loop, means, step, part)
         carry, (old,) = loop.read(carry, self._names, [part])
         new = [jnp.where(covered[at[name]] > 0, means[name], x) for name, x in zip(self._names, old, strict=True)]
-        carry = loop.write(carry, self._names, [part], [new])
-        differences = [b - a - own for a, b, own in zip(before.carried, after.carried, carried, strict=True)]
+        carry = loop.write(carry, self._names, [part], [jnp.stack(new)])
+        differences = [outer - own for outer, own in zip(after.carried, carried, strict=True)]
         return self._refluxed(loop, carry, step, differences), inner
 
     def _refluxed(self, loop, carry, step, differences):
@@ -256,7 +267,7 @@ class Border:
             if equations.film is not None:  # what falls dry holds nothing
                 columns, contents = _columns(loop, new, step, side), tracer_contents(equations)
                 new |= {row.name: jnp.where(columns[n] > 0, new[row.name], 0.0) for row, _, n in contents}
-            values.append(list(new.values()))
+            values.append(jnp.stack(list(new.values())))
         return loop.write(carry, names, adjacent, values)
 
     @staticmethod
@@ -287,14 +298,9 @@ class Border:
         carry, carried = self._carried(loop, carry, self.edges.faces, self.lengths)
         for side, strips, ratios in zip(self.edges.faces, carried, 2 * [(1, ratio)] + 2 * [(ratio, 1)], strict=True):
             lead = tuple(n % m for n, m in zip(side.within, ratios, strict=True))
-            parts.append((_coarse(side, ratios), _stacked([_sums(x, lead, ratios, ()) for x in strips])))
+            parts.append((_coarse(side, ratios), _sums(strips, lead, ratios, ())))
         boxes = collect(parts, self.communicator)
         return carry, dict(zip(sums, boxes, strict=False)), boxes[len(sums) :]
-
-
-def _stacked(planes):
-    """Planes as one array; XLA on a CPU copies even a stack of one."""
-    return planes[0][None] if len(planes) == 1 else jnp.stack(planes)
 
 
 def _where_wet(loop, eta, step, part, x):
@@ -327,15 +333,15 @@ def _quotient(total, weight):
 
 
 def _sums(x, lead, ratios, last):
-    """Sums of x (rows, columns) over blocks of `ratios` cells, the first of which begins `lead` cells before x.
+    """Sums of x (..., rows, columns) over blocks of `ratios` cells, the first of which begins `lead` cells before x.
 
     Along axes in `last` they are the last values of blocks.
     """
-    for axis, (before, n) in enumerate(zip(lead, ratios, strict=True)):
-        margins = [(0, 0), (0, 0)]
+    for each, (before, n) in enumerate(zip(lead, ratios, strict=True)):
+        axis, margins = x.ndim - 2 + each, [(0, 0)] * x.ndim
         margins[axis] = before, -(before + x.shape[axis]) % n
         x = jnp.pad(x, margins)
-        parts = range(n - 1, n) if axis in last else range(n)
+        parts = range(n - 1, n) if each in last else range(n)
         x = functools.reduce(
             jnp.add, [jax.lax.slice_in_dim(x, k, x.shape[axis], stride=n, axis=axis) for k in parts if x.size] or [x]
         )

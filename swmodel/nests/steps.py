@@ -79,16 +79,17 @@ def family_step(level: Level, carries: tuple, step: Count) -> tuple:
     """
     loop, (packed, monitored), before = level.loop, carries[level.number], []
     for border, *_ in level.nests:
-        packed, outer = border.outer_values(loop, packed, step)
+        packed = border.without_carried(loop, packed, of_nest=False)
+        packed, outer = border.outer_values(loop, packed, step, after=False)
         before.append(outer)
     packed = level.advance(packed, step)
     for (border, steps, nest), begun in zip(level.nests, before, strict=True):
-        packed, after = border.outer_values(loop, packed, step + 1)
+        packed, after = border.outer_values(loop, packed, step + 1, after=True)
         carries = _nest_steps(border, steps, nest, carries, step * steps, (begun, after))
         if border.two_way:
             inner, of_nest = carries[nest.number]
             inner = nest.loop, inner, (step + 1) * steps
-            packed, inner = border.give_back((loop, packed, step + 1), inner, begun, after)
+            packed, inner = border.give_back((loop, packed, step + 1), inner, after)
             carries = _with(carries, nest.number, (inner, of_nest))
     if level.monitor is not no_monitor:
         monitored = level.monitor(step, functools.partial(loop.get_state, packed), monitored)
@@ -102,7 +103,7 @@ def _nest_steps(
     """The carries after the `steps` of a nest, whose first one has the number `first`."""
     frame = border.in_frame(*outer)
     packed, monitored = carries[nest.number]
-    packed = without_carried(nest, border.without_carried(nest.loop, packed, of_nest=True))
+    packed = border.without_carried(nest.loop, packed, of_nest=True)
     carries = _with(carries, nest.number, (packed, monitored))
 
     def one(k: Count, carries: tuple) -> tuple:
@@ -131,13 +132,6 @@ def _in_groups(one: Callable, period: int, carries: tuple, count: Count) -> tupl
             carries = one(k, carries)
         return carries
     return carries if period == 1 else jax.lax.fori_loop(whole * period, count, one, carries)
-
-
-def without_carried(level: Level, packed: Any) -> Any:
-    """A level's carry, with nothing carried through the borders of its nests yet."""
-    for border, *_ in level.nests:
-        packed = border.without_carried(level.loop, packed, of_nest=False)
-    return packed
 
 
 @pytree
@@ -267,7 +261,7 @@ class FamilyLoop(StepLoop):
         carries = tuple((each, ()) for each in carry)
         level = self.level.traced(carries)
         for k in range(count):
-            carries = outermost_step(level, carries, first + k)
+            carries = family_step(level, carries, first + k)
             carry = tuple(each for each, _ in carries)
             if monitor is not no_monitor:
                 monitored = monitor(first + k, functools.partial(self.get_state, carry), monitored)
@@ -281,13 +275,7 @@ class FamilyLoop(StepLoop):
 def run_family(level: Level, carries: tuple, first: Count, count: Count) -> tuple:
     """The carries of all levels after `count` steps of the outermost one, from its step number `first` on."""
     level = level.traced(carries)
-    return _in_groups(lambda k, carries: outermost_step(level, carries, first + k), level.period, carries, count)
-
-
-def outermost_step(level: Level, carries: tuple, step: Count) -> tuple:
-    """`family_step` of the outermost grid, through the borders of which nothing was carried before."""
-    packed, monitored = carries[level.number]
-    return family_step(level, _with(carries, level.number, (without_carried(level, packed), monitored)), step)
+    return _in_groups(lambda k, carries: family_step(level, carries, first + k), level.period, carries, count)
 
 
 def _with(carries: tuple, number: int, new: Any) -> tuple:

@@ -152,8 +152,8 @@ def _refreshed(arrays, width, axis, sides, communicator, border):
     parts = [(low, min(width + 1, own)), (n - high - width, width)]
     shapes = [(length, cells) if axis == "x" else (cells, length) for _, cells in parts]
     arrays, ends = read_strips(arrays, [at(k) for k, _ in parts], shapes)
-    strips = [jnp.concatenate(both, axis=place) for both in zip(*ends)]  # `_beyond` reads no cell between them
-    before, after = _beyond(strips, width, axis, sides, communicator)
+    strips = [jnp.concatenate(ends, axis=place)]  # `_beyond` reads no cell between them
+    (before,), (after,) = _beyond(strips, width, axis, sides, communicator)
     padded = sides.padded(axis)
     first, last = low - width + (0 if padded is None else padded.astype(int)), n - high
     return paste(arrays, [before, after], [at(first), at(last)])
@@ -174,7 +174,7 @@ def beyond_open_sides(field: Field, sides: Sides) -> Field:
 
 
 def _put(a, cells, start, place):
-    return paste([a], [[cells]], [(start, 0) if place == -2 else (0, start)])[0]
+    return paste([a], [cells[..., None, :, :]], [(start, 0) if place == -2 else (0, start)])[0]
 
 
 def _extend(arrays, width, axis, sides, communicator):

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..errors import ConfigError
 from ..runtime.cache import digest
 from .graph import At, Graph
-from .native.library import TARGET, LoopPlan, ResultPlan, SourcePlan, When, loop_name, numbers
+from .native.library import TARGET, LoopPlan, ResultPlan, ScalarPlan, SourcePlan, When, loop_name, numbers
 from .schedule import compares_rounded, schedule
 from .source import c_source, commented_source, operations
 
@@ -71,9 +72,13 @@ def compiled_loop(
         pushed: the numbers of the sources that the loop copies into a slot before it overwrites them. The last operand
             is the number of the slot, and the arrays of slots are the last results.
     """
-    types = tuple(np.dtype(operand.dtype).name for operand in operands[: len(origins)])
+    sources, after = len(origins), len(origins) + graph.scalars
+    types = tuple(np.dtype(operand.dtype).name for operand in operands[:sources])
+    together, places = _together(operands[sources:after], sources)
+    operands = (*operands[:sources], *together, *operands[after:])
+    fewer = graph.scalars - len(together)
+    over = {n if n < sources else n - fewer: k for k, n in enumerate(aliases) if n is not None}
     first = len(operands) - 1 - len(pushed)
-    over = {operand: k for k, operand in enumerate(aliases) if operand is not None}
     call = jax.ffi.ffi_call(
         TARGET,
         [jax.ShapeDtypeStruct(layout.padded, np.dtype(t)) for t in dtypes]
@@ -81,11 +86,23 @@ def compiled_loop(
         input_output_aliases=over | {first + k: len(dtypes) + k for k in range(len(pushed))},
     )
     indices = {slot: len(operands) - len(slots) + k for k, slot in enumerate(slots)}
-    plan = _plan(graph, origins, aliases, layout, margin, sharers, indices, pushed)
+    plan = _plan(graph, origins, aliases, layout, margin, sharers, indices, pushed, places)
     return call(*operands, kernel=compile_loop(graph, (types, tuple(dtypes))), plan=np.asarray(plan, np.int64))
 
 
-def _plan(graph, origins, aliases, layout, margin, sharers, indices, pushed):
+def _together(scalars, first):
+    """(arrays that hold the scalars, a ScalarPlan of each); the first of these arrays is operand number `first`.
+
+    XLA computes an array of many numbers in one operation, and numbers alone in one each.
+    """
+    groups = {}
+    for k, x in enumerate(scalars):
+        groups.setdefault((x.dtype, x.shape), []).append(k)
+    places = {k: ScalarPlan(n, at) for n, group in enumerate(groups.values(), first) for at, k in enumerate(group)}
+    return [jnp.stack([scalars[k] for k in group], axis=-1) for group in groups.values()], places
+
+
+def _plan(graph, origins, aliases, layout, margin, sharers, indices, pushed, places):
     """The integers of a loop's plan: records of native/library.py."""
     rounds = schedule(graph)
     (rows, columns), (ghosts, west) = layout.shape, layout.origin
@@ -97,7 +114,8 @@ def _plan(graph, origins, aliases, layout, margin, sharers, indices, pushed):
         first, (low, high) = rounds.rows_ahead(k)[0], rounds.rows_in_all(k)
         sources.append(SourcePlan(indices.get(k, -1), row, column, graph.columns[k], first, low, high))
     results = [ResultPlan(-1 if k is None else k, _when(k, len(origins), rounds)) for k in aliases]
-    return [n for record in (head, *sources, *results) for n in numbers(record)] + list(pushed)
+    scalars = [places[k] for k in range(graph.scalars)]
+    return [n for record in (head, *sources, *scalars, *results) for n in numbers(record)] + list(pushed)
 
 
 def _when(operand, sources, rounds):

@@ -113,8 +113,8 @@ class StepLoop(abc.ABC):
     def get_state(self, carry: Carry) -> State:
         """The State in a carry: the first result of `unpack_state`."""
 
-    def read(self, carry: Carry, names: Sequence[str], parts: Sequence[Part]) -> tuple[Carry, list[list[jax.Array]]]:
-        """(the carry, for each Part of the tile the list of copies of fields of the State there), between two steps.
+    def read(self, carry: Carry, names: Sequence[str], parts: Sequence[Part]) -> tuple[Carry, list[jax.Array]]:
+        """(the carry, for each Part of the tile copies (n, rows, columns) of n fields of the State), between two steps.
 
         Use the carry that is returned: its arrays are then overwritten without being copied first.
         """
@@ -122,9 +122,7 @@ class StepLoop(abc.ABC):
         arrays, copies = read_strips(arrays, self._corners(parts), [part.shape for part in parts])
         return self._with_fields(carry, names, arrays), copies
 
-    def write(
-        self, carry: Carry, names: Sequence[str], parts: Sequence[Part], values: Sequence[Sequence[jax.Array]]
-    ) -> Carry:
+    def write(self, carry: Carry, names: Sequence[str], parts: Sequence[Part], values: Sequence[jax.Array]) -> Carry:
         """The carry with `values` in fields of its State, as `read` returns them; they must be 0 on land."""
         arrays = [carry[0][name] for name in names]
         return self._with_fields(carry, names, paste(arrays, values, self._corners(parts)))

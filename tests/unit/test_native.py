@@ -23,7 +23,7 @@ def random(seed, *shape):
 
 
 def arrays_and_strips(count):
-    strips = [[random(10 * k, *shape) for k in range(count)] for shape in SHAPES]
+    strips = [random(10, count, *shape) for shape in SHAPES]
     return [random(k, NY, NX) for k in range(count)], strips
 
 
@@ -89,8 +89,8 @@ def test_the_cotangents_of_strips_are_added_in_place():
 
     def steps(x):
         def body(k, x):
-            (x,), ((low,), (high,)) = read_strips([x], [(0, 0), (NY - 1, 0)], [(1, NX), (1, NX)])
-            return paste([x], [[jnp.sin(low * high)]], [(3, 0)])[0]
+            (x,), (low, high) = read_strips([x], [(0, 0), (NY - 1, 0)], [(1, NX), (1, NX)])
+            return paste([x], [jnp.sin(low * high)], [(3, 0)])[0]
 
         return jax.lax.fori_loop(0, 4, body, x)
 
@@ -109,7 +109,7 @@ def test_a_loop_that_changes_strips_copies_no_array():
     def steps(x):
         def body(k, x):
             before, after = x[..., 1:2, :], x[..., -2:-1, :]
-            return paste([x], [[after], [before]], [(0, 0), (NY - 1, 0)])[0]
+            return paste([x], [after[None], before[None]], [(0, 0), (NY - 1, 0)])[0]
 
         return jax.lax.fori_loop(0, 4, body, x)
 
@@ -189,7 +189,7 @@ def test_what_was_looked_at_is_not_copied_before_it_is_written_over():
             x, high = both
             high = jnp.maximum(high, jnp.max(x))
             (x,) = depends_on([x], high)
-            return paste([x], [[jnp.full((1, NX), k * 1.0)]], [(2, 0)])[0], high
+            return paste([x], [jnp.full((1, 1, NX), k * 1.0)], [(2, 0)])[0], high
 
         return jax.lax.fori_loop(0, 4, body, (x, high))
 

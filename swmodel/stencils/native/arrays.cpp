@@ -131,12 +131,14 @@ inline void CopyRow(char* to, const char* from, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += kWord) std::memcpy(to + at, from + at, kWord);
 }
 
-// A strip of an array of shape (..., rows, columns). EachRow calls a function for each of its rows.
+// Strip number k of a stack (..., count, rows, columns), and its place in an array (..., rows, columns). EachRow calls a
+// function for each of its rows.
 class Strip {
  public:
-  Strip(const Array& array, const Array& strip, const int32_t* place) : array_(array.data), strip_(strip.data) {
-    const int64_t *whole = array.sizes, *part = strip.sizes, n = array.rank;
-    size_ = array.width(), rows_ = part[n - 2], row_bytes_ = part[n - 1] * size_;
+  Strip(const Array& array, const Array& stack, int64_t k, const int32_t* place) : array_(array.data) {
+    const int64_t *whole = array.sizes, *part = stack.sizes + 1, n = array.rank;
+    size_ = array.width(), rows_ = part[n - 2], row_bytes_ = part[n - 1] * size_, count_ = part[n - 3];
+    strip_ = stack.data + k * rows_ * row_bytes_;
     stride_ = whole[n - 1] * size_, member_stride_ = whole[n - 2] * stride_, members_ = 1;
     for (int64_t k = 0; k + 2 < n; ++k) members_ *= whole[k];
     const int64_t row = std::clamp<int64_t>(place[0], 0, whole[n - 2] - part[n - 2]);
@@ -150,34 +152,34 @@ class Strip {
       char* first = array_ + m * member_stride_;
       for (int64_t j = 0; j < rows_; ++j) {
         __builtin_prefetch(first + std::min(j + kAhead, rows_ - 1) * stride_);
-        row(first + j * stride_, strip_ + (m * rows_ + j) * row_bytes_, row_bytes_);
+        row(first + j * stride_, strip_ + (m * count_ * rows_ + j) * row_bytes_, row_bytes_);
       }
     }
   }
 
  private:
   char *array_, *strip_;
-  int64_t size_, rows_, row_bytes_, stride_, member_stride_, members_;
+  int64_t size_, rows_, row_bytes_, count_, stride_, member_stride_, members_;
 };
 
-// Operands: places (n, 2), arrays, and for each place a strip of each array; results: the arrays, in place.
+// Operands: places (n, 2), arrays, and for each place a stack of strips, one an array; results: the arrays, in place.
 XLA_FFI_Error* Paste(const Call& call) {
-  const int64_t count = call.results(), places = (call.operands() - 1) / count - 1;
+  const int64_t count = call.results(), places = call.operands() - 1 - count;
   const int32_t* place = call.operand(0).As<int32_t>();
   for (int64_t p = 0; p < places; ++p)
     for (int64_t k = 0; k < count; ++k)
-      Strip(call.result(k), call.operand(1 + count * (p + 1) + k), place + 2 * p)
+      Strip(call.result(k), call.operand(1 + count + p), k, place + 2 * p)
           .EachRow([](char* array, char* strip, int64_t bytes) { CopyRow(array, strip, bytes); });
   return nullptr;
 }
 
-// Operands: places (n, 2), arrays; results: the arrays with zeros there, in place, and for each place a strip of each.
+// Operands: places (n, 2), arrays; results: the arrays with zeros there, in place, and for each place a stack of strips.
 XLA_FFI_Error* Cut(const Call& call) {
-  const int64_t count = call.operands() - 1, places = call.results() / count - 1;
+  const int64_t count = call.operands() - 1, places = call.results() - count;
   const int32_t* place = call.operand(0).As<int32_t>();
   for (int64_t p = places - 1; p >= 0; --p)
     for (int64_t k = 0; k < count; ++k)
-      Strip(call.result(k), call.result(count * (p + 1) + k), place + 2 * p)
+      Strip(call.result(k), call.result(count + p), k, place + 2 * p)
           .EachRow([](char* array, char* strip, int64_t bytes) {
             std::memcpy(strip, array, bytes);
             std::memset(array, 0, bytes);
@@ -185,13 +187,13 @@ XLA_FFI_Error* Cut(const Call& call) {
   return nullptr;
 }
 
-// Operands: places (n, 2), arrays; results: the arrays, in place, and for each place a copy of the strip of each.
+// Operands: places (n, 2), arrays; results: the arrays, in place, and for each place a stack of copies.
 XLA_FFI_Error* ReadStrips(const Call& call) {
-  const int64_t count = call.operands() - 1, places = call.results() / count - 1;
+  const int64_t count = call.operands() - 1, places = call.results() - count;
   const int32_t* place = call.operand(0).As<int32_t>();
   for (int64_t p = 0; p < places; ++p)
     for (int64_t k = 0; k < count; ++k)
-      Strip(call.result(k), call.result(count * (p + 1) + k), place + 2 * p)
+      Strip(call.result(k), call.result(count + p), k, place + 2 * p)
           .EachRow([](char* array, char* strip, int64_t bytes) { CopyRow(strip, array, bytes); });
   return nullptr;
 }
@@ -203,14 +205,14 @@ void AddRow(char* array, char* strip, int64_t bytes) {
   for (int64_t i = 0; i < bytes / static_cast<int64_t>(sizeof(T)); ++i) sum[i] += more[i];
 }
 
-// Operands: places (n, 2), arrays, and for each place a strip of each array, of floats; results: the sums, in place.
+// Operands: places (n, 2), arrays, and for each place a stack of strips, of floats; results: the sums, in place.
 XLA_FFI_Error* AddStrips(const Call& call) {
-  const int64_t count = call.results(), places = (call.operands() - 1) / count - 1;
+  const int64_t count = call.results(), places = call.operands() - 1 - count;
   const int32_t* place = call.operand(0).As<int32_t>();
   for (int64_t p = 0; p < places; ++p)
     for (int64_t k = 0; k < count; ++k) {
       const Array array = call.result(k);
-      const Strip strip(array, call.operand(1 + count * (p + 1) + k), place + 2 * p);
+      const Strip strip(array, call.operand(1 + count + p), k, place + 2 * p);
       if (array.type == XLA_FFI_DataType_F32) strip.EachRow(AddRow<float>);
       else if (array.type == XLA_FFI_DataType_F64) strip.EachRow(AddRow<double>);
       else return call.Fail("swmodel_add_strips adds floats of 4 or 8 bytes");

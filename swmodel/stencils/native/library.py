@@ -58,8 +58,8 @@ def _integer(doc, count=1):
 
 @dataclasses.dataclass(frozen=True)
 class LoopPlan:
-    """The head of a loop's plan. After it come `sources` SourcePlans, a ResultPlan for each result, and the indices of
-    the sources that are copied into a slot."""
+    """The head of a loop's plan. After it come `sources` SourcePlans, `scalars` ScalarPlans, a ResultPlan for each
+    result, and the indices of the sources that are copied into a slot."""
 
     rows: int = _integer("rows of the tile")
     columns: int = _integer("columns of the tile")
@@ -87,6 +87,14 @@ class SourcePlan:
 
 
 @dataclasses.dataclass(frozen=True)
+class ScalarPlan:
+    """One number that a loop reads."""
+
+    operand: int = _integer("index of the operand that holds it")
+    place: int = _integer("its place among the numbers of this operand that belong to one member")
+
+
+@dataclasses.dataclass(frozen=True)
 class ResultPlan:
     """One array that a loop writes."""
 
@@ -105,7 +113,7 @@ class MovedBlock:
     target_strides: tuple = _integer("elements between neighbours along each axis of the target", AXES)
 
 
-RECORDS = LoopPlan, SourcePlan, ResultPlan, MovedBlock
+RECORDS = LoopPlan, SourcePlan, ScalarPlan, ResultPlan, MovedBlock
 
 ROW_CALL = """// The arguments of a loop for one row of its results.
 struct RowCall {

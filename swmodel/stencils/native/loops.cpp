@@ -205,7 +205,7 @@ Record Next(const int64_t*& plan) {
   return record;
 }
 
-// Fills a Loop from a plan and the buffers of a call. Its operands are, in this order: the sources, the scalars, arrays that
+// Fills a Loop from a plan and the buffers of a call. Its operands are, in this order: the sources, the numbers, arrays that
 // are overwritten without being read, arrays of slots, and the indices of slots.
 void Describe(Loop& loop, const Call& call) {
   const int64_t* plan = call.plan();
@@ -227,9 +227,10 @@ void Describe(Loop& loop, const Call& call) {
     const int64_t row = p.row - loop.plan.margin, column = p.is_column ? 0 : p.column - loop.plan.margin;
     for (int64_t limit : {-row, rows - row, -column, stride - column}) loop.limits.push_back(limit);
   }
-  for (int64_t k = sources; k < sources + loop.plan.scalars; ++k) {
-    const Array array = call.operand(k);
-    loop.scalars.emplace_back(array.data, member_stride(array, 0));
+  for (int64_t k = 0; k < loop.plan.scalars; ++k) {
+    const auto p = Next<ScalarPlan>(plan);
+    const Array array = call.operand(p.operand);
+    loop.scalars.emplace_back(array.data + p.place * array.width(), member_stride(array, 1));
   }
   for (int64_t k = 0; k < made; ++k) {
     const auto p = Next<ResultPlan>(plan);

@@ -1,6 +1,6 @@
 """Parts of large arrays: strips that are pasted, cut out, read and added in place, and planes at smaller cells.
 
-    paste(arrays, strips, places)   the arrays with these strips at these places
+    paste(arrays, strips, places)   the arrays with these strips at these places; for each place a stack, one an array
     cut(arrays, places, shapes)     (the arrays with zeros there, what was there): each other's transpose
     read(arrays, places, shapes)    (the arrays, copies of strips)
     add(arrays, strips, places)     the arrays plus strips at these places: each other's transpose
@@ -27,14 +27,12 @@ from .library import ADD, CUT, INTERPOLATE, PASTE, READ
 from .primitives import declare, declare_linear, in_place
 
 
-def paste(
-    arrays: Sequence[jax.Array], strips: Sequence[Sequence[jax.Array]], places: Sequence[tuple]
-) -> list[jax.Array]:
+def paste(arrays: Sequence[jax.Array], strips: Sequence[jax.Array], places: Sequence[tuple]) -> list[jax.Array]:
     """The arrays with strips in them.
 
     Args:
-        arrays: list of (..., ny, nx), of one shape.
-        strips: for each place a list of (..., rows, columns), one an array.
+        arrays: list of n arrays (..., ny, nx), of one shape and type.
+        strips: for each place (..., n, rows, columns).
         places: (row, column) of each first cell, numbers or traced ones.
 
     Returns:
@@ -45,8 +43,8 @@ def paste(
 
 def cut(
     arrays: Sequence[jax.Array], places: Sequence[tuple], shapes: Sequence[tuple[int, int]]
-) -> tuple[list[jax.Array], list[list[jax.Array]]]:
-    """(the arrays with zeros in strips of `shapes` at `places`, for each place the list of the strips that were there).
+) -> tuple[list[jax.Array], list[jax.Array]]:
+    """(the arrays with zeros in strips of `shapes` at `places`, for each place the stack of strips that were there).
 
     A cell of several strips belongs to the last one, and is 0 in the others.
     """
@@ -55,8 +53,8 @@ def cut(
 
 def read(
     arrays: Sequence[jax.Array], places: Sequence[tuple], shapes: Sequence[tuple[int, int]]
-) -> tuple[list[jax.Array], list[list[jax.Array]]]:
-    """(the arrays, for each place the list of copies of the strips of `shapes` there).
+) -> tuple[list[jax.Array], list[jax.Array]]:
+    """(the arrays, for each place the copies of the strips of `shapes` there, (..., n, rows, columns)).
 
     Use the arrays that are returned in place of the arguments. The cotangents of the strips are then added to that of
     the array in place. The transpose of a slice is an array of zeros around the strip, and a sum of two whole arrays.
@@ -64,20 +62,18 @@ def read(
     return _take(strips_read, arrays, places, shapes)
 
 
-def add(arrays: Sequence[jax.Array], strips: Sequence[Sequence[jax.Array]], places: Sequence[tuple]) -> list[jax.Array]:
+def add(arrays: Sequence[jax.Array], strips: Sequence[jax.Array], places: Sequence[tuple]) -> list[jax.Array]:
     """The arrays plus strips at places; the arguments are those of `paste`."""
     return _write(strips_added, arrays, strips, places)
 
 
 def _write(primitive, arrays, strips, places):
-    operands = [*arrays, *(strip for group in strips for strip in group)]
-    return primitive.bind(_as_array(places), *operands, count=len(arrays))
+    return primitive.bind(_as_array(places), *arrays, *strips, count=len(arrays))
 
 
 def _take(primitive, arrays, places, shapes):
-    count = len(arrays)
     found = primitive.bind(_as_array(places), *arrays, shapes=tuple(map(tuple, shapes)))
-    return found[:count], [found[k : k + count] for k in range(count, len(found), count)]
+    return found[: len(arrays)], found[len(arrays) :]
 
 
 def _as_array(places):
@@ -91,37 +87,42 @@ def _starts(places, k, ndim):
 
 
 def _paste_plainly(places, *operands, count):
-    arrays = list(operands[:count])
-    for k in range(places.shape[0]):
-        group = operands[count * (k + 1) : count * (k + 2)]
-        arrays = [jax.lax.dynamic_update_slice(a, s, _starts(places, k, a.ndim)) for a, s in zip(arrays, group)]
+    arrays = operands[:count]
+    for k, strips in enumerate(operands[count:]):
+        arrays = [jax.lax.dynamic_update_slice(a, x, _starts(places, k, a.ndim)) for a, x in _pairs(arrays, strips)]
     return arrays
 
 
+def _pairs(arrays, strips):
+    """Each array with its strip."""
+    return zip(arrays, jnp.moveaxis(strips, -3, 0), strict=True)
+
+
+def _sliced(arrays, places, k, shape):
+    """The strips at place number k."""
+    strips = [jax.lax.dynamic_slice(a, _starts(places, k, a.ndim), (*a.shape[:-2], *shape)) for a in arrays]
+    return jnp.stack(strips, axis=-3)
+
+
 def _cut_plainly(places, *arrays, shapes):
-    arrays, strips = list(arrays), []
+    stacks = []
     for k, shape in reversed(list(enumerate(shapes))):
-        sizes = [(*a.shape[:-2], *shape) for a in arrays]
-        strips[:0] = [jax.lax.dynamic_slice(a, _starts(places, k, a.ndim), size) for a, size in zip(arrays, sizes)]
-        zeros = [jnp.zeros(size, a.dtype) for a, size in zip(arrays, sizes)]
-        arrays = [jax.lax.dynamic_update_slice(a, z, _starts(places, k, a.ndim)) for a, z in zip(arrays, zeros)]
-    return [*arrays, *strips]
+        stacks[:0] = [_sliced(arrays, places, k, shape)]
+        zeros = jnp.zeros(stacks[0].shape, stacks[0].dtype)
+        arrays = [jax.lax.dynamic_update_slice(a, x, _starts(places, k, a.ndim)) for a, x in _pairs(arrays, zeros)]
+    return [*arrays, *stacks]
 
 
 def _read_plainly(places, *arrays, shapes):
-    strips = []
-    for k, shape in enumerate(shapes):
-        strips += [jax.lax.dynamic_slice(a, _starts(places, k, a.ndim), (*a.shape[:-2], *shape)) for a in arrays]
+    strips = [_sliced(arrays, places, k, shape) for k, shape in enumerate(shapes)]
     return jax.lax.optimization_barrier([*arrays, *strips])  # else XLA copies an array that is overwritten afterwards
 
 
 def _add_plainly(places, *operands, count):
-    arrays = list(operands[:count])
-    for k in range(places.shape[0]):
-        group = operands[count * (k + 1) : count * (k + 2)]
-        starts = [_starts(places, k, a.ndim) for a in arrays]
-        new = [jax.lax.dynamic_slice(a, at, s.shape) + s for a, at, s in zip(arrays, starts, group)]
-        arrays = [jax.lax.dynamic_update_slice(a, x, at) for a, x, at in zip(arrays, new, starts)]
+    arrays = operands[:count]
+    for k, strips in enumerate(operands[count:]):
+        sums = strips + _sliced(arrays, places, k, strips.shape[-2:])
+        arrays = [jax.lax.dynamic_update_slice(a, x, _starts(places, k, a.ndim)) for a, x in _pairs(arrays, sums)]
     return arrays
 
 
@@ -130,8 +131,8 @@ def _written_natively(target, *operands, count):
 
 
 def _taken_natively(target, *operands, shapes):
-    strips = [jax.ShapeDtypeStruct((*x.shape[:-2], *shape), x.dtype) for shape in shapes for x in operands[1:]]
-    return in_place(target, operands, 1, len(operands) - 1, strips)
+    strips = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in _taken_shapes(*operands, shapes=shapes)]
+    return in_place(target, operands, 1, len(operands) - 1, strips[len(operands) - 1 :])
 
 
 def _written_shapes(places, *operands, count):
@@ -139,8 +140,8 @@ def _written_shapes(places, *operands, count):
 
 
 def _taken_shapes(places, *arrays, shapes):
-    strips = [ShapedArray((*x.shape[:-2], *shape), x.dtype) for shape in shapes for x in arrays]
-    return [*(ShapedArray(x.shape, x.dtype) for x in arrays), *strips]
+    lead, dtype = (*arrays[0].shape[:-2], len(arrays)), arrays[0].dtype
+    return [*(ShapedArray(x.shape, dtype) for x in arrays), *(ShapedArray((*lead, *shape), dtype) for shape in shapes)]
 
 
 def _tangents(primitive, primals, tangents, **parameters):
@@ -163,7 +164,7 @@ def _batch(primitive, operands, axes, **parameters):
 
 
 def _written_back(take, cotangents, places, *operands, count):
-    shapes = tuple(operands[count * k].aval.shape[-2:] for k in range(1, len(operands) // count))
+    shapes = tuple((x.aval if ad.is_undefined_primal(x) else x).shape[-2:] for x in operands[count:])
     found = take.bind(places, *map(ad.instantiate_zeros, cotangents), shapes=shapes)
     return [None, *(x if ad.is_undefined_primal(operand) else None for x, operand in zip(found, operands))]
 
